@@ -1,0 +1,199 @@
+"""Estimators as a directory of JSON and safetensors: data only, loading runs no code.
+
+The manifest names its array file by content, so replacing the manifest in one rename
+moves from the old state to the new one; a crash at any point leaves one of them whole.
+"""
+
+import hashlib
+import json
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as parse_arrays
+from safetensors.numpy import save as serialize_arrays
+
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+
+
+def save_estimator(estimator, path) -> None:
+    """Write the parameters and fitted state of `estimator` to the directory `path`.
+
+    Raises
+    ------
+    FileExistsError
+        If `path` is a file, or a directory that holds something else.
+    """
+    from skhash import __version__
+
+    path = Path(path)
+    _check_target(path)
+    arrays, values = _fitted_state(estimator)
+    content = serialize_arrays(arrays)
+    digest = hashlib.sha256(content).hexdigest()
+    manifest = {
+        "format_version": FORMAT_VERSION,
+        "skhash_version": __version__,
+        "class": type(estimator).__name__,
+        "params": _plain_params(estimator),
+        "values": values,
+        "arrays": f"arrays-{digest[:16]}.safetensors",
+        "arrays_sha256": digest,
+    }
+    manifest["checksum"] = _checksum(manifest)
+
+    path.mkdir(parents=True, exist_ok=True)
+    _replace(path / manifest["arrays"], content)
+    _replace(path / MANIFEST, json.dumps(manifest, indent=1).encode())
+    for old in path.glob("arrays-*.safetensors"):
+        if old.name != manifest["arrays"]:
+            old.unlink()
+
+
+def load_estimator(path, classes: dict[str, type]):
+    """Read an estimator that `save_estimator` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+    classes : dict
+        The classes that may be loaded, by name.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no manifest at `path`.
+    ValueError
+        If a file is damaged, the format is newer than this version reads, or the class
+        is not in `classes`.
+    """
+    path = Path(path)
+    manifest = _read_manifest(path)
+    if manifest["class"] not in classes:
+        raise ValueError(
+            f"{path} holds a {manifest['class']!r}, which this version of skhash does "
+            f"not know; it loads {', '.join(sorted(classes))}. It was written by "
+            f"skhash {manifest['skhash_version']}."
+        )
+    array_path = path / manifest["arrays"]
+    if not array_path.is_file():
+        raise ValueError(f"{path} is damaged: its file {array_path.name} is missing.")
+    content = array_path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != manifest["arrays_sha256"]:
+        raise ValueError(f"{array_path} is damaged: its checksum does not match.")
+    try:
+        arrays = parse_arrays(content)
+    except SafetensorError as error:
+        raise ValueError(f"{array_path} is damaged: {error}") from error
+
+    estimator_class = classes[manifest["class"]]
+    known = estimator_class._get_param_names()
+    unknown = sorted(set(manifest["params"]) - set(known))
+    if unknown:
+        raise ValueError(
+            f"{path} has parameters that {manifest['class']} does not know: {unknown}. "
+            f"It was written by skhash {manifest['skhash_version']}; update skhash."
+        )
+    estimator = estimator_class(**manifest["params"])
+    for name, value in manifest["values"].items():
+        is_names = name == "feature_names_in_"
+        setattr(estimator, name, np.array(value, dtype=object) if is_names else value)
+    for name, value in arrays.items():
+        setattr(estimator, name, value)
+    return estimator
+
+
+def _fitted_state(estimator):
+    """Split the fitted attributes into arrays and JSON values."""
+    arrays, values = {}, {}
+    for name, value in vars(estimator).items():
+        if not name.endswith("_") or name.startswith("_"):
+            continue
+        if name in estimator._unsaved_attributes:
+            continue
+        if isinstance(value, np.ndarray) and value.dtype != object:
+            arrays[name] = np.ascontiguousarray(value)
+        else:
+            values[name] = _to_plain(value)
+    return arrays, values
+
+
+def _plain_params(estimator) -> dict:
+    params = {}
+    for name, value in estimator.get_params(deep=False).items():
+        try:
+            params[name] = _to_plain(value)
+        except TypeError:
+            warnings.warn(
+                f"{name}={value!r} is not plain data and is not saved: the loaded "
+                f"{type(estimator).__name__} will have the default. Its codes are the "
+                "same.",
+                stacklevel=4,
+            )
+    return params
+
+
+def _to_plain(value):
+    """Turn NumPy scalars and sequences into what JSON can hold, or raise TypeError."""
+    if isinstance(value, np.ndarray | np.generic):
+        return _to_plain(value.tolist())
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_to_plain(item) for item in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _to_plain(item) for key, item in value.items()}
+    raise TypeError(f"{value!r} is not plain data.")
+
+
+def _read_manifest(path: Path) -> dict:
+    try:
+        text = (path / MANIFEST).read_text()
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(
+            f"{path} is not a saved skhash estimator: it has no {MANIFEST}."
+        ) from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path / MANIFEST} is damaged: {error}") from error
+    try:
+        manifest = json.loads(text)
+        version = manifest["format_version"]
+        if version > FORMAT_VERSION:
+            raise ValueError(
+                f"{path} has format version {version}; this skhash reads up to "
+                f"{FORMAT_VERSION}. Update skhash to load it."
+            )
+        if manifest.pop("checksum") != _checksum(manifest):
+            raise KeyError("checksum")
+    except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{path / MANIFEST} is damaged: its content does not match its checksum."
+        ) from error
+    return manifest
+
+
+def _checksum(manifest: dict) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+
+def _check_target(path: Path) -> None:
+    if path.is_dir():
+        if any(path.iterdir()) and not (path / MANIFEST).is_file():
+            raise FileExistsError(
+                f"{path} is a directory with other content; save to a new path."
+            )
+    elif path.exists():
+        raise FileExistsError(f"{path} is a file; save writes a directory.")
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file that is either absent, old or complete, never half."""
+    temporary = path.with_name(path.name + ".part")
+    with open(temporary, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)

@@ -1,0 +1,215 @@
+"""What all encoders share: validation, chunked encoding, packing, saving.
+
+A leaf writes `_fit_codes` and, unless it is linear, `_logits`.
+"""
+
+from abc import ABCMeta, abstractmethod
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skhash._persistence import save_estimator
+from skhash.codes import packed_width
+from skhash.utils._sklearn import fit_context
+from skhash.utils.chunks import row_chunks
+from skhash.utils.torch import inference_device
+
+
+class BaseHasher(
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+    metaclass=ABCMeta,
+):
+    """Base of all encoders: ``X -> logits -> bits``, bit = 1 where logit > 0.
+
+    A leaf has the parameters `n_bits`, `device` and `random_state`, and writes
+    `_fit_codes(X, y, random_state)` and `_logits(X)`.
+    """
+
+    # Fitted attributes that `save` leaves out: what is needed to train on, not to encode.
+    _unsaved_attributes: tuple[str, ...] = ()
+
+    @abstractmethod
+    def _fit_codes(self, X, y, random_state: np.random.RandomState) -> None:
+        """Learn from validated `X` and set the fitted attributes."""
+
+    @abstractmethod
+    def _logits(self, X) -> np.ndarray:
+        """Return the float32 logits of one chunk of validated rows."""
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Learn the hash functions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Real vectors. Rows are samples.
+        y : Ignored
+            Not used, present for API consistency by convention.
+
+        Returns
+        -------
+        self : object
+            The fitted encoder.
+
+        Raises
+        ------
+        ValueError
+            If `X` holds NaN or infinity, or the method cannot make `n_bits` bits of it.
+        """
+        X = self._validate(X, reset=True)
+        self._fit_codes(X, y, check_random_state(self.random_state))
+        return self
+
+    def decision_function(self, X) -> np.ndarray:
+        """Return the logits, whose signs are the bits.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        logits : ndarray of shape (n_samples, n_bits), float32
+            A bit is 1 where its logit is above 0. The distance from 0 says how sure
+            the bit is.
+        """
+        X = self._validate_fitted(X)
+        logits = np.empty((X.shape[0], self._n_features_out), dtype=np.float32)
+        for rows in self._row_chunks(X):
+            logits[rows] = self._logits(X[rows])
+        return logits
+
+    def transform(self, X) -> np.ndarray:
+        """Encode vectors as bits.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        bits : ndarray of shape (n_samples, n_bits), uint8
+            0 and 1. Memory beyond the result is bounded; rows are encoded in chunks,
+            and the result does not depend on the chunk.
+        """
+        X = self._validate_fitted(X)
+        bits = np.empty((X.shape[0], self._n_features_out), dtype=np.uint8)
+        for rows in self._row_chunks(X):
+            bits[rows] = self._logits(X[rows]) > 0
+        return bits
+
+    def transform_packed(self, X) -> np.ndarray:
+        """Encode vectors as packed bytes, an eighth of the size of `transform`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        packed : ndarray of shape (n_samples, ceil(n_bits / 8)), uint8
+            The first bit is the highest of the first byte; padding bits are 0.
+        """
+        X = self._validate_fitted(X)
+        width = packed_width(self._n_features_out)
+        packed = np.empty((X.shape[0], width), dtype=np.uint8)
+        for rows in self._row_chunks(X):
+            packed[rows] = np.packbits(self._logits(X[rows]) > 0, axis=1)
+        return packed
+
+    def save(self, path) -> None:
+        """Write the fitted encoder to a directory of JSON and safetensors.
+
+        Parameters
+        ----------
+        path : path-like
+            A new directory, or one that `save` wrote before, which is then replaced in
+            one step: a crash leaves the old or the new state, whole.
+
+        Raises
+        ------
+        FileExistsError
+            If something else is at `path`.
+
+        See Also
+        --------
+        skhash.load : Reads the directory without running code.
+
+        Notes
+        -----
+        Parameters that are not plain data (callables, callbacks) are left out with a
+        warning. Optimizer state is left out too: `partial_fit` on a loaded encoder goes
+        on from the saved weights with a fresh optimizer.
+        """
+        check_is_fitted(self)
+        save_estimator(self, path)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_bits
+
+    def _validate(self, X, *, reset: bool):
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=[np.float32, np.float64],
+            accept_sparse="csr" if self.__sklearn_tags__().input_tags.sparse else False,
+            ensure_min_samples=2 if reset else 1,
+        )
+
+    def _validate_fitted(self, X):
+        check_is_fitted(self)
+        return self._validate(X, reset=False)
+
+    def _row_chunks(self, X):
+        # A chunk's dense copy in float32 and float64, and its logits.
+        return row_chunks(X.shape[0], 12 * X.shape[1] + 4 * self._n_features_out)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+class LinearLogitsMixin:
+    """Logits ``(x - mean_) components_^T + intercept_``, without torch on the CPU.
+
+    The mean is subtracted from the data, not folded into the intercept, so that data far
+    from the origin keep their precision. Sparse rows are never made dense: there the mean
+    moves to the other side.
+    """
+
+    mean_: np.ndarray  # (n_features,), float64
+    components_: np.ndarray  # (n_bits, n_features), float32
+    intercept_: np.ndarray  # (n_bits,), float32
+
+    def _logits(self, X) -> np.ndarray:
+        if sparse.issparse(X):
+            offset = self.intercept_ - self.components_ @ self.mean_
+            return (X @ self.components_.T + offset).astype(np.float32)
+        centered = (X - self.mean_.astype(X.dtype)).astype(np.float32, copy=False)
+        device = inference_device(self.device)
+        if device == "cpu":
+            return centered @ self.components_.T + self.intercept_
+        import torch
+
+        weights = torch.from_numpy(self.components_).to(device)
+        products = torch.from_numpy(centered).to(device) @ weights.T
+        return products.cpu().numpy() + self.intercept_
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+

@@ -1,0 +1,239 @@
+"""The formats of a binary code and the conversions between them.
+
+One code has three faces: *bits* (``uint8`` 0/1, one column a bit) at the public
+boundary, *packed* bytes (``uint8``, eight bits a byte, the first bit in the highest
+place, padding bits 0) in files and indexes, and *signs* (-1/+1) inside losses. *Words*
+are the packed bytes seen as ``uint64``, which is what the kernels count. Conversions
+stand here and nowhere else.
+"""
+
+import numpy as np
+
+from skhash.utils.chunks import row_chunks
+
+__all__ = [
+    "bits_to_signs",
+    "check_bits",
+    "check_packed",
+    "hamming_distances",
+    "pack_bits",
+    "packed_width",
+    "packed_to_words",
+    "signs_to_bits",
+    "unpack_bits",
+]
+
+
+def packed_width(n_bits: int) -> int:
+    """Return the number of bytes that hold `n_bits` bits."""
+    return -(-n_bits // 8)
+
+
+def check_bits(bits) -> np.ndarray:
+    """Return `bits` as a C-contiguous ``uint8`` array of 0/1, or say what is wrong.
+
+    Parameters
+    ----------
+    bits : array-like of shape (n, n_bits)
+        Booleans, or numbers that are all 0 or 1.
+
+    Returns
+    -------
+    bits : ndarray of shape (n, n_bits), uint8
+
+    Raises
+    ------
+    ValueError
+        If the array is not two-dimensional, has no columns, or holds another value
+        than 0 and 1.
+    """
+    bits = np.asarray(bits)
+    if bits.ndim != 2 or bits.shape[1] == 0:
+        raise ValueError(
+            "Codes must have shape (n_codes, n_bits) with n_bits >= 1, got an array of "
+            f"shape {bits.shape}. A single code is a row: codes.reshape(1, -1)."
+        )
+    if bits.dtype != bool:
+        if bits.dtype.kind not in "iuf":
+            raise ValueError(f"Codes must be numbers 0 and 1, got dtype {bits.dtype}.")
+        for rows in row_chunks(bits.shape[0], bits.shape[1] * bits.itemsize):
+            block = bits[rows]
+            wrong = (block != 0) & (block != 1)
+            if wrong.any():
+                raise ValueError(
+                    f"Codes must hold 0 and 1 only, got {block[wrong][0]!s}. For packed "
+                    "bytes use packed=True or unpack_bits; for -1/+1 use "
+                    "signs_to_bits."
+                )
+    return np.ascontiguousarray(bits, dtype=np.uint8)
+
+
+def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
+    """Return packed codes as a C-contiguous ``uint8`` array, or say what is wrong.
+
+    Parameters
+    ----------
+    packed : array-like of shape (n, ceil(n_bits / 8)), uint8
+    n_bits : int, default=None
+        The number of bits, where it is known: then the width and the padding bits are
+        checked too.
+
+    Returns
+    -------
+    packed : ndarray of shape (n, ceil(n_bits / 8)), uint8
+
+    Raises
+    ------
+    ValueError
+        If the dtype is not ``uint8``, the shape does not fit, or a padding bit is set.
+    """
+    packed = np.asarray(packed)
+    if packed.dtype != np.uint8:
+        raise ValueError(f"Packed codes must have dtype uint8, got {packed.dtype}.")
+    if packed.ndim != 2 or packed.shape[1] == 0:
+        raise ValueError(
+            "Packed codes must have shape (n_codes, n_bytes) with n_bytes >= 1, got "
+            f"{packed.shape}. A single code is a row: packed.reshape(1, -1)."
+        )
+    if n_bits is not None:
+        if packed.shape[1] != packed_width(n_bits):
+            raise ValueError(
+                f"Codes of {n_bits} bits take {packed_width(n_bits)} bytes, got "
+                f"{packed.shape[1]}."
+            )
+        padding = 8 * packed.shape[1] - n_bits
+        if padding and (packed[:, -1] & ((1 << padding) - 1)).any():
+            raise ValueError(
+                f"The last {padding} bit(s) of the last byte must be 0 in packed codes "
+                f"of {n_bits} bits. numpy.packbits(..., bitorder='big') leaves them 0."
+            )
+    return np.ascontiguousarray(packed)
+
+
+def pack_bits(bits) -> np.ndarray:
+    """Pack 0/1 bits into bytes, the first bit in the highest place of the first byte.
+
+    Parameters
+    ----------
+    bits : array-like of shape (n, n_bits)
+        0 and 1, or booleans. `n_bits` need not be a multiple of 8.
+
+    Returns
+    -------
+    packed : ndarray of shape (n, ceil(n_bits / 8)), uint8
+        Padding bits at the end of the last byte are 0.
+
+    See Also
+    --------
+    unpack_bits : The inverse.
+
+    Examples
+    --------
+    >>> from skhash.codes import pack_bits, unpack_bits
+    >>> packed = pack_bits([[1, 0, 0, 0, 0, 0, 0, 1, 1, 0]])
+    >>> packed
+    array([[129, 128]], dtype=uint8)
+    >>> unpack_bits(packed, n_bits=10)
+    array([[1, 0, 0, 0, 0, 0, 0, 1, 1, 0]], dtype=uint8)
+    """
+    return np.packbits(check_bits(bits), axis=1, bitorder="big")
+
+
+def unpack_bits(packed, n_bits: int) -> np.ndarray:
+    """Unpack bytes into 0/1 bits.
+
+    Parameters
+    ----------
+    packed : array-like of shape (n, ceil(n_bits / 8)), uint8
+    n_bits : int
+
+    Returns
+    -------
+    bits : ndarray of shape (n, n_bits), uint8
+
+    See Also
+    --------
+    pack_bits : The inverse, with an example.
+    """
+    packed = check_packed(packed, n_bits)
+    return np.unpackbits(packed, axis=1, count=n_bits, bitorder="big")
+
+
+def packed_to_words(packed: np.ndarray) -> np.ndarray:
+    """See packed bytes as 64-bit words, the last one filled up with zeros.
+
+    The order of the bytes within a word is the machine's: words are for counting bits
+    that differ, which no order changes, and never leave the process.
+
+    Parameters
+    ----------
+    packed : ndarray of shape (n, n_bytes), uint8
+
+    Returns
+    -------
+    words : ndarray of shape (n, ceil(n_bytes / 8)), uint64
+    """
+    n, n_bytes = packed.shape
+    n_words = -(-n_bytes // 8)
+    if n_bytes == 8 * n_words and packed.flags.c_contiguous:
+        return packed.view(np.uint64)
+    padded = np.zeros((n, 8 * n_words), dtype=np.uint8)
+    padded[:, :n_bytes] = packed
+    return padded.view(np.uint64)
+
+
+def bits_to_signs(bits, dtype=np.float32) -> np.ndarray:
+    """Map 0/1 to -1/+1.
+
+    Examples
+    --------
+    >>> from skhash.codes import bits_to_signs, signs_to_bits
+    >>> bits_to_signs([[0, 1]])
+    array([[-1.,  1.]], dtype=float32)
+    >>> signs_to_bits([[-1.0, 1.0]])
+    array([[0, 1]], dtype=uint8)
+    """
+    return check_bits(bits).astype(dtype) * 2 - 1
+
+
+def signs_to_bits(signs) -> np.ndarray:
+    """Map -1/+1 to 0/1; any other value, 0 included, raises ``ValueError``."""
+    signs = np.asarray(signs)
+    wrong = np.abs(signs) != 1
+    if wrong.any():
+        raise ValueError(f"Signs must be -1 or +1, got {signs[wrong][0]!s}.")
+    return (signs > 0).astype(np.uint8)
+
+
+def hamming_distances(packed_a, packed_b) -> np.ndarray:
+    """Count the bits that differ, for all pairs: the reference that defines the answer.
+
+    It holds a (n_a, n_b) matrix; search with `HammingNeighbors`, which does not.
+
+    Parameters
+    ----------
+    packed_a : array-like of shape (n_a, n_bytes), uint8
+    packed_b : array-like of shape (n_b, n_bytes), uint8
+
+    Returns
+    -------
+    distances : ndarray of shape (n_a, n_b), int32
+
+    Examples
+    --------
+    >>> from skhash.codes import hamming_distances, pack_bits
+    >>> hamming_distances(pack_bits([[0, 0, 1]]), pack_bits([[0, 0, 1], [1, 1, 0]]))
+    array([[0, 3]], dtype=int32)
+    """
+    packed_a, packed_b = check_packed(packed_a), check_packed(packed_b)
+    if packed_a.shape[1] != packed_b.shape[1]:
+        raise ValueError(
+            f"Codes of {packed_a.shape[1]} bytes and of {packed_b.shape[1]} bytes "
+            "cannot be compared."
+        )
+    a, b = packed_to_words(packed_a), packed_to_words(packed_b)
+    distances = np.empty((len(a), len(b)), dtype=np.int32)
+    for rows in row_chunks(len(a), 8 * b.size):
+        differing = np.bitwise_count(a[rows, None, :] ^ b[None, :, :])
+        distances[rows] = differing.sum(axis=2, dtype=np.int32)
+    return distances

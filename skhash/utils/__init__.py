@@ -1,0 +1,1 @@
+"""Helpers shared by all of skhash; they know nothing of hashing."""

@@ -1,0 +1,15 @@
+"""The one door to scikit-learn's private names.
+
+Nothing else in skhash imports a private scikit-learn module, so a change upstream is
+mended here.
+"""
+
+from sklearn.base import _fit_context as fit_context
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    validate_params,
+)
+
+__all__ = ["HasMethods", "Interval", "StrOptions", "fit_context", "validate_params"]

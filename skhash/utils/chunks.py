@@ -1,0 +1,31 @@
+"""Slices that keep memory bounded, whatever the number of rows."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy import sparse
+
+CHUNK_BYTES = 32 * 2**20
+
+
+def row_chunks(n_rows: int, bytes_per_row: float, budget: int = CHUNK_BYTES):
+    """Yield slices that cover ``range(n_rows)``, each of at most `budget` bytes.
+
+    A slice holds at least one row, even where that row alone passes the budget.
+
+    Examples
+    --------
+    >>> from skhash.utils.chunks import row_chunks
+    >>> list(row_chunks(5, bytes_per_row=8, budget=16))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    step = max(1, int(budget // max(bytes_per_row, 1)))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def dense_chunks(X, budget: int = CHUNK_BYTES) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield ``(rows, X[rows])`` with dense rows; only one chunk is dense at a time."""
+    for rows in row_chunks(X.shape[0], X.shape[1] * X.dtype.itemsize, budget):
+        chunk = X[rows]
+        yield rows, chunk.toarray() if sparse.issparse(chunk) else chunk

@@ -1,0 +1,69 @@
+"""Device names and random generators for torch, which is imported on first use."""
+
+import sys
+
+import numpy as np
+
+
+def resolve_device(device: str):
+    """Turn a `device` parameter into a ``torch.device`` that exists here.
+
+    Parameters
+    ----------
+    device : str
+        ``"auto"`` takes CUDA if there is one, then Apple's MPS, then the CPU. Anything
+        else is torch's name of a device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``.
+
+    Raises
+    ------
+    ValueError
+        If torch does not know the name or finds no such device.
+    """
+    import torch
+
+    if device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        mps = torch.backends.mps.is_available()
+        return torch.device("mps" if mps else "cpu")
+    try:
+        resolved = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(
+            f"device={device!r} is not a device name that torch knows; use 'auto', "
+            "'cpu', 'cuda', 'cuda:1' or 'mps'."
+        ) from error
+    available = {
+        "cpu": 1,
+        "cuda": torch.cuda.device_count(),
+        "mps": int(torch.backends.mps.is_available()),
+    }.get(resolved.type, 1)
+    if (resolved.index or 0) >= available:
+        raise ValueError(
+            f"device={device!r} was asked for, but torch finds {available} "
+            f"{resolved.type} device(s) here; use device='auto' or 'cpu'."
+        )
+    return resolved
+
+
+def inference_device(device: str):
+    """Return the device to encode on: the asked one, or the CPU where that is missing.
+
+    What was fitted on a GPU thus encodes on a machine without one. The CPU is answered
+    as the string ``"cpu"``, without importing torch where nothing else needs it.
+    """
+    if device == "cpu" or (device == "auto" and "torch" not in sys.modules):
+        return "cpu"
+    try:
+        resolved = resolve_device(device)
+    except ValueError:
+        return "cpu"
+    return "cpu" if resolved.type == "cpu" else resolved
+
+
+def seeded_generator(random_state: np.random.RandomState, device="cpu"):
+    """Return a torch generator on `device`, seeded from a NumPy random state."""
+    import torch
+
+    seed = int(random_state.randint(np.iinfo(np.int32).max))
+    return torch.Generator(device=device).manual_seed(seed)
