@@ -1,1 +1,7 @@
+"""Closed-form and alternating methods: fitted in torch, encoding with NumPy."""
 
+from skhash.linear._itq import ITQHash
+from skhash.linear._pca import PCAHash
+from skhash.linear._random_hyperplane import RandomHyperplaneHash
+
+__all__ = ["ITQHash", "PCAHash", "RandomHyperplaneHash"]

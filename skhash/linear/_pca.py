@@ -1,0 +1,92 @@
+"""Signs of principal components."""
+
+from numbers import Integral
+
+import numpy as np
+
+from skhash.base import BaseHasher, LinearLogitsMixin
+from skhash.linear._projection import (
+    check_enough_columns,
+    column_means,
+    principal_axes,
+)
+from skhash.linear._rotation import random_rotation
+from skhash.utils._sklearn import Interval, StrOptions
+from skhash.utils.torch import resolve_device, seeded_generator
+
+
+class PCAHash(LinearLogitsMixin, BaseHasher):
+    """Signs of the leading principal components.
+
+    The simplest learned code, and at few bits often the best one for finding near
+    neighbours. The components maximise the variance ``sum_k Var(u_k . x)`` over
+    orthonormal `u_k`. Later components carry little variance, so long codes waste bits
+    on noise; a random rotation spreads the variance evenly over them.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length of the codes, at most ``min(n_samples, n_features)``.
+    rotation : {"random"} or None, default=None
+        "random" multiplies the components by a random rotation before the sign is taken
+        (Jegou et al., 2010), which evens out the variance of the bits.
+    device : str, default="auto"
+        Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
+    random_state : int, RandomState instance or None, default=None
+        Draws the rotation, and starts the iteration that finds the components of data
+        with more than 4096 columns.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_bits, n_features), float32
+        The principal axes, rotated if asked. Rows are orthonormal.
+    mean_ : ndarray of shape (n_features,), float64
+        The mean of the training data.
+    intercept_ : ndarray of shape (n_bits,), float32
+        Zeros.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `X` has names that are all strings.
+
+    See Also
+    --------
+    ITQHash : Learns the rotation.
+
+    References
+    ----------
+    H. Jegou, M. Douze, C. Schmid and P. Perez, "Aggregating local descriptors into a
+    compact image representation", CVPR 2010.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import PCAHash
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> PCAHash(n_bits=8).fit(X).transform(X[:1])
+    array([[0, 0, 0, 1, 0, 1, 1, 0]], dtype=uint8)
+    """
+
+    _parameter_constraints: dict = {
+        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        "rotation": [StrOptions({"random"}), None],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(self, n_bits=64, *, rotation=None, device="auto", random_state=None):
+        self.n_bits = n_bits
+        self.rotation = rotation
+        self.device = device
+        self.random_state = random_state
+
+    def _fit_codes(self, X, y, random_state):
+        check_enough_columns(X, self.n_bits, "PCAHash")
+        device = resolve_device(self.device)
+        generator = seeded_generator(random_state)
+        self.mean_ = column_means(X)
+        axes = principal_axes(X, self.mean_, self.n_bits, device, generator)
+        if self.rotation == "random":
+            axes = random_rotation(self.n_bits, generator).numpy().T @ axes
+        self.components_ = axes.astype(np.float32)
+        self.intercept_ = np.zeros(self.n_bits, dtype=np.float32)

@@ -1,0 +1,82 @@
+"""Random hyperplanes: the data-independent baseline."""
+
+from numbers import Integral
+
+import numpy as np
+
+from skhash.base import BaseHasher, LinearLogitsMixin
+from skhash.linear._projection import column_means
+from skhash.utils._sklearn import Interval
+
+
+class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):
+    """Signs of random projections.
+
+    Each bit says on which side of a random hyperplane through the data's mean a vector
+    lies. Two vectors at angle t, seen from the mean, differ in a bit with probability
+    t / pi (Charikar, 2002), so the Hamming distance estimates the angle. Nothing but the
+    mean is learned: every other method has to beat this one.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length of the codes.
+    center : bool, default=True
+        Whether the hyperplanes pass through the mean of the training data rather than
+        the origin.
+    device : str, default="auto"
+        Where to encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
+    random_state : int, RandomState instance or None, default=None
+        Draws the hyperplanes.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_bits, n_features), float32
+        The normals of the hyperplanes, independent standard Gaussians.
+    mean_ : ndarray of shape (n_features,), float64
+        The mean of the training data, or zeros.
+    intercept_ : ndarray of shape (n_bits,), float32
+        Zeros.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `X` has names that are all strings.
+
+    See Also
+    --------
+    PCAHash : Signs of principal components.
+    ITQHash : Signs of rotated principal components.
+
+    References
+    ----------
+    M. Charikar, "Similarity estimation techniques from rounding algorithms", STOC 2002.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import RandomHyperplaneHash
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> bits = RandomHyperplaneHash(n_bits=16, random_state=0).fit_transform(X)
+    >>> bits.shape, bits.dtype
+    ((1797, 16), dtype('uint8'))
+    """
+
+    _parameter_constraints: dict = {
+        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        "center": ["boolean"],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(self, n_bits=64, *, center=True, device="auto", random_state=None):
+        self.n_bits = n_bits
+        self.center = center
+        self.device = device
+        self.random_state = random_state
+
+    def _fit_codes(self, X, y, random_state):
+        n_features = X.shape[1]
+        self.mean_ = column_means(X) if self.center else np.zeros(n_features)
+        normals = random_state.standard_normal((self.n_bits, n_features))
+        self.components_ = normals.astype(np.float32)
+        self.intercept_ = np.zeros(self.n_bits, dtype=np.float32)
