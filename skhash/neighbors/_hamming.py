@@ -1,0 +1,500 @@
+"""`HammingNeighbors`: exact search among binary codes as a scikit-learn estimator."""
+
+from numbers import Integral
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skhash.codes import check_packed, pack_bits, packed_to_words
+from skhash.neighbors import _search
+from skhash.neighbors._rows import check_labels_fit, read_labels, with_rows
+from skhash.utils._sklearn import Interval, StrOptions, fit_context
+from skhash.utils.torch import inference_device, resolve_device
+
+
+class HammingNeighbors(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
+    """Exact nearest neighbours among binary codes, by Hamming distance.
+
+    Answers are ordered by (distance, position): of two codes that are equally near, the
+    one that was added first comes first. That holds for every algorithm, device and
+    number of threads, so that the same question always has the same answer.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        Neighbours that `kneighbors` and `transform` find.
+    radius : int, default=2
+        Distance, inclusive, up to which `radius_neighbors` finds neighbours.
+    algorithm : {"auto", "brute"}, default="auto"
+        "brute" compares each query with all codes; "auto" picks for you. All are exact.
+    packed : bool, default=False
+        Codes are bits 0/1, a column each, or with True packed bytes (``uint8``, eight
+        bits a column, as `transform_packed` and `pack_bits` give). It is never guessed.
+    n_jobs : int, default=None
+        Threads. None takes all available cores, or 1 inside a joblib worker, and
+        follows ``joblib.parallel_config(n_jobs=...)``; -1 takes all.
+    device : str, default="cpu"
+        "cpu" searches without torch. "cuda", "cuda:1", "mps" search there with torch,
+        and on the CPU where there is no such device any more. "auto" takes an
+        accelerator if torch is already imported and finds one.
+
+    Attributes
+    ----------
+    packed_codes_ : ndarray of shape (n_samples_fit_, n_bytes), uint8
+        The codes, packed. With ``packed=True`` it may be the array that was passed to
+        `fit`, uncopied: do not change it.
+    n_samples_fit_ : int
+        The number of codes.
+    algorithm_ : str
+        The algorithm in use.
+    y_ : ndarray of shape (n_samples_fit_,) or (n_samples_fit_, n_labels)
+        The labels; only if they were given.
+    n_features_in_ : int
+        The number of columns of codes: bits, or bytes with ``packed=True``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns; only if the codes had names that are all strings.
+
+    See Also
+    --------
+    sklearn.neighbors.NearestNeighbors : Other metrics, approximate for none.
+    sklearn.neighbors.KNeighborsTransformer : What `transform` does, for real vectors.
+
+    Notes
+    -----
+    Time is that of comparing all pairs; memory is that of the codes, the answer, and
+    tens of megabytes a thread at most. The first search in a fresh installation
+    compiles the kernels, which takes seconds and is then kept on disk.
+
+    The order of equally near codes is fixed so that answers repeat. Metrics in
+    `skhash.metrics` take the expectation over it instead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.neighbors import HammingNeighbors
+    >>> codes = np.array([[0, 0, 0, 0], [0, 0, 0, 1], [1, 1, 1, 1]])
+    >>> index = HammingNeighbors(n_neighbors=2).fit(codes)
+    >>> distances, positions = index.kneighbors([[0, 0, 1, 1]])
+    >>> distances
+    array([[1, 2]], dtype=int32)
+    >>> positions
+    array([[1, 0]])
+    """
+
+    _parameter_constraints: dict = {
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "radius": [Interval(Integral, 0, None, closed="left")],
+        "algorithm": [StrOptions({"auto", "brute"})],
+        "packed": ["boolean"],
+        "n_jobs": [None, Integral],
+        "device": [str],
+    }
+
+    def __init__(
+        self,
+        n_neighbors=5,
+        *,
+        radius=2,
+        algorithm="auto",
+        packed=False,
+        n_jobs=None,
+        device="cpu",
+    ):
+        self.n_neighbors = n_neighbors
+        self.radius = radius
+        self.algorithm = algorithm
+        self.packed = packed
+        self.n_jobs = n_jobs
+        self.device = device
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Take in the codes to search, in place of any before.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_bits) or (n_samples, n_bytes)
+            Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
+            Labels, for `score`.
+
+        Returns
+        -------
+        self : HammingNeighbors
+            The fitted index.
+
+        Raises
+        ------
+        ValueError
+            If the codes hold something else than 0 and 1, or, packed, are not
+            ``uint8``; if `y` has another length; if there is no such device.
+        """
+        if self.device not in ("auto", "cpu"):
+            resolve_device(self.device)
+        y = read_labels(X, y)
+        packed = self._read_codes(X, reset=True)
+        self._take_over(packed_to_words(packed), y, *packed.shape)
+        return self
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None):
+        """Add codes behind those that are there.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_bits) or (n_samples, n_bytes)
+            In the format of `fit`.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
+            Labels, if the codes before have labels, and only then.
+
+        Returns
+        -------
+        self : HammingNeighbors
+            The index with the codes added. If the call fails, the index is as before.
+            Many small additions cost no more than a few large ones.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, or if the codes do not fit those before.
+        """
+        if not hasattr(self, "packed_codes_"):
+            return self.fit(X, y)
+        packed, y = self._read_codes(X, reset=False), read_labels(X, y)
+        check_labels_fit(self._labels, y)
+        n, n_bytes = self.packed_codes_.shape
+        words = with_rows(self._words, n, packed_to_words(packed))
+        labels = None if y is None else with_rows(self._labels, n, y)
+        self._take_over(words, labels, n + len(packed), n_bytes)
+        return self
+
+    def kneighbors(self, X=None, n_neighbors=None, return_distance=True):
+        """Find the codes nearest to each query.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features_in_), default=None
+            Queries in the format of `fit`. None asks for the neighbours of each fitted
+            code, itself left out.
+        n_neighbors : int, default=None
+            The default is the parameter.
+        return_distance : bool, default=True
+            Whether to return the distances too.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_queries, n_neighbors), int32
+            Bits that differ, ascending. Only if `return_distance`.
+        indices : ndarray of shape (n_queries, n_neighbors), int64
+            Positions of the neighbours among the fitted codes, ordered by distance,
+            then position.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer codes than `n_neighbors`.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> index = HammingNeighbors(n_neighbors=1).fit([[0, 0], [0, 1], [1, 1]])
+        >>> index.kneighbors(return_distance=False)
+        array([[1],
+               [0],
+               [1]])
+        """
+        check_is_fitted(self)
+        k = self._check_n_neighbors(n_neighbors, X)
+        queries = self._read_queries(X)
+        distances, positions = self._search("nearest", queries, k + (X is None))
+        if X is None:
+            kept = _all_but_self(positions)
+            positions = positions[kept].reshape(len(queries), k)
+            distances = distances[kept].reshape(len(queries), k)
+        return (distances, positions) if return_distance else positions
+
+    def radius_neighbors(self, X=None, radius=None, return_distance=True):
+        """Find all codes within a distance of each query.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features_in_), default=None
+            Queries in the format of `fit`. None asks for the neighbours of each fitted
+            code, itself left out.
+        radius : int, default=None
+            Inclusive. The default is the parameter.
+        return_distance : bool, default=True
+            Whether to return the distances too.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_queries,) of int32 arrays
+            Bits that differ, ascending. Only if `return_distance`.
+        indices : ndarray of shape (n_queries,) of int64 arrays
+            Positions of the neighbours among the fitted codes, ordered by distance,
+            then position. An empty ball has an empty array.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> index = HammingNeighbors(radius=1).fit([[0, 0], [0, 1], [1, 1]])
+        >>> distances, indices = index.radius_neighbors([[0, 0]])
+        >>> indices[0]
+        array([0, 1])
+        """
+        check_is_fitted(self)
+        radius = self.radius if radius is None else radius
+        if not isinstance(radius, Integral) or radius < 0:
+            raise ValueError(
+                "radius counts bits and must be an integer of at least 0, got "
+                f"{radius!r}."
+            )
+        queries = self._read_queries(X)
+        distances, positions = self._search("within", queries, int(radius))
+        if X is None:
+            kept = [found != own for own, found in enumerate(positions)]
+            distances = [d[k] for d, k in zip(distances, kept, strict=True)]
+            positions = [p[k] for p, k in zip(positions, kept, strict=True)]
+        positions = _object_array(positions)
+        return (_object_array(distances), positions) if return_distance else positions
+
+    def kneighbors_graph(self, X=None, n_neighbors=None, mode="connectivity"):
+        """Return the nearest neighbours of each query as a sparse matrix.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features_in_), default=None
+            As in `kneighbors`.
+        n_neighbors : int, default=None
+            As in `kneighbors`.
+        mode : {"connectivity", "distance"}, default="connectivity"
+            Whether entries are 1, or the distance; 0 too is an explicit entry.
+
+        Returns
+        -------
+        graph : CSR sparse array of shape (n_queries, n_samples_fit_), float64
+            The entries of a row are ordered by (distance, position).
+        """
+        _check_mode(mode)
+        distances, positions = self.kneighbors(X, n_neighbors)
+        starts = np.arange(len(positions) + 1) * positions.shape[1]
+        return self._graph(distances.ravel(), positions.ravel(), starts, mode)
+
+    def radius_neighbors_graph(self, X=None, radius=None, mode="connectivity"):
+        """Return the neighbours within a distance of each query as a sparse matrix.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features_in_), default=None
+            As in `radius_neighbors`.
+        radius : int, default=None
+            As in `radius_neighbors`.
+        mode : {"connectivity", "distance"}, default="connectivity"
+            As in `kneighbors_graph`.
+
+        Returns
+        -------
+        graph : CSR sparse array of shape (n_queries, n_samples_fit_), float64
+            The entries of a row are ordered by (distance, position).
+        """
+        _check_mode(mode)
+        distances, positions = self.radius_neighbors(X, radius)
+        starts = np.concatenate([[0], np.cumsum([len(found) for found in positions])])
+        return self._graph(
+            np.concatenate(distances), np.concatenate(positions), starts, mode
+        )
+
+    def transform(self, X):
+        """Return the graph of distances that estimators for precomputed ones take.
+
+        As `sklearn.neighbors.KNeighborsTransformer` does, it holds one neighbour more
+        than `n_neighbors`, as a fitted code is its own first neighbour.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features_in_)
+            Queries in the format of `fit`.
+
+        Returns
+        -------
+        graph : CSR sparse array of shape (n_queries, n_samples_fit_), float64
+            ``n_neighbors + 1`` entries a row, zeros included.
+
+        Raises
+        ------
+        ValueError
+            If there are no more than `n_neighbors` codes.
+
+        Examples
+        --------
+        >>> from sklearn.neighbors import KNeighborsClassifier
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> codes, y = [[0, 0], [0, 1], [1, 1], [1, 1]], [0, 0, 1, 1]
+        >>> classifier = make_pipeline(
+        ...     HammingNeighbors(n_neighbors=1),
+        ...     KNeighborsClassifier(n_neighbors=1, metric="precomputed"),
+        ... )
+        >>> classifier.fit(codes, y).predict([[0, 0], [1, 1]])
+        array([0, 1])
+        """
+        check_is_fitted(self)
+        return self.kneighbors_graph(X, self.n_neighbors + 1, mode="distance")
+
+    def score(self, X, y):
+        """Return the mean average precision of the ranking of the fitted codes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features_in_)
+            Queries in the format of `fit`.
+        y : array-like of shape (n_queries,) or (n_queries, n_labels)
+            Their labels. A fitted code that shares one is relevant.
+
+        Returns
+        -------
+        score : float
+            In expectation over the order of equally near codes: see
+            `skhash.metrics.mean_average_precision_score`.
+
+        Raises
+        ------
+        ValueError
+            If the index was fitted without labels.
+        """
+        from skhash.metrics import mean_average_precision_score
+
+        check_is_fitted(self)
+        if self._labels is None:
+            raise ValueError(
+                "score needs the labels of the fitted codes, and this HammingNeighbors "
+                "was fitted without any; fit it by fit(codes, y)."
+            )
+        return mean_average_precision_score(
+            self._read_queries(X),
+            self.packed_codes_,
+            y,
+            self.y_,
+            packed=True,
+            n_jobs=self.n_jobs,
+        )
+
+    def _read_codes(self, X, *, reset):
+        """Return validated `X`, packed; `self` is changed last, if all is well."""
+        codes = check_array(
+            X, dtype=None if self.packed else "numeric", estimator=self, input_name="X"
+        )
+        if not reset:
+            validate_data(self, X, reset=False, skip_check_array=True)
+        packed = self._pack(codes)
+        if reset:
+            validate_data(self, X, reset=True, skip_check_array=True)
+        return packed
+
+    def _pack(self, codes):
+        return check_packed(codes) if self.packed else pack_bits(codes)
+
+    def _read_queries(self, X):
+        return self.packed_codes_ if X is None else self._read_codes(X, reset=False)
+
+    def _take_over(self, words, labels, n, n_bytes):
+        """Make the first `n` rows of `words` and `labels` the fitted state.
+
+        Rows behind them are room to grow into.
+        """
+        self._words, self._labels = words, labels
+        self.packed_codes_ = words[:n].view(np.uint8)[:, :n_bytes]
+        self.n_samples_fit_ = n
+        self.algorithm_ = "brute"
+        if labels is not None:
+            self.y_ = labels[:n]
+        elif hasattr(self, "y_"):
+            del self.y_
+
+    def _search(self, what, queries, reach):
+        """Call the search named `what` ("nearest" or "within") on the device."""
+        device = inference_device(self.device)
+        if device == "cpu":
+            words = self._words[: self.n_samples_fit_]
+            n_planes = 8 * self.packed_codes_.shape[1]
+            search = getattr(_search, what)
+            return search(words, n_planes, packed_to_words(queries), reach, self.n_jobs)
+        from skhash.neighbors import _torch_search
+
+        return getattr(_torch_search, what)(self.packed_codes_, queries, reach, device)
+
+    def _check_n_neighbors(self, n_neighbors, X):
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        if not isinstance(k, Integral) or k < 1:
+            raise ValueError(
+                f"n_neighbors must be an integer of at least 1, got {k!r}."
+            )
+        available = self.n_samples_fit_ - (X is None)
+        if k > available:
+            themselves = " besides the query itself" if X is None else ""
+            raise ValueError(
+                f"n_neighbors={k} neighbours were asked for, but there are only "
+                f"{available}{themselves} (n_samples_fit = {self.n_samples_fit_}); "
+                "ask for fewer, or fit more codes."
+            )
+        return int(k)
+
+    def _graph(self, distances, positions, starts, mode):
+        weights = np.ones(len(distances)) if mode == "connectivity" else distances
+        return sparse.csr_array(
+            (weights.astype(np.float64), positions, starts),
+            shape=(len(starts) - 1, self.n_samples_fit_),
+        )
+
+    @property
+    def _n_features_out(self):
+        return self.n_samples_fit_
+
+    def __getstate__(self):
+        # Room to grow into stays behind.
+        state = dict(super().__getstate__())
+        for room in ("_words", "_labels"):
+            state.pop(room, None)
+        return state
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if "packed_codes_" in state:
+            packed = check_packed(self.packed_codes_)
+            labels = getattr(self, "y_", None)
+            self._take_over(packed_to_words(packed), labels, *packed.shape)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _check_mode(mode):
+    if mode not in ("connectivity", "distance"):
+        raise ValueError(f"mode must be 'connectivity' or 'distance', got {mode!r}.")
+
+
+def _all_but_self(positions):
+    """Mark all entries of row i but code i, or the last one where i is not found.
+
+    It is not found where more codes equal to it than fit in come before it.
+    """
+    kept = positions != np.arange(len(positions))[:, None]
+    kept[kept.all(axis=1), -1] = False
+    return kept
+
+
+def _object_array(arrays):
+    result = np.empty(len(arrays), dtype=object)
+    result[:] = arrays
+    return result

@@ -1,0 +1,387 @@
+"""`HammingNeighbors` as an estimator: its answers, its errors, and its company."""
+
+import pickle
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Binarizer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skhash.codes import hamming_distances, pack_bits, unpack_bits
+from skhash.metrics import mean_average_precision_score
+from skhash.neighbors import HammingNeighbors, _search
+
+FLOATS = "fits arbitrary floats, which are no codes and are refused"
+EXPECTED_FAILED_CHECKS = {
+    "HammingNeighbors": dict.fromkeys(
+        [
+            "check_dict_unchanged",
+            "check_dont_overwrite_parameters",
+            "check_dtype_object",
+            "check_estimators_dtypes",
+            "check_estimators_fit_returns_self",
+            "check_estimators_nan_inf",
+            "check_estimators_overwrite_params",
+            "check_estimators_pickle",
+            "check_f_contiguous_array_estimator",
+            "check_fit2d_1feature",
+            "check_fit2d_1sample",
+            "check_fit2d_predict1d",
+            "check_fit_check_is_fitted",
+            "check_fit_idempotent",
+            "check_fit_score_takes_y",
+            "check_methods_sample_order_invariance",
+            "check_methods_subset_invariance",
+            "check_n_features_in",
+            "check_n_features_in_after_fitting",
+            "check_pipeline_consistency",
+            "check_positive_only_tag_during_fit",
+            "check_readonly_memmap_input",
+            "check_transformer_data_not_an_array",
+            "check_transformer_general",
+        ],
+        FLOATS,
+    )
+}
+
+
+class ThresholdingNeighbors(HammingNeighbors):
+    """Takes floats, so that scikit-learn's checks reach past the refusal of them."""
+
+    def _pack(self, codes):
+        return pack_bits(codes > 0)
+
+
+@parametrize_with_checks(
+    [HammingNeighbors(), ThresholdingNeighbors()],
+    expected_failed_checks=lambda e: EXPECTED_FAILED_CHECKS.get(type(e).__name__, {}),
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def bits():
+    """300 codes of 70 bits around 20 centres: many ties and duplicates."""
+    rng = np.random.default_rng(0)
+    centres = rng.integers(0, 2, (20, 70), dtype=np.uint8)
+    flips = rng.random((300, 70)) < 0.02
+    return centres[rng.integers(0, 20, 300)] ^ flips
+
+
+@pytest.fixture
+def queries(bits):
+    return bits[::29] ^ (np.arange(70) % 9 == 0)
+
+
+def expected_neighbors(codes, queries, k):
+    distances = hamming_distances(pack_bits(queries), pack_bits(codes))
+    positions = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(distances, positions, axis=1), positions
+
+
+def expected_without_self(codes, reach):
+    """All others of each code, in order, as far as `reach` (a function) says."""
+    distances, positions = expected_neighbors(codes, codes, len(codes))
+    for i in range(len(codes)):
+        other = positions[i] != i
+        kept = reach(distances[i][other])
+        yield distances[i][other][kept], positions[i][other][kept]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("n_jobs", [None, 1, 2])
+def test_kneighbors(bits, queries, packed, n_jobs):
+    codes, asked = (pack_bits(bits), pack_bits(queries)) if packed else (bits, queries)
+    index = HammingNeighbors(7, packed=packed, n_jobs=n_jobs).fit(codes)
+    distances, positions = index.kneighbors(asked)
+    expected_distances, expected_positions = expected_neighbors(bits, queries, 7)
+    np.testing.assert_array_equal(distances, expected_distances)
+    np.testing.assert_array_equal(positions, expected_positions)
+    assert distances.dtype == np.int32
+    assert positions.dtype == np.intp
+    np.testing.assert_array_equal(
+        index.kneighbors(asked, 3, return_distance=False), expected_positions[:, :3]
+    )
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int64, np.float32])
+def test_any_dtype_of_zeros_and_ones(bits, queries, dtype):
+    index = HammingNeighbors().fit(bits.astype(dtype))
+    expected = HammingNeighbors().fit(bits).kneighbors(queries)
+    np.testing.assert_array_equal(index.kneighbors(queries.astype(dtype)), expected)
+    np.testing.assert_array_equal(index.packed_codes_, pack_bits(bits))
+
+
+@pytest.mark.parametrize("k", [1, 5, 40, 299])
+def test_kneighbors_of_the_fitted_codes_leave_themselves_out(bits, k):
+    distances, positions = HammingNeighbors().fit(bits).kneighbors(n_neighbors=k)
+    nearest = expected_without_self(bits, lambda d: slice(k))
+    for i, (expected_distances, expected_positions) in enumerate(nearest):
+        np.testing.assert_array_equal(distances[i], expected_distances)
+        np.testing.assert_array_equal(positions[i], expected_positions)
+
+
+def test_radius_neighbors(bits, queries):
+    index = HammingNeighbors(radius=9).fit(bits)
+    distances, positions = index.radius_neighbors(queries)
+    all_distances, all_positions = expected_neighbors(bits, queries, len(bits))
+    for i, inside in enumerate(all_distances <= 9):
+        np.testing.assert_array_equal(distances[i], all_distances[i][inside])
+        np.testing.assert_array_equal(positions[i], all_positions[i][inside])
+    assert distances.dtype == positions.dtype == object
+    empty = index.radius_neighbors(queries, radius=0, return_distance=False)
+    assert [len(found) for found in empty] == [0] * len(queries)
+
+
+@pytest.mark.parametrize("radius", [0, 1, 70])
+def test_radius_neighbors_of_the_fitted_codes_leave_themselves_out(bits, radius):
+    distances, positions = HammingNeighbors().fit(bits).radius_neighbors(radius=radius)
+    inside = expected_without_self(bits, lambda d: d <= radius)
+    for i, (expected_distances, expected_positions) in enumerate(inside):
+        np.testing.assert_array_equal(distances[i], expected_distances)
+        np.testing.assert_array_equal(positions[i], expected_positions)
+
+
+@pytest.mark.parametrize("mode", ["connectivity", "distance"])
+@pytest.mark.parametrize("fitted", [True, False])
+def test_graphs_are_those_of_scikit_learn(bits, queries, mode, fitted):
+    X = None if fitted else queries
+    index = HammingNeighbors(4, radius=12).fit(bits)
+    theirs = NearestNeighbors(n_neighbors=4, radius=12, metric="manhattan")
+    theirs.fit(bits.astype(float))
+    ours = index.kneighbors_graph(X, mode=mode)
+    assert ours.format == "csr"
+    assert ours.shape == (300 if fitted else len(queries), 300)
+    assert ours.nnz == 4 * ours.shape[0]
+    their_graph = theirs.kneighbors_graph(X, mode=mode)
+    # Which of equally near codes come last is theirs to choose; how near, is not.
+    np.testing.assert_allclose(ours.sum(axis=1).ravel(), their_graph.sum(axis=1).flat)
+    np.testing.assert_array_equal(
+        index.radius_neighbors_graph(X, mode=mode).toarray(),
+        theirs.radius_neighbors_graph(X, mode=mode).toarray(),
+    )
+
+
+def test_transform_feeds_precomputed_estimators(bits):
+    y = bits[:, 0] + 2 * bits[:, 1]
+    codes, unseen = bits[:250], bits[250:]
+    behind = make_pipeline(
+        HammingNeighbors(n_neighbors=10),
+        KNeighborsClassifier(n_neighbors=3, metric="precomputed", weights="distance"),
+    )
+    alone = KNeighborsClassifier(n_neighbors=3, metric="manhattan", weights="distance")
+    behind.fit(codes, y[:250])
+    alone.fit(codes.astype(float), y[:250])
+    agree = behind.predict(unseen) == alone.predict(unseen.astype(float))
+    assert agree.mean() > 0.9
+    graph = behind[0].transform(codes)
+    assert graph.nnz == 11 * len(codes)
+    np.testing.assert_array_equal(graph.toarray().diagonal(), 0)
+    assert list(behind[0].get_feature_names_out())[-1] == "hammingneighbors249"
+
+
+def test_works_in_a_grid_search_behind_an_encoder():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 30)
+    X = rng.normal(size=(60, 12)) + 2 * y[:, None]
+    pipeline = make_pipeline(Binarizer(), HammingNeighbors())
+    search = GridSearchCV(pipeline, {"binarizer__threshold": [-9.0, 1.0]})
+    search.fit(X, y)
+    assert search.best_params_ == {"binarizer__threshold": 1.0}
+    assert search.best_score_ > 0.9
+
+
+def test_score_is_the_mean_average_precision(bits, queries):
+    y = bits[:, :2]
+    score = HammingNeighbors().fit(bits, y).score(queries, queries[:, :2])
+    expected = mean_average_precision_score(queries, bits, queries[:, :2], y)
+    assert score == pytest.approx(expected)
+
+
+def test_score_without_labels_says_so(bits):
+    index = HammingNeighbors().fit(bits)
+    with pytest.raises(ValueError, match=r"fit\(codes, y\)"):
+        index.score(bits, bits[:, 0])
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_partial_fit_equals_fit(bits, queries, packed):
+    codes, asked = (pack_bits(bits), pack_bits(queries)) if packed else (bits, queries)
+    y = np.arange(300).astype(str)
+    index = HammingNeighbors(packed=packed)
+    for rows in np.array_split(np.arange(300), 23):
+        index.partial_fit(codes[rows], y[rows])
+    whole = HammingNeighbors(packed=packed).fit(codes, y)
+    np.testing.assert_array_equal(index.packed_codes_, whole.packed_codes_)
+    np.testing.assert_array_equal(index.y_, whole.y_)
+    assert index.n_samples_fit_ == index.transform(asked).shape[1] == 300
+    np.testing.assert_array_equal(index.kneighbors(asked), whole.kneighbors(asked))
+
+
+def test_partial_fit_copies_each_row_a_bounded_number_of_times():
+    index = HammingNeighbors()
+    buffers = set()
+    for _ in range(1000):
+        index.partial_fit([[0, 1]])
+        buffers.add(id(index._words))
+        kept = index._words  # noqa: F841 (so that ids are not used twice)
+    assert len(buffers) < 40
+
+
+def test_partial_fit_does_not_write_into_the_data_of_the_caller():
+    ours = np.zeros((4, 8), dtype=np.uint8)
+    labels = np.zeros(4, dtype=int)
+    index = HammingNeighbors(packed=True).fit(ours[:2], labels[:2])
+    index.partial_fit(np.full((2, 8), 255, np.uint8), [1, 1])
+    assert not ours.any()
+    assert not labels.any()
+    np.testing.assert_array_equal(index.y_, [0, 0, 1, 1])
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize(
+    ("codes", "y"),
+    [
+        ([[0, 2]], [1]),
+        ([[0, 1]], [1, 2]),
+        ([[np.nan, 1]], [1]),
+        ([0, 1], [1, 2]),
+        (np.zeros((0, 2)), []),
+    ],
+)
+def test_a_failed_call_changes_nothing(method, codes, y):
+    index = HammingNeighbors(n_neighbors=1).fit([[0, 0], [1, 1]], [5, 6])
+    before = pickle.dumps(index)
+    with pytest.raises(ValueError):
+        getattr(index, method)(codes, y)
+    assert pickle.dumps(index) == before
+
+
+def test_partial_fit_refuses_what_does_not_fit():
+    index = HammingNeighbors().fit([[0, 0], [1, 1]], [5, 6])
+    with pytest.raises(ValueError, match="have labels and these have none"):
+        index.partial_fit([[0, 1]])
+    with pytest.raises(ValueError, match="same columns"):
+        index.partial_fit([[0, 1]], [[1, 2]])
+    with pytest.raises(ValueError, match="X has 1 features"):
+        index.partial_fit([[0]], [7])
+    assert index.n_samples_fit_ == 2
+    with pytest.raises(ValueError, match="have no labels and these have some"):
+        HammingNeighbors().fit([[0]]).partial_fit([[1]], [1])
+
+
+def test_fit_without_labels_forgets_those_of_before():
+    index = HammingNeighbors().fit([[0, 0], [1, 1]], [5, 6]).fit([[0, 0]])
+    assert not hasattr(index, "y_")
+
+
+def test_too_many_neighbors_name_both_numbers():
+    index = HammingNeighbors().fit([[0, 0], [1, 1], [0, 1]])
+    with pytest.raises(ValueError, match="n_neighbors=4 .* only 3"):
+        index.kneighbors([[0, 0]], n_neighbors=4)
+    with pytest.raises(ValueError, match="n_neighbors=3 .* only 2 besides"):
+        index.kneighbors(n_neighbors=3)
+    with pytest.raises(ValueError, match="n_neighbors=6 .* only 3"):
+        index.transform([[0, 0]])
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5])
+def test_impossible_numbers_of_neighbors(k):
+    with pytest.raises(ValueError, match=f"at least 1, got {k}"):
+        HammingNeighbors().fit([[0, 0], [1, 1]]).kneighbors([[0, 0]], n_neighbors=k)
+
+
+@pytest.mark.parametrize("radius", [-1, 0.5])
+def test_impossible_radii(radius):
+    with pytest.raises(ValueError, match=f"at least 0, got {radius}"):
+        HammingNeighbors().fit([[0, 0]]).radius_neighbors([[0, 0]], radius=radius)
+
+
+def test_packed_is_never_guessed(bits):
+    with pytest.raises(ValueError, match="packed=True"):
+        HammingNeighbors().fit(pack_bits(bits))
+    with pytest.raises(ValueError, match="uint8"):
+        HammingNeighbors(packed=True).fit(bits.astype(int))
+
+
+def test_unknown_mode_and_device():
+    index = HammingNeighbors(1).fit([[0, 0], [1, 1]])
+    with pytest.raises(ValueError, match="'weights'"):
+        index.kneighbors_graph(mode="weights")
+    with pytest.raises(ValueError, match="abacus"):
+        HammingNeighbors(device="abacus").fit([[0, 0]])
+
+
+def test_a_device_that_is_gone_means_the_cpu(bits, queries):
+    index = HammingNeighbors().fit(bits).set_params(device="cuda:99")
+    expected = HammingNeighbors().fit(bits).kneighbors(queries)
+    np.testing.assert_array_equal(index.kneighbors(queries), expected)
+
+
+def test_torch_route_gives_the_same_answers(bits, queries, monkeypatch):
+    import torch
+
+    index = HammingNeighbors(6, radius=10).fit(bits)
+    expected = index.kneighbors(queries), index.kneighbors()
+    ball = index.radius_neighbors(queries)
+    monkeypatch.setattr(
+        "skhash.neighbors._hamming.inference_device", lambda _: torch.device("cpu")
+    )
+    np.testing.assert_array_equal(index.kneighbors(queries), expected[0])
+    np.testing.assert_array_equal(index.kneighbors(), expected[1])
+    for found, expected_found in zip(
+        index.radius_neighbors(queries), ball, strict=True
+    ):
+        for one, expected_one in zip(found, expected_found, strict=True):
+            np.testing.assert_array_equal(one, expected_one)
+
+
+def test_pickle_holds_codes_and_no_room(bits, queries):
+    index = HammingNeighbors().fit(bits[:250], np.arange(250))
+    index.partial_fit(bits[250:251], [250])
+    assert len(index._words) > 251
+    state = index.__getstate__()
+    assert "_words" not in state and "_labels" not in state
+    loaded = pickle.loads(pickle.dumps(index))
+    np.testing.assert_array_equal(loaded.kneighbors(queries), index.kneighbors(queries))
+    loaded.partial_fit(bits[251:], np.arange(251, 300))
+    index.partial_fit(bits[251:], np.arange(251, 300))
+    np.testing.assert_array_equal(loaded.kneighbors(queries), index.kneighbors(queries))
+    np.testing.assert_array_equal(loaded.packed_codes_, pack_bits(bits))
+    assert not hasattr(clone(index), "packed_codes_")
+
+
+def test_memory_mapped_codes(bits, queries, tmp_path):
+    np.save(tmp_path / "codes.npy", pack_bits(bits)[:, :8])
+    codes = np.load(tmp_path / "codes.npy", mmap_mode="r")
+    asked = pack_bits(queries)[:, :8]
+    index = HammingNeighbors(packed=True).fit(codes)
+    assert np.shares_memory(index.packed_codes_, codes)
+    expected = expected_neighbors(unpack_bits(codes, 64), unpack_bits(asked, 64), 5)
+    np.testing.assert_array_equal(index.kneighbors(asked), expected)
+
+
+def test_n_jobs_none_follows_joblib():
+    assert _search.n_threads(None) == joblib.cpu_count()
+    assert _search.n_threads(3) == 3
+    with joblib.parallel_config(n_jobs=3):
+        assert _search.n_threads(None) == 3
+    workers = joblib.Parallel(n_jobs=2, backend="threading")
+    assert workers(joblib.delayed(_search.n_threads)(None) for _ in range(2)) == [1, 1]
+
+
+def test_searching_on_the_cpu_does_not_import_torch():
+    program = (
+        "import sys; from skhash.neighbors import HammingNeighbors as H;"
+        "H(1).fit([[0, 1], [1, 1]]).kneighbors([[0, 0]]);"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

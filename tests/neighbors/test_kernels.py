@@ -1,0 +1,178 @@
+"""Every search path against the definition: all distances, and a stable sort."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skhash.codes import hamming_distances, pack_bits, packed_to_words
+from skhash.neighbors import _kernels, _search, _torch_search
+
+WIDTHS = (1, 7, 8, 9, 24, 63, 64, 65, 100, 128, 200, 256, 300, 520)
+CPU = torch.device("cpu")
+
+
+def reference_nearest(packed, queries, k):
+    distances = hamming_distances(queries, packed)
+    positions = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(distances, positions, axis=1), positions
+
+
+def reference_within(packed, queries, radius):
+    distances, positions = reference_nearest(packed, queries, len(packed))
+    inside = distances <= radius
+    return (
+        [d[row] for d, row in zip(distances, inside, strict=True)],
+        [p[row] for p, row in zip(positions, inside, strict=True)],
+    )
+
+
+def numba_arguments(packed, queries):
+    return packed_to_words(packed), 8 * packed.shape[1], packed_to_words(queries)
+
+
+def numba_nearest(packed, queries, k, n_jobs=1):
+    return _search.nearest(*numba_arguments(packed, queries), k, n_jobs)
+
+
+def numba_within(packed, queries, radius, n_jobs=1):
+    return _search.within(*numba_arguments(packed, queries), radius, n_jobs)
+
+
+def torch_nearest(packed, queries, k):
+    # A budget of a few codes a block, so that results of blocks are merged.
+    return _torch_search.nearest(packed, queries, k, CPU, budget=2**16)
+
+
+def torch_within(packed, queries, radius):
+    return _torch_search.within(packed, queries, radius, CPU, budget=2**16)
+
+
+NEAREST = {"numba": numba_nearest, "torch": torch_nearest}
+WITHIN = {"numba": numba_within, "torch": torch_within}
+
+
+def make_codes(seed, n, n_bits, density):
+    """Codes with many ties: fewer distinct ones the further `density` is from 1/2."""
+    return pack_bits(np.random.default_rng(seed).random((n, n_bits)) < density)
+
+
+def assert_nearest(packed, queries, k, search):
+    distances, positions = search(packed, queries, k)
+    expected_distances, expected_positions = reference_nearest(packed, queries, k)
+    assert distances.dtype == np.int32
+    assert positions.dtype == np.int64
+    np.testing.assert_array_equal(distances, expected_distances)
+    np.testing.assert_array_equal(positions, expected_positions)
+
+
+def assert_within(packed, queries, radius, search):
+    answers = search(packed, queries, radius)
+    expected = reference_within(packed, queries, radius)
+    for arrays, expected_arrays, dtype in zip(
+        answers, expected, (np.int32, np.int64), strict=True
+    ):
+        assert len(arrays) == len(queries)
+        for array, expected_array in zip(arrays, expected_arrays, strict=True):
+            assert array.dtype == dtype
+            np.testing.assert_array_equal(array, expected_array)
+
+
+problems = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 2**32 - 1),
+        "n": st.one_of(st.integers(1, 40), st.sampled_from((255, 256, 257, 700))),
+        "n_bits": st.one_of(st.sampled_from(WIDTHS), st.integers(1, 320)),
+        "density": st.sampled_from((0.0, 0.02, 0.1, 0.5)),
+    }
+)
+
+
+@pytest.mark.parametrize("path", NEAREST)
+@settings(max_examples=60, deadline=None)
+@given(problem=problems, n_queries=st.integers(1, 9), share=st.floats(0, 1))
+def test_nearest_is_the_reference(path, problem, n_queries, share):
+    packed = make_codes(**problem)
+    queries = make_codes(**{**problem, "n": n_queries, "seed": problem["seed"] + 1})
+    k = 1 + round(share * (len(packed) - 1))
+    assert_nearest(packed, queries, k, NEAREST[path])
+
+
+@pytest.mark.parametrize("path", WITHIN)
+@settings(max_examples=60, deadline=None)
+@given(problem=problems, n_queries=st.integers(1, 9), share=st.floats(0, 1.1))
+def test_within_is_the_reference(path, problem, n_queries, share):
+    packed = make_codes(**problem)
+    queries = make_codes(**{**problem, "n": n_queries, "seed": problem["seed"] + 1})
+    radius = round(share**2 * problem["n_bits"])
+    assert_within(packed, queries, radius, WITHIN[path])
+
+
+@pytest.mark.parametrize("n_bits", WIDTHS)
+@pytest.mark.parametrize("n", [1023, 1024, 1025])
+def test_block_edges(n, n_bits):
+    packed = make_codes(0, n, n_bits, 0.3)
+    queries = make_codes(1, 3, n_bits, 0.3)
+    for k in (1, 100, n):
+        assert_nearest(packed, queries, k, numba_nearest)
+    for radius in (0, n_bits // 4, n_bits):
+        assert_within(packed, queries, radius, numba_within)
+
+
+@pytest.mark.parametrize("k", [1, 5, 600])
+def test_a_database_that_gets_ever_nearer_overflows_no_buffer(k):
+    # Each code is nearer than all before: the most that a scan can be made to hold.
+    n_bits = 512
+    distances = np.repeat(np.arange(n_bits, -1, -1), 4)
+    packed = pack_bits(np.arange(n_bits) < distances[:, None])
+    query = np.zeros((1, n_bits // 8), dtype=np.uint8)
+    assert_nearest(packed, query, k, numba_nearest)
+
+
+@pytest.mark.parametrize("path", NEAREST)
+def test_equal_codes_come_in_the_order_of_their_positions(path):
+    packed = np.zeros((900, 8), dtype=np.uint8)
+    _, positions = NEAREST[path](packed, packed[:1], 700)
+    np.testing.assert_array_equal(positions[0], np.arange(700))
+
+
+@pytest.mark.parametrize("n_bits", [64, 65])
+def test_threads_and_chunks_do_not_change_the_answer(n_bits, monkeypatch):
+    monkeypatch.setattr(_search, "MIN_THREAD_WORK", 1)
+    monkeypatch.setattr(_search, "MAX_CHUNK", 3)
+    packed, queries = make_codes(0, 500, n_bits, 0.2), make_codes(1, 17, n_bits, 0.2)
+    for n_jobs in (1, 2, 5):
+        assert_nearest(packed, queries, 9, lambda *a, j=n_jobs: numba_nearest(*a, j))
+        assert_within(packed, queries, 9, lambda *a, j=n_jobs: numba_within(*a, j))
+
+
+def test_torch_chunks_of_queries(monkeypatch):
+    monkeypatch.setattr(_torch_search, "MAX_QUERIES", 4)
+    packed, queries = make_codes(0, 300, 70, 0.2), make_codes(1, 9, 70, 0.2)
+    assert_nearest(packed, queries, 20, torch_nearest)
+    assert_within(packed, queries, 12, torch_within)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("n_bits", [65, 256, 3000])
+def test_cuda_gives_the_same_answer(n_bits):
+    cuda = torch.device("cuda")
+    packed, queries = make_codes(0, 5000, n_bits, 0.1), make_codes(1, 9, n_bits, 0.1)
+    assert_nearest(
+        packed, queries, 50, lambda *a: _torch_search.nearest(*a, cuda, budget=2**22)
+    )
+    assert_within(
+        packed, queries, 8, lambda *a: _torch_search.within(*a, cuda, budget=2**22)
+    )
+
+
+def test_transpose():
+    bits = np.random.default_rng(0).integers(0, 2, (4, 64, 64), dtype=np.uint8)
+    rows = np.packbits(bits, axis=2, bitorder="little").view(np.uint64)[:, :, 0]
+    columns = np.packbits(bits.transpose(0, 2, 1), axis=2, bitorder="little").view(
+        np.uint64
+    )[:, :, 0]
+    square = np.ascontiguousarray(rows.T)
+    _kernels._transpose(square)
+    np.testing.assert_array_equal(square, columns.T)
