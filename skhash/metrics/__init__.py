@@ -1,1 +1,32 @@
+"""Retrieval metrics: one value a query, in expectation over ties, and scorers."""
 
+from skhash.metrics._hamming import (
+    mean_average_precision_score,
+    ndcg_at_k_score,
+    precision_at_k_score,
+    recall_at_k_score,
+)
+from skhash.metrics._neighbors import neighbor_recall_score, true_neighbors
+from skhash.metrics._radius import (
+    hamming_precision_recall_curve,
+    precision_within_radius_score,
+)
+from skhash.metrics._scorer import (
+    make_neighbor_recall_scorer,
+    make_retrieval_scorer,
+    retrieval_scorer,
+)
+
+__all__ = [
+    "hamming_precision_recall_curve",
+    "make_neighbor_recall_scorer",
+    "make_retrieval_scorer",
+    "mean_average_precision_score",
+    "ndcg_at_k_score",
+    "neighbor_recall_score",
+    "precision_at_k_score",
+    "precision_within_radius_score",
+    "recall_at_k_score",
+    "retrieval_scorer",
+    "true_neighbors",
+]

@@ -1,0 +1,200 @@
+"""What the metrics are given, checked once and laid out for counting."""
+
+import warnings
+from numbers import Integral
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import UndefinedMetricWarning
+
+from skhash.codes import check_packed, pack_bits, packed_to_words
+from skhash.metrics._counts import Comparison
+from skhash.utils._sklearn import Interval, StrOptions
+from skhash.utils.chunks import dense_chunks
+
+POSITIVE = Interval(Integral, 1, None, closed="left")
+TIES = StrOptions({"expected", "index", "best", "worst"})
+# What scikit-learn checks for the options that all metrics share.
+SHARED_CONSTRAINTS = {
+    "average": [StrOptions({"mean"}), None],
+    "exclude_self": ["boolean"],
+    "packed": ["boolean"],
+    "n_jobs": [Integral, None],
+}
+LABEL_CONSTRAINTS = {**SHARED_CONSTRAINTS, "empty": [StrOptions({"skip", "zero"})]}
+
+
+def compare_labelled(
+    query_codes, database_codes, query_labels, database_labels, *, packed, exclude_self
+) -> Comparison:
+    """Check codes and labels and lay them out."""
+    queries, database, n_bits = _check_codes(
+        query_codes, database_codes, packed, exclude_self
+    )
+    query_labels = _check_labels("query", query_labels, len(queries))
+    database_labels = _check_labels("database", database_labels, len(database))
+    if query_labels.ndim != database_labels.ndim:
+        raise ValueError(
+            f"query_labels have {query_labels.ndim} dimension(s) and database_labels "
+            f"{database_labels.ndim}; give both as classes (1-D) or both as an "
+            "indicator matrix (2-D)."
+        )
+    encode = _encode_classes if query_labels.ndim == 1 else _encode_indicators
+    wanted, classes, masks, levels = encode(query_labels, database_labels)
+    words = np.ascontiguousarray(packed_to_words(database).T)
+    return Comparison(
+        packed_to_words(queries), words, n_bits, wanted, classes, masks, levels,
+        exclude_self,
+    )  # fmt: skip
+
+
+def compare_unlabelled(
+    query_codes, database_codes, *, packed, exclude_self
+) -> Comparison:
+    """Check codes and lay them out, where only distances count."""
+    queries, database, n_bits = _check_codes(
+        query_codes, database_codes, packed, exclude_self
+    )
+    words = np.ascontiguousarray(packed_to_words(database).T)
+    wanted = np.zeros((len(queries), 1), dtype=np.uint64)
+    classes = np.zeros(len(database), dtype=np.uint64)
+    masks = np.empty((0, len(database)), dtype=np.uint64)
+    return Comparison(
+        packed_to_words(queries), words, n_bits, wanted, classes, masks, 1, exclude_self
+    )
+
+
+def check_cut(name: str, k: int | None, n_ranked: int) -> int:
+    """Return the number of ranks that count."""
+    if k is None:
+        return n_ranked
+    if k > n_ranked:
+        raise ValueError(
+            f"{name}={k} is more than the {n_ranked} codes that each query ranks; use "
+            f"{name} <= {n_ranked}."
+        )
+    return int(k)
+
+
+def summarize(values: np.ndarray, average: str | None):
+    """Return the per-query values, or their mean without those that are NaN."""
+    if average is None:
+        return values
+    defined = values[~np.isnan(values)]
+    if len(defined):
+        return float(defined.mean())
+    warnings.warn(
+        f"None of the {len(values)} queries has a defined score (nothing in the "
+        "database is relevant to it, or its ball is empty), so the mean is NaN.",
+        UndefinedMetricWarning,
+        stacklevel=4,  # past the public function and scikit-learn's check around it
+    )
+    return float("nan")
+
+
+def _check_codes(query_codes, database_codes, packed, exclude_self):
+    as_packed = check_packed if packed else pack_bits
+    widths = [np.shape(codes)[-1:] for codes in (query_codes, database_codes)]
+    queries, database = as_packed(query_codes), as_packed(database_codes)
+    if widths[0] != widths[1]:
+        unit = "bytes" if packed else "bits"
+        raise ValueError(
+            f"query_codes have {widths[0][0]} {unit} and database_codes "
+            f"{widths[1][0]}; both must come from the same encoder."
+        )
+    if len(queries) == 0 or len(database) <= exclude_self:
+        raise ValueError(
+            f"Got {len(queries)} queries and {len(database)} database codes: there is "
+            "nothing to rank."
+        )
+    if exclude_self and len(queries) != len(database):
+        raise ValueError(
+            "exclude_self=True leaves code i out for query i, so queries and database "
+            f"must be the same rows; got {len(queries)} and {len(database)}. Pass the "
+            "database as query_codes too, or use exclude_self=False."
+        )
+    return queries, database, 8 * widths[0][0] if packed else widths[0][0]
+
+
+def _check_labels(role: str, labels, n_codes: int):
+    if not sparse.issparse(labels):
+        labels = np.asarray(labels)
+    if labels.ndim not in (1, 2) or labels.shape[0] != n_codes:
+        raise ValueError(
+            f"{role}_labels must have one row for each of the {n_codes} {role}_codes "
+            "and one dimension (classes) or two (indicators of several labels), got "
+            f"shape {labels.shape}."
+        )
+    if labels.ndim == 2:
+        _check_indicator(role, labels)
+    elif labels.dtype.kind == "f":
+        wrong = labels != np.round(labels)  # NaN too
+        if wrong.any():
+            raise ValueError(
+                f"{role}_labels must be classes, got the number {labels[wrong][0]!s}. "
+                "Bin continuous targets, or score against float neighbours with "
+                "neighbor_recall_score."
+            )
+    return labels
+
+
+def _check_indicator(role, labels):
+    if labels.shape[1] == 1:
+        raise ValueError(
+            f"{role}_labels have shape {labels.shape}: for one class a row pass "
+            "labels.ravel(); an indicator of several labels has two columns or more."
+        )
+    if labels.dtype.kind not in "biuf":
+        raise ValueError(
+            f"Two-dimensional {role}_labels must be an indicator of 0 and 1, got dtype "
+            f"{labels.dtype}; sklearn.preprocessing.MultiLabelBinarizer makes one."
+        )
+    values = labels.data if sparse.issparse(labels) else labels
+    wrong = (values != 0) & (values != 1)
+    if wrong.any():
+        raise ValueError(
+            f"Two-dimensional {role}_labels must be an indicator of 0 and 1, got "
+            f"{values[wrong][0]!s}."
+        )
+
+
+def _encode_classes(query_labels, database_labels):
+    texts = [labels.dtype.kind in "USTO" for labels in (query_labels, database_labels)]
+    if texts[0] != texts[1]:
+        raise ValueError(
+            f"query_labels have dtype {query_labels.dtype} and database_labels "
+            f"{database_labels.dtype}, which never compare equal; give both as numbers "
+            "or both as strings."
+        )
+    together = np.concatenate([query_labels, database_labels])
+    try:
+        codes = np.unique(together, return_inverse=True)[1].astype(np.uint64)
+    except TypeError as error:
+        raise ValueError(
+            f"Labels must be of one type to be compared: {error}."
+        ) from error
+    n_queries = len(query_labels)
+    masks = np.empty((0, len(database_labels)), dtype=np.uint64)
+    return codes[:n_queries, None], codes[n_queries:], masks, 2
+
+
+def _encode_indicators(query_labels, database_labels):
+    if query_labels.shape[1] != database_labels.shape[1]:
+        raise ValueError(
+            f"query_labels have {query_labels.shape[1]} columns and database_labels "
+            f"{database_labels.shape[1]}; a column is one label in both."
+        )
+    wanted, masks = _label_masks(query_labels), _label_masks(database_labels)
+    most = min(
+        int(np.bitwise_count(rows).sum(axis=1).max()) for rows in (wanted, masks)
+    )
+    none = np.empty(0, dtype=np.uint64)
+    return wanted, none, np.ascontiguousarray(masks.T), max(most, 1) + 1
+
+
+def _label_masks(labels) -> np.ndarray:
+    """Pack an indicator's rows into words, as codes are."""
+    if sparse.issparse(labels):
+        labels = labels.tocsr()
+    chunks = [np.packbits(rows != 0, axis=1) for _, rows in dense_chunks(labels)]
+    return packed_to_words(np.concatenate(chunks))

@@ -1,0 +1,267 @@
+"""Exact float neighbours, and the share of them that a Hamming ranking finds."""
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_array
+
+from skhash.metrics import _ranking
+from skhash.metrics._exact import exact_neighbors
+from skhash.metrics._inputs import (
+    POSITIVE,
+    SHARED_CONSTRAINTS,
+    TIES,
+    check_cut,
+    compare_unlabelled,
+)
+from skhash.utils._sklearn import StrOptions, validate_params
+
+
+@validate_params(
+    {
+        "X_query": ["array-like", "sparse matrix"],
+        "X_database": ["array-like", "sparse matrix", None],
+        "n_neighbors": [POSITIVE],
+        "metric": [StrOptions({"euclidean", "cosine", "inner_product"})],
+        "device": [str],
+        "exclude_self": ["boolean"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def true_neighbors(
+    X_query,
+    X_database=None,
+    n_neighbors: int = 10,
+    *,
+    metric: str = "euclidean",
+    device: str = "cpu",
+    exclude_self: bool = False,
+) -> np.ndarray:
+    """Find the exact nearest neighbours of float vectors.
+
+    Parameters
+    ----------
+    X_query : {array-like, sparse matrix} of shape (n_queries, n_features)
+        Real vectors.
+    X_database : {array-like, sparse matrix} of shape (n_database, n_features), \
+            default=None
+        By default the queries themselves, each without itself.
+    n_neighbors : int, default=10
+        How many to find.
+    metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
+        By growing distance, or by falling cosine or inner product. A zero vector has
+        cosine 0 with everything, as in scikit-learn.
+    device : str, default="cpu"
+        Where the products are computed: "auto", "cpu", "cuda", "cuda:1" or "mps". It
+        holds a float32 copy of a dense `X_database`.
+    exclude_self : bool, default=False
+        Leave database row i out for query i, for an `X_database` that holds the same
+        rows as `X_query`.
+
+    Returns
+    -------
+    indices : ndarray of shape (n_queries, n_neighbors), int64
+        Rows of the database, ordered by (distance, position). Distances are computed in
+        float64, and equal rows tie exactly.
+
+    Raises
+    ------
+    ValueError
+        If `n_neighbors` is more than the rows there are, the widths differ, or a value
+        is NaN or infinite.
+
+    See Also
+    --------
+    neighbor_recall_score : Share of these that a ranking by codes finds.
+
+    Notes
+    -----
+    Products in float32 give each row a lower bound of its distance, with the rounding
+    error taken off; the rows of smallest bound are measured again in float64, and more
+    of them until no bound left out is below the k-th distance. The result thus is that
+    of a float64 search over all rows, on any device. Sparse rows are multiplied sparse.
+
+    Examples
+    --------
+    >>> from skhash.metrics import true_neighbors
+    >>> true_neighbors([[0.0], [5.0]], [[1.0], [4.0], [-1.0]], n_neighbors=2)
+    array([[0, 2],
+           [1, 0]])
+    """
+    queries = _check_vectors(X_query)
+    database = queries if X_database is None else _check_vectors(X_database)
+    exclude_self = exclude_self or X_database is None
+    if queries.shape[1] != database.shape[1]:
+        raise ValueError(
+            f"X_query has {queries.shape[1]} features and X_database "
+            f"{database.shape[1]}."
+        )
+    if exclude_self and queries.shape[0] != database.shape[0]:
+        raise ValueError(
+            "exclude_self=True leaves row i out for query i, so X_query and X_database "
+            f"must be the same rows; got {queries.shape[0]} and {database.shape[0]}."
+        )
+    check_cut("n_neighbors", n_neighbors, database.shape[0] - exclude_self)
+    if sparse.issparse(queries) != sparse.issparse(database):
+        queries, database = sparse.csr_array(queries), sparse.csr_array(database)
+    return exact_neighbors(queries, database, n_neighbors, metric, device, exclude_self)
+
+
+@validate_params(
+    {
+        **SHARED_CONSTRAINTS,
+        "true_neighbors_indices": ["array-like"],
+        "n_retrieved": [POSITIVE, "array-like"],
+        "ties": [TIES],
+    },
+    prefer_skip_nested_validation=True,
+)
+def neighbor_recall_score(
+    query_codes,
+    database_codes,
+    true_neighbors_indices,
+    *,
+    n_retrieved=100,
+    ties: str = "expected",
+    average: str | None = "mean",
+    exclude_self: bool = False,
+    packed: bool = False,
+    n_jobs: int | None = None,
+):
+    r"""Recall K@N: the share of the K true neighbours among the N nearest codes.
+
+    With the list of N cut in a block of b tied codes, of which s fit and m are true
+    neighbours, and c true neighbours strictly nearer, the expectation over random
+    orders of ties is
+
+    .. math:: \text{recall} = (c + m s / b) / K
+
+    Parameters
+    ----------
+    query_codes : array-like of shape (n_queries, n_bits) or (n_queries, n_bytes)
+        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+    database_codes : array-like of shape (n_database, n_bits) or (n_database, n_bytes)
+        The codes to rank, in the same format.
+    true_neighbors_indices : array-like of shape (n_queries, K), int
+        Positions in the database, in any order, as from `true_neighbors` or a file of
+        ground truth. Take the first K columns to count K neighbours.
+    n_retrieved : int or array-like of int, default=100
+        N. Several cost no more than one.
+    ties : {"expected", "index", "best", "worst"}, default="expected"
+        Codes at the same distance count in expectation, in the order of their positions
+        (as `HammingNeighbors` answers), or with true neighbours first or last.
+    average : {"mean"} or None, default="mean"
+        The mean over queries, or one value a query.
+    exclude_self : bool, default=False
+        Leave database code i out of the ranking of query i.
+    packed : bool, default=False
+        Codes are packed bytes.
+    n_jobs : int, default=None
+        Threads. None takes all cores, or one inside a joblib worker.
+
+    Returns
+    -------
+    recall : float, or ndarray, float64
+        A float for one N; of shape (n_N,) for several. With ``average=None`` of shape
+        (n_queries,) or (n_queries, n_N).
+
+    Raises
+    ------
+    ValueError
+        If an index is outside the database, occurs twice in a row, or is the query
+        itself under ``exclude_self=True``; or if N is more than the codes to rank.
+
+    See Also
+    --------
+    true_neighbors : The truth.
+
+    Examples
+    --------
+    >>> from skhash.metrics import neighbor_recall_score
+    >>> codes = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 1, 1]]
+    >>> neighbor_recall_score([[0, 0, 0]], codes, [[0, 2]], n_retrieved=[1, 2, 3])
+    array([0.5 , 0.75, 1.  ])
+    """
+    task = compare_unlabelled(
+        query_codes, database_codes, packed=packed, exclude_self=exclude_self
+    )
+    truth = _check_truth(true_neighbors_indices, task)
+    cuts = _check_cuts(n_retrieved, task.n_ranked)
+
+    def score(rows):
+        hits = _hits(task, rows, truth[rows], np.atleast_1d(cuts), ties)
+        return hits / truth.shape[1]
+
+    recall = np.concatenate(task.map(score, 1, n_jobs))
+    recall = recall if average is None else recall.mean(axis=0)
+    if cuts.ndim:
+        return recall
+    return recall[:, 0] if average is None else float(recall[0])
+
+
+def _hits(task, rows, truth, cuts, ties) -> np.ndarray:
+    """Return the true neighbours within each cut, of shape (n_rows, n_cuts)."""
+    counts = task.counts(rows, 1)
+    if ties == "index":
+        ranks = task.ranks_of(rows, counts, truth)
+        return np.stack([(ranks <= cut).sum(axis=1) for cut in cuts], axis=1)
+    n = counts[:, :, 0]
+    r = np.zeros_like(n)
+    in_row = np.arange(len(truth))[:, None]
+    np.add.at(r, (in_row, task.distances_to(rows, truth)), 1)
+    if ties == "expected":
+        hits = [_ranking.expected_hits(n, r, cut) for cut in cuts]
+    else:
+        best = ties == "best"
+        hits = [_ranking.sorted_sums(n, r, cut, best)[0] for cut in cuts]
+    return np.stack(hits, axis=1)
+
+
+def _check_vectors(X):
+    return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+
+
+def _check_truth(truth, task) -> np.ndarray:
+    """Return the indices in ascending order, which the kernels want."""
+    truth = np.asarray(truth)
+    if truth.dtype.kind not in "iu" or truth.ndim != 2 or truth.shape[1] == 0:
+        raise ValueError(
+            "true_neighbors_indices must be integers of shape (n_queries, n_neighbors),"
+            f" got dtype {truth.dtype} and shape {truth.shape}."
+        )
+    if len(truth) != task.n_queries:
+        raise ValueError(
+            f"true_neighbors_indices have {len(truth)} rows for {task.n_queries} "
+            "query_codes; there must be one row for each query."
+        )
+    n_database = task.database.shape[1]
+    wrong = (truth < 0) | (truth >= n_database)
+    if wrong.any():
+        raise ValueError(
+            f"true_neighbors_indices hold {truth[wrong][0]}, which is no position in a "
+            f"database of {n_database} codes. Was the truth made for another database?"
+        )
+    truth = np.sort(truth.astype(np.int64), axis=1)
+    twice = (truth[:, 1:] == truth[:, :-1]).any(axis=1)
+    if twice.any():
+        raise ValueError(
+            f"Row {np.flatnonzero(twice)[0]} of true_neighbors_indices holds an index "
+            "twice."
+        )
+    own = truth == np.arange(len(truth))[:, None]
+    if task.exclude_self and own.any():
+        raise ValueError(
+            f"Row {np.flatnonzero(own.any(axis=1))[0]} of true_neighbors_indices holds "
+            "the query itself, which exclude_self=True leaves out; true_neighbors(X) "
+            "with one argument leaves it out too."
+        )
+    return truth
+
+
+def _check_cuts(n_retrieved, n_ranked: int) -> np.ndarray:
+    cuts = np.asarray(n_retrieved)
+    if cuts.ndim > 1 or cuts.size == 0 or cuts.dtype.kind not in "iu" or cuts.min() < 1:
+        raise ValueError(
+            f"n_retrieved must be an integer >= 1 or several, got {n_retrieved!r}."
+        )
+    check_cut("n_retrieved", int(cuts.max()), n_ranked)
+    return cuts

@@ -1,0 +1,233 @@
+"""Scores of Hamming balls: what lies within a radius, which no tie can blur."""
+
+from numbers import Integral
+
+import numpy as np
+
+from skhash.metrics import _ranking
+from skhash.metrics._inputs import LABEL_CONSTRAINTS, compare_labelled, summarize
+from skhash.utils._sklearn import Interval, StrOptions, validate_params
+
+_EMPTY = {"skip": np.nan, "zero": 0.0}
+_BALL_CONSTRAINTS = {**LABEL_CONSTRAINTS, "empty_ball": [StrOptions({"zero", "skip"})]}
+
+
+@validate_params(
+    {
+        **_BALL_CONSTRAINTS,
+        "radius": [Interval(Integral, 0, None, closed="left")],
+        "return_coverage": ["boolean"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def precision_within_radius_score(
+    query_codes,
+    database_codes,
+    query_labels,
+    database_labels,
+    *,
+    radius: int = 2,
+    empty_ball: str = "zero",
+    return_coverage: bool = False,
+    empty: str = "skip",
+    average: str | None = "mean",
+    exclude_self: bool = False,
+    packed: bool = False,
+    n_jobs: int | None = None,
+):
+    """Share of relevant codes within a Hamming radius: the precision of table lookup.
+
+    The cells within radius 2 are a share of the cube that falls from 2e-3 at 16 bits
+    to 1e-16 at 64, so long codes find their balls empty: the coverage says how many
+    queries were answered at all.
+
+    Parameters
+    ----------
+    query_codes : array-like of shape (n_queries, n_bits) or (n_queries, n_bytes)
+        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+    database_codes : array-like of shape (n_database, n_bits) or (n_database, n_bytes)
+        The codes to look up, in the same format.
+    query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
+        Classes, or an indicator matrix; codes that share a label are relevant.
+    database_labels : array-like of shape (n_database,) or (n_database, n_labels)
+        The same for the database.
+    radius : int, default=2
+        The largest distance that counts, inclusive.
+    empty_ball : {"zero", "skip"}, default="zero"
+        Queries with nothing within the radius score 0, as in most papers, or are NaN
+        and left out of the mean.
+    return_coverage : bool, default=False
+        Return the coverage too.
+    empty : {"skip", "zero"}, default="skip"
+        Queries to which nothing in the whole database is relevant are NaN and left out
+        of the mean, or 0.
+    average : {"mean"} or None, default="mean"
+        The mean over queries, or one value a query.
+    exclude_self : bool, default=False
+        Leave database code i out of the ball of query i.
+    packed : bool, default=False
+        Codes are packed bytes.
+    n_jobs : int, default=None
+        Threads. None takes all cores, or one inside a joblib worker.
+
+    Returns
+    -------
+    score : float or ndarray of shape (n_queries,), float64
+    coverage : float or ndarray of shape (n_queries,), bool
+        Only with ``return_coverage=True``: the share of all queries, those without a
+        relevant code too, whose ball is not empty; with ``average=None``, which ones.
+
+    Raises
+    ------
+    ValueError
+        If codes or labels do not fit each other.
+
+    Examples
+    --------
+    >>> from skhash.metrics import precision_within_radius_score
+    >>> precision_within_radius_score(
+    ...     [[0, 0, 0], [1, 1, 1]],
+    ...     [[0, 0, 0], [0, 0, 1]],
+    ...     ["cat", "dog"],
+    ...     ["cat", "dog"],
+    ...     radius=1,
+    ...     return_coverage=True,
+    ... )
+    (0.25, 0.5)
+    """
+    task = compare_labelled(
+        query_codes,
+        database_codes,
+        query_labels,
+        database_labels,
+        packed=packed,
+        exclude_self=exclude_self,
+    )
+
+    def score(rows):
+        counts = task.counts(rows, 2)
+        inside = counts[:, : radius + 1].sum(axis=1)
+        size = inside.sum(axis=1)
+        values = _ranking.ratio(inside[:, 1], size, _EMPTY[empty_ball])
+        relevant = counts[:, :, 1].any(axis=1)
+        return np.where(relevant, values, _EMPTY[empty]), size > 0
+
+    values, covered = map(np.concatenate, zip(*task.map(score, 2, n_jobs), strict=True))
+    result = summarize(values, average)
+    if not return_coverage:
+        return result
+    return result, (covered if average is None else float(covered.mean()))
+
+
+@validate_params(_BALL_CONSTRAINTS, prefer_skip_nested_validation=True)
+def hamming_precision_recall_curve(
+    query_codes,
+    database_codes,
+    query_labels,
+    database_labels,
+    *,
+    empty_ball: str = "zero",
+    empty: str = "skip",
+    average: str | None = "mean",
+    exclude_self: bool = False,
+    packed: bool = False,
+    n_jobs: int | None = None,
+):
+    """Precision and recall of Hamming balls, by radius.
+
+    Each query's precision and recall within every radius from 0 to `n_bits`, then the
+    mean over queries (macro average) at each radius: ``n_bits + 1`` points that do not
+    depend on the order of ties.
+
+    Parameters
+    ----------
+    query_codes : array-like of shape (n_queries, n_bits) or (n_queries, n_bytes)
+        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+    database_codes : array-like of shape (n_database, n_bits) or (n_database, n_bytes)
+        The codes to look up, in the same format.
+    query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
+        Classes, or an indicator matrix; codes that share a label are relevant.
+    database_labels : array-like of shape (n_database,) or (n_database, n_labels)
+        The same for the database.
+    empty_ball : {"zero", "skip"}, default="zero"
+        Precision of a query with nothing within the radius: 0, or NaN and left out of
+        the mean at that radius.
+    empty : {"skip", "zero"}, default="skip"
+        Queries to which nothing is relevant are NaN and left out of the means, or 0.
+    average : {"mean"} or None, default="mean"
+        The mean over queries, or one curve a query.
+    exclude_self : bool, default=False
+        Leave database code i out of the balls of query i.
+    packed : bool, default=False
+        Codes are packed bytes; radii then go to ``8 * n_bytes``, padding included,
+        where the curve has long reached its end.
+    n_jobs : int, default=None
+        Threads. None takes all cores, or one inside a joblib worker.
+
+    Returns
+    -------
+    precision : ndarray of shape (n_bits + 1,) or (n_queries, n_bits + 1), float64
+    recall : ndarray of shape (n_bits + 1,) or (n_queries, n_bits + 1), float64
+    radii : ndarray of shape (n_bits + 1,), int64
+
+    Raises
+    ------
+    ValueError
+        If codes or labels do not fit each other.
+
+    See Also
+    --------
+    precision_within_radius_score : One point of the curve, with the coverage.
+
+    Notes
+    -----
+    The area under these points by trapezoids is not the average precision: use
+    `mean_average_precision_score`.
+
+    Examples
+    --------
+    >>> from skhash.metrics import hamming_precision_recall_curve
+    >>> codes, labels = [[0, 0], [0, 1], [1, 1]], [1, 0, 1]
+    >>> precision, recall, radii = hamming_precision_recall_curve(
+    ...     [[0, 0]], codes, [1], labels
+    ... )
+    >>> precision
+    array([1.        , 0.5       , 0.66666667])
+    >>> recall
+    array([0.5, 0.5, 1. ])
+    >>> radii
+    array([0, 1, 2])
+    """
+    task = compare_labelled(
+        query_codes,
+        database_codes,
+        query_labels,
+        database_labels,
+        packed=packed,
+        exclude_self=exclude_self,
+    )
+
+    def curves(rows):
+        inside = task.counts(rows, 2).cumsum(axis=1)
+        hits = inside[:, :, 1]
+        relevant = hits[:, -1:]
+        precision = _ranking.ratio(hits, inside.sum(axis=2), _EMPTY[empty_ball])
+        precision = np.where(relevant > 0, precision, _EMPTY[empty])
+        shape = np.broadcast_to(relevant, hits.shape)
+        return precision, _ranking.ratio(hits, shape, _EMPTY[empty])
+
+    parts = zip(*task.map(curves, 2, n_jobs), strict=True)
+    precision, recall = map(np.concatenate, parts)
+    radii = np.arange(task.n_bits + 1)
+    if average is None:
+        return precision, recall, radii
+    return _mean_curve(precision), _mean_curve(recall), radii
+
+
+def _mean_curve(values: np.ndarray) -> np.ndarray:
+    """Return the mean over queries at each radius, NaN where none is defined."""
+    if np.isnan(values).all():
+        summarize(values[:, 0], "mean")  # warns
+    defined = ~np.isnan(values)
+    sums = np.where(defined, values, 0.0).sum(axis=0)
+    return _ranking.ratio(sums, defined.sum(axis=0), np.nan)

@@ -1,0 +1,294 @@
+"""Scorers: metrics as the ``scoring`` of GridSearchCV, cross_validate and the like.
+
+A scorer imports no estimator: `_parts` finds encoder and index in what is scored.
+"""
+
+from skhash.metrics._hamming import mean_average_precision_score
+from skhash.metrics._neighbors import neighbor_recall_score, true_neighbors
+from skhash.metrics._parts import (
+    are_same_rows,
+    indexed,
+    is_numeric,
+    packed_codes,
+    take_apart,
+)
+
+_SET_BY_SCORER = {"average", "exclude_self", "packed", "return_coverage"}
+_SPACES = ("auto", "input", "encoder")
+
+
+class _Scorer:
+    """What scikit-learn expects of a scorer beyond calling it.
+
+    Not an estimator, so that nothing lists it among them; without a state that `fit` or
+    a call could change, so that a clone is the same object with the same parameters.
+    """
+
+    def __sklearn_clone__(self):
+        return self
+
+    def _accept_sample_weight(self) -> bool:
+        # Asked by multi-metric scoring when `fit` is given sample_weight.
+        return False
+
+
+class RetrievalScorer(_Scorer):
+    """Scores codes against labels; made by `make_retrieval_scorer`."""
+
+    def __init__(self, score_func, kwargs):
+        self._score_func = score_func
+        self._kwargs = kwargs
+
+    def __call__(self, estimator, X, y=None) -> float:
+        """Encode `X` and score the codes against labels `y`.
+
+        Parameters
+        ----------
+        estimator : object
+            A fitted encoder, index, or Pipeline that ends in one of them.
+        X : array-like, sparse matrix or list
+            What the estimator takes.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Labels.
+
+        Returns
+        -------
+        score : float
+        """
+        if y is None:
+            raise ValueError(
+                f"{self!r} needs labels, but y is None. Without labels score against "
+                "float neighbours: make_neighbor_recall_scorer()."
+            )
+        parts = take_apart(estimator)
+        codes = packed_codes(parts, X)
+        if parts.index is None:
+            database, labels, exclude_self = codes, y, True
+        else:
+            database, labels = indexed(parts.index)
+            exclude_self = are_same_rows(codes, y, database, labels)
+        score = self._score_func(
+            codes,
+            database,
+            y,
+            labels,
+            packed=True,
+            exclude_self=exclude_self,
+            **self._kwargs,
+        )
+        return float(score)
+
+    def __repr__(self) -> str:
+        name = getattr(self._score_func, "__name__", repr(self._score_func))
+        options = "".join(f", {key}={value!r}" for key, value in self._kwargs.items())
+        return f"make_retrieval_scorer({name}{options})"
+
+
+class NeighborRecallScorer(_Scorer):
+    """Scores codes against float neighbours; made by `make_neighbor_recall_scorer`."""
+
+    def __init__(self, n_neighbors, n_retrieved, metric, space, device):
+        self._n_neighbors = n_neighbors
+        self._n_retrieved = n_retrieved
+        self._metric = metric
+        self._space = space
+        self._device = device
+
+    def __call__(self, estimator, X, y=None) -> float:
+        """Encode `X` and score its codes against the neighbours of its vectors.
+
+        Parameters
+        ----------
+        estimator : object
+            A fitted encoder, or a Pipeline with one.
+        X : array-like, sparse matrix or list
+            What the estimator takes.
+        y : Ignored
+            Not used, present because scorers are called with it.
+
+        Returns
+        -------
+        score : float
+        """
+        parts = take_apart(estimator)
+        if parts.encoder is None:
+            raise TypeError(
+                f"{self!r} needs an encoder, but {type(estimator).__name__} takes "
+                "codes and knows no vectors. Score a Pipeline of an encoder and the "
+                "index, or codes and labels with make_retrieval_scorer."
+            )
+        vectors = self._vectors(parts, X)
+        truth = true_neighbors(
+            vectors, None, self._n_neighbors, metric=self._metric, device=self._device
+        )
+        codes = packed_codes(parts, X)
+        return neighbor_recall_score(
+            codes,
+            codes,
+            truth,
+            n_retrieved=self._n_retrieved,
+            packed=True,
+            exclude_self=True,
+        )
+
+    def _vectors(self, parts, X):
+        numeric = is_numeric(X)
+        if self._space == "input" and not numeric:
+            raise ValueError(
+                f'{self!r} has space="input", but X is not a numeric matrix; use '
+                'space="encoder" or "auto".'
+            )
+        if self._space == "input" or (self._space == "auto" and numeric):
+            return X
+        return X if parts.before is None else parts.before.transform(X)
+
+    def __repr__(self) -> str:
+        options = [f"n_neighbors={self._n_neighbors}"]
+        options += [f"n_retrieved={self._n_retrieved}", f"metric={self._metric!r}"]
+        if self._space != "auto":
+            options.append(f"space={self._space!r}")
+        if self._device != "cpu":
+            options.append(f"device={self._device!r}")
+        return f"make_neighbor_recall_scorer({', '.join(options)})"
+
+
+def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
+    """Make a scorer of codes against labels from a retrieval metric.
+
+    What is searched depends on what is scored:
+
+    - an encoder, or a Pipeline that ends in one: the fold itself. Each row is a query
+      against all others, itself left out (leave-one-out).
+    - `HammingNeighbors`, or a Pipeline that ends in it: the codes and labels that it
+      was fitted with, the training fold in cross-validation. Where the scored rows are
+      those of the index (``return_train_score=True``), each leaves itself out.
+
+    Parameters
+    ----------
+    score_func : callable, default=mean_average_precision_score
+        Called as ``score_func(query_codes, database_codes, query_labels,
+        database_labels, *, packed=True, exclude_self=..., **kwargs)``; greater is
+        better.
+    **kwargs : dict
+        Further options of `score_func`, such as ``k=100``.
+
+    Returns
+    -------
+    scorer : callable
+        ``scorer(estimator, X, y) -> float``. It can be pickled if `score_func` can.
+
+    Raises
+    ------
+    TypeError
+        If `score_func` is not callable, or does not compare labels.
+    ValueError
+        If `kwargs` hold what the scorer sets: ``average``, ``exclude_self``,
+        ``packed``, ``return_coverage``.
+
+    See Also
+    --------
+    make_neighbor_recall_scorer : Without labels.
+
+    Notes
+    -----
+    The scorer asks for no metadata. A search estimator in the place of the encoder
+    (nested cross-validation) is scored by its ``best_estimator_``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from sklearn.preprocessing import Binarizer
+    >>> from skhash.metrics import make_retrieval_scorer, precision_at_k_score
+    >>> X, y = load_iris(return_X_y=True)
+    >>> scorer = make_retrieval_scorer(precision_at_k_score, k=5)
+    >>> scorer
+    make_retrieval_scorer(precision_at_k_score, k=5)
+    >>> cross_val_score(Binarizer(threshold=2), X, y, scoring=scorer).shape
+    (5,)
+    """
+    if not callable(score_func):
+        raise TypeError(f"score_func must be callable, got {score_func!r}.")
+    if score_func is neighbor_recall_score:
+        raise TypeError(
+            "neighbor_recall_score compares with float neighbours and not with labels; "
+            "use make_neighbor_recall_scorer."
+        )
+    taken = sorted(_SET_BY_SCORER & kwargs.keys())
+    if taken:
+        raise ValueError(f"{taken} are set by the scorer; leave them out.")
+    return RetrievalScorer(score_func, kwargs)
+
+
+def make_neighbor_recall_scorer(
+    n_neighbors: int = 10,
+    n_retrieved: int = 100,
+    metric: str = "euclidean",
+    *,
+    space: str = "auto",
+    device: str = "cpu",
+):
+    """Make a scorer of codes against float neighbours, which needs no labels.
+
+    Within the fold, each row is a query against all others (leave-one-out): the share
+    of its `n_neighbors` exact neighbours that are among its `n_retrieved` nearest
+    codes, in expectation over ties.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=10
+        K true neighbours.
+    n_retrieved : int, default=100
+        N codes. The fold must have more rows.
+    metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
+        What makes true neighbours.
+    space : {"auto", "input", "encoder"}, default="auto"
+        The vectors that have the true neighbours: "input" is the `X` that is scored;
+        "encoder" is what reaches the encoder after the steps of the Pipeline before it;
+        "auto" is "input" where `X` is a numeric matrix, and else (texts) "encoder".
+    device : str, default="cpu"
+        Where `true_neighbors` computes.
+
+    Returns
+    -------
+    scorer : callable
+        ``scorer(estimator, X, y=None) -> float``. It can be pickled.
+
+    Raises
+    ------
+    ValueError
+        If `space` is another word. Sizes are checked when scoring.
+
+    See Also
+    --------
+    make_retrieval_scorer : Against labels.
+
+    Notes
+    -----
+    In the space of the input, the truth is the same for all candidates of a grid
+    search, so preprocessing is judged along with the encoder. In the encoder's space,
+    candidates that differ before the encoder are held against different truths, and
+    reducing everything to one dimension makes a perfect score easy. Tune such steps by
+    labels, or with ``space="input"``.
+
+    A Pipeline that ends in `HammingNeighbors` is scored by its encoder, leave-one-out
+    in the fold as well: the index keeps the codes of the training fold and not the
+    vectors, among which the true neighbours would have to be found.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from sklearn.preprocessing import Binarizer
+    >>> from skhash.metrics import make_neighbor_recall_scorer
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> scorer = make_neighbor_recall_scorer(n_neighbors=3, n_retrieved=10)
+    >>> cross_val_score(Binarizer(threshold=2), X, scoring=scorer).shape
+    (5,)
+    """
+    if space not in _SPACES:
+        raise ValueError(f"space must be one of {_SPACES}, got {space!r}.")
+    return NeighborRecallScorer(n_neighbors, n_retrieved, metric, space, device)
+
+
+retrieval_scorer = make_retrieval_scorer()

@@ -1,0 +1,313 @@
+"""Definitions, options and formats of the scores against labels."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import UndefinedMetricWarning
+
+from skhash.codes import hamming_distances, pack_bits
+from skhash.metrics import (
+    _counts,
+    hamming_precision_recall_curve,
+    mean_average_precision_score,
+    ndcg_at_k_score,
+    precision_at_k_score,
+    precision_within_radius_score,
+    recall_at_k_score,
+)
+
+SCORES = [
+    mean_average_precision_score,
+    ndcg_at_k_score,
+    precision_at_k_score,
+    precision_within_radius_score,
+    recall_at_k_score,
+]
+TIED = [mean_average_precision_score, precision_at_k_score, recall_at_k_score]
+
+
+@pytest.fixture
+def classes():
+    """Queries and a database with classes; 70 bits take two words, one part-full."""
+    rng = np.random.default_rng(0)
+    centers = rng.integers(0, 2, (4, 70))
+    query_labels, labels = rng.integers(0, 4, 30), rng.integers(0, 4, 2500)
+    flips = rng.random((30, 70)) < 0.35, rng.random((2500, 70)) < 0.35
+    return (
+        centers[query_labels] ^ flips[0],
+        centers[labels] ^ flips[1],
+        query_labels,
+        labels,
+    )
+
+
+@pytest.fixture
+def indicators(classes):
+    """The same codes with several of 70 labels a row: two words of masks."""
+    rng = np.random.default_rng(1)
+    queries, database, _, _ = classes
+    wanted, labels = rng.random((30, 70)) < 0.05, rng.random((2500, 70)) < 0.05
+    wanted[:, 0] = labels[0, 0] = True
+    return queries, database, wanted.astype(int), labels.astype(int)
+
+
+def brute_average_precision(queries, database, wanted, labels):
+    """Stable order, plain loops over a full matrix."""
+    distances = hamming_distances(pack_bits(queries), pack_bits(database))
+    scores = []
+    for row, label in zip(distances, wanted, strict=True):
+        order = np.argsort(row, kind="stable")
+        relevant = labels == label if labels.ndim == 1 else (labels @ label) > 0
+        ranks = np.flatnonzero(relevant[order]) + 1
+        scores.append(np.mean(np.arange(1, len(ranks) + 1) / ranks))
+    return scores
+
+
+@pytest.mark.parametrize("data", ["classes", "indicators"])
+def test_average_precision_matches_loops(data, request):
+    data = request.getfixturevalue(data)
+    values = mean_average_precision_score(*data, ties="index", average=None)
+    np.testing.assert_allclose(values, brute_average_precision(*data), rtol=1e-12)
+
+
+def test_hand_made_table():
+    #  distances 0 1 1 2 3, relevance 1 0 1 0 1
+    query, labels = [[0, 0, 0]], [1, 0, 1, 0, 1]
+    codes = [[0, 0, 0], [0, 0, 1], [1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    data = (query, codes, [1], labels)
+    by_index = (1 + 2 / 3 + 3 / 5) / 3
+    assert mean_average_precision_score(*data, ties="index") == pytest.approx(by_index)
+    best = (1 + 1 + 3 / 5) / 3
+    assert mean_average_precision_score(*data, ties="best") == pytest.approx(best)
+    assert mean_average_precision_score(*data) == pytest.approx((by_index + best) / 2)
+    assert precision_at_k_score(*data, k=2) == pytest.approx((1 + 0.5) / 2)
+    assert recall_at_k_score(*data, k=2) == pytest.approx((1 + 0.5) / 3)
+    assert precision_within_radius_score(*data, radius=1) == pytest.approx(2 / 3)
+    precision, recall, radii = hamming_precision_recall_curve(*data)
+    np.testing.assert_allclose(precision, [1, 2 / 3, 1 / 2, 3 / 5])
+    np.testing.assert_allclose(recall, [1 / 3, 2 / 3, 2 / 3, 1])
+    assert radii.tolist() == [0, 1, 2, 3]
+
+
+def test_denominators_differ_as_published():
+    data = ([[0, 0]], [[0, 0], [0, 1], [1, 1]], [1])
+    few, more = [1, 0, 0], [1, 0, 1]
+    retrieved = {"normalize": "retrieved", "ties": "index", "k": 3}
+    assert mean_average_precision_score(*data, few, **retrieved) == 1
+    assert mean_average_precision_score(*data, more, **retrieved) < 1
+    two = {"ties": "index", "k": 2}
+    values = [
+        mean_average_precision_score(*data, more, normalize=normalize, **two)
+        for normalize in ["retrieved", "min", "relevant"]
+    ]
+    assert values == [1, 0.5, 0.5]
+    assert mean_average_precision_score(*data, [1, 1, 1], k=2, normalize="min") == 1
+    relevant = mean_average_precision_score(*data, [1, 1, 1], k=2, normalize="relevant")
+    assert relevant == pytest.approx(2 / 3)
+
+
+def test_denominators_agree_without_a_cut(classes):
+    values = {
+        mean_average_precision_score(*classes, normalize=normalize)
+        for normalize in ["min", "relevant", "retrieved"]
+    }
+    assert len(values) == 1
+
+
+def test_retrieved_denominator_under_random_ties_is_refused(classes):
+    with pytest.raises(ValueError, match='use ties="index"'):
+        mean_average_precision_score(*classes, k=10, normalize="retrieved")
+
+
+@pytest.mark.parametrize("score", TIED)
+def test_tie_rules_bound_each_other(score, classes):
+    queries, database, wanted, labels = classes
+    data = (queries[:, :5], database[:, :5], wanted, labels)
+    worst, index, expected, best = (
+        score(*data, k=50, ties=ties, average=None)
+        for ties in ["worst", "index", "expected", "best"]
+    )
+    assert (worst <= expected).all() and (expected <= best).all()
+    assert worst.mean() < expected.mean() < best.mean()
+    assert (worst <= index).all() and (index <= best).all()
+    assert not np.allclose(index, expected)
+
+
+@pytest.mark.parametrize("score", TIED)
+def test_position_moves_the_score_by_index_only(score, classes):
+    queries, database, wanted, labels = classes
+    order = np.argsort(labels, kind="stable")
+    for ties, same in [("expected", True), ("index", False)]:
+        before = score(queries[:, :5], database[:, :5], wanted, labels, k=9, ties=ties)
+        after = score(
+            queries[:, :5], database[order, :5], wanted, labels[order], k=9, ties=ties
+        )
+        assert (before == pytest.approx(after, rel=1e-12)) is same
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("data", ["classes", "indicators"])
+def test_chunks_and_threads_do_not_change_a_bit(score, data, request, monkeypatch):
+    data = request.getfixturevalue(data)
+    reference = score(*data, average=None)
+    for budget, n_jobs in [(1, 1), (30_000, 3), (2**24, -1)]:
+        monkeypatch.setattr(_counts, "QUERY_CHUNK_BYTES", budget)
+        values = score(*data, average=None, n_jobs=n_jobs)
+        np.testing.assert_array_equal(values, reference)
+    assert score(*data) == pytest.approx(np.nanmean(reference), rel=1e-14)
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_packed_codes_and_other_formats_give_the_same(score, classes):
+    queries, database, wanted, labels = classes
+    reference = score(*classes)
+    assert score(
+        pack_bits(queries), pack_bits(database), wanted, labels, packed=True
+    ) == pytest.approx(reference, rel=1e-14)
+    assert score(queries > 0, database.astype(float), wanted, labels) == reference
+    names = np.array(["ant", "bee", "cat", "dog"])
+    assert score(queries, database, names[wanted], list(names[labels])) == reference
+    objects = names.astype(object)
+    assert score(queries, database, objects[wanted], objects[labels]) == reference
+    one_hot = np.eye(4, dtype=int)
+    assert score(queries, database, one_hot[wanted], one_hot[labels]) == reference
+    far = np.array([-7, 2**60, 10**6, 0])
+    assert score(queries, database, far[wanted], far[labels]) == reference
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_sparse_indicators_give_the_same(score, indicators):
+    queries, database, wanted, labels = indicators
+    sparse_labels = sparse.csr_array(wanted), sparse.csr_matrix(labels)
+    assert score(queries, database, *sparse_labels) == score(*indicators)
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("ties", ["expected", "index"])
+def test_leave_one_out_is_a_loop_over_the_others(score, ties, classes):
+    _, database, _, labels = classes
+    codes, labels = database[:40], labels[:40]
+    options = {} if score is precision_within_radius_score else {"ties": ties}
+    options["average"] = None
+    values = score(codes, codes, labels, labels, exclude_self=True, **options)
+    for i in range(40):
+        rest = np.arange(40) != i
+        alone = score(codes[[i]], codes[rest], labels[[i]], labels[rest], **options)
+        assert values[i] == pytest.approx(alone[0], rel=1e-12)
+    kept = score(codes, codes, labels, labels, **options)
+    assert not np.allclose(kept, values)
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_queries_with_nothing_relevant(score):
+    data = ([[0, 1], [1, 1]], [[0, 1], [1, 1]], ["a", "z"], ["a", "b"])
+    k = {"k": 1} if "k" in score.__annotations__ else {"radius": 0}
+    values = score(*data, average=None, **k)
+    assert values[0] == 1 and np.isnan(values[1])
+    assert score(*data, **k) == 1
+    assert score(*data, empty="zero", **k) == 0.5
+    with pytest.warns(UndefinedMetricWarning, match="None of the 2 queries") as record:
+        score(data[0], data[1], ["y", "z"], ["a", "b"], **k)
+    assert record[0].filename == __file__
+
+
+def test_empty_balls():
+    data = ([[0, 0], [1, 1], [0, 0]], [[0, 0], [0, 1]], [1, 1, 3], [1, 1])
+    score, coverage = precision_within_radius_score(
+        *data, radius=0, return_coverage=True
+    )
+    assert score == 0.5 and coverage == pytest.approx(2 / 3)
+    assert precision_within_radius_score(*data, radius=0, empty_ball="skip") == 1
+    values, covered = precision_within_radius_score(
+        *data, radius=0, return_coverage=True, average=None
+    )
+    np.testing.assert_array_equal(values, [1, 0, np.nan])
+    np.testing.assert_array_equal(covered, [True, False, True])
+    assert precision_within_radius_score(*data, radius=99) == 1
+
+
+@pytest.mark.parametrize("empty_ball", ["zero", "skip"])
+def test_the_curve_goes_through_the_scores_at_each_radius(empty_ball, classes):
+    precision, recall, radii = hamming_precision_recall_curve(
+        *classes, empty_ball=empty_ball
+    )
+    assert len(precision) == len(recall) == 71
+    assert recall[-1] == 1 and (np.diff(recall) >= 0).all()
+    for radius in radii[20:40:5]:
+        score = precision_within_radius_score(
+            *classes, radius=int(radius), empty_ball=empty_ball
+        )
+        assert precision[radius] == pytest.approx(score, rel=1e-13)
+
+
+def test_the_curve_skips_and_warns():
+    data = ([[0, 0], [1, 1]], [[0, 1]], [1, 2], [1])
+    precision, recall, _ = hamming_precision_recall_curve(*data, empty_ball="skip")
+    np.testing.assert_array_equal(precision, [np.nan, 1, 1])
+    np.testing.assert_array_equal(recall, [0, 1, 1])
+    precision, recall, _ = hamming_precision_recall_curve(*data, empty="zero")
+    np.testing.assert_array_equal(precision, [0, 0.5, 0.5])
+    np.testing.assert_array_equal(recall, [0, 0.5, 0.5])
+    each = hamming_precision_recall_curve(*data, average=None)
+    assert each[0].shape == each[1].shape == (2, 3)
+    assert np.isnan(each[0][1]).all() and np.isnan(each[1][1]).all()
+    with pytest.warns(UndefinedMetricWarning):
+        hamming_precision_recall_curve(data[0], data[1], [3, 3], [1])
+
+
+def test_gains_differ_where_labels_are_shared_more_than_once(indicators):
+    linear = ndcg_at_k_score(*indicators, k=10)
+    exponential = ndcg_at_k_score(*indicators, k=10, gain="exponential")
+    assert linear != pytest.approx(exponential, rel=1e-3)
+
+
+def test_too_many_shared_labels_for_the_exponential_gain():
+    labels = np.ones((2, 600), dtype=int)
+    data = ([[0, 1], [1, 1]], [[0, 1], [1, 1]], labels, labels)
+    assert ndcg_at_k_score(*data) == 1
+    with pytest.raises(ValueError, match="600 shared labels are too many"):
+        ndcg_at_k_score(*data, gain="exponential")
+
+
+CODES = [[0, 1], [1, 1]]
+BAD = [
+    (([[0, 1, 1]], CODES, [1], [1, 2]), {}, "3 bits and database_codes 2"),
+    (([[0, 9]], CODES, [1], [1, 2]), {}, "got 9"),
+    (([0, 1], CODES, [1], [1, 2]), {}, "A single code is a row"),
+    ((np.empty((0, 2)), CODES, [], [1, 2]), {}, "nothing to rank"),
+    ((CODES, CODES, [1], [1, 2]), {}, "each of the 2 query_codes"),
+    ((CODES, CODES, [1, 2], [1, 2, 3]), {}, "each of the 2 database_codes"),
+    ((CODES, CODES, [1, 2], np.eye(2)), {}, "both as"),
+    ((CODES, CODES, [1, 2], ["1", "2"]), {}, "never compare equal"),
+    ((CODES, CODES, [1.5, 2], [1, 2]), {}, "got the number 1.5"),
+    ((CODES, CODES, [np.nan, 2], [1, 2]), {}, "got the number nan"),
+    ((CODES, CODES, [[1], [2]], [1, 2]), {}, r"labels.ravel\(\)"),
+    ((CODES, CODES, [[1, 2], [0, 0]], np.eye(2)), {}, "0 and 1, got 2"),
+    ((CODES, CODES, [["a", "b"], ["c", "d"]], np.eye(2)), {}, "MultiLabelBinarizer"),
+    ((CODES, CODES, np.eye(2), np.ones((2, 3))), {}, "2 columns"),
+    ((CODES, CODES, np.array([1, "a"], object), [1, 2]), {}, "never compare|one type"),
+    ((CODES[:1], CODES, [1], [1, 2]), {"exclude_self": True}, "same rows; got 1 and 2"),
+    ((CODES, CODES, [1, 2], [1, 2]), {"packed": True}, "dtype uint8"),
+    ((CODES, CODES, [1, 2], [1, 2]), {"average": "macro"}, "average"),
+    ((CODES, CODES, [1, 2], [1, 2]), {"empty": "drop"}, "empty"),
+]
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("data, options, message", BAD)
+def test_bad_input_is_named(score, data, options, message):
+    with pytest.raises(ValueError, match=message):
+        score(*data, **options)
+
+
+@pytest.mark.parametrize("score", [s for s in SCORES if "k" in s.__annotations__])
+@pytest.mark.parametrize("k", [0, -1, 2.5, 3])
+def test_bad_k_is_named(score, k):
+    with pytest.raises(ValueError, match=f"k.*{k}"):
+        score(CODES, CODES, [1, 2], [1, 2], k=k)
+
+
+def test_mixed_label_types_are_named():
+    mixed = np.array([1, "a"], dtype=object)
+    with pytest.raises(ValueError, match="one type"):
+        mean_average_precision_score(CODES, CODES, mixed, mixed)

@@ -1,0 +1,212 @@
+"""Scores under ties against every order that the ties could have, listed in full."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import ndcg_score
+
+from skhash.codes import hamming_distances, pack_bits
+from skhash.metrics import (
+    mean_average_precision_score,
+    ndcg_at_k_score,
+    neighbor_recall_score,
+    precision_at_k_score,
+    recall_at_k_score,
+)
+
+QUERY = np.zeros((1, 3), dtype=np.uint8)
+
+
+def orders(distances):
+    """List the rankings that keep the distances in order: products of permutations."""
+    found = [[]]
+    for distance in np.unique(distances):
+        block = np.flatnonzero(distances == distance)
+        found = [order + list(p) for order in found for p in permutations(block)]
+    return [np.array(order) for order in found]
+
+
+def average_precision(relevance, k, normalize):
+    hits, total = 0, 0.0
+    for rank, relevant in enumerate(relevance[:k], start=1):
+        if relevant:
+            hits += 1
+            total += hits / rank
+    z = {"min": min(sum(relevance), k), "relevant": sum(relevance), "retrieved": hits}
+    return total / z[normalize] if z[normalize] else 0.0
+
+
+def gain_discounted(gains, k):
+    return sum(g / np.log2(1 + t) for t, g in enumerate(gains[:k], start=1))
+
+
+@st.composite
+def small_rankings(draw):
+    """At most seven codes of three bits, few distances, something relevant."""
+    n = draw(st.integers(1, 7))
+    codes = draw(st.lists(st.integers(0, 7), min_size=n, max_size=n))
+    bits = (np.array(codes)[:, None] >> np.arange(3)) & 1
+    labels = draw(st.lists(st.integers(0, 1), min_size=n, max_size=n).filter(any))
+    return bits.astype(np.uint8), np.array(labels), draw(st.integers(1, n))
+
+
+def distances_of(codes):
+    return hamming_distances(pack_bits(QUERY), pack_bits(codes))[0]
+
+
+@settings(max_examples=80, deadline=None)
+@given(small_rankings(), st.sampled_from(["min", "relevant"]))
+def test_average_precision_is_the_mean_and_the_extremes_of_all_orders(case, normalize):
+    codes, labels, k = case
+    values = [
+        average_precision(labels[order], k, normalize)
+        for order in orders(distances_of(codes))
+    ]
+    oracle = {"expected": np.mean, "best": np.max, "worst": np.min}
+    for ties, reduce in oracle.items():
+        score = mean_average_precision_score(
+            QUERY, codes, [1], labels, k=k, normalize=normalize, ties=ties
+        )
+        assert score == pytest.approx(reduce(values), abs=1e-12)
+
+
+@settings(max_examples=80, deadline=None)
+@given(small_rankings())
+def test_precision_and_recall_are_the_mean_and_the_extremes_of_all_orders(case):
+    codes, labels, k = case
+    hits = [labels[order][:k].sum() for order in orders(distances_of(codes))]
+    oracle = {"expected": np.mean, "best": np.max, "worst": np.min}
+    for ties, reduce in oracle.items():
+        arguments = (QUERY, codes, [1], labels)
+        precision = precision_at_k_score(*arguments, k=k, ties=ties)
+        recall = recall_at_k_score(*arguments, k=k, ties=ties)
+        assert precision == pytest.approx(reduce(hits) / k, abs=1e-12)
+        assert recall == pytest.approx(reduce(hits) / labels.sum(), abs=1e-12)
+
+
+@settings(max_examples=80, deadline=None)
+@given(small_rankings(), st.sampled_from(["min", "relevant", "retrieved"]))
+def test_ties_by_index_are_those_of_a_stable_sort(case, normalize):
+    codes, labels, k = case
+    relevance = labels[np.argsort(distances_of(codes), kind="stable")]
+    arguments = (QUERY, codes, [1], labels)
+    score = mean_average_precision_score(
+        *arguments, k=k, normalize=normalize, ties="index"
+    )
+    assert score == pytest.approx(average_precision(relevance, k, normalize))
+    hits = relevance[:k].sum()
+    assert precision_at_k_score(*arguments, k=k, ties="index") == hits / k
+    assert recall_at_k_score(*arguments, k=k, ties="index") == hits / labels.sum()
+
+
+@pytest.mark.parametrize("ties", ["best", "worst"])
+@settings(max_examples=30, deadline=None)
+@given(case=small_rankings())
+def test_retrieved_denominator_follows_the_order_of_relevance_in_ties(ties, case):
+    codes, labels, k = case
+    first = -labels if ties == "best" else labels
+    relevance = labels[np.lexsort((first, distances_of(codes)))]
+    score = mean_average_precision_score(
+        QUERY, codes, [1], labels, k=k, normalize="retrieved", ties=ties
+    )
+    assert score == pytest.approx(average_precision(relevance, k, "retrieved"))
+
+
+@settings(max_examples=60, deadline=None)
+@given(small_rankings())
+def test_neighbor_recall_is_the_mean_and_the_extremes_of_all_orders(case):
+    codes, labels, n_retrieved = case
+    truth = np.flatnonzero(labels)[None]
+    distances = distances_of(codes)
+    values = [labels[order][:n_retrieved].mean() for order in orders(distances)]
+    values = np.array(values) * n_retrieved / labels.sum()
+    by_index = labels[np.argsort(distances, kind="stable")][:n_retrieved].sum()
+    oracle = {
+        "expected": values.mean(),
+        "best": values.max(),
+        "worst": values.min(),
+        "index": by_index / labels.sum(),
+    }
+    for ties, value in oracle.items():
+        score = neighbor_recall_score(
+            QUERY, codes, truth[:, ::-1], n_retrieved=n_retrieved, ties=ties
+        )
+        assert score == pytest.approx(value, abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(small_rankings(), st.integers(0, 2**32 - 1), st.sampled_from([True, False]))
+def test_ndcg_is_the_mean_of_all_orders(case, seed, linear):
+    codes, _, k = case
+    labels = np.random.default_rng(seed).integers(0, 2, size=(len(codes), 4))
+    labels[0, 0] = 1
+    wanted = np.array([[1, 1, 0, 1]])
+    shared = labels @ wanted[0]
+    gains = shared if linear else 2.0**shared - 1
+    ideal = gain_discounted(np.sort(gains)[::-1], k)
+    values = [
+        gain_discounted(gains[order], k) / ideal
+        for order in orders(distances_of(codes))
+    ]
+    by_index = gains[np.argsort(distances_of(codes), kind="stable")]
+    for ties, value in [
+        ("expected", np.mean(values)),
+        ("index", gain_discounted(by_index, k) / ideal),
+    ]:
+        score = ndcg_at_k_score(
+            QUERY,
+            codes,
+            wanted,
+            labels,
+            k=k,
+            gain="linear" if linear else "exponential",
+            ties=ties,
+        )
+        assert score == pytest.approx(value, abs=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 5, 40, None])
+def test_ndcg_with_linear_gain_is_that_of_scikit_learn(k):
+    rng = np.random.default_rng(0)
+    queries, database = rng.integers(0, 2, (20, 6)), rng.integers(0, 2, (40, 6))
+    wanted, labels = rng.random((20, 5)) < 0.3, rng.random((40, 5)) < 0.3
+    wanted[0], labels[0] = False, True  # a query with nothing to find
+    distances = hamming_distances(pack_bits(queries), pack_bits(database))
+    gains = wanted.astype(int) @ labels.T.astype(int)
+    values = ndcg_at_k_score(
+        queries, database, wanted, labels, k=k, average=None, empty="zero"
+    )
+    oracle = [
+        ndcg_score(gains[[i]], -distances[[i]], k=k, ignore_ties=False)
+        for i in range(20)
+    ]
+    np.testing.assert_allclose(values, oracle, rtol=1e-13, atol=1e-15)
+
+
+def test_all_tied_list_has_the_closed_form_of_the_literature():
+    n, r = 10, 3
+    harmonic = sum(1 / t for t in range(1, n + 1))
+    value = (harmonic + (r - 1) / (n - 1) * (n - harmonic)) / n
+    labels = [1] * r + [0] * (n - r)
+    score = mean_average_precision_score(QUERY, np.zeros((n, 3)), [1], labels)
+    assert score == pytest.approx(value, rel=1e-14)
+
+
+def test_expectation_is_that_of_shuffled_databases():
+    rng = np.random.default_rng(1)
+    queries, database = rng.integers(0, 2, (5, 4)), rng.integers(0, 2, (300, 4))
+    wanted, labels = np.arange(5) % 3, np.sort(rng.integers(0, 3, 300))
+    expected = mean_average_precision_score(queries, database, wanted, labels, k=20)
+    shuffled = []
+    for _ in range(400):
+        order = rng.permutation(300)
+        shuffled.append(
+            mean_average_precision_score(
+                queries, database[order], wanted, labels[order], k=20, ties="index"
+            )
+        )
+    error = np.std(shuffled) / np.sqrt(len(shuffled))
+    assert abs(np.mean(shuffled) - expected) < 5 * error
