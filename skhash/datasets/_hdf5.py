@@ -1,0 +1,105 @@
+"""HDF5 files of ann-benchmarks; h5py is imported when one is read."""
+
+from pathlib import Path
+
+import numpy as np
+
+from skhash.datasets._bundle import RetrievalData
+from skhash.datasets._paths import PathLike
+
+# ann-benchmarks' word for a distance, and ours.
+ANN_METRICS = {
+    "euclidean": "euclidean",
+    "angular": "cosine",
+    "hamming": "hamming",
+    "ip": "inner_product",
+    "dot": "inner_product",
+}
+
+
+def read_ann_hdf5(path: PathLike) -> RetrievalData:
+    """Read an HDF5 file of ann-benchmarks, such as ``glove-100-angular.hdf5``.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    data : RetrievalData
+        `database` and `train` are the file's ``train``, `query` is its ``test``,
+        `true_neighbors` and `true_distances` are there if the file has them, and
+        `metric` follows its attribute ``distance`` ("angular" is "cosine"). Types are
+        those of the file, and everything is read into memory.
+
+    Raises
+    ------
+    ImportError
+        If h5py is not installed.
+    ValueError
+        If the file is damaged, lacks ``train`` or ``test``, has another distance, or
+        its parts do not fit together.
+
+    Notes
+    -----
+    The ``distances`` of ann-benchmarks' Hamming files are shares of the bits that
+    differ, not numbers of them; they are returned as they stand.
+    """
+    arrays, distance = read_hdf5(
+        path, ("train", "test"), optional=("neighbors", "distances")
+    )
+    if distance not in ANN_METRICS:
+        raise ValueError(
+            f"{path}: the attribute 'distance' is {distance!r}; files with "
+            f"{', '.join(ANN_METRICS)} are read."
+        )
+    for name in ("train", "test"):
+        if arrays[name].ndim != 2:
+            raise ValueError(
+                f"{path}: {name} has shape {arrays[name].shape} and must be a matrix."
+            )
+    return RetrievalData(
+        name=Path(path).name,
+        metric=ANN_METRICS[distance],
+        train=arrays["train"],
+        database=arrays["train"],
+        query=arrays["test"],
+        true_neighbors=arrays.get("neighbors"),
+        true_distances=arrays.get("distances"),
+    )
+
+
+def read_hdf5(
+    path: PathLike, names: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> tuple[dict[str, np.ndarray], str | None]:
+    """Read data sets of an HDF5 file, and its attribute ``distance`` if it has one."""
+    h5py = _import_h5py(path)
+    # Opened here first, since h5py's OSError for a missing file reads as for a bad one.
+    with open(path, "rb"):
+        pass
+    try:
+        with h5py.File(path, "r") as file:
+            found = {n for n in file if isinstance(file[n], h5py.Dataset)}
+            missing = [name for name in names if name not in found]
+            if missing:
+                raise ValueError(
+                    f"it has no data set {', '.join(missing)}, but "
+                    f"{', '.join(sorted(found)) or 'none'}"
+                )
+            wanted = [*names, *(name for name in optional if name in found)]
+            distance = file.attrs.get("distance")
+            arrays = {name: np.asarray(file[name][()]) for name in wanted}
+    except (OSError, RuntimeError, KeyError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read as HDF5: {error}.") from error
+    return arrays, distance.decode() if isinstance(distance, bytes) else distance
+
+
+def _import_h5py(path: PathLike):
+    try:
+        import h5py
+    except ImportError as error:
+        raise ImportError(
+            f"Reading {path} needs h5py, which is not installed: "
+            'pip install "scikit-hash[hdf5]"'
+        ) from error
+    return h5py

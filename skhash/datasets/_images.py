@@ -1,0 +1,159 @@
+"""Image files: IDX (the MNIST family) and the binary version of CIFAR."""
+
+import gzip
+import math
+import os
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from skhash.datasets._paths import PathLike
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+# The third byte of an IDX file; everything in the format is big-endian.
+IDX_DTYPES = {
+    0x08: np.dtype("u1"),
+    0x09: np.dtype("i1"),
+    0x0B: np.dtype(">i2"),
+    0x0C: np.dtype(">i4"),
+    0x0D: np.dtype(">f4"),
+    0x0E: np.dtype(">f8"),
+}
+
+CIFAR_PIXELS = 3 * 32 * 32
+
+# For each number of classes: the bytes before the pixels, and the one that is wanted.
+CIFAR_LABELS = {10: (1, 0), 20: (2, 0), 100: (2, 1)}
+
+
+def read_idx(path: PathLike) -> np.ndarray:
+    """Read an IDX file, the format of MNIST, Fashion-MNIST, KMNIST and EMNIST.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, gzip-compressed or not; its content decides, not its name.
+
+    Returns
+    -------
+    array : ndarray
+        With the shape and the type that the file declares, in native byte order.
+
+    Raises
+    ------
+    ValueError
+        If the file does not start as IDX does, or holds fewer or more bytes than its
+        header announces.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skhash.datasets import read_idx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "labels-idx1-ubyte"
+    ...     _ = path.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 2, 1]))
+    ...     read_idx(path)
+    array([7, 2, 1], dtype=uint8)
+    """
+    content = _read_maybe_gzipped(path)
+    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in IDX_DTYPES:
+        raise ValueError(
+            f"{path} is not an IDX file: it starts with the bytes "
+            f"{content[:4].hex(' ') or '(none)'}, where 00 00, a type code from 08 to "
+            "0e and the number of dimensions are expected."
+        )
+    dtype, n_dims = IDX_DTYPES[content[2]], content[3]
+    header = 4 + 4 * n_dims
+    if n_dims == 0 or len(content) < header:
+        raise ValueError(
+            f"{path} is not a whole IDX file: it declares {n_dims} dimensions and has "
+            f"{len(content)} bytes."
+        )
+    sizes = np.frombuffer(content, dtype=">u4", count=n_dims, offset=4)
+    shape = tuple(int(size) for size in sizes)
+    expected = header + math.prod(shape) * dtype.itemsize
+    if len(content) != expected:
+        raise ValueError(
+            f"{path} declares an array of shape {shape}, which takes {expected} bytes "
+            f"with the header, and has {len(content)}: it is truncated or corrupt."
+        )
+    values = np.frombuffer(content, dtype=dtype, offset=header)
+    return values.reshape(shape).astype(dtype.newbyteorder("="))
+
+
+def read_cifar_binary(
+    paths: PathLike | Sequence[PathLike], *, n_classes: int = 10
+) -> tuple[np.ndarray, np.ndarray]:
+    """Read the binary version of CIFAR-10 or CIFAR-100.
+
+    Parameters
+    ----------
+    paths : path-like or sequence of path-like
+        ``data_batch_1.bin`` and so on, ``test_batch.bin``, or ``train.bin`` and
+        ``test.bin`` of CIFAR-100. Several files are put together in the given order.
+    n_classes : {10, 20, 100}, default=10
+        10 reads CIFAR-10, whose records have 3073 bytes. 100 and 20 read CIFAR-100,
+        whose records have 3074, with the labels of its classes or of its superclasses.
+
+    Returns
+    -------
+    X : ndarray of shape (n, 3072), uint8
+        The red, the green and the blue plane of each image, row by row:
+        ``X.reshape(-1, 3, 32, 32)`` are images with channels first.
+    y : ndarray of shape (n,), uint8
+
+    Raises
+    ------
+    ValueError
+        If a file is not made of whole records or holds a label that cannot be.
+    """
+    if n_classes not in CIFAR_LABELS:
+        raise ValueError(
+            "n_classes must be 10 (CIFAR-10), 100 or 20 (CIFAR-100, classes or "
+            f"superclasses); got {n_classes!r}."
+        )
+    if isinstance(paths, str | os.PathLike):
+        paths = [paths]
+    if not paths:
+        raise ValueError("paths must name at least one file; got an empty sequence.")
+    label_bytes = CIFAR_LABELS[n_classes][0]
+    records = np.concatenate([_cifar_records(path, n_classes) for path in paths])
+    labels = records[:, CIFAR_LABELS[n_classes][1]].copy()
+    return np.ascontiguousarray(records[:, label_bytes:]), labels
+
+
+def _cifar_records(path: PathLike, n_classes: int) -> np.ndarray:
+    label_bytes, wanted = CIFAR_LABELS[n_classes]
+    width = label_bytes + CIFAR_PIXELS
+    content = Path(path).read_bytes()
+    if not content or len(content) % width:
+        raise ValueError(
+            f"{path} has {len(content)} bytes, which are not whole records of {width} "
+            f"bytes (n_classes={n_classes}): it is truncated or another format. The "
+            "binary version of CIFAR is read, not the Python one; CIFAR-10 needs "
+            "n_classes=10, CIFAR-100 needs 100 or 20."
+        )
+    records = np.frombuffer(content, dtype=np.uint8).reshape(-1, width)
+    highest = int(records[:, wanted].max())
+    if highest >= n_classes:
+        raise ValueError(
+            f"{path} holds the label {highest}, where n_classes={n_classes} allows 0 "
+            f"to {n_classes - 1}: it is corrupt or another data set."
+        )
+    return records
+
+
+def _read_maybe_gzipped(path: PathLike) -> bytes:
+    content = Path(path).read_bytes()
+    if not content.startswith(GZIP_MAGIC):
+        return content
+    try:
+        return gzip.decompress(content)
+    except (EOFError, OSError, zlib.error) as error:
+        raise ValueError(
+            f"{path} is a damaged gzip file of {len(content)} bytes: {error}"
+        ) from error
