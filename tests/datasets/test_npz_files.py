@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skhash.datasets import read_sparse_npz
+
+
+@pytest.fixture
+def X():
+    dense = np.random.default_rng(0).poisson(0.4, (6, 5)).astype(np.float32)
+    return sparse.csr_array(dense)
+
+
+def parts(X):
+    return {
+        "data": X.data,
+        "indices": X.indices,
+        "indptr": X.indptr,
+        "shape": np.array(X.shape),
+    }
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("compressed", [True, False])
+def test_what_scipy_saved(tmp_path, X, kind, compressed):
+    path = tmp_path / "counts.npz"
+    sparse.save_npz(path, kind(X), compressed=compressed)
+    read = read_sparse_npz(path)
+    assert isinstance(read, sparse.csr_array) and read.dtype == X.dtype
+    np.testing.assert_array_equal(read.toarray(), X.toarray())
+
+
+def test_plain_parts_with_further_arrays(tmp_path, X):
+    path = tmp_path / "counts.npz"
+    np.savez(path, **parts(X), labels=np.arange(6))
+    np.testing.assert_array_equal(read_sparse_npz(path).toarray(), X.toarray())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"indices": np.full(3, 9)}, "not a sparse matrix"),
+        ({"indptr": np.arange(3)}, "not a sparse matrix"),
+        ({"shape": np.array([6, 1])}, r"not a sparse matrix of shape \[6, 1\]"),
+        ({"shape": np.array([6.0, 5.0])}, "shape must be two integers"),
+        ({"shape": np.array(6)}, "shape must be two integers"),
+        ({"data": np.array(["a"])}, "data must be numbers"),
+        ({"format": np.array(b"csc")}, "format 'csc'.*tocsr"),
+        ({"data": np.array([None])}, "data cannot be read"),
+    ],
+)
+def test_parts_that_are_no_csr_matrix(tmp_path, X, change, message):
+    path = tmp_path / "bad.npz"
+    np.savez(path, **(parts(X) | change))
+    with pytest.raises(ValueError, match=f"bad.npz.*{message}"):
+        read_sparse_npz(path)
+
+
+def test_missing_parts_are_named(tmp_path):
+    path = tmp_path / "bad.npz"
+    np.savez(path, data=np.zeros(1), indptr=np.zeros(1))
+    message = "bad.npz has no array indices, shape; it holds data, indptr"
+    with pytest.raises(ValueError, match=message):
+        read_sparse_npz(path)
+
+
+def test_truncated_damaged_and_missing_files(tmp_path, X):
+    path = tmp_path / "bad.npz"
+    np.savez(path, **parts(X))
+    content = path.read_bytes()
+    path.write_bytes(content[:-30])
+    with pytest.raises(ValueError, match="bad.npz is not a .npz file, or is truncated"):
+        read_sparse_npz(path)
+    position = content.index(X.data.tobytes())
+    path.write_bytes(content[:position] + b"\xff" + content[position + 1 :])
+    with pytest.raises(ValueError, match="bad.npz: the array data cannot be read"):
+        read_sparse_npz(path)
+    with pytest.raises(FileNotFoundError):
+        read_sparse_npz(tmp_path / "absent.npz")
