@@ -22,6 +22,7 @@ BLOCK = 1024
 # Small enough that a chunk's tables stay near the core and that threads share evenly,
 # large enough that handing a chunk over costs nothing beside counting it.
 QUERY_CHUNK_BYTES = 2**20
+MIN_THREAD_WORK = 2**22  # words compared, milliseconds; below, a thread costs more
 
 
 @intrinsic
@@ -259,7 +260,11 @@ class Comparison:
         # Besides the counts, the closed forms hold a dozen float64 tables.
         bytes_per_query = 8 * (self.n_bits + 1) * (levels + 12)
         chunks = row_chunks(self.n_queries, bytes_per_query, QUERY_CHUNK_BYTES)
-        parallel = joblib.Parallel(n_jobs=_thread_count(n_jobs), require="sharedmem")
+        work = self.n_queries * self.database.size
+        threads = min(_n_threads(n_jobs), max(1, work // MIN_THREAD_WORK))
+        if threads == 1:
+            return [function(rows) for rows in chunks]
+        parallel = joblib.Parallel(n_jobs=threads, require="sharedmem")
         return parallel(joblib.delayed(function)(rows) for rows in chunks)
 
     def _arguments(self, rows, levels):
@@ -268,10 +273,10 @@ class Comparison:
         return queries, self.database, wanted, self.classes, self.masks, levels, first
 
 
-def _thread_count(n_jobs: int | None) -> int:
-    if n_jobs is not None:
-        return joblib.effective_n_jobs(n_jobs)
-    backend, asked = get_active_backend()
-    if backend.nesting_level:  # the other cores belong to the worker's siblings
-        return 1
-    return joblib.effective_n_jobs(asked if asked not in (None, 1) else -1)
+def _n_threads(n_jobs: int | None) -> int:
+    """Return the threads that `n_jobs` stands for, as in `HammingNeighbors`."""
+    if n_jobs is None:
+        backend, n_jobs = get_active_backend()
+        if n_jobs is None:  # the other cores of a worker belong to its siblings
+            return 1 if backend.nesting_level else joblib.cpu_count()
+    return joblib.effective_n_jobs(n_jobs)

@@ -12,6 +12,7 @@ from skhash.metrics._parts import (
     packed_codes,
     take_apart,
 )
+from skhash.metrics._radius import hamming_precision_recall_curve
 
 _SET_BY_SCORER = {"average", "exclude_self", "packed", "return_coverage"}
 _SPACES = ("auto", "input", "encoder")
@@ -180,7 +181,7 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
     Raises
     ------
     TypeError
-        If `score_func` is not callable, or does not compare labels.
+        If `score_func` is not callable, compares no labels, or returns a curve.
     ValueError
         If `kwargs` hold what the scorer sets: ``average``, ``exclude_self``,
         ``packed``, ``return_coverage``.
@@ -213,6 +214,11 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
         raise TypeError(
             "neighbor_recall_score compares with float neighbours and not with labels; "
             "use make_neighbor_recall_scorer."
+        )
+    if score_func is hamming_precision_recall_curve:
+        raise TypeError(
+            "hamming_precision_recall_curve returns a curve and not a score; use "
+            "precision_within_radius_score with a radius."
         )
     taken = sorted(_SET_BY_SCORER & kwargs.keys())
     if taken:

@@ -152,6 +152,7 @@ def test_chunks_and_threads_do_not_change_a_bit(score, data, request, monkeypatc
     reference = score(*data, average=None)
     for budget, n_jobs in [(1, 1), (30_000, 3), (2**24, -1)]:
         monkeypatch.setattr(_counts, "QUERY_CHUNK_BYTES", budget)
+        monkeypatch.setattr(_counts, "MIN_THREAD_WORK", 1)
         values = score(*data, average=None, n_jobs=n_jobs)
         np.testing.assert_array_equal(values, reference)
     assert score(*data) == pytest.approx(np.nanmean(reference), rel=1e-14)

@@ -1,0 +1,379 @@
+"""Scorers within scikit-learn's searches, on encoders, pipelines and indexes."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skhash.codes import pack_bits
+from skhash.metrics import (
+    hamming_precision_recall_curve,
+    make_neighbor_recall_scorer,
+    make_retrieval_scorer,
+    mean_average_precision_score,
+    ndcg_at_k_score,
+    neighbor_recall_score,
+    precision_at_k_score,
+    precision_within_radius_score,
+    retrieval_scorer,
+    true_neighbors,
+)
+
+
+class Signs(TransformerMixin, BaseEstimator):
+    """Signs of random projections."""
+
+    def __init__(self, n_bits=8, packed=False):
+        self.n_bits = n_bits
+        self.packed = packed
+
+    def fit(self, X, y=None, sample_weight=None):
+        self.mean_ = np.asarray(X.mean(axis=0)).ravel()
+        rng = np.random.default_rng(0)
+        self.planes_ = rng.normal(size=(X.shape[1], self.n_bits))
+        return self
+
+    def transform(self, X):
+        X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+        bits = ((X - self.mean_) @ self.planes_ > 0).astype(np.uint8)
+        return pack_bits(bits) if self.packed else bits
+
+    def get_feature_names_out(self, input_features=None):
+        return np.array([f"bit{i}" for i in range(self.n_bits)], dtype=object)
+
+
+class Index(TransformerMixin, BaseEstimator):
+    """What a scorer knows an index by; `transform` of one gives no codes."""
+
+    def __init__(self, packed=False):
+        self.packed = packed
+
+    def fit(self, X, y=None):
+        self.packed_codes_ = X if self.packed else pack_bits(X)
+        self.y_ = y
+        return self
+
+    def kneighbors(self, X):
+        raise AssertionError("a scorer has no need to search")
+
+    def transform(self, X):
+        raise AssertionError("a scorer wants codes and not a graph")
+
+
+class Scale(TransformerMixin, BaseEstimator):
+    def __init__(self, factor=1.0):
+        self.factor = factor
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X * self.factor
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:600], y[:600]
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+def test_encoder_is_scored_leave_one_out_in_the_fold(digits):
+    X, y = digits
+    encoder, cv = Signs(16), KFold(3)
+    results = cross_validate(encoder, X, y, cv=cv, scoring=retrieval_scorer)
+    for score, (train, test) in zip(results["test_score"], cv.split(X), strict=True):
+        codes = clone(encoder).fit(X[train]).transform(X[test])
+        own = mean_average_precision_score(
+            codes, codes, y[test], y[test], exclude_self=True
+        )
+        assert score == pytest.approx(own)
+
+
+def test_pipeline_ending_in_an_encoder_is_scored_the_same_way(digits):
+    X, y = digits
+    plain = cross_validate(Signs(16), X / 4, y, scoring=retrieval_scorer, cv=3)
+    pipeline = make_pipeline(Scale(0.25), Signs(16), "passthrough")
+    piped = cross_validate(pipeline, X, y, scoring=retrieval_scorer, cv=3)
+    np.testing.assert_allclose(piped["test_score"], plain["test_score"])
+
+
+def real_index():
+    neighbors = pytest.importorskip("skhash.neighbors")
+    return neighbors.HammingNeighbors()
+
+
+@pytest.mark.parametrize("make_index", [Index, real_index])
+def test_pipeline_ending_in_an_index_is_scored_against_the_training_fold(
+    digits, make_index
+):
+    X, y = digits
+    pipeline, cv = make_pipeline(StandardScaler(), Signs(16), make_index()), KFold(3)
+    scorer = make_retrieval_scorer(precision_at_k_score, k=20)
+    results = cross_validate(pipeline, X, y, cv=cv, scoring=scorer)
+    for score, (train, test) in zip(results["test_score"], cv.split(X), strict=True):
+        encoder = make_pipeline(StandardScaler(), Signs(16)).fit(X[train])
+        codes = encoder.transform(X[test]), encoder.transform(X[train])
+        own = precision_at_k_score(*codes, y[test], y[train], k=20)
+        assert score == pytest.approx(own)
+
+
+def test_scores_of_the_training_rows_leave_each_row_out(digits):
+    X, y = digits
+    pipeline = make_pipeline(Signs(16), Index()).fit(X, y)
+    score = retrieval_scorer(pipeline, X, y)
+    codes = pipeline[0].transform(X)
+    assert score == mean_average_precision_score(codes, codes, y, y, exclude_self=True)
+    assert score < mean_average_precision_score(codes, codes, y, y)
+    other = y.copy()
+    other[0] += 1
+    moved = mean_average_precision_score(codes, codes, other, y)
+    assert retrieval_scorer(pipeline, X, other) == moved
+    assert retrieval_scorer(Signs(16).fit(X), X, y) == score
+
+
+def test_index_alone_and_packed_codes(digits):
+    X, y = digits
+    codes = Signs(16).fit(X).transform(X)
+    queries, database = (codes[:100], y[:100]), (codes[100:], y[100:])
+    own = mean_average_precision_score(codes[:100], codes[100:], y[:100], y[100:])
+    assert retrieval_scorer(Index().fit(*database), *queries) == own
+    assert retrieval_scorer(make_pipeline(Index()).fit(*database), *queries) == own
+    packed = make_pipeline(Signs(16, packed=True), Index(packed=True))
+    packed.fit(X, y)
+    packed[-1].fit(pack_bits(codes[100:]), y[100:])
+    assert retrieval_scorer(packed, X[:100], y[:100]) == own
+
+
+def test_data_frames_and_several_labels(digits):
+    X, y = digits
+    encoder = Signs(16).set_output(transform="pandas")
+    frame = pd.DataFrame(X)
+    indicator = np.column_stack([np.eye(10, dtype=int)[y], y % 2])
+    score = make_retrieval_scorer(ndcg_at_k_score, k=10, gain="exponential")
+    plain = score(Signs(16).fit(X), X, indicator)
+    assert score(encoder.fit(frame), frame, indicator) == pytest.approx(plain)
+    pipeline = make_pipeline(Signs(16), Index()).fit(X, indicator)
+    assert score(pipeline, X, indicator) == pytest.approx(plain)
+    assert retrieval_scorer(encoder, frame, pd.Series(y)) == retrieval_scorer(
+        encoder, frame, y
+    )
+
+
+def test_grid_search_takes_several_scorers_and_refits(digits):
+    X, y = digits
+    search = GridSearchCV(
+        make_pipeline(PCA(8, random_state=0), Signs(), Index()),
+        {"signs__n_bits": [2, 32], "pca__n_components": [2, 16]},
+        scoring={
+            "map": retrieval_scorer,
+            "precision": make_retrieval_scorer(precision_within_radius_score),
+            "recall": make_neighbor_recall_scorer(5, 20),
+        },
+        refit="map",
+        cv=3,
+        error_score="raise",
+        return_train_score=True,
+    )
+    search.fit(X, y)
+    assert search.best_params_ == {"signs__n_bits": 32, "pca__n_components": 16}
+    for name in ["map", "precision", "recall"]:
+        values = search.cv_results_[f"mean_test_{name}"]
+        assert np.isfinite(values).all() and len(set(values)) > 2
+    assert 0 < search.score(X, y) < 1
+
+
+def test_scorers_travel_to_worker_processes(digits):
+    X, y = digits
+    scores = [
+        cross_validate(
+            Signs(4), X, y, scoring=retrieval_scorer, cv=2, n_jobs=n_jobs,
+            error_score="raise",
+        )["test_score"]
+        for n_jobs in [None, 2]
+    ]  # fmt: skip
+    np.testing.assert_array_equal(*scores)
+
+
+def test_nested_search_is_scored_by_its_best(digits):
+    X, y = digits
+    search = GridSearchCV(
+        make_pipeline(Signs(), Index()), {"signs__n_bits": [4, 16]},
+        scoring=retrieval_scorer, cv=2,
+    )  # fmt: skip
+    cv = KFold(2)
+    nested = cross_validate(search, X, y, scoring=retrieval_scorer, cv=cv)
+    plain = make_pipeline(Signs(16), Index())
+    plain = cross_validate(plain, X, y, scoring=retrieval_scorer, cv=cv)
+    np.testing.assert_array_equal(nested["test_score"], plain["test_score"])
+
+
+def test_sample_weight_reaches_fit_and_not_the_scorer(digits):
+    X, y = digits
+    with pytest.warns(UserWarning, match="sample_weight"):
+        GridSearchCV(
+            Signs(), {"n_bits": [4]}, cv=2, refit="map",
+            scoring={"map": retrieval_scorer, "recall": make_neighbor_recall_scorer()},
+        ).fit(X, y, sample_weight=np.ones(len(X)))  # fmt: skip
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_metadata_routing_does_not_break(digits, routing, several):
+    X, y = digits
+    recall = make_neighbor_recall_scorer(5, 20)
+    scoring = {"map": retrieval_scorer, "recall": recall}
+    search = GridSearchCV(
+        Signs().set_fit_request(sample_weight=True),
+        {"n_bits": [4, 16]},
+        scoring=scoring if several else retrieval_scorer,
+        refit="map" if several else True,
+        cv=2,
+        error_score="raise",
+    )
+    search.fit(X, y, sample_weight=np.ones(len(X)))
+    assert search.best_params_ == {"n_bits": 16}
+    assert search.score(X, y) == retrieval_scorer(search.best_estimator_, X, y)
+
+
+@pytest.mark.parametrize(
+    "scorer, text",
+    [
+        (retrieval_scorer, "make_retrieval_scorer(mean_average_precision_score)"),
+        (
+            make_retrieval_scorer(ndcg_at_k_score, k=3, gain="linear"),
+            "make_retrieval_scorer(ndcg_at_k_score, k=3, gain='linear')",
+        ),
+        (
+            make_neighbor_recall_scorer(3, metric="cosine", space="input"),
+            "make_neighbor_recall_scorer(n_neighbors=3, n_retrieved=100, "
+            "metric='cosine', space='input')",
+        ),
+    ],
+)
+def test_scorers_show_themselves_copy_and_pickle(digits, scorer, text):
+    X, y = digits
+    encoder = Signs().fit(X)
+    assert repr(scorer) == text
+    for copied in [clone(scorer), pickle.loads(pickle.dumps(scorer))]:
+        assert repr(copied) == text
+        assert copied(encoder, X, y) == scorer(encoder, X, y)
+    search = GridSearchCV(encoder, {"n_bits": [1]}, scoring=scorer)
+    assert clone(search).scoring is scorer or repr(clone(search).scoring) == text
+
+
+def recall(codes, X, n_neighbors=5, n_retrieved=20):
+    truth = true_neighbors(X, n_neighbors=n_neighbors)
+    return neighbor_recall_score(
+        codes, codes, truth, n_retrieved=n_retrieved, exclude_self=True
+    )
+
+
+def test_neighbor_recall_asks_the_space_of_the_input(digits):
+    X, _ = digits
+    scorer = make_neighbor_recall_scorer(5, 20)
+    pipeline = make_pipeline(StandardScaler(), PCA(4), Signs(16)).fit(X)
+    codes = pipeline.transform(X)
+    reduced = pipeline[:-1].transform(X)
+    assert scorer(pipeline, X) == recall(codes, X)
+    assert scorer(pipeline, pd.DataFrame(X)) == recall(codes, X)
+    indexed = make_pipeline(StandardScaler(), PCA(4), Signs(16), Index()).fit(X)
+    for space, value in [
+        ("input", recall(codes, X)),
+        ("encoder", recall(codes, reduced)),
+    ]:
+        scorer = make_neighbor_recall_scorer(5, 20, space=space)
+        assert scorer(pipeline, X) == value
+        assert scorer(indexed, X) == pytest.approx(value)
+    assert recall(codes, X) != recall(codes, reduced)
+    encoder = Signs(16).fit(X)
+    assert scorer(encoder, X) == recall(encoder.transform(X), X)
+
+
+def test_neighbor_recall_of_texts_asks_the_space_of_the_encoder():
+    rng = np.random.default_rng(0)
+    words = np.array(["ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen"])
+    texts = [" ".join(words[rng.integers(0, 8, 12)]) for _ in range(90)]
+    pipeline = make_pipeline(TfidfVectorizer(), Signs(16), Index()).fit(texts)
+    vectors = pipeline[0].transform(texts)
+    own = recall(pipeline[:-1].transform(texts), vectors.toarray())
+    assert make_neighbor_recall_scorer(5, 20)(pipeline, texts) == pytest.approx(own)
+    results = cross_validate(
+        pipeline, texts, cv=3, scoring=make_neighbor_recall_scorer(2, 5),
+        error_score="raise",
+    )  # fmt: skip
+    assert (results["test_score"] > 0).all()
+    with pytest.raises(ValueError, match='use space="encoder"'):
+        make_neighbor_recall_scorer(5, 20, space="input")(pipeline, texts)
+
+
+def test_neighbor_recall_passes_the_metric_on(digits):
+    X, _ = digits
+    encoder = Signs(16).fit(X)
+    values = {
+        make_neighbor_recall_scorer(5, 20, metric)(encoder, X)
+        for metric in ["euclidean", "cosine", "inner_product"]
+    }
+    assert len(values) == 3
+
+
+def test_what_cannot_be_scored_is_named(digits):
+    X, y = digits
+    encoder = Signs(4).fit(X)
+    with pytest.raises(ValueError, match="needs labels, but y is None.*float neigh"):
+        retrieval_scorer(encoder, X)
+    with pytest.raises(ValueError, match="Index was fitted without labels"):
+        retrieval_scorer(make_pipeline(Signs(4), Index()).fit(X), X, y)
+    with pytest.raises(TypeError, match="KFold: it has no transform"):
+        retrieval_scorer(KFold(), X, y)
+    with pytest.raises(ValueError, match="0 and 1 only"):
+        retrieval_scorer(StandardScaler().fit(X), X, y)
+    with pytest.raises(ValueError, match="n_retrieved=100 is more than the 49"):
+        make_neighbor_recall_scorer()(encoder, X[:50])
+    index = Index().fit(encoder.transform(X), y)
+    for alone in [index, make_pipeline(index)]:
+        with pytest.raises(TypeError, match="takes codes and knows no vectors"):
+            make_neighbor_recall_scorer()(alone, X)
+
+
+@pytest.mark.parametrize(
+    "make, error, message",
+    [
+        (lambda: make_retrieval_scorer("map"), TypeError, "callable, got 'map'"),
+        (
+            lambda: make_retrieval_scorer(neighbor_recall_score),
+            TypeError,
+            "use make_neighbor_recall_scorer",
+        ),
+        (
+            lambda: make_retrieval_scorer(hamming_precision_recall_curve),
+            TypeError,
+            "curve",
+        ),
+        (
+            lambda: make_retrieval_scorer(packed=True, exclude_self=False),
+            ValueError,
+            r"\['exclude_self', 'packed'\] are set by the scorer",
+        ),
+        (lambda: make_neighbor_recall_scorer(space="x"), ValueError, "got 'x'"),
+    ],
+)
+def test_bad_scorers_are_named(make, error, message):
+    with pytest.raises(error, match=message):
+        make()

@@ -1,0 +1,285 @@
+"""Exact neighbours against float64 brute force, and recall against loops."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.datasets import load_digits
+from sklearn.metrics.pairwise import cosine_distances
+from sklearn.neighbors import NearestNeighbors
+
+from skhash.codes import hamming_distances, pack_bits
+from skhash.metrics import _exact, neighbor_recall_score, true_neighbors
+
+METRICS = ["euclidean", "cosine", "inner_product"]
+
+
+def brute_force(queries, database, k, metric, exclude_self=False):
+    """Float64 differences or products, row by row, and a stable sort."""
+    queries, database = (np.asarray(X, dtype=np.float64) for X in (queries, database))
+    if metric == "cosine":
+        queries, database = (_unit(X) for X in (queries, database))
+    found = []
+    for i, x in enumerate(queries):
+        if metric == "euclidean":
+            keys = np.square(x - database).sum(axis=1)
+        else:
+            keys = -(x * database).sum(axis=1)
+        if exclude_self:
+            keys[i] = np.inf
+        found.append(np.argsort(keys, kind="stable")[:k])
+    return np.array(found)
+
+
+def _unit(X):
+    norms = np.sqrt(np.square(X).sum(axis=1, keepdims=True))
+    return X / np.where(norms > 0, norms, 1)
+
+
+@pytest.fixture(params=["plain", "far from the origin", "outliers", "duplicates"])
+def vectors(request):
+    """Queries and a database on which float32 products alone would go wrong."""
+    rng = np.random.default_rng(0)
+    queries, database = rng.normal(size=(40, 24)), rng.normal(size=(900, 24))
+    if request.param == "far from the origin":
+        queries, database = queries + 1e6, database + 1e6
+    elif request.param == "outliers":
+        database[::50] *= 1e9
+        queries[0] *= 1e12
+    elif request.param == "duplicates":
+        database = database[rng.integers(0, 12, 900)]
+        database[rng.random(900) < 0.3] = 0
+        queries[:5] = database[:5]
+    return queries, database
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("k", [1, 10, 899, 900])
+def test_order_is_that_of_float64(vectors, metric, k):
+    found = true_neighbors(*vectors, k, metric=metric)
+    assert found.dtype == np.int64
+    np.testing.assert_array_equal(found, brute_force(*vectors, k, metric))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_float32_input_is_measured_in_float64(vectors, metric):
+    vectors = [X.astype(np.float32) for X in vectors]
+    found = true_neighbors(*vectors, 10, metric=metric)
+    np.testing.assert_array_equal(found, brute_force(*vectors, 10, metric))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1), st.sampled_from(METRICS), st.integers(1, 60), st.data()
+)
+def test_small_integers_tie_everywhere(seed, metric, n, data):
+    rng = np.random.default_rng(seed)
+    database = rng.integers(-1, 2, size=(n, 3)).astype(float)
+    queries = rng.integers(-1, 2, size=(5, 3)).astype(float)
+    k = data.draw(st.integers(1, n))
+    np.testing.assert_array_equal(
+        true_neighbors(queries, database, k, metric=metric),
+        brute_force(queries, database, k, metric),
+    )
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_one_argument_leaves_each_row_out(metric):
+    X, _ = load_digits(return_X_y=True)
+    X = np.concatenate([X[:300], X[:20]])
+    found = true_neighbors(X, n_neighbors=5, metric=metric)
+    np.testing.assert_array_equal(found, brute_force(X, X, 5, metric, True))
+    again = true_neighbors(X, X.copy(), 5, metric=metric, exclude_self=True)
+    np.testing.assert_array_equal(found, again)
+    assert (found != np.arange(len(X))[:, None]).all()
+    everything = true_neighbors(X[:50], n_neighbors=49, metric=metric)
+    np.testing.assert_array_equal(
+        np.sort(everything, axis=1),
+        [[j for j in range(50) if j != i] for i in range(50)],
+    )
+
+
+def test_scikit_learn_agrees():
+    X, _ = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    X = X + rng.normal(scale=0.01, size=X.shape)  # no ties, whose order it leaves open
+    search = NearestNeighbors(n_neighbors=7).fit(X[100:])
+    np.testing.assert_array_equal(
+        true_neighbors(X[:100], X[100:], 7),
+        search.kneighbors(X[:100], return_distance=False),
+    )
+    distances = cosine_distances(X[:100], X[100:])
+    np.testing.assert_array_equal(
+        true_neighbors(X[:100], X[100:], 7, metric="cosine"),
+        np.argsort(distances, axis=1)[:, :7],
+    )
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_sparse_input_is_the_same(metric):
+    rng = np.random.default_rng(0)
+    X = sparse.random(120, 40, density=0.1, random_state=0, format="csr")
+    Y = sparse.random(300, 40, density=0.1, random_state=1, format="csc")
+    Y = sparse.vstack([Y, X[rng.integers(0, 120, 50)]])
+    dense = brute_force(X.toarray(), Y.toarray(), 8, metric)
+    for queries, database in [(X, Y), (X.toarray(), Y), (X, Y.toarray())]:
+        found = true_neighbors(queries, database, 8, metric=metric)
+        np.testing.assert_array_equal(found, dense)
+    own = true_neighbors(X, n_neighbors=8, metric=metric)
+    np.testing.assert_array_equal(
+        own, brute_force(X.toarray(), X.toarray(), 8, metric, True)
+    )
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_chunks_and_precision_do_not_change_the_answer(vectors, metric, monkeypatch):
+    import torch
+
+    reference = true_neighbors(*vectors, 10, metric=metric)
+    monkeypatch.setattr(_exact, "TABLE_BYTES", 8 * 900 * 7)
+    np.testing.assert_array_equal(
+        true_neighbors(*vectors, 10, metric=metric), reference
+    )
+    monkeypatch.setattr(_exact, "MARGIN", 0)
+    np.testing.assert_array_equal(
+        true_neighbors(*vectors, 10, metric=metric), reference
+    )
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        lowered = true_neighbors(*vectors, 10, metric=metric)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    np.testing.assert_array_equal(lowered, reference)
+
+
+def test_scaling_does_not_change_the_answer():
+    rng = np.random.default_rng(0)
+    queries, database = rng.normal(size=(20, 8)), rng.normal(size=(400, 8))
+    reference = true_neighbors(queries, database)
+    for scale in [2.0**-120, 2.0**120]:  # beyond float32 once squared
+        scaled = true_neighbors(queries * scale, database * scale)
+        np.testing.assert_array_equal(scaled, reference)
+
+
+@pytest.mark.parametrize(
+    "arguments, options, message",
+    [
+        ((np.eye(3), np.eye(3), 4), {}, "n_neighbors=4 is more than the 3"),
+        ((np.eye(3), None, 3), {}, "n_neighbors=3 is more than the 2"),
+        ((np.eye(3), np.eye(4), 1), {}, "3 features and X_database 4"),
+        ((np.eye(3), np.eye(3)[:2], 1), {"exclude_self": True}, "got 3 and 2"),
+        (([[np.nan]], [[1.0]], 1), {}, "NaN"),
+        ((np.eye(3), np.eye(3), 0), {}, "n_neighbors"),
+        ((np.eye(3), np.eye(3), 1), {"metric": "manhattan"}, "metric"),
+        ((np.eye(3), np.eye(3), 1), {"device": "abacus"}, "abacus"),
+    ],
+)
+def test_bad_vectors_are_named(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        true_neighbors(*arguments, **options)
+
+
+def test_metrics_leave_torch_out():
+    code = (
+        "import sys; from skhash.metrics import recall_at_k_score as score;"
+        "score([[0]], [[0]], [1], [1], k=1); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.fixture
+def coded():
+    """Codes of 9 bits for 400 vectors, and the true neighbours of 25 queries."""
+    rng = np.random.default_rng(0)
+    X, planes = rng.normal(size=(425, 12)), rng.normal(size=(12, 9))
+    bits = (X @ planes > 0).astype(np.uint8)
+    return bits[:25], bits[25:], true_neighbors(X[:25], X[25:], 10)
+
+
+def test_recall_matches_loops(coded):
+    queries, database, truth = coded
+    distances = hamming_distances(pack_bits(queries), pack_bits(database))
+    for n_retrieved in [1, 10, 150, 400]:
+        expected, by_index = [], []
+        for row, own in zip(distances, truth, strict=True):
+            boundary = np.sort(row)[n_retrieved - 1]
+            block, free = (row == boundary).sum(), n_retrieved - (row < boundary).sum()
+            inside, cut = (row[own] < boundary).sum(), (row[own] == boundary).sum()
+            expected.append((inside + cut * free / block) / 10)
+            best = np.argsort(row, kind="stable")[:n_retrieved]
+            by_index.append(np.isin(own, best).mean())
+        for ties, values in [("expected", expected), ("index", by_index)]:
+            options = {"n_retrieved": n_retrieved, "ties": ties}
+            recall = neighbor_recall_score(*coded, average=None, **options)
+            np.testing.assert_allclose(recall, values, rtol=1e-13)
+            mean = neighbor_recall_score(*coded, **options)
+            assert mean == pytest.approx(np.mean(values)) and isinstance(mean, float)
+
+
+@pytest.mark.parametrize("ties", ["expected", "index", "best", "worst"])
+def test_several_cuts_are_those_one_by_one(coded, ties):
+    cuts = [50, 1, 400, 7]
+    together = neighbor_recall_score(*coded, n_retrieved=cuts, ties=ties)
+    assert together.shape == (4,) and together[2] == 1
+    for cut, value in zip(cuts, together, strict=True):
+        alone = neighbor_recall_score(*coded, n_retrieved=cut, ties=ties)
+        assert value == pytest.approx(alone, rel=1e-14)
+    each = neighbor_recall_score(*coded, n_retrieved=cuts, ties=ties, average=None)
+    assert each.shape == (25, 4)
+    np.testing.assert_allclose(each.mean(axis=0), together, rtol=1e-14)
+
+
+@pytest.mark.parametrize("ties", ["expected", "index"])
+def test_recall_leaves_each_row_out(coded, ties):
+    _, codes, _ = coded
+    codes = codes[:60]
+    rng = np.random.default_rng(0)
+    truth = true_neighbors(rng.normal(size=(60, 4)), n_neighbors=5)
+    recall = neighbor_recall_score(
+        codes, codes, truth, n_retrieved=20, exclude_self=True, ties=ties, average=None
+    )
+    for i in range(60):
+        rest = np.flatnonzero(np.arange(60) != i)
+        positions = np.searchsorted(rest, truth[[i]])
+        alone = neighbor_recall_score(
+            codes[[i]], codes[rest], positions, n_retrieved=20, ties=ties
+        )
+        assert recall[i] == pytest.approx(alone)
+
+
+def test_recall_of_packed_codes_is_the_same(coded):
+    queries, database, truth = coded
+    packed = neighbor_recall_score(
+        pack_bits(queries), pack_bits(database), truth, n_retrieved=50, packed=True
+    )
+    assert packed == neighbor_recall_score(*coded, n_retrieved=50)
+
+
+CODES = [[0, 1], [1, 1], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    "truth, options, message",
+    [
+        ([[0], [1], [3]], {}, "hold 3, which is no position"),
+        ([[0], [1], [-1]], {}, "hold -1"),
+        ([[0, 0], [1, 2], [0, 1]], {}, "Row 0 .* twice"),
+        ([[1], [1], [0]], {"exclude_self": True}, "Row 1 .* query itself"),
+        ([[0.5], [1], [2]], {}, "must be integers"),
+        ([0, 1, 2], {}, r"shape \(3,\)"),
+        ([[0], [1]], {}, "2 rows for 3 query_codes"),
+        ([[0], [1], [2]], {"n_retrieved": 4}, "n_retrieved=4 is more than the 3"),
+        ([[0], [1], [2]], {"n_retrieved": [1, 0]}, r"got \[1, 0\]"),
+        ([[0], [1], [2]], {"n_retrieved": 0}, "n_retrieved"),
+        ([[0], [1], [2]], {"n_retrieved": [0.5]}, r"got \[0.5\]"),
+    ],
+)
+def test_bad_truth_is_named(truth, options, message):
+    options = {"n_retrieved": 1, **options}
+    with pytest.raises(ValueError, match=message):
+        neighbor_recall_score(CODES, CODES, truth, **options)
