@@ -200,18 +200,6 @@ def test_grid_search_takes_several_scorers_and_refits(digits):
     assert 0 < search.score(X, y) < 1
 
 
-def test_scorers_travel_to_worker_processes(digits):
-    X, y = digits
-    scores = [
-        cross_validate(
-            Signs(4), X, y, scoring=retrieval_scorer, cv=2, n_jobs=n_jobs,
-            error_score="raise",
-        )["test_score"]
-        for n_jobs in [None, 2]
-    ]  # fmt: skip
-    np.testing.assert_array_equal(*scores)
-
-
 def test_nested_search_is_scored_by_its_best(digits):
     X, y = digits
     search = GridSearchCV(

@@ -1,0 +1,156 @@
+"""
+Retrieval metrics beside NumPy
+==============================
+
+Mean average precision of 10 000 queries against 60 000 codes of 64 bits, the size of
+Fashion-MNIST. Two ways that published code does it with NumPy stand beside
+`skhash.metrics`: the distance matrix from a product of signs and a sort, and XOR with
+``numpy.bitwise_count`` and a radix sort of bytes. Both sort each row of a chunk of
+queries, so they answer ``ties="index"``, and their numbers must be equal to ours.
+
+All alternate in one process; the table shows medians. Run from the repository root::
+
+    python examples/benchmarks/metrics.py
+    python examples/benchmarks/metrics.py --queries 1000 --repeats 5
+"""
+
+import argparse
+import platform
+import time
+from datetime import date
+from pathlib import Path
+
+import joblib
+import numba
+import numpy as np
+
+from skhash.codes import bits_to_signs, pack_bits, packed_to_words
+from skhash.metrics import (
+    hamming_precision_recall_curve,
+    mean_average_precision_score,
+    ndcg_at_k_score,
+    neighbor_recall_score,
+)
+
+CHUNK = 100  # queries; 100 rows of 60 000 float32 distances are 24 MB
+
+
+def make_data(n_queries, n_database, n_bits, n_classes=10, flip=0.4, seed=0):
+    """Codes scattered around one random code a class, and their classes."""
+    rng = np.random.default_rng(seed)
+    centers = rng.integers(0, 2, (n_classes, n_bits), dtype=np.uint8)
+    labels = rng.integers(0, n_classes, n_queries + n_database)
+    bits = centers[labels] ^ (rng.random((len(labels), n_bits)) < flip)
+    queries, database = bits[:n_queries], bits[n_queries:]
+    return queries, database, labels[:n_queries], labels[n_queries:]
+
+
+def numpy_by_product(queries, database, query_labels, labels):
+    """Signs, a matrix product, ``argsort``."""
+    signs = bits_to_signs(database).T
+    half = queries.shape[1] / 2
+
+    def distances(rows):
+        return half - (bits_to_signs(queries[rows]) @ signs) / 2
+
+    return _mean_average_precision(distances, query_labels, labels)
+
+
+def numpy_by_xor(queries, database, query_labels, labels):
+    """XOR of 64-bit words, ``bitwise_count``, ``argsort`` of bytes."""
+    query_words = packed_to_words(pack_bits(queries))
+    words = packed_to_words(pack_bits(database))
+
+    def distances(rows):
+        differing = [
+            np.bitwise_count(query_words[rows, None, w] ^ words[None, :, w])
+            for w in range(words.shape[1])
+        ]
+        return differing[0] if len(differing) == 1 else sum(map(np.int16, differing))
+
+    return _mean_average_precision(distances, query_labels, labels)
+
+
+def _mean_average_precision(distances, query_labels, labels):
+    total, ranks = 0.0, np.arange(1, len(labels) + 1)
+    for start in range(0, len(query_labels), CHUNK):
+        rows = slice(start, start + CHUNK)
+        order = np.argsort(distances(rows), axis=1, kind="stable")
+        relevant = labels[order] == query_labels[rows, None]
+        precision = np.cumsum(relevant, axis=1) / ranks
+        total += ((precision * relevant).sum(axis=1) / relevant.sum(axis=1)).sum()
+    return total / len(query_labels)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--queries", type=int, default=10_000)
+    parser.add_argument("--database", type=int, default=60_000)
+    parser.add_argument("--bits", type=int, default=64)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    data = make_data(options.queries, options.database, options.bits)
+    queries, database, query_labels, labels = data
+    rng = np.random.default_rng(1)
+    wanted = rng.random((len(queries), 24)) < 0.1
+    indicator = rng.random((len(database), 24)) < 0.1
+    start = rng.integers(0, len(database), (len(queries), 1))
+    truth = (start + np.arange(10)) % len(database)  # any ten: time does not depend
+
+    tasks = {
+        "NumPy, product and argsort": lambda: numpy_by_product(*data),
+        "NumPy, XOR and radix argsort": lambda: numpy_by_xor(*data),
+        "mAP, ties by index": lambda: mean_average_precision_score(*data, ties="index"),
+        "mAP, expected": lambda: mean_average_precision_score(*data),
+        "precision-recall curve": lambda: hamming_precision_recall_curve(*data),
+        "NDCG, 24 labels": lambda: ndcg_at_k_score(
+            queries, database, wanted, indicator
+        ),
+        "neighbour recall": lambda: neighbor_recall_score(queries, database, truth),
+    }
+    for name in list(tasks)[2:]:  # compiled, or loaded from the cache
+        tasks[name]()
+    seconds = {name: [] for name in tasks}
+    results = {}
+    for _ in range(options.repeats):
+        for name, task in tasks.items():
+            begin = time.perf_counter()
+            results[name] = task()
+            seconds[name].append(time.perf_counter() - begin)
+
+    names = list(tasks)
+    np.testing.assert_allclose(results[names[0]], results[names[2]], rtol=1e-9)
+    np.testing.assert_allclose(results[names[1]], results[names[2]], rtol=1e-9)
+    report(options, seconds)
+
+
+def report(options, seconds):
+    print(
+        f"{options.queries} queries x {options.database} codes, {options.bits} bits; "
+        f"medians of {options.repeats}, {date.today()}\n"
+        f"{_processor()}, {joblib.cpu_count()} cores; Python "
+        f"{platform.python_version()}, numpy {np.__version__}, numba "
+        f"{numba.__version__}\n"
+    )
+    medians = {name: np.median(values) for name, values in seconds.items()}
+    product, xor = list(medians.values())[:2]
+    pairs = options.queries * options.database
+    print(f"{'':30} {'seconds':>8} {'ns/pair':>8} {'/product':>9} {'/XOR':>7}")
+    for name, median in medians.items():
+        print(
+            f"{name:30} {median:8.2f} {1e9 * median / pairs:8.2f} "
+            f"{product / median:8.1f}x {xor / median:6.1f}x"
+        )
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":")[1].strip()
+    return platform.processor() or platform.machine()
+
+
+if __name__ == "__main__":
+    main()
