@@ -24,8 +24,9 @@ from numba.extending import intrinsic
 LANES = 4
 BLOCK = 64 * LANES  # codes in a block: one plane of them fills one vector
 GROUP = 3  # planes whose sum the table holds: the most that two digits can count
-CARRY_OFFSET = 64  # bytes: two sum planes come first,
-GROUP_BYTES = 320  # then eight carry planes, 32 bytes each
+PLANE_BYTES = 8 * LANES
+CARRY_OFFSET = 2 * PLANE_BYTES  # in the table: two sum planes come first,
+GROUP_BYTES = 10 * PLANE_BYTES  # then eight carry planes
 STEP = (
     8  # groups per turn of the loop for code lengths that have no program of their own
 )
@@ -56,7 +57,7 @@ class _Adder:
             return
         self.waiting[level].append(term)
         if len(self.waiting[level]) == 3:
-            total, carry = self._full_adder(*self.waiting[level])
+            total, carry = self.full_adder(*self.waiting[level])
             self.waiting[level] = [total]
             self.add(level + 1, carry)
 
@@ -67,7 +68,7 @@ class _Adder:
                 self.waiting[level] = [self.builder.xor(*waiting)]
                 self.add(level + 1, self.builder.and_(*waiting))
 
-    def _full_adder(self, a, b, c):
+    def full_adder(self, a, b, c):
         builder = self.builder
         differ = builder.xor(a, b)
         carry = builder.or_(builder.and_(a, b), builder.and_(differ, c))
@@ -148,14 +149,16 @@ def _make_near(n_planes: int | None, levels: int):
     """Build the function that finds the codes of one block that are near a query."""
 
     @intrinsic
-    def near(typing_context, table, choices, bias, query, n_steps, hits):
-        """Write the 256 answers to `hits`; return whether there is any.
+    def near(typing_context, table, choices, bias, query, n_steps, hits, slot):
+        """Write the 256 answers to ``hits[slot]``; return whether there is a hit.
 
-        table : uint64 (1-d), choices : uint8 (queries, 2 * groups), bias : uint64
-        (queries, levels), query : the row of both, n_steps : turns of the loop,
-        hits : uint64 (4,).
+        table : uint64 (1-d); choices : uint8 (queries, 2 * groups); bias : uint64
+        (queries, levels); query : int64, the row of both; n_steps : int64, turns of
+        the loop; hits : uint64 (slots, LANES); slot : int64.
         """
-        signature = types.boolean(table, choices, bias, query, n_steps, hits)
+        signature = types.boolean(
+            table, choices, bias, types.int64, types.int64, hits, types.int64
+        )
 
         def codegen(context, builder, signature, args):
             kinds = signature.args
@@ -174,7 +177,7 @@ def _make_near(n_planes: int | None, levels: int):
             else:
                 far = _straight_program(builder, digits, table, choice, n_planes)
             hit = builder.not_(far)
-            hits = _bytes_of(context, builder, kinds[5], args[5])
+            hits = _bytes_of(context, builder, kinds[5], args[5], args[6])
             builder.store(
                 hit, builder.bitcast(hits, _VECTOR.as_pointer()), align=_ALIGN
             )
@@ -196,6 +199,73 @@ LONG_LEVELS = 24
 near_64, near_128, near_256 = (_make_near(n, n.bit_length()) for n in (64, 128, 256))
 near_short = _make_near(None, SHORT_LEVELS)
 near_long = _make_near(None, LONG_LEVELS)
+
+
+@intrinsic
+def swap_bits(typing_context, square, row, width, mask):
+    """Swap squares of bits between rows `row` and ``row + width`` of all lanes.
+
+    square : uint64 (64, LANES); row, width : int64; mask : uint64, the bits of a row
+    that go to the other one, `width` places up.
+    """
+
+    def codegen(context, builder, signature, args):
+        square, row, width, mask = args
+        places = []
+        for index in (row, builder.add(row, width)):
+            address = _bytes_of(context, builder, signature.args[0], square, index)
+            places.append(builder.bitcast(address, _VECTOR.as_pointer()))
+        low, high = (builder.load(place, align=_ALIGN) for place in places)
+        shift = _spread(builder, width)
+        differ = builder.xor(builder.lshr(low, shift), high)
+        differ = builder.and_(differ, _spread(builder, mask))
+        builder.store(builder.xor(high, differ), places[1], align=_ALIGN)
+        differ = builder.shl(differ, shift)
+        builder.store(builder.xor(low, differ), places[0], align=_ALIGN)
+        return context.get_dummy_value()
+
+    return types.void(square, types.int64, types.int64, types.uint64), codegen
+
+
+@intrinsic
+def fill_group(typing_context, planes, table, group):
+    """Write the digits of a ^ qa + b ^ qb + c ^ qc for all values of qa, qb, qc.
+
+    planes : uint64 (planes, LANES), of which a, b, c are those of the group; table :
+    uint64 (1-d); group : int64.
+    """
+
+    def codegen(context, builder, signature, args):
+        planes, table, group = args
+        first = builder.mul(group, ir.Constant(_INT64, GROUP))
+        source = _bytes_of(context, builder, signature.args[0], planes, first)
+        a, b, c = (
+            _load(builder, source, ir.Constant(_INT64, PLANE_BYTES * i), _VECTOR)
+            for i in range(GROUP)
+        )
+        target = builder.gep(
+            _bytes_of(context, builder, signature.args[1], table),
+            [builder.mul(group, ir.Constant(_INT64, GROUP_BYTES))],
+        )
+
+        def write(byte, plane):
+            address = builder.gep(target, [ir.Constant(_INT64, byte)])
+            place = builder.bitcast(address, _VECTOR.as_pointer())
+            builder.store(plane, place, align=_ALIGN)
+
+        adder = _Adder(builder, [])
+        for flips in range(4):
+            x = builder.not_(a) if flips & 1 else a
+            y = builder.not_(b) if flips & 2 else b
+            total, carry = adder.full_adder(x, y, c)
+            write(CARRY_OFFSET + PLANE_BYTES * flips, carry)
+            # All three flipped: what counted does not, and the other way round.
+            write(CARRY_OFFSET + PLANE_BYTES * (7 - flips), builder.not_(carry))
+            if flips < 2:
+                write(PLANE_BYTES * flips, total)
+        return context.get_dummy_value()
+
+    return types.void(planes, table, types.int64), codegen
 
 
 @intrinsic

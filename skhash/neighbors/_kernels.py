@@ -15,77 +15,189 @@ from numba import njit
 
 from skhash.neighbors._bitslice import (
     BLOCK,
-    CARRY_OFFSET,
     GROUP,
     GROUP_BYTES,
     LANES,
     LONG_LEVELS,
+    PLANE_BYTES,
     SHORT_LEVELS,
     STEP,
+    fill_group,
     near_64,
     near_128,
     near_256,
     near_long,
     near_short,
     popcount,
+    swap_bits,
     trailing_zeros,
 )
 
 _ONE = np.uint64(1)
 _ALL = np.uint64(2**64 - 1)
-_PLANE_BYTES = 8 * LANES
 _GROUP_WORDS = GROUP_BYTES // 8
 
 
-@njit(nogil=True, cache=True)
-def _n_steps(n_planes):
-    return -(-n_planes // (GROUP * STEP))
+def nearest(words, n_planes, queries, k, distances, positions):
+    """Find the `k` codes nearest to each query, ordered by (distance, position).
+
+    Parameters
+    ----------
+    words : read-only ndarray of shape (n, n_words), uint64, C-contiguous
+    n_planes : int
+        Bits that may be set in a code, at most ``64 * n_words``.
+    queries : read-only ndarray of shape (n_queries, n_words), uint64, C-contiguous
+    k : int
+        At most n.
+    distances : ndarray of shape (n_queries, k), int32
+        Written.
+    positions : ndarray of shape (n_queries, k), int64
+        Written.
+    """
+    n_queries, capacity = len(queries), found_capacity(len(words), k)
+    states = np.zeros((n_queries, 3), dtype=np.int64)
+    states[:, 0] = n_planes + 1
+    histograms = np.zeros((n_queries, n_planes + 2), dtype=np.int64)
+    found_distances = np.empty((n_queries, capacity), dtype=np.int32)
+    found_positions = np.empty((n_queries, capacity), dtype=np.int64)
+    _nearest(
+        words,
+        n_planes,
+        queries,
+        k,
+        _workspace(n_planes, queries, threshold=n_planes + 1),
+        states,
+        histograms,
+        found_distances,
+        found_positions,
+        distances,
+        positions,
+    )
 
 
-@njit(nogil=True, cache=True)
+def found_capacity(n, k):
+    """Return for how many codes `nearest` keeps room, a query.
+
+    When it is full, all but k are dropped; this bounds the cost of that by the cost of
+    filling it again.
+    """
+    return min(n, max(2 * k, k + BLOCK))
+
+
+def within(words, n_planes, queries, radius):
+    """Find the codes within `radius` of each query, ordered by (distance, position).
+
+    Parameters
+    ----------
+    words, n_planes, queries
+        As in `nearest`.
+    radius : int
+        Inclusive, from 0 to `n_planes`.
+
+    Returns
+    -------
+    counts : ndarray of shape (n_queries, radius + 1), int64
+        The number of codes at each distance.
+    positions : ndarray of shape (counts.sum(),), int64
+        Their positions, query by query, distance by distance.
+    """
+    work = _workspace(n_planes, queries, threshold=radius + 1)
+    counts = np.zeros((len(queries), radius + 1), dtype=np.int64)
+    # First the counts, then the positions: the memory is that of the answer.
+    _within(words, n_planes, queries, work, counts, np.empty(0, np.int64), False)
+    stops = np.cumsum(counts).reshape(counts.shape)
+    positions = np.empty(stops[-1, -1], dtype=np.int64)
+    if len(positions):
+        _within(words, n_planes, queries, work, stops - counts, positions, True)
+    return counts, positions
+
+
+def _workspace(n_planes, queries, threshold):
+    """Return (planes, table, choices, bias, hits, hit_queries): see `_bitslice`.
+
+    It is made here and not by numba, for which each allocation is time to compile.
+    """
+    n_queries, n_words = queries.shape
+    n_groups = STEP * -(-n_planes // (GROUP * STEP))
+    planes = np.zeros((max(GROUP * n_groups, 64 * n_words), LANES), dtype=np.uint64)
+    table = np.empty(n_groups * _GROUP_WORDS, dtype=np.uint64)
+    bias = np.empty((n_queries, _n_levels(n_planes)), dtype=np.uint64)
+    bias[:] = [
+        _ALL * ((2 ** bias.shape[1] - threshold) >> level & 1)
+        for level in range(bias.shape[1])
+    ]
+    # One slot more than queries: there the next answer would go.
+    hits = np.empty((n_queries + 1, LANES), dtype=np.uint64)
+    hit_queries = np.empty(n_queries + 1, dtype=np.int64)
+    return planes, table, _choices(queries, n_groups), bias, hits, hit_queries
+
+
+def _choices(queries, n_groups):
+    """Return where in a group of the table each query finds its digits, in bytes."""
+    bits = np.zeros((len(queries), GROUP * n_groups), dtype=np.uint8)
+    flips = np.unpackbits(queries.view(np.uint8), axis=1, bitorder="little")
+    width = min(bits.shape[1], flips.shape[1])
+    bits[:, :width] = flips[:, :width]
+    a, b, c = (bits[:, i::GROUP] for i in range(GROUP))
+    choices = np.stack([a + 2 * b + 4 * c, a ^ b ^ c], axis=2) * np.uint8(PLANE_BYTES)
+    return choices.reshape(len(queries), 2 * n_groups)
+
+
 def _n_levels(n_planes):
-    """Return how many digits the sums of `_near` have."""
-    if n_planes == 64:
-        return 7
-    if n_planes == 128:
-        return 8
+    """Return how many digits the sums of the program for `n_planes` have."""
+    if n_planes in (64, 128, 256):
+        return n_planes.bit_length()
     return SHORT_LEVELS if n_planes < 2**SHORT_LEVELS else LONG_LEVELS
 
 
 @njit(nogil=True, cache=True)
-def _near(n_planes, table, choices, bias, query, hits):
-    n_steps = _n_steps(n_planes)
+def _find_near(n_planes, table, choices, bias, hits, hit_queries):
+    """Write the queries that have hits in a block, and the hits; return how many.
+
+    Nothing branches on a hit: each query writes its answers into the next slot, which
+    moves on if there are any. The loop stands here once a program, as a call costs as
+    much as a turn.
+    """
+    n_steps = len(table) // (STEP * _GROUP_WORDS)
+    slot = 0
     if n_planes == 64:
-        return near_64(table, choices, bias, query, n_steps, hits)
-    if n_planes == 128:
-        return near_128(table, choices, bias, query, n_steps, hits)
-    if n_planes == 256:
-        return near_256(table, choices, bias, query, n_steps, hits)
-    if n_planes < 2**SHORT_LEVELS:
-        return near_short(table, choices, bias, query, n_steps, hits)
-    return near_long(table, choices, bias, query, n_steps, hits)
+        for q in range(len(bias)):
+            hit_queries[slot] = q
+            slot += near_64(table, choices, bias, q, n_steps, hits, slot)
+    elif n_planes == 128:
+        for q in range(len(bias)):
+            hit_queries[slot] = q
+            slot += near_128(table, choices, bias, q, n_steps, hits, slot)
+    elif n_planes == 256:
+        for q in range(len(bias)):
+            hit_queries[slot] = q
+            slot += near_256(table, choices, bias, q, n_steps, hits, slot)
+    elif n_planes < 2**SHORT_LEVELS:
+        for q in range(len(bias)):
+            hit_queries[slot] = q
+            slot += near_short(table, choices, bias, q, n_steps, hits, slot)
+    else:
+        for q in range(len(bias)):
+            hit_queries[slot] = q
+            slot += near_long(table, choices, bias, q, n_steps, hits, slot)
+    return slot
 
 
 @njit(nogil=True, cache=True)
-def _transpose(square):
-    """Transpose four 64 x 64 bit squares, side by side in the columns, in place."""
-    flat = square.reshape(-1)
+def _transpose(planes, first):
+    """Transpose four 64 x 64 bit squares, side by side in 64 rows, in place."""
     width = 32
-    mask = np.uint64(0xFFFFFFFF)
+    mask = _ALL >> np.uint64(32)
     while width:
-        shift = np.uint64(width)
-        run = LANES * width
-        for start in range(0, 64 * LANES, 2 * run):
-            for i in range(start, start + run):
-                swap = ((flat[i] >> shift) ^ flat[i + run]) & mask
-                flat[i + run] ^= swap
-                flat[i] ^= swap << shift
+        for start in range(first, first + 64, 2 * width):
+            for row in range(start, start + width):
+                swap_bits(planes, row, width, mask)
         width >>= 1
         mask ^= mask << np.uint64(width)
 
 
 @njit(nogil=True, cache=True)
-def _fill_planes(words, start, planes, square):
+def _fill_planes(words, start, planes):
     """Write the planes of the 256 codes from `start` on; missing codes are 0."""
     n, n_words = words.shape
     for word in range(n_words):
@@ -93,53 +205,18 @@ def _fill_planes(words, start, planes, square):
             first = start + 64 * lane
             present = max(0, min(64, n - first))
             for i in range(present):
-                square[i, lane] = words[first + i, word]
+                planes[64 * word + i, lane] = words[first + i, word]
             for i in range(present, 64):
-                square[i, lane] = 0
-        _transpose(square)
-        for i in range(min(64, len(planes) - 64 * word)):
-            for lane in range(LANES):
-                planes[64 * word + i, lane] = square[i, lane]
+                planes[64 * word + i, lane] = 0
+        _transpose(planes, 64 * word)
 
 
 @njit(nogil=True, cache=True)
-def _fill_table(planes, table):
-    """Write both digits of a ^ qa + b ^ qb + c ^ qc for all values of qa, qb, qc."""
-    for group in range(len(planes) // GROUP):
-        base = group * _GROUP_WORDS
-        carries = base + CARRY_OFFSET // 8
-        for lane in range(LANES):
-            a = planes[GROUP * group, lane]
-            b = planes[GROUP * group + 1, lane]
-            c = planes[GROUP * group + 2, lane]
-            table[base + lane] = a ^ b ^ c
-            table[base + LANES + lane] = ~(a ^ b ^ c)
-            for flips in range(4):
-                x = a ^ (_ALL if flips & 1 else np.uint64(0))
-                y = b ^ (_ALL if flips & 2 else np.uint64(0))
-                carry = (x & y) | ((x ^ y) & c)
-                table[carries + LANES * flips + lane] = carry
-                # All three flipped: what was counted is not, and the other way round.
-                table[carries + LANES * (7 - flips) + lane] = ~carry
-
-
-@njit(nogil=True, cache=True)
-def _choose(queries, choices):
-    """Write where each query finds its digits in a group of the table, in bytes."""
-    n_bits = 64 * queries.shape[1]
-    for query in range(len(queries)):
-        for group in range(choices.shape[1] // 2):
-            flips = 0
-            parity = 0
-            for i in range(GROUP):
-                bit = GROUP * group + i
-                if bit < n_bits:
-                    word = queries[query, bit // 64]
-                    value = np.int64((word >> np.uint64(bit % 64)) & _ONE)
-                    flips |= value << i
-                    parity ^= value
-            choices[query, 2 * group] = flips * _PLANE_BYTES
-            choices[query, 2 * group + 1] = parity * _PLANE_BYTES
+def _next_block(words, start, planes, table):
+    """Make the table of the 256 codes from `start` on."""
+    _fill_planes(words, start, planes)
+    for group in range(len(table) // _GROUP_WORDS):
+        fill_group(planes, table, group)
 
 
 @njit(nogil=True, cache=True)
@@ -152,20 +229,6 @@ def _set_threshold(bias, threshold):
 
 
 @njit(nogil=True, cache=True)
-def _workspace(n_planes, queries, threshold):
-    n_groups = _n_steps(n_planes) * STEP
-    # Planes past the last bit are 0, in codes and queries alike.
-    planes = np.zeros((GROUP * n_groups, LANES), np.uint64)
-    table = np.empty(n_groups * _GROUP_WORDS, np.uint64)
-    choices = np.empty((len(queries), 2 * n_groups), np.uint8)
-    bias = np.empty((len(queries), _n_levels(n_planes)), np.uint64)
-    _choose(queries, choices)
-    for query in range(len(queries)):
-        _set_threshold(bias[query], threshold)
-    return planes, table, choices, bias
-
-
-@njit(nogil=True, cache=True)
 def _distance(words, position, queries, query):
     distance = 0
     for word in range(words.shape[1]):
@@ -174,52 +237,70 @@ def _distance(words, position, queries, query):
 
 
 @njit(nogil=True, cache=True)
-def _compact(k, below, threshold, found_distances, found_positions):
-    """Keep the k best found so far, in their order, and drop the rest."""
+def _compact(k, state, distances, positions):
+    """Keep the k best found so far, in their order; return how many those are."""
+    threshold, below = state[0], state[1]
     room = k - below
     kept = 0
-    for i in range(len(found_distances)):
-        distance = found_distances[i]
+    for i in range(len(distances)):
+        distance = distances[i]
         if distance > threshold or (distance == threshold and room == 0):
             continue
         if distance == threshold:
             room -= 1
-        found_distances[kept] = distance
-        found_positions[kept] = found_positions[i]
+        distances[kept] = distance
+        positions[kept] = positions[i]
         kept += 1
     return kept
 
 
 @njit(nogil=True, cache=True)
 def _collect(
-    words, queries, query, start, hits, k, state, histogram, distances, positions
+    words,
+    queries,
+    start,
+    hits,
+    hit_queries,
+    n_hits,
+    k,
+    bias,
+    states,
+    histograms,
+    distances,
+    positions,
 ):
-    """Take in the hits of one block and bring the threshold down.
+    """Take in the hits of one block and bring the thresholds down.
 
-    state : [threshold, number of found that are nearer than it, number of found]
+    states : a row a query: its threshold, how many of those found are nearer, and how
+    many are found.
     """
-    threshold, below, size = state[0], state[1], state[2]
-    for lane in range(LANES):
-        bits = hits[lane]
-        while bits:
-            position = start + 64 * lane + np.int64(trailing_zeros(bits))
-            bits &= bits - _ONE
-            if position >= len(words):
-                break
-            distance = _distance(words, position, queries, query)
-            if distance >= threshold:
-                continue
-            if size == len(distances):
-                size = _compact(k, below, threshold, distances, positions)
-            distances[size] = distance
-            positions[size] = position
-            size += 1
-            histogram[distance] += 1
-            below += 1
-            while below >= k:
-                threshold -= 1
-                below -= histogram[threshold]
-    state[0], state[1], state[2] = threshold, below, size
+    for slot in range(n_hits):
+        q = hit_queries[slot]
+        threshold, below, size = states[q, 0], states[q, 1], states[q, 2]
+        for lane in range(LANES):
+            bits = hits[slot, lane]
+            while bits:
+                position = start + 64 * lane + np.int64(trailing_zeros(bits))
+                bits &= bits - _ONE
+                if position >= len(words):
+                    break
+                distance = _distance(words, position, queries, q)
+                if distance >= threshold:
+                    continue
+                if size == distances.shape[1]:
+                    states[q, 0], states[q, 1] = threshold, below
+                    size = _compact(k, states[q], distances[q], positions[q])
+                distances[q, size] = distance
+                positions[q, size] = position
+                size += 1
+                histograms[q, distance] += 1
+                below += 1
+                while below >= k:
+                    threshold -= 1
+                    below -= histograms[q, threshold]
+        if threshold != states[q, 0]:
+            _set_threshold(bias[q], threshold)
+        states[q, 0], states[q, 1], states[q, 2] = threshold, below, size
 
 
 @njit(nogil=True, cache=True)
@@ -241,53 +322,38 @@ def _sort(k, state, histogram, found_distances, found_positions, distances, posi
 
 
 @njit(nogil=True, cache=True)
-def nearest(words, n_planes, queries, k, capacity, distances, positions):
-    """Find the `k` codes nearest to each query, ordered by (distance, position).
-
-    Parameters
-    ----------
-    words : ndarray of shape (n, n_words), uint64, C-contiguous
-    n_planes : int
-        Bits that may be set in a code, at most ``64 * n_words``.
-    queries : ndarray of shape (n_queries, n_words), uint64, C-contiguous
-    k : int
-        At most n.
-    capacity : int
-        Room for what was found, per query: n, or more than k.
-    distances : ndarray of shape (n_queries, k), int32
-        Written.
-    positions : ndarray of shape (n_queries, k), int64
-        Written.
-    """
-    n_queries = len(queries)
-    threshold = n_planes + 1
-    planes, table, choices, bias = _workspace(n_planes, queries, threshold)
-    states = np.zeros((n_queries, 3), np.int64)
-    states[:, 0] = threshold
-    histograms = np.zeros((n_queries, n_planes + 2), np.int64)
-    found_distances = np.empty((n_queries, capacity), np.int32)
-    found_positions = np.empty((n_queries, capacity), np.int64)
-    square = np.empty((64, LANES), np.uint64)
-    hits = np.empty(LANES, np.uint64)
+def _nearest(
+    words,
+    n_planes,
+    queries,
+    k,
+    work,
+    states,
+    histograms,
+    found_distances,
+    found_positions,
+    distances,
+    positions,
+):
+    planes, table, choices, bias, hits, hit_queries = work
     for start in range(0, len(words), BLOCK):
-        _fill_planes(words, start, planes, square)
-        _fill_table(planes, table)
-        for q in range(n_queries):
-            if _near(n_planes, table, choices, bias, q, hits):
-                _collect(
-                    words,
-                    queries,
-                    q,
-                    start,
-                    hits,
-                    k,
-                    states[q],
-                    histograms[q],
-                    found_distances[q],
-                    found_positions[q],
-                )
-                _set_threshold(bias[q], states[q, 0])
-    for q in range(n_queries):
+        _next_block(words, start, planes, table)
+        n_hits = _find_near(n_planes, table, choices, bias, hits, hit_queries)
+        _collect(
+            words,
+            queries,
+            start,
+            hits,
+            hit_queries,
+            n_hits,
+            k,
+            bias,
+            states,
+            histograms,
+            found_distances,
+            found_positions,
+        )
+    for q in range(len(queries)):
         _sort(
             k,
             states[q],
@@ -300,37 +366,16 @@ def nearest(words, n_planes, queries, k, capacity, distances, positions):
 
 
 @njit(nogil=True, cache=True)
-def within(words, n_planes, queries, radius, slots, positions, store):
-    """Count the codes within `radius` of each query by distance, or store them.
-
-    It runs twice, so that the memory is that of the answer: first counting, then, with
-    the counts turned into the slots where each distance begins, storing.
-
-    Parameters
-    ----------
-    words, n_planes, queries
-        As in `nearest`.
-    radius : int
-        Inclusive, from 0 to `n_planes`.
-    slots : ndarray of shape (n_queries, radius + 1), int64
-        Advanced by one for each code at that distance.
-    positions : ndarray of shape (n_found,), int64
-        Written at the slots, in the order of the positions.
-    store : bool
-        Whether to write `positions`.
-    """
-    threshold = radius + 1
-    planes, table, choices, bias = _workspace(n_planes, queries, threshold)
-    square = np.empty((64, LANES), np.uint64)
-    hits = np.empty(LANES, np.uint64)
+def _within(words, n_planes, queries, work, slots, positions, store):
+    """Advance the slot of each code found; with `store`, write its position there."""
+    planes, table, choices, bias, hits, hit_queries = work
     for start in range(0, len(words), BLOCK):
-        _fill_planes(words, start, planes, square)
-        _fill_table(planes, table)
-        for q in range(len(queries)):
-            if not _near(n_planes, table, choices, bias, q, hits):
-                continue
+        _next_block(words, start, planes, table)
+        n_hits = _find_near(n_planes, table, choices, bias, hits, hit_queries)
+        for hit in range(n_hits):
+            q = hit_queries[hit]
             for lane in range(LANES):
-                bits = hits[lane]
+                bits = hits[hit, lane]
                 while bits:
                     position = start + 64 * lane + np.int64(trailing_zeros(bits))
                     bits &= bits - _ONE

@@ -51,22 +51,16 @@ def nearest(words, n_planes, queries, k, n_jobs=None):
     from skhash.neighbors import _kernels
 
     words, queries = _read_only(words), _read_only(queries)
-    capacity = min(len(words), max(2 * k, k + _kernels.BLOCK))
     distances = np.empty((len(queries), k), dtype=np.int32)
     positions = np.empty((len(queries), k), dtype=np.int64)
 
     def search(rows):
         _kernels.nearest(
-            words,
-            n_planes,
-            queries[rows],
-            k,
-            capacity,
-            distances[rows],
-            positions[rows],
+            words, n_planes, queries[rows], k, distances[rows], positions[rows]
         )
 
-    _run(search, words, queries, n_jobs, 12 * capacity + 8 * n_planes)
+    bytes_per_query = 12 * _kernels.found_capacity(len(words), k) + 8 * n_planes
+    _run(search, words, queries, n_jobs, bytes_per_query)
     return distances, positions
 
 
@@ -91,24 +85,18 @@ def within(words, n_planes, queries, radius, n_jobs=None):
     radius = min(radius, n_planes)
 
     def search(rows):
-        chunk = queries[rows]
-        counts = np.zeros((len(chunk), radius + 1), dtype=np.int64)
-        nothing = np.empty(0, dtype=np.int64)
-        _kernels.within(words, n_planes, chunk, radius, counts, nothing, False)
-        stops = np.cumsum(counts).reshape(counts.shape)
-        positions = np.empty(stops[-1, -1], dtype=np.int64)
-        if len(positions):
-            _kernels.within(
-                words, n_planes, chunk, radius, stops - counts, positions, True
-            )
-        levels = np.tile(np.arange(radius + 1, dtype=np.int32), len(chunk))
-        distances = np.repeat(levels, counts.ravel())
-        return np.split(distances, stops[:-1, -1]), np.split(positions, stops[:-1, -1])
+        counts, found = _kernels.within(words, n_planes, queries[rows], radius)
+        levels = np.tile(np.arange(radius + 1, dtype=np.int32), len(counts))
+        stops = np.cumsum(counts.sum(axis=1))[:-1]
+        return np.split(np.repeat(levels, counts.ravel()), stops), np.split(
+            found, stops
+        )
 
-    chunks = _run(search, words, queries, n_jobs, 40 * (radius + 1))
-    return [d for chunk, _ in chunks for d in chunk], [
-        p for _, chunk in chunks for p in chunk
-    ]
+    distances, positions = [], []
+    for chunk in _run(search, words, queries, n_jobs, 40 * (radius + 1)):
+        distances += chunk[0]
+        positions += chunk[1]
+    return distances, positions
 
 
 def _read_only(array):

@@ -174,5 +174,5 @@ def test_transpose():
         np.uint64
     )[:, :, 0]
     square = np.ascontiguousarray(rows.T)
-    _kernels._transpose(square)
+    _kernels._transpose(square, 0)
     np.testing.assert_array_equal(square, columns.T)
