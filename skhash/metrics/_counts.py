@@ -8,7 +8,7 @@ and Python threads share out the queries.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import joblib
 import numpy as np
@@ -205,6 +205,16 @@ class Comparison:
     masks: np.ndarray  # (n_mask_words, n_database), uint64; no rows for classes
     levels: int  # 1 + the largest number of labels that a pair can share
     exclude_self: bool
+
+    def __post_init__(self):
+        # Kernels are compiled for each kind of array: all are made read-only, as those
+        # of memory maps are, so that there is one kind.
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                value = value.view()
+                value.flags.writeable = False
+                object.__setattr__(self, field.name, value)
 
     @property
     def n_queries(self) -> int:

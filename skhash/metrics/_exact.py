@@ -22,29 +22,39 @@ FLOAT32 = 2.0**-24
 REDUCED = 2.0**-8  # where torch may multiply in TF32 or bfloat16
 
 
+class Rows:
+    """Rows of a matrix on demand: dense, float64, and of unit length if `unit`."""
+
+    def __init__(self, X, unit: bool):
+        self.X, self.shape = X, X.shape
+        self.norms = np.ones(self.shape[0])
+        if unit:
+            norms = [_row_norms(chunk) for _, chunk in self.chunks()]
+            self.norms = _positive(np.concatenate(norms))
+
+    def __getitem__(self, rows) -> np.ndarray:
+        chunk = self.X[rows]
+        chunk = chunk.toarray() if sparse.issparse(chunk) else chunk
+        return chunk.astype(np.float64, copy=False) / self.norms[rows, None]
+
+    def chunks(self):
+        for rows in row_chunks(self.shape[0], 24 * self.shape[1]):
+            yield rows, self[rows]
+
+
 class Keys:
     """Measures pairs of rows in float64; equal rows get keys equal to the last bit."""
 
     def __init__(self, queries, database, metric: str, exclude_self: bool):
-        self.queries, self.database = queries, database
+        self.queries = Rows(queries, metric == "cosine")
+        self.database = Rows(database, metric == "cosine")
         self.euclidean = metric == "euclidean"
         self.exclude_self = exclude_self
-        self._norms = {}
-        if metric == "cosine":
-            self._norms = {id(X): _positive(_norms(X)) for X in (queries, database)}
-
-    def rows(self, X, rows) -> np.ndarray:
-        """Return rows of queries or database, dense, of unit length for the cosine."""
-        chunk = X[rows]
-        chunk = chunk.toarray() if sparse.issparse(chunk) else chunk
-        chunk = chunk.astype(np.float64, copy=False)
-        return chunk / self._norms[id(X)][rows, None] if self._norms else chunk
 
     def __call__(self, query_rows, database_rows) -> np.ndarray:
         keys = np.empty(len(query_rows))
         for pairs in row_chunks(len(keys), 24 * self.database.shape[1]):
-            x = self.rows(self.queries, query_rows[pairs])
-            y = self.rows(self.database, database_rows[pairs])
+            x, y = self.queries[query_rows[pairs]], self.database[database_rows[pairs]]
             terms = np.square(x - y) if self.euclidean else np.negative(x * y)
             keys[pairs] = terms.sum(axis=1)
         if self.exclude_self:
@@ -55,7 +65,7 @@ class Keys:
 class Bounds:
     """Lower bounds of keys, for chunks of queries against the whole database.
 
-    Vectors are centred (dense, Euclidean) and scaled, which costs nothing and makes the
+    Vectors are centred (dense, Euclidean) and scaled, which costs little and makes the
     products small beside the distances. With x and y such vectors and e the error ::
 
         |x|^2 (1 - e) + [|y|^2 (1 - e) - 2 xy]  <=  |x - y|^2
@@ -68,25 +78,26 @@ class Bounds:
         import torch
 
         self.keys, self.device = keys, resolve_device(device)
-        database = keys.database
-        self.sparse = sparse.issparse(database)
-        n, d = database.shape
-        unit = FLOAT64 if self.sparse else _unit_roundoff()
-        self.error = 4 * unit * (d + 16) if self.sparse else unit * (d + 16)
-        self.center, self.scale = np.zeros(d), 1.0
+        X, (n, d) = keys.database.X, keys.database.shape
+        self.sparse = sparse.issparse(X)
+        # Beside float64 products the keys' own rounding counts too.
+        self.error = (d + 16) * (4 * FLOAT64 if self.sparse else _unit_roundoff())
+        self.center = np.zeros(d)
         if keys.euclidean and not self.sparse:
-            self.center = database.mean(axis=0, dtype=np.float64)
-        norms = [_row_norms(chunk) for _, chunk in self._chunks()]
+            self.center = X.mean(axis=0, dtype=np.float64)
+        norms = [_row_norms(rows - self.center) for _, rows in keys.database.chunks()]
         norms = np.concatenate(norms)
         self.scale = 1.0 / (norms.max() or 1.0)
         norms *= self.scale
         bias = norms**2 * (1 - self.error) if keys.euclidean else -self.error * norms
         if self.sparse:
-            self.bias, self.database = torch.from_numpy(bias), self._scaled_csr()
+            self.bias = torch.from_numpy(bias)
+            scales = sparse.diags_array(self.scale / keys.database.norms)
+            self.database = scales @ X.astype(np.float64)
             return
         scaled = np.empty((n, d), dtype=np.float32)
-        for rows, chunk in self._chunks():
-            scaled[rows] = chunk
+        for rows, chunk in keys.database.chunks():
+            scaled[rows] = (chunk - self.center) * self.scale
         self.database = torch.from_numpy(scaled).to(self.device)
         self.bias = torch.from_numpy(bias.astype(np.float32)).to(self.device)
 
@@ -101,7 +112,7 @@ class Bounds:
         """
         import torch
 
-        x = (self.keys.rows(self.keys.queries, rows) - self.center) * self.scale
+        x = (self.keys.queries[rows] - self.center) * self.scale
         norms = _row_norms(x)
         if self.keys.euclidean:
             times, factor = -2.0, self.scale**2
@@ -116,19 +127,6 @@ class Bounds:
             x = torch.from_numpy(x.astype(np.float32)).to(self.device)
             table = torch.addmm(self.bias, x, self.database.T, alpha=times)
         return table, factor, shift + 1e-30  # products that underflow
-
-    def _chunks(self):
-        database = self.keys.database
-        for rows in row_chunks(database.shape[0], 24 * database.shape[1]):
-            chunk = self.keys.rows(database, rows)
-            yield rows, (chunk - self.center) * self.scale
-
-    def _scaled_csr(self):
-        database = self.keys.database.astype(np.float64)
-        factors = np.full(database.shape[0], self.scale)
-        if self.keys._norms:
-            factors /= self.keys._norms[id(self.keys.database)]
-        return sparse.diags_array(factors) @ database
 
 
 def exact_neighbors(queries, database, k, metric, device, exclude_self) -> np.ndarray:
@@ -177,14 +175,6 @@ def _nearest(keys, queries, candidates, k):
 
 def _row_norms(chunk: np.ndarray) -> np.ndarray:
     return np.sqrt(np.square(chunk).sum(axis=1))
-
-
-def _norms(X) -> np.ndarray:
-    norms = np.empty(X.shape[0])
-    for rows in row_chunks(X.shape[0], 16 * X.shape[1]):
-        chunk = X[rows].toarray() if sparse.issparse(X) else X[rows]
-        norms[rows] = _row_norms(chunk.astype(np.float64, copy=False))
-    return norms
 
 
 def _positive(norms: np.ndarray) -> np.ndarray:

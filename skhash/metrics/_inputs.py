@@ -76,8 +76,12 @@ def check_cut(name: str, k: int | None, n_ranked: int) -> int:
     return int(k)
 
 
-def summarize(values: np.ndarray, average: str | None):
-    """Return the per-query values, or their mean without those that are NaN."""
+def summarize(values: np.ndarray, average: str | None, depth: int = 4):
+    """Return the per-query values, or their mean without those that are NaN.
+
+    A warning points `depth` calls up: past this one, the public function, and
+    scikit-learn's check around it.
+    """
     if average is None:
         return values
     defined = values[~np.isnan(values)]
@@ -87,7 +91,7 @@ def summarize(values: np.ndarray, average: str | None):
         f"None of the {len(values)} queries has a defined score (nothing in the "
         "database is relevant to it, or its ball is empty), so the mean is NaN.",
         UndefinedMetricWarning,
-        stacklevel=4,  # past the public function and scikit-learn's check around it
+        stacklevel=depth,
     )
     return float("nan")
 
@@ -159,8 +163,9 @@ def _check_indicator(role, labels):
 
 
 def _encode_classes(query_labels, database_labels):
-    texts = [labels.dtype.kind in "USTO" for labels in (query_labels, database_labels)]
-    if texts[0] != texts[1]:
+    # NumPy would turn numbers into text; what objects hold shows when they are sorted.
+    kinds = {labels.dtype.kind for labels in (query_labels, database_labels)}
+    if kinds & set("UST") and kinds & set("biuf"):
         raise ValueError(
             f"query_labels have dtype {query_labels.dtype} and database_labels "
             f"{database_labels.dtype}, which never compare equal; give both as numbers "

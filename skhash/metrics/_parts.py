@@ -22,22 +22,27 @@ class Parts(NamedTuple):
 
 
 def take_apart(estimator) -> Parts:
+    """Find the parts of an encoder, index, Pipeline, or fitted search over these."""
     while hasattr(estimator, "best_estimator_"):
         estimator = estimator.best_estimator_
     if not isinstance(estimator, Pipeline):
         if _is_index(estimator):
             return Parts(None, None, estimator)
         return Parts(None, _checked_encoder(estimator), None)
-    n_steps, index = len(estimator.steps), None
-    if _is_index(estimator.steps[-1][1]):
-        n_steps, index = n_steps - 1, estimator.steps[-1][1]
-    if n_steps == 0:
+    index, stop = None, _without_passthrough(estimator, len(estimator))
+    if stop and _is_index(estimator[stop - 1]):
+        index, stop = estimator[stop - 1], _without_passthrough(estimator, stop - 1)
+    if stop == 0:
         return Parts(None, None, index)
-    last = n_steps - 1
-    while last > 0 and estimator.steps[last][1] in (None, "passthrough"):
-        last -= 1
-    before = estimator[:last] if last > 0 else None
-    return Parts(before, _checked_encoder(estimator[:n_steps]), index)
+    before = estimator[: stop - 1] if stop > 1 else None
+    return Parts(before, _checked_encoder(estimator[:stop]), index)
+
+
+def _without_passthrough(pipeline, stop: int) -> int:
+    """Move `stop` back over steps that do nothing."""
+    while stop and pipeline[stop - 1] in (None, "passthrough"):
+        stop -= 1
+    return stop
 
 
 def _is_index(estimator) -> bool:
@@ -54,6 +59,7 @@ def _checked_encoder(estimator):
 
 
 def packed_codes(parts: Parts, X) -> np.ndarray:
+    """Encode what is scored."""
     codes = X if parts.encoder is None else parts.encoder.transform(X)
     if getattr(parts.index, "packed", False):
         return check_packed(codes)
@@ -61,6 +67,7 @@ def packed_codes(parts: Parts, X) -> np.ndarray:
 
 
 def indexed(index):
+    """Return the packed codes and the labels that an index holds."""
     labels = getattr(index, "y_", None)
     if labels is None:
         raise ValueError(
@@ -81,6 +88,7 @@ def are_same_rows(codes, y, database, labels) -> bool:
 
 
 def is_numeric(X) -> bool:
+    """Tell whether `X` is a matrix of numbers."""
     if sparse.issparse(X):
         return True
     if hasattr(X, "dtypes"):  # a data frame, whose columns differ

@@ -170,10 +170,27 @@ def test_packed_codes_and_other_formats_give_the_same(score, classes):
     assert score(queries, database, names[wanted], list(names[labels])) == reference
     objects = names.astype(object)
     assert score(queries, database, objects[wanted], objects[labels]) == reference
+    assert score(queries, database, wanted.astype(object), labels) == reference
     one_hot = np.eye(4, dtype=int)
     assert score(queries, database, one_hot[wanted], one_hot[labels]) == reference
     far = np.array([-7, 2**60, 10**6, 0])
     assert score(queries, database, far[wanted], far[labels]) == reference
+
+
+def test_kernels_are_compiled_for_one_kind_of_array(classes, indicators, tmp_path):
+    queries, database, wanted, labels = classes
+    np.save(tmp_path / "packed.npy", pack_bits(database[:, :64]))
+    mapped = np.load(tmp_path / "packed.npy", mmap_mode="r")
+    short = pack_bits(queries[:, :64])
+    score = mean_average_precision_score(short, mapped, wanted, labels, packed=True)
+    assert score == mean_average_precision_score(
+        queries[:, :64], database[:, :64], wanted, labels
+    )
+    ndcg_at_k_score(*indicators, ties="index")
+    mean_average_precision_score(*classes, ties="index")
+    precision_at_k_score(database, database, labels, labels, exclude_self=True)
+    for kernel in (_counts._joint_counts, _counts._ordered_sums):
+        assert len(kernel.signatures) == 1
 
 
 @pytest.mark.parametrize("score", SCORES)
@@ -252,8 +269,9 @@ def test_the_curve_skips_and_warns():
     each = hamming_precision_recall_curve(*data, average=None)
     assert each[0].shape == each[1].shape == (2, 3)
     assert np.isnan(each[0][1]).all() and np.isnan(each[1][1]).all()
-    with pytest.warns(UndefinedMetricWarning):
+    with pytest.warns(UndefinedMetricWarning) as record:
         hamming_precision_recall_curve(data[0], data[1], [3, 3], [1])
+    assert {warning.filename for warning in record} == {__file__}
 
 
 def test_gains_differ_where_labels_are_shared_more_than_once(indicators):

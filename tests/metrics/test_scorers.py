@@ -156,6 +156,8 @@ def test_index_alone_and_packed_codes(digits):
     own = mean_average_precision_score(codes[:100], codes[100:], y[:100], y[100:])
     assert retrieval_scorer(Index().fit(*database), *queries) == own
     assert retrieval_scorer(make_pipeline(Index()).fit(*database), *queries) == own
+    padded = make_pipeline("passthrough", Index()).fit(*database)
+    assert retrieval_scorer(padded, *queries) == own
     packed = make_pipeline(Signs(16, packed=True), Index(packed=True))
     packed.fit(X, y)
     packed[-1].fit(pack_bits(codes[100:]), y[100:])
