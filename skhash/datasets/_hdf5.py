@@ -44,6 +44,9 @@ def read_ann_hdf5(path: PathLike) -> RetrievalData:
     -----
     The ``distances`` of ann-benchmarks' Hamming files are shares of the bits that
     differ, not numbers of them; they are returned as they stand.
+
+    Truncation is noticed. The HDF5 library has no checksums by default, though, and can
+    hang on other damage: read files of a source that you trust.
     """
     arrays, distance = read_hdf5(
         path, ("train", "test"), optional=("neighbors", "distances")

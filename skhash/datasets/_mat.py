@@ -35,6 +35,12 @@ def read_vdsh_mat(path: PathLike) -> RetrievalData:
     ------
     ValueError
         If the file is damaged or has another layout, or its parts do not fit together.
+
+    Notes
+    -----
+    Loading runs no code. But SciPy's parser believes what an uncompressed file says of
+    itself, and some damage ends the process instead of raising: read files of a source
+    that you trust.
     """
     content = _load_mat(path)
     for name in ("train", "test", "gnd_train", "gnd_test"):
@@ -63,11 +69,17 @@ def read_vdsh_mat(path: PathLike) -> RetrievalData:
 
 
 def _load_mat(path: PathLike) -> dict:
+    from scipy import sparse
     from scipy.io import loadmat
 
     with open(path, "rb") as file:
         try:
-            return loadmat(file)
+            content = loadmat(file)
+            # SciPy trusts the file's indices; a wrong one would end the process later.
+            for value in content.values():
+                if sparse.issparse(value):
+                    value.check_format(full_check=True)
+            return content
         except NotImplementedError as error:
             raise ValueError(
                 f"{path} is a MATLAB file of version 7.3, which is not read; save it "

@@ -1,5 +1,6 @@
 """Archives of arrays: NumPy's .npz and SciPy's sparse matrices in it, never pickled."""
 
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -8,12 +9,13 @@ import numpy as np
 
 from skhash.datasets._paths import PathLike
 
-# What NumPy and zipfile raise for a member that is damaged, pickled or encrypted.
+# What NumPy and zipfile raise for a file that is damaged, pickled or encrypted.
 DAMAGE = (
     ValueError,
     OSError,
     EOFError,
     RuntimeError,
+    tokenize.TokenError,
     zipfile.BadZipFile,
     zlib.error,
 )
@@ -128,7 +130,7 @@ def _open_npz(path: PathLike):
             )
     try:
         return np.load(path, allow_pickle=False)
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
+    except DAMAGE as error:
         raise ValueError(f"{path} is a damaged .npz file: {error}") from error
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from skhash.datasets._hdf5 import read_hdf5
 from skhash.datasets._npz import (
+    DAMAGE,
     is_sparse_npz,
     npz_names,
     read_arrays,
@@ -90,7 +91,7 @@ def _open_npy(path: PathLike, mmap: bool) -> np.ndarray:
             raise ValueError(f"{path} is not a .npy file; write it with numpy.save.")
     try:
         return np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+    except DAMAGE as error:
         raise ValueError(f"{path} cannot be read as .npy: {error}") from error
 
 

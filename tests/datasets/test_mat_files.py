@@ -82,6 +82,17 @@ def test_other_layouts(tmp_path, name, value, message):
         read_vdsh_mat(path)
 
 
+def test_an_index_outside_the_matrix_is_noticed_before_it_is_used(tmp_path):
+    values = content()
+    path = tmp_path / "bad.mat"
+    savemat(path, values)
+    whole, indices = path.read_bytes(), values["train"].indices.astype("<i4").tobytes()
+    assert whole.count(indices) == 1
+    path.write_bytes(whole.replace(indices, b"\xff\xff\xff\x7f" + indices[4:]))
+    with pytest.raises(ValueError, match="bad.mat is not a MATLAB file or is damaged"):
+        read_vdsh_mat(path)
+
+
 def test_damaged_other_and_missing_files(tmp_path):
     path = write(tmp_path / "bad.mat", content())
     whole = path.read_bytes()

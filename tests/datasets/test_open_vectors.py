@@ -111,7 +111,15 @@ def test_damaged_npy(tmp_path):
     path = tmp_path / "bad.npy"
     np.save(path, X)
     whole = path.read_bytes()
-    for damaged in (whole[:-5], whole[:9], b"", b"\x80\x04K\x01."):
+    unbalanced = whole.replace(b"(6, 4)", b"(6, 4 ")
+    for damaged in (
+        whole[:-5],
+        whole[:40],
+        whole[:9],
+        b"",
+        b"\x80\x04K\x01.",
+        unbalanced,
+    ):
         path.write_bytes(damaged)
         for mmap in (True, False):
             with pytest.raises(ValueError, match="bad.npy"):
