@@ -88,15 +88,13 @@ query=(1, 4))
         self._check_neighbors()
 
     def __repr__(self) -> str:
-        given = [field.name for field in fields(self)[2:]]
-        shapes = [
-            f"{part}={getattr(self, part).shape}"
-            for part in given
-            if getattr(self, part) is not None
-        ]
-        return f"RetrievalData({self.name!r}, metric={self.metric!r}, " + (
-            ", ".join(shapes) + ")"
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)[2:]}
+        shapes = ", ".join(
+            f"{name}={array.shape}"
+            for name, array in arrays.items()
+            if array is not None
         )
+        return f"RetrievalData({self.name!r}, metric={self.metric!r}, {shapes})"
 
     def _check_part(self, part: str, width: tuple[int, ...]) -> None:
         rows, labels = getattr(self, part), getattr(self, f"{part}_labels")
