@@ -13,6 +13,7 @@ from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.chunks import dense_chunks
 
 POSITIVE = Interval(Integral, 1, None, closed="left")
+EMPTY = {"skip": np.nan, "zero": 0.0}
 TIES = StrOptions({"expected", "index", "best", "worst"})
 # What scikit-learn checks for the options that all metrics share.
 SHARED_CONSTRAINTS = {

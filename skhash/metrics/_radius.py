@@ -5,10 +5,9 @@ from numbers import Integral
 import numpy as np
 
 from skhash.metrics import _ranking
-from skhash.metrics._inputs import LABEL_CONSTRAINTS, compare_labelled, summarize
+from skhash.metrics._inputs import EMPTY, LABEL_CONSTRAINTS, compare_labelled, summarize
 from skhash.utils._sklearn import Interval, StrOptions, validate_params
 
-_EMPTY = {"skip": np.nan, "zero": 0.0}
 _BALL_CONSTRAINTS = {**LABEL_CONSTRAINTS, "empty_ball": [StrOptions({"zero", "skip"})]}
 
 
@@ -108,9 +107,9 @@ def precision_within_radius_score(
         counts = task.counts(rows, 2)
         inside = counts[:, : radius + 1].sum(axis=1)
         size = inside.sum(axis=1)
-        values = _ranking.ratio(inside[:, 1], size, _EMPTY[empty_ball])
+        values = _ranking.ratio(inside[:, 1], size, EMPTY[empty_ball])
         relevant = counts[:, :, 1].any(axis=1)
-        return np.where(relevant, values, _EMPTY[empty]), size > 0
+        return np.where(relevant, values, EMPTY[empty]), size > 0
 
     values, covered = map(np.concatenate, zip(*task.map(score, 2, n_jobs), strict=True))
     result = summarize(values, average)
@@ -211,10 +210,10 @@ def hamming_precision_recall_curve(
         inside = task.counts(rows, 2).cumsum(axis=1)
         hits = inside[:, :, 1]
         relevant = hits[:, -1:]
-        precision = _ranking.ratio(hits, inside.sum(axis=2), _EMPTY[empty_ball])
-        precision = np.where(relevant > 0, precision, _EMPTY[empty])
+        precision = _ranking.ratio(hits, inside.sum(axis=2), EMPTY[empty_ball])
+        precision = np.where(relevant > 0, precision, EMPTY[empty])
         shape = np.broadcast_to(relevant, hits.shape)
-        return precision, _ranking.ratio(hits, shape, _EMPTY[empty])
+        return precision, _ranking.ratio(hits, shape, EMPTY[empty])
 
     parts = zip(*task.map(curves, 2, n_jobs), strict=True)
     precision, recall = map(np.concatenate, parts)
