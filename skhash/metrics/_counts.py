@@ -139,29 +139,36 @@ def _ordered_sums(
     n, k = database.shape[1], len(discount)
     distances = np.empty(BLOCK, dtype=np.uint32)
     block_levels = np.empty(BLOCK, dtype=np.uint32)
+    block_ranks = np.empty(BLOCK, dtype=np.int64)
+    relevant = np.empty(BLOCK, dtype=np.uint32)
     ranks = np.empty(counts.shape[1] // levels, dtype=np.int64)
     found = np.empty_like(ranks)
     for i in range(len(queries)):
         _start_ranks(counts[i], levels, ranks, found)
         own = first + i if first >= 0 else -1
+        hits, precision, gain = 0, 0.0, 0.0
         for start in range(0, n, BLOCK):
             stop = min(start + BLOCK, n)
             _block_distances(queries[i], database, start, stop, distances)
             _block_levels(
                 wanted[i], classes, masks, levels - 1, start, stop, block_levels
             )
+            if start <= own < stop:
+                block_levels[own - start] = 0
+            n_relevant = 0  # collected without a branch, which would be a gamble
             for j in range(stop - start):
-                if start + j == own:
-                    continue
-                distance = distances[j]
-                ranks[distance] += 1
-                if block_levels[j] > 0:
-                    found[distance] += 1
-                    rank = ranks[distance]
-                    if rank <= k:
-                        sums[i, 0] += 1
-                        sums[i, 1] += found[distance] / rank
-                        sums[i, 2] += gains[block_levels[j]] * discount[rank - 1]
+                ranks[distances[j]] += np.int64(start + j != own)
+                block_ranks[j] = ranks[distances[j]]
+                relevant[n_relevant] = j
+                n_relevant += np.int64(block_levels[j] > 0)
+            for j in relevant[:n_relevant]:
+                found[distances[j]] += 1
+                rank = block_ranks[j]
+                if rank <= k:
+                    hits += 1
+                    precision += found[distances[j]] / rank
+                    gain += gains[block_levels[j]] * discount[rank - 1]
+        sums[i, 0], sums[i, 1], sums[i, 2] = hits, precision, gain
 
 
 @njit(nogil=True, cache=True)
