@@ -1,3 +1,17 @@
 """scikit-learn estimators that turn vectors into short binary codes and search them."""
 
+from skhash._load import load
+from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
+from skhash.neighbors import HammingNeighbors
+from skhash.neural import SGHEncoder
+
+__all__ = [
+    "HammingNeighbors",
+    "ITQHash",
+    "PCAHash",
+    "RandomHyperplaneHash",
+    "SGHEncoder",
+    "load",
+]
+
 __version__ = "0.1.0"

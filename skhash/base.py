@@ -1,8 +1,10 @@
 """What all encoders share: validation, chunked encoding, packing, saving.
 
-A leaf writes `_fit_codes` and, unless it is linear, `_logits`.
+A leaf writes `_fit_codes` and, unless it is linear, `_logits`. One that is trained by
+gradient descent derives from `BaseNeuralHasher` and writes `_make_module` instead.
 """
 
+import copy
 from abc import ABCMeta, abstractmethod
 
 import numpy as np
@@ -19,7 +21,11 @@ from skhash._persistence import save_estimator
 from skhash.codes import packed_width
 from skhash.utils._sklearn import fit_context
 from skhash.utils.chunks import row_chunks
-from skhash.utils.torch import inference_device
+from skhash.utils.torch import (
+    inference_device,
+    resolve_device,
+    seeded_generator,
+)
 
 
 class BaseHasher(
@@ -182,6 +188,121 @@ class BaseHasher(
         return tags
 
 
+class BaseNeuralHasher(BaseHasher):
+    """Base of the encoders that are trained by gradient descent, in a skorch net.
+
+    A leaf writes three methods. `_make_module(X, y, device, generator)` returns a torch
+    module with its first weights and a ``loss`` (see `skhash._net`); `_restore_module`
+    returns it from the fitted attributes instead; `_read_out(module)` copies what encoding
+    needs into NumPy attributes.
+
+    The net is held as ``net_`` and not inherited from. It is what `partial_fit` goes on
+    from; encoding does not need it, and `save` leaves it out.
+    """
+
+    _unsaved_attributes = ("net_",)
+
+    @abstractmethod
+    def _make_module(self, X, y, device, generator):
+        """Return the module to train, with its first weights, on the CPU."""
+
+    @abstractmethod
+    def _restore_module(self):
+        """Return the module with the weights of the fitted attributes, on the CPU."""
+
+    @abstractmethod
+    def _read_out(self, module) -> None:
+        """Set the fitted attributes from a trained module on the CPU."""
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None):
+        """Train for one epoch on these rows, as one part of a stream.
+
+        The first call also builds the model, from its rows alone: let them be some
+        thousands, drawn at random. Later calls keep the optimizer's state; on an encoder
+        that was loaded from a file the optimizer starts afresh.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Real vectors. Rows are samples.
+        y : Ignored
+            Not used, present for API consistency by convention.
+
+        Returns
+        -------
+        self : object
+            The encoder. If a later call raises, the encoder is as it was before.
+        """
+        first = not self.__sklearn_is_fitted__()
+        X = self._validate(X, reset=first)
+        if first:
+            net = self._make_net(X, y, check_random_state(self.random_state))
+        elif hasattr(self, "net_"):
+            net = copy.deepcopy(self.net_)
+        else:
+            net = self._make_net(X, y, check_random_state(self.random_state), True)
+        history = [] if first else self.history_
+        self._train(net, X, y, 1, history)
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "history_")
+
+    def _fit_codes(self, X, y, random_state):
+        net = self._make_net(X, y, random_state)
+        self._train(net, X, y, self.max_epochs, history=[])
+
+    def _make_net(self, X, y, random_state, restore=False):
+        from skhash._net import make_net
+
+        device = resolve_device(self.device)
+        generator = seeded_generator(random_state)
+        if restore:
+            module = self._restore_module()
+        else:
+            module = self._make_module(X, y, device, generator)
+        module.generator = seeded_generator(random_state, device)
+        return make_net(
+            module,
+            lr=self.lr,
+            batch_size=resolve_batch_size(self.batch_size, X.shape[0]),
+            optimizer=self.optimizer,
+            callbacks=self.callbacks,
+            train_split=self.train_split,
+            device=device,
+            generator=generator,
+            verbose=self.verbose,
+        )
+
+    def _train(self, net, X, y, epochs, history):
+        from skhash._net import train
+
+        records = train(net, X, y, epochs)
+        if not np.isfinite(records[-1]["train_loss"]):
+            raise ValueError(
+                f"Training diverged: the loss is {records[-1]['train_loss']} after "
+                f"{len(records)} epoch(s) with lr={self.lr}. Lower lr."
+            )
+        self.net_ = net
+        self.history_ = history + records
+        self.n_iter_ = len(self.history_)
+        self._read_out(copy.deepcopy(net.module_).cpu())
+
+
+# The range that "auto" keeps the batch size in, around a hundredth of the rows: some
+# hundred steps an epoch train a small set well, and large batches a large one fast.
+AUTO_BATCH_SIZES = (32, 512)
+
+
+def resolve_batch_size(batch_size, n_samples: int) -> int:
+    """Return the number of rows in a batch; "auto" is a hundredth of all, bounded."""
+    if batch_size != "auto":
+        return batch_size
+    smallest, largest = AUTO_BATCH_SIZES
+    return int(np.clip(n_samples // 100, smallest, largest))
+
+
 class LinearLogitsMixin:
     """Logits ``(x - mean_) components_^T + intercept_``, without torch on the CPU.
 
@@ -212,4 +333,3 @@ class LinearLogitsMixin:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-

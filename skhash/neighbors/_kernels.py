@@ -199,15 +199,15 @@ def _transpose(planes, first):
 @njit(nogil=True, cache=True)
 def _fill_planes(words, start, planes):
     """Write the planes of the 256 codes from `start` on; missing codes are 0."""
-    n, n_words = words.shape
-    for word in range(n_words):
+    for word in range(words.shape[1]):
         for lane in range(LANES):
-            first = start + 64 * lane
-            present = max(0, min(64, n - first))
-            for i in range(present):
-                planes[64 * word + i, lane] = words[first + i, word]
-            for i in range(present, 64):
-                planes[64 * word + i, lane] = 0
+            # Slices, as they spare the loop the arithmetic of two indices.
+            codes = words[start + 64 * lane : start + 64 * (lane + 1), word]
+            rows = planes[64 * word : 64 * (word + 1), lane]
+            for i in range(len(codes)):
+                rows[i] = codes[i]
+            for i in range(len(codes), 64):
+                rows[i] = 0
         _transpose(planes, 64 * word)
 
 

@@ -1,1 +1,5 @@
+"""Encoders trained by gradient descent; torch is imported when one is fitted."""
 
+from skhash.neural._sgh import SGHEncoder
+
+__all__ = ["SGHEncoder"]

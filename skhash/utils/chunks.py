@@ -27,5 +27,9 @@ def row_chunks(n_rows: int, bytes_per_row: float, budget: int = CHUNK_BYTES):
 def dense_chunks(X, budget: int = CHUNK_BYTES) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield ``(rows, X[rows])`` with dense rows; only one chunk is dense at a time."""
     for rows in row_chunks(X.shape[0], X.shape[1] * X.dtype.itemsize, budget):
-        chunk = X[rows]
-        yield rows, chunk.toarray() if sparse.issparse(chunk) else chunk
+        yield rows, dense_rows(X[rows])
+
+
+def dense_rows(chunk) -> np.ndarray:
+    """Return a chunk of rows as a dense array; a dense one as it is."""
+    return chunk.toarray() if sparse.issparse(chunk) else chunk

@@ -1,0 +1,45 @@
+"""Reading saved encoders: the one list of classes that a file may name."""
+
+from skhash._persistence import load_estimator
+from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
+from skhash.neural import SGHEncoder
+
+LOADABLE = {
+    cls.__name__: cls for cls in (ITQHash, PCAHash, RandomHyperplaneHash, SGHEncoder)
+}
+
+
+def load(path):
+    """Load an encoder that its ``save`` method wrote. Runs no code from the file.
+
+    Parameters
+    ----------
+    path : path-like
+        The directory that was given to ``save``.
+
+    Returns
+    -------
+    encoder : object
+        The fitted encoder, of the class that was saved.
+
+    Raises
+    ------
+    FileNotFoundError
+        If `path` holds no saved encoder.
+    ValueError
+        If a file is damaged, was written by a newer version, or names an unknown class.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import skhash
+    >>> from sklearn.datasets import load_digits
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> encoder = skhash.ITQHash(n_bits=8, random_state=0).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     encoder.save(folder)
+    ...     loaded = skhash.load(folder)
+    >>> bool((loaded.transform(X) == encoder.transform(X)).all())
+    True
+    """
+    return load_estimator(path, LOADABLE)

@@ -1,0 +1,200 @@
+"""The training loop: skorch, held by composition and fed whole batches.
+
+Nothing else in skhash imports skorch. A module to train has ``forward(X)``, which
+returns its outputs for a batch, and ``loss(outputs, X, y)``, which returns the loss to
+minimise, a scalar tensor. If it has attributes ``mean`` and ``scale``, it is fed
+standardised rows.
+"""
+
+from numbers import Real
+
+import numpy as np
+import torch
+from scipy import sparse
+from sklearn.base import clone
+from skorch import NeuralNet
+from skorch.dataset import ValidSplit
+from torch.utils.data import Dataset, Subset
+
+from skhash.utils.chunks import row_chunks
+
+
+class ArrayDataset(Dataset):
+    """Rows of a dense array or a CSR matrix, with or without targets.
+
+    `skorch` and its splitters see an ordinary dataset; `BatchIterator` takes the arrays
+    whole, because reading row by row costs several times the training of a small net.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
+    y : ndarray of shape (n_samples, ...) or None
+    mean : ndarray of shape (n_features,) or None
+    scale : float
+        Rows are fed as float32 ``(x - mean) / scale``.
+    """
+
+    def __init__(self, X, y=None, mean=None, scale=1.0):
+        self.X, self.y = X, y
+        self.mean, self.scale = mean, scale
+
+    def __len__(self):
+        return self.X.shape[0]
+
+    def __getitem__(self, index):
+        return self.X[index], 0 if self.y is None else self.y[index]
+
+    def standardized(self, rows) -> np.ndarray:
+        """Return these rows, dense, standardised in the precision of the data."""
+        chunk = self.X[rows]
+        if sparse.issparse(chunk):
+            chunk = chunk.toarray()
+        if self.mean is not None:
+            chunk = chunk - self.mean.astype(chunk.dtype)
+        return (chunk / chunk.dtype.type(self.scale)).astype(np.float32, copy=False)
+
+
+class BatchIterator:
+    """Batches of rows as float32 tensors on one device.
+
+    Dense data are standardised and moved to the device once and sliced there. Sparse rows
+    become dense one batch at a time.
+
+    Parameters
+    ----------
+    dataset : ArrayDataset or a torch Subset of one
+    batch_size : int
+    device : torch.device
+    generator : torch.Generator or None
+        On the CPU; shuffles the rows, else they come in order.
+    """
+
+    def __init__(self, dataset, batch_size, device, generator=None):
+        self.data, rows = _unwrap(dataset)
+        self.rows = torch.arange(len(self.data)) if rows is None else rows
+        self.batch_size, self.device, self.generator = batch_size, device, generator
+        self.X = None if sparse.issparse(self.data.X) else self._on_device()
+        y = self.data.y
+        self.y = None if y is None else torch.as_tensor(y).to(device)
+
+    def __len__(self):
+        return -(-len(self.rows) // self.batch_size)
+
+    def __iter__(self):
+        order = self.rows
+        if self.generator is not None:
+            order = order[torch.randperm(len(order), generator=self.generator)]
+        for rows in order.split(self.batch_size):
+            on_device = rows.to(self.device)
+            if self.X is None:
+                batch = torch.from_numpy(self.data.standardized(rows.numpy()))
+                batch = batch.to(self.device)
+            else:
+                batch = self.X[on_device]
+            yield batch, None if self.y is None else self.y[on_device]
+
+    def _on_device(self):
+        X = torch.empty(self.data.X.shape, dtype=torch.float32, device=self.device)
+        for rows in row_chunks(len(X), 8 * X.shape[1]):
+            X[rows] = torch.from_numpy(self.data.standardized(rows)).to(self.device)
+        return X
+
+
+class HashNet(NeuralNet):
+    """A skorch net whose module computes its own loss."""
+
+    def get_loss(self, y_pred, y_true, X=None, training=False):
+        return self.module_.loss(y_pred, X, y_true)
+
+
+def make_net(
+    module,
+    *,
+    lr,
+    batch_size,
+    optimizer,
+    callbacks,
+    train_split,
+    device,
+    generator,
+    verbose,
+) -> HashNet:
+    """Build a net around `module`, ready for `train`.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Initialised, with ``forward`` and ``loss`` as this file's docstring says.
+    optimizer : str or type
+        A class of `torch.optim`, or its name: "adam", "sgd", ....
+    callbacks : list of skorch callbacks or None
+        Cloned, so that what the caller gave stays as it is.
+    train_split : float, callable or None
+        The share of rows to validate on, or what skorch takes.
+    generator : torch.Generator
+        On the CPU; shuffles the batches.
+    """
+    if isinstance(train_split, Real):
+        train_split = ValidSplit(cv=float(train_split))
+    net = HashNet(
+        module,
+        criterion=torch.nn.Identity,
+        optimizer=resolve_optimizer(optimizer),
+        lr=lr,
+        batch_size=batch_size,
+        iterator_train=BatchIterator,
+        iterator_train__device=device,
+        iterator_train__generator=generator,
+        iterator_valid=BatchIterator,
+        iterator_valid__device=device,
+        callbacks=None if callbacks is None else clone(callbacks, safe=False),
+        train_split=train_split,
+        device=device,
+        verbose=int(verbose),
+    )
+    if not verbose:
+        net.set_params(callbacks__print_log=None)
+    return net.initialize()
+
+
+def train(net: HashNet, X, y, epochs: int) -> list[dict]:
+    """Train for `epochs` and return skorch's record of each, without its batches."""
+    n_before = len(net.history)
+    module = net.module_
+    mean, scale = getattr(module, "mean", None), getattr(module, "scale", 1.0)
+    net.partial_fit(ArrayDataset(X, y, mean, scale), epochs=epochs)
+    for record in net.history:
+        record.pop("batches", None)  # one entry a batch would dominate a pickled net
+    return [
+        {
+            name: value
+            for name, value in record.items()
+            if isinstance(value, int | float)
+        }
+        for record in net.history[n_before:]
+    ]
+
+
+def resolve_optimizer(optimizer):
+    """Return the `torch.optim` class of a name, or the class itself."""
+    if not isinstance(optimizer, str):
+        return optimizer
+    classes = {
+        name.lower(): value
+        for name, value in vars(torch.optim).items()
+        if isinstance(value, type) and issubclass(value, torch.optim.Optimizer)
+    }
+    if optimizer.lower() not in classes:
+        known = ", ".join(sorted(classes.keys() - {"optimizer"}))
+        raise ValueError(f"optimizer={optimizer!r} is not one of {known}.")
+    return classes[optimizer.lower()]
+
+
+def _unwrap(dataset):
+    """Return the `ArrayDataset` behind nested subsets, and the rows that are meant."""
+    rows = None
+    while isinstance(dataset, Subset):
+        indices = torch.as_tensor(np.asarray(dataset.indices))
+        rows = indices if rows is None else indices[rows]
+        dataset = dataset.dataset
+    return dataset, rows

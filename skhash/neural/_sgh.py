@@ -1,0 +1,341 @@
+"""Stochastic Generative Hashing."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skhash.base import BaseNeuralHasher, LinearLogitsMixin
+from skhash.codes import check_bits
+from skhash.linear._projection import column_means
+from skhash.neural._start import (
+    SGHStart,
+    sgh_start,
+    starting_directions,
+    total_scale,
+)
+from skhash.utils._sklearn import Interval, StrOptions
+from skhash.utils.chunks import dense_rows, row_chunks
+
+
+class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
+    r"""Stochastic Generative Hashing: the binary code that best regenerates the data.
+
+    Bits h are drawn from q(h|x) with P(h_k = 1) = sigmoid(a_k), logits a = (x - mean) W + b,
+    and x is modelled as Gaussian around ``alpha + h U`` with the learned codebook U, mean
+    alpha and spread rho, and a learned prior of the bits. Training minimises the mean over
+    rows of the Helmholtz free energy (Dai et al., 2017, equation 6), its second part
+    weighted,
+
+    .. math::
+
+        E_{q(h|x)} \frac{|x - \alpha - hU|^2}{2\rho^2} + \frac d2 \log 2\pi\rho^2
+        + \lambda \, KL(q(h|x) \,\|\, p(h)) + \frac{\mu}{2} |U|_F^2
+
+    with the normaliser of the model kept, which for this decoder is tractable. The code
+    of a vector is the likeliest one: bit = 1 where the logit is above 0.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length of the codes; it may be larger than the number of features.
+    coding : {"01", "pm1"}, default="01"
+        Whether a bit enters the decoder as 0/1 or as -1/+1. The codes that `transform`
+        returns are 0/1 either way.
+    gradient : {"analytic", "exact", "linear"}, default="analytic"
+        How the expectation over bits is differentiated. "analytic" has it in closed form:
+        no noise, no bias. "exact" samples bits and takes the distributional derivative
+        with exact finite differences (equation 12): unbiased. "linear" is the paper's
+        cheaper approximation (equation 14): biased, since it does not see the variance of
+        the bits; here it costs the same as "exact" and is there for comparison.
+    init : {"auto", "itq", "pca", "random"}, default="auto"
+        Where the hash directions start: at rotated principal components (as `ITQHash`),
+        at the components, or at random. "auto" tries the first two on a sample of the
+        training rows and keeps the one whose codes keep more near neighbours. The
+        codebook starts at its least-squares fit.
+    kl_weight : float, default=0.1
+        The weight lambda. At 1 the objective is the free energy itself, a bound of the
+        log likelihood, whose posterior collapses on data without structure: bits die.
+    weight_penalty : float, default=0.0
+        The weight mu, on the squared norms of the codewords in units of the data's root
+        mean variance.
+    fit_scale : bool, default=True
+        Whether rho is learned; else it stays at its first estimate.
+    fit_mean : bool, default=True
+        Whether alpha is learned; else it stays at its first estimate.
+    fit_prior : bool, default=True
+        Whether the prior is learned; else each bit is 1 with probability one half.
+    lr : float, default=0.01
+        Step size. It needs no tuning to the unit of the data, which are standardised
+        inside by their mean and one common scale.
+    max_epochs : int, default=10
+        Number of passes over the data.
+    batch_size : int or "auto", default="auto"
+        Rows in a batch; "auto" is a hundredth of all, but 32 to 512.
+    optimizer : str or torch.optim.Optimizer class, default="adam"
+        A class of `torch.optim` or its name in any case.
+    callbacks : list of skorch callbacks or None, default=None
+        Such as `skorch.callbacks.EarlyStopping`.
+    train_split : float, callable or None, default=None
+        Share of the rows to compute ``valid_loss`` on, or a skorch splitter.
+    device : str, default="auto"
+        Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
+    random_state : int, RandomState instance or None, default=None
+        Draws the start, the order of rows and the sampled bits. The same seed on the same
+        machine gives the same codes.
+    verbose : bool or int, default=False
+        Whether to print a line each epoch.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_bits, n_features), float32
+        W transposed: one hash direction a row.
+    intercept_ : ndarray of shape (n_bits,), float32
+        b.
+    mean_ : ndarray of shape (n_features,), float64
+        The mean of the training data.
+    scale_ : float
+        Root of the mean variance of the columns, the unit inside.
+    codebook_ : ndarray of shape (n_bits, n_features), float32
+        U, in the data's unit: one codeword a row.
+    offset_ : ndarray of shape (n_features,), float32
+        alpha, in the data's unit.
+    prior_logits_ : ndarray of shape (n_bits,), float32
+        Log-odds of the prior of each bit.
+    rho_ : float
+        The learned spread, in the data's unit.
+    history_ : list of dict
+        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `train_split`,
+        ``valid_loss`` of each epoch. Losses are per row of standardised data.
+    n_iter_ : int
+        Number of epochs trained.
+    net_ : skorch net
+        What `partial_fit` goes on from; ``net_.module_`` is the torch module.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `X` has names that are all strings.
+
+    See Also
+    --------
+    ITQHash : A rotation of principal components, without training.
+    HammingNeighbors : Searches the codes.
+
+    Notes
+    -----
+    Multiplying or shifting the data changes the codes only by rounding. Sparse rows are
+    made dense one batch at a time.
+
+    References
+    ----------
+    B. Dai, R. Guo, S. Kumar, N. He and L. Song, "Stochastic generative hashing",
+    ICML 2017.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import SGHEncoder
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> encoder = SGHEncoder(n_bits=32, random_state=0).fit(X)
+    >>> bits = encoder.transform(X)
+    >>> bits.shape, bits.dtype
+    ((1797, 32), dtype('uint8'))
+    >>> encoder.inverse_transform(bits).shape
+    (1797, 64)
+    """
+
+    _parameter_constraints: dict = {
+        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        "coding": [StrOptions({"01", "pm1"})],
+        "gradient": [StrOptions({"analytic", "exact", "linear"})],
+        "init": [StrOptions({"auto", "itq", "pca", "random"})],
+        "kl_weight": [Interval(Real, 0, None, closed="left")],
+        "weight_penalty": [Interval(Real, 0, None, closed="left")],
+        "fit_scale": ["boolean"],
+        "fit_mean": ["boolean"],
+        "fit_prior": ["boolean"],
+        "lr": [Interval(Real, 0, None, closed="neither")],
+        "max_epochs": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
+        "optimizer": [str, type],
+        "callbacks": [list, None],
+        "train_split": [Interval(Real, 0, 1, closed="neither"), callable, None],
+        "device": [str],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_bits=64,
+        *,
+        coding="01",
+        gradient="analytic",
+        init="auto",
+        kl_weight=0.1,
+        weight_penalty=0.0,
+        fit_scale=True,
+        fit_mean=True,
+        fit_prior=True,
+        lr=0.01,
+        max_epochs=10,
+        batch_size="auto",
+        optimizer="adam",
+        callbacks=None,
+        train_split=None,
+        device="auto",
+        random_state=None,
+        verbose=False,
+    ):
+        self.n_bits = n_bits
+        self.coding = coding
+        self.gradient = gradient
+        self.init = init
+        self.kl_weight = kl_weight
+        self.weight_penalty = weight_penalty
+        self.fit_scale = fit_scale
+        self.fit_mean = fit_mean
+        self.fit_prior = fit_prior
+        self.lr = lr
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.optimizer = optimizer
+        self.callbacks = callbacks
+        self.train_split = train_split
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def inverse_transform(self, bits) -> np.ndarray:
+        """Decode bits into vectors, ``offset_ + h codebook_``.
+
+        Parameters
+        ----------
+        bits : array-like of shape (n_samples, n_bits)
+            0 and 1.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features), float32
+            The mean of the decoder.
+        """
+        check_is_fitted(self)
+        bits = check_bits(bits)
+        if bits.shape[1] != self.n_bits:
+            raise ValueError(
+                f"Codes have {bits.shape[1]} bits, expected {self.n_bits}."
+            )
+        low, step = self._code_values()
+        decoded = np.empty((len(bits), self.n_features_in_), dtype=np.float32)
+        for rows in row_chunks(len(bits), 4 * (self.n_bits + self.n_features_in_)):
+            values = low + step * bits[rows].astype(np.float32)
+            decoded[rows] = values @ self.codebook_ + self.offset_
+        return decoded
+
+    def reconstruction_error(self, X) -> np.ndarray:
+        """Return how far each vector lies from what its code decodes to.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        error : ndarray of shape (n_samples,), float64
+            Squared Euclidean distance between a row and
+            ``inverse_transform(transform(row))``.
+        """
+        X = self._validate_fitted(X)
+        error = np.empty(X.shape[0])
+        for rows in self._row_chunks(X):
+            chunk = X[rows]
+            decoded = self.inverse_transform(self._logits(chunk) > 0)
+            residual = dense_rows(chunk) - decoded
+            error[rows] = np.einsum("ij,ij->i", residual, residual, dtype=np.float64)
+        return error
+
+    def free_energy(self, X) -> np.ndarray:
+        """Return the Helmholtz free energy of each row, an upper bound of -log p(x).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        energy : ndarray of shape (n_samples,), float64
+            In nats, with the full KL term whatever `kl_weight`, in closed form.
+        """
+        import torch
+
+        X = self._validate_fitted(X)
+        module = self._restore_module().double()
+        module.gradient, module.kl_weight = "analytic", 1.0
+        energy = np.empty(X.shape[0])
+        with torch.inference_mode():
+            for rows in self._row_chunks(X):
+                standard = (dense_rows(X[rows]) - self.mean_) / self.scale_
+                standard = torch.from_numpy(standard)
+                energy[rows] = module.free_energy(module(standard), standard).numpy()
+        return energy + self.n_features_in_ * np.log(self.scale_)
+
+    def _code_values(self):
+        return {"01": (0.0, 1.0), "pm1": (-1.0, 2.0)}[self.coding]
+
+    def _make_module(self, X, y, device, generator):
+        mean = column_means(X)
+        scale = total_scale(X, mean)
+        directions = starting_directions(
+            X, mean, self.n_bits, self.init, device, generator
+        )
+        start = sgh_start(X, mean, scale, directions, *self._code_values(), device)
+        if not self.fit_prior:
+            start.prior_logits = np.zeros(self.n_bits)
+        return self._module(mean, scale, start)
+
+    def _restore_module(self):
+        start = SGHStart(
+            weight=self.components_.T * self.scale_,
+            bias=self.intercept_,
+            codebook=self.codebook_ / self.scale_,
+            offset=(self.offset_ - self.mean_) / self.scale_,
+            prior_logits=self.prior_logits_,
+            log_rho=np.log(self.rho_ / self.scale_),
+        )
+        return self._module(self.mean_, self.scale_, start)
+
+    def _module(self, mean, scale, start):
+        from skhash.modules._sgh import SGHModule
+
+        return SGHModule(
+            mean=mean,
+            scale=scale,
+            **vars(start),
+            coding=self.coding,
+            gradient=self.gradient,
+            kl_weight=self.kl_weight,
+            weight_penalty=self.weight_penalty,
+            frozen=[
+                name
+                for name, is_fitted in [
+                    ("log_rho", self.fit_scale),
+                    ("offset", self.fit_mean),
+                    ("prior_logits", self.fit_prior),
+                ]
+                if not is_fitted
+            ],
+        )
+
+    def _read_out(self, module):
+        self.mean_, self.scale_ = module.mean, module.scale
+        scale = np.float32(self.scale_)
+        values = {name: value.numpy() for name, value in module.state_dict().items()}
+        self.components_ = np.ascontiguousarray(values["weight"].T) / scale
+        self.intercept_ = values["bias"]
+        self.codebook_ = values["codebook"] * scale
+        self.offset_ = (self.mean_ + self.scale_ * values["offset"]).astype(np.float32)
+        self.prior_logits_ = values["prior_logits"]
+        self.rho_ = float(np.exp(values["log_rho"]) * self.scale_)

@@ -1,0 +1,162 @@
+"""Where training starts: directions from the data, and the codebook that fits them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg, sparse
+from scipy.special import expit, logit
+
+from skhash.linear._projection import (
+    centered_chunks,
+    principal_axes,
+    project,
+)
+from skhash.linear._rotation import fit_itq_rotation, random_rotation
+from skhash.metrics import neighbor_recall_score, true_neighbors
+
+ITQ_STEPS = 50
+# Spread of the first logits. At 3 a typical bit is 95 % sure: sharp enough that the mean
+# code is near the hard one, soft enough that gradients pass.
+LOGIT_SPREAD = 3.0
+# A codebook is fitted with this share of ridge, which only matters for constant bits.
+RIDGE = 1e-3
+# `init="auto"` compares starts by the neighbours that they keep among so many rows.
+AUTO_ROWS, AUTO_QUERIES, AUTO_NEIGHBORS = 10_000, 1_000, 10
+
+
+def total_scale(X, mean: np.ndarray) -> float:
+    """Return the root of the mean variance of the columns, 1 for constant data."""
+    if sparse.issparse(X):
+        second = X.power(2).sum(dtype=np.float64) / X.shape[0]
+        variance = (second - mean @ mean) / X.shape[1]
+    else:
+        total = sum(
+            float(chunk.double().square().sum())
+            for _, chunk in centered_chunks(X, mean, "cpu")
+        )
+        variance = total / X.size
+    return float(np.sqrt(variance)) if variance > 0 else 1.0
+
+
+def starting_directions(X, mean, n_bits, init, device, generator) -> np.ndarray:
+    """Return the first hash directions, rows of shape (n_bits, n_features), float64.
+
+    Parameters
+    ----------
+    init : {"auto", "itq", "pca", "random"}
+        "auto" takes "itq" or "pca", whichever keeps more neighbours of a sample.
+    """
+    n_features = X.shape[1]
+    if init == "random":
+        return _gaussian(n_bits, n_features, generator)
+    n_axes = min(n_bits, *X.shape)
+    axes = principal_axes(X, mean, n_axes, device, generator)
+    if init == "pca":
+        return _pca_directions(axes, n_bits, generator)
+    itq = _itq_directions(X, mean, axes, n_bits, device, generator)
+    if init == "itq":
+        return itq
+    candidates = [itq, _pca_directions(axes, n_bits, generator)]
+    recalls = _neighbor_recalls(X, mean, candidates, generator)
+    return candidates[int(np.argmax(recalls))]
+
+
+def _gaussian(n_rows, n_columns, generator) -> np.ndarray:
+    import torch
+
+    return torch.randn(
+        n_rows, n_columns, generator=generator, dtype=torch.float64
+    ).numpy()
+
+
+def _pca_directions(axes, n_bits, generator) -> np.ndarray:
+    """The axes themselves; bits beyond their number are random mixtures of them."""
+    n_more = n_bits - len(axes)
+    return np.vstack([axes, _gaussian(n_more, len(axes), generator) @ axes])
+
+
+def _itq_directions(X, mean, axes, n_bits, device, generator) -> np.ndarray:
+    """As many ITQ rotations of the axes as it takes to fill the bits."""
+    projected = project(X, mean, axes, device)
+    blocks = []
+    for _ in range(-(-n_bits // len(axes))):
+        start = random_rotation(len(axes), generator)
+        rotation, _ = fit_itq_rotation(projected, start, ITQ_STEPS, tol=0.0)
+        blocks.append(rotation.numpy().T @ axes)
+    return np.vstack(blocks)[:n_bits]
+
+
+def _neighbor_recalls(X, mean, candidates, generator) -> list[float]:
+    """Recall 10@10 of each candidate's codes among rows of a sample."""
+    import torch
+
+    order = torch.randperm(X.shape[0], generator=generator).numpy()
+    sample = X[order[:AUTO_ROWS]]
+    n_queries = min(AUTO_QUERIES, sample.shape[0] // 2)
+    queries, database = sample[:n_queries], sample[n_queries:]
+    n_neighbors = min(AUTO_NEIGHBORS, database.shape[0])
+    if n_queries == 0:
+        return [0.0] * len(candidates)
+    truth = true_neighbors(queries, database, n_neighbors)
+    recalls = []
+    for directions in candidates:
+        threshold = directions @ mean
+        query_bits, database_bits = (
+            np.asarray(rows @ directions.T > threshold, dtype=np.uint8)
+            for rows in (queries, database)
+        )
+        recalls.append(
+            neighbor_recall_score(
+                query_bits, database_bits, truth, n_retrieved=n_neighbors
+            )
+        )
+    return recalls
+
+
+@dataclass
+class SGHStart:
+    """First values of the model's parameters, on standardised data."""
+
+    weight: np.ndarray  # (n_features, n_bits)
+    bias: np.ndarray  # (n_bits,)
+    codebook: np.ndarray  # (n_bits, n_features)
+    offset: np.ndarray  # (n_features,)
+    prior_logits: np.ndarray  # (n_bits,)
+    log_rho: float
+
+
+def sgh_start(X, mean, scale, directions, low, step, device) -> SGHStart:
+    """Scale the directions to the wanted spread and fit the rest in closed form.
+
+    For given probabilities the codebook that minimises the expected squared error solves
+    ``(H^T H + diag(variances) + ridge) U = H^T (x - alpha)``, with the mean codes `H`
+    centred; prior and noise are the matching averages.
+    """
+    n_samples, n_bits = X.shape[0], len(directions)
+    projected = project(X, mean, directions, device)
+    spread = float(projected.std(correction=0)) or 1.0
+    weight = directions.T * (LOGIT_SPREAD * scale / spread)
+    p = expit((projected / spread * LOGIT_SPREAD).double().cpu().numpy())
+
+    mean_p, variance = p.mean(axis=0), step**2 * (p * (1 - p)).mean(axis=0)
+    codes = step * (p - mean_p)
+    cross = np.zeros((n_bits, X.shape[1]))
+    for rows, chunk in centered_chunks(X, mean, "cpu"):
+        cross += codes[rows].T @ chunk.double().numpy()
+    cross /= n_samples * scale
+    moments = codes.T @ codes / n_samples + np.diag(variance)
+    codebook = linalg.solve(
+        moments + RIDGE * step**2 * np.eye(n_bits), cross, assume_a="pos"
+    )
+    # E|x - alpha - hU|^2 = E|x|^2 - 2 <U, cross> + <U, moments U>, and E|x|^2 is the
+    # number of columns, since the data are standardised.
+    explained = np.sum(codebook * (2 * cross - moments @ codebook))
+    rho_squared = max(1 - explained / X.shape[1], 1e-6)
+    return SGHStart(
+        weight=weight,
+        bias=np.zeros(n_bits),
+        codebook=codebook,
+        offset=-(low + step * mean_p) @ codebook,
+        prior_logits=logit(np.clip(mean_p, 1e-3, 1 - 1e-3)),
+        log_rho=0.5 * np.log(rho_squared),
+    )
