@@ -291,6 +291,8 @@ def test_neighbor_recall_asks_the_space_of_the_input(digits):
         scorer = make_neighbor_recall_scorer(5, 20, space=space)
         assert scorer(pipeline, X) == value
         assert scorer(indexed, X) == pytest.approx(value)
+    spaced = make_pipeline(StandardScaler(), PCA(4), Signs(16), "passthrough", Index())
+    assert scorer(spaced.fit(X), X) == pytest.approx(value)
     assert recall(codes, X) != recall(codes, reduced)
     encoder = Signs(16).fit(X)
     assert scorer(encoder, X) == recall(encoder.transform(X), X)
