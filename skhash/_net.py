@@ -57,8 +57,8 @@ class ArrayDataset(Dataset):
 class BatchIterator:
     """Batches of rows as float32 tensors on one device.
 
-    Dense data are standardised and moved to the device once and sliced there. Sparse rows
-    become dense one batch at a time.
+    Dense data are standardised and moved to the device once and sliced there. Sparse
+    rows become dense one batch at a time.
 
     Parameters
     ----------

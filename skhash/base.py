@@ -40,7 +40,8 @@ class BaseHasher(
     `_fit_codes(X, y, random_state)` and `_logits(X)`.
     """
 
-    # Fitted attributes that `save` leaves out: what is needed to train on, not to encode.
+    # Fitted attributes that `save` leaves out: what is needed to train on, not to
+    # encode.
     _unsaved_attributes: tuple[str, ...] = ()
 
     @abstractmethod
@@ -193,8 +194,8 @@ class BaseNeuralHasher(BaseHasher):
 
     A leaf writes three methods. `_make_module(X, y, device, generator)` returns a torch
     module with its first weights and a ``loss`` (see `skhash._net`); `_restore_module`
-    returns it from the fitted attributes instead; `_read_out(module)` copies what encoding
-    needs into NumPy attributes.
+    returns it from the fitted attributes instead; `_read_out(module)` copies what
+    encoding needs into NumPy attributes.
 
     The net is held as ``net_`` and not inherited from. It is what `partial_fit` goes on
     from; encoding does not need it, and `save` leaves it out.
@@ -219,8 +220,8 @@ class BaseNeuralHasher(BaseHasher):
         """Train for one epoch on these rows, as one part of a stream.
 
         The first call also builds the model, from its rows alone: let them be some
-        thousands, drawn at random. Later calls keep the optimizer's state; on an encoder
-        that was loaded from a file the optimizer starts afresh.
+        thousands, drawn at random. Later calls keep the optimizer's state; on an
+        encoder that was loaded from a file the optimizer starts afresh.
 
         Parameters
         ----------
@@ -306,9 +307,9 @@ def resolve_batch_size(batch_size, n_samples: int) -> int:
 class LinearLogitsMixin:
     """Logits ``(x - mean_) components_^T + intercept_``, without torch on the CPU.
 
-    The mean is subtracted from the data, not folded into the intercept, so that data far
-    from the origin keep their precision. Sparse rows are never made dense: there the mean
-    moves to the other side.
+    The mean is subtracted from the data, not folded into the intercept, so that data
+    far from the origin keep their precision. Sparse rows are never made dense: there
+    the mean moves to the other side.
     """
 
     mean_: np.ndarray  # (n_features,), float64

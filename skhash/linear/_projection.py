@@ -5,8 +5,8 @@ from scipy import sparse
 
 from skhash.utils.chunks import dense_chunks
 
-# Up to this width the covariance matrix is formed and decomposed exactly; beyond it, its
-# d^2 entries and d^3 operations cost more than a few passes over the data.
+# Up to this width the covariance matrix is formed and decomposed exactly; beyond it,
+# its d^2 entries and d^3 operations cost more than a few passes over the data.
 MAX_COVARIANCE_WIDTH = 4096
 SUBSPACE_PASSES = 7
 OVERSAMPLING = 20
@@ -95,7 +95,8 @@ def _subspace_iteration(X, mean, n_axes, device, generator) -> np.ndarray:
         for _, chunk in centered_chunks(X, mean, device):
             product += chunk.T @ (chunk @ basis)
         basis = product
-    # The basis spans the leading space; its own axes come from the small scatter matrix.
+    # The basis spans the leading space; its own axes come from the small scatter
+    # matrix.
     basis = torch.linalg.qr(basis)[0].cpu().numpy().astype(np.float64)
     small = np.zeros((width, width))
     on_device = torch.from_numpy(basis).to(device, torch.float32)

@@ -14,8 +14,8 @@ class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):
 
     Each bit says on which side of a random hyperplane through the data's mean a vector
     lies. Two vectors at angle t, seen from the mean, differ in a bit with probability
-    t / pi (Charikar, 2002), so the Hamming distance estimates the angle. Nothing but the
-    mean is learned: every other method has to beat this one.
+    t / pi (Charikar, 2002), so the Hamming distance estimates the angle. Nothing but
+    the mean is learned: every other method has to beat this one.
 
     Parameters
     ----------

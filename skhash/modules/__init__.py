@@ -1,1 +1,1 @@
-"""Encoders, decoders and their losses as torch modules; imported where one is trained."""
+"""Encoders, decoders and their losses as torch modules, imported to train one."""

@@ -13,10 +13,10 @@ CODINGS = {"01": (0.0, 1.0), "pm1": (-1.0, 2.0)}
 class SGHModule(nn.Module):
     """Gaussian decoder on Bernoulli bits, with a linear encoder.
 
-    It works on standardised data, ``(x - mean) / scale``, so that every other number here
-    is free of their unit. With bits ``h``, logits ``a``, ``p = sigmoid(a)``,
-    codebook ``U``, residual ``e = x - alpha - h U`` and prior logits ``pi``, the loss of a
-    row is the Helmholtz free energy with a weight on its second part::
+    It works on standardised data, ``(x - mean) / scale``, so that every other number
+    here is free of their unit. With bits ``h``, logits ``a``, ``p = sigmoid(a)``,
+    codebook ``U``, residual ``e = x - alpha - h U`` and prior logits ``pi``, the loss
+    of a row is the Helmholtz free energy with a weight on its second part::
 
         E_h[|e|^2] / (2 rho^2) + d/2 log(2 pi_ rho^2)
             + kl_weight * sum_k KL(Bernoulli(p_k) || Bernoulli(sigmoid(pi_k)))
@@ -33,7 +33,8 @@ class SGHModule(nn.Module):
     codebook, offset : ndarrays of shape (n_bits, d) and (d,)
         The decoder, on standardised data.
     prior_logits : ndarray of shape (n_bits,)
-        In both codings the log-odds of a bit; the energy's beta is half of it for "pm1".
+        In both codings the log-odds of a bit; the energy's beta is half of it for
+        "pm1".
     log_rho : float
     coding, gradient, kl_weight, weight_penalty
         As in `SGHEncoder`.
@@ -116,9 +117,9 @@ def bernoulli_kl(logits, prior_logits):
 def analytic_squared_error(target, logits, codebook, low, step, generator=None):
     """Return ``E_h |target - h U|^2`` of each row in closed form: no noise, no bias.
 
-    The bits are independent and the decoder is linear, so the expectation is the squared
-    error of the mean code plus the variance of each bit times the squared norm of its
-    codeword.
+    The bits are independent and the decoder is linear, so the expectation is the
+    squared error of the mean code plus the variance of each bit times the squared norm
+    of its codeword.
     """
     p = torch.sigmoid(logits)
     variance = (p * (1 - p)) @ codebook.square().sum(dim=1)
@@ -130,7 +131,7 @@ def sampled_squared_error(target, logits, codebook, low, step, generator):
     """Squared error at sampled bits, with the exact distributional derivative.
 
     The gradient in a logit is ``p (1 - p)`` times the difference that switching its bit
-    on makes, the others as drawn (Dai et al., 2017, equation 12). For this decoder all
+    on makes, the others as drawn (Dai et al., 2017, equation 8). For this decoder all
     n_bits differences together cost one product with the codebook::
 
         step * [2 (middle - h_k) |u_k|^2 - 2 u_k . e]
@@ -149,10 +150,11 @@ def sampled_squared_error(target, logits, codebook, low, step, generator):
 def linear_squared_error(target, logits, codebook, low, step, generator):
     """Squared error at sampled bits, with the linearised, biased derivative.
 
-    The difference is replaced by the slope at the drawn bits (Dai et al., 2017, equation
-    14, with the factor `step` that equation 20 leaves out for -1/+1). It misses
-    ``2 step (middle - h_k) |u_k|^2``, so in expectation it is the gradient of the error of
-    the mean code: nothing pushes bits away from probability one half.
+    The difference is replaced by the slope at the drawn bits (Dai et al., 2017,
+    supplement, equation 14, with the factor `step` that equation 20 leaves out for
+    -1/+1). It
+    misses ``2 step (middle - h_k) |u_k|^2``, so in expectation it is the gradient of
+    the error of the mean code: nothing pushes bits away from probability one half.
     """
     bits, residual = _draw(target, logits, codebook, low, step, generator)
     error = residual.square().sum(dim=1)
@@ -177,7 +179,7 @@ def _draw(target, logits, codebook, low, step, generator):
 
 
 def _attach_gradient(error, logits, difference):
-    """Give `error` the gradient ``p (1 - p) difference`` in `logits`, not in its value."""
+    """Keep the value of `error`; give it the gradient p (1 - p) difference."""
     p = torch.sigmoid(logits)
     linear = (p * difference).sum(dim=1)
     return error + linear - linear.detach()

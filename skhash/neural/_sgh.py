@@ -21,11 +21,11 @@ from skhash.utils.chunks import dense_rows, row_chunks
 class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
     r"""Stochastic Generative Hashing: the binary code that best regenerates the data.
 
-    Bits h are drawn from q(h|x) with P(h_k = 1) = sigmoid(a_k), logits a = (x - mean) W + b,
-    and x is modelled as Gaussian around ``alpha + h U`` with the learned codebook U, mean
-    alpha and spread rho, and a learned prior of the bits. Training minimises the mean over
-    rows of the Helmholtz free energy (Dai et al., 2017, equation 6), its second part
-    weighted,
+    Bits h are drawn from q(h|x) with ``P(h_k = 1) = sigmoid(a_k)`` and logits
+    ``a = (x - mean) W + b``, and x is modelled as Gaussian around ``alpha + h U`` (Dai
+    et al., 2017, equation 2) with a learned codebook U, mean alpha, spread rho and
+    prior of the bits. Training minimises the mean over rows of the Helmholtz free
+    energy, its second part weighted, plus a penalty on the norms of the codewords:
 
     .. math::
 
@@ -43,11 +43,12 @@ class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
         Whether a bit enters the decoder as 0/1 or as -1/+1. The codes that `transform`
         returns are 0/1 either way.
     gradient : {"analytic", "exact", "linear"}, default="analytic"
-        How the expectation over bits is differentiated. "analytic" has it in closed form:
-        no noise, no bias. "exact" samples bits and takes the distributional derivative
-        with exact finite differences (equation 12): unbiased. "linear" is the paper's
-        cheaper approximation (equation 14): biased, since it does not see the variance of
-        the bits; here it costs the same as "exact" and is there for comparison.
+        How the expectation over bits is differentiated. "analytic" has it in closed
+        form: no noise, no bias. "exact" samples bits and takes the distributional
+        derivative (equation 8) with exact finite differences: unbiased. "linear" is the
+        paper's approximation of that (equation 14 of its supplement): biased, since it
+        does not see the variance of the bits. It costs the same as "exact" and is there
+        for comparison.
     init : {"auto", "itq", "pca", "random"}, default="auto"
         Where the hash directions start: at rotated principal components (as `ITQHash`),
         at the components, or at random. "auto" tries the first two on a sample of the
@@ -81,8 +82,8 @@ class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
-        Draws the start, the order of rows and the sampled bits. The same seed on the same
-        machine gives the same codes.
+        Draws the start, the order of rows and the sampled bits. The same seed on the
+        same machine gives the same codes.
     verbose : bool or int, default=False
         Whether to print a line each epoch.
 

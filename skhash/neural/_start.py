@@ -15,8 +15,8 @@ from skhash.linear._rotation import fit_itq_rotation, random_rotation
 from skhash.metrics import neighbor_recall_score, true_neighbors
 
 ITQ_STEPS = 50
-# Spread of the first logits. At 3 a typical bit is 95 % sure: sharp enough that the mean
-# code is near the hard one, soft enough that gradients pass.
+# Spread of the first logits. At 3 a typical bit is 95 % sure: sharp enough that the
+# mean code is near the hard one, soft enough that gradients pass.
 LOGIT_SPREAD = 3.0
 # A codebook is fitted with this share of ridge, which only matters for constant bits.
 RIDGE = 1e-3
@@ -128,9 +128,9 @@ class SGHStart:
 def sgh_start(X, mean, scale, directions, low, step, device) -> SGHStart:
     """Scale the directions to the wanted spread and fit the rest in closed form.
 
-    For given probabilities the codebook that minimises the expected squared error solves
-    ``(H^T H + diag(variances) + ridge) U = H^T (x - alpha)``, with the mean codes `H`
-    centred; prior and noise are the matching averages.
+    For given probabilities the codebook that minimises the expected squared error
+    solves ``(H^T H + diag(variances) + ridge) U = H^T (x - alpha)``, with the mean
+    codes `H` centred; prior and noise are the matching averages.
     """
     n_samples, n_bits = X.shape[0], len(directions)
     projected = project(X, mean, directions, device)

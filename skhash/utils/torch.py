@@ -12,7 +12,8 @@ def resolve_device(device: str):
     ----------
     device : str
         ``"auto"`` takes CUDA if there is one, then Apple's MPS, then the CPU. Anything
-        else is torch's name of a device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``.
+        else is torch's name of a device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``,
+        ``"mps"``.
 
     Raises
     ------
