@@ -27,9 +27,6 @@ GROUP = 3  # planes whose sum the table holds: the most that two digits can coun
 PLANE_BYTES = 8 * LANES
 CARRY_OFFSET = 2 * PLANE_BYTES  # in the table: two sum planes come first,
 GROUP_BYTES = 10 * PLANE_BYTES  # then eight carry planes
-STEP = (
-    8  # groups per turn of the loop for code lengths that have no program of their own
-)
 
 _INT64 = ir.IntType(64)
 _VECTOR = ir.VectorType(_INT64, LANES)
@@ -122,8 +119,8 @@ def _straight_program(builder, digits, table, choice, n_planes):
     return adder.overflow
 
 
-def _looped_program(builder, digits, table, choice, n_steps):
-    """Sum ``n_steps * STEP`` groups; return the overflow."""
+def _looped_program(builder, digits, table, choice, n_steps, step):
+    """Sum ``n_steps * step`` groups; return the overflow."""
     places = [cgutils.alloca_once_value(builder, digit) for digit in digits]
     overflow = cgutils.alloca_once_value(builder, ir.Constant(_VECTOR, [0] * LANES))
     with cgutils.for_range(builder, n_steps) as loop:
@@ -134,9 +131,9 @@ def _looped_program(builder, digits, table, choice, n_steps):
 
         adder = _Adder(builder, [builder.load(place) for place in places])
         adder.overflow = builder.load(overflow)
-        step_table = skip(table, STEP * GROUP_BYTES)
-        step_choice = skip(choice, STEP * 2)
-        for group in range(STEP):
+        step_table = skip(table, step * GROUP_BYTES)
+        step_choice = skip(choice, step * 2)
+        for group in range(step):
             _add_group(builder, adder, step_table, step_choice, group)
         adder.settle()
         for place, (digit,) in zip(places, adder.waiting, strict=True):
@@ -145,8 +142,11 @@ def _looped_program(builder, digits, table, choice, n_steps):
     return builder.load(overflow)
 
 
-def _make_near(n_planes: int | None, levels: int):
-    """Build the function that finds the codes of one block that are near a query."""
+def _make_near(levels: int, *, n_planes: int | None = None, step: int | None = None):
+    """Build the function that finds the codes of one block that are near a query.
+
+    It sums either `n_planes`, or `step` groups a turn of a loop.
+    """
 
     @intrinsic
     def near(typing_context, table, choices, bias, query, n_steps, hits, slot):
@@ -173,7 +173,7 @@ def _make_near(n_planes: int | None, levels: int):
                 for level in range(levels)
             ]
             if n_planes is None:
-                far = _looped_program(builder, digits, table, choice, args[4])
+                far = _looped_program(builder, digits, table, choice, args[4], step)
             else:
                 far = _straight_program(builder, digits, table, choice, n_planes)
             hit = builder.not_(far)
@@ -191,14 +191,28 @@ def _make_near(n_planes: int | None, levels: int):
     return near
 
 
-# Binary digits that hold any distance below 2**LEVELS, for the looped programs.
-SHORT_LEVELS = 9
-LONG_LEVELS = 24
+# The common lengths have a program each, without a loop; all others share two, one with
+# few digits and little padding, and one with digits for any length and large steps, as
+# each step carries through all digits.
+SHORT_LEVELS, SHORT_STEP = 9, 8
+LONG_LEVELS, LONG_STEP = 24, 32
+near_64, near_128, near_256 = (
+    _make_near(n.bit_length(), n_planes=n) for n in (64, 128, 256)
+)
+near_short = _make_near(SHORT_LEVELS, step=SHORT_STEP)
+near_long = _make_near(LONG_LEVELS, step=LONG_STEP)
 
-# The common lengths have a program each, without a loop; all others share two.
-near_64, near_128, near_256 = (_make_near(n, n.bit_length()) for n in (64, 128, 256))
-near_short = _make_near(None, SHORT_LEVELS)
-near_long = _make_near(None, LONG_LEVELS)
+
+def n_levels(n_planes: int) -> int:
+    """Return how many digits the sums of the program for `n_planes` have."""
+    if n_planes in (64, 128, 256):
+        return n_planes.bit_length()
+    return SHORT_LEVELS if n_planes < 2**SHORT_LEVELS else LONG_LEVELS
+
+
+def group_step(n_planes: int) -> int:
+    """Return of what the number of groups must be a multiple."""
+    return SHORT_STEP if n_planes < 2**SHORT_LEVELS else LONG_STEP
 
 
 @intrinsic

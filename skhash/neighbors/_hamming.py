@@ -13,7 +13,6 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash.codes import check_packed, pack_bits, packed_to_words
-from skhash.neighbors import _search
 from skhash.neighbors._rows import check_labels_fit, read_labels, with_rows
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.torch import inference_device, resolve_device
@@ -215,7 +214,7 @@ class HammingNeighbors(
         check_is_fitted(self)
         k = self._check_n_neighbors(n_neighbors, X)
         queries = self._read_queries(X)
-        distances, positions = self._search("nearest", queries, k + (X is None))
+        distances, positions = self._find("nearest", queries, k + (X is None))
         if X is None:
             kept = _all_but_self(positions)
             positions = positions[kept].reshape(len(queries), k)
@@ -259,7 +258,7 @@ class HammingNeighbors(
                 f"{radius!r}."
             )
         queries = self._read_queries(X)
-        distances, positions = self._search("within", queries, int(radius))
+        distances, positions = self._find("within", queries, int(radius))
         if X is None:
             kept = [found != own for own, found in enumerate(positions)]
             distances = [d[k] for d, k in zip(distances, kept, strict=True)]
@@ -420,10 +419,13 @@ class HammingNeighbors(
         elif hasattr(self, "y_"):
             del self.y_
 
-    def _search(self, what, queries, reach):
+    def _find(self, what, queries, reach):
         """Call the search named `what` ("nearest" or "within") on the device."""
         device = inference_device(self.device)
         if device == "cpu":
+            # numba is imported at the first search: importing skhash stays quick.
+            from skhash.neighbors import _search
+
             words = self._words[: self.n_samples_fit_]
             n_planes = 8 * self.packed_codes_.shape[1]
             search = getattr(_search, what)

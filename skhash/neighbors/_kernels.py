@@ -1,4 +1,4 @@
-"""Exact Hamming search over 64-bit words, one thread, no lock held.
+"""The kernels of exact Hamming search over 64-bit words: one thread, no lock held.
 
 Codes are scanned in blocks of 256, in the order of their positions, against a chunk of
 queries. A query keeps the distance of the k-th best so far; as positions only grow, a
@@ -8,6 +8,11 @@ operations of `_bitslice` and nothing else.
 
 Bit r of a word is the plane r of its codes: bytes must stand in words the way they do
 on a little-endian machine, which is all that numba compiles for.
+
+What the kernels work in (`work`) is made by `_search`, as numba takes long to compile
+an allocation: planes (planes, LANES) and table (1-d) of one block; choices (queries,
+2 * groups) and bias (queries, levels); hits (queries + 1, LANES) and hit_queries
+(queries + 1,), where one slot more than queries takes answers that are no hits.
 """
 
 import numpy as np
@@ -15,13 +20,11 @@ from numba import njit
 
 from skhash.neighbors._bitslice import (
     BLOCK,
-    GROUP,
     GROUP_BYTES,
     LANES,
-    LONG_LEVELS,
-    PLANE_BYTES,
+    LONG_STEP,
     SHORT_LEVELS,
-    STEP,
+    SHORT_STEP,
     fill_group,
     near_64,
     near_128,
@@ -38,118 +41,6 @@ _ALL = np.uint64(2**64 - 1)
 _GROUP_WORDS = GROUP_BYTES // 8
 
 
-def nearest(words, n_planes, queries, k, distances, positions):
-    """Find the `k` codes nearest to each query, ordered by (distance, position).
-
-    Parameters
-    ----------
-    words : read-only ndarray of shape (n, n_words), uint64, C-contiguous
-    n_planes : int
-        Bits that may be set in a code, at most ``64 * n_words``.
-    queries : read-only ndarray of shape (n_queries, n_words), uint64, C-contiguous
-    k : int
-        At most n.
-    distances : ndarray of shape (n_queries, k), int32
-        Written.
-    positions : ndarray of shape (n_queries, k), int64
-        Written.
-    """
-    n_queries, capacity = len(queries), found_capacity(len(words), k)
-    states = np.zeros((n_queries, 3), dtype=np.int64)
-    states[:, 0] = n_planes + 1
-    histograms = np.zeros((n_queries, n_planes + 2), dtype=np.int64)
-    found_distances = np.empty((n_queries, capacity), dtype=np.int32)
-    found_positions = np.empty((n_queries, capacity), dtype=np.int64)
-    _nearest(
-        words,
-        n_planes,
-        queries,
-        k,
-        _workspace(n_planes, queries, threshold=n_planes + 1),
-        states,
-        histograms,
-        found_distances,
-        found_positions,
-        distances,
-        positions,
-    )
-
-
-def found_capacity(n, k):
-    """Return for how many codes `nearest` keeps room, a query.
-
-    When it is full, all but k are dropped; this bounds the cost of that by the cost of
-    filling it again.
-    """
-    return min(n, max(2 * k, k + BLOCK))
-
-
-def within(words, n_planes, queries, radius):
-    """Find the codes within `radius` of each query, ordered by (distance, position).
-
-    Parameters
-    ----------
-    words, n_planes, queries
-        As in `nearest`.
-    radius : int
-        Inclusive, from 0 to `n_planes`.
-
-    Returns
-    -------
-    counts : ndarray of shape (n_queries, radius + 1), int64
-        The number of codes at each distance.
-    positions : ndarray of shape (counts.sum(),), int64
-        Their positions, query by query, distance by distance.
-    """
-    work = _workspace(n_planes, queries, threshold=radius + 1)
-    counts = np.zeros((len(queries), radius + 1), dtype=np.int64)
-    # First the counts, then the positions: the memory is that of the answer.
-    _within(words, n_planes, queries, work, counts, np.empty(0, np.int64), False)
-    stops = np.cumsum(counts).reshape(counts.shape)
-    positions = np.empty(stops[-1, -1], dtype=np.int64)
-    if len(positions):
-        _within(words, n_planes, queries, work, stops - counts, positions, True)
-    return counts, positions
-
-
-def _workspace(n_planes, queries, threshold):
-    """Return (planes, table, choices, bias, hits, hit_queries): see `_bitslice`.
-
-    It is made here and not by numba, for which each allocation is time to compile.
-    """
-    n_queries, n_words = queries.shape
-    n_groups = STEP * -(-n_planes // (GROUP * STEP))
-    planes = np.zeros((max(GROUP * n_groups, 64 * n_words), LANES), dtype=np.uint64)
-    table = np.empty(n_groups * _GROUP_WORDS, dtype=np.uint64)
-    bias = np.empty((n_queries, _n_levels(n_planes)), dtype=np.uint64)
-    bias[:] = [
-        _ALL * ((2 ** bias.shape[1] - threshold) >> level & 1)
-        for level in range(bias.shape[1])
-    ]
-    # One slot more than queries: there the next answer would go.
-    hits = np.empty((n_queries + 1, LANES), dtype=np.uint64)
-    hit_queries = np.empty(n_queries + 1, dtype=np.int64)
-    return planes, table, _choices(queries, n_groups), bias, hits, hit_queries
-
-
-def _choices(queries, n_groups):
-    """Return where in a group of the table each query finds its digits, in bytes."""
-    bits = np.zeros((len(queries), GROUP * n_groups), dtype=np.uint8)
-    flips = np.unpackbits(queries.view(np.uint8), axis=1, bitorder="little")
-    width = min(bits.shape[1], flips.shape[1])
-    bits[:, :width] = flips[:, :width]
-    a, b, c = (bits[:, i::GROUP] for i in range(GROUP))
-    choices = np.stack([a + 2 * b + 4 * c, a ^ b ^ c], axis=2) * np.uint8(PLANE_BYTES)
-    return choices.reshape(len(queries), 2 * n_groups)
-
-
-def _n_levels(n_planes):
-    """Return how many digits the sums of the program for `n_planes` have."""
-    if n_planes in (64, 128, 256):
-        return n_planes.bit_length()
-    return SHORT_LEVELS if n_planes < 2**SHORT_LEVELS else LONG_LEVELS
-
-
 @njit(nogil=True, cache=True)
 def _find_near(n_planes, table, choices, bias, hits, hit_queries):
     """Write the queries that have hits in a block, and the hits; return how many.
@@ -158,28 +49,29 @@ def _find_near(n_planes, table, choices, bias, hits, hit_queries):
     moves on if there are any. The loop stands here once a program, as a call costs as
     much as a turn.
     """
-    n_steps = len(table) // (STEP * _GROUP_WORDS)
+    n_groups = len(table) // _GROUP_WORDS
+    short_steps, long_steps = n_groups // SHORT_STEP, n_groups // LONG_STEP
     slot = 0
     if n_planes == 64:
         for q in range(len(bias)):
             hit_queries[slot] = q
-            slot += near_64(table, choices, bias, q, n_steps, hits, slot)
+            slot += near_64(table, choices, bias, q, 0, hits, slot)
     elif n_planes == 128:
         for q in range(len(bias)):
             hit_queries[slot] = q
-            slot += near_128(table, choices, bias, q, n_steps, hits, slot)
+            slot += near_128(table, choices, bias, q, 0, hits, slot)
     elif n_planes == 256:
         for q in range(len(bias)):
             hit_queries[slot] = q
-            slot += near_256(table, choices, bias, q, n_steps, hits, slot)
+            slot += near_256(table, choices, bias, q, 0, hits, slot)
     elif n_planes < 2**SHORT_LEVELS:
         for q in range(len(bias)):
             hit_queries[slot] = q
-            slot += near_short(table, choices, bias, q, n_steps, hits, slot)
+            slot += near_short(table, choices, bias, q, short_steps, hits, slot)
     else:
         for q in range(len(bias)):
             hit_queries[slot] = q
-            slot += near_long(table, choices, bias, q, n_steps, hits, slot)
+            slot += near_long(table, choices, bias, q, long_steps, hits, slot)
     return slot
 
 
@@ -220,7 +112,7 @@ def _next_block(words, start, planes, table):
 
 
 @njit(nogil=True, cache=True)
-def _set_threshold(bias, threshold):
+def set_threshold(bias, threshold):
     """Make sums overflow from `threshold` on."""
     levels = len(bias)
     start = (1 << levels) - threshold
@@ -299,7 +191,7 @@ def _collect(
                     threshold -= 1
                     below -= histograms[q, threshold]
         if threshold != states[q, 0]:
-            _set_threshold(bias[q], threshold)
+            set_threshold(bias[q], threshold)
         states[q, 0], states[q, 1], states[q, 2] = threshold, below, size
 
 
@@ -322,7 +214,7 @@ def _sort(k, state, histogram, found_distances, found_positions, distances, posi
 
 
 @njit(nogil=True, cache=True)
-def _nearest(
+def nearest(
     words,
     n_planes,
     queries,
@@ -335,6 +227,14 @@ def _nearest(
     distances,
     positions,
 ):
+    """Write the `k` nearest of each query, ordered by (distance, position).
+
+    words (n, n_words) and queries (n_queries, n_words) : uint64, read-only; n_planes :
+    bits that may be set in a code; states (n_queries, 3) : see `_collect`; histograms
+    (n_queries, n_planes + 2) : zeros; found_distances and found_positions (n_queries,
+    capacity) : room, capacity being n or more than k; distances (n_queries, k) : int32
+    and positions (n_queries, k) : int64, written.
+    """
     planes, table, choices, bias, hits, hit_queries = work
     for start in range(0, len(words), BLOCK):
         _next_block(words, start, planes, table)
@@ -366,8 +266,12 @@ def _nearest(
 
 
 @njit(nogil=True, cache=True)
-def _within(words, n_planes, queries, work, slots, positions, store):
-    """Advance the slot of each code found; with `store`, write its position there."""
+def within(words, n_planes, queries, work, slots, positions, store):
+    """Advance the slot of each code found; with `store`, write its position there.
+
+    slots (n_queries, radius + 1) : int64, one for each distance; the radius is what
+    `work` was made for.
+    """
     planes, table, choices, bias, hits, hit_queries = work
     for start in range(0, len(words), BLOCK):
         _next_block(words, start, planes, table)

@@ -1,13 +1,20 @@
-"""Exact search on the CPU: queries in chunks, chunks in threads, kernels by numba.
-
-numba is imported at the first search, so that importing skhash stays quick.
-"""
+"""Exact search on the CPU: queries in chunks, chunks in threads, kernels by numba."""
 
 import joblib
 import numpy as np
 from joblib.parallel import get_active_backend
 from sklearn.utils import gen_even_slices
 
+from skhash.neighbors import _kernels
+from skhash.neighbors._bitslice import (
+    BLOCK,
+    GROUP,
+    GROUP_BYTES,
+    LANES,
+    PLANE_BYTES,
+    group_step,
+    n_levels,
+)
 from skhash.utils.chunks import CHUNK_BYTES
 
 # Turning a block of codes on its side costs as much as some 20 queries, so chunks are
@@ -48,19 +55,30 @@ def nearest(words, n_planes, queries, k, n_jobs=None):
     distances : ndarray of shape (n_queries, k), int32
     positions : ndarray of shape (n_queries, k), int64
     """
-    from skhash.neighbors import _kernels
-
     words, queries = _read_only(words), _read_only(queries)
+    capacity = _found_capacity(len(words), k)
     distances = np.empty((len(queries), k), dtype=np.int32)
     positions = np.empty((len(queries), k), dtype=np.int64)
 
     def search(rows):
+        chunk = queries[rows]
+        states = np.zeros((len(chunk), 3), dtype=np.int64)
+        states[:, 0] = n_planes + 1
         _kernels.nearest(
-            words, n_planes, queries[rows], k, distances[rows], positions[rows]
+            words,
+            n_planes,
+            chunk,
+            k,
+            _workspace(n_planes, chunk, threshold=n_planes + 1),
+            states,
+            np.zeros((len(chunk), n_planes + 2), dtype=np.int64),
+            np.empty((len(chunk), capacity), dtype=np.int32),
+            np.empty((len(chunk), capacity), dtype=np.int64),
+            distances[rows],
+            positions[rows],
         )
 
-    bytes_per_query = 12 * _kernels.found_capacity(len(words), k) + 8 * n_planes
-    _run(search, words, queries, n_jobs, bytes_per_query)
+    _run(search, words, queries, n_jobs, 12 * capacity + 8 * n_planes)
     return distances, positions
 
 
@@ -79,24 +97,74 @@ def within(words, n_planes, queries, radius, n_jobs=None):
     distances : list of n_queries ndarrays, int32
     positions : list of n_queries ndarrays, int64
     """
-    from skhash.neighbors import _kernels
-
     words, queries = _read_only(words), _read_only(queries)
     radius = min(radius, n_planes)
 
     def search(rows):
-        counts, found = _kernels.within(words, n_planes, queries[rows], radius)
+        counts, found = _count_and_store(words, n_planes, queries[rows], radius)
         levels = np.tile(np.arange(radius + 1, dtype=np.int32), len(counts))
+        distances = np.repeat(levels, counts.ravel())
         stops = np.cumsum(counts.sum(axis=1))[:-1]
-        return np.split(np.repeat(levels, counts.ravel()), stops), np.split(
-            found, stops
-        )
+        return np.split(distances, stops), np.split(found, stops)
 
     distances, positions = [], []
     for chunk in _run(search, words, queries, n_jobs, 40 * (radius + 1)):
         distances += chunk[0]
         positions += chunk[1]
     return distances, positions
+
+
+def _count_and_store(words, n_planes, queries, radius):
+    """Return the counts by (query, distance), and the positions in that order.
+
+    It scans twice, first for the counts, so that the memory is that of the answer.
+    """
+    work = _workspace(n_planes, queries, threshold=radius + 1)
+    counts = np.zeros((len(queries), radius + 1), dtype=np.int64)
+    nothing = np.empty(0, dtype=np.int64)
+    _kernels.within(words, n_planes, queries, work, counts, nothing, False)
+    stops = np.cumsum(counts).reshape(counts.shape)
+    positions = np.empty(stops[-1, -1], dtype=np.int64)
+    if len(positions):
+        slots = stops - counts
+        _kernels.within(words, n_planes, queries, work, slots, positions, True)
+    return counts, positions
+
+
+def _found_capacity(n, k):
+    """Return for how many codes to keep room, a query, while searching.
+
+    When it is full, all but k are dropped; this bounds the cost of that by the cost of
+    filling it again.
+    """
+    return min(n, max(2 * k, k + BLOCK))
+
+
+def _workspace(n_planes, queries, threshold):
+    """Make the arrays that the kernels work in, for codes nearer than `threshold`."""
+    n_queries, n_words = queries.shape
+    step = group_step(n_planes)
+    n_groups = step * -(-n_planes // (GROUP * step))
+    # Planes past the last bit stay 0, in codes and queries alike.
+    planes = np.zeros((max(GROUP * n_groups, 64 * n_words), LANES), dtype=np.uint64)
+    table = np.empty(n_groups * GROUP_BYTES // 8, dtype=np.uint64)
+    bias = np.empty((n_queries, n_levels(n_planes)), dtype=np.uint64)
+    _kernels.set_threshold(bias[0], threshold)
+    bias[1:] = bias[0]
+    hits = np.empty((n_queries + 1, LANES), dtype=np.uint64)
+    hit_queries = np.empty(n_queries + 1, dtype=np.int64)
+    return planes, table, _choices(queries, n_groups), bias, hits, hit_queries
+
+
+def _choices(queries, n_groups):
+    """Return where in a group of the table each query finds its digits, in bytes."""
+    bits = np.zeros((len(queries), GROUP * n_groups), dtype=np.uint8)
+    flips = np.unpackbits(queries.view(np.uint8), axis=1, bitorder="little")
+    width = min(bits.shape[1], flips.shape[1])
+    bits[:, :width] = flips[:, :width]
+    a, b, c = (bits[:, i::GROUP] for i in range(GROUP))
+    choices = np.stack([a + 2 * b + 4 * c, a ^ b ^ c], axis=2) * np.uint8(PLANE_BYTES)
+    return choices.reshape(len(queries), 2 * n_groups)
 
 
 def _read_only(array):

@@ -62,6 +62,7 @@ class ThresholdingNeighbors(HammingNeighbors):
 @parametrize_with_checks(
     [HammingNeighbors(), ThresholdingNeighbors()],
     expected_failed_checks=lambda e: EXPECTED_FAILED_CHECKS.get(type(e).__name__, {}),
+    xfail_strict=True,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
