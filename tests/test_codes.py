@@ -1,0 +1,221 @@
+"""Bits, packed bytes, words and signs against plain NumPy and each other."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from skhash.codes import (
+    bits_to_signs,
+    check_bits,
+    check_packed,
+    hamming_distances,
+    pack_bits,
+    packed_to_words,
+    packed_width,
+    signs_to_bits,
+    unpack_bits,
+)
+from skhash.utils.chunks import row_chunks
+
+shapes = array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=80)
+zeros_and_ones = arrays(np.uint8, shapes, elements=st.integers(0, 1))
+
+
+def packed_by_hand(bits):
+    """Bit k is worth 2 ** (7 - k % 8) in byte k // 8."""
+    packed = np.zeros((bits.shape[0], packed_width(bits.shape[1])), dtype=int)
+    for k in range(bits.shape[1]):
+        packed[:, k // 8] += bits[:, k].astype(int) << (7 - k % 8)
+    return packed
+
+
+@given(zeros_and_ones)
+def test_pack_and_unpack_are_inverses(bits):
+    packed = pack_bits(bits)
+    assert packed.dtype == np.uint8
+    np.testing.assert_array_equal(packed, packed_by_hand(bits))
+    unpacked = unpack_bits(packed, bits.shape[1])
+    assert unpacked.dtype == np.uint8
+    np.testing.assert_array_equal(unpacked, bits)
+    np.testing.assert_array_equal(pack_bits(unpacked), packed)
+
+
+@given(st.data())
+def test_unpack_and_pack_are_inverses(data):
+    """From the other side: any bytes whose padding is 0 come back."""
+    n_bits = data.draw(st.integers(1, 200))
+    width = packed_width(n_bits)
+    packed = data.draw(arrays(np.uint8, (3, width), elements=st.integers(0, 255)))
+    packed[:, -1] &= 256 - (1 << (8 * width - n_bits))
+    np.testing.assert_array_equal(pack_bits(unpack_bits(packed, n_bits)), packed)
+
+
+@pytest.mark.parametrize("n_bits", range(1, 131))
+def test_every_width(n_bits):
+    bits = np.eye(n_bits, dtype=np.uint8)
+    packed = pack_bits(bits)
+    assert packed.shape == (n_bits, packed_width(n_bits)) == (n_bits, (n_bits + 7) // 8)
+    np.testing.assert_array_equal(packed, np.packbits(bits, axis=1, bitorder="big"))
+    np.testing.assert_array_equal(unpack_bits(packed, n_bits), bits)
+
+
+@pytest.mark.parametrize("n_bits", [1, 8, 13])
+def test_no_codes_at_all(n_bits):
+    packed = pack_bits(np.zeros((0, n_bits)))
+    assert packed.shape == (0, packed_width(n_bits))
+    assert unpack_bits(packed, n_bits).shape == (0, n_bits)
+    assert bits_to_signs(np.zeros((0, n_bits))).shape == (0, n_bits)
+    assert hamming_distances(packed, packed).shape == (0, 0)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint64, np.float16, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_any_dtype_and_layout_of_bits(dtype, order):
+    bits = np.random.default_rng(0).integers(0, 2, (9, 21))
+    given_bits = np.asarray(bits, dtype=dtype, order=order)
+    checked = check_bits(given_bits)
+    assert checked.dtype == np.uint8
+    assert checked.flags.c_contiguous
+    np.testing.assert_array_equal(checked, bits)
+    np.testing.assert_array_equal(check_bits(given_bits[::-2]), bits[::-2])
+
+
+def test_what_is_fine_is_not_copied():
+    bits = np.zeros((3, 8), dtype=np.uint8)
+    assert check_bits(bits) is bits
+    assert check_packed(bits) is bits
+    assert np.shares_memory(packed_to_words(bits), bits)
+
+
+@pytest.mark.parametrize("value", [2, -1, 255, 0.5, np.nan, np.inf])
+def test_bits_of_another_value_are_named(value):
+    bits = np.zeros((4, 3), dtype=np.asarray(value).dtype)
+    bits[2, 1] = value
+    for function in (check_bits, pack_bits, bits_to_signs):
+        message = f"Codes must hold 0 and 1 only, got {value}"
+        with pytest.raises(ValueError, match=re.escape(message)):
+            function(bits)
+
+
+def test_a_wrong_bit_is_found_in_every_chunk(monkeypatch):
+    monkeypatch.setattr(row_chunks, "__defaults__", (40,))
+    bits = np.zeros((30, 10), dtype=np.uint8)
+    check_bits(bits)
+    for row in range(30):
+        wrong = bits.copy()
+        wrong[row, row % 10] = 7
+        with pytest.raises(ValueError, match="got 7"):
+            check_bits(wrong)
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3, 4), (5, 0)])
+def test_bits_of_another_shape_are_refused(shape):
+    with pytest.raises(ValueError, match=re.escape(f"shape {shape}")):
+        check_bits(np.zeros(shape))
+
+
+@pytest.mark.parametrize("dtype", ["U1", "complex64", "object", "M8[s]"])
+def test_bits_of_another_dtype_are_refused(dtype):
+    with pytest.raises(ValueError, match="Codes must be numbers 0 and 1, got dtype"):
+        check_bits(np.zeros((2, 2)).astype(int).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.int64, np.float32, object])
+def test_packed_codes_of_another_dtype_are_refused(dtype):
+    with pytest.raises(ValueError, match=f"uint8, got {np.dtype(dtype)}"):
+        check_packed(np.zeros((2, 2), dtype=dtype))
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3, 4), (5, 0)])
+def test_packed_codes_of_another_shape_are_refused(shape):
+    with pytest.raises(ValueError, match=re.escape(f"got {shape}")):
+        check_packed(np.zeros(shape, dtype=np.uint8))
+
+
+@pytest.mark.parametrize(("n_bits", "n_bytes"), [(8, 2), (9, 1), (0, 1), (64, 7)])
+def test_packed_codes_of_another_width_are_refused(n_bits, n_bytes):
+    packed = np.zeros((3, n_bytes), dtype=np.uint8)
+    message = f"{n_bits} bits take {packed_width(n_bits)} bytes, got {n_bytes}"
+    for function in (check_packed, unpack_bits):
+        with pytest.raises(ValueError, match=message):
+            function(packed, n_bits)
+
+
+@pytest.mark.parametrize("n_bits", [1, 5, 7, 9, 15])
+def test_set_padding_bits_are_refused(n_bits):
+    padding = 8 * packed_width(n_bits) - n_bits
+    packed = pack_bits(np.ones((3, n_bits)))
+    for place in range(padding):
+        wrong = packed.copy()
+        wrong[1, -1] |= 1 << place
+        with pytest.raises(ValueError, match=rf"last {padding} bit\(s\)"):
+            unpack_bits(wrong, n_bits)
+
+
+@given(zeros_and_ones, st.sampled_from([np.int8, np.float32, np.float64]))
+def test_signs_and_bits_are_inverses(bits, dtype):
+    signs = bits_to_signs(bits, dtype)
+    assert signs.dtype == dtype
+    np.testing.assert_array_equal(signs, np.where(bits == 1, 1, -1))
+    back = signs_to_bits(signs)
+    assert back.dtype == np.uint8
+    np.testing.assert_array_equal(back, bits)
+
+
+@pytest.mark.parametrize("value", [0, 2, -3, 0.5, np.nan, np.inf])
+def test_signs_of_another_value_are_named(value):
+    signs = np.ones((2, 3), dtype=np.asarray(value).dtype)
+    signs[1, 2] = value
+    message = f"Signs must be -1 or +1, got {value}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        signs_to_bits(signs)
+
+
+@given(zeros_and_ones)
+def test_words_hold_the_same_bits(bits):
+    packed = pack_bits(bits)
+    words = packed_to_words(packed)
+    assert words.dtype == np.uint64
+    assert words.shape == (len(bits), -(-bits.shape[1] // 64))
+    as_bytes = words.view(np.uint8)
+    np.testing.assert_array_equal(as_bytes[:, : packed.shape[1]], packed)
+    assert not as_bytes[:, packed.shape[1] :].any()
+
+
+def test_words_of_a_view_with_gaps():
+    rng = np.random.default_rng(0)
+    wide = rng.integers(0, 256, (6, 24), dtype=np.uint8)
+    for view in (wide[::2, :8], wide[:, 4:12], wide.T.copy().T[:, :16]):
+        np.testing.assert_array_equal(
+            packed_to_words(view), packed_to_words(view.copy())
+        )
+
+
+@given(st.data())
+def test_hamming_distances_count_the_bits_that_differ(data):
+    n_bits = data.draw(st.integers(1, 140))
+    n_a, n_b = data.draw(st.tuples(st.integers(0, 6), st.integers(0, 6)))
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    a, b = rng.integers(0, 2, (n_a, n_bits)), rng.integers(0, 2, (n_b, n_bits))
+    distances = hamming_distances(pack_bits(a), pack_bits(b))
+    assert distances.dtype == np.int32
+    np.testing.assert_array_equal(distances, (a[:, None] != b[None]).sum(axis=2))
+
+
+def test_hamming_distances_in_chunks(monkeypatch):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(0, 256, (n, 11), dtype=np.uint8) for n in (40, 30))
+    whole = hamming_distances(a, b)
+    monkeypatch.setattr(row_chunks, "__defaults__", (1000,))
+    np.testing.assert_array_equal(hamming_distances(a, b), whole)
+
+
+def test_hamming_distances_of_different_widths_are_refused():
+    a, b = np.zeros((1, 2), dtype=np.uint8), np.zeros((1, 3), dtype=np.uint8)
+    with pytest.raises(ValueError, match="2 bytes and of 3 bytes"):
+        hamming_distances(a, b)
