@@ -14,6 +14,7 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
+from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -36,8 +37,9 @@ class BaseHasher(
 ):
     """Base of all encoders: ``X -> logits -> bits``, bit = 1 where logit > 0.
 
-    A leaf has the parameters `n_bits`, `device` and `random_state`, and writes
-    `_fit_codes(X, y, random_state)` and `_logits(X)`.
+    A leaf has the parameters `n_bits`, `normalize`, `device` and `random_state`, and
+    writes `_fit_codes(X, y, random_state)` and `_logits(X)`. Both see rows of unit
+    length where `normalize` asks for them.
     """
 
     # Fitted attributes that `save` leaves out: what is needed to train on, not to
@@ -73,7 +75,7 @@ class BaseHasher(
         ValueError
             If `X` holds NaN or infinity, or the method cannot make `n_bits` bits of it.
         """
-        X = self._validate(X, reset=True)
+        X = self._prepare(self._validate(X, reset=True))
         self._fit_codes(X, y, check_random_state(self.random_state))
         return self
 
@@ -90,11 +92,7 @@ class BaseHasher(
             A bit is 1 where its logit is above 0. The distance from 0 says how sure
             the bit is.
         """
-        X = self._validate_fitted(X)
-        logits = np.empty((X.shape[0], self._n_features_out), dtype=np.float32)
-        for rows in self._row_chunks(X):
-            logits[rows] = self._logits(X[rows])
-        return logits
+        return self._encode(X, np.float32, self._n_features_out, lambda logits: logits)
 
     def transform(self, X) -> np.ndarray:
         """Encode vectors as bits.
@@ -109,11 +107,9 @@ class BaseHasher(
             0 and 1. Memory beyond the result is bounded; rows are encoded in chunks,
             and the result does not depend on the chunk.
         """
-        X = self._validate_fitted(X)
-        bits = np.empty((X.shape[0], self._n_features_out), dtype=np.uint8)
-        for rows in self._row_chunks(X):
-            bits[rows] = self._logits(X[rows]) > 0
-        return bits
+        return self._encode(
+            X, np.uint8, self._n_features_out, lambda logits: logits > 0
+        )
 
     def transform_packed(self, X) -> np.ndarray:
         """Encode vectors as packed bytes, an eighth of the size of `transform`.
@@ -127,12 +123,10 @@ class BaseHasher(
         packed : ndarray of shape (n_samples, ceil(n_bits / 8)), uint8
             The first bit is the highest of the first byte; padding bits are 0.
         """
-        X = self._validate_fitted(X)
         width = packed_width(self._n_features_out)
-        packed = np.empty((X.shape[0], width), dtype=np.uint8)
-        for rows in self._row_chunks(X):
-            packed[rows] = np.packbits(self._logits(X[rows]) > 0, axis=1)
-        return packed
+        return self._encode(
+            X, np.uint8, width, lambda logits: np.packbits(logits > 0, axis=1)
+        )
 
     def save(self, path) -> None:
         """Write the fitted encoder to a directory of JSON and safetensors.
@@ -175,13 +169,26 @@ class BaseHasher(
             ensure_min_samples=2 if reset else 1,
         )
 
+    def _prepare(self, X):
+        return normalize(X) if self.normalize else X
+
     def _validate_fitted(self, X):
         check_is_fitted(self)
         return self._validate(X, reset=False)
 
-    def _row_chunks(self, X):
-        # A chunk's dense copy in float32 and float64, and its logits.
-        return row_chunks(X.shape[0], 12 * X.shape[1] + 4 * self._n_features_out)
+    def _chunks(self, X):
+        """Yield ``(rows, chunk)`` of validated data, chunks ready for `_logits`."""
+        # A chunk's dense copies in float32 and float64, and its logits.
+        bytes_per_row = 12 * X.shape[1] + 4 * self._n_features_out
+        for rows in row_chunks(X.shape[0], bytes_per_row):
+            yield rows, self._prepare(X[rows])
+
+    def _encode(self, X, dtype, width, convert) -> np.ndarray:
+        X = self._validate_fitted(X)
+        encoded = np.empty((X.shape[0], width), dtype=dtype)
+        for rows, chunk in self._chunks(X):
+            encoded[rows] = convert(self._logits(chunk))
+        return encoded
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -236,7 +243,7 @@ class BaseNeuralHasher(BaseHasher):
             The encoder. If a later call raises, the encoder is as it was before.
         """
         first = not self.__sklearn_is_fitted__()
-        X = self._validate(X, reset=first)
+        X = self._prepare(self._validate(X, reset=first))
         if first:
             net = self._make_net(X, y, check_random_state(self.random_state))
         elif hasattr(self, "net_"):

@@ -31,6 +31,9 @@ class ITQHash(LinearLogitsMixin, BaseHasher):
         Largest number of rotation steps.
     tol : float, default=0.0
         Stop early once a step lowers the objective by less than this share of it.
+    normalize : bool, default=False
+        Whether rows are first scaled to unit length, so that the codes follow the
+        cosine similarity. It is part of the encoder: raw rows are encoded rightly.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
@@ -62,8 +65,8 @@ class ITQHash(LinearLogitsMixin, BaseHasher):
 
     Notes
     -----
-    Rows are centred and not normalised. Where cosine similarity is meant, normalise the
-    rows first (`sklearn.preprocessing.Normalizer`).
+    faiss's variant also scales the centred rows to unit length before it rotates them;
+    this one does not, as in the paper.
 
     References
     ----------
@@ -86,16 +89,25 @@ class ITQHash(LinearLogitsMixin, BaseHasher):
         "n_bits": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
+        "normalize": ["boolean"],
         "device": [str],
         "random_state": ["random_state"],
     }
 
     def __init__(
-        self, n_bits=64, *, max_iter=50, tol=0.0, device="auto", random_state=None
+        self,
+        n_bits=64,
+        *,
+        max_iter=50,
+        tol=0.0,
+        normalize=False,
+        device="auto",
+        random_state=None,
     ):
         self.n_bits = n_bits
         self.max_iter = max_iter
         self.tol = tol
+        self.normalize = normalize
         self.device = device
         self.random_state = random_state
 

@@ -30,6 +30,9 @@ class PCAHash(LinearLogitsMixin, BaseHasher):
     rotation : {"random"} or None, default=None
         "random" multiplies the components by a random rotation before the sign is taken
         (Jegou et al., 2010), which evens out the variance of the bits.
+    normalize : bool, default=False
+        Whether rows are first scaled to unit length, so that the codes follow the
+        cosine similarity. It is part of the encoder: raw rows are encoded rightly.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
@@ -63,20 +66,31 @@ class PCAHash(LinearLogitsMixin, BaseHasher):
     >>> from sklearn.datasets import load_digits
     >>> from skhash import PCAHash
     >>> X, _ = load_digits(return_X_y=True)
-    >>> PCAHash(n_bits=8).fit(X).transform(X[:1])
-    array([[0, 0, 0, 1, 0, 1, 1, 0]], dtype=uint8)
+    >>> bits = PCAHash(n_bits=8).fit_transform(X)
+    >>> bits.shape, bits.dtype
+    ((1797, 8), dtype('uint8'))
     """
 
     _parameter_constraints: dict = {
         "n_bits": [Interval(Integral, 1, None, closed="left")],
         "rotation": [StrOptions({"random"}), None],
+        "normalize": ["boolean"],
         "device": [str],
         "random_state": ["random_state"],
     }
 
-    def __init__(self, n_bits=64, *, rotation=None, device="auto", random_state=None):
+    def __init__(
+        self,
+        n_bits=64,
+        *,
+        rotation=None,
+        normalize=False,
+        device="auto",
+        random_state=None,
+    ):
         self.n_bits = n_bits
         self.rotation = rotation
+        self.normalize = normalize
         self.device = device
         self.random_state = random_state
 

@@ -24,6 +24,9 @@ class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):
     center : bool, default=True
         Whether the hyperplanes pass through the mean of the training data rather than
         the origin.
+    normalize : bool, default=False
+        Whether rows are first scaled to unit length, so that the codes follow the
+        cosine similarity. It is part of the encoder: raw rows are encoded rightly.
     device : str, default="auto"
         Where to encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
@@ -64,13 +67,23 @@ class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):
     _parameter_constraints: dict = {
         "n_bits": [Interval(Integral, 1, None, closed="left")],
         "center": ["boolean"],
+        "normalize": ["boolean"],
         "device": [str],
         "random_state": ["random_state"],
     }
 
-    def __init__(self, n_bits=64, *, center=True, device="auto", random_state=None):
+    def __init__(
+        self,
+        n_bits=64,
+        *,
+        center=True,
+        normalize=False,
+        device="auto",
+        random_state=None,
+    ):
         self.n_bits = n_bits
         self.center = center
+        self.normalize = normalize
         self.device = device
         self.random_state = random_state
 

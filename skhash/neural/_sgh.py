@@ -66,6 +66,9 @@ class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
         Whether alpha is learned; else it stays at its first estimate.
     fit_prior : bool, default=True
         Whether the prior is learned; else each bit is 1 with probability one half.
+    normalize : bool, default=False
+        Whether rows are first scaled to unit length, so that the codes follow the
+        cosine similarity. It is part of the encoder: raw rows are encoded rightly.
     lr : float, default=0.01
         Step size. It needs no tuning to the unit of the data, which are standardised
         inside by their mean and one common scale.
@@ -155,6 +158,7 @@ class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
         "fit_scale": ["boolean"],
         "fit_mean": ["boolean"],
         "fit_prior": ["boolean"],
+        "normalize": ["boolean"],
         "lr": [Interval(Real, 0, None, closed="neither")],
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [
@@ -181,6 +185,7 @@ class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
         fit_scale=True,
         fit_mean=True,
         fit_prior=True,
+        normalize=False,
         lr=0.01,
         max_epochs=10,
         batch_size="auto",
@@ -200,6 +205,7 @@ class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
         self.fit_scale = fit_scale
         self.fit_mean = fit_mean
         self.fit_prior = fit_prior
+        self.normalize = normalize
         self.lr = lr
         self.max_epochs = max_epochs
         self.batch_size = batch_size
@@ -246,13 +252,12 @@ class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
         Returns
         -------
         error : ndarray of shape (n_samples,), float64
-            Squared Euclidean distance between a row and
-            ``inverse_transform(transform(row))``.
+            Squared Euclidean distance between a row (of unit length, with
+            `normalize`) and ``inverse_transform(transform(row))``.
         """
         X = self._validate_fitted(X)
         error = np.empty(X.shape[0])
-        for rows in self._row_chunks(X):
-            chunk = X[rows]
+        for rows, chunk in self._chunks(X):
             decoded = self.inverse_transform(self._logits(chunk) > 0)
             residual = dense_rows(chunk) - decoded
             error[rows] = np.einsum("ij,ij->i", residual, residual, dtype=np.float64)
@@ -277,8 +282,8 @@ class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
         module.gradient, module.kl_weight = "analytic", 1.0
         energy = np.empty(X.shape[0])
         with torch.inference_mode():
-            for rows in self._row_chunks(X):
-                standard = (dense_rows(X[rows]) - self.mean_) / self.scale_
+            for rows, chunk in self._chunks(X):
+                standard = (dense_rows(chunk) - self.mean_) / self.scale_
                 standard = torch.from_numpy(standard)
                 energy[rows] = module.free_energy(module(standard), standard).numpy()
         return energy + self.n_features_in_ * np.log(self.scale_)
