@@ -38,7 +38,8 @@ def nearest(packed, queries, k, device, budget=BLOCK_BYTES):
     n = len(packed)
     distances = np.empty((len(queries), k), dtype=np.int32)
     positions = np.empty((len(queries), k), dtype=np.int64)
-    for rows in row_chunks(len(queries), 1, MAX_QUERIES):
+    # The best so far, those and a block's best side by side, and their order.
+    for rows in _query_chunks(queries, 32 * k, budget):
         best = None
         for keys in _key_blocks(packed, queries[rows], device, budget):
             if best is not None:
@@ -67,7 +68,7 @@ def within(packed, queries, radius, device, budget=BLOCK_BYTES):
     n = len(packed)
     key_limit = (min(radius, 8 * packed.shape[1]) + 1) * n
     distances, positions = [], []
-    for rows in row_chunks(len(queries), 1, MAX_QUERIES):
+    for rows in _query_chunks(queries, 0, budget):
         found = []
         for keys in _key_blocks(packed, queries[rows], device, budget):
             query, column = torch.nonzero(keys < key_limit, as_tuple=True)
@@ -79,6 +80,11 @@ def within(packed, queries, radius, device, budget=BLOCK_BYTES):
         distances += np.split(distance.astype(np.int32), stops)
         positions += np.split(position, stops)
     return distances, positions
+
+
+def _query_chunks(queries, bytes_per_query, budget):
+    least = -(-budget // MAX_QUERIES)
+    return row_chunks(len(queries), max(bytes_per_query, least), budget)
 
 
 def _key_blocks(packed, queries, device, budget):
