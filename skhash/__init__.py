@@ -1,5 +1,6 @@
 """scikit-learn estimators that turn vectors into short binary codes and search them."""
 
+from skhash._audit import audit
 from skhash._load import load
 from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
 from skhash.neighbors import HammingNeighbors
@@ -11,6 +12,7 @@ __all__ = [
     "PCAHash",
     "RandomHyperplaneHash",
     "SGHEncoder",
+    "audit",
     "load",
 ]
 

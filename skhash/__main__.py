@@ -1,0 +1,6 @@
+"""``python -m skhash``: the same as the command ``skhash``."""
+
+from skhash.cli import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())
