@@ -132,10 +132,11 @@ def make_net(
     train_split : float, callable or None
         The share of rows to validate on, or what skorch takes.
     generator : torch.Generator
-        On the CPU; shuffles the batches.
+        On the CPU; shuffles the batches, and draws the rows of a share to validate on.
     """
     if isinstance(train_split, Real):
-        train_split = ValidSplit(cv=float(train_split))
+        seed = int(torch.randint(2**31, (), generator=generator))
+        train_split = ValidSplit(cv=float(train_split), random_state=seed)
     net = HashNet(
         module,
         criterion=torch.nn.Identity,
@@ -158,7 +159,7 @@ def make_net(
 
 
 def train(net: HashNet, X, y, epochs: int) -> list[dict]:
-    """Train for `epochs` and return skorch's record of each, without its batches."""
+    """Train for `epochs` and return skorch's record of each, as plain numbers."""
     n_before = len(net.history)
     module = net.module_
     mean, scale = getattr(module, "mean", None), getattr(module, "scale", 1.0)
@@ -167,7 +168,7 @@ def train(net: HashNet, X, y, epochs: int) -> list[dict]:
         record.pop("batches", None)  # one entry a batch would dominate a pickled net
     return [
         {
-            name: value
+            name: float(value) if isinstance(value, np.floating) else value
             for name, value in record.items()
             if isinstance(value, int | float)
         }
