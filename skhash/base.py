@@ -76,6 +76,7 @@ class BaseHasher(
             If `X` holds NaN or infinity, or the method cannot make `n_bits` bits of it.
         """
         X = self._prepare(self._validate(X, reset=True))
+        y = self._validate_targets(y)
         self._fit_codes(X, y, check_random_state(self.random_state))
         return self
 
@@ -157,6 +158,7 @@ class BaseHasher(
 
     @property
     def _n_features_out(self) -> int:
+        check_is_fitted(self)
         return self.n_bits
 
     def _validate(self, X, *, reset: bool):
@@ -168,6 +170,10 @@ class BaseHasher(
             accept_sparse="csr" if self.__sklearn_tags__().input_tags.sparse else False,
             ensure_min_samples=2 if reset else 1,
         )
+
+    def _validate_targets(self, y):
+        """Return the targets to learn from: none, where a leaf does not say else."""
+        return None
 
     def _prepare(self, X):
         return normalize(X) if self.normalize else X
@@ -244,6 +250,7 @@ class BaseNeuralHasher(BaseHasher):
         """
         first = not self.__sklearn_is_fitted__()
         X = self._prepare(self._validate(X, reset=first))
+        y = self._validate_targets(y)
         if first:
             net = self._make_net(X, y, check_random_state(self.random_state))
         elif hasattr(self, "net_"):
@@ -322,6 +329,14 @@ class LinearLogitsMixin:
     mean_: np.ndarray  # (n_features,), float64
     components_: np.ndarray  # (n_bits, n_features), float32
     intercept_: np.ndarray  # (n_bits,), float32
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "components_")
+
+    @property
+    def _n_features_out(self) -> int:
+        check_is_fitted(self)
+        return len(self.components_)
 
     def _logits(self, X) -> np.ndarray:
         if sparse.issparse(X):
