@@ -1,0 +1,171 @@
+"""Recall of the true neighbours by short codes: SGH beside its baselines.
+
+The protocol of the Stochastic Generative Hashing paper (Dai et al., 2017, and its
+supplement): recall 1@N, 10@N and 100@100 of exact Euclidean neighbours, N to 1000, in
+expectation over the order of tied codes::
+
+    python examples/benchmarks/l2nns.py fashion_mnist glove
+    python examples/benchmarks/l2nns.py digits --bits 16 32 --seeds 0
+
+faiss's ITQ (`faiss.ITQTransform`: 50 rotation steps on centred rows of unit length)
+runs in the same process where faiss is installed. Every method has its defaults; none
+has seen the queries.
+"""
+
+import argparse
+import datetime
+import os
+import platform
+import statistics
+import time
+
+import numpy as np
+import sklearn
+import torch
+
+import skhash
+from skhash import ITQHash, PCAHash, RandomHyperplaneHash, SGHEncoder
+from skhash.codes import pack_bits
+from skhash.datasets import (
+    load_20newsgroups,
+    load_digits_retrieval,
+    load_fashion_mnist,
+    load_glove,
+)
+from skhash.metrics import neighbor_recall_score, true_neighbors
+
+LOADERS = {
+    "digits": lambda data_home=None: load_digits_retrieval(),
+    "fashion_mnist": load_fashion_mnist,
+    "glove": load_glove,
+    "glove_100k": lambda data_home=None: load_glove(100_000, data_home=data_home),
+    "minilm": lambda data_home=None: load_20newsgroups("minilm", data_home=data_home),
+}
+CUTS = (10, 100, 1000)
+
+
+class FaissITQ:
+    """faiss's ITQ behind the same two methods."""
+
+    def __init__(self, n_bits, random_state=None):
+        self.n_bits = n_bits
+
+    def fit(self, X):
+        import faiss
+
+        self.transform_ = faiss.ITQTransform(X.shape[1], self.n_bits, True)
+        self.transform_.train(np.ascontiguousarray(X, dtype=np.float32))
+        return self
+
+    def transform_packed(self, X):
+        projected = self.transform_.apply(np.ascontiguousarray(X, dtype=np.float32))
+        return pack_bits(projected > 0)
+
+
+METHODS = {
+    "SGH": SGHEncoder,
+    "SGH exact": lambda n_bits, random_state: SGHEncoder(
+        n_bits, gradient="exact", random_state=random_state
+    ),
+    "SGH linear": lambda n_bits, random_state: SGHEncoder(
+        n_bits, gradient="linear", random_state=random_state
+    ),
+    "PCA": PCAHash,
+    "ITQ": ITQHash,
+    "faiss ITQ": FaissITQ,
+    "random": RandomHyperplaneHash,
+}
+
+
+def measure(make, n_bits, data, truth, seed):
+    """Fit one encoder; return its recalls by name and its fit time in seconds."""
+    encoder = make(n_bits, random_state=seed)
+    start = time.perf_counter()
+    encoder.fit(data.train)
+    seconds = time.perf_counter() - start
+    database = encoder.transform_packed(data.database)
+    queries = encoder.transform_packed(data.query)
+    cuts = [cut for cut in CUTS if cut <= len(database)]
+    recalls = {}
+    for k in (1, 10):
+        values = neighbor_recall_score(
+            queries, database, truth[:, :k], n_retrieved=cuts, packed=True
+        )
+        recalls |= {f"{k}@{n}": v for n, v in zip(cuts, values, strict=True)}
+    recalls["100@100"] = neighbor_recall_score(
+        queries, database, truth, n_retrieved=100, packed=True
+    )
+    return recalls, seconds
+
+
+def methods_for(n_bits, data):
+    """Leave out what is not installed or cannot make so many bits."""
+    methods = dict(METHODS)
+    try:
+        import faiss  # noqa: F401
+    except ImportError:
+        del methods["faiss ITQ"]
+    if n_bits > data.train.shape[1]:
+        for name in ("PCA", "ITQ", "faiss ITQ"):
+            methods.pop(name, None)
+    return methods
+
+
+def run(name, arguments):
+    """Print the table of one data set; return the ratios to faiss's ITQ."""
+    try:
+        data = LOADERS[name](data_home=arguments.data_home)
+    except FileNotFoundError as error:
+        print(f"\n## {name}: left out. {error}")
+        return []
+    print(
+        f"\n## {name}: {data.database.shape[0]:,} x {data.database.shape[1]} database, "
+        f"{data.query.shape[0]:,} queries, {data.train.shape[0]:,} training rows"
+    )
+    truth = true_neighbors(data.query, data.database, 100)
+    # Imports and compilation are no part of a fit.
+    SGHEncoder(2, max_epochs=1, random_state=0).fit(data.train[:200])
+    ratios, header = [], None
+    for n_bits in arguments.bits:
+        means = {}
+        for method, make in methods_for(n_bits, data).items():
+            runs = [measure(make, n_bits, data, truth, s) for s in arguments.seeds]
+            recalls = {k: [recall[k] for recall, _ in runs] for k in runs[0][0]}
+            means[method] = np.mean(recalls["10@100"])
+            if header is None:
+                header = ["bits", "method", *recalls, "+-", "fit s"]
+                print(f"\n| {' | '.join(header)} |\n{'|---' * len(header)}|")
+            cells = [str(n_bits), method]
+            cells += [f"{np.mean(values):.3f}" for values in recalls.values()]
+            cells.append(f"{np.ptp(recalls['10@100']) / 2:.3f}")
+            cells.append(f"{statistics.median(seconds for _, seconds in runs):.1f}")
+            print(f"| {' | '.join(cells)} |", flush=True)
+        if "faiss ITQ" in means:
+            ratios.append((name, n_bits, means["SGH"] / means["faiss ITQ"]))
+    return ratios
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", nargs="*", default=["fashion_mnist", "glove"])
+    parser.add_argument("--bits", type=int, nargs="+", default=[8, 16, 32, 64])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--data-home")
+    arguments = parser.parse_args()
+    print(
+        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
+        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy "
+        f"{np.__version__}, scikit-learn {sklearn.__version__}, torch "
+        f"{torch.__version__}, skhash {skhash.__version__}"
+    )
+    print(
+        f"recall K@N, mean over seeds {arguments.seeds}; +- is half the range of 10@100"
+    )
+    ratios = [ratio for name in arguments.data for ratio in run(name, arguments)]
+    print("\n10@100 of SGH divided by that of faiss's ITQ:")
+    for name, n_bits, ratio in ratios:
+        print(f"  {name}, {n_bits} bits: {ratio:.2f}")
+
+
+if __name__ == "__main__":
+    main()
