@@ -29,7 +29,7 @@ from numba import njit
 
 import skhash
 from skhash.neighbors import HammingNeighbors
-from skhash.neighbors._bitslice import popcount
+from skhash.utils.kernels import popcount
 
 SLICE = 1024  # codes whose words stay in the first cache while queries pass
 

@@ -10,13 +10,11 @@ and Python threads share out the queries.
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-import joblib
 import numpy as np
-from joblib.parallel import get_active_backend
-from numba import njit, types
-from numba.extending import intrinsic
 
 from skhash.utils.chunks import row_chunks
+from skhash.utils.kernels import kernel, popcount
+from skhash.utils.threads import count_threads, map_in_threads
 
 BLOCK = 1024
 # Small enough that a chunk's tables stay near the core and that threads share evenly,
@@ -25,17 +23,7 @@ QUERY_CHUNK_BYTES = 2**20
 MIN_THREAD_WORK = 2**22  # words compared, milliseconds; below, a thread costs more
 
 
-@intrinsic
-def _popcount(typingctx, word):
-    """Count the bits that are set in one word: the processor's own instruction."""
-
-    def codegen(context, builder, signature, args):
-        return builder.ctpop(args[0])
-
-    return types.uint64(types.uint64), codegen
-
-
-@njit(nogil=True, cache=True)
+@kernel
 def _block_distances(query, database, start, stop, distances):
     """Write the distances of the codes start..stop to one query.
 
@@ -43,14 +31,14 @@ def _block_distances(query, database, start, stop, distances):
     """
     words = database[0, start:stop]
     for j in range(len(words)):
-        distances[j] = np.uint32(_popcount(words[j] ^ query[0]))
+        distances[j] = np.uint32(popcount(words[j] ^ query[0]))
     for w in range(1, len(query)):
         words = database[w, start:stop]
         for j in range(len(words)):
-            distances[j] += np.uint32(_popcount(words[j] ^ query[w]))
+            distances[j] += np.uint32(popcount(words[j] ^ query[w]))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _block_levels(wanted, classes, masks, top, start, stop, levels):
     """Write the levels of relevance of the codes start..stop, at most `top`."""
     if masks.shape[0] == 0:
@@ -59,16 +47,16 @@ def _block_levels(wanted, classes, masks, top, start, stop, levels):
         return
     words = masks[0, start:stop]
     for j in range(len(words)):
-        levels[j] = np.uint32(_popcount(words[j] & wanted[0]))
+        levels[j] = np.uint32(popcount(words[j] & wanted[0]))
     for w in range(1, len(wanted)):
         words = masks[w, start:stop]
         for j in range(len(words)):
-            levels[j] += np.uint32(_popcount(words[j] & wanted[w]))
+            levels[j] += np.uint32(popcount(words[j] & wanted[w]))
     for j in range(stop - start):
         levels[j] = min(levels[j], np.uint32(top))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _joint_counts(queries, database, wanted, classes, masks, levels, first, counts):
     """Fill ``counts[i, distance * levels + level]``; with `first` >= 0, code first + i
     is left out for query i."""
@@ -105,7 +93,7 @@ def _joint_counts(queries, database, wanted, classes, masks, levels, first, coun
                 counts[i, key] += tables[table, key]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _start_ranks(counts, levels, ranks, found):
     """Write how many codes, and relevant ones, are nearer than each distance."""
     nearer = hits = 0
@@ -117,7 +105,7 @@ def _start_ranks(counts, levels, ranks, found):
             hits += count if level > 0 else 0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _ordered_sums(
     queries,
     database,
@@ -171,7 +159,7 @@ def _ordered_sums(
         sums[i, 0], sums[i, 1], sums[i, 2] = hits, precision, gain
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _ranks_of(queries, database, first, counts, items, item_ranks):
     """Write the rank by (distance, position) of each item; `items` ascend in a row."""
     n = database.shape[1]
@@ -278,22 +266,10 @@ class Comparison:
         bytes_per_query = 8 * (self.n_bits + 1) * (levels + 12)
         chunks = row_chunks(self.n_queries, bytes_per_query, QUERY_CHUNK_BYTES)
         work = self.n_queries * self.database.size
-        threads = min(_n_threads(n_jobs), max(1, work // MIN_THREAD_WORK))
-        if threads == 1:
-            return [function(rows) for rows in chunks]
-        parallel = joblib.Parallel(n_jobs=threads, require="sharedmem")
-        return parallel(joblib.delayed(function)(rows) for rows in chunks)
+        threads = min(count_threads(n_jobs), max(1, work // MIN_THREAD_WORK))
+        return map_in_threads(function, chunks, threads)
 
     def _arguments(self, rows, levels):
         first = rows.start if self.exclude_self else -1
         queries, wanted = self.queries[rows], self.wanted[rows]
         return queries, self.database, wanted, self.classes, self.masks, levels, first
-
-
-def _n_threads(n_jobs: int | None) -> int:
-    """Return the threads that `n_jobs` stands for, as in `HammingNeighbors`."""
-    if n_jobs is None:
-        backend, n_jobs = get_active_backend()
-        if n_jobs is None:  # the other cores of a worker belong to its siblings
-            return 1 if backend.nesting_level else joblib.cpu_count()
-    return joblib.effective_n_jobs(n_jobs)

@@ -286,16 +286,6 @@ def fill_group(typing_context, planes, table, group):
 
 
 @intrinsic
-def popcount(typing_context, word):
-    """Count the bits that are set in a word."""
-
-    def codegen(context, builder, signature, args):
-        return builder.ctpop(args[0])
-
-    return types.uint64(types.uint64), codegen
-
-
-@intrinsic
 def trailing_zeros(typing_context, word):
     """Return the position of the lowest bit that is set in a word that is not 0."""
 

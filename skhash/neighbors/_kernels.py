@@ -16,7 +16,6 @@ an allocation: planes (planes, LANES) and table (1-d) of one block; choices (que
 """
 
 import numpy as np
-from numba import njit
 
 from skhash.neighbors._bitslice import (
     BLOCK,
@@ -31,17 +30,17 @@ from skhash.neighbors._bitslice import (
     near_256,
     near_long,
     near_short,
-    popcount,
     swap_bits,
     trailing_zeros,
 )
+from skhash.utils.kernels import kernel, popcount
 
 _ONE = np.uint64(1)
 _ALL = np.uint64(2**64 - 1)
 _GROUP_WORDS = GROUP_BYTES // 8
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _find_near(n_planes, table, choices, bias, hits, hit_queries):
     """Write the queries that have hits in a block, and the hits; return how many.
 
@@ -75,7 +74,7 @@ def _find_near(n_planes, table, choices, bias, hits, hit_queries):
     return slot
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _transpose(planes, first):
     """Transpose four 64 x 64 bit squares, side by side in 64 rows, in place."""
     width = 32
@@ -88,7 +87,7 @@ def _transpose(planes, first):
         mask ^= mask << np.uint64(width)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fill_planes(words, start, planes):
     """Write the planes of the 256 codes from `start` on; missing codes are 0."""
     for word in range(words.shape[1]):
@@ -103,7 +102,7 @@ def _fill_planes(words, start, planes):
         _transpose(planes, 64 * word)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _next_block(words, start, planes, table):
     """Make the table of the 256 codes from `start` on."""
     _fill_planes(words, start, planes)
@@ -111,7 +110,7 @@ def _next_block(words, start, planes, table):
         fill_group(planes, table, group)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def set_threshold(bias, threshold):
     """Make sums overflow from `threshold` on."""
     levels = len(bias)
@@ -120,7 +119,7 @@ def set_threshold(bias, threshold):
         bias[level] = _ALL if (start >> level) & 1 else np.uint64(0)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _distance(words, position, queries, query):
     distance = 0
     for word in range(words.shape[1]):
@@ -128,7 +127,7 @@ def _distance(words, position, queries, query):
     return distance
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _compact(k, state, distances, positions):
     """Keep the k best found so far, in their order; return how many those are."""
     threshold, below = state[0], state[1]
@@ -146,7 +145,7 @@ def _compact(k, state, distances, positions):
     return kept
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _collect(
     words,
     queries,
@@ -195,7 +194,7 @@ def _collect(
         states[q, 0], states[q, 1], states[q, 2] = threshold, below, size
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sort(k, state, histogram, found_distances, found_positions, distances, positions):
     """Order what was found by (distance, position): a counting sort."""
     threshold, size = state[0], state[2]
@@ -213,7 +212,7 @@ def _sort(k, state, histogram, found_distances, found_positions, distances, posi
             histogram[distance] += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def nearest(
     words,
     n_planes,
@@ -265,7 +264,7 @@ def nearest(
         )
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def within(words, n_planes, queries, work, slots, positions, store):
     """Advance the slot of each code found; with `store`, write its position there.
 

@@ -1,8 +1,6 @@
 """Exact search on the CPU: queries in chunks, chunks in threads, kernels by numba."""
 
-import joblib
 import numpy as np
-from joblib.parallel import get_active_backend
 from sklearn.utils import gen_even_slices
 
 from skhash.neighbors import _kernels
@@ -16,25 +14,13 @@ from skhash.neighbors._bitslice import (
     n_levels,
 )
 from skhash.utils.chunks import CHUNK_BYTES
+from skhash.utils.threads import count_threads, map_in_threads
 
 # Turning a block of codes on its side costs as much as some 20 queries, so chunks are
 # large; larger ones would push the state of the queries out of the second-level cache.
 MAX_CHUNK = 256
 # Pairs of words below which a thread takes longer to start than to do its share.
 MIN_THREAD_WORK = 2**23
-
-
-def n_threads(n_jobs: int | None) -> int:
-    """Return how many threads `n_jobs` stands for.
-
-    ``None`` follows an enclosing ``joblib.parallel_config(n_jobs=...)``; without one it
-    is all available cores, or 1 inside a joblib worker, whose siblings have the others.
-    """
-    if n_jobs is None:
-        backend, n_jobs = get_active_backend()
-        if n_jobs is None:
-            return 1 if backend.nesting_level else joblib.cpu_count()
-    return joblib.effective_n_jobs(n_jobs)
 
 
 def nearest(words, n_planes, queries, k, n_jobs=None):
@@ -177,12 +163,9 @@ def _read_only(array):
 def _run(search, words, queries, n_jobs, bytes_per_query):
     """Call `search` on slices that cover the queries, in threads where that pays."""
     affordable = max(1, len(words) * queries.size // MIN_THREAD_WORK)
-    threads = min(n_threads(n_jobs), affordable)
+    threads = min(count_threads(n_jobs), affordable)
     size = max(1, min(MAX_CHUNK, CHUNK_BYTES // bytes_per_query))
     n_chunks = -(-len(queries) // size)
     n_chunks = min(len(queries), -(-n_chunks // threads) * threads)
     chunks = gen_even_slices(len(queries), n_chunks)
-    if threads == 1:
-        return [search(rows) for rows in chunks]
-    parallel = joblib.Parallel(n_jobs=threads, require="sharedmem")
-    return parallel(joblib.delayed(search)(rows) for rows in chunks)
+    return map_in_threads(search, chunks, threads)

@@ -4,7 +4,6 @@ import pickle
 import subprocess
 import sys
 
-import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -16,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skhash.codes import hamming_distances, pack_bits, unpack_bits
 from skhash.metrics import mean_average_precision_score
-from skhash.neighbors import HammingNeighbors, _search
+from skhash.neighbors import HammingNeighbors
 
 FLOATS = "fits arbitrary floats, which are no codes and are refused"
 EXPECTED_FAILED_CHECKS = {
@@ -368,15 +367,6 @@ def test_memory_mapped_codes(bits, queries, tmp_path):
     assert np.shares_memory(index.packed_codes_, codes)
     expected = expected_neighbors(unpack_bits(codes, 64), unpack_bits(asked, 64), 5)
     np.testing.assert_array_equal(index.kneighbors(asked), expected)
-
-
-def test_n_jobs_none_follows_joblib():
-    assert _search.n_threads(None) == joblib.cpu_count()
-    assert _search.n_threads(3) == 3
-    with joblib.parallel_config(n_jobs=3):
-        assert _search.n_threads(None) == 3
-    workers = joblib.Parallel(n_jobs=2, backend="threading")
-    assert workers(joblib.delayed(_search.n_threads)(None) for _ in range(2)) == [1, 1]
 
 
 def test_searching_on_the_cpu_does_not_import_torch():

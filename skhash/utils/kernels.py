@@ -1,0 +1,27 @@
+"""What the numba kernels of the library have in common."""
+
+from collections.abc import Callable
+
+from numba import njit, types
+from numba.extending import intrinsic
+
+
+def kernel(function: Callable) -> Callable:
+    """Compile without the GIL at the first call, and keep the code on disk.
+
+    Where no folder can be written to, each process compiles anew.
+    """
+    try:
+        return njit(nogil=True, cache=True)(function)
+    except RuntimeError:  # numba's "no locator available"
+        return njit(nogil=True)(function)
+
+
+@intrinsic
+def popcount(typing_context, word):
+    """Count the bits that are set in one word, by the processor's own instruction."""
+
+    def codegen(context, builder, signature, args):
+        return builder.ctpop(args[0])
+
+    return types.uint64(types.uint64), codegen
