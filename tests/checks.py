@@ -1,0 +1,430 @@
+"""Our own contract: what every encoder does, one check a promise.
+
+A check takes an unfitted encoder and raises where the promise is broken. Data are small
+and have a mean far from 0 relative to rounding, but not to their spread.
+"""
+
+import copy
+import inspect
+import pickle
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+import torch
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import skhash
+from skhash.base import BaseHasher
+from skhash.codes import pack_bits, unpack_bits
+from skhash.utils.chunks import dense_chunks, row_chunks
+
+N_FEATURES = 12
+# Rounding of float32 logits relative to the largest, with room for sums of some terms.
+ROUNDING = 1e-4
+
+
+def public_estimators():
+    """Return the classes of `skhash.__all__` that are estimators, by name."""
+    values = ((name, getattr(skhash, name)) for name in sorted(skhash.__all__))
+    return {
+        name: value
+        for name, value in values
+        if inspect.isclass(value) and issubclass(value, BaseEstimator)
+    }
+
+
+def public_encoders():
+    """Return the classes of `skhash.__all__` that make codes, by name."""
+    return {
+        name: cls
+        for name, cls in public_estimators().items()
+        if issubclass(cls, BaseHasher)
+    }
+
+
+def training_data():
+    """Blobs on a sloping spectrum, float64: axes and bits are well separated."""
+    rng = np.random.default_rng(0)
+    centers = rng.normal(size=(6, N_FEATURES))
+    X = centers[rng.integers(0, 6, 150)] + 0.5 * rng.normal(size=(150, N_FEATURES))
+    return X * np.linspace(3, 0.5, N_FEATURES) + rng.normal(size=N_FEATURES)
+
+
+def sparse_data():
+    """Rows with a fifth of their entries, all positive, as counts of words."""
+    rng = np.random.default_rng(1)
+    X = rng.gamma(2.0, size=(150, N_FEATURES)) * np.linspace(3, 0.5, N_FEATURES)
+    return X * (rng.random(X.shape) < 0.2)
+
+
+def seeded(encoder):
+    return clone(encoder).set_params(random_state=0)
+
+
+def fitted(encoder, X=None):
+    return seeded(encoder).fit(training_data() if X is None else X)
+
+
+def assert_same_codes(bits, other_bits, logits):
+    """Equal wherever the logit is beyond rounding."""
+    sure = np.abs(logits) > ROUNDING * np.abs(logits).max()
+    assert sure.mean() > 0.9
+    np.testing.assert_array_equal(bits[sure], other_bits[sure])
+
+
+def fitted_attributes(encoder):
+    return {
+        name: value
+        for name, value in vars(encoder).items()
+        if name.endswith("_") and name not in encoder._unsaved_attributes
+    }
+
+
+def assert_same_state(encoder, other):
+    attributes, others = fitted_attributes(encoder), fitted_attributes(other)
+    assert attributes.keys() == others.keys()
+    for name, value in attributes.items():
+        np.testing.assert_array_equal(others[name], value, err_msg=name)
+        assert np.asarray(others[name]).dtype == np.asarray(value).dtype, name
+
+
+def check_codes_are_bits(encoder):
+    X = training_data()
+    encoder = fitted(encoder, X)
+    bits = encoder.transform(X)
+    assert isinstance(bits, np.ndarray)
+    assert bits.dtype == np.uint8
+    assert bits.shape == (len(X), encoder.n_bits)
+    assert set(np.unique(bits)) == {0, 1}
+    assert encoder.transform(X[:1]).shape == (1, encoder.n_bits)
+    np.testing.assert_array_equal(seeded(encoder).fit_transform(X), bits)
+
+
+def check_bit_is_the_sign_of_its_logit(encoder):
+    X = training_data()
+    encoder = fitted(encoder, X)
+    logits = encoder.decision_function(X)
+    assert logits.dtype == np.float32
+    assert logits.shape == (len(X), encoder.n_bits)
+    np.testing.assert_array_equal(encoder.transform(X), logits > 0)
+
+
+def check_logit_of_zero_gives_bit_zero(encoder):
+    """The tie rule; constant rows at the mean of a linear encoder are the tie."""
+    encoder = fitted(encoder)
+    with pytest.MonkeyPatch.context() as patch:
+        zeros = np.zeros((3, encoder.n_bits), dtype=np.float32)
+        patch.setattr(encoder, "_logits", lambda X: zeros, raising=False)
+        assert not encoder.transform(training_data()[:3]).any()
+        assert not encoder.transform_packed(training_data()[:3]).any()
+
+
+def check_packed_codes_are_the_codes(encoder):
+    X = training_data()
+    encoder = fitted(encoder, X)
+    bits, packed = encoder.transform(X), encoder.transform_packed(X)
+    assert packed.dtype == np.uint8
+    np.testing.assert_array_equal(packed, pack_bits(bits))
+    np.testing.assert_array_equal(unpack_bits(packed, encoder.n_bits), bits)
+
+
+def check_codes_do_not_depend_on_the_chunk(encoder):
+    for X in inputs_of(encoder):
+        encoder = fitted(encoder, X)
+        bits, logits = encoder.transform(X), encoder.decision_function(X)
+        for budget in (1, 1000):  # one row a chunk; some rows, the last chunk shorter
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(row_chunks, "__defaults__", (budget,))
+                patch.setattr(dense_chunks, "__defaults__", (budget,))
+                chunked = encoder.decision_function(X)
+                assert_same_codes(bits, encoder.transform(X), logits)
+                packed = encoder.transform_packed(X)
+                assert_same_codes(bits, unpack_bits(packed, encoder.n_bits), logits)
+                refitted = fitted(encoder, X)
+            tolerance = ROUNDING * np.abs(logits).max()
+            np.testing.assert_allclose(chunked, logits, atol=tolerance)
+            assert (refitted.transform(X) != bits).mean() < 0.01
+
+
+def check_rows_do_not_depend_on_each_other(encoder):
+    X = training_data()
+    encoder = fitted(encoder, X)
+    bits, logits = encoder.transform(X), encoder.decision_function(X)
+    order = np.random.default_rng(0).permutation(len(X))[:40]
+    assert_same_codes(bits[order], encoder.transform(X[order]), logits[order])
+
+
+def check_same_seed_same_codes(encoder):
+    X = training_data()
+    bits = fitted(encoder, X).transform(X)
+    torch.rand(3), np.random.rand(3)  # the global generators have no say
+    again = fitted(encoder, X)
+    np.testing.assert_array_equal(again.transform(X), bits)
+    np.testing.assert_array_equal(again.fit(X).transform(X), bits)
+    by_object = clone(encoder).set_params(random_state=np.random.RandomState(0))
+    np.testing.assert_array_equal(by_object.fit(X).transform(X), bits)
+
+
+def check_global_generators_are_left_alone(encoder):
+    X = training_data()
+    for seed in (0, None):
+        unfitted = clone(encoder).set_params(random_state=seed)
+        before, torch_before = np.random.get_state(), torch.get_rng_state()
+        unfitted.fit(X).transform(X)
+        if seed is not None:  # None means NumPy's global generator, as in scikit-learn
+            np.testing.assert_array_equal(np.random.get_state()[1], before[1])
+            assert np.random.get_state()[2] == before[2]
+        assert torch.equal(torch.get_rng_state(), torch_before)
+
+
+def check_copies_encode_alike(encoder):
+    X = training_data()
+    encoder = fitted(encoder, X)
+    bits = encoder.transform(X)
+    for copied in (copy.deepcopy(encoder), pickle.loads(pickle.dumps(encoder))):
+        np.testing.assert_array_equal(copied.transform(X), bits)
+        assert_same_state(encoder, copied)
+    cloned = clone(encoder)
+    assert not fitted_attributes(cloned)
+    np.testing.assert_array_equal(cloned.fit(X).transform(X), bits)
+
+
+def check_copies_share_nothing(encoder):
+    """Training a copy on leaves the original as it was."""
+    X = training_data()
+    encoder = fitted(encoder, X)
+    snapshot = pickle.loads(pickle.dumps(encoder))
+    copied = copy.deepcopy(encoder)
+    goes_on = getattr(copied, "partial_fit", copied.fit)
+    goes_on(X[:, ::-1])
+    assert_same_state(encoder, snapshot)
+
+
+def check_save_and_load_are_inverses(encoder):
+    frame = pd.DataFrame(training_data(), columns=[f"x{i}" for i in range(N_FEATURES)])
+    for X in (training_data(), frame):
+        encoder = fitted(encoder, X)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "encoder"
+            encoder.save(path)
+            loaded = skhash.load(path)
+        assert type(loaded) is type(encoder)
+        assert loaded.get_params() == encoder.get_params()
+        assert_same_state(encoder, loaded)
+        np.testing.assert_array_equal(loaded.transform(X), encoder.transform(X))
+        np.testing.assert_array_equal(
+            loaded.get_feature_names_out(), encoder.get_feature_names_out()
+        )
+        np.testing.assert_array_equal(
+            clone(loaded).fit(X).transform(X), encoder.transform(X)
+        )
+
+
+def check_names_of_the_bits(encoder):
+    X = training_data()
+    with pytest.raises(NotFittedError):
+        clone(encoder).get_feature_names_out()
+    encoder = fitted(encoder, X)
+    prefix = type(encoder).__name__.lower()
+    names = [f"{prefix}{i}" for i in range(encoder.n_bits)]
+    assert encoder.get_feature_names_out().tolist() == names
+    frame = encoder.set_output(transform="pandas").transform(X)
+    assert isinstance(frame, pd.DataFrame)
+    assert frame.columns.tolist() == names
+    assert (frame.dtypes == np.uint8).all()
+    encoder.set_output(transform="default")
+    np.testing.assert_array_equal(frame.to_numpy(), encoder.transform(X))
+
+
+def check_sparse_is_dense(encoder):
+    if not encoder.__sklearn_tags__().input_tags.sparse:
+        with pytest.raises(TypeError, match="[Ss]parse"):
+            clone(encoder).fit(sparse.csr_array(sparse_data()))
+        return
+    X = sparse_data()
+    dense = fitted(encoder, X)
+    bits, logits = dense.transform(X), dense.decision_function(X)
+    for make in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array):
+        from_sparse = fitted(encoder, make(X))
+        assert (from_sparse.transform(X) != bits).mean() < 0.01
+        assert_same_codes(bits, dense.transform(make(X)), logits)
+        packed = dense.transform_packed(make(X))
+        assert_same_codes(bits, unpack_bits(packed, dense.n_bits), logits)
+    in_float32 = fitted(encoder, sparse.csr_array(X.astype(np.float32)))
+    assert (in_float32.transform(X) != bits).mean() < 0.01
+
+
+def check_any_number_type(encoder):
+    X = np.round(training_data() * 8)  # exact in every type
+    names = [f"x{i}" for i in range(N_FEATURES)]
+    encoder = fitted(encoder, X)
+    bits, logits = encoder.transform(X), encoder.decision_function(X)
+    for dtype in (np.float16, np.float32, np.int16, np.int64):
+        assert_same_codes(bits, encoder.transform(X.astype(dtype)), logits)
+        refitted = fitted(encoder, X.astype(dtype))
+        assert (refitted.transform(X) != bits).mean() < 0.01, dtype
+    np.testing.assert_array_equal(encoder.transform(X.tolist()), bits)
+    np.testing.assert_array_equal(encoder.transform(np.asfortranarray(X)), bits)
+    of_frame = fitted(encoder, pd.DataFrame(X, columns=names))
+    assert of_frame.feature_names_in_.tolist() == names
+    np.testing.assert_array_equal(
+        of_frame.transform(pd.DataFrame(X, columns=names)), bits
+    )
+    with pytest.raises(ValueError, match="feature names"):
+        of_frame.transform(pd.DataFrame(X, columns=names[::-1]))
+
+
+def check_input_is_left_alone(encoder):
+    for X in inputs_of(encoder):
+        before = X.copy()
+        encoder = fitted(encoder, X)
+        encoder.transform(X)
+        assert (X != before).sum() == 0
+        if not sparse.issparse(X):
+            X.flags.writeable = False
+            fitted(encoder, X).transform(X)
+
+
+def check_wrong_input_is_named(encoder):
+    X = training_data()
+    encoder = fitted(encoder, X)
+    methods = [
+        clone(encoder).fit,
+        encoder.transform,
+        encoder.transform_packed,
+        encoder.decision_function,
+    ]
+    for value, message in [(np.nan, "NaN"), (np.inf, "infinity")]:
+        wrong = X.copy()
+        wrong[3, 2] = value
+        for method in methods:
+            with pytest.raises(ValueError, match=f"contains {message}"):
+                method(wrong)
+    for method in methods:
+        with pytest.raises(ValueError, match="Expected 2D array, got 1D"):
+            method(X[0])
+        with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+            method(X[:0])
+        with pytest.raises(ValueError, match=r"0 feature\(s\)"):
+            method(X[:, :0])
+    for method in methods[1:]:
+        message = f"X has 5 features, but .* is expecting {N_FEATURES} features"
+        with pytest.raises(ValueError, match=message):
+            method(X[:, :5])
+
+
+def check_unfitted_says_so(encoder):
+    X = training_data()
+    methods = ["transform", "transform_packed", "decision_function", "save"]
+    for name in methods:
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            getattr(clone(encoder), name)(X)
+    failed = clone(encoder)
+    with pytest.raises(ValueError, match="NaN"):
+        failed.fit(np.full_like(X, np.nan))
+    with pytest.raises(ValueError, match="no_such_device"):
+        failed.set_params(device="no_such_device").fit(X)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        failed.transform(X)
+
+
+def check_codes_follow_scale_exactly(encoder):
+    """Multiplying by a power of two changes no rounding, so it changes no bit."""
+    X = training_data()
+    bits = fitted(encoder, X).transform(X)
+    for power in (-12, 1, 10):
+        scaled = X * 2.0**power
+        np.testing.assert_array_equal(fitted(encoder, scaled).transform(scaled), bits)
+
+
+def check_codes_follow_scale_and_shift(encoder):
+    X = training_data()
+    bits = fitted(encoder, X).transform(X)
+    moved = {"times 1000": X * 1000, "times 0.001": X * 0.001}
+    params = encoder.get_params()
+    if params.get("center", True) and not params.get("normalize", False):
+        moved["plus 100"] = X + 100
+    for how, other in moved.items():
+        share = (fitted(encoder, other).transform(other) != bits).mean()
+        assert share < 0.01, f"{how}: {share:.3f} of the bits change"
+
+
+def check_fit_leaves_params_alone(encoder):
+    encoder = seeded(encoder)
+    params = encoder.get_params()
+    before = copy.deepcopy(params)
+    encoder.fit(training_data())
+    after = encoder.get_params()
+    assert after.keys() == params.keys()
+    assert all(after[name] is params[name] for name in params)
+    assert repr(after) == repr(before)
+
+
+def check_params_after_fit_have_no_say_in_encoding(encoder):
+    X = training_data()
+    encoder = fitted(encoder, X)
+    bits = encoder.transform(X)
+    encoder.set_params(n_bits=bits.shape[1] + 8, random_state=7)
+    np.testing.assert_array_equal(encoder.transform(X), bits)
+    np.testing.assert_array_equal(encoder.transform_packed(X), pack_bits(bits))
+    assert encoder.decision_function(X).shape == bits.shape
+    assert len(encoder.get_feature_names_out()) == bits.shape[1]
+
+
+def check_cuda_is_asked_for_at_fit_only(encoder):
+    """Fitting says that the device is missing; encoding falls back to the CPU."""
+    X = training_data()
+    on_cpu = fitted(clone(encoder).set_params(device="cpu"), X)
+    bits, logits = on_cpu.transform(X), on_cpu.decision_function(X)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.cuda, "is_available", lambda: False)
+        patch.setattr(torch.cuda, "device_count", lambda: 0)
+        for device in ("cuda", "cuda:1"):
+            with pytest.raises(ValueError, match=f"device='{device}' was asked for"):
+                clone(encoder).set_params(device=device).fit(X)
+            on_cpu.set_params(device=device)
+            assert_same_codes(bits, on_cpu.transform(X), logits)
+        with pytest.raises(ValueError, match="not a device name"):
+            clone(encoder).set_params(device="gpu0").fit(X)
+
+
+def check_pipelines_with_metadata_routing(encoder):
+    X = training_data()
+    alone = fitted(encoder, StandardScaler().fit_transform(X))
+    bits = alone.transform(StandardScaler().fit_transform(X))
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(StandardScaler(), seeded(encoder)).fit(X)
+        np.testing.assert_array_equal(pipeline.transform(X), bits)
+        step = type(encoder).__name__.lower()
+        search = GridSearchCV(
+            pipeline,
+            {f"{step}__n_bits": [1, 2]},
+            scoring=lambda estimator, X, y=None: float(estimator.transform(X).mean()),
+            cv=2,
+            error_score="raise",
+        ).fit(X)
+    assert search.best_estimator_.transform(X).shape == (
+        len(X),
+        search.best_params_[f"{step}__n_bits"],
+    )
+
+
+def inputs_of(encoder):
+    """Dense data, and sparse where the encoder takes them."""
+    yield training_data()
+    if encoder.__sklearn_tags__().input_tags.sparse:
+        yield sparse.csr_array(sparse_data())
+
+
+CONTRACT = [
+    check for name, check in list(globals().items()) if name.startswith("check_")
+]

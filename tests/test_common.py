@@ -1,0 +1,184 @@
+"""scikit-learn's checks and our own contract, over every public estimator."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from checks import CONTRACT, public_encoders, public_estimators, training_data
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import skhash
+from skhash._load import LOADABLE
+
+# The smallest settings that still do all that the class does; others have defaults.
+SMALL = {
+    "HammingNeighbors": [{"n_neighbors": 2}],
+    "ITQHash": [{"n_bits": 2}],
+    "PCAHash": [{"n_bits": 2}],
+    "RandomHyperplaneHash": [{"n_bits": 2}],
+    "SGHEncoder": [{"n_bits": 2, "max_epochs": 1}],
+}
+
+# Settings for our own contract: more bits than fit a byte where the method has them.
+CONTRACT_SETTINGS = {
+    "ITQHash": [{"n_bits": 9}, {"n_bits": 9, "normalize": True}],
+    "PCAHash": [{"n_bits": 9}, {"n_bits": 9, "rotation": "random", "normalize": True}],
+    "RandomHyperplaneHash": [
+        {"n_bits": 19},
+        {"n_bits": 19, "center": False},
+        {"n_bits": 19, "normalize": True},
+    ],
+    "SGHEncoder": [
+        {"n_bits": 9, "max_epochs": 1},
+        {"n_bits": 19, "max_epochs": 1, "gradient": "exact", "coding": "pm1"},
+        {"n_bits": 9, "max_epochs": 2, "init": "random", "train_split": 0.2},
+        {"n_bits": 9, "max_epochs": 1, "init": "pca", "normalize": True},
+    ],
+}
+
+FLOATS = "it fits arbitrary floats, which are no codes and are refused"
+
+# Every check of scikit-learn that is known to fail, and why. Each must fail: xfail is strict.
+EXPECTED_FAILED_CHECKS = {
+    "HammingNeighbors": dict.fromkeys(
+        [
+            "check_dict_unchanged",
+            "check_dont_overwrite_parameters",
+            "check_dtype_object",
+            "check_estimators_dtypes",
+            "check_estimators_fit_returns_self",
+            "check_estimators_nan_inf",
+            "check_estimators_overwrite_params",
+            "check_estimators_pickle",
+            "check_f_contiguous_array_estimator",
+            "check_fit2d_1feature",
+            "check_fit2d_1sample",
+            "check_fit2d_predict1d",
+            "check_fit_check_is_fitted",
+            "check_fit_idempotent",
+            "check_fit_score_takes_y",
+            "check_methods_sample_order_invariance",
+            "check_methods_subset_invariance",
+            "check_n_features_in",
+            "check_n_features_in_after_fitting",
+            "check_pipeline_consistency",
+            "check_positive_only_tag_during_fit",
+            "check_readonly_memmap_input",
+            "check_transformer_data_not_an_array",
+            "check_transformer_general",
+        ],
+        FLOATS,
+    )
+}
+
+
+def instances(classes, settings):
+    return [
+        cls(**params)
+        for name, cls in classes.items()
+        for params in settings.get(name, [{}])
+    ]
+
+
+@parametrize_with_checks(
+    instances(public_estimators(), SMALL),
+    expected_failed_checks=lambda e: EXPECTED_FAILED_CHECKS.get(type(e).__name__, {}),
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("check", CONTRACT, ids=lambda check: check.__name__)
+@pytest.mark.parametrize(
+    "encoder", instances(public_encoders(), CONTRACT_SETTINGS), ids=str
+)
+def test_our_contract(encoder, check):
+    check(encoder)
+
+
+def test_exceptions_are_of_public_estimators():
+    assert EXPECTED_FAILED_CHECKS.keys() <= public_estimators().keys()
+    assert SMALL.keys() <= public_estimators().keys()
+    assert CONTRACT_SETTINGS.keys() <= public_encoders().keys()
+
+
+def test_every_encoder_can_be_loaded():
+    assert LOADABLE == public_encoders()
+
+
+@pytest.mark.parametrize("name", ["PCAHash", "ITQHash"])
+def test_more_bits_than_axes_are_refused_with_both_numbers(name):
+    X = training_data()
+    encoder = public_encoders()[name](n_bits=X.shape[1] + 1)
+    message = rf"n_bits={X.shape[1] + 1} .*n_features={X.shape[1]}"
+    with pytest.raises(ValueError, match=message):
+        encoder.fit(X)
+    with pytest.raises(ValueError, match="n_bits=8 with n_samples=7"):
+        encoder.set_params(n_bits=8).fit(X[:7])
+    encoder.set_params(n_bits=X.shape[1]).fit(X)
+
+
+@pytest.mark.parametrize("name", ["RandomHyperplaneHash", "SGHEncoder"])
+def test_more_bits_than_features(name):
+    X = training_data()
+    n_bits = 3 * X.shape[1] + 1
+    bits = public_encoders()[name](n_bits=n_bits, random_state=0).fit_transform(X)
+    assert bits.shape == (len(X), n_bits)
+    assert len(np.unique(bits, axis=1).T) > X.shape[1]
+
+
+def run_python(code, *arguments):
+    """Run code in a fresh process, where nothing is imported yet."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_loaded_encoders_encode_without_torch(tmp_path):
+    X = training_data()
+    np.save(tmp_path / "X.npy", X)
+    for i, encoder in enumerate(instances(public_encoders(), CONTRACT_SETTINGS)):
+        encoder.set_params(random_state=0).fit(X).save(tmp_path / f"encoder{i}")
+        np.save(tmp_path / f"encoder{i}" / "bits.npy", encoder.transform(X))
+    run_python(
+        """
+import sys
+from pathlib import Path
+import numpy as np
+import skhash
+folder = Path(sys.argv[1])
+X = np.load(folder / "X.npy")
+for saved in folder.glob("encoder*"):
+    encoder = skhash.load(saved)
+    assert (encoder.transform(X) == np.load(saved / "bits.npy")).all(), encoder
+    encoder.transform_packed(X), encoder.decision_function(X)
+    assert "torch" not in sys.modules, f"{encoder} imported torch"
+    assert "skorch" not in sys.modules, f"{encoder} imported skorch"
+""",
+        tmp_path,
+    )
+
+
+def test_import_and_search_without_torch():
+    run_python(
+        """
+import sys
+import numpy as np
+import skhash
+import skhash.codes, skhash.metrics, skhash.datasets
+assert "torch" not in sys.modules, "import skhash imported torch"
+index = skhash.HammingNeighbors(n_neighbors=1).fit(np.eye(9, dtype=np.uint8))
+index.kneighbors(np.eye(9)), index.radius_neighbors(np.eye(9))
+assert "torch" not in sys.modules, "search imported torch"
+"""
+    )
+
+
+def test_everything_public_is_there():
+    for name in skhash.__all__:
+        assert hasattr(skhash, name), name
+    assert sorted(skhash.__all__) == list(skhash.__all__)
