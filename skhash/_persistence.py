@@ -7,6 +7,7 @@ moves from the old state to the new one; a crash at any point leaves one of them
 import hashlib
 import json
 import os
+import re
 import warnings
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from safetensors.numpy import save as serialize_arrays
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
+# What a first save may leave behind where it is stopped before the manifest is there.
+LEFTOVER = re.compile(r"arrays-[0-9a-f]{16}\.safetensors(\.part)?|manifest\.json\.part")
 
 
 def save_estimator(estimator, path) -> None:
@@ -48,7 +51,7 @@ def save_estimator(estimator, path) -> None:
     path.mkdir(parents=True, exist_ok=True)
     _replace(path / manifest["arrays"], content)
     _replace(path / MANIFEST, json.dumps(manifest, indent=1).encode())
-    for old in path.glob("arrays-*.safetensors"):
+    for old in path.glob("arrays-*.safetensors*"):
         if old.name != manifest["arrays"]:
             old.unlink()
 
@@ -98,6 +101,9 @@ def load_estimator(path, classes: dict[str, type]):
             f"It was written by skhash {manifest['skhash_version']}; update skhash."
         )
     estimator = estimator_class(**manifest["params"])
+    wrong = [n for n in [*manifest["values"], *arrays] if not _is_fitted_attribute(n)]
+    if wrong:
+        raise ValueError(f"{path} is damaged: {wrong} name no fitted attributes.")
     for name, value in manifest["values"].items():
         is_names = name == "feature_names_in_"
         setattr(estimator, name, np.array(value, dtype=object) if is_names else value)
@@ -110,15 +116,17 @@ def _fitted_state(estimator):
     """Split the fitted attributes into arrays and JSON values."""
     arrays, values = {}, {}
     for name, value in vars(estimator).items():
-        if not name.endswith("_") or name.startswith("_"):
-            continue
-        if name in estimator._unsaved_attributes:
+        if not _is_fitted_attribute(name) or name in estimator._unsaved_attributes:
             continue
         if isinstance(value, np.ndarray) and value.dtype != object:
             arrays[name] = np.ascontiguousarray(value)
         else:
             values[name] = _to_plain(value)
     return arrays, values
+
+
+def _is_fitted_attribute(name: str) -> bool:
+    return name.endswith("_") and not name.startswith("_")
 
 
 def _plain_params(estimator) -> dict:
@@ -181,12 +189,23 @@ def _checksum(manifest: dict) -> str:
 
 def _check_target(path: Path) -> None:
     if path.is_dir():
-        if any(path.iterdir()) and not (path / MANIFEST).is_file():
+        if not _was_saved_to(path):
             raise FileExistsError(
                 f"{path} is a directory with other content; save to a new path."
             )
     elif path.exists():
         raise FileExistsError(f"{path} is a file; save writes a directory.")
+
+
+def _was_saved_to(path: Path) -> bool:
+    """Say whether a directory is empty, or what a save wrote or began to write."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_text())
+    except FileNotFoundError:
+        return all(LEFTOVER.fullmatch(entry.name) for entry in path.iterdir())
+    except ValueError:
+        return False
+    return isinstance(manifest, dict) and "skhash_version" in manifest
 
 
 def _replace(path: Path, content: bytes) -> None:
