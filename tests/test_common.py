@@ -39,7 +39,7 @@ CONTRACT_SETTINGS = {
 
 FLOATS = "it fits arbitrary floats, which are no codes and are refused"
 
-# Every check of scikit-learn that is known to fail, and why. Each must fail: xfail is strict.
+# Every check of scikit-learn that is known to fail, and why. xfail is strict.
 EXPECTED_FAILED_CHECKS = {
     "HammingNeighbors": dict.fromkeys(
         [
