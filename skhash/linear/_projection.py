@@ -14,8 +14,9 @@ OVERSAMPLING = 20
 
 def column_means(X) -> np.ndarray:
     """Return the float64 mean of each column."""
-    total = X.sum(axis=0, dtype=np.float64)
-    return np.asarray(total, dtype=np.float64).ravel() / X.shape[0]
+    if sparse.issparse(X):  # whose sum adds up in float32, whatever dtype it is given
+        return X.T @ np.ones(X.shape[0]) / X.shape[0]
+    return X.mean(axis=0, dtype=np.float64)
 
 
 def centered_chunks(X, mean: np.ndarray, device):
@@ -75,7 +76,8 @@ def principal_axes(X, mean, n_axes: int, device, generator) -> np.ndarray:
 def _scatter(X, mean, device) -> np.ndarray:
     """Return the sum over rows of (x - mean)^T (x - mean), summed in float64."""
     if sparse.issparse(X):
-        gram = (X.T @ X).toarray().astype(np.float64)
+        X = X.astype(np.float64)  # rows are not centred, and the mean cancels below
+        gram = (X.T @ X).toarray()
         return gram - X.shape[0] * np.outer(mean, mean)
     total = np.zeros((X.shape[1], X.shape[1]))
     for _, chunk in centered_chunks(X, mean, device):
