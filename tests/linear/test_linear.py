@@ -1,0 +1,342 @@
+"""Linear encoders against independent implementations of the same mathematics."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+
+from skhash import ITQHash, PCAHash, RandomHyperplaneHash
+from skhash.linear import _projection
+from skhash.linear._rotation import fit_itq_rotation, random_rotation
+from skhash.metrics import neighbor_recall_score, true_neighbors
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits(return_X_y=True)[0]
+
+
+@pytest.fixture
+def gaussian():
+    """A spectrum without ties, so that every axis is determined."""
+    rng = np.random.default_rng(0)
+    mixing = np.linalg.qr(rng.normal(size=(20, 20)))[0]
+    return (rng.normal(size=(400, 20)) * 1.3 ** -np.arange(20.0)) @ mixing + 5
+
+
+def principal_components(X, n_components):
+    return PCA(n_components, svd_solver="full").fit(X).components_
+
+
+def assert_same_axes(axes, expected, atol):
+    """Equal up to the sign of each row."""
+    signs = np.sign(np.einsum("ij,ij->i", axes, expected))
+    np.testing.assert_allclose(axes * signs[:, None], expected, atol=atol)
+
+
+def projection_of(components):
+    """The orthogonal projection on the span of the rows."""
+    return np.linalg.pinv(components) @ components
+
+
+# PCAHash
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_axes_are_those_of_scikit_learn(gaussian, make, dtype):
+    pca = PCAHash(n_bits=8).fit(make(gaussian.astype(dtype)))
+    expected = principal_components(gaussian, 8)
+    assert pca.components_.dtype == np.float32
+    assert_same_axes(
+        pca.components_, expected, atol=1e-3 if dtype == np.float32 else 1e-4
+    )
+    np.testing.assert_allclose(pca.mean_, gaussian.mean(axis=0), rtol=1e-6)
+    np.testing.assert_array_equal(pca.intercept_, np.zeros(8))
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("rows_a_chunk", [None, 17])
+def test_subspace_iteration_finds_the_same_axes(
+    gaussian, make, rows_a_chunk, monkeypatch
+):
+    monkeypatch.setattr(_projection, "MAX_COVARIANCE_WIDTH", 10)
+    monkeypatch.setattr(_projection, "OVERSAMPLING", 4)
+    if rows_a_chunk:
+        budget = rows_a_chunk * gaussian[0].nbytes
+        monkeypatch.setattr(_projection.dense_chunks, "__defaults__", (budget,))
+    pca = PCAHash(n_bits=5, random_state=0).fit(make(gaussian))
+    assert_same_axes(pca.components_, principal_components(gaussian, 5), atol=1e-3)
+
+
+def test_subspace_iteration_is_the_exact_answer_at_full_width(gaussian, monkeypatch):
+    exact = PCAHash(n_bits=20).fit(gaussian)
+    monkeypatch.setattr(_projection, "MAX_COVARIANCE_WIDTH", 10)
+    iterated = PCAHash(n_bits=20, random_state=0).fit(gaussian)
+    assert_same_axes(iterated.components_, exact.components_, atol=1e-3)
+
+
+def test_sign_of_an_axis_does_not_hang_on_the_solver(gaussian, monkeypatch):
+    exact = PCAHash(n_bits=5).fit(gaussian)
+    monkeypatch.setattr(_projection, "MAX_COVARIANCE_WIDTH", 10)
+    iterated = PCAHash(n_bits=5, random_state=0).fit(gaussian)
+    np.testing.assert_allclose(iterated.components_, exact.components_, atol=1e-3)
+    largest = np.abs(exact.components_).argmax(axis=1)
+    assert (exact.components_[np.arange(5), largest] > 0).all()
+
+
+def test_bits_are_the_signs_of_the_scores(gaussian):
+    pca = PCAHash(n_bits=8).fit(gaussian)
+    model = PCA(8, svd_solver="full").fit(gaussian)
+    signs = np.sign(np.einsum("ij,ij->i", pca.components_, model.components_))
+    scores = model.transform(gaussian) * signs
+    sure = np.abs(scores) > 1e-3
+    np.testing.assert_array_equal(pca.transform(gaussian)[sure], (scores > 0)[sure])
+    np.testing.assert_allclose(pca.decision_function(gaussian), scores, atol=1e-3)
+
+
+def test_random_rotation_keeps_the_span(gaussian):
+    plain = PCAHash(n_bits=6).fit(gaussian)
+    rotated = PCAHash(n_bits=6, rotation="random", random_state=0).fit(gaussian)
+    gram = rotated.components_ @ rotated.components_.T
+    np.testing.assert_allclose(gram, np.eye(6), atol=1e-6)
+    np.testing.assert_allclose(
+        projection_of(rotated.components_), projection_of(plain.components_), atol=1e-4
+    )
+    other = PCAHash(n_bits=6, rotation="random", random_state=1).fit(gaussian)
+    assert np.abs(other.components_ - rotated.components_).max() > 0.1
+
+
+def test_random_rotation_evens_out_the_variance(gaussian):
+    def spread(encoder):
+        variances = encoder.fit(gaussian).decision_function(gaussian).var(axis=0)
+        return variances.max() / variances.min()
+
+    rotated = PCAHash(n_bits=10, rotation="random", random_state=0)
+    assert spread(rotated) < spread(PCAHash(n_bits=10))
+
+
+def test_random_rotations_are_uniform():
+    """Each entry of a uniform rotation has mean 0 and variance 1 / size."""
+    generator = torch.Generator().manual_seed(0)
+    n = 2000
+    draws = np.stack([random_rotation(3, generator).numpy() for _ in range(n)])
+    gram = draws @ draws.transpose(0, 2, 1)
+    np.testing.assert_allclose(gram, np.broadcast_to(np.eye(3), gram.shape), atol=1e-12)
+    assert np.abs(draws.mean(axis=0)).max() < 5 / np.sqrt(3 * n)
+    # Fourth moment of an entry: 3 / (size (size + 2)).
+    error = np.sqrt((3 / 15 - 1 / 9) / n)
+    assert np.abs((draws**2).mean(axis=0) - 1 / 3).max() < 5 * error
+    determinants = np.linalg.det(draws)
+    assert abs((determinants > 0).mean() - 0.5) < 5 * 0.5 / np.sqrt(n)
+
+
+# ITQHash
+
+
+def itq_in_numpy(projected, rotation, n_iter):
+    """Gong and Lazebnik's algorithm, step by step."""
+    objective = []
+    for _ in range(n_iter):
+        codes = np.where(projected @ rotation > 0, 1.0, -1.0)
+        error = codes - projected @ rotation
+        objective.append((error**2).sum() / len(projected))
+        left, _, right = np.linalg.svd(codes.T @ projected)
+        rotation = right.T @ left.T
+    return rotation, np.array(objective)
+
+
+def neighbor_recall(X, encode, n_queries=300):
+    queries, database = X[:n_queries], X[n_queries:]
+    truth = true_neighbors(queries, database, 10)
+    return neighbor_recall_score(
+        encode(queries), encode(database), truth, n_retrieved=50
+    )
+
+
+@pytest.mark.parametrize("n_bits", [8, 16, 32])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_objective_never_increases(digits, n_bits, scale):
+    itq = ITQHash(n_bits=n_bits, random_state=0).fit(digits * scale)
+    assert len(itq.objective_) == itq.n_iter_ > 1
+    # The projections are float32, so each objective is known to so many digits.
+    slack = 1e-6 * itq.objective_[0]
+    assert (np.diff(itq.objective_) <= slack).all()
+    assert itq.objective_[-1] < itq.objective_[0]
+
+
+@pytest.mark.parametrize("n_bits", [1, 7, 40])
+def test_rotation_is_orthogonal(digits, n_bits):
+    itq = ITQHash(n_bits=n_bits, random_state=0).fit(digits)
+    gram = itq.rotation_ @ itq.rotation_.T
+    np.testing.assert_allclose(gram, np.eye(n_bits), atol=1e-10)
+    gram = itq.components_ @ itq.components_.T
+    np.testing.assert_allclose(gram, np.eye(n_bits), atol=1e-5)
+
+
+def test_objective_is_the_quantization_error(digits):
+    """The entry before the last step is that of the rotation of the run before it."""
+    X = digits / 10
+    long = ITQHash(n_bits=12, max_iter=6, random_state=0).fit(X)
+    for n_iter in range(1, 6):
+        short = ITQHash(n_bits=12, max_iter=n_iter, random_state=0).fit(X)
+        rotated = (X - X.mean(axis=0)) @ short.components_.T.astype(float)
+        signs = np.where(rotated > 0, 1, -1)
+        direct = ((signs - rotated) ** 2).sum() / len(X)
+        np.testing.assert_allclose(long.objective_[n_iter], direct, rtol=1e-4)
+
+
+def test_same_steps_as_in_numpy(digits):
+    X = (digits - digits.mean(axis=0)) / 10
+    projected = X @ principal_components(X, 8).T
+    start = random_rotation(8, torch.Generator().manual_seed(0))
+    rotation, objective = fit_itq_rotation(
+        torch.from_numpy(projected).float(), start, max_iter=5, tol=0.0
+    )
+    expected_rotation, expected_objective = itq_in_numpy(projected, start.numpy(), 5)
+    np.testing.assert_allclose(objective, expected_objective, rtol=1e-4)
+    np.testing.assert_allclose(rotation.numpy(), expected_rotation, atol=1e-2)
+
+
+def test_components_are_the_rotated_axes(digits):
+    itq = ITQHash(n_bits=9, random_state=0).fit(digits)
+    axes = PCAHash(n_bits=9).fit(digits).components_
+    np.testing.assert_allclose(itq.components_, itq.rotation_.T @ axes, atol=1e-6)
+
+
+def test_recall_is_that_of_an_independent_itq(digits):
+    """Several starts each, since the local optimum depends on the start."""
+    X = digits - digits.mean(axis=0)
+    axes = principal_components(X, 16)
+    ours, theirs = [], []
+    for seed in range(5):
+        ours.append(
+            neighbor_recall(
+                digits, ITQHash(n_bits=16, random_state=seed).fit(digits).transform
+            )
+        )
+        gaussian = np.random.default_rng(seed).normal(size=(16, 16))
+        rotation, _ = itq_in_numpy(X @ axes.T, np.linalg.qr(gaussian)[0], 50)
+        projection = axes.T @ rotation
+        theirs.append(
+            neighbor_recall(
+                digits,
+                lambda rows, projection=projection: (
+                    (rows - digits.mean(axis=0)) @ projection > 0
+                ),
+            )
+        )
+    error = np.sqrt(np.var(ours, ddof=1) / 5 + np.var(theirs, ddof=1) / 5)
+    assert abs(np.mean(ours) - np.mean(theirs)) < 4 * error + 0.005
+    # and both beat random hyperplanes, so the comparison says something
+    random = RandomHyperplaneHash(n_bits=16, random_state=0).fit(digits)
+    assert min(ours) > neighbor_recall(digits, random.transform)
+
+
+def test_recall_is_that_of_faiss(digits):
+    """On unit rows about their mean, for faiss normalises before it rotates."""
+    faiss = pytest.importorskip("faiss")
+    X = digits - digits.mean(axis=0)
+    X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
+    transform = faiss.ITQTransform(X.shape[1], 16, True)
+    transform.train(X)
+    theirs = neighbor_recall(X, lambda rows: transform.apply(rows) > 0)
+    ours = [
+        neighbor_recall(X, ITQHash(n_bits=16, random_state=seed).fit(X).transform)
+        for seed in range(5)
+    ]
+    assert np.mean(ours) > theirs - 4 * np.std(ours, ddof=1) - 0.01
+
+
+def test_tol_stops_early(digits):
+    full = ITQHash(n_bits=16, max_iter=60, random_state=0).fit(digits)
+    early = ITQHash(n_bits=16, max_iter=60, tol=1e-4, random_state=0).fit(digits)
+    assert 1 < early.n_iter_ < full.n_iter_
+    n = early.n_iter_
+    np.testing.assert_array_equal(early.objective_, full.objective_[:n])
+    steps = -np.diff(early.objective_) / early.objective_[1:]
+    assert (steps[:-1] >= 1e-4).all()
+    assert steps[-1] < 1e-4
+
+
+def test_max_iter_bounds_the_steps(digits):
+    for max_iter in (1, 2, 5):
+        itq = ITQHash(n_bits=8, max_iter=max_iter, random_state=0).fit(digits)
+        assert itq.n_iter_ == len(itq.objective_) == max_iter
+
+
+def test_itq_of_one_bit_is_the_first_component(digits):
+    itq = ITQHash(n_bits=1, random_state=0).fit(digits)
+    assert_same_axes(
+        itq.components_, PCAHash(n_bits=1).fit(digits).components_, atol=1e-6
+    )
+
+
+# RandomHyperplaneHash
+
+
+def test_collisions_estimate_the_angle():
+    """P(bits differ) = angle / pi, within a z-bound over many hyperplanes."""
+    n_bits, z = 50_000, 5
+    angles = np.array([0.01, 0.3, 1.0, np.pi / 2, 2.5, 3.1])
+    X = np.zeros((len(angles) + 1, 4))
+    X[0, 1] = 2.0
+    X[1:, 1] = 3 * np.cos(angles)
+    X[1:, 3] = 3 * np.sin(angles)
+    encoder = RandomHyperplaneHash(n_bits=n_bits, center=False, random_state=0)
+    bits = encoder.fit_transform(X)
+    differing = (bits[0] != bits[1:]).mean(axis=1)
+    p = angles / np.pi
+    assert (np.abs(differing - p) < z * np.sqrt(p * (1 - p) / n_bits)).all()
+
+
+def test_angles_are_seen_from_the_mean():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 6)) + 100
+    centred = RandomHyperplaneHash(n_bits=500, random_state=0).fit(X)
+    around_origin = RandomHyperplaneHash(n_bits=500, center=False, random_state=0)
+    around_origin.fit(X)
+    np.testing.assert_array_equal(centred.components_, around_origin.components_)
+    np.testing.assert_allclose(centred.mean_, X.mean(axis=0))
+    np.testing.assert_array_equal(around_origin.mean_, np.zeros(6))
+    # Far from the origin, all rows lie in nearly the same direction.
+    assert (around_origin.transform(X).var(axis=0) == 0).mean() > 0.5
+    assert (centred.transform(X).var(axis=0) == 0).mean() < 0.1
+    shifted = around_origin.transform(X - X.mean(axis=0))
+    np.testing.assert_array_equal(shifted, centred.transform(X))
+
+
+def test_hyperplanes_are_standard_gaussians():
+    encoder = RandomHyperplaneHash(n_bits=500, random_state=0)
+    normals = encoder.fit(np.random.default_rng(0).normal(size=(5, 40))).components_
+    n = normals.size
+    assert abs(normals.mean()) < 5 / np.sqrt(n)
+    assert abs(normals.var() - 1) < 5 * np.sqrt(2 / n)
+    correlations = np.corrcoef(normals)[np.triu_indices(500, 1)]
+    assert np.abs(correlations).mean() < 2 / np.sqrt(40)
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        ITQHash(n_bits=8, max_iter=1),
+        PCAHash(n_bits=8, rotation="random"),
+        RandomHyperplaneHash(n_bits=8),
+    ],
+)
+def test_random_state_matters(encoder, digits):
+    bits = [encoder.set_params(random_state=s).fit_transform(digits) for s in (0, 1)]
+    assert (bits[0] != bits[1]).mean() > 0.05
+
+
+def test_normalize_is_the_normalizer(digits):
+    unit = digits / np.linalg.norm(digits, axis=1, keepdims=True)
+    for encoder in (ITQHash(16), PCAHash(16), RandomHyperplaneHash(16)):
+        expected = encoder.set_params(random_state=0).fit_transform(unit)
+        inside = encoder.set_params(normalize=True).fit(digits)
+        assert (inside.transform(digits) != expected).mean() < 0.001
+        np.testing.assert_array_equal(
+            inside.transform(digits * 8), inside.transform(digits)
+        )
