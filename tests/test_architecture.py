@@ -35,7 +35,7 @@ ALLOWED["neighbors"] = {"utils", "codes", "_persistence"}
 ALLOWED["_load"] = {"_persistence", "neighbors", *METHODS}
 ESTIMATORS = {"_load", "neighbors", *METHODS}
 AUDIT = ESTIMATORS | {"utils", "codes", "base", "metrics", "datasets"}
-AUDIT_FILES = {"audit", "_audit", "_audit_plot"}
+AUDIT_FILES = {"audit", "_audit", *(file.stem for file in ROOT.glob("_audit*.py"))}
 for audit_file in AUDIT_FILES:
     ALLOWED[audit_file] = AUDIT | AUDIT_FILES
 ALLOWED["cli"] = AUDIT | AUDIT_FILES | {"__init__"}
