@@ -1,0 +1,122 @@
+"""
+Nearest images by code and by float
+===================================
+
+What does a code of 64 bits see? For one image of each class of Fashion-MNIST, this
+picture shows the ten images with the nearest codes beside the ten that are nearest by
+Euclidean distance. A code takes 8 bytes; the 784 pixels as floats take 3136.
+
+The data are not part of this project. Where they are absent, the script says how to
+install them and stops.
+"""
+
+# %%
+# Data
+# ----
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from skhash import HammingNeighbors, SGHEncoder
+from skhash.datasets import load_fashion_mnist
+from skhash.metrics import true_neighbors
+
+N_FOUND = 10
+
+try:
+    data = load_fashion_mnist()
+except FileNotFoundError as error:
+    print(f"No picture, because Fashion-MNIST is not installed.\n{error}")
+    sys.exit(0)
+print(data)
+
+# %%
+# Codes and neighbours
+# --------------------
+#
+# The encoder sees no labels. The queries are test images and no part of the database.
+
+encoder = SGHEncoder(n_bits=64, random_state=0).fit(data.train)
+index = HammingNeighbors(n_neighbors=N_FOUND, packed=True)
+index.fit(encoder.transform_packed(data.database))
+by_code = index.kneighbors(encoder.transform_packed(data.query), return_distance=False)
+by_float = true_neighbors(data.query, data.database, n_neighbors=N_FOUND)
+
+# %%
+# How often is a neighbour of the query's class, and how many neighbours do both lists
+# share?
+
+wanted = data.query_labels[:, None]
+for name, positions in {"code": by_code, "float": by_float}.items():
+    precision = np.mean(data.database_labels[positions] == wanted)
+    print(f"precision of the first {N_FOUND} by {name}: {precision:.3f}")
+shared = [len(np.intersect1d(*pair)) for pair in zip(by_code, by_float, strict=True)]
+print(f"neighbours in both lists: {np.mean(shared):.1f} of {N_FOUND}")
+
+# %%
+# The picture
+# -----------
+#
+# The first query of each class, without choice. The bar below an image is blue where
+# its class is that of the query and orange where it is another one.
+
+SAME, OTHER = "#1b6ca8", "#d95f02"
+
+
+def show(ax, pixels, color=None):
+    """Draw an image, with a bar below it where a colour is given."""
+    ax.imshow(pixels.reshape(28, 28), cmap="gray_r")
+    ax.set(xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
+    if color is not None:
+        ax.spines["bottom"].set(visible=True, color=color, linewidth=2.5)
+        ax.spines["bottom"].set_bounds(1, 26)
+
+
+queries = [
+    int((data.query_labels == label).argmax()) for label in range(len(data.label_names))
+]
+GAP = 0.35
+figure, axes = plt.subplots(
+    len(queries),
+    3 + 2 * N_FOUND,
+    figsize=(12.5, 6),
+    width_ratios=[1, GAP, *[1] * N_FOUND, GAP, *[1] * N_FOUND],
+    gridspec_kw={
+        "left": 0.085,
+        "right": 0.995,
+        "top": 0.955,
+        "bottom": 0.01,
+        "wspace": 0.06,
+        "hspace": 0.1,
+    },
+)
+for row, query in zip(axes, queries, strict=True):
+    label = data.query_labels[query]
+    show(row[0], data.query[query])
+    row[0].text(
+        -0.15,
+        0.5,
+        data.label_names[label],
+        transform=row[0].transAxes,
+        ha="right",
+        va="center",
+        fontsize=9,
+    )
+    for ax in row[[1, 2 + N_FOUND]]:
+        ax.set_axis_off()
+    found = np.concatenate([by_code[query], by_float[query]])
+    places = np.concatenate([row[2 : 2 + N_FOUND], row[3 + N_FOUND :]])
+    for ax, position in zip(places, found, strict=True):
+        is_same = data.database_labels[position] == label
+        show(ax, data.database[position], SAME if is_same else OTHER)
+
+for column, text in {
+    0: "query",
+    2: f"nearest by {encoder.n_bits}-bit code",
+    3 + N_FOUND: "nearest by Euclidean distance",
+}.items():
+    axes[0, column].set_title(text, loc="left", fontsize=10)
+plt.show()
