@@ -185,8 +185,9 @@ def resolve_optimizer(optimizer):
         for name, value in vars(torch.optim).items()
         if isinstance(value, type) and issubclass(value, torch.optim.Optimizer)
     }
+    del classes["optimizer"]  # the abstract base
     if optimizer.lower() not in classes:
-        known = ", ".join(sorted(classes.keys() - {"optimizer"}))
+        known = ", ".join(sorted(classes))
         raise ValueError(f"optimizer={optimizer!r} is not one of {known}.")
     return classes[optimizer.lower()]
 
