@@ -5,24 +5,20 @@ each fitted on one part of the data and searched with held-out queries, into one
 object.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 
-from skhash.codes import packed_width, unpack_bits
+from skhash._audit_data import split_rows
+from skhash._audit_measure import AuditRow, measure, timed_fit
 from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
-from skhash.metrics import (
-    mean_average_precision_score,
-    neighbor_recall_score,
-    true_neighbors,
-)
-from skhash.neighbors import HammingNeighbors
+from skhash.metrics import true_neighbors
 from skhash.neural import SGHEncoder
+from skhash.utils._sklearn import Interval, StrOptions, validate_params
 
 __all__ = ["AuditResult", "audit"]
 
@@ -32,34 +28,10 @@ METHODS = {
     "pca": PCAHash,
     "lsh": RandomHyperplaneHash,
 }
-METRICS = ("euclidean", "cosine", "inner_product")
-# Rows that statistics of the bits are taken from, and rows that encoders are fitted on:
-# more would only cost time.
-MAX_STATISTICS_ROWS = 20_000
-MAX_TRAIN_ROWS = 100_000
+# They turn principal axes into bits, of which there are no more than features.
+LIMITED_METHODS = ("itq", "pca")
 
-
-@dataclass(frozen=True)
-class AuditRow:
-    """One method at one length, measured.
-
-    Times are wall-clock on this machine. Recalls are shares of the `k` true neighbours,
-    in expectation over the order of ties, averaged over the queries.
-    """
-
-    method: str
-    n_bits: int
-    bytes_per_vector: int
-    compression: float
-    fit_seconds: float
-    encode_per_second: float
-    search_per_second: float
-    recall: float
-    recall_rescored: float
-    recall_rescored_error: float
-    mean_average_precision: float | None
-    bit_balance: float
-    bit_correlation: float
+POSITIVE = Interval(Integral, 1, None, closed="left")
 
 
 @dataclass(frozen=True)
@@ -71,13 +43,14 @@ class AuditResult:
     rows : list of AuditRow
         One a method and length, in the order in which they were asked for.
     recommended : AuditRow
-        The smallest code that reaches the target; the best one where none does.
+        Of the codes of fewest bytes that reach the target the one of best recall; the
+        one of best recall of all where none reaches it.
     reason : str
         Why that one, in a sentence.
     encoder : object
         The recommended encoder, fitted.
     settings : dict
-        What was measured: sizes, metric, `k`, `rescore`, target, seed.
+        What was measured: sizes, metric, `k`, `rescore`, target, random state.
     skipped : list of str
         What was asked for and could not be measured, with the reason.
     """
@@ -109,12 +82,16 @@ class AuditResult:
         }
 
     def plot(self, ax=None):
-        """Draw recall against bytes per vector, one curve a method.
+        """Draw recall against bytes per vector, two curves a method.
+
+        The solid one is the recall after re-scoring, the dotted one that of Hamming
+        distance alone. The legend stands right of the axes, where it hides no curve.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
+            Where to draw; by default in a new figure. Give a figure of your own
+            ``layout="constrained"``, so that it leaves room for the legend.
 
         Returns
         -------
@@ -125,6 +102,24 @@ class AuditResult:
         return plot_audit(self, ax)
 
 
+@validate_params(
+    {
+        "X": ["array-like", "sparse matrix"],
+        "y": ["array-like", "sparse matrix", None],
+        "n_bits": ["array-like"],
+        "methods": ["array-like"],
+        "metric": [StrOptions({"euclidean", "cosine", "inner_product"})],
+        "k": [POSITIVE],
+        "rescore": [POSITIVE],
+        "sample": [POSITIVE, None],
+        "n_queries": [POSITIVE],
+        "target_recall": [Interval(Real, 0, 1, closed="right")],
+        "device": [str],
+        "random_state": ["random_state"],
+        "progress": [callable, None],
+    },
+    prefer_skip_nested_validation=True,
+)
 def audit(
     X,
     y=None,
@@ -153,9 +148,11 @@ def audit(
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Real vectors.
-    y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
-        Labels; with them the mean average precision is measured too.
+        Real vectors. Of a memory map only the sampled rows are read.
+    y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_labels), \
+            default=None
+        Classes, or an indicator of several labels; with them the mean average precision
+        is measured too.
     n_bits : sequence of int, default=(16, 32, 64, 128)
         Lengths to try.
     methods : sequence of {"sgh", "itq", "pca", "lsh"}, default=all
@@ -204,193 +201,115 @@ def audit(
     >>> result.recommended.method
     'itq'
     """
-    _check_choices(methods, n_bits, metric, k, rescore, target_recall)
+    methods, n_bits = _check_choices(methods, n_bits, k, rescore)
     report = progress or (lambda line: None)
-    random_state = check_random_state(random_state)
-    data = _split(X, y, sample, n_queries, rescore, random_state)
-    report(f"true neighbours of {data.queries.shape[0]:,} queries")
+    generator = check_random_state(random_state)
+    data = split_rows(X, y, sample, n_queries, rescore, generator, report)
+    report(f"finding the true neighbours of {data.queries.shape[0]:,} queries")
     truth = true_neighbors(data.queries, data.database, k, metric=metric, device=device)
-    seed = int(random_state.randint(np.iinfo(np.int32).max))
-    rows, encoders, skipped = [], {}, []
-    for method in methods:
-        for bits in n_bits:
-            report(f"{method} at {bits} bits")
-            encoder = METHODS[method](
-                bits, normalize=metric == "cosine", device=device, random_state=seed
-            )
-            limit = min(data.train.shape)
-            if method in ("itq", "pca") and bits > limit:
-                skipped.append(
-                    f"{method} at {bits} bits: it makes at most {limit} bits"
-                )
-                continue
-            row = _measure(encoder, method, bits, data, truth, k, rescore)
-            rows.append(row)
-            encoders[method, bits] = encoder
+    options = {
+        "normalize": metric == "cosine",
+        "device": device,
+        "random_state": int(generator.randint(np.iinfo(np.int32).max)),
+    }
+    rows, encoders, skipped = _measure_all(
+        methods, n_bits, data, truth, rescore, options, report
+    )
     if not rows:
         raise ValueError(f"Nothing could be measured: {'; '.join(skipped)}.")
+    if y is not None and rows[0].mean_average_precision is None:
+        skipped.append("mAP: no query has a label that occurs in the database")
     best, reason = _recommend(rows, k, rescore, target_recall)
     settings = {
+        "n_rows": data.n_rows,
         "n_database": data.database.shape[0],
         "n_queries": data.queries.shape[0],
         "n_train": data.train.shape[0],
         "n_features": data.database.shape[1],
+        "sparse": sparse.issparse(data.database),
         "float_bytes_per_vector": data.float_bytes,
         "metric": metric,
-        "k": k,
-        "rescore": rescore,
-        "target_recall": target_recall,
-        "seed": seed,
+        "k": int(k),
+        "rescore": int(rescore),
+        "target_recall": float(target_recall),
+        "random_state": _as_int_or_none(random_state),
     }
     encoder = encoders[best.method, best.n_bits]
     return AuditResult(rows, best, reason, encoder, settings, skipped)
 
 
-@dataclass(frozen=True)
-class _Split:
-    queries: object
-    database: object
-    train: object
-    query_labels: np.ndarray | None
-    database_labels: np.ndarray | None
-    float_bytes: int
+def _measure_all(methods, n_bits, data, truth, rescore, options, report):
+    """Return rows, fitted encoders by method and length, and what was left out."""
+    rows, encoders, skipped = [], {}, []
+    limit = min(data.train.shape)
+    pairs = [(method, bits) for method in methods for bits in n_bits]
+    for number, (method, bits) in enumerate(pairs, start=1):
+        name = f"{method} at {bits} bits"
+        if method in LIMITED_METHODS and bits > limit:
+            skipped.append(f"{name}: it makes at most {limit} bits of these vectors")
+            continue
+        report(f"{name} ({number} of {len(pairs)})")
+        encoder = METHODS[method](bits, **options)
+        try:
+            fit_seconds = timed_fit(encoder, data.train)
+        except ValueError as error:  # such as a diverged loss: the others still count
+            skipped.append(f"{name}: {error}")
+            continue
+        encoders[method, bits] = encoder
+        rows.append(measure(encoder, method, bits, fit_seconds, data, truth, rescore))
+    return rows, encoders, skipped
 
 
-def _check_choices(methods, n_bits, metric, k, rescore, target_recall):
-    unknown = [method for method in methods if method not in METHODS]
-    if unknown or not len(methods):
-        raise ValueError(f"methods={list(methods)}: use some of {', '.join(METHODS)}.")
-    if not len(n_bits) or min(n_bits) < 1:
-        raise ValueError(f"n_bits={list(n_bits)}: lengths must be 1 or more.")
-    if metric not in METRICS:
-        raise ValueError(f"metric={metric!r} is not one of {', '.join(METRICS)}.")
-    if k < 1 or rescore < k:
-        raise ValueError(f"It takes 1 <= k <= rescore, got {k=}, {rescore=}.")
-    if not 0 < target_recall <= 1:
-        raise ValueError(f"target_recall={target_recall} is not in (0, 1].")
-
-
-def _split(X, y, sample, n_queries, rescore, random_state) -> _Split:
-    """Draw rows, and part them into queries and database; only these are read."""
-    if not sparse.issparse(X) and not isinstance(X, np.ndarray):
-        X = check_array(X)
-    if X.ndim != 2:
-        raise ValueError(f"X must have shape (n_samples, n_features), got {X.shape}.")
-    if y is not None and len(y) != X.shape[0]:
-        raise ValueError(f"{X.shape[0]} vectors, but {len(y)} labels.")
-    n_rows = X.shape[0] if sample is None else min(sample, X.shape[0])
-    n_queries = min(n_queries, n_rows // 5)
-    if n_queries < 1 or n_rows - n_queries < rescore:
+def _check_choices(methods, n_bits, k, rescore) -> tuple[list[str], list[int]]:
+    """Return methods and lengths, each once."""
+    unknown = [str(method) for method in methods if method not in METHODS]
+    if unknown:
         raise ValueError(
-            f"{n_rows} rows are too few: it takes {rescore} for a database of at least "
-            "`rescore`, and a fifth of the rows for queries. Lower rescore and k."
+            f"Unknown methods: {', '.join(unknown)}; use some of {', '.join(METHODS)}."
         )
-    order = random_state.permutation(X.shape[0])[:n_rows]
-    # In file order: a memory map is read from front to back.
-    query_rows, database_rows = np.sort(order[:n_queries]), np.sort(order[n_queries:])
-    database = check_array(
-        X[database_rows], accept_sparse="csr", dtype=[np.float32, np.float64]
-    )
-    train_rows = random_state.permutation(database.shape[0])[:MAX_TRAIN_ROWS]
-    is_all = len(train_rows) == database.shape[0]
-    labels = None if y is None else np.asarray(y)
-    return _Split(
-        queries=check_array(
-            X[query_rows], accept_sparse="csr", dtype=[np.float32, np.float64]
-        ),
-        database=database,
-        train=database if is_all else database[np.sort(train_rows)],
-        query_labels=None if y is None else labels[query_rows],
-        database_labels=None if y is None else labels[database_rows],
-        float_bytes=4 * X.shape[1],
-    )
-
-
-def _measure(encoder, method, n_bits, data, truth, k, rescore) -> AuditRow:
-    # Imports and compilation happen once in a process and are no part of a fit.
-    clone(encoder).set_params(n_bits=1).fit(data.train[:100])
-    fit_seconds = _seconds(lambda: encoder.fit(data.train))
-    database, encode_seconds = _timed(lambda: encoder.transform_packed(data.database))
-    queries = encoder.transform_packed(data.queries)
-    index = HammingNeighbors(n_neighbors=rescore, packed=True).fit(database)
-    index.kneighbors(queries[:1])
-    search_seconds = _seconds(lambda: index.kneighbors(queries))
-    recall, rescored = neighbor_recall_score(
-        queries, database, truth, n_retrieved=[k, rescore], packed=True, average=None
-    ).T
-    mean_average_precision = None
-    if data.query_labels is not None:
-        mean_average_precision = mean_average_precision_score(
-            queries, database, data.query_labels, data.database_labels, packed=True
+    wrong = [bits for bits in n_bits if not isinstance(bits, Integral) or bits < 1]
+    if wrong:
+        raise ValueError(f"n_bits must be integers of 1 or more, got {wrong[0]!r}.")
+    if not len(methods) or not len(n_bits):
+        raise ValueError("It takes at least one of methods and one of n_bits.")
+    if rescore < k:
+        raise ValueError(
+            f"{rescore=} candidates cannot hold {k=} neighbours; it takes rescore >= k."
         )
-    balance, correlation = _bit_statistics(
-        unpack_bits(database[:MAX_STATISTICS_ROWS], n_bits)
-    )
-    return AuditRow(
-        method=method,
-        n_bits=n_bits,
-        bytes_per_vector=packed_width(n_bits),
-        compression=data.float_bytes / packed_width(n_bits),
-        fit_seconds=fit_seconds,
-        encode_per_second=len(database) / encode_seconds,
-        search_per_second=len(queries) / search_seconds,
-        recall=float(recall.mean()),
-        recall_rescored=float(rescored.mean()),
-        recall_rescored_error=float(rescored.std() / np.sqrt(len(rescored))),
-        mean_average_precision=mean_average_precision,
-        bit_balance=balance,
-        bit_correlation=correlation,
-    )
+    return list(dict.fromkeys(methods)), [int(bits) for bits in dict.fromkeys(n_bits)]
 
 
-def _bit_statistics(bits) -> tuple[float, float]:
-    """Return balance and correlation of the bits.
-
-    Balance is the mean over bits of the share of the rarer value, 0.5 at best.
-    Correlation is the mean magnitude over pairs of bits that vary, 0 at best.
-    """
-    share = bits.mean(axis=0)
-    balance = float(np.minimum(share, 1 - share).mean())
-    varying = bits[:, (share > 0) & (share < 1)].astype(np.float32)
-    n_varying = varying.shape[1]
-    if n_varying < 2:
-        return balance, 0.0
-    correlation = np.abs(np.corrcoef(varying, rowvar=False))
-    total = correlation.sum() - n_varying
-    return balance, float(total / (n_varying * (n_varying - 1)))
+def _as_int_or_none(random_state):
+    return int(random_state) if isinstance(random_state, Integral) else None
 
 
 def _recommend(rows, k, rescore, target) -> tuple[AuditRow, str]:
-    """Take the smallest code that reaches the target, and the best of its length."""
+    """Take the smallest code that reaches the target, and the best of its size."""
+    neighbors = "true neighbour" if k == 1 else f"{k} true neighbours"
+    goal = f"{100 * target:g}% of the {neighbors} among {rescore} candidates"
     reaching = [row for row in rows if row.recall_rescored >= target]
-    if reaching:
-        best = min(reaching, key=lambda row: (row.n_bits, -row.recall_rescored))
-        reason = (
-            f"the smallest code that keeps {target:.0%} of the {k} true neighbours "
-            f"among {rescore} candidates"
+    if not reaching:
+        best = min(rows, key=lambda row: (-row.recall_rescored, row.bytes_per_vector))
+        return best, (
+            f"the best of these, although none keeps {goal}: try more bits or a larger "
+            "rescore"
         )
-        rivals = [row for row in reaching if row.n_bits == best.n_bits and row != best]
-        if rivals:
-            second = max(rivals, key=lambda row: row.recall_rescored)
-            reason += (
-                f", and ahead of {second.method} at its length "
-                f"({best.recall_rescored:.3f} to {second.recall_rescored:.3f})"
-            )
-        if best.recall_rescored - 2 * best.recall_rescored_error < target:
-            reason += "; it is within two standard errors of the target"
-        return best, reason
-    best = max(rows, key=lambda row: row.recall_rescored)
-    return best, (
-        f"no code reaches the target of {target:.0%}; this one comes nearest, with "
-        f"{best.recall_rescored:.3f}. Try more bits or a larger rescore than {rescore}"
-    )
-
-
-def _timed(call):
-    start = time.perf_counter()
-    result = call()
-    return result, time.perf_counter() - start
-
-
-def _seconds(call) -> float:
-    return _timed(call)[1]
+    best = min(reaching, key=lambda row: (row.bytes_per_vector, -row.recall_rescored))
+    reason = f"the smallest code that keeps {goal}"
+    rivals = [
+        row
+        for row in reaching
+        if row.bytes_per_vector == best.bytes_per_vector and row is not best
+    ]
+    if rivals:
+        second = max(rivals, key=lambda row: row.recall_rescored)
+        reason += (
+            f"; next comes {second.method} at {second.n_bits} bits with "
+            f"{second.recall_rescored:.3f}"
+        )
+    if best.recall_rescored - 2 * best.recall_rescored_error < target:
+        reason += (
+            f"; but it is within two standard errors of {100 * target:g}%, so with "
+            "other queries it may fall short"
+        )
+    return best, reason

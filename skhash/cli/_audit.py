@@ -1,16 +1,23 @@
 """``skhash audit``: reads vectors, prints the audit's table, writes its report."""
 
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
 
 from skhash._audit import AuditResult, audit
-from skhash.cli._terminal import print_table, progress
+from skhash.cli._terminal import print_table, print_text, progress
+
+# Columns that a narrow terminal does without, the first one first.
+DISPENSABLE = ("balance", "corr", "search/s", "encode/s", "fit s", "smaller", "mAP")
 
 
 def run_audit(arguments) -> None:
     """Run the command with its parsed arguments."""
+    folder = None if arguments.out is None else Path(arguments.out)
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise ValueError(f"--out {folder} is a file; name a directory.")
     X, y, name = _read(arguments)
     with progress() as show:
         result = audit(
@@ -29,88 +36,147 @@ def run_audit(arguments) -> None:
             progress=show,
         )
     print_audit(result, name)
-    if arguments.out is not None:
-        _write(result, Path(arguments.out), arguments.vectors)
+    if folder is not None:
+        _write(result, folder, arguments.vectors)
 
 
 def _read(arguments):
     """Return vectors, labels or None, and what to call them."""
     if arguments.vectors is None:
+        if arguments.labels is not None:
+            raise ValueError("--labels belong to VECTORS; name the file of these too.")
         from sklearn.datasets import load_digits
 
         X, y = load_digits(return_X_y=True)
         return X.astype(np.float32), y, "scikit-learn's digits"
     from skhash.datasets import open_vectors
 
-    y = None
-    if arguments.labels is not None:
-        y = np.load(arguments.labels, allow_pickle=False)
+    y = None if arguments.labels is None else _read_labels(arguments.labels)
     return open_vectors(arguments.vectors), y, Path(arguments.vectors).name
+
+
+def _read_labels(path: str) -> np.ndarray:
+    if Path(path).suffix != ".npy":
+        raise ValueError(f"{path}: labels are read from .npy; write with numpy.save.")
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(
+            f"{path} cannot be read as labels, an array of numbers or strings: {error}"
+        ) from error
 
 
 def print_audit(result: AuditResult, name: str) -> None:
     """Print what was measured, the table, and the recommendation."""
-    settings = result.settings
-    print(
-        f"{name}: {settings['n_database']:,} vectors of {settings['n_features']} "
-        f"numbers, {settings['float_bytes_per_vector']} bytes each as float32; "
-        f"{settings['n_queries']:,} queries held out; {settings['metric']}"
+    settings, best = result.settings, result.recommended
+    k, rescore = settings["k"], settings["rescore"]
+    print_text(
+        f"{name}: {settings['n_rows']:,} vectors of {settings['n_features']:,} numbers"
+        f", {settings['float_bytes_per_vector']:,} bytes each as "
+        f"{'sparse ' if settings['sparse'] else ''}float32. Measured with "
+        f"{settings['n_queries']:,} of them as queries among {settings['n_database']:,}"
+        f" others; metric: {settings['metric']}."
     )
     print()
-    k, rescore = settings["k"], settings["rescore"]
+    left_out = _print_rows(result)
+    print()
+    legend = (
+        f"{k}@{k}: share of the {k} true neighbours among the first {k} by Hamming "
+        "distance."
+    )
+    if rescore != k:
+        legend += (
+            f" {k}@{rescore}: among the first {rescore}, which is the recall after "
+            "these are ranked again by the float vectors."
+        )
+    print_text(legend)
+    if left_out:
+        print_text(f"Too wide for this terminal: {', '.join(left_out)}.")
+    for line in result.skipped:
+        print_text(f"Left out: {line}.")
+    print()
+    print_text(f"Recommended: {best.method} at {best.n_bits} bits, {result.reason}.")
+    error = 2 * best.recall_rescored_error
+    print_text(
+        f"It keeps {best.recall_rescored:.3f} +- {error:.3f} of them in "
+        f"{best.bytes_per_vector} instead of {settings['float_bytes_per_vector']:,} "
+        f"bytes a vector, {best.compression:.3g} times smaller."
+    )
+    n_measured = settings["n_database"] + settings["n_queries"]
+    if n_measured < settings["n_rows"]:
+        print_text(
+            f"Expect less among all {settings['n_rows']:,} vectors: recall falls as a "
+            "database grows. A larger --sample tells more."
+        )
+    else:
+        print_text("Recall falls as a database grows: measure as many as you will use.")
+
+
+def _print_rows(result: AuditResult) -> list[str]:
+    """Print the table and return the columns that did not fit."""
+    k, rescore = result.settings["k"], result.settings["rescore"]
     header = ["method", "bits", "bytes", "smaller", "fit s", "encode/s", "search/s"]
-    header += [f"recall {k}@{k}", f"{k}@{rescore} rescored"]
+    header += [f"{k}@{k}"]
+    header += [f"{k}@{rescore}"] if rescore != k else []
     with_labels = result.rows[0].mean_average_precision is not None
     header += ["mAP"] if with_labels else []
-    header += ["balance", "correlation"]
-    rows = [_cells(row, with_labels) for row in result.rows]
-    print_table(header, rows, marked=result.rows.index(result.recommended))
-    for line in result.skipped:
-        print(f"left out: {line}")
-    best = result.recommended
-    print()
-    print(f"recommended: {best.method} at {best.n_bits} bits, {result.reason}.")
-    error = 2 * best.recall_rescored_error
-    print(
-        f"It keeps {best.recall_rescored:.3f} +- {error:.3f} of the true neighbours "
-        f"in {best.bytes_per_vector} instead of {settings['float_bytes_per_vector']} "
-        "bytes. Recall falls as a database grows: audit as many rows as you will "
-        "search."
-    )
+    header += ["balance", "corr"]
+    rows = [_cells(row, rescore != k, with_labels) for row in result.rows]
+    marked = result.rows.index(result.recommended)
+    return print_table(header, rows, marked=marked, dispensable=DISPENSABLE)
 
 
-def _cells(row, with_labels) -> list[str]:
+def _cells(row, with_rescored, with_labels) -> list[str]:
     cells = [
         row.method,
         f"{row.n_bits}",
         f"{row.bytes_per_vector}",
-        f"{row.compression:.0f}x",
+        f"{row.compression:.3g}x",
         f"{row.fit_seconds:.2f}",
-        f"{row.encode_per_second:,.0f}",
-        f"{row.search_per_second:,.0f}",
+        _short(row.encode_per_second),
+        _short(row.search_per_second),
         f"{row.recall:.3f}",
-        f"{row.recall_rescored:.3f}",
     ]
+    if with_rescored:
+        cells.append(f"{row.recall_rescored:.3f}")
     if with_labels:
         cells.append(f"{row.mean_average_precision:.3f}")
     return [*cells, f"{row.bit_balance:.2f}", f"{row.bit_correlation:.2f}"]
 
 
+def _short(number: float) -> str:
+    """Write a speed in three or four figures, such as 98.6k: more would be noise."""
+    units = iter("kMG")
+    unit = ""
+    while number >= 999.5 and unit != "G":
+        number, unit = number / 1000, next(units)
+    return f"{number:.3g}{unit}"
+
+
 def _write(result: AuditResult, folder: Path, vectors: str | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    report = json.dumps(result.to_dict(), indent=1)
+    report = json.dumps(result.to_dict(), indent=1, allow_nan=False)
     (folder / "report.json").write_text(report + "\n")
     result.encoder.save(folder / "encoder")
-    written = "report.json, encoder/"
-    try:
-        import matplotlib
-    except ImportError:
-        print('No picture: install matplotlib, pip install "scikit-hash[audit]".')
-    else:
-        with matplotlib.rc_context({"backend": "agg"}):
-            figure = result.plot().figure
-            figure.savefig(folder / "audit.png", dpi=150)
-        written += ", audit.png"
+    drawn = _draw(result, folder / "audit.png")
     print()
-    print(f"wrote {folder}: {written}")
-    print(f"next: skhash encode {folder}/encoder {vectors or 'VECTORS'} codes.npy")
+    print(f"Wrote {folder}: report.json, encoder/{', audit.png' if drawn else ''}")
+    if not drawn:
+        print('No picture: install matplotlib, pip install "scikit-hash[audit]".')
+    words = ["skhash", "encode", str(folder / "encoder"), vectors or "VECTORS.npy"]
+    print(f"Next: {shlex.join([*words, 'codes.npy', '--packed'])}")
+
+
+def _draw(result: AuditResult, path: Path) -> bool:
+    """Write the picture, where matplotlib is installed, and say whether it is."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return False
+    from skhash._audit_plot import FIGURE_SIZE
+
+    # A figure without pyplot: no window, no state of the process is touched.
+    figure = Figure(figsize=FIGURE_SIZE, layout="constrained")
+    result.plot(figure.subplots())
+    figure.savefig(path, dpi=150)
+    return True

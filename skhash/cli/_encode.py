@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from skhash._audit_data import read_rows
 from skhash._load import load
 from skhash.cli._terminal import progress
 from skhash.codes import packed_width
@@ -14,31 +15,56 @@ from skhash.utils.chunks import row_chunks
 
 def run_encode(arguments) -> None:
     """Run the command with its parsed arguments."""
+    path = Path(arguments.codes)
+    _check_target(path, Path(arguments.vectors))
     encoder = load(arguments.encoder)
     if arguments.device is not None:
         encoder.set_params(device=arguments.device)
     X = open_vectors(arguments.vectors)
-    encode_file(encoder, X, Path(arguments.codes), arguments.packed)
-    kind = "packed bytes" if arguments.packed else "bits"
-    print(f"wrote {arguments.codes}: {X.shape[0]:,} codes of {encoder.n_bits} {kind}")
+    if X.shape[1] != encoder.n_features_in_:
+        raise ValueError(
+            f"{arguments.vectors} holds vectors of {X.shape[1]} numbers, but "
+            f"{arguments.encoder} encodes vectors of {encoder.n_features_in_}."
+        )
+    n_bits, width = encode_file(encoder, X, path, arguments.packed)
+    kind = f"packed in {width} bytes" if arguments.packed else "a byte each"
+    print(f"Wrote {path}: {X.shape[0]:,} codes of {n_bits} bits, {kind}")
 
 
-def encode_file(encoder, X, path: Path, packed: bool) -> None:
-    """Encode `X` into a ``.npy`` file that is complete or absent, never half."""
+def _check_target(path: Path, vectors: Path) -> None:
     if path.suffix != ".npy":
-        raise ValueError(f"{path}: codes are written as .npy.")
-    n_bits = encoder.n_bits
-    shape = (X.shape[0], packed_width(n_bits) if packed else n_bits)
+        raise ValueError(f"{path}: codes are written as .npy; name a file CODES.npy.")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path}: there is no directory {path.parent} to write to.")
+    if path.is_dir():
+        raise ValueError(f"{path} is a directory; name a file to write.")
+    if path.exists() and vectors.exists() and path.samefile(vectors):
+        raise ValueError(f"{path} holds the vectors; write the codes to another file.")
+
+
+def encode_file(encoder, X, path: Path, packed: bool) -> tuple[int, int]:
+    """Encode `X` into a ``.npy`` file that is complete or absent, never half.
+
+    Returns
+    -------
+    n_bits, width : int
+        The length of the codes, and the columns of the file.
+    """
+    n_bits = len(encoder.get_feature_names_out())
+    width = packed_width(n_bits) if packed else n_bits
     transform = encoder.transform_packed if packed else encoder.transform
     temporary = path.with_name(path.name + ".part")
-    codes = np.lib.format.open_memmap(temporary, "w+", np.uint8, shape)
+    shape = (X.shape[0], width)
     try:
+        codes = np.lib.format.open_memmap(temporary, "w+", np.uint8, shape)
         with progress() as show:
-            for rows in row_chunks(X.shape[0], 8 * X.shape[1] + shape[1]):
-                codes[rows] = transform(X[rows])
-                show(f"{rows.stop:,} of {X.shape[0]:,}")
+            for rows in row_chunks(X.shape[0], 8 * X.shape[1] + width):
+                codes[rows] = transform(read_rows(X, rows))
+                show(f"encoding: {rows.stop:,} of {X.shape[0]:,}")
         codes.flush()
+        del codes  # some systems rename no file that is mapped
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    return n_bits, width

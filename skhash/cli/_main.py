@@ -10,6 +10,7 @@ examples:
   skhash audit vectors.npy --out report      ... and keep report, picture and encoder
   skhash encode report/encoder vectors.npy codes.npy --packed
 """
+VECTORS_HELP = ".npy, .npz, .fvecs, .bvecs, .csv or .hdf5, one vector a row"
 
 
 def main(argv=None) -> int:
@@ -23,15 +24,24 @@ def main(argv=None) -> int:
     Returns
     -------
     status : int
-        0, or 2 where the input cannot be used.
+        0, or 2 where the input cannot be used, or 130 where the user interrupts.
     """
     arguments = _parser().parse_args(argv)
     try:
         arguments.run(arguments)
     except (ValueError, OSError, ImportError) as error:
-        print(f"skhash: {error}", file=sys.stderr)
+        print(f"skhash: {_one_line(error)}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("skhash: interrupted", file=sys.stderr)
+        return 130
     return 0
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split("\n"))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -56,34 +66,56 @@ def _add_audit(commands):
     parser = commands.add_parser(
         "audit",
         help="measure methods and lengths on vectors, and recommend a code",
-        description="Fit each method at each length, search with held-out queries, and "
-        "print what each code costs and keeps.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Fit each method at each length, search with held-out queries, "
+        "print what each code costs and keeps, and recommend one.",
     )
-    add = parser.add_argument
-    add(
+    parser.add_argument(
         "vectors",
         nargs="?",
         metavar="VECTORS",
-        help=".npy, .npz, .fvecs, .bvecs, .csv or .hdf5; without it, digits",
+        help=f"{VECTORS_HELP}; without it, scikit-learn's digits",
     )
-    add("--labels", metavar="FILE.npy", help="one label a row: adds mAP to the table")
-    add("--bits", type=_integers, default="16,32,64,128", help="lengths to try")
-    add("--methods", type=_words, default="sgh,itq,pca,lsh", help="methods to try")
+
+    def add(name, default, help, **options):
+        if default is not None:
+            help += " (default: %(default)s)"
+        parser.add_argument(name, default=default, help=help, **options)
+
+    add("--labels", None, "one label a row: adds mAP", metavar="FILE.npy")
+    add("--bits", "16,32,64,128", "lengths to try", type=_integers, metavar="N,N,..")
+    add("--methods", "sgh,itq,pca,lsh", "methods to try", type=_words, metavar="M,M,..")
     add(
         "--metric",
-        default="euclidean",
+        "euclidean",
+        "what makes a true neighbour",
         choices=["euclidean", "cosine", "inner_product"],
-        help="what makes a true neighbour",
     )
-    add("--k", type=int, default=10, help="number of neighbours to find")
-    add("--rescore", type=int, default=100, help="candidates ranked again by floats")
-    add("--sample", type=int, default=100_000, help="random rows to use at most")
-    add("--queries", type=int, default=1000, help="held-out queries, a fifth at most")
-    add("--target-recall", type=float, default=0.9, help="what the code has to reach")
-    add("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps")
-    add("--seed", type=int, default=0, help="draws rows and seeds the methods")
-    add("--out", metavar="DIR", help="write report.json, audit.png and encoder/ here")
+    add("--k", 10, "number of true neighbours to find", type=int, metavar="K")
+    add(
+        "--rescore",
+        100,
+        "candidates by Hamming distance that the float vectors rank again",
+        type=int,
+        metavar="C",
+    )
+    add("--sample", 100_000, "random rows to use at most", type=int, metavar="N")
+    add(
+        "--queries",
+        1000,
+        "how many of these rows are queries, a fifth at most",
+        type=int,
+        metavar="N",
+    )
+    add(
+        "--target-recall",
+        0.9,
+        "what the recommended code has to reach after re-scoring",
+        type=float,
+        metavar="R",
+    )
+    add("--device", "auto", "where to compute: auto, cpu, cuda, cuda:1 or mps")
+    add("--seed", 0, "draws rows and seeds the methods", type=int, metavar="N")
+    add("--out", None, "write report.json, audit.png and encoder/ here", metavar="DIR")
     parser.set_defaults(run=run_audit)
 
 
@@ -93,20 +125,31 @@ def _add_encode(commands):
     parser = commands.add_parser(
         "encode",
         help="encode a file of vectors with a saved encoder",
-        description="Encode a file of any size, a chunk at a time, into .npy bits.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Encode a file of any size, a chunk at a time, into a .npy file of "
+        "uint8: a column a bit, or with --packed a column for eight bits.",
     )
     add = parser.add_argument
     add("encoder", metavar="ENCODER", help="directory that `save` or `audit` wrote")
-    add("vectors", metavar="VECTORS", help=".npy, .npz, .fvecs, .bvecs, .csv or .hdf5")
+    add("vectors", metavar="VECTORS", help=VECTORS_HELP)
     add("codes", metavar="CODES.npy", help="file to write")
-    add("--packed", action="store_true", help="eight bits a byte")
-    add("--device", default=None, help="where to encode; by default as it was fitted")
+    add(
+        "--packed", action="store_true", help="eight bits a byte, an eighth of the size"
+    )
+    add(
+        "--device",
+        help="where to encode: auto, cpu, cuda, cuda:1 or mps; by default what the "
+        "encoder was made with",
+    )
     parser.set_defaults(run=run_encode)
 
 
 def _integers(text: str) -> list[int]:
-    return [int(word) for word in _words(text)]
+    try:
+        return [int(word) for word in _words(text)]
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a list of whole numbers such as 32,64"
+        ) from None
 
 
 def _words(text: str) -> list[str]:

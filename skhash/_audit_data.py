@@ -1,0 +1,152 @@
+"""Rows of an audit: drawn, parted into queries and database, and checked.
+
+Only the drawn rows are read, so that a memory-mapped file may be larger than memory.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import assert_all_finite, check_array
+
+from skhash.metrics._inputs import compare_labelled
+
+# Rows that encoders are fitted on: more would only cost time.
+MAX_TRAIN_ROWS = 100_000
+
+
+@dataclass(frozen=True)
+class Split:
+    """What an audit measures on: vectors float32 or float64, dense or CSR."""
+
+    queries: object
+    database: object
+    train: object
+    query_labels: object
+    database_labels: object
+    n_rows: int
+    float_bytes: int
+
+
+def split_rows(X, y, sample, n_queries, rescore, random_state, report) -> Split:
+    """Draw rows, and part them into queries and database."""
+    X, y = _as_rows(X), _as_labels(y)
+    if X.ndim != 2:
+        raise ValueError(f"X must have shape (n_samples, n_features), got {X.shape}.")
+    n_all = X.shape[0]
+    if y is not None and y.shape[0] != n_all:
+        raise ValueError(
+            f"X has {n_all} rows and y {y.shape[0]}; it takes one label a row."
+        )
+    n_rows = n_all if sample is None else min(sample, n_all)
+    n_queries = _count_queries(n_rows, n_queries, rescore)
+    report(f"reading {n_rows:,} of {n_all:,} rows")
+    order = random_state.permutation(n_all)[:n_rows]
+    # In file order: a memory map is read from front to back.
+    query_rows, database_rows = np.sort(order[:n_queries]), np.sort(order[n_queries:])
+    queries, database = read_rows(X, query_rows), read_rows(X, database_rows)
+    query_labels = None if y is None else y[query_rows]
+    database_labels = None if y is None else y[database_rows]
+    if y is not None:
+        _check_labels(query_labels, database_labels)
+    train = database
+    if database.shape[0] > MAX_TRAIN_ROWS:
+        drawn = random_state.permutation(database.shape[0])[:MAX_TRAIN_ROWS]
+        train = database[np.sort(drawn)]
+    return Split(
+        queries=queries,
+        database=database,
+        train=train,
+        query_labels=query_labels,
+        database_labels=database_labels,
+        n_rows=n_all,
+        float_bytes=_float_bytes(database),
+    )
+
+
+def read_rows(X, rows):
+    """Return rows of `X` as float32, or float64 where they are, all of them finite.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, n_features)
+        Any numbers; may be memory-mapped.
+    rows : slice or ndarray of int
+        Which ones.
+
+    Raises
+    ------
+    ValueError
+        If a value is NaN or infinite; the message names its row in `X`.
+    """
+    # None of the other rows is touched.
+    taken = check_array(
+        X[rows],
+        accept_sparse="csr",
+        dtype=[np.float32, np.float64],
+        ensure_all_finite=False,
+    )
+    try:
+        assert_all_finite(taken)
+    except ValueError:
+        first = _first_bad_row(taken)
+        row = np.arange(X.shape[0])[rows][first]
+        raise ValueError(f"Row {row} (from 0) holds NaN or infinity.") from None
+    return taken
+
+
+def _as_rows(X):
+    """Return something with rows to index, the values unread where that is possible."""
+    if sparse.issparse(X):
+        return X.tocsr()
+    if isinstance(X, np.ndarray):
+        return X
+    return check_array(X, ensure_all_finite=False)
+
+
+def _as_labels(y):
+    if y is None:
+        return None
+    return y.tocsr() if sparse.issparse(y) else np.asarray(y)
+
+
+def _count_queries(n_rows, n_queries, rescore) -> int:
+    n_queries = min(n_queries, n_rows // 5)
+    if n_queries < 1:
+        raise ValueError(
+            f"{n_rows} rows are too few: a fifth of them are queries, so it takes 5."
+        )
+    if n_rows - n_queries < rescore:
+        raise ValueError(
+            f"{n_rows} rows are too few: {n_queries} are queries, and the other "
+            f"{n_rows - n_queries} are fewer than the {rescore=} candidates of a "
+            "search. Lower rescore, or use more rows."
+        )
+    return n_queries
+
+
+def _check_labels(query_labels, database_labels) -> None:
+    """Refuse what the metric would refuse, before minutes are spent on encoders."""
+    n_queries, n_database = query_labels.shape[0], database_labels.shape[0]
+    compare_labelled(
+        np.zeros((n_queries, 1), dtype=np.uint8),
+        np.zeros((n_database, 1), dtype=np.uint8),
+        query_labels,
+        database_labels,
+        packed=True,
+        exclude_self=False,
+    )
+
+
+def _first_bad_row(X) -> int:
+    if sparse.issparse(X):
+        position = np.flatnonzero(~np.isfinite(X.data))[0]
+        return int(np.searchsorted(X.indptr, position, side="right")) - 1
+    return int(np.flatnonzero(~np.isfinite(X).all(axis=1))[0])
+
+
+def _float_bytes(X) -> int:
+    """Return what a row takes as float32; if sparse, with an int32 index each value."""
+    if sparse.issparse(X):
+        return max(1, round(8 * X.nnz / X.shape[0]))
+    return 4 * X.shape[1]
