@@ -234,7 +234,8 @@ class BaseNeuralHasher(BaseHasher):
 
         The first call also builds the model, from its rows alone: let them be some
         thousands, drawn at random. Later calls keep the optimizer's state; on an
-        encoder that was loaded from a file the optimizer starts afresh.
+        encoder that was loaded from a file, or copied off an accelerator, the optimizer
+        starts afresh.
 
         Parameters
         ----------
@@ -263,6 +264,13 @@ class BaseNeuralHasher(BaseHasher):
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "history_")
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        if "net_" in state and state["net_"].device.type != "cpu":
+            # It holds generators of that device, which no other machine can read.
+            state = {name: value for name, value in state.items() if name != "net_"}
+        return state
 
     def _fit_codes(self, X, y, random_state):
         net = self._make_net(X, y, random_state)
