@@ -397,6 +397,40 @@ def check_cuda_is_asked_for_at_fit_only(encoder):
             clone(encoder).set_params(device="gpu0").fit(X)
 
 
+def check_pickles_from_an_accelerator(encoder):
+    """A pickle holds nothing that only the machine of the fit can read."""
+    X = training_data()
+    encoder = fitted(encoder, X)
+    if not hasattr(encoder, "net_"):
+        return
+    on_cpu = pickle.dumps(encoder)
+    encoder.net_.device = torch.device("cuda")
+    unpickled = pickle.loads(pickle.dumps(encoder))
+    assert not hasattr(unpickled, "net_")
+    assert_same_state(encoder, unpickled)
+    np.testing.assert_array_equal(unpickled.transform(X), encoder.transform(X))
+    assert unpickled.partial_fit(X).n_iter_ == encoder.n_iter_ + 1
+    assert hasattr(pickle.loads(on_cpu), "net_")
+
+
+def check_partial_fit_goes_on(encoder):
+    """The first call builds, later ones train on; a failed one changes nothing."""
+    if not hasattr(encoder, "partial_fit"):
+        return
+    X = training_data()
+    encoder = seeded(encoder).partial_fit(X)
+    assert encoder.transform(X).shape == (len(X), encoder.n_bits)
+    before = encoder.decision_function(X)
+    encoder.partial_fit(X)
+    assert np.abs(encoder.decision_function(X) - before).max() > 0
+    snapshot = copy.deepcopy(encoder)
+    for wrong in (X[:, :5], np.full_like(X, np.nan), X[:0]):
+        with pytest.raises(ValueError):
+            encoder.partial_fit(wrong)
+        assert_same_state(encoder, snapshot)
+    assert encoder.fit(X).n_iter_ == encoder.max_epochs
+
+
 def check_pipelines_with_metadata_routing(encoder):
     X = training_data()
     alone = fitted(encoder, StandardScaler().fit_transform(X))
