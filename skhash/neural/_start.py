@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg, sparse
-from scipy.special import expit, logit
+from scipy.special import logit
 
 from skhash.linear._projection import (
     centered_chunks,
@@ -26,12 +26,14 @@ AUTO_ROWS, AUTO_QUERIES, AUTO_NEIGHBORS = 10_000, 1_000, 10
 
 def total_scale(X, mean: np.ndarray) -> float:
     """Return the root of the mean variance of the columns, 1 for constant data."""
+    import torch
+
     if sparse.issparse(X):
         second = X.power(2).sum(dtype=np.float64) / X.shape[0]
         variance = (second - mean @ mean) / X.shape[1]
     else:
         total = sum(
-            float(chunk.double().square().sum())
+            float(chunk.square().sum(dtype=torch.float64))
             for _, chunk in centered_chunks(X, mean, "cpu")
         )
         variance = total / X.size
@@ -132,19 +134,21 @@ def sgh_start(X, mean, scale, directions, low, step, device) -> SGHStart:
     solves ``(H^T H + diag(variances) + ridge) U = H^T (x - alpha)``, with the mean
     codes `H` centred; prior and noise are the matching averages.
     """
+    import torch
+
     n_samples, n_bits = X.shape[0], len(directions)
     projected = project(X, mean, directions, device)
     spread = float(projected.std(correction=0)) or 1.0
     weight = directions.T * (LOGIT_SPREAD * scale / spread)
-    p = expit((projected / spread * LOGIT_SPREAD).double().cpu().numpy())
-
-    mean_p, variance = p.mean(axis=0), step**2 * (p * (1 - p)).mean(axis=0)
-    codes = step * (p - mean_p)
+    p = torch.sigmoid(projected * (LOGIT_SPREAD / spread))
+    mean_p = p.mean(dim=0, dtype=torch.float64).cpu().numpy()
+    variance = step**2 * (p * (1 - p)).mean(dim=0, dtype=torch.float64).cpu().numpy()
+    codes = step * (p - torch.from_numpy(mean_p).to(p))
     cross = np.zeros((n_bits, X.shape[1]))
-    for rows, chunk in centered_chunks(X, mean, "cpu"):
-        cross += codes[rows].T @ chunk.double().numpy()
+    for rows, chunk in centered_chunks(X, mean, device):
+        cross += (codes[rows].T @ chunk).cpu().numpy()
     cross /= n_samples * scale
-    moments = codes.T @ codes / n_samples + np.diag(variance)
+    moments = (codes.T @ codes).cpu().numpy() / n_samples + np.diag(variance)
     codebook = linalg.solve(
         moments + RIDGE * step**2 * np.eye(n_bits), cross, assume_a="pos"
     )

@@ -1,0 +1,51 @@
+"""The picture of the README: `skhash.audit` on three data sets, side by side.
+
+python examples/benchmarks/audit.py docs/images/audit.png
+"""
+
+import argparse
+import datetime
+import platform
+
+import matplotlib
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+import skhash
+from skhash.datasets import load_digits_retrieval, load_fashion_mnist, load_glove
+
+DATA = {
+    "digits": load_digits_retrieval,
+    "Fashion-MNIST": load_fashion_mnist,
+    "GloVe, 100,000 words": lambda: load_glove(100_000),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("picture", help="file to write")
+    arguments = parser.parse_args()
+    figure, all_axes = plt.subplots(
+        1, 3, figsize=(13, 4.2), sharey=True, layout="constrained"
+    )
+    print(f"{datetime.date.today()}, {platform.machine()}, skhash {skhash.__version__}")
+    for ax, (name, load) in zip(all_axes, DATA.items(), strict=True):
+        try:
+            data = load()
+        except FileNotFoundError as error:
+            raise SystemExit(f"{name}: {error}") from None
+        result = skhash.audit(np.vstack([data.database, data.query]), n_bits=BITS)
+        result.plot(ax)
+        ax.set_title(f"{name}\n{ax.get_title()}")
+        ax.label_outer()
+        for row in result.rows:
+            print(f"{name}: {row}")
+    figure.savefig(arguments.picture, dpi=110)
+
+
+BITS = (8, 16, 32, 64, 128)
+
+if __name__ == "__main__":
+    main()
