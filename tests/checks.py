@@ -352,7 +352,7 @@ def check_codes_follow_scale_and_shift(encoder):
     moved = {"times 1000": X * 1000, "times 0.001": X * 0.001}
     params = encoder.get_params()
     if params.get("center", True) and not params.get("normalize", False):
-        moved |= {"plus 100": X + 100, "plus a million": X + 1e6}
+        moved |= {"plus 100": X + 100, "plus 10^8": X + 1e8}
     for how, other in moved.items():
         share = (fitted(encoder, other).transform(other) != bits).mean()
         assert share < 0.01, f"{how}: {share:.3f} of the bits change"
