@@ -98,8 +98,9 @@ def print_audit(result: AuditResult, name: str) -> None:
     print_text(f"Recommended: {best.method} at {best.n_bits} bits, {result.reason}.")
     error = 2 * best.recall_rescored_error
     print_text(
-        f"It keeps {best.recall_rescored:.3f} +- {error:.3f} of them in "
-        f"{best.bytes_per_vector} instead of {settings['float_bytes_per_vector']:,} "
+        f"It keeps {best.recall_rescored:.3f} +- {error:.3f} of the true "
+        f"neighbours in {best.bytes_per_vector} instead of "
+        f"{settings['float_bytes_per_vector']:,} "
         f"bytes a vector, {best.compression:.3g} times smaller."
     )
     n_measured = settings["n_database"] + settings["n_queries"]
