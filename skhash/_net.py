@@ -17,6 +17,7 @@ from skorch.dataset import ValidSplit
 from torch.utils.data import Dataset, Subset
 
 from skhash.utils.chunks import row_chunks
+from skhash.utils.torch import threads_that_pay
 
 
 class ArrayDataset(Dataset):
@@ -161,9 +162,12 @@ def make_net(
 def train(net: HashNet, X, y, epochs: int) -> list[dict]:
     """Train for `epochs` and return skorch's record of each, as plain numbers."""
     n_before = len(net.history)
+    # Each parameter takes part in about one multiplication a row.
+    n_parameters = sum(parameter.numel() for parameter in net.module_.parameters())
     module = net.module_
     mean, scale = getattr(module, "mean", None), getattr(module, "scale", 1.0)
-    net.partial_fit(ArrayDataset(X, y, mean, scale), epochs=epochs)
+    with threads_that_pay(net.batch_size * n_parameters):
+        net.partial_fit(ArrayDataset(X, y, mean, scale), epochs=epochs)
     for record in net.history:
         record.pop("batches", None)  # one entry a batch would dominate a pickled net
     return [
@@ -178,7 +182,7 @@ def train(net: HashNet, X, y, epochs: int) -> list[dict]:
 
 def resolve_optimizer(optimizer):
     """Return the `torch.optim` class of a name, or the class itself."""
-    if not isinstance(optimizer, str):
+    if isinstance(optimizer, type) and issubclass(optimizer, torch.optim.Optimizer):
         return optimizer
     classes = {
         name.lower(): value
@@ -186,9 +190,11 @@ def resolve_optimizer(optimizer):
         if isinstance(value, type) and issubclass(value, torch.optim.Optimizer)
     }
     del classes["optimizer"]  # the abstract base
-    if optimizer.lower() not in classes:
+    if not isinstance(optimizer, str) or optimizer.lower() not in classes:
         known = ", ".join(sorted(classes))
-        raise ValueError(f"optimizer={optimizer!r} is not one of {known}.")
+        raise ValueError(
+            f"optimizer={optimizer!r} is not one of {known}, nor a torch.optim class."
+        )
     return classes[optimizer.lower()]
 
 

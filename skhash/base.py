@@ -76,6 +76,7 @@ class BaseHasher(
             If `X` holds NaN or infinity, or the method cannot make `n_bits` bits of it.
         """
         X = self._prepare(self._validate(X, reset=True))
+        check_magnitude(X)
         y = self._validate_targets(y)
         self._fit_codes(X, y, check_random_state(self.random_state))
         return self
@@ -251,6 +252,7 @@ class BaseNeuralHasher(BaseHasher):
         """
         first = not self.__sklearn_is_fitted__()
         X = self._prepare(self._validate(X, reset=first))
+        check_magnitude(X)
         y = self._validate_targets(y)
         if first:
             net = self._make_net(X, y, check_random_state(self.random_state))
@@ -324,6 +326,21 @@ def resolve_batch_size(batch_size, n_samples: int) -> int:
         return batch_size
     smallest, largest = AUTO_BATCH_SIZES
     return int(np.clip(n_samples // 100, smallest, largest))
+
+
+# Squares of values within these bounds, summed over any data, fit into float32.
+SMALLEST_VALUE, LARGEST_VALUE = 1e-15, 1e15
+
+
+def check_magnitude(X) -> None:
+    """Raise ValueError where squares of the values would overflow or vanish."""
+    largest = max(X.max(), -X.min())
+    if largest > LARGEST_VALUE or 0 < largest < SMALLEST_VALUE:
+        raise ValueError(
+            f"The largest magnitude in X is {largest:.3g}, but encoders are fitted on "
+            f"values from {SMALLEST_VALUE:g} to {LARGEST_VALUE:g}. Multiply X by a "
+            "constant: codes do not depend on the unit."
+        )
 
 
 class LinearLogitsMixin:

@@ -30,7 +30,8 @@ class ITQHash(LinearLogitsMixin, BaseHasher):
     max_iter : int, default=50
         Largest number of rotation steps.
     tol : float, default=0.0
-        Stop early once a step lowers the objective by less than this share of it.
+        Stop early once a step raises the correlation of codes and rotated data by less
+        than this share of it. It does not depend on the unit of the data.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
         cosine similarity. It is part of the encoder: raw rows are encoded rightly.

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from skhash.utils.torch import threads_that_pay
+
 
 def random_rotation(size: int, generator):
     """Draw a (size, size) float64 orthogonal tensor from the uniform distribution."""
@@ -26,7 +28,8 @@ def fit_itq_rotation(projected, rotation, max_iter: int, tol: float):
         The start of `R`.
     max_iter : int
     tol : float
-        Stop once the objective falls by less than this share of itself.
+        Stop once the correlation of `B` and `V R`, which is what the rotation changes
+        in the objective, grows by less than this share of itself.
 
     Returns
     -------
@@ -34,20 +37,25 @@ def fit_itq_rotation(projected, rotation, max_iter: int, tol: float):
     objective : ndarray of shape (n_iter,), float64
         The mean squared quantisation error of a row, once per iteration.
     """
+    with threads_that_pay(projected.numel() * projected.shape[1]):
+        return _fit_itq_rotation(projected, rotation, max_iter, tol)
+
+
+def _fit_itq_rotation(projected, rotation, max_iter, tol):
     import torch
 
     n_samples, n_bits = projected.shape
     energy = projected.square().sum(dtype=torch.float64).item() / n_samples
-    objective = []
+    correlations = []
     for _ in range(max_iter):
-        rotated = projected @ rotation.to(projected.dtype)
+        rotated = projected @ rotation.to(projected)
         # |B|^2 = n_bits, and sum(B * VR) is the 1-norm of VR: no B is needed for it.
-        correlation = rotated.abs().sum(dtype=torch.float64).item() / n_samples
-        objective.append(n_bits + energy - 2 * correlation)
+        correlations.append(rotated.abs().sum(dtype=torch.float64).item() / n_samples)
         signs = (rotated > 0).to(projected.dtype).mul_(2).sub_(1)
         cross = (signs.T @ projected).to("cpu", torch.float64)
         left, _, right = torch.linalg.svd(cross)
-        rotation = (right.T @ left.T).to(rotation.device)
-        if len(objective) > 1 and objective[-2] - objective[-1] < tol * objective[-1]:
+        rotation = right.T @ left.T
+        growth = np.diff(correlations[-2:])
+        if growth.size and growth[0] < tol * correlations[-1]:
             break
-    return rotation, np.array(objective)
+    return rotation, n_bits + energy - 2 * np.array(correlations)

@@ -101,9 +101,11 @@ class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
     scale_ : float
         Root of the mean variance of the columns, the unit inside.
     codebook_ : ndarray of shape (n_bits, n_features), float32
-        U, in the data's unit: one codeword a row.
+        What each bit adds to the decoded vector when it is 1: U in the data's unit, or
+        2 U for "pm1".
     offset_ : ndarray of shape (n_features,), float32
-        alpha, in the data's unit.
+        What a code of zeros decodes to: alpha in the data's unit, or alpha less the sum
+        of the codewords for "pm1".
     prior_logits_ : ndarray of shape (n_bits,), float32
         Log-odds of the prior of each bit.
     rho_ : float
@@ -217,7 +219,7 @@ class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
         self.verbose = verbose
 
     def inverse_transform(self, bits) -> np.ndarray:
-        """Decode bits into vectors, ``offset_ + h codebook_``.
+        """Decode bits into vectors, ``offset_ + bits codebook_``.
 
         Parameters
         ----------
@@ -231,15 +233,16 @@ class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
         """
         check_is_fitted(self)
         bits = check_bits(bits)
-        if bits.shape[1] != self.n_bits:
+        n_bits, n_features = self.codebook_.shape
+        if bits.shape[1] != n_bits:
             raise ValueError(
-                f"Codes have {bits.shape[1]} bits, expected {self.n_bits}."
+                f"Codes have {bits.shape[1]} bits, but this {type(self).__name__} was "
+                f"fitted for {n_bits}."
             )
-        low, step = self._code_values()
-        decoded = np.empty((len(bits), self.n_features_in_), dtype=np.float32)
-        for rows in row_chunks(len(bits), 4 * (self.n_bits + self.n_features_in_)):
-            values = low + step * bits[rows].astype(np.float32)
-            decoded[rows] = values @ self.codebook_ + self.offset_
+        decoded = np.empty((len(bits), n_features), dtype=np.float32)
+        for rows in row_chunks(len(bits), 4 * (n_bits + n_features)):
+            decoded[rows] = bits[rows].astype(np.float32) @ self.codebook_
+            decoded[rows] += self.offset_
         return decoded
 
     def reconstruction_error(self, X) -> np.ndarray:
@@ -303,11 +306,14 @@ class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
         return self._module(mean, scale, start)
 
     def _restore_module(self):
+        low, step = self._code_values()
+        codebook = self.codebook_ / (step * self.scale_)
         start = SGHStart(
             weight=self.components_.T * self.scale_,
             bias=self.intercept_,
-            codebook=self.codebook_ / self.scale_,
-            offset=(self.offset_ - self.mean_) / self.scale_,
+            codebook=codebook,
+            offset=(self.offset_ - self.mean_) / self.scale_
+            - low * codebook.sum(axis=0),
             prior_logits=self.prior_logits_,
             log_rho=np.log(self.rho_ / self.scale_),
         )
@@ -341,7 +347,9 @@ class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
         values = {name: value.numpy() for name, value in module.state_dict().items()}
         self.components_ = np.ascontiguousarray(values["weight"].T) / scale
         self.intercept_ = values["bias"]
-        self.codebook_ = values["codebook"] * scale
-        self.offset_ = (self.mean_ + self.scale_ * values["offset"]).astype(np.float32)
+        low, step = self._code_values()
+        self.codebook_ = values["codebook"] * np.float32(step * self.scale_)
+        offset = values["offset"] + low * values["codebook"].sum(axis=0)
+        self.offset_ = (self.mean_ + self.scale_ * offset).astype(np.float32)
         self.prior_logits_ = values["prior_logits"]
         self.rho_ = float(np.exp(values["log_rho"]) * self.scale_)

@@ -1,8 +1,13 @@
 """Device names and random generators for torch, which is imported on first use."""
 
 import sys
+from contextlib import contextmanager
 
 import numpy as np
+
+# Multiplications below which a product is not shared among threads. The gain would be
+# small, and on a busy machine each hand-over can cost a time slice of milliseconds.
+MIN_SHARED_WORK = 2**24
 
 
 def resolve_device(device: str):
@@ -68,3 +73,27 @@ def seeded_generator(random_state: np.random.RandomState, device="cpu"):
 
     seed = int(random_state.randint(np.iinfo(np.int32).max))
     return torch.Generator(device=device).manual_seed(seed)
+
+
+@contextmanager
+def threads_that_pay(n_multiplications: float):
+    """Let torch use one thread while operations are too small to share.
+
+    The number of threads belongs to the process; the old one is restored at the end.
+
+    Parameters
+    ----------
+    n_multiplications : float
+        Multiplications in a typical operation of the block.
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    if n_multiplications >= MIN_SHARED_WORK or before == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

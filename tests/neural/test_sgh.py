@@ -360,7 +360,11 @@ def test_starts_are_the_baselines(digits):
 def test_inverse_transform_decodes_and_reconstruction_error_is_its_distance(digits):
     encoder = SGHEncoder(n_bits=10, coding="pm1", random_state=0).fit(digits)
     bits = encoder.transform(digits)
-    decoded = encoder.offset_ + (2.0 * bits - 1) @ encoder.codebook_
+    module = encoder.net_.module_
+    signs = torch.from_numpy(2 * bits.astype(np.float32) - 1)
+    with torch.no_grad():
+        standard = module.offset + signs @ module.codebook
+    decoded = encoder.mean_ + encoder.scale_ * standard.numpy()
     np.testing.assert_allclose(encoder.inverse_transform(bits), decoded, atol=1e-4)
     expected = ((digits - encoder.inverse_transform(bits)) ** 2).sum(axis=1)
     for X in (digits, sparse.csr_array(digits)):
@@ -376,6 +380,12 @@ def test_more_bits_than_features(digits):
     for init in ("itq", "pca", "random", "auto"):
         encoder = SGHEncoder(n_bits=20, init=init, max_epochs=2, random_state=0).fit(X)
         assert np.unique(encoder.transform(X), axis=1).shape[1] == 20
+
+
+@pytest.mark.parametrize("unit", [1e-20, 1e20])
+def test_magnitudes_that_cannot_be_squared_are_refused(unit, digits):
+    with pytest.raises(ValueError, match="largest magnitude.*Multiply X"):
+        SGHEncoder(n_bits=4).fit(digits * unit)
 
 
 def test_constant_data_gives_constant_codes():

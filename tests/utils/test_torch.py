@@ -1,0 +1,57 @@
+"""Devices, generators and threads of torch."""
+
+import numpy as np
+import pytest
+import torch
+
+from skhash.utils.torch import (
+    MIN_SHARED_WORK,
+    inference_device,
+    resolve_device,
+    seeded_generator,
+    threads_that_pay,
+)
+
+
+@pytest.fixture
+def three_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    "work, threads", [(MIN_SHARED_WORK - 1, 1), (MIN_SHARED_WORK, 3)]
+)
+def test_small_work_is_not_shared_and_the_setting_is_restored(
+    work, threads, three_threads
+):
+    with threads_that_pay(work):
+        assert torch.get_num_threads() == threads
+    assert torch.get_num_threads() == 3
+
+
+def test_threads_are_restored_after_an_error(three_threads):
+    with pytest.raises(KeyError), threads_that_pay(0):
+        raise KeyError
+    assert torch.get_num_threads() == 3
+
+
+def test_devices():
+    assert resolve_device("cpu") == torch.device("cpu")
+    assert resolve_device("auto").type in ("cpu", "cuda", "mps")
+    with pytest.raises(ValueError, match="device='gpu'.*not a device name"):
+        resolve_device("gpu")
+    with pytest.raises(ValueError, match=r"device='cuda:99'.*finds \d+ cuda device"):
+        resolve_device("cuda:99")
+    assert inference_device("cuda:99") == "cpu"
+
+
+def test_generators_follow_the_random_state():
+    draws = [
+        torch.rand(3, generator=seeded_generator(np.random.RandomState(seed)))
+        for seed in (0, 0, 1)
+    ]
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
