@@ -30,7 +30,7 @@ try:
 except FileNotFoundError as error:
     print(f"No picture, because Fashion-MNIST is not installed.\n{error}")
     sys.exit(0)
-print(data)
+print(f"database {data.database.shape}, queries {data.query.shape}")
 
 # %%
 # Codes and neighbours

@@ -1,6 +1,6 @@
 """
-Quick start: vectors, codes, search, score
-==========================================
+A quick start: vectors, codes, search, score
+============================================
 
 Vectors become short binary codes, the codes are searched, and the answer is scored.
 Four steps, on the digits that come with scikit-learn.
