@@ -28,7 +28,7 @@ def main():
     parser.add_argument("picture", help="file to write")
     arguments = parser.parse_args()
     figure, all_axes = plt.subplots(
-        1, 3, figsize=(13, 4.2), sharey=True, layout="constrained"
+        1, 3, figsize=(14, 4.2), sharey=True, layout="constrained"
     )
     print(f"{datetime.date.today()}, {platform.machine()}, skhash {skhash.__version__}")
     for ax, (name, load) in zip(all_axes, DATA.items(), strict=True):
@@ -38,8 +38,12 @@ def main():
             raise SystemExit(f"{name}: {error}") from None
         result = skhash.audit(np.vstack([data.database, data.query]), n_bits=BITS)
         result.plot(ax)
-        ax.set_title(f"{name}\n{ax.get_title()}")
+        ax.set_title(f"{name}\n{ax.get_title()}", fontsize="medium")
         ax.label_outer()
+        best = result.recommended
+        if ax is not all_axes[-1]:
+            ax.get_legend().remove()
+        print(f"{name}: recommended {best.method} at {best.n_bits}, {result.reason}")
         for row in result.rows:
             print(f"{name}: {row}")
     figure.savefig(arguments.picture, dpi=110)

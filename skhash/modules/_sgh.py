@@ -152,9 +152,9 @@ def linear_squared_error(target, logits, codebook, low, step, generator):
 
     The difference is replaced by the slope at the drawn bits (Dai et al., 2017,
     supplement, equation 14, with the factor `step` that equation 20 leaves out for
-    -1/+1). It
-    misses ``2 step (middle - h_k) |u_k|^2``, so in expectation it is the gradient of
-    the error of the mean code: nothing pushes bits away from probability one half.
+    -1/+1). It misses ``2 step (middle - h_k) |u_k|^2``, so in expectation it is the
+    gradient of the error of the mean code: nothing pushes bits away from probability
+    one half.
     """
     bits, residual = _draw(target, logits, codebook, low, step, generator)
     error = residual.square().sum(dim=1)
