@@ -1,12 +1,13 @@
 """scikit-learn estimators that turn vectors into short binary codes and search them."""
 
-from skhash._audit import audit
+from skhash._audit import AuditResult, audit
 from skhash._load import load
 from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
 from skhash.neighbors import HammingNeighbors
 from skhash.neural import SGHEncoder
 
 __all__ = [
+    "AuditResult",
     "HammingNeighbors",
     "ITQHash",
     "PCAHash",

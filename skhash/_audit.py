@@ -6,7 +6,7 @@ object.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from numbers import Integral, Real
 
 import numpy as np
@@ -34,7 +34,7 @@ LIMITED_METHODS = ("itq", "pca")
 POSITIVE = Interval(Integral, 1, None, closed="left")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AuditResult:
     """The measurements of an audit, and the code that they recommend.
 
@@ -58,9 +58,16 @@ class AuditResult:
     rows: list[AuditRow]
     recommended: AuditRow
     reason: str
-    encoder: object = field(repr=False)
+    encoder: object
     settings: dict
     skipped: list[str]
+
+    def __repr__(self) -> str:
+        best = self.recommended
+        return (
+            f"<AuditResult: {len(self.rows)} codes measured, recommended "
+            f"{best.method} at {best.n_bits} bits>"
+        )
 
     def to_frame(self):
         """Return the rows as a pandas DataFrame, one column a measurement."""

@@ -19,6 +19,9 @@ from torch.utils.data import Dataset, Subset
 from skhash.utils.chunks import row_chunks
 from skhash.utils.torch import threads_that_pay
 
+# What the record of an epoch keeps of skorch's.
+MEASURED = ("train_loss", "valid_loss", "dur")
+
 
 class ArrayDataset(Dataset):
     """Rows of a dense array or a CSR matrix, with or without targets.
@@ -160,7 +163,11 @@ def make_net(
 
 
 def train(net: HashNet, X, y, epochs: int) -> list[dict]:
-    """Train for `epochs` and return skorch's record of each, as plain numbers."""
+    """Train for `epochs` and return the record of each as plain numbers.
+
+    A record has ``epoch``, ``train_loss``, ``valid_loss`` with a split, and ``dur``, in
+    seconds.
+    """
     n_before = len(net.history)
     # Each parameter takes part in about one multiplication a row.
     n_parameters = sum(parameter.numel() for parameter in net.module_.parameters())
@@ -171,11 +178,8 @@ def train(net: HashNet, X, y, epochs: int) -> list[dict]:
     for record in net.history:
         record.pop("batches", None)  # one entry a batch would dominate a pickled net
     return [
-        {
-            name: float(value) if isinstance(value, np.floating) else value
-            for name, value in record.items()
-            if isinstance(value, int | float)
-        }
+        {"epoch": record["epoch"]}
+        | {name: float(record[name]) for name in MEASURED if name in record}
         for record in net.history[n_before:]
     ]
 

@@ -136,9 +136,9 @@ def _plain_params(estimator) -> dict:
             params[name] = _to_plain(value)
         except TypeError:
             warnings.warn(
-                f"{name}={value!r} is not plain data and is not saved: the loaded "
-                f"{type(estimator).__name__} will have the default. Its codes are the "
-                "same.",
+                f"{name}: {type(value).__name__} is not plain data and is not saved. "
+                f"The loaded {type(estimator).__name__} will have the default; its "
+                "codes are the same.",
                 stacklevel=4,
             )
     return params

@@ -61,9 +61,9 @@ def check_bits(bits) -> np.ndarray:
             wrong = (block != 0) & (block != 1)
             if wrong.any():
                 raise ValueError(
-                    f"Codes must hold 0 and 1 only, got {block[wrong][0]!s}. For "
-                    "packed bytes use packed=True or unpack_bits; for -1/+1 use "
-                    "signs_to_bits."
+                    f"Codes must hold 0 and 1 only, got {block[wrong][0]!s}. Encode "
+                    "vectors first; for packed bytes use packed=True or unpack_bits; "
+                    "for -1/+1 use signs_to_bits."
                 )
     return np.ascontiguousarray(bits, dtype=np.uint8)
 

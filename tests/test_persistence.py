@@ -291,7 +291,7 @@ def test_params_that_are_no_data_are_left_out(name, value, tmp_path):
     X = training_data()
     params = {"n_bits": 3, "max_epochs": 1, "train_split": 0.2, name: value}
     encoder = skhash.SGHEncoder(**params).fit(X)
-    with pytest.warns(UserWarning, match=f"{name}=.* is not saved") as caught:
+    with pytest.warns(UserWarning, match=f"{name}: .* is not saved") as caught:
         encoder.save(tmp_path / "encoder")
     assert len(caught) == 1
     assert caught[0].filename == __file__

@@ -218,21 +218,21 @@ class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
         self.random_state = random_state
         self.verbose = verbose
 
-    def inverse_transform(self, bits) -> np.ndarray:
+    def inverse_transform(self, X) -> np.ndarray:
         """Decode bits into vectors, ``offset_ + bits codebook_``.
 
         Parameters
         ----------
-        bits : array-like of shape (n_samples, n_bits)
-            0 and 1.
+        X : array-like of shape (n_samples, n_bits)
+            Bits, 0 and 1.
 
         Returns
         -------
-        X : ndarray of shape (n_samples, n_features), float32
+        decoded : ndarray of shape (n_samples, n_features), float32
             The mean of the decoder.
         """
         check_is_fitted(self)
-        bits = check_bits(bits)
+        bits = check_bits(X)
         n_bits, n_features = self.codebook_.shape
         if bits.shape[1] != n_bits:
             raise ValueError(

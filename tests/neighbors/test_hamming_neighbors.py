@@ -17,39 +17,6 @@ from skhash.codes import hamming_distances, pack_bits, unpack_bits
 from skhash.metrics import mean_average_precision_score
 from skhash.neighbors import HammingNeighbors
 
-FLOATS = "fits arbitrary floats, which are no codes and are refused"
-EXPECTED_FAILED_CHECKS = {
-    "HammingNeighbors": dict.fromkeys(
-        [
-            "check_dict_unchanged",
-            "check_dont_overwrite_parameters",
-            "check_dtype_object",
-            "check_estimators_dtypes",
-            "check_estimators_fit_returns_self",
-            "check_estimators_nan_inf",
-            "check_estimators_overwrite_params",
-            "check_estimators_pickle",
-            "check_f_contiguous_array_estimator",
-            "check_fit2d_1feature",
-            "check_fit2d_1sample",
-            "check_fit2d_predict1d",
-            "check_fit_check_is_fitted",
-            "check_fit_idempotent",
-            "check_fit_score_takes_y",
-            "check_methods_sample_order_invariance",
-            "check_methods_subset_invariance",
-            "check_n_features_in",
-            "check_n_features_in_after_fitting",
-            "check_pipeline_consistency",
-            "check_positive_only_tag_during_fit",
-            "check_readonly_memmap_input",
-            "check_transformer_data_not_an_array",
-            "check_transformer_general",
-        ],
-        FLOATS,
-    )
-}
-
 
 class ThresholdingNeighbors(HammingNeighbors):
     """Takes floats, so that scikit-learn's checks reach past the refusal of them."""
@@ -58,11 +25,7 @@ class ThresholdingNeighbors(HammingNeighbors):
         return pack_bits(codes > 0)
 
 
-@parametrize_with_checks(
-    [HammingNeighbors(), ThresholdingNeighbors()],
-    expected_failed_checks=lambda e: EXPECTED_FAILED_CHECKS.get(type(e).__name__, {}),
-    xfail_strict=True,
-)
+@parametrize_with_checks([ThresholdingNeighbors()])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
