@@ -208,8 +208,8 @@ class BaseNeuralHasher(BaseHasher):
 
     A leaf writes three methods. `_make_module(X, y, device, generator)` returns a torch
     module with its first weights and a ``loss`` (see `skhash._net`); `_restore_module`
-    returns it from the fitted attributes instead; `_read_out(module)` copies what
-    encoding needs into NumPy attributes.
+    returns it from the fitted attributes instead; `_read_out(module, values)` turns
+    its parameters, as NumPy arrays, into the fitted attributes.
 
     The net is held as ``net_`` and not inherited from. It is what `partial_fit` goes on
     from; encoding does not need it, and `save` leaves it out.
@@ -226,8 +226,8 @@ class BaseNeuralHasher(BaseHasher):
         """Return the module with the weights of the fitted attributes, on the CPU."""
 
     @abstractmethod
-    def _read_out(self, module) -> None:
-        """Set the fitted attributes from a trained module on the CPU."""
+    def _read_out(self, module, values: dict[str, np.ndarray]) -> None:
+        """Set the fitted attributes from a trained module and its parameters."""
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
@@ -312,7 +312,11 @@ class BaseNeuralHasher(BaseHasher):
         self.net_ = net
         self.history_ = history + records
         self.n_iter_ = len(self.history_)
-        self._read_out(copy.deepcopy(net.module_).cpu())
+        parameters = net.module_.state_dict()
+        self._read_out(
+            net.module_,
+            {name: value.cpu().numpy().copy() for name, value in parameters.items()},
+        )
 
 
 # The range that "auto" keeps the batch size in, around a hundredth of the rows: some

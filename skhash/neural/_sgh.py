@@ -341,10 +341,9 @@ class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
             ],
         )
 
-    def _read_out(self, module):
+    def _read_out(self, module, values):
         self.mean_, self.scale_ = module.mean, module.scale
         scale = np.float32(self.scale_)
-        values = {name: value.numpy() for name, value in module.state_dict().items()}
         self.components_ = np.ascontiguousarray(values["weight"].T) / scale
         self.intercept_ = values["bias"]
         low, step = self._code_values()
