@@ -1,0 +1,172 @@
+"""The contract of gradient estimators, and the units whose gradients they estimate."""
+
+from abc import ABCMeta, abstractmethod
+from dataclasses import dataclass, field
+
+import torch
+from sklearn.base import BaseEstimator
+
+from skhash.noise import Logistic, Noise
+
+# The two codings of a unit: its low value, and the step to its high one.
+CODINGS = {"01": (0.0, 1.0), "pm1": (-1.0, 2.0)}
+
+
+@dataclass(frozen=True)
+class BernoulliUnits:
+    """Independent binary units: high with probability ``F(a)``, a the logit.
+
+    Parameters
+    ----------
+    noise : Noise, default=Logistic()
+        Its distribution function is F.
+    coding : {"01", "pm1"}, default="01"
+        Whether the values of a unit are 0 and 1 or -1 and +1.
+    """
+
+    noise: Noise = field(default_factory=Logistic)
+    coding: str = "01"
+
+    @property
+    def low(self) -> float:
+        """The low value of a unit."""
+        return CODINGS[self.coding][0]
+
+    @property
+    def step(self) -> float:
+        """What a unit's high value is above its low one."""
+        return CODINGS[self.coding][1]
+
+    def values(self, on):
+        """Return the values of units that are on where `on` is True or 1."""
+        return self.low + self.step * on
+
+    def is_on(self, values):
+        """Return which values are the high one, as a boolean tensor."""
+        return values > self.low + 0.5 * self.step
+
+    def signs(self, values):
+        """Return +1 for high and -1 for low values, in their dtype."""
+        return 2 * (values - self.low) / self.step - 1
+
+    def flip(self, values):
+        """Return the other value of every unit."""
+        return 2 * self.low + self.step - values
+
+    def draw(self, logits, generator=None):
+        """Draw the values of units with these logits; no gradient flows."""
+        uniform = uniform_like(logits, generator)
+        on = uniform < self.noise.cdf(logits.detach())
+        return self.values(on.to(logits.dtype))
+
+    def mean(self, logits):
+        """Return the expected values, differentiable in the logits."""
+        return self.values(self.noise.cdf(logits))
+
+    def slope(self, logits):
+        """Return the derivative of the expected values in the logits."""
+        return self.step * self.noise.pdf(logits)
+
+    def score(self, values, logits):
+        """Return the derivative of the log probability of `values` in the logits."""
+        signs = self.signs(values)
+        return signs * self.noise.hazard(signs * logits)
+
+    def log_probability(self, values, logits):
+        """Return ``sum_k log P(values_k)``, differentiable; units are the last axis."""
+        signed = self.signs(values) * self.noise.log_odds(logits)
+        return torch.nn.functional.logsigmoid(signed).sum(dim=-1)
+
+
+UNITS = BernoulliUnits()
+
+
+class GradientEstimator(BaseEstimator, metaclass=ABCMeta):
+    """Estimates the gradient of ``E_x[f(x)]`` in the logits of Bernoulli units x.
+
+    This is the function-wise reach, which every estimator has. A layer-wise one derives
+    from `LayerwiseGradient`.
+    """
+
+    @abstractmethod
+    def surrogate(self, function, logits, generator=None, *, units=UNITS, rows=None):
+        """Return losses whose gradient is the estimate.
+
+        Parameters
+        ----------
+        function : callable
+            Maps values of units, shape (..., n_rows, n_bits), to one loss a row, shape
+            (..., n_rows). The first axes are samples: every row's other inputs
+            broadcast over them.
+        logits : Tensor of shape (n_rows, n_bits)
+        generator : torch.Generator or None
+            Draws the values, on the device of `logits`; None takes torch's global one.
+        units : BernoulliUnits
+            Noise and coding of the units.
+        rows : Tensor of shape (n_rows,), int64, or None
+            Which rows of the data these are; only for estimators that remember
+            something of each (`needs_rows`).
+
+        Returns
+        -------
+        losses : Tensor of shape (n_rows,)
+            An estimate of the expected loss of each row. Its gradient in `logits` is
+            this estimator's; that in the parameters of `function` is the ordinary one
+            at drawn values.
+        """
+
+    # Whether `surrogate` has to be told which rows of the data it sees.
+    needs_rows = False
+
+
+class LayerwiseGradient(GradientEstimator):
+    """An estimator that gives drawn values a derivative: ordinary backpropagation.
+
+    A leaf writes `sample`. The function has to be differentiable in the values.
+    """
+
+    @abstractmethod
+    def sample(self, logits, generator=None, *, units=UNITS):
+        """Return values of the units whose derivative in the logits is the estimate.
+
+        Parameters
+        ----------
+        logits : Tensor of shape (..., n_bits)
+        generator : torch.Generator or None
+        units : BernoulliUnits
+
+        Returns
+        -------
+        values : Tensor of the shape of `logits`
+        """
+
+    def surrogate(self, function, logits, generator=None, *, units=UNITS, rows=None):
+        """Return ``function(sample(logits))``; see `GradientEstimator.surrogate`."""
+        return function(self.sample(logits, generator, units=units))
+
+
+def uniform_like(logits, generator=None, samples=()):
+    """Draw from U(0, 1) in the shape of `logits`, with `samples` axes in front."""
+    return torch.rand(
+        (*samples, *logits.shape),
+        generator=generator,
+        device=logits.device,
+        dtype=logits.dtype,
+    )
+
+
+def attach_slope(values, logits, slope):
+    """Keep `values`; give each the derivative `slope` in its logit."""
+    return values.detach() + slope.detach() * (logits - logits.detach())
+
+
+def attach_gradient(losses, variable, gradient):
+    """Keep `losses`; add `gradient` to that of each row in `variable`.
+
+    Parameters
+    ----------
+    losses : Tensor of shape (n_rows,)
+    variable, gradient : Tensors of shape (n_rows, n_bits)
+    """
+    linear = (variable * gradient.detach()).sum(dim=-1)
+    return losses + linear - linear.detach()

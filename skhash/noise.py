@@ -1,0 +1,218 @@
+"""Noise of Bernoulli units: a unit is on where its logit exceeds the noise, a > z.
+
+Every family is symmetric around 0 and scaled so that ``2 F'(0) = 1`` at ``scale=1``: a
+unit of -1/+1 then has slope one at the threshold, and straight-through and identity
+straight-through agree there (Shekhovtsov and Yanush, 2021, section 4). With `scale` c
+the distribution function is ``F(a / c)``. Logistic noise of scale 2 gives the usual
+``P(on) = sigmoid(a)``.
+"""
+
+import math
+from numbers import Real
+
+import torch
+from sklearn.base import BaseEstimator
+
+__all__ = ["Logistic", "Noise", "Normal", "Triangular", "Uniform", "resolve_noise"]
+
+
+class Noise(BaseEstimator):
+    """A symmetric distribution of noise; a family writes the four underscored methods.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Stretches the noise: the distribution function is ``F(a / scale)``.
+    """
+
+    def __init__(self, scale=1.0):
+        self.scale = scale
+
+    def cdf(self, a):
+        """Return ``F(a)``, the probability that a unit with logit `a` is on."""
+        return self._cdf(a / self.scale)
+
+    def pdf(self, a):
+        """Return the density ``F'(a)``."""
+        return self._pdf(a / self.scale) / self.scale
+
+    def icdf(self, p):
+        """Return the `a` with ``F(a) = p``; infinite at 0 and 1 where the support is.
+
+        Parameters
+        ----------
+        p : Tensor of probabilities
+        """
+        return self.scale * self._icdf(p)
+
+    def sample(self, shape, generator=None, *, device=None, dtype=torch.float32):
+        """Draw noise.
+
+        Parameters
+        ----------
+        shape : tuple of int
+        generator : torch.Generator or None
+            On `device`; None takes torch's global one.
+        """
+        if device is None and generator is not None:
+            device = generator.device
+        p = torch.rand(shape, generator=generator, device=device, dtype=dtype)
+        # rand returns multiples of eps, 0 among them; the middle of the cell is finite.
+        return self.icdf(p + 0.5 * torch.finfo(dtype).eps * (p < 0.5))
+
+    def log_odds(self, a):
+        """Return ``log F(a) / (1 - F(a))``, finite and differentiable everywhere."""
+        p = self.cdf(a)
+        edge = torch.finfo(p.dtype).eps
+        p = p.clamp(edge, 1 - edge)
+        return p.log() - torch.log1p(-p)
+
+    def hazard(self, a):
+        """Return ``F'(a) / F(a)``, the derivative of ``log F(a)``."""
+        edge = torch.finfo(a.dtype).eps
+        return self.pdf(a) / self.cdf(a).clamp(min=edge)
+
+    @property
+    def variance(self) -> float:
+        """The variance of the noise."""
+        return self.scale**2 * self._unit_variance
+
+
+class Logistic(Noise):
+    """Logistic noise: ``F(a) = sigmoid(2 a / scale)``.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        At 2 a unit is on with probability ``sigmoid(a)``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.noise import Logistic
+    >>> Logistic().cdf(torch.tensor([0.0, 1.0]))
+    tensor([0.5000, 0.8808])
+    """
+
+    _unit_variance = math.pi**2 / 12
+
+    def _cdf(self, a):
+        return torch.sigmoid(2 * a)
+
+    def _pdf(self, a):
+        return 2 * torch.sigmoid(2 * a) * torch.sigmoid(-2 * a)
+
+    def _icdf(self, p):
+        return 0.5 * (p.log() - torch.log1p(-p))
+
+    def log_odds(self, a):
+        return 2 * a / self.scale
+
+    def hazard(self, a):
+        return 2 / self.scale * torch.sigmoid(-2 * a / self.scale)
+
+
+class Uniform(Noise):
+    """Uniform noise on [-scale, scale]; its mean unit is the hard tanh.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+    """
+
+    _unit_variance = 1 / 3
+
+    def _cdf(self, a):
+        return (0.5 * (a + 1)).clamp(0, 1)
+
+    def _pdf(self, a):
+        return 0.5 * (a.abs() <= 1).to(a.dtype)
+
+    def _icdf(self, p):
+        return 2 * p - 1
+
+
+class Triangular(Noise):
+    """Triangular noise on [-2 scale, 2 scale]; its mean unit is piecewise quadratic.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+    """
+
+    _unit_variance = 2 / 3
+
+    def _cdf(self, a):
+        tail = 0.125 * (2 - a.abs()).clamp(min=0).square()
+        return torch.where(a > 0, 1 - tail, tail)
+
+    def _pdf(self, a):
+        return 0.25 * (2 - a.abs()).clamp(min=0)
+
+    def _icdf(self, p):
+        tail = 2 - (8 * torch.minimum(p, 1 - p)).sqrt()
+        return torch.where(p > 0.5, tail, -tail)
+
+
+class Normal(Noise):
+    """Gaussian noise, of standard deviation ``scale * sqrt(2 / pi)``.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+    """
+
+    _unit_variance = 2 / math.pi
+    _per_deviation = math.sqrt(math.pi / 2)
+
+    def _cdf(self, a):
+        return torch.special.ndtr(self._per_deviation * a)
+
+    def _pdf(self, a):
+        return 0.5 * torch.exp(-math.pi / 4 * a.square())
+
+    def _icdf(self, p):
+        return torch.special.ndtri(p) / self._per_deviation
+
+    def log_odds(self, a):
+        z = self._per_deviation * a / self.scale
+        return torch.special.log_ndtr(z) - torch.special.log_ndtr(-z)
+
+    def hazard(self, a):
+        z = self._per_deviation * a / self.scale
+        log_density = -0.5 * z.square() - 0.5 * math.log(2 * math.pi)
+        ratio = torch.exp(log_density - torch.special.log_ndtr(z))
+        return self._per_deviation / self.scale * ratio
+
+
+NOISES = {
+    "logistic": Logistic,
+    "normal": Normal,
+    "triangular": Triangular,
+    "uniform": Uniform,
+}
+
+
+def resolve_noise(noise) -> Noise:
+    """Return the noise of a name, or the noise itself.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown or the scale is not above 0.
+    """
+    if isinstance(noise, str):
+        if noise not in NOISES:
+            raise ValueError(
+                f"noise={noise!r} is not one of {', '.join(NOISES)}, nor an instance "
+                "of skhash.noise.Noise."
+            )
+        return NOISES[noise]()
+    if not isinstance(noise, Noise):
+        raise ValueError(
+            f"noise={noise!r} is not one of {', '.join(NOISES)}, nor an instance of "
+            "skhash.noise.Noise."
+        )
+    if not (isinstance(noise.scale, Real) and noise.scale > 0):
+        raise ValueError(f"The scale of {noise!r} must be a number above 0.")
+    return noise
