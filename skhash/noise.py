@@ -8,6 +8,7 @@ the distribution function is ``F(a / c)``. Logistic noise of scale 2 gives the u
 """
 
 import math
+from abc import ABCMeta, abstractmethod
 from numbers import Real
 
 import torch
@@ -16,8 +17,11 @@ from sklearn.base import BaseEstimator
 __all__ = ["Logistic", "Noise", "Normal", "Triangular", "Uniform", "resolve_noise"]
 
 
-class Noise(BaseEstimator):
-    """A symmetric distribution of noise; a family writes the four underscored methods.
+class Noise(BaseEstimator, metaclass=ABCMeta):
+    """A distribution of noise, symmetric around 0.
+
+    A family writes `_cdf`, `_pdf` and `_icdf` at scale 1, and its `_unit_variance`
+    there.
 
     Parameters
     ----------
@@ -25,15 +29,36 @@ class Noise(BaseEstimator):
         Stretches the noise: the distribution function is ``F(a / scale)``.
     """
 
+    _unit_variance: float
+
     def __init__(self, scale=1.0):
         self.scale = scale
 
+    @abstractmethod
+    def _cdf(self, a): ...
+
+    @abstractmethod
+    def _pdf(self, a): ...
+
+    @abstractmethod
+    def _icdf(self, p): ...
+
     def cdf(self, a):
-        """Return ``F(a)``, the probability that a unit with logit `a` is on."""
+        """Return ``F(a)``, the probability that a unit with logit `a` is on.
+
+        Parameters
+        ----------
+        a : Tensor of logits
+        """
         return self._cdf(a / self.scale)
 
     def pdf(self, a):
-        """Return the density ``F'(a)``."""
+        """Return the density ``F'(a)``.
+
+        Parameters
+        ----------
+        a : Tensor of logits
+        """
         return self._pdf(a / self.scale) / self.scale
 
     def icdf(self, p):
@@ -46,29 +71,48 @@ class Noise(BaseEstimator):
         return self.scale * self._icdf(p)
 
     def sample(self, shape, generator=None, *, device=None, dtype=torch.float32):
-        """Draw noise.
+        """Draw noise; always finite.
 
         Parameters
         ----------
         shape : tuple of int
         generator : torch.Generator or None
             On `device`; None takes torch's global one.
+        device : torch.device or None
+            None takes that of `generator`.
+        dtype : torch.dtype
+
+        Returns
+        -------
+        noise : Tensor of shape `shape`
         """
         if device is None and generator is not None:
             device = generator.device
         p = torch.rand(shape, generator=generator, device=device, dtype=dtype)
-        # rand returns multiples of eps, 0 among them; the middle of the cell is finite.
-        return self.icdf(p + 0.5 * torch.finfo(dtype).eps * (p < 0.5))
+        # rand is a multiple of eps / 2, and may be 0: take the middle of such a cell.
+        # In the upper half that would round up, to 1 in the end.
+        return self.icdf(p + 0.25 * torch.finfo(dtype).eps * (p < 0.5))
 
     def log_odds(self, a):
-        """Return ``log F(a) / (1 - F(a))``, finite and differentiable everywhere."""
-        p = self.cdf(a)
-        edge = torch.finfo(p.dtype).eps
-        p = p.clamp(edge, 1 - edge)
-        return p.log() - torch.log1p(-p)
+        """Return ``log F(a) / (1 - F(a))``, finite and differentiable everywhere.
+
+        Where either probability is below the resolution of the dtype, it is constant.
+
+        Parameters
+        ----------
+        a : Tensor of logits
+        """
+        edge = torch.finfo(a.dtype).eps
+        on, off = self.cdf(a), self.cdf(-a)
+        return on.clamp(min=edge).log() - off.clamp(min=edge).log()
 
     def hazard(self, a):
-        """Return ``F'(a) / F(a)``, the derivative of ``log F(a)``."""
+        """Return ``F'(a) / F(a)``, the derivative of ``log F(a)``, always finite.
+
+        Parameters
+        ----------
+        a : Tensor of logits
+        """
         edge = torch.finfo(a.dtype).eps
         return self.pdf(a) / self.cdf(a).clamp(min=edge)
 
@@ -79,7 +123,7 @@ class Noise(BaseEstimator):
 
 
 class Logistic(Noise):
-    """Logistic noise: ``F(a) = sigmoid(2 a / scale)``.
+    """Logistic noise: ``F(a) = sigmoid(2 a / scale)``; its mean unit is the tanh.
 
     Parameters
     ----------
@@ -106,10 +150,10 @@ class Logistic(Noise):
         return 0.5 * (p.log() - torch.log1p(-p))
 
     def log_odds(self, a):
-        return 2 * a / self.scale
+        return 2 / self.scale * a
 
     def hazard(self, a):
-        return 2 / self.scale * torch.sigmoid(-2 * a / self.scale)
+        return 2 / self.scale * torch.sigmoid(-2 / self.scale * a)
 
 
 class Uniform(Noise):
@@ -118,6 +162,14 @@ class Uniform(Noise):
     Parameters
     ----------
     scale : float, default=1.0
+        Half the width of the support.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.noise import Uniform
+    >>> Uniform().cdf(torch.tensor([-1.0, 0.0, 0.5, 2.0]))
+    tensor([0.0000, 0.5000, 0.7500, 1.0000])
     """
 
     _unit_variance = 1 / 3
@@ -138,13 +190,23 @@ class Triangular(Noise):
     Parameters
     ----------
     scale : float, default=1.0
+        A quarter of the width of the support.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.noise import Triangular
+    >>> Triangular().cdf(torch.tensor([-2.0, -1.0, 0.0, 1.0]))
+    tensor([0.0000, 0.1250, 0.5000, 0.8750])
     """
 
     _unit_variance = 2 / 3
 
     def _cdf(self, a):
-        tail = 0.125 * (2 - a.abs()).clamp(min=0).square()
-        return torch.where(a > 0, 1 - tail, tail)
+        a = a.clamp(-2, 2)
+        # Without |a|, whose derivative at 0 is 0 to autograd.
+        low, high = 0.125 * (2 + a).square(), 1 - 0.125 * (2 - a).square()
+        return torch.where(a > 0, high, low)
 
     def _pdf(self, a):
         return 0.25 * (2 - a.abs()).clamp(min=0)
@@ -160,6 +222,14 @@ class Normal(Noise):
     Parameters
     ----------
     scale : float, default=1.0
+        At ``sqrt(pi / 2)`` the noise is standard normal.
+
+    Examples
+    --------
+    >>> import math, torch
+    >>> from skhash.noise import Normal
+    >>> Normal(scale=math.sqrt(math.pi / 2)).cdf(torch.tensor([0.0, 1.0]))
+    tensor([0.5000, 0.8413])
     """
 
     _unit_variance = 2 / math.pi
@@ -175,14 +245,14 @@ class Normal(Noise):
         return torch.special.ndtri(p) / self._per_deviation
 
     def log_odds(self, a):
-        z = self._per_deviation * a / self.scale
+        # Beyond 38 deviations the tail is 0 even in float64.
+        z = (self._per_deviation / self.scale * a).clamp(-38, 38)
         return torch.special.log_ndtr(z) - torch.special.log_ndtr(-z)
 
     def hazard(self, a):
-        z = self._per_deviation * a / self.scale
-        log_density = -0.5 * z.square() - 0.5 * math.log(2 * math.pi)
-        ratio = torch.exp(log_density - torch.special.log_ndtr(z))
-        return self._per_deviation / self.scale * ratio
+        # The scaled complementary error function is the ratio of tail to density.
+        ratio = torch.special.erfcx(-0.5 * math.sqrt(math.pi) / self.scale * a)
+        return 1 / (self.scale * ratio)
 
 
 NOISES = {
@@ -196,23 +266,22 @@ NOISES = {
 def resolve_noise(noise) -> Noise:
     """Return the noise of a name, or the noise itself.
 
+    Parameters
+    ----------
+    noise : {"logistic", "normal", "triangular", "uniform"} or Noise
+
     Raises
     ------
     ValueError
-        If the name is unknown or the scale is not above 0.
+        If it is neither, or its scale is not a number above 0.
     """
-    if isinstance(noise, str):
-        if noise not in NOISES:
-            raise ValueError(
-                f"noise={noise!r} is not one of {', '.join(NOISES)}, nor an instance "
-                "of skhash.noise.Noise."
-            )
+    if isinstance(noise, str) and noise in NOISES:
         return NOISES[noise]()
     if not isinstance(noise, Noise):
         raise ValueError(
             f"noise={noise!r} is not one of {', '.join(NOISES)}, nor an instance of "
             "skhash.noise.Noise."
         )
-    if not (isinstance(noise.scale, Real) and noise.scale > 0):
+    if not (isinstance(noise.scale, Real) and 0 < noise.scale < math.inf):
         raise ValueError(f"The scale of {noise!r} must be a number above 0.")
     return noise

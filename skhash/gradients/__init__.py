@@ -2,28 +2,85 @@
 
 from sklearn.base import clone
 
-from skhash.gradients._antithetic import ARM
+from skhash.gradients._antithetic import ARM, DisARM
 from skhash.gradients._base import (
     BernoulliUnits,
     GradientEstimator,
     LayerwiseGradient,
 )
-from skhash.gradients._straight_through import StraightThrough
+from skhash.gradients._exact import Exact
+from skhash.gradients._flips import BitFlip, LocalExpectation
+from skhash.gradients._gumbel import GumbelSoftmax, STGumbel
+from skhash.gradients._score import MuProp, Reinforce, ReinforceLOO
+from skhash.gradients._straight_through import (
+    ZGR,
+    DeterministicST,
+    HardST,
+    IdentityST,
+    MeanField,
+    StraightThrough,
+)
 
 __all__ = [
     "ARM",
     "BernoulliUnits",
+    "BitFlip",
+    "DeterministicST",
+    "DisARM",
+    "Exact",
     "GradientEstimator",
+    "GumbelSoftmax",
+    "HardST",
+    "IdentityST",
     "LayerwiseGradient",
+    "LocalExpectation",
+    "MeanField",
+    "MuProp",
+    "Reinforce",
+    "ReinforceLOO",
+    "STGumbel",
     "StraightThrough",
+    "ZGR",
+    "require_layerwise",
     "resolve_gradient",
 ]
 
-GRADIENTS = {"arm": ARM, "st": StraightThrough}
+GRADIENTS = {
+    "arm": ARM,
+    "bitflip": BitFlip,
+    "det_st": DeterministicST,
+    "disarm": DisARM,
+    "exact": Exact,
+    "gumbel": GumbelSoftmax,
+    "hard_st": HardST,
+    "identity_st": IdentityST,
+    "local_expectation": LocalExpectation,
+    "mean_field": MeanField,
+    "muprop": MuProp,
+    "ram": LocalExpectation,
+    "reinforce": Reinforce,
+    "reinmax": ZGR,
+    "rloo": ReinforceLOO,
+    "st": StraightThrough,
+    "st_gumbel": STGumbel,
+    "tanh": MeanField,
+    "zgr": ZGR,
+}
 
 
 def resolve_gradient(gradient) -> GradientEstimator:
-    """Return a fresh estimator of a name, or a clone of the estimator itself."""
+    """Return a fresh estimator of a name, or a clone of the estimator itself.
+
+    Parameters
+    ----------
+    gradient : str or GradientEstimator
+
+    Examples
+    --------
+    >>> from skhash.gradients import resolve_gradient
+    >>> resolve_gradient("st_gumbel")
+    STGumbel()
+    """
     if isinstance(gradient, str) and gradient in GRADIENTS:
         return GRADIENTS[gradient]()
     if isinstance(gradient, GradientEstimator):
@@ -32,3 +89,33 @@ def resolve_gradient(gradient) -> GradientEstimator:
         f"gradient={gradient!r} is not one of {', '.join(sorted(GRADIENTS))}, nor an "
         "instance of a class of skhash.gradients."
     )
+
+
+def require_layerwise(gradient, consumer) -> LayerwiseGradient:
+    """Return `gradient` if it is layer-wise, for who backpropagates through units.
+
+    Parameters
+    ----------
+    gradient : GradientEstimator
+    consumer : str
+        The name of who needs it.
+
+    Raises
+    ------
+    TypeError
+        If it has no `sample`, or one that cannot do what its parameters ask for.
+    """
+    name = type(gradient).__name__
+    if not isinstance(gradient, LayerwiseGradient):
+        raise TypeError(
+            f"{consumer} backpropagates through its units, and {name} has no `sample` "
+            "to do that with; take a layer-wise estimator such as StraightThrough "
+            "('st') or ZGR ('zgr')."
+        )
+    if gradient.needs_curvature:
+        raise TypeError(
+            f"{consumer} backpropagates through its units, and `sample` of {name} "
+            "cannot correct for the curvature of a loss; take debias=None, or ZGR "
+            "('zgr')."
+        )
+    return gradient

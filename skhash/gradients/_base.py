@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from sklearn.base import BaseEstimator
 
-from skhash.noise import Logistic, Noise
+from skhash.noise import Logistic, Noise, resolve_noise
 
 # The two codings of a unit: its low value, and the step to its high one.
 CODINGS = {"01": (0.0, 1.0), "pm1": (-1.0, 2.0)}
@@ -18,14 +18,29 @@ class BernoulliUnits:
 
     Parameters
     ----------
-    noise : Noise, default=Logistic()
+    noise : Noise or its name, default=Logistic()
         Its distribution function is F.
     coding : {"01", "pm1"}, default="01"
         Whether the values of a unit are 0 and 1 or -1 and +1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.gradients import BernoulliUnits
+    >>> units = BernoulliUnits("uniform", "pm1")
+    >>> units.mean(torch.tensor([-2.0, 0.0, 0.5]))
+    tensor([-1.0000,  0.0000,  0.5000])
     """
 
     noise: Noise = field(default_factory=Logistic)
     coding: str = "01"
+
+    def __post_init__(self):
+        if self.coding not in CODINGS:
+            raise ValueError(
+                f"coding={self.coding!r} is not one of {', '.join(CODINGS)}."
+            )
+        object.__setattr__(self, "noise", resolve_noise(self.noise))
 
     @property
     def low(self) -> float:
@@ -36,6 +51,11 @@ class BernoulliUnits:
     def step(self) -> float:
         """What a unit's high value is above its low one."""
         return CODINGS[self.coding][1]
+
+    @property
+    def high(self) -> float:
+        """The high value of a unit."""
+        return self.low + self.step
 
     def values(self, on):
         """Return the values of units that are on where `on` is True or 1."""
@@ -51,11 +71,19 @@ class BernoulliUnits:
 
     def flip(self, values):
         """Return the other value of every unit."""
-        return 2 * self.low + self.step - values
+        return self.low + self.high - values
 
-    def draw(self, logits, generator=None):
-        """Draw the values of units with these logits; no gradient flows."""
-        uniform = uniform_like(logits, generator)
+    def draw(self, logits, generator=None, samples=()):
+        """Draw the values of units with these logits; no gradient flows.
+
+        Parameters
+        ----------
+        logits : Tensor
+        generator : torch.Generator or None
+        samples : tuple of int, default=()
+            Axes of independent draws, in front of those of `logits`.
+        """
+        uniform = uniform_like(logits, generator, samples)
         on = uniform < self.noise.cdf(logits.detach())
         return self.values(on.to(logits.dtype))
 
@@ -86,10 +114,29 @@ class GradientEstimator(BaseEstimator, metaclass=ABCMeta):
 
     This is the function-wise reach, which every estimator has. A layer-wise one derives
     from `LayerwiseGradient`.
+
+    What an estimator remembers from one call to the next is in attributes with a
+    trailing underscore, which `sklearn.base.clone` drops.
     """
 
+    _parameter_constraints: dict = {}
+
+    # Whether `surrogate` has to be told which rows of the data it sees, and the
+    # curvature of the loss.
+    needs_rows = False
+    needs_curvature = False
+
     @abstractmethod
-    def surrogate(self, function, logits, generator=None, *, units=UNITS, rows=None):
+    def surrogate(
+        self,
+        function,
+        logits,
+        generator=None,
+        *,
+        units=UNITS,
+        rows=None,
+        curvature=None,
+    ):
         """Return losses whose gradient is the estimate.
 
         Parameters
@@ -106,17 +153,17 @@ class GradientEstimator(BaseEstimator, metaclass=ABCMeta):
         rows : Tensor of shape (n_rows,), int64, or None
             Which rows of the data these are; only for estimators that remember
             something of each (`needs_rows`).
+        curvature : Tensor of shape (n_bits,) or (n_rows, n_bits), or None
+            Half the second derivative of the loss in each unit; only for estimators
+            that correct for it (`needs_curvature`).
 
         Returns
         -------
         losses : Tensor of shape (n_rows,)
             An estimate of the expected loss of each row. Its gradient in `logits` is
             this estimator's; that in the parameters of `function` is the ordinary one
-            at drawn values.
+            at the values that were drawn first.
         """
-
-    # Whether `surrogate` has to be told which rows of the data it sees.
-    needs_rows = False
 
 
 class LayerwiseGradient(GradientEstimator):
@@ -140,7 +187,16 @@ class LayerwiseGradient(GradientEstimator):
         values : Tensor of the shape of `logits`
         """
 
-    def surrogate(self, function, logits, generator=None, *, units=UNITS, rows=None):
+    def surrogate(
+        self,
+        function,
+        logits,
+        generator=None,
+        *,
+        units=UNITS,
+        rows=None,
+        curvature=None,
+    ):
         """Return ``function(sample(logits))``; see `GradientEstimator.surrogate`."""
         return function(self.sample(logits, generator, units=units))
 
@@ -168,5 +224,29 @@ def attach_gradient(losses, variable, gradient):
     losses : Tensor of shape (n_rows,)
     variable, gradient : Tensors of shape (n_rows, n_bits)
     """
-    linear = (variable * gradient.detach()).sum(dim=-1)
-    return losses + linear - linear.detach()
+    zero = (variable - variable.detach()) * gradient.detach()
+    return losses + zero.sum(dim=-1)
+
+
+def evaluate_samples(function, samples):
+    """Return the losses at each sample; only those at the first keep their graph.
+
+    Parameters
+    ----------
+    function : callable
+        As in `GradientEstimator.surrogate`.
+    samples : Tensor of shape (n_samples, n_rows, n_bits)
+
+    Returns
+    -------
+    first : Tensor of shape (n_rows,)
+        The losses at the first sample, differentiable in the function's parameters.
+    losses : Tensor of shape (n_samples, n_rows)
+        The losses at all of them, the first included, without a graph.
+    """
+    first = function(samples[0])
+    losses = first.detach()[None]
+    if len(samples) > 1:
+        with torch.no_grad():
+            losses = torch.cat([losses, function(samples[1:])])
+    return first, losses

@@ -1,11 +1,269 @@
 """Straight-through estimators: drawn values with a slope attached."""
 
 from skhash.gradients._base import UNITS, LayerwiseGradient, attach_slope
+from skhash.utils._sklearn import StrOptions
 
 
 class StraightThrough(LayerwiseGradient):
-    """stub; the stochastic one of Hinton."""
+    r"""Straight-through: a drawn value has the derivative of its mean.
+
+    With values x of step s (1 for "01", 2 for "pm1"), drawn on with probability F(a),
+
+    .. math:: \hat g_i = s F'(a_i) \, \partial_i f(x)
+
+    The cost is that of backpropagation, and the function has to be differentiable. The
+    estimate is unbiased where f is multilinear in the units (proposition B.2) and has
+    no variance where f is linear. It is not changed by a monotone map of both logits
+    and noise (proposition B.1).
+
+    For f quadratic in each unit the bias is known: ``debias="quadratic"`` removes it
+    (proposition B.3).
+
+    Parameters
+    ----------
+    debias : {"quadratic"} or None, default=None
+        Whether `surrogate` subtracts ``curvature * (x - low) (x - high)``, summed over
+        units: 0 at every drawn value, but not its derivative. It then has to be told
+        the curvature; `sample`, which sees no loss, corrects nothing.
+
+    Notes
+    -----
+    The paper's propositions B.4 and B.5, that rescaled and biased variants are ascent
+    directions, hold coordinate by coordinate in the logits. They do not hold in the
+    parameters that the logits are made of: for logits ``(t, t + 4)`` and the loss
+    ``x_1 - 2 x_2`` at t = 0, the true derivative in t is positive and identity
+    straight-through gives a negative one. The condition of B.5 is on the absolute value
+    of the mean derivative, and it is sufficient, not necessary.
+
+    References
+    ----------
+    G. Hinton, "Neural networks for machine learning", lecture 15d, 2012.
+
+    A. Shekhovtsov and V. Yanush, "Reintroducing straight-through estimators as
+    principled methods for stochastic binary networks", GCPR 2021, algorithm 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.gradients import StraightThrough
+    >>> logits = torch.zeros(4, 2, requires_grad=True)
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> values = StraightThrough().sample(logits, generator)
+    >>> bool(((values == 0) | (values == 1)).all())
+    True
+    >>> values.sum().backward()
+    >>> logits.grad[0]
+    tensor([0.5000, 0.5000])
+    """
+
+    _parameter_constraints: dict = {"debias": [StrOptions({"quadratic"}), None]}
+
+    def __init__(self, debias=None):
+        self.debias = debias
+
+    @property
+    def needs_curvature(self):
+        return self.debias is not None
 
     def sample(self, logits, generator=None, *, units=UNITS):
         values = units.draw(logits, generator)
         return attach_slope(values, logits, units.slope(logits))
+
+    def surrogate(
+        self,
+        function,
+        logits,
+        generator=None,
+        *,
+        units=UNITS,
+        rows=None,
+        curvature=None,
+    ):
+        self._validate_params()
+        values = self.sample(logits, generator, units=units)
+        losses = function(values)
+        if not self.needs_curvature:
+            return losses
+        if curvature is None:
+            raise ValueError(
+                f"debias={self.debias!r} needs half the second derivative of the loss "
+                "in each unit: pass curvature, or take debias=None."
+            )
+        zero = curvature * (values - units.low) * (values - units.high)
+        return losses - zero.sum(dim=-1)
+
+
+class DeterministicST(LayerwiseGradient):
+    r"""Straight-through at the likeliest values: on where the logit is above 0.
+
+    .. math:: \hat g_i = s F'(a_i) \, \partial_i f(x^*), \quad x^*_i = [a_i > 0]
+
+    No value is drawn, so there is no variance, and what is minimised is the loss at
+    x*, not its mean. With `Uniform` noise this is the hard tanh straight-through of
+    binary networks. It approaches `StraightThrough` as units get sure of their value:
+    the two have the same sign where the derivative at x* is large beside the chance of
+    another state (propositions B.7 and B.8, with Lipschitz constants in all units).
+
+    The cost is that of backpropagation; the function has to be differentiable.
+
+    References
+    ----------
+    I. Hubara, M. Courbariaux, D. Soudry, R. El-Yaniv and Y. Bengio, "Binarized neural
+    networks", NIPS 2016.
+
+    A. Shekhovtsov and V. Yanush, "Reintroducing straight-through estimators as
+    principled methods for stochastic binary networks", GCPR 2021.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.gradients import DeterministicST
+    >>> logits = torch.tensor([[-1.0, 0.0, 0.5]], requires_grad=True)
+    >>> DeterministicST().sample(logits).detach()
+    tensor([[0., 0., 1.]])
+    """
+
+    def sample(self, logits, generator=None, *, units=UNITS):
+        values = units.values((logits > 0).to(logits.dtype))
+        return attach_slope(values, logits, units.slope(logits))
+
+
+class IdentityST(LayerwiseGradient):
+    r"""Identity straight-through: a drawn value has a constant derivative.
+
+    .. math:: \hat g_i = \tfrac s2 \, \partial_i f(x)
+
+    The slope s/2 is that of `StraightThrough` at a = 0 and ``scale=1``, so both codings
+    give the same estimate. (The experiment of Shekhovtsov and Yanush takes slope 1 for
+    0/1 bits, twice as much.) A unit that is sure of its value is moved as much as any
+    other. In the parameters behind the logits the estimate need not be an ascent
+    direction even for a linear loss; see the notes of `StraightThrough`.
+
+    The cost is that of backpropagation; the function has to be differentiable.
+
+    References
+    ----------
+    Y. Bengio, N. Leonard and A. Courville, "Estimating or propagating gradients through
+    stochastic neurons for conditional computation", 2013.
+
+    A. Shekhovtsov and V. Yanush, "Reintroducing straight-through estimators as
+    principled methods for stochastic binary networks", GCPR 2021, proposition B.4.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.gradients import IdentityST
+    >>> logits = torch.tensor([[-9.0, 0.0, 9.0]], requires_grad=True)
+    >>> IdentityST().sample(logits).sum().backward()
+    >>> logits.grad
+    tensor([[0.5000, 0.5000, 0.5000]])
+    """
+
+    def sample(self, logits, generator=None, *, units=UNITS):
+        values = units.draw(logits, generator)
+        return attach_slope(values, logits, logits.new_tensor(units.step / 2))
+
+
+class HardST(LayerwiseGradient):
+    r"""Straight-through with a hard window, whatever the noise.
+
+    .. math:: \hat g_i = \tfrac s2 \, [|a_i| \le 1] \, \partial_i f(x)
+
+    Values are drawn with the noise of the units. With `Uniform` noise of scale 1 this
+    is `StraightThrough`; with any other the slope is not that of the mean. (For units
+    on with ``P = sigmoid(a)``, `Logistic` of scale 2, it is twice that at 0.)
+
+    The cost is that of backpropagation; the function has to be differentiable.
+
+    References
+    ----------
+    I. Hubara, M. Courbariaux, D. Soudry, R. El-Yaniv and Y. Bengio, "Binarized neural
+    networks", NIPS 2016.
+
+    A. Shekhovtsov, V. Yanush and B. Flach, "Path sample-analytic gradient estimators
+    for stochastic binary networks", NeurIPS 2020.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.gradients import HardST
+    >>> logits = torch.tensor([[-2.0, 0.5, 2.0]], requires_grad=True)
+    >>> HardST().sample(logits).sum().backward()
+    >>> logits.grad
+    tensor([[0.0000, 0.5000, 0.0000]])
+    """
+
+    def sample(self, logits, generator=None, *, units=UNITS):
+        values = units.draw(logits, generator)
+        window = (logits.abs() <= 1).to(logits.dtype)
+        return attach_slope(values, logits, units.step / 2 * window)
+
+
+class MeanField(LayerwiseGradient):
+    r"""Every unit takes its mean: no values are drawn.
+
+    .. math:: \hat g_i = s F'(a_i) \, \partial_i f(E[x])
+
+    For "pm1" and logistic noise of scale 1 the mean is tanh(a). There is no variance.
+    Value and gradient are exact where f is multilinear; else what is minimised is not
+    the loss of binary values, and the difference does not vanish with training.
+
+    The cost is that of backpropagation; the function has to be differentiable.
+
+    References
+    ----------
+    A. Shekhovtsov, V. Yanush and B. Flach, "Path sample-analytic gradient estimators
+    for stochastic binary networks", NeurIPS 2020.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.gradients import MeanField
+    >>> MeanField().sample(torch.tensor([[-1.0, 0.0, 1.0]]))
+    tensor([[0.1192, 0.5000, 0.8808]])
+    """
+
+    def sample(self, logits, generator=None, *, units=UNITS):
+        return units.mean(logits)
+
+
+class ZGR(LayerwiseGradient):
+    r"""Straight-through that is exact to second order; ReinMax, for binary units.
+
+    .. math:: \hat g_i = \frac{s F'(a_i)}{2 P(x_i)} \, \partial_i f(x)
+
+    with P the probability of the value that was drawn. The difference of f between the
+    two values of a unit is replaced by the trapezoid rule, so the estimate is unbiased
+    where f is quadratic in each unit and any function of the others. Its variance is
+    above that of `StraightThrough`, and not 0 where f is linear. With logistic noise
+    the factor is at most s; with bounded noise it is large where a logit nears the end
+    of the support, though such values are rarely drawn.
+
+    The cost is that of backpropagation; the function has to be differentiable. For
+    binary units this is also the zero-temperature limit of the Rao-Blackwellised
+    straight-through Gumbel-softmax, and the 1/2-estimator of DARN.
+
+    References
+    ----------
+    A. Shekhovtsov, "Cold analysis of Rao-Blackwellized straight-through Gumbel-softmax
+    gradient estimator", ICML 2023.
+
+    L. Liu, C. Dong, X. Liu, B. Yu and J. Gao, "Bridging discrete and backpropagation:
+    straight-through and beyond", NeurIPS 2023.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.gradients import ZGR
+    >>> logits = torch.zeros(2, 3, requires_grad=True)
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> ZGR().surrogate(lambda x: x.sum(dim=-1), logits, generator).sum().backward()
+    >>> logits.grad[0]
+    tensor([0.5000, 0.5000, 0.5000])
+    """
+
+    def sample(self, logits, generator=None, *, units=UNITS):
+        values = units.draw(logits, generator)
+        signs = units.signs(values)
+        slope = units.step / 2 * units.noise.hazard(signs * logits)
+        return attach_slope(values, logits, slope)

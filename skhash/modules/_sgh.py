@@ -6,8 +6,7 @@ import torch
 from torch import nn
 from torch.nn.functional import softplus
 
-# The two codings of a bit in the decoder: its low value, and the step to its high one.
-CODINGS = {"01": (0.0, 1.0), "pm1": (-1.0, 2.0)}
+from skhash.gradients._base import CODINGS, attach_gradient, uniform_like
 
 
 class SGHModule(nn.Module):
@@ -144,7 +143,7 @@ def sampled_squared_error(target, logits, codebook, low, step, generator):
         norms = codebook.square().sum(dim=1)
         middle = low + 0.5 * step
         difference = 2 * step * ((middle - bits) * norms - residual @ codebook.T)
-    return _attach_gradient(error, logits, difference)
+    return attach_gradient(error, torch.sigmoid(logits), difference)
 
 
 def linear_squared_error(target, logits, codebook, low, step, generator):
@@ -160,7 +159,7 @@ def linear_squared_error(target, logits, codebook, low, step, generator):
     error = residual.square().sum(dim=1)
     with torch.no_grad():
         difference = -2 * step * residual @ codebook.T
-    return _attach_gradient(error, logits, difference)
+    return attach_gradient(error, torch.sigmoid(logits), difference)
 
 
 SQUARED_ERRORS = {
@@ -171,15 +170,6 @@ SQUARED_ERRORS = {
 
 
 def _draw(target, logits, codebook, low, step, generator):
-    uniform = torch.rand(
-        logits.shape, generator=generator, device=logits.device, dtype=logits.dtype
-    )
+    uniform = uniform_like(logits, generator)
     bits = low + step * (uniform < torch.sigmoid(logits)).to(logits.dtype)
     return bits, target - bits @ codebook
-
-
-def _attach_gradient(error, logits, difference):
-    """Keep the value of `error`; give it the gradient p (1 - p) difference."""
-    p = torch.sigmoid(logits)
-    linear = (p * difference).sum(dim=1)
-    return error + linear - linear.detach()

@@ -1,0 +1,136 @@
+"""Relaxed units: Gumbel-softmax and its straight-through form."""
+
+from numbers import Real
+
+import torch
+
+from skhash.gradients._base import UNITS, LayerwiseGradient
+from skhash.noise import Logistic
+from skhash.utils._sklearn import Interval
+
+# The difference of two Gumbel variables: P(z < l) = sigmoid(l).
+GUMBEL_DIFFERENCE = Logistic(scale=2)
+
+
+class GumbelSoftmax(LayerwiseGradient):
+    r"""Gumbel-softmax (Concrete) units: values between low and high.
+
+    With l the log-odds of a unit and z logistic, ``P(z < l) = sigmoid(l)``,
+
+    .. math:: x_i = low + s \, \sigma\!\left(\frac{l_i - z_i}{\tau}\right)
+
+    and the gradient is that of the relaxed loss. The function sees values that are not
+    binary; it has to be defined and differentiable between them. The cost is that of
+    backpropagation.
+
+    The bias vanishes with the temperature, and the variance grows as its inverse. For
+    one 0/1 unit, a linear loss c x and ``p' = sigmoid(l) sigmoid(-l)``, the bias in l
+    is ``c tau^2 (pi^2 / 6) p' (1 - 6 p')`` to leading order: it is of second order,
+    since the first vanishes for linear losses. Temperature times second moment tends to
+    ``c^2 p' / 6``. Few draws carry the gradient: those with z within about
+    ``tau log(1 / (tau e))`` of l have a derivative above e.
+
+    Parameters
+    ----------
+    temperature : float, default=1.0
+        tau, of the sigmoid. (For -1/+1 units written as a tanh of the same logits the
+        temperature is twice as large.)
+
+    Notes
+    -----
+    Other than logistic noise enters by its log-odds, ``l = log F(a) / (1 - F(a))``, so
+    that rounding the value always gives the unit's own distribution.
+
+    Corrected from Shekhovtsov and Yanush: proposition E.3 lacks the factors 2 and
+    1 / tau in the probability of a derivative above e, and the derivative of the loss
+    of example 2 at whole numbers is ``1 - 2 pi``.
+
+    References
+    ----------
+    E. Jang, S. Gu and B. Poole, "Categorical reparameterization with Gumbel-softmax",
+    ICLR 2017.
+
+    C. J. Maddison, A. Mnih and Y. W. Teh, "The Concrete distribution", ICLR 2017.
+
+    A. Shekhovtsov and V. Yanush, "Reintroducing straight-through estimators as
+    principled methods for stochastic binary networks", GCPR 2021, appendix E.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.gradients import GumbelSoftmax
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> values = GumbelSoftmax(temperature=0.5).sample(torch.zeros(8, 4), generator)
+    >>> bool(((values > 0) & (values < 1)).all())
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "temperature": [Interval(Real, 0, None, closed="neither")]
+    }
+
+    def __init__(self, temperature=1.0):
+        self.temperature = temperature
+
+    def sample(self, logits, generator=None, *, units=UNITS):
+        margin = self._margin(logits, generator, units)
+        return units.values(torch.sigmoid(margin / self.temperature))
+
+    def _margin(self, logits, generator, units):
+        """Return the log-odds above the noise: above 0 where a unit is on."""
+        self._validate_params()
+        noise = GUMBEL_DIFFERENCE.sample(
+            logits.shape, generator, device=logits.device, dtype=logits.dtype
+        )
+        return units.noise.log_odds(logits) - noise
+
+
+class STGumbel(GumbelSoftmax):
+    r"""Straight-through Gumbel-softmax: binary values, relaxed derivative.
+
+    .. math::
+        x_i = low + s \, [l_i > z_i], \qquad
+        \hat g_i = \frac{s}{\tau} \sigma' \!\left(\frac{l_i - z_i}{\tau}\right)
+        \frac{\partial l_i}{\partial a_i} \, \partial_i f(x)
+
+    with l and z as in `GumbelSoftmax`. The function sees binary values only; it has to
+    be differentiable. The cost is that of backpropagation.
+
+    As the temperature goes to 0, the mean of the estimate becomes the average of the
+    derivatives at both values of the unit, times F'. So the bias vanishes where f is
+    quadratic in each unit, and not else. The variance grows as the inverse of the
+    temperature.
+
+    Parameters
+    ----------
+    temperature : float, default=1.0
+        tau, of the sigmoid.
+
+    Notes
+    -----
+    Corrected from Shekhovtsov and Yanush, appendix E, property V: the estimate is not
+    half the gradient. The contributions of noise below and above the logit are added.
+
+    References
+    ----------
+    E. Jang, S. Gu and B. Poole, "Categorical reparameterization with Gumbel-softmax",
+    ICLR 2017.
+
+    A. Shekhovtsov and V. Yanush, "Reintroducing straight-through estimators as
+    principled methods for stochastic binary networks", GCPR 2021, appendix E.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.gradients import STGumbel
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> values = STGumbel(temperature=0.5).sample(torch.zeros(8, 4), generator)
+    >>> bool(((values == 0) | (values == 1)).all())
+    True
+    """
+
+    def sample(self, logits, generator=None, *, units=UNITS):
+        margin = self._margin(logits, generator, units)
+        hard = (margin > 0).to(logits.dtype)
+        soft = torch.sigmoid(margin / self.temperature)
+        return units.values(hard + (soft - soft.detach()))
