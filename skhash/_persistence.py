@@ -18,6 +18,8 @@ from safetensors.numpy import save as serialize_arrays
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
+# Between the name of a list of arrays and the number of the item: "coefs_.0".
+LIST_MARK = "."
 # What a first save may leave behind where it is stopped before the manifest is there.
 LEFTOVER = re.compile(r"arrays-[0-9a-f]{16}\.safetensors(\.part)?|manifest\.json\.part")
 
@@ -101,13 +103,14 @@ def load_estimator(path, classes: dict[str, type]):
             f"It was written by skhash {manifest['skhash_version']}; update skhash."
         )
     estimator = estimator_class(**manifest["params"])
-    wrong = [n for n in [*manifest["values"], *arrays] if not _is_fitted_attribute(n)]
+    names = [*manifest["values"], *_regrouped(arrays)]
+    wrong = [name for name in names if not _is_fitted_attribute(name)]
     if wrong:
         raise ValueError(f"{path} is damaged: {wrong} name no fitted attributes.")
     for name, value in manifest["values"].items():
         is_names = name == "feature_names_in_"
         setattr(estimator, name, np.array(value, dtype=object) if is_names else value)
-    for name, value in arrays.items():
+    for name, value in _regrouped(arrays).items():
         setattr(estimator, name, value)
     return estimator
 
@@ -118,11 +121,33 @@ def _fitted_state(estimator):
     for name, value in vars(estimator).items():
         if not _is_fitted_attribute(name) or name in estimator._unsaved_attributes:
             continue
-        if isinstance(value, np.ndarray) and value.dtype != object:
+        if _is_array(value):
             arrays[name] = np.ascontiguousarray(value)
+        elif isinstance(value, list) and value and all(map(_is_array, value)):
+            for i, item in enumerate(value):
+                arrays[f"{name}{LIST_MARK}{i}"] = np.ascontiguousarray(item)
         else:
             values[name] = _to_plain(value)
     return arrays, values
+
+
+def _regrouped(arrays: dict) -> dict:
+    """Put arrays that were items of a list back into their lists."""
+    grouped: dict = {}
+    for name, value in arrays.items():
+        head, mark, index = name.partition(LIST_MARK)
+        if mark:
+            grouped.setdefault(head, {})[int(index)] = value
+        else:
+            grouped[name] = value
+    return {
+        name: [value[i] for i in sorted(value)] if isinstance(value, dict) else value
+        for name, value in grouped.items()
+    }
+
+
+def _is_array(value) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype != object
 
 
 def _is_fitted_attribute(name: str) -> bool:
