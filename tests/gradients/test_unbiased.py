@@ -1,0 +1,144 @@
+"""Unbiased estimators against the exact gradient, every outcome enumerated."""
+
+import pytest
+import torch
+from gradients.enumeration import (
+    ALL_UNITS,
+    LOGITS,
+    Loss,
+    by_cell,
+    by_state,
+    by_state_and_order,
+    close,
+    estimates,
+    exact,
+    independent,
+)
+
+from skhash.gradients import (
+    ARM,
+    BernoulliUnits,
+    BitFlip,
+    DisARM,
+    Exact,
+    LocalExpectation,
+    MuProp,
+    Reinforce,
+    ReinforceLOO,
+)
+
+every_units = pytest.mark.parametrize("units", ALL_UNITS, ids=str)
+
+
+def states_twice(logits, units):
+    return independent(by_state(logits, units), 2)
+
+
+def states_thrice(logits, units):
+    return independent(by_state(logits[:2], units), 3)
+
+
+def cells_twice(logits, units):
+    return independent(by_cell(logits[:2], units), 2)
+
+
+UNBIASED = [
+    (Reinforce(None), by_state),
+    (Reinforce(0.7), by_state),
+    (Reinforce("batch"), by_state),
+    (MuProp(None), by_state),
+    (MuProp(-0.4), by_state),
+    (ReinforceLOO(2), states_twice),
+    (ReinforceLOO(3), states_thrice),
+    (ARM(), by_cell),
+    (ARM(2), cells_twice),
+    (DisARM(), by_cell),
+    (DisARM(2), cells_twice),
+    (LocalExpectation(), by_state),
+    (LocalExpectation(chunk_size=2), by_state),
+    (BitFlip(), by_state_and_order),
+    (BitFlip(2), by_state_and_order),
+]
+
+
+@every_units
+@pytest.mark.parametrize("estimator, outcomes", UNBIASED, ids=str)
+def test_unbiased(estimator, outcomes, units):
+    n_bits = 2 if outcomes in (states_thrice, cells_twice) else 3
+    logits, loss = LOGITS[:n_bits], Loss(n_bits)
+    found = estimates(estimator, loss, logits, units, outcomes(logits, units))
+    value, gradient, parameter_gradient = exact(loss, logits, units)
+    close(found.value, value)
+    close(found.mean, gradient)
+    close(found.parameter_gradient, parameter_gradient)
+
+
+@every_units
+@pytest.mark.parametrize("chunk_size", [1, 3, 100])
+def test_exact_is_exact(units, chunk_size):
+    loss = Loss()
+    logits = torch.stack([LOGITS, -0.5 * LOGITS]).requires_grad_()
+    losses = Exact(chunk_size=chunk_size).surrogate(loss, logits, units=units)
+    found = torch.autograd.grad(losses[0], [logits, loss.weight])
+    value, gradient, parameter_gradient = exact(loss, LOGITS, units)
+    close(losses[0].detach(), value)
+    close(found[0], torch.stack([gradient, 0 * gradient]))
+    close(found[1], parameter_gradient)
+    close(losses[1].detach(), exact(loss, -0.5 * LOGITS, units)[0])
+
+
+def test_exact_has_second_derivatives():
+    logits = torch.stack([LOGITS, -LOGITS]).requires_grad_()
+    assert torch.autograd.gradgradcheck(
+        lambda a: Exact(chunk_size=3).surrogate(Loss(), a), logits
+    )
+
+
+def test_exact_at_sure_units():
+    units = BernoulliUnits("uniform")
+    logits = torch.tensor([[-3.0, 3.0, 0.5]], dtype=torch.float64, requires_grad=True)
+    loss = Exact().surrogate(lambda x: x @ x.new_tensor([1, 2, 4]), logits, units=units)
+    close(loss.detach(), torch.tensor([5.0], dtype=torch.float64))
+    loss.backward()
+    close(logits.grad, torch.tensor([[0.0, 0.0, 2.0]], dtype=torch.float64))
+
+
+def test_exact_refuses_too_many_units():
+    with pytest.raises(ValueError, match=r"2\*\*17 states.*max_bits=16.*LocalExp"):
+        Exact().surrogate(lambda x: x.sum(dim=-1), torch.zeros(1, 17))
+    with pytest.raises(ValueError, match="max_bits=2"):
+        Exact(max_bits=2).surrogate(lambda x: x.sum(dim=-1), torch.zeros(1, 3))
+
+
+def total_variance(estimator, outcomes, units):
+    loss = Loss()
+    found = estimates(estimator, loss, LOGITS, units, outcomes(LOGITS, units))
+    return found.variance.sum()
+
+
+@every_units
+def test_order_of_variances(units):
+    reinforce = total_variance(Reinforce(None), by_state, units)
+    arm = total_variance(ARM(), by_cell, units)
+    disarm = total_variance(DisARM(), by_cell, units)
+    bitflip = total_variance(BitFlip(), by_state_and_order, units)
+    local = total_variance(LocalExpectation(), by_state, units)
+    assert disarm <= arm
+    assert local < min(reinforce, arm, disarm, bitflip)
+    assert total_variance(BitFlip(2), by_state_and_order, units) < bitflip
+
+
+@pytest.mark.parametrize("estimator", [ARM(2), DisARM(2), ReinforceLOO(2)], ids=str)
+def test_samples_are_averaged(estimator):
+    """Twice the samples, half the variance; leave-one-out at least gains."""
+    units, logits, loss = BernoulliUnits(), LOGITS[:2], Loss(2)
+    if isinstance(estimator, ReinforceLOO):
+        one, outcomes = Reinforce(None), by_state(logits, units)
+        single = estimates(one, loss, logits, units, outcomes).variance.sum()
+        double = estimates(estimator, loss, logits, units, independent(outcomes, 2))
+        assert double.variance.sum() < single
+    else:
+        outcomes = by_cell(logits, units)
+        single = estimates(type(estimator)(), loss, logits, units, outcomes).variance
+        double = estimates(estimator, loss, logits, units, independent(outcomes, 2))
+        close(double.variance, single / 2)

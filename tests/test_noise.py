@@ -1,0 +1,188 @@
+"""Noise against its identities, in float64."""
+
+import math
+
+import pytest
+import torch
+from scipy import integrate, stats
+from sklearn.base import clone
+
+from skhash.noise import (
+    NOISES,
+    Logistic,
+    Noise,
+    Normal,
+    Triangular,
+    Uniform,
+    resolve_noise,
+)
+
+FAMILIES = [Logistic, Normal, Triangular, Uniform]
+SCALES = [1.0, 0.3, 2.5]
+# Ends of supports, zero, and the inside.
+GRID = torch.tensor([-2, -1.7, -1, -0.6, -0.01, 0, 0.3, 1, 1.2, 2], dtype=torch.float64)
+EXTREME = [-1e30, -1e8, -1e3, -40.0, -2.0, -1.0, 0.0, 1.0, 2.0, 40.0, 1e3, 1e8, 1e30]
+
+every_family = pytest.mark.parametrize("family", FAMILIES)
+every_scale = pytest.mark.parametrize("scale", SCALES)
+
+
+def support(noise):
+    half = {Uniform: 1.0, Triangular: 2.0}.get(type(noise), 40.0)
+    return noise.scale * half
+
+
+def close(a, b, tolerance=1e-12):
+    torch.testing.assert_close(a, b, rtol=0, atol=tolerance)
+
+
+@every_family
+def test_slope_of_a_unit_is_one_at_the_threshold(family):
+    zero = torch.zeros(1, dtype=torch.float64)
+    close(2 * family().pdf(zero), zero + 1)
+
+
+@every_family
+@every_scale
+def test_scale_stretches(family, scale):
+    noise = family(scale)
+    close(noise.cdf(scale * GRID), family().cdf(GRID))
+    close(noise.pdf(scale * GRID) * scale, family().pdf(GRID))
+    close(noise.log_odds(scale * GRID), family().log_odds(GRID))
+    close(noise.hazard(scale * GRID) * scale, family().hazard(GRID), 1e-9)
+    assert math.isclose(noise.variance, scale**2 * family().variance)
+
+
+@every_family
+@every_scale
+def test_cdf_is_symmetric_and_inverted(family, scale):
+    noise = family(scale)
+    close(noise.cdf(-GRID), 1 - noise.cdf(GRID))
+    p = torch.linspace(0.001, 0.999, 201, dtype=torch.float64)
+    close(noise.cdf(noise.icdf(p)), p)
+    close(noise.icdf(1 - p), -noise.icdf(p), 1e-11)
+
+
+@every_family
+@every_scale
+def test_pdf_is_the_derivative_of_the_cdf_also_to_autograd(family, scale):
+    noise = family(scale)
+    a = (scale * GRID).requires_grad_()
+    noise.cdf(a).sum().backward()
+    if family is Uniform:  # At the ends of its support it has no derivative.
+        inside = GRID.abs() != 1
+        close(a.grad[inside], noise.pdf(scale * GRID)[inside])
+    else:
+        close(a.grad, noise.pdf(scale * GRID))
+
+
+@pytest.mark.parametrize(
+    "noise, variance",
+    [
+        (Logistic(), math.pi**2 / 12),
+        (Uniform(), 1 / 3),
+        (Triangular(), 2 / 3),
+        (Normal(), 2 / math.pi),
+        (Logistic(scale=2), math.pi**2 / 3),
+    ],
+    ids=str,
+)
+def test_variance(noise, variance):
+    def density(z):
+        return noise.pdf(torch.tensor(z, dtype=torch.float64)).item()
+
+    end = support(noise)
+    mass, _ = integrate.quad(density, 0, end)
+    second, _ = integrate.quad(lambda z: z**2 * density(z), 0, end)
+    assert math.isclose(2 * mass, 1, rel_tol=1e-9)
+    assert math.isclose(2 * second, variance, rel_tol=1e-7)
+    assert math.isclose(noise.variance, variance)
+
+
+@every_family
+def test_log_odds_and_hazard(family):
+    noise = family(1.3)
+    a = GRID[GRID.abs() < 1].clone().requires_grad_()
+    p = noise.cdf(a.detach())
+    log_odds = noise.log_odds(a)
+    close(log_odds.detach(), torch.logit(p))
+    log_odds.sum().backward()
+    close(a.grad, noise.pdf(a.detach()) / (p * (1 - p)), 1e-10)
+    close(noise.hazard(a.detach()), noise.pdf(a.detach()) / p)
+
+
+def test_known_functions():
+    close(2 * Logistic().cdf(GRID) - 1, torch.tanh(GRID))
+    close(Logistic(scale=2).cdf(GRID), torch.sigmoid(GRID))
+    close(2 * Uniform().cdf(GRID) - 1, GRID.clamp(-1, 1))
+    close(Triangular().cdf(GRID[:6]), (2 + GRID[:6]) ** 2 / 8)
+    standard = Normal(scale=math.sqrt(math.pi / 2))
+    close(standard.cdf(GRID), torch.from_numpy(stats.norm.cdf(GRID.numpy())))
+
+
+@every_family
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("method", ["cdf", "pdf", "log_odds", "hazard"])
+def test_extreme_logits_are_finite(family, dtype, method):
+    a = torch.tensor(EXTREME, dtype=dtype, requires_grad=True)
+    out = getattr(family(), method)(a)
+    assert out.dtype == dtype and out.isfinite().all()
+    if method in {"cdf", "log_odds"}:  # What gradients flow through.
+        out.sum().backward()
+        assert a.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("family", [Normal, Triangular, Uniform])
+def test_saturated_log_odds_are_constant(family):
+    a = torch.tensor([-1e3, -40.0, 40.0, 1e3], dtype=torch.float64, requires_grad=True)
+    log_odds = family().log_odds(a)
+    log_odds.sum().backward()
+    assert (a.grad == 0).all()
+    assert (torch.sigmoid(log_odds) - family().cdf(a)).abs().max() < 1e-15
+
+
+@every_family
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sample_has_the_distribution(family, dtype):
+    noise = family(1.7)
+    generator = torch.Generator().manual_seed(0)
+    draws = noise.sample((4000, 5), generator, dtype=dtype)
+    assert draws.shape == (4000, 5) and draws.dtype == dtype
+    p = noise.cdf(draws.double()).flatten().numpy()
+    assert stats.kstest(p, "uniform").pvalue > 1e-3
+    again = noise.sample((4000, 5), torch.Generator().manual_seed(0), dtype=dtype)
+    assert torch.equal(draws, again)
+
+
+@every_family
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sample_is_finite_at_the_ends_of_rand(family, dtype, monkeypatch):
+    ends = torch.tensor([0.0, 1 - torch.finfo(dtype).eps / 2], dtype=dtype)
+    monkeypatch.setattr(torch, "rand", lambda *args, **kwargs: ends)
+    assert (ends < 1).all()
+    assert family().sample((2,), dtype=dtype).isfinite().all()
+
+
+def test_resolve():
+    for name, family in NOISES.items():
+        assert type(resolve_noise(name)) is family
+    noise = Logistic(scale=2)
+    assert resolve_noise(noise) is noise
+    assert clone(noise).get_params() == {"scale": 2}
+
+
+@pytest.mark.parametrize("noise", ["gumbel", None, Logistic, 3])
+def test_resolve_names_what_there_is(noise):
+    with pytest.raises(ValueError, match="logistic, normal, triangular, uniform"):
+        resolve_noise(noise)
+
+
+@pytest.mark.parametrize("scale", [0, -1.0, "2", None, math.nan, math.inf])
+def test_resolve_refuses_a_scale(scale):
+    with pytest.raises(ValueError, match="must be a number above 0"):
+        resolve_noise(Uniform(scale=scale))
+
+
+def test_a_family_has_to_be_written():
+    with pytest.raises(TypeError, match="abstract"):
+        Noise()
