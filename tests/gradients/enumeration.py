@@ -31,9 +31,9 @@ class Loss:
     """A loss with parameters that is no polynomial in any unit."""
 
     def __init__(self, n_bits=3):
-        weight = torch.tensor([1.3, -0.8, 2.1], dtype=torch.float64)[:n_bits]
+        weight = torch.tensor([1.3, -0.8, 1.9], dtype=torch.float64)[:n_bits]
         self.weight = weight.requires_grad_()
-        self.rate = torch.tensor([0.5, 0.9, -0.4], dtype=torch.float64)[:n_bits]
+        self.rate = torch.tensor([0.5, 0.9, -0.3], dtype=torch.float64)[:n_bits]
 
     def __call__(self, values):
         return torch.sin(values @ self.weight) + torch.exp(values @ self.rate)

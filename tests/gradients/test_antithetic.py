@@ -1,0 +1,128 @@
+"""ARM and DisARM: what their two states do. Their means are in test_unbiased.py."""
+
+import pytest
+import torch
+from gradients.enumeration import (
+    ALL_UNITS,
+    CODINGS,
+    LOGITS,
+    Loss,
+    Outcomes,
+    by_cell,
+    close,
+    estimates,
+)
+
+from skhash.gradients import ARM, BernoulliUnits, DisARM
+from skhash.noise import Logistic, Normal, Triangular, Uniform
+
+BOTH = [ARM, DisARM]
+every_units = pytest.mark.parametrize("units", ALL_UNITS, ids=str)
+both = pytest.mark.parametrize("estimator", BOTH)
+
+
+def run(estimator, units, outcomes, loss=None):
+    return estimates(estimator(), loss or Loss(), LOGITS, units, outcomes)
+
+
+@every_units
+def test_formulas(units):
+    outcomes = by_cell(LOGITS, units)
+    v, p = outcomes.draws[0][0], units.noise.cdf(LOGITS)
+    first, second = v > 1 - p, v < p
+    losses = [Loss()(units.values(on.double())).detach() for on in (first, second)]
+    difference = (losses[0] - losses[1])[:, None]
+    chain = units.noise.pdf(LOGITS) / (p * (1 - p))
+    arm, disarm = run(ARM, units, outcomes), run(DisARM, units, outcomes)
+    close(arm.gradients, chain * difference * (v - 0.5))
+    apart = 0.5 * (-1.0) ** second.double() * (first != second)
+    larger = torch.maximum(p, 1 - p)
+    close(disarm.gradients, chain * difference * apart * larger)
+    close(arm.losses, losses[0])
+    close(disarm.losses, losses[0])
+
+
+def test_scaled_logistic_noise_doubles_the_estimate_at_the_same_log_odds():
+    standard = BernoulliUnits(Logistic(scale=2))
+    for estimator in BOTH:
+        outcomes = by_cell(LOGITS, standard)
+        there = estimates(estimator(), Loss(), LOGITS, standard, outcomes)
+        here = estimates(estimator(), Loss(), LOGITS / 2, BernoulliUnits(), outcomes)
+        close(here.gradients, 2 * there.gradients)
+
+
+@every_units
+def test_disarm_is_the_mean_of_arm_in_every_cell(units):
+    outcomes = by_cell(LOGITS, units)
+    v, p = outcomes.draws[0][0], units.noise.cdf(LOGITS)
+    cell = torch.stack([v > 1 - p, v < p]).long().movedim(0, -1)
+    code = cell.flatten(1) @ (2 ** torch.arange(6))
+    arm, disarm = (run(estimator, units, outcomes).gradients for estimator in BOTH)
+    for one in code.unique():
+        here = code == one
+        weights = outcomes.weights[here] / outcomes.weights[here].sum()
+        close(weights @ arm[here], disarm[here][0])
+        close(disarm[here], disarm[here][:1].expand_as(disarm[here]))
+
+
+@every_units
+@both
+def test_estimate_is_the_same_for_mirrored_draws(estimator, units):
+    outcomes = by_cell(LOGITS, units)
+    mirrored = Outcomes([1 - outcomes.draws[0]], outcomes.weights)
+    close(
+        run(estimator, units, outcomes).gradients,
+        run(estimator, units, mirrored).gradients,
+    )
+
+
+@every_units
+@both
+def test_equal_states_give_no_gradient(estimator, units):
+    outcomes = by_cell(LOGITS, units)
+    v, p = outcomes.draws[0][0], units.noise.cdf(LOGITS)
+    equal = ((v > 1 - p) == (v < p)).all(dim=-1)
+    gradients = run(estimator, units, outcomes).gradients
+    assert equal.any() and (gradients[equal] == 0).all()
+    assert (gradients[~equal].abs().sum(dim=-1) > 0).all()
+
+
+@both
+@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize("noise", [Normal(), Triangular(), Uniform()], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sure_units_get_no_gradient(noise, coding, dtype, estimator):
+    units = BernoulliUnits(noise, coding)
+    logits = torch.tensor([0.1, 50.0, -50.0, 1e4, -0.3], dtype=dtype)
+    logits = logits.expand(200, 5).clone().requires_grad_()
+    generator = torch.Generator().manual_seed(0)
+    estimator(2).surrogate(
+        lambda x: x.sum(dim=-1).square(), logits, generator, units=units
+    ).sum().backward()
+    sure = logits.detach()[0].abs() > 10
+    assert logits.grad.isfinite().all()
+    assert (logits.grad[:, sure] == 0).all()
+    assert (logits.grad[:, ~sure] != 0).any(dim=0).all()
+
+
+@both
+def test_ends_of_rand_make_no_impossible_value(estimator):
+    """A draw of 0 is possible; neither state may leave the support for it."""
+    units = BernoulliUnits(Uniform())
+    logits = torch.tensor([-5.0, 5.0], dtype=torch.float64)
+    outcomes = Outcomes(
+        [torch.zeros(1, 1, 2, dtype=torch.float64)], torch.ones(1).double()
+    )
+
+    def loss(values):
+        assert (values == torch.tensor([0.0, 1.0])).all()
+        return values.sum(dim=-1)
+
+    estimates(estimator(), loss, logits, units, outcomes)
+
+
+@both
+@pytest.mark.parametrize("n_samples", [0, -1, 1.5, None])
+def test_number_of_samples_is_checked(estimator, n_samples):
+    with pytest.raises(ValueError, match="'n_samples' parameter"):
+        estimator(n_samples).surrogate(Loss(), LOGITS[None])

@@ -1,0 +1,336 @@
+"""What every gradient estimator does, one test a promise."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from gradients.enumeration import ALL_UNITS, CODINGS, close
+from sklearn.base import clone
+
+import skhash.gradients as gradients
+from skhash.gradients import (
+    ARM,
+    ZGR,
+    BernoulliUnits,
+    BitFlip,
+    DeterministicST,
+    DisARM,
+    Exact,
+    GradientEstimator,
+    GumbelSoftmax,
+    HardST,
+    IdentityST,
+    LayerwiseGradient,
+    LocalExpectation,
+    MeanField,
+    MuProp,
+    Reinforce,
+    ReinforceLOO,
+    STGumbel,
+    StraightThrough,
+    require_layerwise,
+    resolve_gradient,
+)
+from skhash.noise import Logistic, Normal, Triangular, Uniform
+
+LAYERWISE = [
+    StraightThrough(),
+    DeterministicST(),
+    IdentityST(),
+    HardST(),
+    MeanField(),
+    GumbelSoftmax(),
+    GumbelSoftmax(temperature=0.3),
+    STGumbel(),
+    ZGR(),
+]
+# They take any function of the values.
+BLACK_BOX = [
+    Reinforce(),
+    Reinforce(baseline=1.5),
+    ReinforceLOO(n_samples=3),
+    ARM(),
+    ARM(n_samples=4),
+    DisARM(),
+    DisARM(n_samples=4),
+    LocalExpectation(chunk_size=3),
+    BitFlip(n_flips=2),
+    Exact(chunk_size=5),
+]
+TOLD = [StraightThrough(debias="quadratic"), Reinforce("row"), MuProp("row")]
+ALL = [*LAYERWISE, MuProp(), *BLACK_BOX, *TOLD]
+# No value is between the low and the high one.
+BINARY = [e for e in ALL if not isinstance(e, MeanField | GumbelSoftmax | MuProp)] + [
+    STGumbel()
+]
+
+every_estimator = pytest.mark.parametrize("estimator", ALL, ids=str)
+every_coding = pytest.mark.parametrize("coding", CODINGS)
+
+N_ROWS, N_BITS = 6, 4
+
+
+class RowLoss:
+    """A loss of values and of the row's own target, with a weight."""
+
+    def __init__(self, dtype=torch.float64):
+        generator = torch.Generator().manual_seed(0)
+        self.weight = torch.randn(N_BITS, 3, generator=generator, dtype=dtype)
+        self.weight.requires_grad_()
+        self.target = torch.randn(N_ROWS, 3, generator=generator, dtype=dtype)
+        self.calls = []
+
+    def __call__(self, values):
+        self.calls.append((values.detach(), torch.is_grad_enabled()))
+        return (torch.tanh(values @ self.weight) - self.target).square().sum(dim=-1)
+
+
+def make_logits(dtype=torch.float64):
+    generator = torch.Generator().manual_seed(1)
+    logits = torch.randn(N_ROWS, N_BITS, generator=generator, dtype=dtype)
+    return logits.requires_grad_()
+
+
+def surrogate(estimator, loss, logits, seed=2, **units):
+    """Call a fresh copy of the estimator with all that it asks for."""
+    told = {}
+    if estimator.needs_rows:
+        told["rows"] = torch.arange(len(logits))
+    if estimator.needs_curvature:
+        told["curvature"] = torch.ones(logits.shape[-1], dtype=logits.dtype)
+    generator = torch.Generator().manual_seed(seed)
+    return clone(estimator).surrogate(loss, logits, generator, **units, **told)
+
+
+@every_estimator
+@every_coding
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_losses_have_one_value_a_row_and_gradients(estimator, coding, dtype):
+    loss, logits = RowLoss(dtype), make_logits(dtype)
+    units = BernoulliUnits(coding=coding)
+    losses = surrogate(estimator, loss, logits, units=units)
+    assert losses.shape == (N_ROWS,) and losses.dtype == dtype
+    losses.sum().backward()
+    assert logits.grad.dtype == dtype and logits.grad.isfinite().all()
+    assert (logits.grad != 0).any() and (loss.weight.grad != 0).any()
+    for values, _ in loss.calls:
+        assert values.shape[-2:] == (N_ROWS, N_BITS) and values.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "estimator", [e for e in ALL if not isinstance(e, Exact)], ids=str
+)
+def test_value_and_parameter_gradient_are_those_of_the_first_values(estimator):
+    loss = RowLoss()
+    losses = surrogate(estimator, loss, make_logits())
+    first, _ = loss.calls[0]
+    again = RowLoss()
+    close(losses.detach(), again(first).detach(), 0)
+    weights = torch.arange(N_ROWS, dtype=torch.float64)
+    found = torch.autograd.grad(weights @ losses, loss.weight)
+    expected = torch.autograd.grad(weights @ again(first), again.weight)
+    close(found, expected)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [e for e in BLACK_BOX if not isinstance(e, Exact)],
+    ids=str,
+)
+def test_graphs_are_kept_of_the_first_evaluation_only(estimator):
+    loss = RowLoss()
+    surrogate(estimator, loss, make_logits())
+    assert [graph for _, graph in loss.calls] == [True] + [False] * (
+        len(loss.calls) - 1
+    )
+
+
+@pytest.mark.parametrize(
+    "estimator, n_evaluations",
+    [
+        *((estimator, 1) for estimator in LAYERWISE),
+        (Reinforce(), 1),
+        (MuProp(), 2),
+        (ReinforceLOO(3), 3),
+        (ARM(3), 6),
+        (DisARM(3), 6),
+        (LocalExpectation(3), N_BITS + 1),
+        (BitFlip(2), 3),
+        (Exact(5), 2**N_BITS),
+    ],
+    ids=str,
+)
+def test_number_of_evaluations(estimator, n_evaluations):
+    loss = RowLoss()
+    surrogate(estimator, loss, make_logits())
+    assert sum(values[..., 0, 0].numel() for values, _ in loss.calls) == n_evaluations
+
+
+@pytest.mark.parametrize("estimator", BINARY, ids=str)
+@every_coding
+def test_functions_see_binary_values(estimator, coding):
+    loss, units = RowLoss(), BernoulliUnits(coding=coding)
+    surrogate(estimator, loss, make_logits(), units=units)
+    for values, _ in loss.calls:
+        assert ((values == units.low) | (values == units.high)).all()
+
+
+@pytest.mark.parametrize("estimator", BLACK_BOX, ids=str)
+def test_black_boxes_need_no_derivative(estimator):
+    table = torch.randn(
+        2**N_BITS, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
+
+    def loss(values):
+        powers = 2 ** torch.arange(N_BITS, dtype=values.dtype)
+        return table[(values.detach() @ powers).long()]
+
+    logits = make_logits()
+    surrogate(estimator, loss, logits).sum().backward()
+    assert logits.grad.isfinite().all() and (logits.grad != 0).any()
+
+
+@every_estimator
+@pytest.mark.parametrize("noise", {str(u.noise): u.noise for u in ALL_UNITS}.values())
+def test_codings_give_the_same_gradient(estimator, noise):
+    """The loss is put in terms of 0 and 1, so that its derivatives are, too."""
+    results = []
+    for coding in CODINGS:
+        loss, logits = RowLoss(), make_logits()
+        units = BernoulliUnits(noise, coding)
+        if estimator.needs_curvature:
+            curvature = torch.ones(N_BITS, dtype=torch.float64) / units.step**2
+            told = {"curvature": curvature}
+        else:
+            told = {"rows": torch.arange(N_ROWS)}
+        losses = clone(estimator).surrogate(
+            lambda x, loss=loss, units=units: loss((x - units.low) / units.step),
+            logits,
+            torch.Generator().manual_seed(0),
+            units=units,
+            **told,
+        )
+        losses.sum().backward()
+        results.append((losses.detach(), logits.grad, loss.weight.grad))
+    close(results[0], results[1])
+
+
+@every_estimator
+def test_same_generator_same_estimate(estimator):
+    def gradient(seed):
+        logits = make_logits()
+        surrogate(estimator, RowLoss(), logits, seed).sum().backward()
+        return logits.grad
+
+    state = torch.get_rng_state()
+    assert torch.equal(gradient(0), gradient(0))
+    assert torch.equal(state, torch.get_rng_state())
+    if not isinstance(estimator, DeterministicST | MeanField | Exact):
+        assert not torch.equal(gradient(0), gradient(1))
+
+
+@pytest.mark.parametrize(
+    "estimator", [DeterministicST(), MeanField(), Exact()], ids=str
+)
+def test_no_random_number_is_drawn_where_none_is_needed(estimator, monkeypatch):
+    def fail(*args, **kwargs):
+        raise AssertionError
+
+    monkeypatch.setattr(torch, "rand", fail)
+    surrogate(estimator, RowLoss(), make_logits()).sum().backward()
+
+
+@pytest.mark.parametrize("estimator", LAYERWISE, ids=str)
+@every_coding
+def test_layers_take_any_leading_axes(estimator, coding):
+    units = BernoulliUnits(coding=coding)
+    logits = torch.randn(2, 5, N_ROWS, N_BITS, requires_grad=True)
+    values = estimator.sample(logits, units=units)
+    assert values.shape == logits.shape
+    values.sum().backward()
+    assert logits.grad.isfinite().all()
+    assert estimator.sample(torch.zeros(3), units=units).shape == (3,)
+
+
+@every_estimator
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "noise",
+    [Logistic(), Uniform(), Triangular(), Normal(), Normal(0.01)],
+    ids=str,
+)
+def test_extreme_logits_give_finite_gradients(estimator, noise, dtype):
+    extreme = torch.tensor([[0, 1, -1, 2], [-2, 40, -40, 0.1]], dtype=dtype)
+    logits = torch.cat([extreme, 1e4 * extreme, 1e8 * extreme]).requires_grad_()
+    for coding in CODINGS:
+        loss = RowLoss(dtype)
+        units = BernoulliUnits(noise, coding)
+        losses = surrogate(estimator, loss, logits, units=units)
+        assert losses.isfinite().all()
+        found = torch.autograd.grad(losses.sum(), [logits, loss.weight])
+        assert all(gradient.isfinite().all() for gradient in found)
+
+
+@every_estimator
+def test_scikit_learn_can_clone_and_set(estimator):
+    parameters = estimator.get_params()
+    fresh = type(estimator)()
+    assert fresh.set_params(**parameters).get_params() == parameters
+    copied = clone(estimator)
+    assert type(copied) is type(estimator) and copied.get_params() == parameters
+    for copied in (copy.deepcopy(estimator), pickle.loads(pickle.dumps(estimator))):
+        assert copied.get_params() == parameters
+    # Nothing is checked before it is used.
+    for name in parameters:
+        assert type(estimator)(**{name: "nonsense"}).get_params()[name] == "nonsense"
+
+
+def test_every_class_is_tested_and_has_a_name():
+    classes = {
+        found
+        for found in vars(gradients).values()
+        if isinstance(found, type)
+        and issubclass(found, GradientEstimator)
+        and found not in (GradientEstimator, LayerwiseGradient)
+    }
+    assert classes == {type(estimator) for estimator in ALL}
+    assert classes == set(gradients.GRADIENTS.values())
+    assert gradients.__all__ == sorted(gradients.__all__)
+
+
+@pytest.mark.parametrize("name, family", gradients.GRADIENTS.items(), ids=str)
+def test_names_resolve_to_fresh_estimators(name, family):
+    found = resolve_gradient(name)
+    assert type(found) is family and found is not resolve_gradient(name)
+
+
+def test_instances_resolve_to_clones():
+    estimator = ARM(n_samples=7)
+    found = resolve_gradient(estimator)
+    assert found is not estimator and found.n_samples == 7
+
+
+@pytest.mark.parametrize("gradient", ["hinton", None, ARM, 3, ["st"]])
+def test_unknown_gradients_are_refused_with_what_there_is(gradient):
+    with pytest.raises(ValueError, match="not one of arm, bitflip, .*, zgr, nor an"):
+        resolve_gradient(gradient)
+
+
+@every_estimator
+def test_layers_are_required(estimator):
+    is_layerwise = hasattr(estimator, "sample") and not estimator.needs_curvature
+    if is_layerwise:
+        assert require_layerwise(estimator, "SomeModel") is estimator
+        return
+    with pytest.raises(TypeError, match="SomeModel .*`sample`.*ZGR") as error:
+        require_layerwise(estimator, "SomeModel")
+    assert type(estimator).__name__ in str(error.value)
+
+
+def test_units_are_checked():
+    with pytest.raises(ValueError, match="coding='10' is not one of 01, pm1"):
+        BernoulliUnits(coding="10")
+    with pytest.raises(ValueError, match="noise='gumbel' is not one of"):
+        BernoulliUnits("gumbel")
+    assert isinstance(BernoulliUnits("normal").noise, Normal)

@@ -1,0 +1,105 @@
+"""Local expectation and BitFlip, sample by sample; means are in test_unbiased.py."""
+
+import pytest
+import torch
+from gradients.enumeration import (
+    ALL_UNITS,
+    LOGITS,
+    Linear,
+    Loss,
+    by_state,
+    by_state_and_order,
+    close,
+    estimates,
+    exact,
+)
+
+from skhash.gradients import BernoulliUnits, BitFlip, LocalExpectation
+
+every_units = pytest.mark.parametrize("units", ALL_UNITS, ids=str)
+
+
+def run(estimator, loss, units, logits=LOGITS, outcomes=by_state):
+    return estimates(estimator, loss, logits, units, outcomes(logits, units))
+
+
+@every_units
+def test_formula(units):
+    found = run(LocalExpectation(), Loss(), units)
+    on = by_state(LOGITS, units).draws[0] < units.noise.cdf(LOGITS)
+    for k in range(3):
+        up, down = on.clone(), on.clone()
+        up[:, k], down[:, k] = True, False
+        rise = Loss()(units.values(up.double())) - Loss()(units.values(down.double()))
+        close(found.gradients[:, k], units.noise.pdf(LOGITS)[k] * rise.detach())
+
+
+@every_units
+def test_linear_losses_and_single_units_have_no_variance(units):
+    found = run(LocalExpectation(), Linear(), units)
+    close(found.gradients, exact(Linear(), LOGITS, units)[1].expand(8, 3))
+    found = run(LocalExpectation(), Loss(1), units, LOGITS[:1])
+    close(found.gradients, exact(Loss(1), LOGITS[:1], units)[1].expand(2, 1))
+
+
+@every_units
+def test_mean_of_single_flips_is_local_expectation_at_every_state(units):
+    found = run(BitFlip(), Loss(), units, outcomes=by_state_and_order)
+    local = run(LocalExpectation(), Loss(), units)
+    # Six orders of each state, in which each unit comes first twice.
+    close(found.gradients.reshape(8, 6, 3).mean(dim=1), local.gradients)
+    assert ((found.gradients != 0).sum(dim=-1) == 1).all()
+
+
+@every_units
+@pytest.mark.parametrize("chunk_size", [1, 2, 16])
+def test_all_flips_are_local_expectation(units, chunk_size):
+    found = run(BitFlip(3, chunk_size), Loss(), units, outcomes=by_state_and_order)
+    local = run(LocalExpectation(), Loss(), units)
+    close(found.gradients, local.gradients.repeat_interleave(6, dim=0))
+
+
+@pytest.mark.parametrize("n_flips", [1, 2, 3, 5])
+def test_flips_are_without_replacement(n_flips):
+    logits = torch.zeros(300, 5, requires_grad=True)
+    generator = torch.Generator().manual_seed(0)
+    BitFlip(n_flips).surrogate(
+        lambda x: x.sum(dim=-1), logits, generator
+    ).sum().backward()
+    flipped = logits.grad != 0
+    assert (flipped.sum(dim=-1) == n_flips).all()
+    assert flipped.any(dim=0).all()
+    close(logits.grad[flipped], torch.full((300 * n_flips,), 0.5 * 5 / n_flips), 1e-6)
+
+
+@pytest.mark.parametrize("estimator", [LocalExpectation(4), BitFlip(9, 4)], ids=str)
+def test_flips_are_evaluated_some_at_a_time(estimator):
+    shapes = []
+
+    def loss(values):
+        shapes.append(values.shape)
+        return values.sum(dim=-1)
+
+    estimator.surrogate(loss, torch.zeros(7, 9))
+    assert shapes == [(7, 9), (4, 7, 9), (4, 7, 9), (1, 7, 9)]
+
+
+def test_there_are_no_more_flips_than_units():
+    with pytest.raises(ValueError, match="n_flips=4 of 3 units.*at most 3"):
+        BitFlip(4).surrogate(Loss(), LOGITS[None])
+
+
+@pytest.mark.parametrize(
+    "estimator", [BitFlip(0), BitFlip(1.0), BitFlip(1, 0), LocalExpectation(0)], ids=str
+)
+def test_parameters_are_checked(estimator):
+    with pytest.raises(ValueError, match="parameter of (BitFlip|LocalExpectation)"):
+        estimator.surrogate(Loss(), LOGITS[None])
+
+
+def test_flip_is_exact_in_both_codings():
+    for units in (BernoulliUnits(), BernoulliUnits(coding="pm1")):
+        values = units.values(torch.tensor([0.0, 1.0]))
+        assert torch.equal(units.flip(values), values.flip(0))
+        assert torch.equal(units.signs(values), torch.tensor([-1.0, 1.0]))
+        assert units.is_on(values).tolist() == [False, True]

@@ -1,0 +1,173 @@
+"""Gumbel-softmax estimators: integrals over their noise, by the trapezoid rule."""
+
+import math
+
+import pytest
+import torch
+from gradients.enumeration import (
+    ALL_UNITS,
+    CODINGS,
+    Outcomes,
+    close,
+    estimates,
+    uniform_draws,
+)
+
+from skhash.gradients import BernoulliUnits, GumbelSoftmax, STGumbel
+from skhash.noise import Logistic
+
+BOTH = [GumbelSoftmax, STGumbel]
+# Log-odds are the logits.
+UNITS = BernoulliUnits(Logistic(scale=2))
+STANDARD = UNITS.noise
+
+every_units = pytest.mark.parametrize("units", ALL_UNITS, ids=str)
+
+
+def noise_grid(center=0.0, half=34.0, n=40000):
+    """Noise, and its masses; the rule converges fast for what decays on both sides.
+
+    No node is at the center, where a hard value jumps: both sides count in full.
+    """
+    z = center + torch.linspace(-half, half, n, dtype=torch.float64)
+    masses = STANDARD.pdf(z) * (z[1] - z[0])
+    return z, masses / masses.sum()
+
+
+def integrate(estimator, loss, logit, units=UNITS):
+    logits = torch.tensor([logit], dtype=torch.float64)
+    z, masses = noise_grid(units.noise.log_odds(logits))
+    outcomes = Outcomes([STANDARD.cdf(z)[:, None]], masses)
+    return estimates(estimator, loss, logits, units, outcomes)
+
+
+def linear(values):
+    return values[..., 0]
+
+
+def slope(logit):
+    """The derivative of the mean of a 0/1 unit."""
+    return STANDARD.pdf(torch.tensor(logit, dtype=torch.float64)).item()
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+def test_mean_at_temperature_one(estimator):
+    """E y (1 - y) is 1/6 where y is uniform, and the true slope 1/4."""
+    mean = integrate(estimator(1.0), linear, 0.0).mean.item()
+    assert math.isclose(mean, 1 / 6, rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+@pytest.mark.parametrize("logit", [0.0, 0.7])
+def test_bias_of_a_linear_loss_is_of_second_order(estimator, logit):
+    p = slope(logit)
+    limit = math.pi**2 / 6 * p * (1 - 6 * p)
+    if logit == 0:
+        assert math.isclose(limit, -(math.pi**2) / 48)
+    errors = []
+    for temperature in (0.1, 0.05):
+        bias = integrate(estimator(temperature), linear, logit).mean.item() - p
+        errors.append(abs(bias / temperature**2 - limit))
+    assert errors[0] < 0.01
+    # What is left is of fourth order.
+    assert math.isclose(errors[0] / errors[1], 4, rel_tol=0.1)
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+@pytest.mark.parametrize("logit, limit", [(0.0, 1 / 24), (0.7, slope(0.7) / 6)])
+def test_second_moment_grows_as_the_inverse_temperature(estimator, logit, limit):
+    errors = []
+    for temperature in (0.1, 0.05):
+        found = integrate(estimator(temperature), linear, logit)
+        moment = found.weights @ found.gradients.square()
+        errors.append(abs(temperature * moment.item() - limit))
+    assert errors[1] < 0.01 * limit
+    assert errors[1] < errors[0]
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+def test_mean_is_the_density_of_a_sum(estimator):
+    """Of a linear loss: the density of Z + tau Z' at the logit, Z' logistic too."""
+    logit, temperature = 0.7, 0.5
+    z, masses = noise_grid()
+    density = masses @ STANDARD.pdf(logit - temperature * z)
+    mean = integrate(estimator(temperature), linear, logit).mean.item()
+    assert math.isclose(mean, density.item(), rel_tol=1e-9)
+
+
+@every_units
+@pytest.mark.parametrize("estimator", BOTH)
+def test_other_noise_enters_by_its_log_odds(estimator, units):
+    a = torch.tensor(0.4, dtype=torch.float64, requires_grad=True)
+    log_odds = torch.logit(units.noise.cdf(a))
+    (chain,) = torch.autograd.grad(log_odds, a)
+    here = integrate(estimator(0.5), linear, 0.4, units)
+    there = integrate(estimator(0.5), linear, log_odds.item())
+    close(here.gradients, units.step * chain * there.gradients, 1e-10)
+    close(here.losses, units.low + units.step * there.losses, 1e-10)
+
+
+@every_units
+@pytest.mark.parametrize("estimator", BOTH)
+def test_rounded_values_have_the_distribution_of_the_units(estimator, units):
+    a = torch.tensor([0.4, -0.7], dtype=torch.float64)
+    p = units.noise.cdf(a)
+    for uniform, on in [(p * (1 - 1e-9), True), (p * (1 + 1e-9), False)]:
+        with uniform_draws([uniform]):
+            values = estimator(0.5).sample(a, units=units)
+        assert (units.is_on(values) == on).all()
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_values(coding):
+    units, logits = BernoulliUnits(coding=coding), torch.zeros(50, 4)
+    generator = torch.Generator().manual_seed(0)
+    relaxed = GumbelSoftmax(0.7).sample(logits, generator, units=units)
+    generator = torch.Generator().manual_seed(0)
+    binary = STGumbel(0.7).sample(logits, generator, units=units)
+    assert ((relaxed > units.low) & (relaxed < units.high)).all()
+    assert ((binary == units.low) | (binary == units.high)).all()
+    assert torch.equal(units.is_on(relaxed), units.is_on(binary))
+
+
+def test_relaxed_loss_is_differentiated_as_it_is():
+    """Gumbel-softmax has no derivative of its own: differences agree with it."""
+    logits = torch.tensor([[0.3, -0.8]], dtype=torch.float64, requires_grad=True)
+
+    def relaxed(a):
+        generator = torch.Generator().manual_seed(3)
+        return GumbelSoftmax(0.6).surrogate(
+            lambda x: x.sin().prod(dim=-1), a, generator
+        )
+
+    assert torch.autograd.gradcheck(relaxed, logits)
+
+
+def test_st_gumbel_of_a_linear_loss_is_not_half():
+    for temperature, tolerance in [(0.1, 0.01), (0.025, 0.001)]:
+        mean = integrate(STGumbel(temperature), linear, 0.7).mean.item()
+        assert math.isclose(mean, slope(0.7), rel_tol=tolerance)
+        relaxed = integrate(GumbelSoftmax(temperature), linear, 0.7).mean.item()
+        assert math.isclose(mean, relaxed, rel_tol=1e-9)
+
+
+def test_st_gumbel_becomes_unbiased_for_a_quadratic_and_not_for_a_cubic():
+    def bias(temperature, power):
+        def loss(values):
+            return (values[..., 0] - 0.3) ** power
+
+        exact = slope(0.7) * (0.7**power - (-0.3) ** power)
+        found = integrate(STGumbel(temperature), loss, 0.7)
+        return found.mean.item() - exact
+
+    assert abs(bias(0.0125, 2)) < 0.6 * abs(bias(0.025, 2)) < 0.01
+    # The mean of the derivatives at both values instead of their difference.
+    cubic = slope(0.7) * (3 * (0.7**2 + 0.3**2) / 2 - (0.7**3 + 0.3**3))
+    assert math.isclose(bias(0.0125, 3), cubic, rel_tol=0.05)
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+@pytest.mark.parametrize("temperature", [0, -1.0, "warm", math.nan])
+def test_temperature_is_checked(estimator, temperature):
+    with pytest.raises(ValueError, match="'temperature' parameter"):
+        estimator(temperature).sample(torch.zeros(2, 2))
