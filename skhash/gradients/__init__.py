@@ -11,6 +11,7 @@ from skhash.gradients._base import (
 from skhash.gradients._exact import Exact
 from skhash.gradients._flips import BitFlip, LocalExpectation
 from skhash.gradients._gumbel import GumbelSoftmax, STGumbel
+from skhash.gradients._report import GradientReport, gradient_report
 from skhash.gradients._score import MuProp, Reinforce, ReinforceLOO
 from skhash.gradients._straight_through import (
     ZGR,
@@ -29,6 +30,7 @@ __all__ = [
     "DisARM",
     "Exact",
     "GradientEstimator",
+    "GradientReport",
     "GumbelSoftmax",
     "HardST",
     "IdentityST",
@@ -41,6 +43,7 @@ __all__ = [
     "STGumbel",
     "StraightThrough",
     "ZGR",
+    "gradient_report",
     "require_layerwise",
     "resolve_gradient",
 ]
