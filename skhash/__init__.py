@@ -4,7 +4,7 @@ from skhash._audit import AuditResult, audit
 from skhash._load import load
 from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
 from skhash.neighbors import HammingNeighbors
-from skhash.neural import SGHEncoder
+from skhash.neural import SGHEncoder, StochasticAutoencoderHash
 
 __all__ = [
     "AuditResult",
@@ -13,6 +13,7 @@ __all__ = [
     "PCAHash",
     "RandomHyperplaneHash",
     "SGHEncoder",
+    "StochasticAutoencoderHash",
     "audit",
     "load",
 ]

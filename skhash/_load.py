@@ -2,10 +2,17 @@
 
 from skhash._persistence import load_estimator
 from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
-from skhash.neural import SGHEncoder
+from skhash.neural import SGHEncoder, StochasticAutoencoderHash
 
 LOADABLE = {
-    cls.__name__: cls for cls in (ITQHash, PCAHash, RandomHyperplaneHash, SGHEncoder)
+    cls.__name__: cls
+    for cls in (
+        ITQHash,
+        PCAHash,
+        RandomHyperplaneHash,
+        SGHEncoder,
+        StochasticAutoencoderHash,
+    )
 }
 
 

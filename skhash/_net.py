@@ -203,12 +203,8 @@ def train(net: HashNet, X, y, epochs: int) -> list[dict]:
     n_before = len(net.history)
     # Each parameter takes part in about one multiplication a row.
     n_parameters = sum(parameter.numel() for parameter in net.module_.parameters())
-    module = net.module_
-    mean, scale = getattr(module, "mean", None), getattr(module, "scale", 1.0)
     with threads_that_pay(net.batch_size * n_parameters):
-        keep_sparse = getattr(module, "accepts_sparse", False)
-        data = ArrayDataset(X, y, mean, scale, keep_sparse)
-        net.partial_fit(data, epochs=epochs)
+        net.partial_fit(feed(net.module_, X, y), epochs=epochs)
     for record in net.history:
         record.pop("batches", None)  # one entry a batch would dominate a pickled net
     return [
@@ -216,6 +212,18 @@ def train(net: HashNet, X, y, epochs: int) -> list[dict]:
         | {name: float(record[name]) for name in MEASURED if name in record}
         for record in net.history[n_before:]
     ]
+
+
+def feed(module, X, y=None) -> ArrayDataset:
+    """Return rows as `module` wants to be fed them."""
+    mean, scale = getattr(module, "mean", None), getattr(module, "scale", 1.0)
+    keep_sparse = getattr(module, "accepts_sparse", False)
+    return ArrayDataset(X, y, mean, scale, keep_sparse)
+
+
+def fed_batch(module, X) -> torch.Tensor:
+    """Return all these rows as one batch on the CPU."""
+    return feed(module, X).batch(slice(None))
 
 
 def resolve_optimizer(optimizer):

@@ -264,6 +264,18 @@ class BaseNeuralHasher(BaseHasher):
         self._train(net, X, y, 1, history)
         return self
 
+    def _training_inputs(self, X):
+        """Return the module and a batch of all rows as training feeds it."""
+        from skhash._net import fed_batch
+
+        X = self._prepare(self._validate_fitted(X))
+        if hasattr(self, "net_"):
+            module = self.net_.module_
+        else:
+            module = self._restore_module()
+        device = next(module.parameters()).device
+        return module, fed_batch(module, X).to(device)
+
     def __sklearn_is_fitted__(self):
         return hasattr(self, "history_")
 

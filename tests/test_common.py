@@ -18,6 +18,9 @@ SMALL = {
     "PCAHash": [{"n_bits": 2}],
     "RandomHyperplaneHash": [{"n_bits": 2}],
     "SGHEncoder": [{"n_bits": 2, "max_epochs": 1}],
+    "StochasticAutoencoderHash": [
+        {"n_bits": 2, "max_epochs": 1, "hidden_layer_sizes": (8,)}
+    ],
 }
 
 # Settings for our own contract: more bits than fit a byte where the method has them.
@@ -34,6 +37,26 @@ CONTRACT_SETTINGS = {
         {"n_bits": 19, "max_epochs": 1, "gradient": "exact", "coding": "pm1"},
         {"n_bits": 9, "max_epochs": 2, "init": "random", "train_split": 0.2},
         {"n_bits": 9, "max_epochs": 1, "init": "pca", "normalize": True},
+    ],
+    "StochasticAutoencoderHash": [
+        {"n_bits": 9, "max_epochs": 2, "decoder": "gaussian"},
+        {
+            "n_bits": 19,
+            "max_epochs": 1,
+            "decoder": "gaussian",
+            "posterior": "correlated",
+            "kl_weight": 0.1,
+            "train_split": 0.2,
+        },
+        {
+            "n_bits": 9,
+            "max_epochs": 1,
+            "decoder": "gaussian",
+            "gradient": "arm",
+            "correction_epochs": 1,
+            "hidden_layer_sizes": (),
+            "normalize": True,
+        },
     ],
 }
 

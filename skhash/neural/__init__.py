@@ -1,5 +1,6 @@
 """Encoders trained by gradient descent; torch is imported when one is fitted."""
 
+from skhash.neural._autoencoder import StochasticAutoencoderHash
 from skhash.neural._sgh import SGHEncoder
 
-__all__ = ["SGHEncoder"]
+__all__ = ["SGHEncoder", "StochasticAutoencoderHash"]

@@ -28,31 +28,50 @@ class MLPLogitsMixin:
         return self.coefs_[-1].shape[1]
 
     def _logits(self, X) -> np.ndarray:
-        device = inference_device(self.device)
-        if device == "cpu":
-            return self._forward(X, np.asarray)
-        import torch
-
-        return self._forward(X, lambda array: torch.as_tensor(array, device=device))
-
-    def _forward(self, X, convert) -> np.ndarray:
-        """Run the layers on arrays that `convert` made, of NumPy or torch."""
-        first, intercept = self.coefs_[0], self.intercepts_[0]
-        if sparse.issparse(X):
-            # The wide first layer is done where the sparse rows are.
-            if self.mean_ is not None:
-                intercept = intercept - self.mean_ @ first
-            values = convert((X @ first + intercept).astype(np.float32))
-        else:
-            if self.mean_ is not None:
-                X = X - self.mean_.astype(X.dtype)
-            X = convert(X.astype(np.float32, copy=False))
-            values = X @ convert(first) + convert(intercept)
-        for coef, intercept in zip(self.coefs_[1:], self.intercepts_[1:], strict=True):
-            values = values.clip(min=0) @ convert(coef) + convert(intercept)
-        return values if isinstance(values, np.ndarray) else values.cpu().numpy()
+        return mlp_forward(X, self.coefs_, self.intercepts_, self.mean_, self.device)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def mlp_forward(X, coefs, intercepts, mean=None, device="cpu") -> np.ndarray:
+    """Run rows minus `mean` through linear layers with ReLU between them.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR array} of shape (n_samples, n_features)
+    coefs : list of ndarrays of shape (n_inputs, n_outputs), float32
+    intercepts : list of ndarrays of shape (n_outputs,), float32
+    mean : ndarray of shape (n_features,) or None
+    device : str
+        As the `device` of encoders; the CPU does without torch.
+
+    Returns
+    -------
+    outputs : ndarray of shape (n_samples, n_outputs), float32
+    """
+    device = inference_device(device)
+    if device == "cpu":
+        convert = np.asarray
+    else:
+        import torch
+
+        def convert(array):
+            return torch.as_tensor(array, device=device)
+
+    first, intercept = coefs[0], intercepts[0]
+    if sparse.issparse(X):
+        # The wide first layer is done where the sparse rows are.
+        if mean is not None:
+            intercept = intercept - mean @ first
+        values = convert((X @ first + intercept).astype(np.float32))
+    else:
+        if mean is not None:
+            X = X - mean.astype(X.dtype)
+        X = convert(X.astype(np.float32, copy=False))
+        values = X @ convert(first) + convert(intercept)
+    for coef, intercept in zip(coefs[1:], intercepts[1:], strict=True):
+        values = values.clip(min=0) @ convert(coef) + convert(intercept)
+    return values if isinstance(values, np.ndarray) else values.cpu().numpy()

@@ -1,0 +1,9 @@
+"""Losses as exchangeable parts: torch modules that estimators put into networks."""
+
+from skhash.losses._likelihoods import (
+    BernoulliLikelihood,
+    GaussianLikelihood,
+    MultinomialLikelihood,
+)
+
+__all__ = ["BernoulliLikelihood", "GaussianLikelihood", "MultinomialLikelihood"]

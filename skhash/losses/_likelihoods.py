@@ -1,0 +1,99 @@
+"""How likely the data are under what a decoder says: negative log-likelihoods.
+
+Each is called as ``likelihood(outputs, X)`` with a decoder's outputs, shape (...,
+n_rows, n_features), and the rows that they should explain, dense or a sparse CSR
+tensor; it returns nats, shape (..., n_rows). `mean` turns outputs into the expected
+data.
+"""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn.functional import softplus
+
+
+class MultinomialLikelihood(nn.Module):
+    """Words drawn one by one: ``-sum_w x_w log softmax(outputs)_w``.
+
+    The multinomial coefficient, which no parameter changes, is left out.
+
+    Parameters
+    ----------
+    target : {"values", "presence"}, default="values"
+        Whether x_w is the value in the data (a count or a tf-idf weight) or 1 for each
+        word that occurs.
+    """
+
+    def __init__(self, target="values"):
+        super().__init__()
+        self.target = target
+
+    def forward(self, outputs, X):
+        on_target, total = inner_products(outputs, X, self.target == "presence")
+        return outputs.logsumexp(dim=-1) * total - on_target
+
+    @staticmethod
+    def mean(outputs):
+        """Return the probability of each word."""
+        return outputs.softmax(dim=-1)
+
+
+class BernoulliLikelihood(nn.Module):
+    """Independent binary features: ``sum_w softplus(outputs_w) - x_w outputs_w``."""
+
+    def forward(self, outputs, X):
+        return softplus(outputs).sum(dim=-1) - inner_products(outputs, X)[0]
+
+    @staticmethod
+    def mean(outputs):
+        """Return the probability of each feature."""
+        return outputs.sigmoid()
+
+
+class GaussianLikelihood(nn.Module):
+    """``|x - outputs|^2 / (2 rho^2) + d/2 log(2 pi rho^2)`` with a learned rho.
+
+    Parameters
+    ----------
+    log_rho : float, default=0.0
+        Where the logarithm of rho starts.
+    """
+
+    def __init__(self, log_rho=0.0):
+        super().__init__()
+        self.log_rho = nn.Parameter(torch.tensor(float(log_rho)))
+
+    def forward(self, outputs, X):
+        error = (X - outputs).square().sum(dim=-1)
+        log_normalizer = X.shape[-1] * (self.log_rho + 0.5 * math.log(2 * math.pi))
+        return 0.5 * torch.exp(-2 * self.log_rho) * error + log_normalizer
+
+    @staticmethod
+    def mean(outputs):
+        """Return the outputs."""
+        return outputs
+
+
+def inner_products(outputs, X, presence=False):
+    """Return ``sum_w x_w outputs_w`` of each row, and ``sum_w x_w``.
+
+    Parameters
+    ----------
+    outputs : Tensor of shape (..., n_rows, n_features)
+    X : Tensor of shape (n_rows, n_features), dense or sparse CSR
+    presence : bool
+        Whether x_w is replaced by 1 where it is above 0.
+    """
+    if X.layout != torch.sparse_csr:
+        weights = (X > 0).to(outputs.dtype) if presence else X
+        return (outputs * weights).sum(dim=-1), weights.sum(dim=-1)
+    n_rows, n_features = X.shape
+    weights = (X.values() > 0).to(outputs.dtype) if presence else X.values()
+    rows = torch.arange(n_rows, device=X.device)
+    rows = rows.repeat_interleave(X.crow_indices().diff())
+    entries = outputs.flatten(-2)[..., rows * n_features + X.col_indices()]
+    products = outputs.new_zeros(outputs.shape[:-1])
+    products = products.index_add(-1, rows, entries * weights)
+    total = outputs.new_zeros(n_rows).index_add(0, rows, weights)
+    return products, total

@@ -1,0 +1,77 @@
+"""Multi-layer perceptrons with sparse input and their own random numbers."""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn.functional import embedding_bag
+
+
+class MLP(nn.Module):
+    """Linear layers with ReLU, then dropout, between them.
+
+    Weights start uniform within ``1 / sqrt(n_inputs)`` of 0, and intercepts too, as
+    those of `torch.nn.Linear`. They are stored (n_inputs, n_outputs).
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Number of inputs, of units in each hidden layer, and of outputs.
+    generator : torch.Generator
+        On the CPU; draws the first weights.
+    dropout : float, default=0.0
+        The probability that a hidden unit is left out while training.
+    """
+
+    def __init__(self, sizes, generator, dropout=0.0):
+        super().__init__()
+        self.dropout = dropout
+        shapes = list(zip(sizes[:-1], sizes[1:], strict=True))
+        self.coefs = nn.ParameterList(
+            _uniform(shape, shape[0], generator) for shape in shapes
+        )
+        self.intercepts = nn.ParameterList(
+            _uniform(shape[1:], shape[0], generator) for shape in shapes
+        )
+
+    def forward(self, X, generator=None):
+        """Return the outputs of rows, dense or a sparse CSR tensor.
+
+        Parameters
+        ----------
+        X : Tensor of shape (..., n_inputs)
+        generator : torch.Generator or None
+            Draws what is left out, on the device of `X`.
+        """
+        values = sparse_linear(X, self.coefs[0]) + self.intercepts[0]
+        for coef, intercept in zip(self.coefs[1:], self.intercepts[1:], strict=True):
+            values = values.relu()
+            if self.training and self.dropout > 0:
+                values = drop_out(values, self.dropout, generator)
+            values = values @ coef + intercept
+        return values
+
+
+def _uniform(shape, n_inputs, generator):
+    bound = 1 / math.sqrt(n_inputs)
+    return nn.Parameter((2 * torch.rand(shape, generator=generator) - 1) * bound)
+
+
+def sparse_linear(X, coef):
+    """Return ``X @ coef``; the cost for sparse `X` is that of its entries."""
+    if X.layout != torch.sparse_csr:
+        return X @ coef
+    return embedding_bag(
+        X.col_indices(),
+        coef,
+        X.crow_indices(),
+        mode="sum",
+        per_sample_weights=X.values(),
+        include_last_offset=True,
+    )
+
+
+def drop_out(values, p, generator):
+    """Set each value to 0 with probability `p` and stretch the others to keep means."""
+    kept = torch.empty_like(values).bernoulli_(1 - p, generator=generator)
+    return values * (kept / (1 - p))
