@@ -9,15 +9,21 @@ import json
 import os
 import re
 import warnings
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as serialize_arrays
+from sklearn.base import BaseEstimator
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
+# Modules whose exported objects may be parameters: gradient="arm" or gradient=ARM(3).
+PARTS = ("skhash.gradients", "skhash.noise", "skhash.utils.schedules")
+# The keys that mark such an object, and a tuple, which JSON does not know.
+PART, TUPLE = "__part__", "__tuple__"
 # Between the name of a list of arrays and the number of the item: "coefs_.0".
 LIST_MARK = "."
 # What a first save may leave behind where it is stopped before the manifest is there.
@@ -102,7 +108,8 @@ def load_estimator(path, classes: dict[str, type]):
             f"{path} has parameters that {manifest['class']} does not know: {unknown}. "
             f"It was written by skhash {manifest['skhash_version']}; update skhash."
         )
-    estimator = estimator_class(**manifest["params"])
+    params = {name: _from_plain(value) for name, value in manifest["params"].items()}
+    estimator = estimator_class(**params)
     names = [*manifest["values"], *_regrouped(arrays)]
     wrong = [name for name in names if not _is_fitted_attribute(name)]
     if wrong:
@@ -158,7 +165,7 @@ def _plain_params(estimator) -> dict:
     params = {}
     for name, value in estimator.get_params(deep=False).items():
         try:
-            params[name] = _to_plain(value)
+            params[name] = _param_to_plain(value)
         except TypeError:
             warnings.warn(
                 f"{name}: {type(value).__name__} is not plain data and is not saved. "
@@ -167,6 +174,38 @@ def _plain_params(estimator) -> dict:
                 stacklevel=4,
             )
     return params
+
+
+def _param_to_plain(value):
+    """As `_to_plain`, with a mark on tuples and on objects of the library's own."""
+    if isinstance(value, tuple):
+        return {TUPLE: [_param_to_plain(item) for item in value]}
+    module = next(
+        (name for name in PARTS if type(value).__module__.startswith(name)), ""
+    )
+    if module and isinstance(value, BaseEstimator):
+        params = value.get_params(deep=False).items()
+        return {
+            PART: [module, type(value).__name__],
+            "params": {name: _param_to_plain(item) for name, item in params},
+        }
+    return _to_plain(value)
+
+
+def _from_plain(value):
+    """Undo `_param_to_plain`; only names that a module of `PARTS` exports are built."""
+    if not isinstance(value, dict):
+        return value
+    if TUPLE in value:
+        return tuple(_from_plain(item) for item in value[TUPLE])
+    if PART not in value:
+        return value
+    module, name = value[PART]
+    exported = import_module(module) if module in PARTS else None
+    if exported is None or name not in exported.__all__:
+        raise ValueError(f"A parameter is a {module}.{name}, which is not known here.")
+    params = {key: _from_plain(item) for key, item in value["params"].items()}
+    return getattr(exported, name)(**params)
 
 
 def _to_plain(value):

@@ -211,8 +211,8 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         smallest, largest = X.min(), X.max()
         if smallest < 0:
             raise ValueError(
-                f"decoder={self.decoder!r} is for counts and weights of at least 0, "
-                f"but X holds {smallest:.3g}; use decoder='gaussian'."
+                f"Negative values in data: decoder={self.decoder!r} is for counts and "
+                f"weights, but X holds {smallest:.3g}; use decoder='gaussian'."
             )
         if self.decoder == "bernoulli" and largest > 1:
             raise ValueError(

@@ -1,10 +1,11 @@
 """Weights that change while a model is trained."""
 
-from dataclasses import dataclass
+from sklearn.base import BaseEstimator
+
+__all__ = ["LinearSchedule", "weight_at"]
 
 
-@dataclass(frozen=True)
-class LinearSchedule:
+class LinearSchedule(BaseEstimator):
     """A weight that goes from `start` to `end` in `n_steps` steps and stays there.
 
     Parameters
@@ -22,9 +23,10 @@ class LinearSchedule:
     [0.0, 0.25, 1.0, 1.0]
     """
 
-    start: float
-    end: float
-    n_steps: int
+    def __init__(self, start, end, n_steps):
+        self.start = start
+        self.end = end
+        self.n_steps = n_steps
 
     def __call__(self, step: int) -> float:
         done = min(1.0, step / self.n_steps)
