@@ -27,7 +27,7 @@ class GumbelSoftmax(LayerwiseGradient):
     one 0/1 unit, a linear loss c x and ``p' = sigmoid(l) sigmoid(-l)``, the bias in l
     is ``c tau^2 (pi^2 / 6) p' (1 - 6 p')`` to leading order: it is of second order,
     since the first vanishes for linear losses. Temperature times second moment tends to
-    ``c^2 p' / 6``. Few draws carry the gradient: those with z within about
+    ``c^2 p' / 6``. Few draws carry the gradient: only those with z within about
     ``tau log(1 / (tau e))`` of l have a derivative above e.
 
     Parameters
@@ -41,9 +41,9 @@ class GumbelSoftmax(LayerwiseGradient):
     Other than logistic noise enters by its log-odds, ``l = log F(a) / (1 - F(a))``, so
     that rounding the value always gives the unit's own distribution.
 
-    Corrected from Shekhovtsov and Yanush: proposition E.3 lacks the factors 2 and
-    1 / tau in the probability of a derivative above e, and the derivative of the loss
-    of example 2 at whole numbers is ``1 - 2 pi``.
+    Corrected from Shekhovtsov and Yanush, proposition E.3: for small tau the
+    probability of a derivative above e is about ``2 p' tau log(1 / (tau e))``. The
+    proof lacks the 2 and the tau of the logarithm.
 
     References
     ----------

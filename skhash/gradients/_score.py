@@ -20,8 +20,8 @@ class Reinforce(GradientEstimator):
 
     Unbiased for every function, which need not be differentiable, since the baseline
     does not depend on the drawn values: it is read before it takes the new loss in. One
-    evaluation. The variance is the largest of the unbiased estimators here and grows
-    with the number of units; the baseline decides how much.
+    evaluation. The variance is usually the largest of the unbiased estimators here and
+    grows with the number of units; the baseline decides how much.
 
     Parameters
     ----------

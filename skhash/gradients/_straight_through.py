@@ -28,6 +28,10 @@ class StraightThrough(LayerwiseGradient):
 
     Notes
     -----
+    The estimate depends on values of f between those of the units. For a 0/1 unit and
+    ``f(x) = x - sin(2 pi x)`` it is ``1 - 2 pi`` times the true gradient (example 2 of
+    the paper, which has -1 for this factor).
+
     The paper's propositions B.4 and B.5, that rescaled and biased variants are ascent
     directions, hold coordinate by coordinate in the logits. They do not hold in the
     parameters that the logits are made of: for logits ``(t, t + 4)`` and the loss

@@ -273,6 +273,21 @@ def test_extreme_logits_give_finite_gradients(estimator, noise, dtype):
 
 
 @every_estimator
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda(estimator):
+    logits = torch.randn(N_ROWS, N_BITS, device="cuda", requires_grad=True)
+    told = {"rows": torch.arange(N_ROWS), "curvature": torch.ones(N_BITS).cuda()}
+    losses = clone(estimator).surrogate(
+        lambda values: values.sum(dim=-1).sin(),
+        logits,
+        torch.Generator("cuda").manual_seed(0),
+        **told,
+    )
+    losses.sum().backward()
+    assert losses.device == logits.device and logits.grad.isfinite().all()
+
+
+@every_estimator
 def test_scikit_learn_can_clone_and_set(estimator):
     parameters = estimator.get_params()
     fresh = type(estimator)()

@@ -12,6 +12,7 @@ from gradients.enumeration import (
     estimates,
     uniform_draws,
 )
+from scipy.integrate import quad
 
 from skhash.gradients import BernoulliUnits, GumbelSoftmax, STGumbel
 from skhash.noise import Logistic
@@ -93,6 +94,33 @@ def test_mean_is_the_density_of_a_sum(estimator):
     density = masses @ STANDARD.pdf(logit - temperature * z)
     mean = integrate(estimator(temperature), linear, logit).mean.item()
     assert math.isclose(mean, density.item(), rel_tol=1e-9)
+
+
+def test_mean_of_any_loss_is_an_integral_over_relaxed_values():
+    """Of f'(v) times the density of the noise that leads to v."""
+    logit, temperature = 0.7, 0.5
+
+    def integrand(v):
+        z = torch.tensor(logit - temperature * math.log(v / (1 - v)))
+        return 3 * math.cos(3 * v) * STANDARD.pdf(z.double()).item()
+
+    expected, _ = quad(integrand, 0, 1)
+    estimator = GumbelSoftmax(temperature)
+    found = integrate(estimator, lambda x: torch.sin(3 * x[..., 0]), logit)
+    assert math.isclose(found.mean.item(), expected, rel_tol=1e-5)
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+def test_few_draws_have_a_derivative(estimator):
+    logit, temperature, least = 0.7, 0.05, 0.01
+    found = integrate(estimator(temperature), linear, logit)
+    share = found.weights @ (found.gradients[:, 0] >= least).double()
+    root = math.sqrt(1 - 4 * temperature * least)
+    reach = temperature * math.log((1 + root) / (1 - root))
+    ends = STANDARD.cdf(torch.tensor([logit - reach, logit + reach]).double())
+    assert math.isclose(share.item(), ends[1] - ends[0], rel_tol=0.01)
+    rough = 2 * slope(logit) * temperature * math.log(1 / (temperature * least))
+    assert math.isclose(share.item(), rough, rel_tol=0.05)
 
 
 @every_units

@@ -13,6 +13,7 @@ from gradients.enumeration import (
     estimates,
     exact,
     independent,
+    label,
 )
 
 from skhash.gradients import (
@@ -62,7 +63,7 @@ UNBIASED = [
 
 
 @every_units
-@pytest.mark.parametrize("estimator, outcomes", UNBIASED, ids=str)
+@pytest.mark.parametrize("estimator, outcomes", UNBIASED, ids=label)
 def test_unbiased(estimator, outcomes, units):
     n_bits = 2 if outcomes in (states_thrice, cells_twice) else 3
     logits, loss = LOGITS[:n_bits], Loss(n_bits)
