@@ -179,6 +179,13 @@ class BaseHasher(
     def _prepare(self, X):
         return normalize(X) if self.normalize else X
 
+    def _check_code_length(self, bits) -> None:
+        if bits.shape[1] != self._n_features_out:
+            raise ValueError(
+                f"Codes have {bits.shape[1]} bits, but this {type(self).__name__} was "
+                f"fitted for {self._n_features_out}."
+            )
+
     def _validate_fitted(self, X):
         check_is_fitted(self)
         return self._validate(X, reset=False)

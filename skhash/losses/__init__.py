@@ -4,6 +4,12 @@ from skhash.losses._likelihoods import (
     BernoulliLikelihood,
     GaussianLikelihood,
     MultinomialLikelihood,
+    make_likelihood,
 )
 
-__all__ = ["BernoulliLikelihood", "GaussianLikelihood", "MultinomialLikelihood"]
+__all__ = [
+    "BernoulliLikelihood",
+    "GaussianLikelihood",
+    "MultinomialLikelihood",
+    "make_likelihood",
+]

@@ -75,6 +75,13 @@ class GaussianLikelihood(nn.Module):
         return outputs
 
 
+def make_likelihood(decoder, target="values"):
+    """Return the likelihood of a decoder by its name; `target` is multinomial's."""
+    if decoder == "multinomial":
+        return MultinomialLikelihood(target)
+    return {"bernoulli": BernoulliLikelihood, "gaussian": GaussianLikelihood}[decoder]()
+
+
 def inner_products(outputs, X, presence=False):
     """Return ``sum_w x_w outputs_w`` of each row, and ``sum_w x_w``.
 

@@ -103,6 +103,22 @@ class CorrelatedPosterior:
         return -reconstruct(bits) - divergence
 
 
+def make_posterior(kind, rank, n_mixture, covariance_scale, share_sample):
+    """Return the posterior of the parameters of an estimator.
+
+    Parameters
+    ----------
+    kind : {"independent", "correlated"}
+    covariance_scale : {"rank", "sqrt_rank"} or float
+        ``1 / rank``, ``1 / sqrt(rank)`` or a number.
+    """
+    if kind == "independent":
+        return IndependentPosterior()
+    scales = {"rank": 1 / rank, "sqrt_rank": rank**-0.5}
+    scale = scales.get(covariance_scale, covariance_scale)
+    return CorrelatedPosterior(rank, n_mixture, scale, share_sample)
+
+
 def log_mixture(bits, log_odds):
     """Return ``log 1/k sum_i prod_j Ber(bits_j; sigmoid(log_odds_ij))``.
 
@@ -227,9 +243,9 @@ class StochasticAutoencoder(nn.Module):
         return 0.5 * torch.exp(-2 * self.likelihood.log_rho.detach()) * norms
 
     def log_prior(self, bits):
-        """Return ``log p(bits)`` of each row."""
-        signed = (2 * bits - 1) * self.prior_logit
-        return logsigmoid(signed).sum(dim=-1)
+        """Return ``log p(bits)`` of each row, linear in every bit."""
+        on, off = logsigmoid(self.prior_logit), logsigmoid(-self.prior_logit)
+        return (bits * (on - off) + off).sum(dim=-1)
 
     def bound(self, X, n_samples):
         """Return the mean of `n_samples` samples of the evidence bound of each row."""

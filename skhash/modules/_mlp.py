@@ -51,6 +51,13 @@ class MLP(nn.Module):
             values = values @ coef + intercept
         return values
 
+    @torch.no_grad()
+    def fill(self, coefs, intercepts) -> None:
+        """Copy arrays into the layers."""
+        for parameters, arrays in [(self.coefs, coefs), (self.intercepts, intercepts)]:
+            for parameter, array in zip(parameters, arrays, strict=True):
+                parameter.copy_(torch.from_numpy(array))
+
 
 def _uniform(shape, n_inputs, generator):
     bound = 1 / math.sqrt(n_inputs)

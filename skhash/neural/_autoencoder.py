@@ -10,7 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 from skhash.base import BaseNeuralHasher
 from skhash.codes import check_bits
 from skhash.linear._projection import column_means
-from skhash.neural._mlp import MLPLogitsMixin, mlp_forward
+from skhash.neural._mlp import (
+    MLPLogitsMixin,
+    layers_of,
+    mlp_forward,
+    split_columns,
+)
 from skhash.neural._start import total_scale
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.chunks import row_chunks
@@ -18,7 +23,194 @@ from skhash.utils.torch import seeded_generator
 
 
 class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
-    # DOC
+    r"""Stochastic autoencoder with a binary code: semantic hashing.
+
+    Bits s are drawn from a posterior q(s|x) that an encoder network gives, and a
+    decoder network explains the row x by them. Training minimises the mean over rows of
+
+    .. math::
+
+        E_{q(s|x)}[-\log p(x|s)] + \lambda \, KL(q(s|x) \,\|\, p(s))
+
+    with the prior p(s) of independent bits, and `kl_weight` for lambda: at 0 it is the
+    autoencoder of Shekhovtsov and Yanush (2021, equation 60), at 1 the evidence bound.
+    The expectation over bits is differentiated by an exchangeable estimator
+    (`gradient`). The code of a row is the likeliest one: bit = 1 where its logit is
+    above 0.
+
+    With ``posterior="independent"`` bits are independent given the row and the
+    divergence is exact (as in NASH; Shen et al., 2018). With ``posterior="correlated"``
+    (CorrSH; Zheng et al., 2020) a Gaussian r of low-rank covariance makes them
+    dependent,
+
+    .. math::
+
+        q(s|x) = E_r \prod_j Ber(s_j; F(r_j)), \quad
+        r = \mu + \sigma \circ \epsilon + V \zeta, \quad
+        \epsilon, \zeta \sim N(0, I),
+
+    and the divergence is bounded from above by that of a mixture of k draws of r:
+    ``E[log h_k(s) - log p(s)]`` with ``h_k(s) = 1/k sum_i q(s|r_i)``. This posterior is
+    *inspired* by a Boltzmann machine of couplings ``diag(sigma^2) + V V^T`` but is not
+    one, since r is drawn from the Gaussian itself.
+
+    Parameters
+    ----------
+    n_bits : int, default=32
+        Length of the codes.
+    hidden_layer_sizes : sequence of int, default=(512,)
+        Units of the encoder's hidden layers, with ReLU; ``()`` is a linear encoder.
+    decoder : {"multinomial", "gaussian", "bernoulli"}, default="multinomial"
+        The likelihood. "multinomial" is for counts or tf-idf weights: words drawn from
+        the softmax of the decoder's outputs. "bernoulli" is for values from 0 to 1.
+        "gaussian" is for real vectors, which are standardised inside by their mean and
+        one common scale, with a learned spread.
+    decoder_hidden_layer_sizes : sequence of int or None, default=()
+        Units of the decoder's hidden layers; ``()`` is a linear decoder, None mirrors
+        the encoder.
+    target : {"values", "presence"}, default="values"
+        What the multinomial decoder explains: each word times its value in `X` (a count
+        or a tf-idf weight), or each distinct word once. On tf-idf rows the first is far
+        better for retrieval.
+    encoder_input : {"values", "frequency", "presence"}, default="values"
+        What the encoder sees: the row, the row divided by its sum, or 1 where it is
+        above 0.
+    posterior : {"independent", "correlated"}, default="independent"
+        Whether bits are independent given the row.
+    rank : int, default=10
+        Columns R of V, with the correlated posterior.
+    n_mixture : int, default=10
+        Draws k of r in the mixture, with the correlated posterior.
+    covariance_scale : {"rank", "sqrt_rank"} or float, default="sqrt_rank"
+        The entries of V are a tanh times this: 1/R as the authors have it, which bounds
+        each covariance by 1/R, 1/sqrt(R), which lets bits correlate, or a number.
+    share_sample : bool, default=True
+        Whether the code that is decoded is also the one at which the divergence is
+        estimated, or each has a draw of its own, with the correlated posterior.
+    gradient : str or gradient estimator, default="st"
+        A name ("st", "zgr", "arm", "disarm", ...) or an object of `skhash.gradients`,
+        such as ``ARM(n_samples=10)``.
+    noise : {"logistic", "uniform", "triangular", "normal"} or noise, default="logistic"
+        A unit is on where its logit exceeds this noise, see `skhash.noise`.
+    kl_weight : float or callable, default=0.0
+        The weight lambda, or what gives it for the number of steps done, such as
+        ``LinearSchedule(0, 1, n_steps=1000)`` of `skhash.utils.schedules`.
+    prior : float, default=0.5
+        The prior probability that a bit is 1.
+    decoder_noise : float or callable, default=0.0
+        Standard deviation of Gaussian noise that is added to the bits that the decoder
+        sees in training, or what gives it for the number of steps done.
+    dropout : float, default=0.2
+        The probability that a hidden unit of the encoder is left out in a step.
+    correction : str, gradient estimator or None, default="arm"
+        The estimator of a second phase, which corrects the bias that the first has
+        accumulated (Shekhovtsov and Yanush, section 5).
+    correction_samples : int, default=10
+        Samples of that estimator, where `correction` is a name.
+    correction_epochs : int, default=0
+        Epochs of the second phase.
+    reset_optimizer : bool, default=True
+        Whether the second phase starts with a fresh optimizer.
+    normalize : bool, default=False
+        Whether rows are first scaled to unit length.
+    lr : float, default=1e-3
+        Step size.
+    max_epochs : int, default=30
+        Number of passes over the data, before the correction.
+    batch_size : int or "auto", default="auto"
+        Rows in a batch; "auto" is a hundredth of all, but 32 to 512.
+    optimizer : str or torch.optim.Optimizer class, default="adam"
+        A class of `torch.optim` or its name in any case.
+    callbacks : list of skorch callbacks or None, default=None
+        Such as `skorch.callbacks.EarlyStopping`.
+    train_split : float, callable or None, default=None
+        Share of the rows to compute ``valid_loss`` on, or a skorch splitter.
+    device : str, default="auto"
+        Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
+    random_state : int, RandomState instance or None, default=None
+        Draws the first weights, the order of rows, the bits and the dropout. The same
+        seed on the same machine gives the same codes.
+    verbose : bool or int, default=False
+        Whether to print a line each epoch.
+
+    Attributes
+    ----------
+    coefs_ : list of ndarrays of shape (n_inputs, n_outputs), float32
+        Weights of the encoder's layers; the last one gives the logits, which are mu
+        with the correlated posterior.
+    intercepts_ : list of ndarrays of shape (n_outputs,), float32
+        Intercepts of the encoder's layers.
+    decoder_coefs_, decoder_intercepts_ : lists of ndarrays, float32
+        The decoder's layers.
+    covariance_coef_ : ndarray of shape (n_inputs, n_bits * (1 + rank)), float32
+        The part of the last layer that gives sigma and V (correlated posterior only).
+    covariance_intercept_ : ndarray of shape (n_bits * (1 + rank),), float32
+        Its intercepts (correlated posterior only).
+    mean_ : ndarray of shape (n_features,), float64, or None
+        What is subtracted from rows ("gaussian" only).
+    scale_ : float
+        Root of the mean variance of the columns, the unit inside; 1 unless "gaussian".
+    rho_ : float
+        The learned spread, in the data's unit ("gaussian" only).
+    n_steps_ : int
+        Steps of the optimizer that schedules have counted.
+    history_ : list of dict
+        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `train_split`,
+        ``valid_loss`` of each epoch. Losses are nats per row.
+    n_iter_ : int
+        Number of epochs trained.
+    net_ : skorch net
+        What `partial_fit` goes on from; ``net_.module_`` is the torch module.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `X` has names that are all strings.
+
+    See Also
+    --------
+    SGHEncoder : A linear Gaussian model with the expectation in closed form.
+    skhash.gradients.gradient_report : Measures gradient estimators on a fitted model.
+
+    Notes
+    -----
+    Sparse rows stay sparse in the encoder and in the likelihood of words. What becomes
+    dense is a batch of the decoder's outputs and, with "gaussian", which centres the
+    data, a batch of rows.
+
+    In the printed formula of the mixture bound the sum over bits belongs inside the
+    logsumexp, which runs over the draws, and log k is subtracted once. The authors'
+    annealing raises the weight by a constant an epoch and ends far below 1; a schedule
+    here counts steps and reaches its end.
+
+    References
+    ----------
+    A. Shekhovtsov and V. Yanush, "Reintroducing straight-through estimators as
+    principled methods for stochastic binary networks", GCPR 2021.
+
+    L. Zheng, Q. Su, D. Shen and C. Chen, "Generative semantic hashing enhanced via
+    Boltzmann machines", ACL 2020.
+
+    D. Shen et al., "NASH: Toward end-to-end neural architecture for generative semantic
+    hashing", ACL 2018.
+
+    Examples
+    --------
+    >>> from sklearn.feature_extraction.text import TfidfVectorizer
+    >>> from skhash import StochasticAutoencoderHash
+    >>> messages = [
+    ...     "the cat sat on the mat",
+    ...     "a cat and a kitten on a mat",
+    ...     "stocks fell on the market",
+    ...     "the market for stocks and bonds",
+    ... ]
+    >>> X = TfidfVectorizer().fit_transform(messages)
+    >>> encoder = StochasticAutoencoderHash(n_bits=16, random_state=0).fit(X)
+    >>> encoder.transform(X).shape
+    (4, 16)
+    >>> encoder.inverse_transform(encoder.transform(X)).sum(axis=1).round(4).tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    """
+
     _parameter_constraints: dict = {
         "n_bits": [Interval(Integral, 1, None, closed="left")],
         "hidden_layer_sizes": ["array-like"],
@@ -142,15 +334,12 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         """
         import torch
 
+        from skhash.losses import make_likelihood
+
         check_is_fitted(self)
         bits = check_bits(X)
-        n_bits = len(self.decoder_coefs_[0])
-        if bits.shape[1] != n_bits:
-            raise ValueError(
-                f"Codes have {bits.shape[1]} bits, but this {type(self).__name__} was "
-                f"fitted for {n_bits}."
-            )
-        likelihood = self._likelihood()
+        self._check_code_length(bits)
+        likelihood = make_likelihood(self.decoder)
         decoded = np.empty((len(bits), self.n_features_in_), dtype=np.float32)
         for rows in row_chunks(len(bits), 8 * self.n_features_in_):
             outputs = mlp_forward(
@@ -251,12 +440,19 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
 
     def _module(self, n_features, generator, mean, scale):
         from skhash.gradients import BernoulliUnits, resolve_gradient
-        from skhash.modules._autoencoder import StochasticAutoencoder
+        from skhash.losses import make_likelihood
+        from skhash.modules._autoencoder import StochasticAutoencoder, make_posterior
         from skhash.modules._mlp import MLP
         from skhash.noise import resolve_noise
 
         gradient = resolve_gradient(self.gradient)
-        posterior = self._posterior()
+        posterior = make_posterior(
+            self.posterior,
+            self.rank,
+            self.n_mixture,
+            self.covariance_scale,
+            self.share_sample,
+        )
         hidden = [int(size) for size in self.hidden_layer_sizes]
         decoder_hidden = self.decoder_hidden_layer_sizes
         if decoder_hidden is None:
@@ -276,7 +472,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         return StochasticAutoencoder(
             MLP([n_features, *hidden, heads], generator, self.dropout),
             MLP([self.n_bits, *decoder_hidden, n_features], generator),
-            self._likelihood(),
+            make_likelihood(self.decoder, self.target),
             posterior,
             gradient=gradient,
             units=BernoulliUnits(resolve_noise(self.noise)),
@@ -288,27 +484,6 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
             scale=scale,
         )
 
-    def _likelihood(self):
-        from skhash import losses
-
-        if self.decoder == "multinomial":
-            return losses.MultinomialLikelihood(self.target)
-        if self.decoder == "bernoulli":
-            return losses.BernoulliLikelihood()
-        return losses.GaussianLikelihood()
-
-    def _posterior(self):
-        from skhash.modules._autoencoder import (
-            CorrelatedPosterior,
-            IndependentPosterior,
-        )
-
-        if self.posterior == "independent":
-            return IndependentPosterior()
-        scales = {"rank": 1 / self.rank, "sqrt_rank": self.rank**-0.5}
-        scale = scales.get(self.covariance_scale, self.covariance_scale)
-        return CorrelatedPosterior(self.rank, self.n_mixture, scale, self.share_sample)
-
     def _restore_module(self):
         unused = seeded_generator(np.random.RandomState(0))
         module = self._module(self.n_features_in_, unused, self.mean_, self.scale_)
@@ -319,13 +494,13 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
             coefs[-1] = np.hstack([coefs[-1], self.covariance_coef_])
             intercepts[-1] = np.hstack([intercepts[-1], self.covariance_intercept_])
         coefs[0] = coefs[0] * scale
-        _fill(module.encoder, coefs, intercepts)
+        module.encoder.fill(coefs, intercepts)
         coefs, intercepts = list(self.decoder_coefs_), list(self.decoder_intercepts_)
         coefs[-1] = coefs[-1] / scale
         if self.mean_ is not None:
             offset = (intercepts[-1] - self.mean_) / self.scale_
             intercepts[-1] = offset.astype(np.float32)
-        _fill(module.decoder, coefs, intercepts)
+        module.decoder.fill(coefs, intercepts)
         if self.decoder == "gaussian":
             module.likelihood.log_rho.data.fill_(np.log(self.rho_ / self.scale_))
         return module
@@ -334,17 +509,17 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         self.mean_, self.scale_ = module.mean, module.scale
         self.n_steps_ = module.n_steps
         scale = np.float32(self.scale_)
-        self.coefs_ = _items(values, "encoder.coefs")
-        self.intercepts_ = _items(values, "encoder.intercepts")
+        self.coefs_ = layers_of(values, "encoder.coefs")
+        self.intercepts_ = layers_of(values, "encoder.intercepts")
         self.coefs_[0] = self.coefs_[0] / scale
         if self.posterior == "correlated":
             coef, intercept = self.coefs_[-1], self.intercepts_[-1]
-            self.coefs_[-1], self.covariance_coef_ = _split(coef, self.n_bits)
-            self.intercepts_[-1], self.covariance_intercept_ = _split(
+            self.coefs_[-1], self.covariance_coef_ = split_columns(coef, self.n_bits)
+            self.intercepts_[-1], self.covariance_intercept_ = split_columns(
                 intercept, self.n_bits
             )
-        self.decoder_coefs_ = _items(values, "decoder.coefs")
-        self.decoder_intercepts_ = _items(values, "decoder.intercepts")
+        self.decoder_coefs_ = layers_of(values, "decoder.coefs")
+        self.decoder_intercepts_ = layers_of(values, "decoder.intercepts")
         self.decoder_coefs_[-1] = self.decoder_coefs_[-1] * scale
         if self.mean_ is not None:
             offset = self.decoder_intercepts_[-1] * self.scale_ + self.mean_
@@ -356,26 +531,3 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = self.decoder != "gaussian"
         return tags
-
-
-def _items(values, name) -> list[np.ndarray]:
-    """Return the arrays of a parameter list, in order."""
-    n_items = sum(key.startswith(f"{name}.") for key in values)
-    return [values[f"{name}.{i}"] for i in range(n_items)]
-
-
-def _split(array, n_columns):
-    """Return the first columns and the rest, each contiguous."""
-    parts = array[..., :n_columns], array[..., n_columns:]
-    return tuple(np.ascontiguousarray(part) for part in parts)
-
-
-def _fill(mlp, coefs, intercepts) -> None:
-    """Copy arrays into the parameters of an MLP."""
-    import torch
-
-    with torch.no_grad():
-        for parameter, array in zip(mlp.coefs, coefs, strict=True):
-            parameter.copy_(torch.from_numpy(array))
-        for parameter, array in zip(mlp.intercepts, intercepts, strict=True):
-            parameter.copy_(torch.from_numpy(array))

@@ -75,3 +75,15 @@ def mlp_forward(X, coefs, intercepts, mean=None, device="cpu") -> np.ndarray:
     for coef, intercept in zip(coefs[1:], intercepts[1:], strict=True):
         values = values.clip(min=0) @ convert(coef) + convert(intercept)
     return values if isinstance(values, np.ndarray) else values.cpu().numpy()
+
+
+def layers_of(values: dict[str, np.ndarray], name: str) -> list[np.ndarray]:
+    """Return the arrays of a parameter list, in order."""
+    n_layers = sum(key.startswith(f"{name}.") for key in values)
+    return [values[f"{name}.{i}"] for i in range(n_layers)]
+
+
+def split_columns(array, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first columns and the rest, each contiguous."""
+    parts = array[..., :n_columns], array[..., n_columns:]
+    return tuple(np.ascontiguousarray(part) for part in parts)

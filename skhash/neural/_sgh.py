@@ -233,12 +233,8 @@ class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
         """
         check_is_fitted(self)
         bits = check_bits(X)
+        self._check_code_length(bits)
         n_bits, n_features = self.codebook_.shape
-        if bits.shape[1] != n_bits:
-            raise ValueError(
-                f"Codes have {bits.shape[1]} bits, but this {type(self).__name__} was "
-                f"fitted for {n_bits}."
-            )
         decoded = np.empty((len(bits), n_features), dtype=np.float32)
         for rows in row_chunks(len(bits), 4 * (n_bits + n_features)):
             decoded[rows] = bits[rows].astype(np.float32) @ self.codebook_
