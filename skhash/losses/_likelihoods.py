@@ -65,6 +65,8 @@ class GaussianLikelihood(nn.Module):
         self.log_rho = nn.Parameter(torch.tensor(float(log_rho)))
 
     def forward(self, outputs, X):
+        if X.layout == torch.sparse_csr:
+            X = X.to_dense()
         error = (X - outputs).square().sum(dim=-1)
         log_normalizer = X.shape[-1] * (self.log_rho + 0.5 * math.log(2 * math.pi))
         return 0.5 * torch.exp(-2 * self.log_rho) * error + log_normalizer

@@ -190,7 +190,8 @@ class StochasticAutoencoder(nn.Module):
         self.likelihood, self.posterior = likelihood, posterior
         self.gradient, self.units = gradient, units
         self.kl_weight, self.decoder_noise = kl_weight, decoder_noise
-        self.prior_logit = torch.tensor(float(prior_logit))
+        prior_logit = torch.tensor(float(prior_logit))
+        self.register_buffer("prior_logit", prior_logit, persistent=False)
         self.encoder_input = encoder_input
         self.mean, self.scale = mean, scale
         self.accepts_sparse = mean is None

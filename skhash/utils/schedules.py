@@ -29,8 +29,9 @@ class LinearSchedule(BaseEstimator):
         self.n_steps = n_steps
 
     def __call__(self, step: int) -> float:
-        done = min(1.0, step / self.n_steps)
-        return self.start + done * (self.end - self.start)
+        if step >= self.n_steps:
+            return self.end
+        return self.start + step / self.n_steps * (self.end - self.start)
 
 
 def weight_at(weight, step: int) -> float:
