@@ -49,7 +49,7 @@ class GradientRow:
     rmse, rmse_low, rmse_high : float
         ``sqrt(E |h - g|^2)``.
     relative_rmse : float
-        The same over ``sqrt(E |g|^2)``.
+        The same over ``sqrt(E |g|^2)``; infinite, as the bias, where g is zero.
     bias, bias_low, bias_high : float
         The norm of the mean over trials of h - g, over that of g.
     bias_floor : float
@@ -295,8 +295,9 @@ def gradient_report(
             label: run_trials(problem, estimator, truth, seeds)
             for label, estimator in estimators.items()
         }
-    rows = _summarize_all(trials, problem, truth, confidence, random)
+    # What is relative to a gradient of zeros is infinite, or NaN.
     with np.errstate(divide="ignore", invalid="ignore"):
+        rows = _summarize_all(trials, problem, truth, confidence, random)
         noise = np.sqrt(truth.squared_noise / truth.squared_norms.sum(axis=0))
     ceiling = np.sqrt(np.clip(1 - noise**2, 0, 1))
     settings = {

@@ -15,11 +15,10 @@ import torch
 
 from skhash.gradients._straight_through import StraightThrough
 
-# For the bootstrap of the bias, trials are merged into blocks where the gradients of
-# all of them would take more elements than this; there are never fewer blocks than the
-# second number.
+# For the bootstrap of the bias, trials are merged into blocks, within these numbers and
+# so that the mean gradients of all blocks take no more elements than the third.
+MIN_BLOCKS, MAX_BLOCKS = 8, 200
 BLOCK_ELEMENTS = 2**23
-MIN_BLOCKS = 8
 N_BOOTSTRAP = 500
 
 
@@ -229,8 +228,9 @@ def run_trials(problem, estimator, reference, seeds):
     """Draw the gradient of every trial and batch and keep a few numbers of each."""
     n_trials, n_batches = seeds.shape
     groups = problem.groups.values()
-    room = max(BLOCK_ELEMENTS // len(reference.gradients[0]), MIN_BLOCKS)
-    block_of = np.arange(n_trials) * min(room, n_trials) // n_trials
+    room = BLOCK_ELEMENTS // len(reference.gradients[0])
+    n_blocks = min(int(np.clip(room, MIN_BLOCKS, MAX_BLOCKS)), n_trials)
+    block_of = np.arange(n_trials) * n_blocks // n_trials
     sizes = np.bincount(block_of)
     kept = np.empty((3, n_trials, n_batches, len(groups)))
     block_products = 0.0

@@ -1,0 +1,133 @@
+"""
+Gradients through binary units
+==============================
+
+A binary unit is on with a probability that its logit sets, and the derivative of a
+drawn bit in that logit is zero or nowhere. Gradient estimators put something else in
+its place. This example shows what straight-through estimators take, and measures with
+`gradient_report` how far they are from the true gradient.
+"""
+
+# %%
+# Noise and its proxy
+# -------------------
+#
+# A unit is on where its logit exceeds a random noise with distribution function F. In
+# the coding -1/+1 its mean is ``2 F(a) - 1``: a smooth function in the place of the
+# sign. Straight-through keeps the drawn value in the forward pass, and uses the
+# derivative of this mean, twice the density, in the backward pass. The noise thus
+# decides the shape of the derivative. All families are scaled to slope one at zero.
+
+import matplotlib.pyplot as plt
+import torch
+
+from skhash.gradients import gradient_report
+from skhash.noise import Logistic, Normal, Triangular, Uniform
+
+COLORS = ["#1b6ca8", "#d95f02", "#2a9d6f", "#8e5ea2"]
+a = torch.linspace(-3, 3, 1201)
+figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.3), layout="constrained")
+right.plot(a, a.sign(), color="0.6", linewidth=1.2, label="sign")
+for noise, color in zip((Logistic, Uniform, Triangular, Normal), COLORS, strict=True):
+    left.plot(a, noise().pdf(a), color=color, label=noise.__name__.lower())
+    right.plot(a, 2 * noise().cdf(a) - 1, color=color)
+left.set_title("density of the noise", fontsize="medium")
+right.set_title("sign, and the mean $2F(a) - 1$ of a unit", fontsize="medium")
+for ax in (left, right):
+    ax.set_xlabel("logit a")
+    ax.grid(alpha=0.3)
+    ax.spines[["top", "right"]].set_visible(False)
+figure.legend(loc="outside lower center", ncols=5, frameon=False, fontsize="small")
+plt.show()
+
+# %%
+# One report
+# ----------
+#
+# The model is an autoencoder as it is before training: random logits, and a decoder
+# with one hidden layer and random weights of the standard size, uniform within
+# ``1 / sqrt(k)`` for k inputs. The loss is the cross-entropy of the decoder's softmax
+# against random target frequencies.
+
+
+def random_model(n_bits, seed, n_rows=8, n_hidden=32, n_words=30):
+    """Return the loss as a function of bits, and the logits."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def standard(n_inputs, n_outputs):
+        weight = torch.rand((n_inputs, n_outputs), generator=generator)
+        return (2 * weight - 1) / n_inputs**0.5
+
+    first, second = standard(n_bits, n_hidden), standard(n_hidden, n_words)
+    words = torch.randn((n_rows, n_words), generator=generator)
+    targets = (2 * words).softmax(dim=1)
+    logits = words @ standard(n_words, n_bits)
+
+    def loss(bits):
+        outputs = torch.relu(bits @ first) @ second
+        return -(targets * outputs.log_softmax(dim=-1)).sum(dim=-1)
+
+    return loss, logits
+
+
+NAMES = ["st", "det_st", "identity_st", "zgr", "gumbel", "disarm", "arm"]
+loss, logits = random_model(n_bits=8, seed=0)
+report = gradient_report(loss, logits, NAMES, random_state=0)
+print(report)
+
+# %%
+# The reference is exact: with eight bits all 256 states can be enumerated. On the left
+# is the cosine similarity of one drawn gradient to the true one, and on the right the
+# bias, the distance of the mean of all draws from it. The black tick is what an
+# unbiased estimator with the same noise would show there by chance.
+
+figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+report.plot(axes[0])
+report.plot(axes[1], metric="bias")
+plt.show()
+
+# %%
+# More bits
+# ---------
+#
+# The same for codes of 2 to 12 bits, each the mean of three random models.
+
+LINES = dict(zip(["st", "det_st", "zgr", "arm"], COLORS, strict=True))
+SIZES, SEEDS = [2, 4, 6, 8, 10, 12], range(3)
+means = {}
+for n_bits in SIZES:
+    rows = []
+    for seed in SEEDS:
+        model = random_model(n_bits, seed)
+        rows += gradient_report(*model, list(LINES), n_trials=50, random_state=0).rows
+    for name in LINES:
+        own = [row for row in rows if row.estimator == name]
+        for metric in ("bias", "bias_floor", "cosine"):
+            values = [getattr(row, metric) for row in own]
+            means[name, metric, n_bits] = sum(values) / len(values)
+
+figure, axes = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
+for name, color in LINES.items():
+    for ax, metric in zip(axes, ["cosine", "bias"], strict=True):
+        values = [means[name, metric, n_bits] for n_bits in SIZES]
+        ax.plot(SIZES, values, "o-", markersize=4, color=color, label=name)
+    floor = [means[name, "bias_floor", n_bits] for n_bits in SIZES]
+    axes[1].plot(SIZES, floor, ":", color=color)
+axes[1].plot([], [], ":", color="0.3", label="by chance alone")
+axes[1].set_yscale("log")
+axes[1].set_ylim(bottom=0.03)  # det_st draws nothing: chance has no part in it
+axes[0].set_title("cosine similarity to the true gradient", fontsize="medium")
+axes[1].set_title("bias over the norm of the gradient", fontsize="medium")
+for ax in axes:
+    ax.set_xlabel("bits")
+    ax.set_xticks(SIZES)
+    ax.grid(alpha=0.3)
+    ax.spines[["top", "right"]].set_visible(False)
+figure.legend(
+    *axes[1].get_legend_handles_labels(),
+    loc="outside lower center",
+    ncols=5,
+    frameon=False,
+    fontsize="small",
+)
+plt.show()
