@@ -6,6 +6,7 @@ gradient descent derives from `BaseNeuralHasher` and writes `_make_module` inste
 
 import copy
 from abc import ABCMeta, abstractmethod
+from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
@@ -20,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash._persistence import save_estimator
 from skhash.codes import packed_width
-from skhash.utils._sklearn import fit_context
+from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.chunks import row_chunks
 from skhash.utils.torch import (
     inference_device,
@@ -208,6 +209,21 @@ class BaseHasher(
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+# What the parameters of the training may be, for every trained encoder.
+TRAINING_CONSTRAINTS: dict = {
+    "normalize": ["boolean"],
+    "lr": [Interval(Real, 0, None, closed="neither")],
+    "max_epochs": [Interval(Integral, 1, None, closed="left")],
+    "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "optimizer": [str, type],
+    "callbacks": [list, None],
+    "train_split": [Interval(Real, 0, 1, closed="neither"), callable, None],
+    "device": [str],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
 
 
 class BaseNeuralHasher(BaseHasher):

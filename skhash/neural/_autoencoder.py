@@ -7,7 +7,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skhash.base import BaseNeuralHasher
+from skhash.base import TRAINING_CONSTRAINTS, BaseNeuralHasher
 from skhash.codes import check_bits
 from skhash.linear._projection import column_means
 from skhash.neural._mlp import (
@@ -236,19 +236,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         "correction_samples": [Interval(Integral, 1, None, closed="left")],
         "correction_epochs": [Interval(Integral, 0, None, closed="left")],
         "reset_optimizer": ["boolean"],
-        "normalize": ["boolean"],
-        "lr": [Interval(Real, 0, None, closed="neither")],
-        "max_epochs": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "optimizer": [str, type],
-        "callbacks": [list, None],
-        "train_split": [Interval(Real, 0, 1, closed="neither"), callable, None],
-        "device": [str],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **TRAINING_CONSTRAINTS,
     }
 
     def __init__(

@@ -5,7 +5,11 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skhash.base import BaseNeuralHasher, LinearLogitsMixin
+from skhash.base import (
+    TRAINING_CONSTRAINTS,
+    BaseNeuralHasher,
+    LinearLogitsMixin,
+)
 from skhash.codes import check_bits
 from skhash.linear._projection import column_means
 from skhash.neural._start import (
@@ -160,19 +164,7 @@ class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
         "fit_scale": ["boolean"],
         "fit_mean": ["boolean"],
         "fit_prior": ["boolean"],
-        "normalize": ["boolean"],
-        "lr": [Interval(Real, 0, None, closed="neither")],
-        "max_epochs": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "optimizer": [str, type],
-        "callbacks": [list, None],
-        "train_split": [Interval(Real, 0, 1, closed="neither"), callable, None],
-        "device": [str],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **TRAINING_CONSTRAINTS,
     }
 
     def __init__(
