@@ -12,6 +12,7 @@ from skhash.codes import check_bits
 from skhash.linear._projection import column_means
 from skhash.neural._mlp import (
     MLPLogitsMixin,
+    check_layer_sizes,
     layers_of,
     mlp_forward,
     split_columns,
@@ -361,6 +362,9 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
 
         from skhash._net import fed_batch
 
+        for name, number in [("n_mixture", n_mixture), ("n_samples", n_samples)]:
+            if number is not None and number < 1:
+                raise ValueError(f"{name}={number} must be at least 1.")
         X = self._validate_fitted(X)
         module = self._restore_module().double().eval()
         if n_mixture is not None and self.posterior == "correlated":
@@ -400,13 +404,17 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
 
     def _fit_codes(self, X, y, random_state):
         super()._fit_codes(X, y, random_state)
-        if self.correction is None or not self.correction_epochs:
+        if not self._has_correction:
             return
         net = self.net_
         net.module_.gradient = self._correction()
         if self.reset_optimizer:
             net.initialize_optimizer()
         self._train(net, X, y, self.correction_epochs, self.history_)
+
+    @property
+    def _has_correction(self) -> bool:
+        return self.correction is not None and self.correction_epochs > 0
 
     def _correction(self):
         from skhash.gradients import resolve_gradient
@@ -423,17 +431,23 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     def _make_module(self, X, y, device, generator):
         if self.decoder == "gaussian":
             mean = column_means(X)
-            return self._module(X.shape[1], generator, mean, total_scale(X, mean))
-        return self._module(X.shape[1], generator, None, 1.0)
+            scale = total_scale(X, mean)
+        else:
+            mean, scale = None, 1.0
+        return self._module(X.shape[1], self.n_bits, generator, mean, scale)
 
-    def _module(self, n_features, generator, mean, scale):
+    def _module(self, n_features, n_bits, generator, mean, scale):
         from skhash.gradients import BernoulliUnits, resolve_gradient
         from skhash.losses import make_likelihood
         from skhash.modules._autoencoder import StochasticAutoencoder, make_posterior
         from skhash.modules._mlp import MLP
         from skhash.noise import resolve_noise
 
-        gradient = resolve_gradient(self.gradient)
+        if self.decoder == "gaussian" and self.encoder_input != "values":
+            raise ValueError(
+                f"encoder_input={self.encoder_input!r} is for counts and weights, but "
+                "decoder='gaussian' standardises its rows: take 'values'."
+            )
         posterior = make_posterior(
             self.posterior,
             self.rank,
@@ -441,25 +455,20 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
             self.covariance_scale,
             self.share_sample,
         )
-        hidden = [int(size) for size in self.hidden_layer_sizes]
-        decoder_hidden = self.decoder_hidden_layer_sizes
-        if decoder_hidden is None:
-            decoder_hidden = hidden[::-1]
-        decoder_hidden = [int(size) for size in decoder_hidden]
-        if gradient.needs_curvature and (
-            self.decoder != "gaussian"
-            or decoder_hidden
-            or self.posterior != "independent"
-        ):
-            raise ValueError(
-                f"gradient={self.gradient!r} corrects the bias of losses that are "
-                "quadratic in the code: it needs decoder='gaussian', "
-                "decoder_hidden_layer_sizes=() and posterior='independent'."
+        hidden = check_layer_sizes(self.hidden_layer_sizes, "hidden_layer_sizes")
+        decoder_hidden = hidden[::-1]
+        if self.decoder_hidden_layer_sizes is not None:
+            decoder_hidden = check_layer_sizes(
+                self.decoder_hidden_layer_sizes, "decoder_hidden_layer_sizes"
             )
-        heads = posterior.n_heads(self.n_bits)
+        gradient = resolve_gradient(self.gradient)
+        self._check_curvature("gradient", gradient, decoder_hidden)
+        if self._has_correction:
+            self._check_curvature("correction", self._correction(), decoder_hidden)
+        heads = posterior.n_heads(n_bits)
         return StochasticAutoencoder(
             MLP([n_features, *hidden, heads], generator, self.dropout),
-            MLP([self.n_bits, *decoder_hidden, n_features], generator),
+            MLP([n_bits, *decoder_hidden, n_features], generator),
             make_likelihood(self.decoder, self.target),
             posterior,
             gradient=gradient,
@@ -472,9 +481,22 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
             scale=scale,
         )
 
+    def _check_curvature(self, name, gradient, decoder_hidden) -> None:
+        if gradient.needs_curvature and (
+            self.decoder != "gaussian"
+            or decoder_hidden
+            or self.posterior != "independent"
+        ):
+            raise ValueError(
+                f"{name}={gradient!r} corrects the bias of losses that are quadratic "
+                "in the code: it needs decoder='gaussian', "
+                "decoder_hidden_layer_sizes=() and posterior='independent'."
+            )
+
     def _restore_module(self):
         unused = seeded_generator(np.random.RandomState(0))
-        module = self._module(self.n_features_in_, unused, self.mean_, self.scale_)
+        sizes = self.n_features_in_, self._n_features_out
+        module = self._module(*sizes, unused, self.mean_, self.scale_)
         module.n_steps = self.n_steps_
         scale = np.float32(self.scale_)
         coefs, intercepts = list(self.coefs_), list(self.intercepts_)
@@ -497,17 +519,18 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         self.mean_, self.scale_ = module.mean, module.scale
         self.n_steps_ = module.n_steps
         scale = np.float32(self.scale_)
+        self.decoder_coefs_ = layers_of(values, "decoder.coefs")
+        self.decoder_intercepts_ = layers_of(values, "decoder.intercepts")
         self.coefs_ = layers_of(values, "encoder.coefs")
         self.intercepts_ = layers_of(values, "encoder.intercepts")
         self.coefs_[0] = self.coefs_[0] / scale
         if self.posterior == "correlated":
+            n_bits = len(self.decoder_coefs_[0])
             coef, intercept = self.coefs_[-1], self.intercepts_[-1]
-            self.coefs_[-1], self.covariance_coef_ = split_columns(coef, self.n_bits)
+            self.coefs_[-1], self.covariance_coef_ = split_columns(coef, n_bits)
             self.intercepts_[-1], self.covariance_intercept_ = split_columns(
-                intercept, self.n_bits
+                intercept, n_bits
             )
-        self.decoder_coefs_ = layers_of(values, "decoder.coefs")
-        self.decoder_intercepts_ = layers_of(values, "decoder.intercepts")
         self.decoder_coefs_[-1] = self.decoder_coefs_[-1] * scale
         if self.mean_ is not None:
             offset = self.decoder_intercepts_[-1] * self.scale_ + self.mean_

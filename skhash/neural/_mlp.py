@@ -1,5 +1,7 @@
 """Logits of a multi-layer perceptron, without torch on the CPU."""
 
+from numbers import Integral
+
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
@@ -75,6 +77,13 @@ def mlp_forward(X, coefs, intercepts, mean=None, device="cpu") -> np.ndarray:
     for coef, intercept in zip(coefs[1:], intercepts[1:], strict=True):
         values = values.clip(min=0) @ convert(coef) + convert(intercept)
     return values if isinstance(values, np.ndarray) else values.cpu().numpy()
+
+
+def check_layer_sizes(sizes, name: str) -> list[int]:
+    """Return the sizes of hidden layers as integers; `name` is their parameter."""
+    if not all(isinstance(size, Integral) and size >= 1 for size in sizes):
+        raise ValueError(f"{name}={sizes!r} must hold whole numbers of at least 1.")
+    return [int(size) for size in sizes]
 
 
 def layers_of(values: dict[str, np.ndarray], name: str) -> list[np.ndarray]:
