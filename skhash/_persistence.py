@@ -108,16 +108,27 @@ def load_estimator(path, classes: dict[str, type]):
             f"{path} has parameters that {manifest['class']} does not know: {unknown}. "
             f"It was written by skhash {manifest['skhash_version']}; update skhash."
         )
-    params = {name: _from_plain(value) for name, value in manifest["params"].items()}
+    try:
+        params = {
+            name: _from_plain(value) for name, value in manifest["params"].items()
+        }
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is damaged, or of a skhash with other parameters ({error}). "
+            f"It was written by skhash {manifest['skhash_version']}."
+        ) from error
     estimator = estimator_class(**params)
-    names = [*manifest["values"], *_regrouped(arrays)]
+    arrays = _regrouped(arrays, path)
+    names = [*manifest["values"], *arrays]
     wrong = [name for name in names if not _is_fitted_attribute(name)]
     if wrong:
         raise ValueError(f"{path} is damaged: {wrong} name no fitted attributes.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"{path} is damaged: it has two values of one attribute.")
     for name, value in manifest["values"].items():
         is_names = name == "feature_names_in_"
         setattr(estimator, name, np.array(value, dtype=object) if is_names else value)
-    for name, value in _regrouped(arrays).items():
+    for name, value in arrays.items():
         setattr(estimator, name, value)
     return estimator
 
@@ -138,19 +149,22 @@ def _fitted_state(estimator):
     return arrays, values
 
 
-def _regrouped(arrays: dict) -> dict:
+def _regrouped(arrays: dict, path) -> dict:
     """Put arrays that were items of a list back into their lists."""
     grouped: dict = {}
+    lists: dict = {}
     for name, value in arrays.items():
         head, mark, index = name.partition(LIST_MARK)
         if mark:
-            grouped.setdefault(head, {})[int(index)] = value
+            lists.setdefault(head, {})[index] = value
         else:
             grouped[name] = value
-    return {
-        name: [value[i] for i in sorted(value)] if isinstance(value, dict) else value
-        for name, value in grouped.items()
-    }
+    for name, items in lists.items():
+        indices = [str(i) for i in range(len(items))]
+        if name in grouped or set(items) != set(indices):
+            raise ValueError(f"{path} is damaged: the items of {name} are not whole.")
+        grouped[name] = [items[index] for index in indices]
+    return grouped
 
 
 def _is_array(value) -> bool:
@@ -180,20 +194,18 @@ def _param_to_plain(value):
     """As `_to_plain`, with a mark on tuples and on objects of the library's own."""
     if isinstance(value, tuple):
         return {TUPLE: [_param_to_plain(item) for item in value]}
-    module = next(
-        (name for name in PARTS if type(value).__module__.startswith(name)), ""
-    )
-    if module and isinstance(value, BaseEstimator):
-        params = value.get_params(deep=False).items()
-        return {
-            PART: [module, type(value).__name__],
-            "params": {name: _param_to_plain(item) for name, item in params},
-        }
+    name = type(value).__name__
+    for module in PARTS:
+        own = type(value).__module__.startswith(module)  # import it only then
+        if own and _exported_part(module, name) is type(value):
+            params = value.get_params(deep=False).items()
+            plain = {key: _param_to_plain(item) for key, item in params}
+            return {PART: [module, name], "params": plain}
     return _to_plain(value)
 
 
 def _from_plain(value):
-    """Undo `_param_to_plain`; only names that a module of `PARTS` exports are built."""
+    """Undo `_param_to_plain`; what is built are parts, and nothing else is called."""
     if not isinstance(value, dict):
         return value
     if TUPLE in value:
@@ -201,11 +213,20 @@ def _from_plain(value):
     if PART not in value:
         return value
     module, name = value[PART]
+    part = _exported_part(module, name)
+    if part is None:
+        raise ValueError(f"{module}.{name} is not known here")
+    return part(**{key: _from_plain(item) for key, item in value["params"].items()})
+
+
+def _exported_part(module, name):
+    """Return an estimator class that a module of `PARTS` exports, or None."""
     exported = import_module(module) if module in PARTS else None
     if exported is None or name not in exported.__all__:
-        raise ValueError(f"A parameter is a {module}.{name}, which is not known here.")
-    params = {key: _from_plain(item) for key, item in value["params"].items()}
-    return getattr(exported, name)(**params)
+        return None
+    part = getattr(exported, name)
+    is_part = isinstance(part, type) and issubclass(part, BaseEstimator)
+    return part if is_part else None
 
 
 def _to_plain(value):

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -15,8 +16,10 @@ from skhash import SGHEncoder
 from skhash._net import (
     ArrayDataset,
     BatchIterator,
+    fed_batch,
     make_net,
     resolve_optimizer,
+    sparse_tensor,
     train,
 )
 from skhash.base import AUTO_BATCH_SIZES, resolve_batch_size
@@ -60,7 +63,7 @@ class Recorder(Callback):
         self.epochs_ += 1
 
 
-def shift_net(n_features=5, **params):
+def shift_net(n_features=5, module=None, **params):
     defaults = {
         "lr": 0.1,
         "batch_size": 8,
@@ -71,7 +74,8 @@ def shift_net(n_features=5, **params):
         "generator": generator(),
         "verbose": False,
     }
-    return make_net(Shift(n_features), **{**defaults, **params})
+    module = module or Shift(n_features)
+    return make_net(module, **{**defaults, **params})
 
 
 # Batches
@@ -329,3 +333,102 @@ def test_automatic_batch_size_is_a_bounded_share(n_samples, expected):
     assert smallest <= resolve_batch_size("auto", n_samples) <= largest
     assert resolve_batch_size("auto", n_samples) == expected
     assert resolve_batch_size(17, n_samples) == 17
+
+
+# Sparse batches and fused steps
+
+
+class SparseShift(Shift):
+    """As `Shift`, but it asks for sparse rows as they are."""
+
+    accepts_sparse = True
+
+    def forward(self, X):
+        return (X.to_dense() if X.layout == torch.sparse_csr else X) - self.center
+
+
+@pytest.mark.parametrize("make", [sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_tensors_hold_the_rows(X, make, dtype):
+    X[3] = 0
+    tensor = sparse_tensor(make(X.astype(dtype)))
+    assert tensor.layout == torch.sparse_csr and tensor.dtype == torch.float32
+    assert tensor.crow_indices().dtype == tensor.col_indices().dtype == torch.int64
+    assert tensor.shape == X.shape
+    assert len(tensor.values()) == (X != 0).sum()
+    np.testing.assert_array_equal(tensor.to_dense(), X)
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (3, 4)])
+def test_sparse_tensors_without_entries(shape):
+    tensor = sparse_tensor(sparse.csr_array(shape))
+    assert tensor.shape == shape and not tensor.values().numel()
+
+
+def test_sparse_tensors_do_not_warn(X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sparse_tensor(sparse.csr_array(X))
+
+
+@pytest.mark.parametrize("batch_size", [1, 5, 23, 100])
+@pytest.mark.parametrize("rows", [None, [20, 3, 7, 11, 2, 19]])
+def test_kept_sparse_batches_are_the_dense_ones(X, batch_size, rows):
+    y = np.arange(len(X))
+    kept, dense = (
+        ArrayDataset(make(X), y, keep_sparse=True)
+        for make in (sparse.csr_array, np.asarray)
+    )
+    if rows is not None:
+        kept, dense = Subset(kept, rows), Subset(dense, rows)
+    batches, others = (
+        BatchIterator(data, batch_size, CPU, generator()) for data in (kept, dense)
+    )
+    for (batch, labels), (other, other_labels) in zip(batches, others, strict=True):
+        assert batch.layout == torch.sparse_csr and other.layout == torch.strided
+        np.testing.assert_array_equal(batch.to_dense(), other)
+        assert torch.equal(labels, other_labels)
+
+
+def test_modules_say_whether_they_are_fed_sparse_rows(X):
+    for module, layout in [
+        (SparseShift(5), torch.sparse_csr),
+        (Shift(5), torch.strided),
+    ]:
+        batch = fed_batch(module, sparse.csr_array(X))
+        assert batch.layout == layout
+        np.testing.assert_array_equal(batch.to_dense(), X)
+        assert fed_batch(module, X).layout == torch.strided
+
+
+def test_training_on_sparse_batches(X):
+    dense = shift_net(batch_size=7)
+    net = shift_net(module=SparseShift(5), batch_size=7)
+    train(net, sparse.csr_array(X), None, epochs=3)
+    train(dense, X, None, epochs=3)
+    assert all(rows.layout == torch.sparse_csr for rows, _, _ in net.module_.batches)
+    torch.testing.assert_close(net.module_.center, dense.module_.center)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "adagrad"])
+def test_steps_are_fused_where_the_optimizer_can(X, name):
+    net = shift_net(optimizer=name)
+    assert net.optimizer_.defaults["fused"] is True
+    plain = shift_net(optimizer=name).set_params(optimizer__fused=False).initialize()
+    for other in (net, plain):
+        train(other, X, None, epochs=3)
+    torch.testing.assert_close(net.module_.center, plain.module_.center)
+
+
+@pytest.mark.parametrize("name", ["rmsprop", "adamax"])
+def test_other_optimizers_are_left_as_they_are(X, name):
+    net = shift_net(optimizer=name)
+    assert "fused" not in net.optimizer_.defaults
+    train(net, X, None, epochs=1)
+
+
+def test_an_optimizer_that_is_made_anew_is_fused_too():
+    net = shift_net(optimizer="adam")
+    net.initialize_optimizer()
+    assert net.optimizer_.defaults["fused"] is True
+    assert not net.optimizer_.state

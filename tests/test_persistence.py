@@ -11,11 +11,15 @@ import numpy as np
 import pytest
 from checks import assert_same_state, training_data
 from safetensors.numpy import load_file
+from safetensors.numpy import save as serialize_arrays
 from skorch.callbacks import EarlyStopping
 
 import skhash
 from skhash import _persistence
 from skhash._persistence import FORMAT_VERSION, MANIFEST
+from skhash.gradients import ARM, StraightThrough
+from skhash.noise import Logistic
+from skhash.utils.schedules import LinearSchedule
 
 
 @pytest.fixture
@@ -320,4 +324,167 @@ def test_loading_calls_no_method_of_the_file(path):
     values = {**manifest["values"], "transform": "replaced", "__class__": "replaced"}
     rewrite(path, values=values)
     with pytest.raises(ValueError, match="damaged"):
+        skhash.load(path)
+
+
+# Lists of arrays
+
+
+@pytest.fixture
+def layered():
+    """A fitted encoder with lists of arrays, one longer than there are digits."""
+    X = np.abs(training_data())
+    encoder = skhash.StochasticAutoencoderHash(
+        n_bits=3, hidden_layer_sizes=(2,) * 11, max_epochs=1, random_state=0
+    ).fit(X)
+    return encoder, X
+
+
+@pytest.fixture
+def layered_path(layered, tmp_path):
+    layered[0].save(tmp_path / "layered")
+    return tmp_path / "layered"
+
+
+def replace_arrays(path, change):
+    """Rewrite the array file with names changed, and a checksum that fits."""
+    content = serialize_arrays(change(load_file(array_file(path))))
+    array_file(path).write_bytes(content)
+    rewrite(path, arrays_sha256=_persistence.hashlib.sha256(content).hexdigest())
+
+
+def test_lists_of_arrays_come_back_in_order(layered, layered_path):
+    encoder, X = layered
+    loaded = skhash.load(layered_path)
+    assert len(loaded.coefs_) == 12 and type(loaded.coefs_) is list
+    assert_same_state(encoder, loaded)
+    np.testing.assert_array_equal(loaded.transform(X), encoder.transform(X))
+    names = load_file(array_file(layered_path)).keys()
+    assert {f"coefs_.{i}" for i in range(12)} <= names
+    assert "coefs_" not in names
+
+
+def test_lists_of_numbers_and_records_are_values(layered, layered_path):
+    manifest = json.loads((layered_path / MANIFEST).read_text())
+    assert manifest["values"]["history_"] == layered[0].history_
+
+
+def renamed(old, new):
+    return lambda arrays: {
+        new if name == old else name: array for name, array in arrays.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        renamed("coefs_.3", "coefs_.x"),
+        renamed("coefs_.3", "coefs_."),
+        renamed("coefs_.3", "coefs_.-3"),
+        renamed("coefs_.3", "coefs_.3.0"),
+        renamed("coefs_.3", "coefs_.03"),
+        renamed("coefs_.3", "coefs_.30"),
+        renamed("coefs_.3", "coefs_"),
+        renamed("coefs_.3", ".3"),
+        renamed("coefs_.3", "transform.3"),
+        renamed("coefs_.3", "__class__"),
+        lambda arrays: {n: a for n, a in arrays.items() if n != "coefs_.0"},
+        lambda arrays: {"coefs_": np.ones(2), **arrays},
+    ],
+    ids=range(12),
+)
+def test_damaged_names_of_list_items(layered_path, change):
+    """Gaps, doubles and what is no number are refused, and nothing is called."""
+    replace_arrays(layered_path, change)
+    with pytest.raises(ValueError, match=re.escape(f"{layered_path} is damaged")):
+        skhash.load(layered_path)
+
+
+def test_a_list_in_place_of_a_value(layered_path):
+    """One name cannot be both."""
+    manifest = json.loads((layered_path / MANIFEST).read_text())
+    rewrite(layered_path, values={**manifest["values"], "coefs_": 3})
+    with pytest.raises(ValueError, match=re.escape(f"{layered_path} is damaged")):
+        skhash.load(layered_path)
+
+
+# Parameters that are tuples, or objects of the library's own
+
+
+PARAMS = {
+    "hidden_layer_sizes": (4, 3),
+    "gradient": ARM(n_samples=3),
+    "noise": Logistic(scale=2.0),
+    "kl_weight": LinearSchedule(0.0, 0.5, n_steps=7),
+    "correction": StraightThrough(debias=None),
+}
+
+
+def test_parts_come_back_as_they_were(tmp_path):
+    X = np.abs(training_data())
+    encoder = skhash.StochasticAutoencoderHash(n_bits=3, max_epochs=1, **PARAMS).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder.save(tmp_path / "encoder")
+    loaded = skhash.load(tmp_path / "encoder")
+    assert loaded.hidden_layer_sizes == (4, 3)
+    assert loaded.get_params().keys() == encoder.get_params().keys()
+    for name in ("gradient", "noise", "kl_weight", "correction"):
+        given, found = PARAMS[name], getattr(loaded, name)
+        assert type(found) is type(given)
+        assert found.get_params() == given.get_params()
+    loaded.fit(X)
+
+
+class OwnSchedule(LinearSchedule):
+    """Not the library's: another machine could not build it."""
+
+
+def test_parts_of_others_are_left_out(tmp_path):
+    X = np.abs(training_data())
+    encoder = skhash.StochasticAutoencoderHash(
+        n_bits=3, max_epochs=1, kl_weight=OwnSchedule(0.0, 1.0, 3)
+    ).fit(X)
+    with pytest.warns(UserWarning, match="kl_weight: OwnSchedule .* is not saved"):
+        encoder.save(tmp_path / "encoder")
+    loaded = skhash.load(tmp_path / "encoder")
+    assert loaded.kl_weight == skhash.StochasticAutoencoderHash().kl_weight
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        ["os", "system"],
+        ["skhash.gradients", "clone"],
+        ["skhash.gradients", "resolve_gradient"],
+        ["skhash.gradients", "__doc__"],
+        ["skhash.gradients._exact", "Exact"],
+        ["skhash.noise", "Gumbel"],
+        ["skhash.gradients"],
+        "text",
+        None,
+        [["skhash.noise"], "Normal"],
+    ],
+    ids=str,
+)
+def test_only_exported_parts_are_built(path, part):
+    params = {"n_bits": {"__part__": part, "params": {"gradient": "st"}}}
+    rewrite(path, params=params)
+    with pytest.raises(ValueError, match="damaged|not known"):
+        skhash.load(path)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"__part__": ["skhash.gradients", "ARM"]},
+        {"__part__": ["skhash.gradients", "ARM"], "params": {"twist": 1}},
+        {"__part__": ["skhash.gradients", "ARM"], "params": 3},
+        {"__tuple__": 3},
+    ],
+    ids=str,
+)
+def test_damaged_parts(path, value):
+    rewrite(path, params={"n_bits": value})
+    with pytest.raises(ValueError, match="damaged|not known"):
         skhash.load(path)

@@ -3,7 +3,7 @@
 Each is called as ``likelihood(outputs, X)`` with a decoder's outputs, shape (...,
 n_rows, n_features), and the rows that they should explain, dense or a sparse CSR
 tensor; it returns nats, shape (..., n_rows). `mean` turns outputs into the expected
-data.
+data, and `is_quadratic` says whether the loss is quadratic in them.
 """
 
 import math
@@ -25,6 +25,8 @@ class MultinomialLikelihood(nn.Module):
         word that occurs.
     """
 
+    is_quadratic = False
+
     def __init__(self, target="values"):
         super().__init__()
         self.target = target
@@ -41,6 +43,8 @@ class MultinomialLikelihood(nn.Module):
 
 class BernoulliLikelihood(nn.Module):
     """Independent binary features: ``sum_w softplus(outputs_w) - x_w outputs_w``."""
+
+    is_quadratic = False
 
     def forward(self, outputs, X):
         return softplus(outputs).sum(dim=-1) - inner_products(outputs, X)[0]
@@ -59,6 +63,8 @@ class GaussianLikelihood(nn.Module):
     log_rho : float, default=0.0
         Where the logarithm of rho starts.
     """
+
+    is_quadratic = True
 
     def __init__(self, log_rho=0.0):
         super().__init__()

@@ -196,6 +196,12 @@ class StochasticAutoencoder(nn.Module):
         self.mean, self.scale = mean, scale
         self.accepts_sparse = mean is None
         self.n_steps = 0
+        self.check_gradient(gradient)
+        if mean is not None and encoder_input != "values":
+            raise ValueError(
+                f"encoder_input={encoder_input!r} is for counts and weights, but "
+                "decoder='gaussian' standardises its rows: take 'values'."
+            )
 
     @property
     def kl_weight_now(self) -> float:
@@ -237,6 +243,27 @@ class StochasticAutoencoder(nn.Module):
             rows=self.rows,
             curvature=curvature,
         )
+
+    def check_gradient(self, gradient, name="gradient") -> None:
+        """Raise ValueError where an estimator, or None, cannot be told the curvature.
+
+        Parameters
+        ----------
+        gradient : GradientEstimator or None
+        name : str
+            Of the parameter that it is.
+        """
+        quadratic = (
+            self.likelihood.is_quadratic
+            and len(self.decoder.coefs) == 1
+            and isinstance(self.posterior, IndependentPosterior)
+        )
+        if gradient is not None and gradient.needs_curvature and not quadratic:
+            raise ValueError(
+                f"{name}={gradient!r} corrects the bias of losses that are quadratic "
+                "in the code: it needs decoder='gaussian', "
+                "decoder_hidden_layer_sizes=() and posterior='independent'."
+            )
 
     def curvature(self):
         """Return half the second derivative of the Gaussian loss in each bit."""

@@ -404,21 +404,19 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
 
     def _fit_codes(self, X, y, random_state):
         super()._fit_codes(X, y, random_state)
-        if not self._has_correction:
+        correction, net = self._correction(), self.net_
+        if correction is None:
             return
-        net = self.net_
-        net.module_.gradient = self._correction()
+        net.module_.gradient = correction
         if self.reset_optimizer:
             net.initialize_optimizer()
         self._train(net, X, y, self.correction_epochs, self.history_)
 
-    @property
-    def _has_correction(self) -> bool:
-        return self.correction is not None and self.correction_epochs > 0
-
     def _correction(self):
         from skhash.gradients import resolve_gradient
 
+        if self.correction is None or not self.correction_epochs:
+            return None
         gradient = resolve_gradient(self.correction)
         if isinstance(self.correction, str) and "n_samples" in gradient.get_params():
             gradient.set_params(n_samples=self.correction_samples)
@@ -429,11 +427,8 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         super()._train(net, X, np.arange(X.shape[0]), epochs, history)
 
     def _make_module(self, X, y, device, generator):
-        if self.decoder == "gaussian":
-            mean = column_means(X)
-            scale = total_scale(X, mean)
-        else:
-            mean, scale = None, 1.0
+        mean = column_means(X) if self.decoder == "gaussian" else None
+        scale = 1.0 if mean is None else total_scale(X, mean)
         return self._module(X.shape[1], self.n_bits, generator, mean, scale)
 
     def _module(self, n_features, n_bits, generator, mean, scale):
@@ -443,11 +438,6 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         from skhash.modules._mlp import MLP
         from skhash.noise import resolve_noise
 
-        if self.decoder == "gaussian" and self.encoder_input != "values":
-            raise ValueError(
-                f"encoder_input={self.encoder_input!r} is for counts and weights, but "
-                "decoder='gaussian' standardises its rows: take 'values'."
-            )
         posterior = make_posterior(
             self.posterior,
             self.rank,
@@ -456,22 +446,16 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
             self.share_sample,
         )
         hidden = check_layer_sizes(self.hidden_layer_sizes, "hidden_layer_sizes")
-        decoder_hidden = hidden[::-1]
-        if self.decoder_hidden_layer_sizes is not None:
-            decoder_hidden = check_layer_sizes(
-                self.decoder_hidden_layer_sizes, "decoder_hidden_layer_sizes"
-            )
-        gradient = resolve_gradient(self.gradient)
-        self._check_curvature("gradient", gradient, decoder_hidden)
-        if self._has_correction:
-            self._check_curvature("correction", self._correction(), decoder_hidden)
+        sizes = self.decoder_hidden_layer_sizes
+        sizes = hidden[::-1] if sizes is None else sizes
+        decoder_hidden = check_layer_sizes(sizes, "decoder_hidden_layer_sizes")
         heads = posterior.n_heads(n_bits)
-        return StochasticAutoencoder(
+        module = StochasticAutoencoder(
             MLP([n_features, *hidden, heads], generator, self.dropout),
             MLP([n_bits, *decoder_hidden, n_features], generator),
             make_likelihood(self.decoder, self.target),
             posterior,
-            gradient=gradient,
+            gradient=resolve_gradient(self.gradient),
             units=BernoulliUnits(resolve_noise(self.noise)),
             kl_weight=self.kl_weight,
             decoder_noise=self.decoder_noise,
@@ -480,18 +464,8 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
             mean=mean,
             scale=scale,
         )
-
-    def _check_curvature(self, name, gradient, decoder_hidden) -> None:
-        if gradient.needs_curvature and (
-            self.decoder != "gaussian"
-            or decoder_hidden
-            or self.posterior != "independent"
-        ):
-            raise ValueError(
-                f"{name}={gradient!r} corrects the bias of losses that are quadratic "
-                "in the code: it needs decoder='gaussian', "
-                "decoder_hidden_layer_sizes=() and posterior='independent'."
-            )
+        module.check_gradient(self._correction(), "correction")
+        return module
 
     def _restore_module(self):
         unused = seeded_generator(np.random.RandomState(0))

@@ -176,3 +176,14 @@ def test_stored_zeros_are_no_words():
     found = likelihood(outputs_of(), sparse_tensor(explicit).double())
     expected = likelihood(outputs_of(), torch.from_numpy(explicit.toarray()))
     torch.testing.assert_close(found, expected)
+
+
+@each_likelihood
+def test_quadratic_is_the_one_that_says_so(likelihood, X):
+    """Its second differences are the same everywhere."""
+    rows, step = torch.from_numpy(X), torch.linspace(-1, 1, N_FEATURES).double()
+    curvatures = []
+    for start in (outputs_of(), 3 * outputs_of() + 1):
+        low, middle, high = (likelihood(start + k * step, rows) for k in (-1, 0, 1))
+        curvatures.append(low - 2 * middle + high)
+    assert likelihood.is_quadratic == torch.allclose(*curvatures)
