@@ -1,12 +1,12 @@
 """A stochastic autoencoder with a binary latent code, and its two posteriors."""
 
 import math
-import warnings
 
 import torch
 from torch import nn
 from torch.nn.functional import logsigmoid, softplus
 
+from skhash.modules._mlp import with_values
 from skhash.modules._sgh import bernoulli_kl
 from skhash.utils.schedules import weight_at
 
@@ -307,8 +307,4 @@ def scale_rows(X, kind):
         rows = rows.repeat_interleave(X.crow_indices().diff())
         total = X.values().new_zeros(len(X)).index_add(0, rows, X.values())
         values = X.values() / total.clamp(min=torch.finfo(X.dtype).tiny)[rows]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch calls this layout a beta
-        return torch.sparse_csr_tensor(
-            X.crow_indices(), X.col_indices(), values, size=X.shape
-        )
+    return with_values(X, values)

@@ -1,6 +1,7 @@
 """Multi-layer perceptrons with sparse input and their own random numbers."""
 
 import math
+import warnings
 
 import torch
 from torch import nn
@@ -19,13 +20,13 @@ class MLP(nn.Module):
         Number of inputs, of units in each hidden layer, and of outputs.
     generator : torch.Generator
         On the CPU; draws the first weights.
-    dropout : float, default=0.0
-        The probability that a hidden unit is left out while training.
+    dropout, input_dropout : float, default=0.0
+        The probability that a hidden unit, or an input, is left out while training.
     """
 
-    def __init__(self, sizes, generator, dropout=0.0):
+    def __init__(self, sizes, generator, dropout=0.0, input_dropout=0.0):
         super().__init__()
-        self.dropout = dropout
+        self.dropout, self.input_dropout = dropout, input_dropout
         shapes = list(zip(sizes[:-1], sizes[1:], strict=True))
         self.coefs = nn.ParameterList(
             _uniform(shape, shape[0], generator) for shape in shapes
@@ -43,6 +44,8 @@ class MLP(nn.Module):
         generator : torch.Generator or None
             Draws what is left out, on the device of `X`.
         """
+        if self.training and self.input_dropout > 0:
+            X = drop_out(X, self.input_dropout, generator)
         values = sparse_linear(X, self.coefs[0]) + self.intercepts[0]
         for coef, intercept in zip(self.coefs[1:], self.intercepts[1:], strict=True):
             values = values.relu()
@@ -78,7 +81,18 @@ def sparse_linear(X, coef):
     )
 
 
-def drop_out(values, p, generator):
+def with_values(X, values):
+    """Return a sparse CSR tensor with the entries of `X` replaced."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch calls this layout a beta
+        return torch.sparse_csr_tensor(
+            X.crow_indices(), X.col_indices(), values, size=X.shape
+        )
+
+
+def drop_out(X, p, generator):
     """Set each value to 0 with probability `p` and stretch the others to keep means."""
-    kept = torch.empty_like(values).bernoulli_(1 - p, generator=generator)
-    return values * (kept / (1 - p))
+    if X.layout == torch.sparse_csr:
+        return with_values(X, drop_out(X.values(), p, generator))
+    kept = torch.empty_like(X).bernoulli_(1 - p, generator=generator)
+    return X * (kept / (1 - p))

@@ -103,6 +103,9 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         sees in training, or what gives it for the number of steps done.
     dropout : float, default=0.2
         The probability that a hidden unit of the encoder is left out in a step.
+    input_dropout : float, default=0.0
+        The probability that an entry of a row is hidden from the encoder in a step,
+        while the decoder has to explain it all the same.
     correction : str, gradient estimator or None, default="arm"
         The estimator of a second phase, which corrects the bias that the first has
         accumulated (Shekhovtsov and Yanush, section 5).
@@ -233,6 +236,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         "prior": [Interval(Real, 0, 1, closed="neither")],
         "decoder_noise": [Interval(Real, 0, None, closed="left"), callable],
         "dropout": [Interval(Real, 0, 1, closed="left")],
+        "input_dropout": [Interval(Real, 0, 1, closed="left")],
         "correction": [str, HasMethods(["surrogate"]), None],
         "correction_samples": [Interval(Integral, 1, None, closed="left")],
         "correction_epochs": [Interval(Integral, 0, None, closed="left")],
@@ -260,6 +264,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         prior=0.5,
         decoder_noise=0.0,
         dropout=0.2,
+        input_dropout=0.0,
         correction="arm",
         correction_samples=10,
         correction_epochs=0,
@@ -292,6 +297,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         self.prior = prior
         self.decoder_noise = decoder_noise
         self.dropout = dropout
+        self.input_dropout = input_dropout
         self.correction = correction
         self.correction_samples = correction_samples
         self.correction_epochs = correction_epochs
@@ -450,8 +456,9 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         sizes = hidden[::-1] if sizes is None else sizes
         decoder_hidden = check_layer_sizes(sizes, "decoder_hidden_layer_sizes")
         heads = posterior.n_heads(n_bits)
+        sizes = [n_features, *hidden, heads]
         module = StochasticAutoencoder(
-            MLP([n_features, *hidden, heads], generator, self.dropout),
+            MLP(sizes, generator, self.dropout, self.input_dropout),
             MLP([n_bits, *decoder_hidden, n_features], generator),
             make_likelihood(self.decoder, self.target),
             posterior,
