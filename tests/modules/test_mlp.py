@@ -139,6 +139,22 @@ def test_dropout_is_of_hidden_units_in_training_only():
     assert torch.equal(linear(X, seeded(1)), linear(X, seeded(2)))
 
 
+@pytest.mark.parametrize("make", [torch.from_numpy, sparse_tensor])
+def test_inputs_are_left_out_in_training_only(make):
+    """Entries, of sparse rows too, with the mean of the layer kept."""
+    p, n = 0.4, 20_000
+    X = np.repeat(sparse_data(1 + 1)[1:].astype(np.float32), n, axis=0)
+    rows = make(X if make is torch.from_numpy else sparse.csr_array(X))
+    plain, leaky = (MLP([9, 1], seeded(), 0.0, share) for share in (0.0, p))
+    outputs = leaky(rows, seeded()).detach().double()
+    n_entries = np.count_nonzero(X[0])
+    assert 1 < len(outputs.unique(dim=0)) <= 2**n_entries
+    expected = plain(rows)[0].item()
+    assert abs(outputs.mean() - expected) < 5 * outputs.std() / n**0.5
+    assert torch.equal(leaky(rows, seeded(1)), leaky(rows, seeded(1)))
+    assert torch.equal(leaky.eval()(rows, seeded()), plain(rows))
+
+
 def test_mean_of_outputs_under_dropout():
     """The layer after the dropped units is linear, so its mean is the plain output."""
     n = 40_000

@@ -319,6 +319,7 @@ CHANGES = [
     ({"decoder_noise": 0.3}, {}),
     ({"decoder_noise": LinearSchedule(1.0, 0.0, 2)}, {"decoder_noise": 1.0}),
     ({"dropout": 0.5}, {}),
+    ({"input_dropout": 0.3}, {}),
     ({"correction_epochs": 1}, {}),
     ({"correction_epochs": 2}, {"correction_epochs": 1}),
     ({"correction": "zgr"}, {"correction_epochs": 1}),
@@ -446,6 +447,30 @@ def test_noise_of_the_decoder_is_off_in_validation_and_encoding():
         np.testing.assert_allclose(
             getattr(plain, method)(COUNTS), getattr(noisy, method)(COUNTS), rtol=1e-5
         )
+
+
+def test_words_that_are_left_out_are_still_explained():
+    """With steps too small to move, the loss is the mean over what is left out."""
+    still = {"lr": 1e-12, "gradient": "exact", "max_epochs": 1}
+    X = np.repeat(COUNTS[:1], 2000, axis=0)
+    encoder = make(input_dropout=0.4, **still).fit(X)
+    losses = []
+    module = encoder.net_.module_
+    occurring = np.flatnonzero(X[0])
+    for kept in itertools.product([0, 1], repeat=len(occurring)):
+        seen = torch.zeros(1, N_FEATURES)
+        words = torch.from_numpy(X[:1, occurring])
+        seen[:, occurring] = words * torch.tensor(kept) / 0.6
+        with torch.no_grad():
+            heads = module.eval()(seen)
+            loss = module.estimate(
+                module.reconstruction(torch.from_numpy(X[:1])), heads
+            ).item()
+        losses.append((np.prod(np.where(kept, 0.6, 0.4)), loss))
+    weight, loss = np.transpose(losses)
+    mean = weight @ loss
+    error = (weight @ (loss - mean) ** 2 / len(X)) ** 0.5
+    assert abs(encoder.history_[0]["train_loss"] - mean) < 5 * error + 1e-4
 
 
 # The quadratic correction and the correction phase
@@ -746,6 +771,7 @@ def test_global_generators_are_left_alone(posterior, gradient):
         posterior=posterior,
         gradient=gradient,
         dropout=0.3,
+        input_dropout=0.2,
         decoder_noise=0.1,
         train_split=0.2,
         correction_epochs=1,
@@ -822,6 +848,7 @@ def test_cuda_fit_encodes_as_the_cpu_does(decoder, posterior):
         posterior=posterior,
         device="cuda",
         dropout=0.2,
+        input_dropout=0.2,
         decoder_noise=0.1,
         kl_weight=0.1,
         correction_epochs=1,
