@@ -76,11 +76,11 @@ METHODS = {
     ),
     "independent": (
         autoencoder("independent"),
-        [{}, {"kl_weight": 0.03}, {"target": "presence", "kl_weight": 1.0}],
+        [{}, {"kl_weight": 0.0}],
     ),
     "correlated": (
         autoencoder("correlated"),
-        [{}, {"kl_weight": 0.01}, {"kl_weight": 0.1}],
+        [{}, {"kl_weight": 0.01}],
     ),
 }
 

@@ -93,7 +93,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         such as ``ARM(n_samples=10)``.
     noise : {"logistic", "uniform", "triangular", "normal"} or noise, default="logistic"
         A unit is on where its logit exceeds this noise, see `skhash.noise`.
-    kl_weight : float or callable, default=0.0
+    kl_weight : float or callable, default=0.03
         The weight lambda, or what gives it for the number of steps done, such as
         ``LinearSchedule(0, 1, n_steps=1000)`` of `skhash.utils.schedules`.
     prior : float, default=0.5
@@ -101,9 +101,9 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     decoder_noise : float or callable, default=0.0
         Standard deviation of Gaussian noise that is added to the bits that the decoder
         sees in training, or what gives it for the number of steps done.
-    dropout : float, default=0.2
+    dropout : float, default=0.5
         The probability that a hidden unit of the encoder is left out in a step.
-    input_dropout : float, default=0.0
+    input_dropout : float, default=0.5
         The probability that an entry of a row is hidden from the encoder in a step,
         while the decoder has to explain it all the same.
     correction : str, gradient estimator or None, default="arm"
@@ -117,9 +117,9 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         Whether the second phase starts with a fresh optimizer.
     normalize : bool, default=False
         Whether rows are first scaled to unit length.
-    lr : float, default=1e-3
+    lr : float, default=3e-3
         Step size.
-    max_epochs : int, default=30
+    max_epochs : int, default=12
         Number of passes over the data, before the correction.
     batch_size : int or "auto", default="auto"
         Rows in a batch; "auto" is a hundredth of all, but 32 to 512.
@@ -139,17 +139,14 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
 
     Attributes
     ----------
-    coefs_ : list of ndarrays of shape (n_inputs, n_outputs), float32
-        Weights of the encoder's layers; the last one gives the logits, which are mu
+    coefs_, decoder_coefs_ : lists of ndarrays of shape (n_inputs, n_outputs), float32
+        Weights of the layers. The encoder's last one gives the logits, which are mu
         with the correlated posterior.
-    intercepts_ : list of ndarrays of shape (n_outputs,), float32
-        Intercepts of the encoder's layers.
-    decoder_coefs_, decoder_intercepts_ : lists of ndarrays, float32
-        The decoder's layers.
+    intercepts_, decoder_intercepts_ : lists of ndarrays of shape (n_outputs,), float32
+        Intercepts of the layers.
     covariance_coef_ : ndarray of shape (n_inputs, n_bits * (1 + rank)), float32
-        The part of the last layer that gives sigma and V (correlated posterior only).
     covariance_intercept_ : ndarray of shape (n_bits * (1 + rank),), float32
-        Its intercepts (correlated posterior only).
+        The layer that gives sigma and V (correlated posterior only).
     mean_ : ndarray of shape (n_features,), float64, or None
         What is subtracted from rows ("gaussian" only).
     scale_ : float
@@ -181,10 +178,9 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     dense is a batch of the decoder's outputs and, with "gaussian", which centres the
     data, a batch of rows.
 
-    In the printed formula of the mixture bound the sum over bits belongs inside the
-    logsumexp, which runs over the draws, and log k is subtracted once. The authors'
-    annealing raises the weight by a constant an epoch and ends far below 1; a schedule
-    here counts steps and reaches its end.
+    In the mixture bound the sum over bits is inside the logsumexp, which runs over the
+    draws, and log k is subtracted once; it is printed otherwise. The authors' annealing
+    ends far below 1; a schedule here counts steps and reaches its end.
 
     References
     ----------
@@ -260,18 +256,18 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         share_sample=True,
         gradient="st",
         noise="logistic",
-        kl_weight=0.0,
+        kl_weight=0.03,
         prior=0.5,
         decoder_noise=0.0,
-        dropout=0.2,
-        input_dropout=0.0,
+        dropout=0.5,
+        input_dropout=0.5,
         correction="arm",
         correction_samples=10,
         correction_epochs=0,
         reset_optimizer=True,
         normalize=False,
-        lr=1e-3,
-        max_epochs=30,
+        lr=3e-3,
+        max_epochs=12,
         batch_size="auto",
         optimizer="adam",
         callbacks=None,
