@@ -36,8 +36,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     with the prior p(s) of independent bits, and `kl_weight` for lambda: at 0 it is the
     autoencoder of Shekhovtsov and Yanush (2021, equation 60), at 1 the evidence bound.
     The expectation over bits is differentiated by an exchangeable estimator
-    (`gradient`). The code of a row is the likeliest one: bit = 1 where its logit is
-    above 0.
+    (`gradient`). The code is the likeliest one: bit = 1 where the logit is above 0.
 
     With ``posterior="independent"`` bits are independent given the row and the
     divergence is exact (as in NASH; Shen et al., 2018). With ``posterior="correlated"``
