@@ -71,12 +71,14 @@ GRADIENTS = {
 }
 
 
-def resolve_gradient(gradient) -> GradientEstimator:
+def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
     """Return a fresh estimator of a name, or a clone of the estimator itself.
 
     Parameters
     ----------
     gradient : str or GradientEstimator
+    parameter : str, default="gradient"
+        What the caller's parameter is called, for the message of the error.
 
     Examples
     --------
@@ -89,8 +91,8 @@ def resolve_gradient(gradient) -> GradientEstimator:
     if isinstance(gradient, GradientEstimator):
         return clone(gradient)
     raise ValueError(
-        f"gradient={gradient!r} is not one of {', '.join(sorted(GRADIENTS))}, nor an "
-        "instance of a class of skhash.gradients."
+        f"{parameter}={gradient!r} is not one of {', '.join(sorted(GRADIENTS))}, nor "
+        "an instance of a class of skhash.gradients."
     )
 
 

@@ -73,8 +73,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         or a tf-idf weight), or each distinct word once. On tf-idf rows the first is far
         better for retrieval.
     encoder_input : {"values", "frequency", "presence"}, default="values"
-        What the encoder sees: the row, the row divided by its sum, or 1 where it is
-        above 0.
+        What the encoder sees: values, shares of the row's sum, or 1 where above 0.
     posterior : {"independent", "correlated"}, default="independent"
         Whether bits are independent given the row.
     rank : int, default=10
@@ -106,8 +105,8 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         The probability that an entry of a row is hidden from the encoder in a step,
         while the decoder has to explain it all the same.
     correction : str, gradient estimator or None, default="arm"
-        The estimator of a second phase, which corrects the bias that the first has
-        accumulated (Shekhovtsov and Yanush, section 5).
+        The estimator of a second phase, which corrects the bias of the first (section 5
+        of Shekhovtsov and Yanush); `partial_fit` then goes on with it.
     correction_samples : int, default=10
         Samples of that estimator, where `correction` is a name.
     correction_epochs : int, default=0
@@ -418,7 +417,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
 
         if self.correction is None or not self.correction_epochs:
             return None
-        gradient = resolve_gradient(self.correction)
+        gradient = resolve_gradient(self.correction, "correction")
         if isinstance(self.correction, str) and "n_samples" in gradient.get_params():
             gradient.set_params(n_samples=self.correction_samples)
         return gradient
@@ -474,6 +473,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         sizes = self.n_features_in_, self._n_features_out
         module = self._module(*sizes, unused, self.mean_, self.scale_)
         module.n_steps = self.n_steps_
+        module.gradient = self._correction() or module.gradient
         scale = np.float32(self.scale_)
         coefs, intercepts = list(self.coefs_), list(self.intercepts_)
         if self.posterior == "correlated":
