@@ -8,7 +8,6 @@ CSR tensors, else dense batch by batch.
 """
 
 import inspect
-import warnings
 from numbers import Real
 
 import numpy as np
@@ -19,6 +18,7 @@ from skorch import NeuralNet
 from skorch.dataset import ValidSplit
 from torch.utils.data import Dataset, Subset
 
+from skhash.utils._torch_sparse import csr_tensor
 from skhash.utils.chunks import row_chunks
 from skhash.utils.torch import threads_that_pay
 
@@ -72,14 +72,12 @@ class ArrayDataset(Dataset):
 
 def sparse_tensor(X) -> torch.Tensor:
     """Return a CSR matrix as a sparse CSR tensor of float32."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch calls this layout a beta
-        return torch.sparse_csr_tensor(
-            torch.from_numpy(X.indptr.astype(np.int64)),
-            torch.from_numpy(X.indices.astype(np.int64)),
-            torch.from_numpy(X.data.astype(np.float32)),
-            size=X.shape,
-        )
+    return csr_tensor(
+        torch.from_numpy(X.indptr.astype(np.int64)),
+        torch.from_numpy(X.indices.astype(np.int64)),
+        torch.from_numpy(X.data.astype(np.float32)),
+        X.shape,
+    )
 
 
 class BatchIterator:

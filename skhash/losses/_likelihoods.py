@@ -12,6 +12,8 @@ import torch
 from torch import nn
 from torch.nn.functional import softplus
 
+from skhash.utils._torch_sparse import entry_rows, is_sparse, scale_rows
+
 
 class MultinomialLikelihood(nn.Module):
     """Words drawn one by one: ``-sum_w x_w log softmax(outputs)_w``.
@@ -71,7 +73,7 @@ class GaussianLikelihood(nn.Module):
         self.log_rho = nn.Parameter(torch.tensor(float(log_rho)))
 
     def forward(self, outputs, X):
-        if X.layout == torch.sparse_csr:
+        if is_sparse(X):
             X = X.to_dense()
         error = (X - outputs).square().sum(dim=-1)
         log_normalizer = X.shape[-1] * (self.log_rho + 0.5 * math.log(2 * math.pi))
@@ -100,13 +102,12 @@ def inner_products(outputs, X, presence=False):
     presence : bool
         Whether x_w is replaced by 1 where it is above 0.
     """
-    if X.layout != torch.sparse_csr:
-        weights = (X > 0).to(outputs.dtype) if presence else X
-        return (outputs * weights).sum(dim=-1), weights.sum(dim=-1)
+    if presence:
+        X = scale_rows(X, "presence")
+    if not is_sparse(X):
+        return (outputs * X).sum(dim=-1), X.sum(dim=-1)
     n_rows, n_features = X.shape
-    weights = (X.values() > 0).to(outputs.dtype) if presence else X.values()
-    rows = torch.arange(n_rows, device=X.device)
-    rows = rows.repeat_interleave(X.crow_indices().diff())
+    rows, weights = entry_rows(X), X.values()
     entries = outputs.flatten(-2)[..., rows * n_features + X.col_indices()]
     products = outputs.new_zeros(outputs.shape[:-1])
     products = products.index_add(-1, rows, entries * weights)

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 from torch.nn.functional import logsigmoid, softplus
 
-from skhash.modules._mlp import with_values
 from skhash.modules._sgh import bernoulli_kl
+from skhash.utils._torch_sparse import scale_rows
 from skhash.utils.schedules import weight_at
 
 
@@ -160,7 +160,7 @@ class StochasticAutoencoder(nn.Module):
         A number, or what gives one for the number of steps done.
     prior_logit : float
         Log-odds of the prior of each bit.
-    encoder_input : {"values", "frequency", "presence"}
+    encoder_input : {"values", "unit", "frequency", "presence"}
     mean, scale
         What dense rows are standardised with before they are fed; None and 1 for
         counts.
@@ -283,28 +283,3 @@ class StochasticAutoencoder(nn.Module):
             for _ in range(n_samples)
         )
         return sum(samples) / n_samples
-
-
-def scale_rows(X, kind):
-    """Return what the encoder sees of rows.
-
-    Parameters
-    ----------
-    X : Tensor of shape (n_rows, n_features), dense or sparse CSR
-    kind : {"values", "frequency", "presence"}
-        The values, each divided by the sum of its row, or 1 where they are above 0.
-    """
-    if kind == "values":
-        return X
-    if X.layout != torch.sparse_csr:
-        if kind == "presence":
-            return (X > 0).to(X.dtype)
-        return X / X.sum(dim=1, keepdim=True).clamp(min=torch.finfo(X.dtype).tiny)
-    if kind == "presence":
-        values = (X.values() > 0).to(X.dtype)
-    else:
-        rows = torch.arange(len(X), device=X.device)
-        rows = rows.repeat_interleave(X.crow_indices().diff())
-        total = X.values().new_zeros(len(X)).index_add(0, rows, X.values())
-        values = X.values() / total.clamp(min=torch.finfo(X.dtype).tiny)[rows]
-    return with_values(X, values)

@@ -1,11 +1,12 @@
 """Multi-layer perceptrons with sparse input and their own random numbers."""
 
 import math
-import warnings
 
 import torch
 from torch import nn
 from torch.nn.functional import embedding_bag
+
+from skhash.utils._torch_sparse import is_sparse, with_values
 
 
 class MLP(nn.Module):
@@ -69,7 +70,7 @@ def _uniform(shape, n_inputs, generator):
 
 def sparse_linear(X, coef):
     """Return ``X @ coef``; the cost for sparse `X` is that of its entries."""
-    if X.layout != torch.sparse_csr:
+    if not is_sparse(X):
         return X @ coef
     return embedding_bag(
         X.col_indices(),
@@ -81,18 +82,9 @@ def sparse_linear(X, coef):
     )
 
 
-def with_values(X, values):
-    """Return a sparse CSR tensor with the entries of `X` replaced."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch calls this layout a beta
-        return torch.sparse_csr_tensor(
-            X.crow_indices(), X.col_indices(), values, size=X.shape
-        )
-
-
 def drop_out(X, p, generator):
     """Set each value to 0 with probability `p` and stretch the others to keep means."""
-    if X.layout == torch.sparse_csr:
+    if is_sparse(X):
         return with_values(X, drop_out(X.values(), p, generator))
     kept = torch.empty_like(X).bernoulli_(1 - p, generator=generator)
     return X * (kept / (1 - p))

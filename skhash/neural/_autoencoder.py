@@ -3,27 +3,20 @@
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.base import TRAINING_CONSTRAINTS, BaseNeuralHasher
 from skhash.codes import check_bits
 from skhash.linear._projection import column_means
-from skhash.neural._mlp import (
-    MLPLogitsMixin,
-    check_layer_sizes,
-    layers_of,
-    mlp_forward,
-    split_columns,
-)
+from skhash.neural import _mlp as mlp
 from skhash.neural._start import total_scale
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.chunks import row_chunks
 from skhash.utils.torch import seeded_generator
 
 
-class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
+class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
     r"""Stochastic autoencoder with a binary code: semantic hashing.
 
     Bits s are drawn from a posterior q(s|x) that an encoder network gives, and a
@@ -35,8 +28,8 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
 
     with the prior p(s) of independent bits, and `kl_weight` for lambda: at 0 it is the
     autoencoder of Shekhovtsov and Yanush (2021, equation 60), at 1 the evidence bound.
-    The expectation over bits is differentiated by an exchangeable estimator
-    (`gradient`). The code is the likeliest one: bit = 1 where the logit is above 0.
+    `gradient` is what differentiates the expectation over bits. The code is the
+    likeliest one: bit = 1 where the logit is above 0.
 
     With ``posterior="independent"`` bits are independent given the row and the
     divergence is exact (as in NASH; Shen et al., 2018). With ``posterior="correlated"``
@@ -72,8 +65,9 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         What the multinomial decoder explains: each word times its value in `X` (a count
         or a tf-idf weight), or each distinct word once. On tf-idf rows the first is far
         better for retrieval.
-    encoder_input : {"values", "frequency", "presence"}, default="values"
-        What the encoder sees: values, shares of the row's sum, or 1 where above 0.
+    encoder_input : {"auto", "unit", "values", "frequency", "presence"}, default="auto"
+        What the encoder sees: rows of unit length, the values, their shares of the
+        row's sum, or 1 where above 0. "auto" is "unit", or "values" for "gaussian".
     posterior : {"independent", "correlated"}, default="independent"
         Whether bits are independent given the row.
     rank : int, default=10
@@ -215,7 +209,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         "decoder": [StrOptions({"multinomial", "gaussian", "bernoulli"})],
         "decoder_hidden_layer_sizes": ["array-like", None],
         "target": [StrOptions({"values", "presence"})],
-        "encoder_input": [StrOptions({"values", "frequency", "presence"})],
+        "encoder_input": [StrOptions({"auto", *mlp.ENCODER_INPUTS})],
         "posterior": [StrOptions({"independent", "correlated"})],
         "rank": [Interval(Integral, 1, None, closed="left")],
         "n_mixture": [Interval(Integral, 1, None, closed="left")],
@@ -246,7 +240,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         decoder="multinomial",
         decoder_hidden_layer_sizes=(),
         target="values",
-        encoder_input="values",
+        encoder_input="auto",
         posterior="independent",
         rank=10,
         n_mixture=10,
@@ -331,7 +325,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         likelihood = make_likelihood(self.decoder)
         decoded = np.empty((len(bits), self.n_features_in_), dtype=np.float32)
         for rows in row_chunks(len(bits), 8 * self.n_features_in_):
-            outputs = mlp_forward(
+            outputs = mlp.mlp_forward(
                 bits[rows], self.decoder_coefs_, self.decoder_intercepts_
             )
             decoded[rows] = likelihood.mean(torch.from_numpy(outputs)).numpy()
@@ -346,8 +340,8 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         n_mixture : int, default=None
-            The k of L_k, with the correlated posterior; None takes that of the
-            estimator. L_k grows with k towards the bound of the posterior itself.
+            The k of L_k, which grows with k towards the bound of the correlated
+            posterior itself; None takes that of the estimator.
         n_samples : int, default=100
             Draws to average over; the standard error falls with their root.
         random_state : int, RandomState instance or None, default=None
@@ -379,11 +373,12 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         return bound - self.n_features_in_ * np.log(self.scale_)
 
     def _logits(self, X):
-        if self.encoder_input == "frequency":
-            X = normalize(X, norm="l1")
-        elif self.encoder_input == "presence":
-            X = (X > 0).astype(np.float32)
-        return super()._logits(X)
+        return super()._logits(mlp.scaled_rows(X, self._encoder_input))
+
+    @property
+    def _encoder_input(self) -> str:
+        automatic = "values" if self.decoder == "gaussian" else "unit"
+        return automatic if self.encoder_input == "auto" else self.encoder_input
 
     def _validate(self, X, *, reset):
         X = super()._validate(X, reset=reset)
@@ -445,10 +440,10 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
             self.covariance_scale,
             self.share_sample,
         )
-        hidden = check_layer_sizes(self.hidden_layer_sizes, "hidden_layer_sizes")
+        hidden = mlp.check_layer_sizes(self.hidden_layer_sizes, "hidden_layer_sizes")
         sizes = self.decoder_hidden_layer_sizes
         sizes = hidden[::-1] if sizes is None else sizes
-        decoder_hidden = check_layer_sizes(sizes, "decoder_hidden_layer_sizes")
+        decoder_hidden = mlp.check_layer_sizes(sizes, "decoder_hidden_layer_sizes")
         heads = posterior.n_heads(n_bits)
         sizes = [n_features, *hidden, heads]
         module = StochasticAutoencoder(
@@ -461,7 +456,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
             kl_weight=self.kl_weight,
             decoder_noise=self.decoder_noise,
             prior_logit=np.log(self.prior / (1 - self.prior)),
-            encoder_input=self.encoder_input,
+            encoder_input=self._encoder_input,
             mean=mean,
             scale=scale,
         )
@@ -495,16 +490,16 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         self.mean_, self.scale_ = module.mean, module.scale
         self.n_steps_ = module.n_steps
         scale = np.float32(self.scale_)
-        self.decoder_coefs_ = layers_of(values, "decoder.coefs")
-        self.decoder_intercepts_ = layers_of(values, "decoder.intercepts")
-        self.coefs_ = layers_of(values, "encoder.coefs")
-        self.intercepts_ = layers_of(values, "encoder.intercepts")
+        self.decoder_coefs_ = mlp.layers_of(values, "decoder.coefs")
+        self.decoder_intercepts_ = mlp.layers_of(values, "decoder.intercepts")
+        self.coefs_ = mlp.layers_of(values, "encoder.coefs")
+        self.intercepts_ = mlp.layers_of(values, "encoder.intercepts")
         self.coefs_[0] = self.coefs_[0] / scale
         if self.posterior == "correlated":
             n_bits = len(self.decoder_coefs_[0])
             coef, intercept = self.coefs_[-1], self.intercepts_[-1]
-            self.coefs_[-1], self.covariance_coef_ = split_columns(coef, n_bits)
-            self.intercepts_[-1], self.covariance_intercept_ = split_columns(
+            self.coefs_[-1], self.covariance_coef_ = mlp.split_columns(coef, n_bits)
+            self.intercepts_[-1], self.covariance_intercept_ = mlp.split_columns(
                 intercept, n_bits
             )
         self.decoder_coefs_[-1] = self.decoder_coefs_[-1] * scale

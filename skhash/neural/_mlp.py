@@ -4,6 +4,7 @@ from numbers import Integral
 
 import numpy as np
 from scipy import sparse
+from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.utils.torch import inference_device
@@ -84,6 +85,17 @@ def check_layer_sizes(sizes, name: str) -> list[int]:
     if not all(isinstance(size, Integral) and size >= 1 for size in sizes):
         raise ValueError(f"{name}={sizes!r} must hold whole numbers of at least 1.")
     return [int(size) for size in sizes]
+
+
+ENCODER_INPUTS = ("values", "unit", "frequency", "presence")
+
+
+def scaled_rows(X, kind):
+    """Return rows as `skhash.utils._torch_sparse.scale_rows` does, in NumPy."""
+    if kind == "presence":
+        return (X > 0).astype(np.float32)
+    norms = {"unit": "l2", "frequency": "l1"}
+    return normalize(X, norm=norms[kind]) if kind in norms else X
 
 
 def layers_of(values: dict[str, np.ndarray], name: str) -> list[np.ndarray]:

@@ -33,11 +33,14 @@ STATES = np.array(list(itertools.product([0, 1], repeat=N_BITS)))
 DECODERS = ["multinomial", "bernoulli", "gaussian"]
 POSTERIORS = ["independent", "correlated"]
 TINY = {
+    "encoder_input": "values",
     "n_bits": N_BITS,
     "hidden_layer_sizes": (6,),
     "decoder_hidden_layer_sizes": (),
     "max_epochs": 3,
     "dropout": 0.0,
+    "input_dropout": 0.0,
+    "kl_weight": 0.0,
     "lr": 0.01,
     "rank": 2,
     "n_mixture": 2,
@@ -209,7 +212,7 @@ def test_bound_is_in_the_unit_of_the_data():
 
 
 @pytest.mark.parametrize("make_rows", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("kind", ["values", "frequency", "presence"])
+@pytest.mark.parametrize("kind", ["auto", "values", "unit", "frequency", "presence"])
 @pytest.mark.parametrize("normalize", [False, True])
 @each_posterior
 def test_codes_are_of_the_rows_that_the_network_was_trained_on(
@@ -301,6 +304,7 @@ CHANGES = [
     ({"decoder_hidden_layer_sizes": None}, {}),
     ({"target": "presence"}, {"encoder_input": "frequency"}),
     ({"encoder_input": "frequency"}, {}),
+    ({"encoder_input": "values"}, {"encoder_input": "unit"}),
     ({"encoder_input": "presence"}, {"target": "presence"}),
     ({"posterior": "correlated"}, {}),
     ({"rank": 3}, CORRELATED),

@@ -1,0 +1,61 @@
+"""Rows of torch tensors that are dense or sparse CSR."""
+
+import warnings
+
+import torch
+
+
+def is_sparse(X) -> bool:
+    """Say whether a tensor is sparse CSR."""
+    return X.layout == torch.sparse_csr
+
+
+def csr_tensor(row_starts, columns, values, shape):
+    """Return a sparse CSR tensor, without torch's warning that the layout is a beta."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.sparse_csr_tensor(row_starts, columns, values, size=shape)
+
+
+def with_values(X, values):
+    """Return a sparse CSR tensor with the entries of `X` replaced."""
+    return csr_tensor(X.crow_indices(), X.col_indices(), values, X.shape)
+
+
+def entry_rows(X):
+    """Return the row of each entry of a sparse CSR tensor."""
+    rows = torch.arange(X.shape[0], device=X.device)
+    return rows.repeat_interleave(X.crow_indices().diff())
+
+
+def scale_rows(X, kind: str):
+    """Return rows as a network shall see them.
+
+    Parameters
+    ----------
+    X : Tensor of shape (n_rows, n_features), dense or sparse CSR
+    kind : {"values", "unit", "frequency", "presence"}
+        The values, each divided by the Euclidean norm or by the sum of its row, or 1
+        where they are above 0.
+    """
+    if kind == "values":
+        return X
+    if is_sparse(X):
+        rows = entry_rows(X)
+        scaled = _scaled(X.values(), kind, lambda v: _sums_by_row(X, v, rows)[rows])
+        return with_values(X, scaled)
+    return _scaled(X, kind, lambda values: values.sum(dim=1, keepdim=True))
+
+
+def _scaled(values, kind, row_sums):
+    if kind == "presence":
+        return (values > 0).to(values.dtype)
+    if kind == "unit":
+        sizes = row_sums(values.square()).sqrt()
+    else:
+        sizes = row_sums(values)
+    return values / sizes.clamp(min=torch.finfo(values.dtype).tiny)
+
+
+def _sums_by_row(X, values, rows):
+    return values.new_zeros(X.shape[0]).index_add(0, rows, values)
