@@ -11,7 +11,7 @@ from skhash.gradients._base import (
 from skhash.gradients._exact import Exact
 from skhash.gradients._flips import BitFlip, LocalExpectation
 from skhash.gradients._gumbel import GumbelSoftmax, STGumbel
-from skhash.gradients._report import GradientReport, gradient_report
+from skhash.gradients._report import GradientReport, GradientRow, gradient_report
 from skhash.gradients._score import MuProp, Reinforce, ReinforceLOO
 from skhash.gradients._straight_through import (
     ZGR,
@@ -31,6 +31,7 @@ __all__ = [
     "Exact",
     "GradientEstimator",
     "GradientReport",
+    "GradientRow",
     "GumbelSoftmax",
     "HardST",
     "IdentityST",

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from skhash.gradients._straight_through import StraightThrough
+from skhash.utils._torch_sparse import take_rows
 
 # For the bootstrap of the bias, trials are merged into blocks, within these numbers and
 # so that the mean gradients of all blocks take no more elements than the third.
@@ -78,7 +79,7 @@ class ModuleProblem:
 
     def gradient(self, estimator, batch, seed):
         rows = slice(batch * self.batch_rows, (batch + 1) * self.batch_rows)
-        X, y = self.X[rows], None if self.y is None else self.y[rows]
+        X, y = take_rows(self.X, rows), None if self.y is None else self.y[rows]
         if y is None and estimator.needs_rows:
             y = torch.arange(len(self.X), device=self.device)[rows]
         vars(self.module).update(self.attributes)

@@ -28,6 +28,21 @@ def entry_rows(X):
     return rows.repeat_interleave(X.crow_indices().diff())
 
 
+def take_rows(X, rows: slice):
+    """Return consecutive rows of a tensor that is dense or sparse CSR."""
+    if not is_sparse(X):
+        return X[rows]
+    start, stop, _ = rows.indices(X.shape[0])
+    bounds = X.crow_indices()[start : stop + 1]
+    entries = slice(int(bounds[0]), int(bounds[-1]))
+    return csr_tensor(
+        bounds - bounds[0],
+        X.col_indices()[entries],
+        X.values()[entries],
+        (stop - start, X.shape[1]),
+    )
+
+
 def scale_rows(X, kind: str):
     """Return rows as a network shall see them.
 

@@ -6,8 +6,10 @@ import json
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
 from torch import nn
 
+from skhash import StochasticAutoencoderHash
 from skhash.gradients import (
     ARM,
     BernoulliUnits,
@@ -17,7 +19,6 @@ from skhash.gradients import (
     StraightThrough,
     _report_measure,
     gradient_report,
-    resolve_gradient,
 )
 
 WEIGHTS = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
@@ -453,8 +454,23 @@ class TestResult:
             report.plot(group="encoder")
 
 
-def test_every_estimator_can_be_reported():
-    names = ["st", "det_st", "mean_field", "gumbel", "reinforce", "rloo", "muprop"]
-    report = report_of([*names, "disarm", "bitflip", "ram", "hard_st", "st_gumbel"])
-    assert all(np.isfinite(row.rmse) for row in report.rows)
-    assert resolve_gradient("ram").get_params() is not None
+@pytest.mark.parametrize("batch_size", [None, 7])
+def test_a_sparse_encoder_is_measured_as_a_dense_one(batch_size):
+    X = np.random.default_rng(0).poisson(0.5, (20, 9)).astype(np.float32)
+    encoder = StochasticAutoencoderHash(
+        3, hidden_layer_sizes=(5,), input_dropout=0, max_epochs=1, random_state=0
+    ).fit(X)
+    dense, other = (
+        gradient_report(
+            encoder,
+            rows,
+            ["st", "arm"],
+            n_trials=3,
+            batch_size=batch_size,
+            random_state=0,
+        ).rows
+        for rows in (X, sparse.csr_array(X))
+    )
+    for row, other_row in zip(dense, other, strict=True):
+        np.testing.assert_allclose(other_row.rmse, row.rmse, rtol=1e-3)
+        np.testing.assert_allclose(other_row.cosine, row.cosine, atol=1e-3)
