@@ -67,16 +67,15 @@ for distance, position in zip(distances[0], positions[0], strict=True):
 # ------------------
 #
 # The decoder is linear: a row of its weights says what a bit adds to the score of each
-# word. Bits are in the order of how much the groups differ in them.
+# word. The words of a bit are those of the 500 most frequent that it raises most. Bits
+# are in the order of how much the groups differ in them.
 
 share = np.array([codes[data.train_labels == g].mean(axis=0) for g in range(20)])
 order = np.argsort(-share.std(axis=0))[:16]
-words = vectorizer.get_feature_names_out()
-effect = encoder.decoder_coefs_[0]
-labels = [
-    ", ".join(words[np.argsort(-(effect[bit] - effect.mean(axis=0)))[:3]])
-    for bit in order
-]
+frequent = np.argsort(-database.sum(axis=0).A1)[:500]
+words = vectorizer.get_feature_names_out()[frequent]
+effect = encoder.decoder_coefs_[0][:, frequent]
+labels = [", ".join(words[np.argsort(-effect[bit])[:3]]) for bit in order]
 
 fig, ax = plt.subplots(figsize=(9, 7), layout="constrained")
 image = ax.imshow(share[:, order], cmap="RdBu_r", vmin=0, vmax=1, aspect="auto")
@@ -84,6 +83,6 @@ ax.set_yticks(range(20), names)
 ax.set_xticks(
     range(len(order)), labels, rotation=60, ha="right", rotation_mode="anchor"
 )
-ax.set_xlabel("bit, by the words it makes likelier than the other bits do")
+ax.set_xlabel("bit, by the words that it makes likelier")
 fig.colorbar(image, label="share of the group's messages in which the bit is 1")
 plt.show()
