@@ -4,12 +4,13 @@ from skhash._audit import AuditResult, audit
 from skhash._load import load
 from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
 from skhash.neighbors import HammingNeighbors
-from skhash.neural import SGHEncoder, StochasticAutoencoderHash
+from skhash.neural import NeighborHash, SGHEncoder, StochasticAutoencoderHash
 
 __all__ = [
     "AuditResult",
     "HammingNeighbors",
     "ITQHash",
+    "NeighborHash",
     "PCAHash",
     "RandomHyperplaneHash",
     "SGHEncoder",

@@ -2,12 +2,13 @@
 
 from skhash._persistence import load_estimator
 from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
-from skhash.neural import SGHEncoder, StochasticAutoencoderHash
+from skhash.neural import NeighborHash, SGHEncoder, StochasticAutoencoderHash
 
 LOADABLE = {
     cls.__name__: cls
     for cls in (
         ITQHash,
+        NeighborHash,
         PCAHash,
         RandomHyperplaneHash,
         SGHEncoder,

@@ -4,7 +4,9 @@ Nothing else in skhash imports skorch. A module to train has ``forward(X)``, whi
 returns its outputs for a batch, and ``loss(outputs, X, y)``, which returns the loss to
 minimise, a scalar tensor. If it has attributes ``mean`` and ``scale``, it is fed
 standardised rows. If its ``accepts_sparse`` is true, it is fed sparse rows as sparse
-CSR tensors, else dense batch by batch.
+CSR tensors, else dense batch by batch. If its ``n_partners`` is k > 0, it is fed by
+pairs: columns 1 to k of ``y`` are positions of rows, of which each row of a batch gets
+one as its partner, drawn anew each time; the partners follow all rows of the batch.
 """
 
 import inspect
@@ -41,11 +43,16 @@ class ArrayDataset(Dataset):
         Rows are fed as float32 ``(x - mean) / scale``.
     keep_sparse : bool
         Whether rows of a CSR matrix are fed as sparse tensors; they are not centred.
+    n_partners : int
+        How many columns of `y`, from the second on, are rows to pair each row with.
     """
 
-    def __init__(self, X, y=None, mean=None, scale=1.0, keep_sparse=False):
+    def __init__(
+        self, X, y=None, mean=None, scale=1.0, keep_sparse=False, n_partners=0
+    ):
         self.X, self.y = X, y
         self.mean, self.scale = mean, scale
+        self.n_partners = n_partners
         self.keep_sparse = keep_sparse and sparse.issparse(X)
 
     def __len__(self):
@@ -111,12 +118,21 @@ class BatchIterator:
         if self.generator is not None:
             order = order[torch.randperm(len(order), generator=self.generator)]
         for rows in order.split(self.batch_size):
+            if self.data.n_partners:
+                rows = torch.cat([rows, self._partners(rows)])
             on_device = rows.to(self.device)
             if self.X is None:
                 batch = self.data.batch(rows.numpy()).to(self.device)
             else:
                 batch = self.X[on_device]
             yield batch, None if self.y is None else self.y[on_device]
+
+    def _partners(self, rows):
+        """Draw a partner of each row; without a generator take the first."""
+        column = torch.ones(len(rows), dtype=torch.int64)
+        if self.generator is not None:
+            column.random_(1, self.data.n_partners + 1, generator=self.generator)
+        return torch.from_numpy(self.data.y)[rows, column]
 
     def _on_device(self):
         X = torch.empty(self.data.X.shape, dtype=torch.float32, device=self.device)
@@ -216,7 +232,8 @@ def feed(module, X, y=None) -> ArrayDataset:
     """Return rows as `module` wants to be fed them."""
     mean, scale = getattr(module, "mean", None), getattr(module, "scale", 1.0)
     keep_sparse = getattr(module, "accepts_sparse", False)
-    return ArrayDataset(X, y, mean, scale, keep_sparse)
+    n_partners = 0 if y is None else getattr(module, "n_partners", 0)
+    return ArrayDataset(X, y, mean, scale, keep_sparse, n_partners)
 
 
 def fed_batch(module, X) -> torch.Tensor:

@@ -15,6 +15,7 @@ from skhash._load import LOADABLE
 SMALL = {
     "HammingNeighbors": [{"n_neighbors": 2}],
     "ITQHash": [{"n_bits": 2}],
+    "NeighborHash": [{"n_bits": 2, "max_epochs": 1}],
     "PCAHash": [{"n_bits": 2}],
     "RandomHyperplaneHash": [{"n_bits": 2}],
     "SGHEncoder": [{"n_bits": 2, "max_epochs": 1}],
@@ -26,6 +27,19 @@ SMALL = {
 # Settings for our own contract: more bits than fit a byte where the method has them.
 CONTRACT_SETTINGS = {
     "ITQHash": [{"n_bits": 9}, {"n_bits": 9, "normalize": True}],
+    "NeighborHash": [
+        {"n_bits": 9, "max_epochs": 1},
+        {"n_bits": 19, "max_epochs": 2, "hidden_layer_sizes": (5,), "batch_size": 40},
+        {"n_bits": 9, "max_epochs": 1, "gradient": "st", "normalize": True},
+        {
+            "n_bits": 9,
+            "max_epochs": 1,
+            "hidden_layer_sizes": (7, 5),
+            "skip_connection": False,
+            "nested": False,
+            "train_split": 0.2,
+        },
+    ],
     "PCAHash": [{"n_bits": 9}, {"n_bits": 9, "rotation": "random", "normalize": True}],
     "RandomHyperplaneHash": [
         {"n_bits": 19},

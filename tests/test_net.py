@@ -432,3 +432,20 @@ def test_an_optimizer_that_is_made_anew_is_fused_too():
     net.initialize_optimizer()
     assert net.optimizer_.defaults["fused"] is True
     assert not net.optimizer_.state
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_pairs_are_rows_then_their_partners(X, make):
+    """Columns 1 and 2 of the targets are the rows that partners are drawn from."""
+    n = len(X)
+    y = (np.arange(n)[:, None] + [0, 1, 2]) % n
+    dataset = ArrayDataset(make(X), y, n_partners=2)
+    seen = set()
+    for _ in range(20):
+        for batch, targets in BatchIterator(dataset, 5, CPU, generator()):
+            rows, partners = targets[:, 0].chunk(2)
+            np.testing.assert_array_equal(batch, X[targets[:, 0]])
+            seen |= {int(step) for step in (partners - rows) % n}
+    assert seen == {1, 2}
+    first = [targets for _, targets in BatchIterator(dataset, n, CPU)][0]
+    np.testing.assert_array_equal(first[:, 0], np.r_[np.arange(n), y[:, 1]])

@@ -1,6 +1,7 @@
 """Encoders trained by gradient descent; torch is imported when one is fitted."""
 
 from skhash.neural._autoencoder import StochasticAutoencoderHash
+from skhash.neural._neighbor import NeighborHash
 from skhash.neural._sgh import SGHEncoder
 
-__all__ = ["SGHEncoder", "StochasticAutoencoderHash"]
+__all__ = ["NeighborHash", "SGHEncoder", "StochasticAutoencoderHash"]

@@ -1,0 +1,31 @@
+"""Rows with their labels: a sample of them, and parts of a stream together."""
+
+import numpy as np
+from scipy import sparse
+
+
+def drawn(X, y, n_rows, rng):
+    """Return at most so many rows and their labels, drawn at random."""
+    if X.shape[0] <= n_rows:
+        return X, y
+    rows = np.sort(rng.permutation(X.shape[0])[:n_rows])
+    return X[rows], None if y is None else y[rows]
+
+
+def joined(first, second):
+    """Return rows and labels of two parts of a stream together."""
+    (X, y), (other_X, other_y) = first, second
+    if (y is None) != (other_y is None):
+        raise ValueError(
+            "Give y in all calls of partial_fit or in none; -1 marks rows whose class "
+            "is not known."
+        )
+    return _stacked(X, other_X), None if y is None else _stacked(y, other_y)
+
+
+def _stacked(first, second):
+    if sparse.issparse(first) or sparse.issparse(second):
+        return sparse.vstack(
+            [sparse.csr_array(first), sparse.csr_array(second)], format="csr"
+        )
+    return np.concatenate([first, second])
