@@ -213,6 +213,19 @@ def check_copies_share_nothing(encoder):
     assert_same_state(encoder, snapshot)
 
 
+def check_training_on_leaves_the_loaded_arrays_alone(encoder):
+    """What a failed `partial_fit` goes back to is not trained in place."""
+    if not hasattr(encoder, "partial_fit"):
+        return
+    X = training_data()
+    with tempfile.TemporaryDirectory() as folder:
+        fitted(encoder, X).save(Path(folder) / "encoder")
+        loaded = skhash.load(Path(folder) / "encoder")
+    before, snapshot = copy.copy(loaded), copy.deepcopy(loaded)
+    loaded.partial_fit(X)
+    assert_same_state(before, snapshot)
+
+
 def check_save_and_load_are_inverses(encoder):
     frame = pd.DataFrame(training_data(), columns=[f"x{i}" for i in range(N_FEATURES)])
     for X in (training_data(), frame):

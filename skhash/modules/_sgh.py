@@ -103,7 +103,8 @@ class SGHModule(nn.Module):
 
 
 def _parameter(values):
-    return nn.Parameter(torch.as_tensor(values, dtype=torch.float32).contiguous())
+    # A copy: training must not reach the arrays that it starts from.
+    return nn.Parameter(torch.tensor(values, dtype=torch.float32).contiguous())
 
 
 def bernoulli_kl(logits, prior_logits):
