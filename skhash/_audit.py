@@ -7,6 +7,7 @@ object.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -17,19 +18,22 @@ from skhash._audit_data import split_rows
 from skhash._audit_measure import AuditRow, measure, timed_fit
 from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
 from skhash.metrics import true_neighbors
-from skhash.neural import SGHEncoder
+from skhash.neural import NeighborHash, SGHEncoder
 from skhash.utils._sklearn import Interval, StrOptions, validate_params
 
 __all__ = ["AuditResult", "audit"]
 
 METHODS = {
     "sgh": SGHEncoder,
+    "neighbor": NeighborHash,
     "itq": ITQHash,
     "pca": PCAHash,
     "lsh": RandomHyperplaneHash,
 }
 # They turn principal axes into bits, of which there are no more than features.
 LIMITED_METHODS = ("itq", "pca")
+# `NeighborHash` compares all pairs of at most so many training rows.
+MAX_COMPARED_ROWS = 20_000
 
 POSITIVE = Interval(Integral, 1, None, closed="left")
 
@@ -132,7 +136,7 @@ def audit(
     y=None,
     *,
     n_bits: Sequence[int] = (16, 32, 64, 128),
-    methods: Sequence[str] = ("sgh", "itq", "pca", "lsh"),
+    methods: Sequence[str] = ("sgh", "neighbor", "itq", "pca", "lsh"),
     metric: str = "euclidean",
     k: int = 10,
     rescore: int = 100,
@@ -162,9 +166,10 @@ def audit(
         is measured too.
     n_bits : sequence of int, default=(16, 32, 64, 128)
         Lengths to try.
-    methods : sequence of {"sgh", "itq", "pca", "lsh"}, default=all
-        Methods to try: `SGHEncoder`, `ITQHash`, `PCAHash`, `RandomHyperplaneHash`, with
-        their defaults.
+    methods : sequence of {"sgh", "neighbor", "itq", "pca", "lsh"}, default=all
+        Methods to try: `SGHEncoder`, `NeighborHash`, `ITQHash`, `PCAHash`,
+        `RandomHyperplaneHash`, with their defaults. `NeighborHash` is given `metric`,
+        and trains on at most 20 000 rows.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
         What makes a true neighbour. For "cosine" the encoders normalise the rows.
     k : int, default=10
@@ -214,13 +219,14 @@ def audit(
     data = split_rows(X, y, sample, n_queries, rescore, generator, report)
     report(f"finding the true neighbours of {data.queries.shape[0]:,} queries")
     truth = true_neighbors(data.queries, data.database, k, metric=metric, device=device)
-    options = {
-        "normalize": metric == "cosine",
-        "device": device,
-        "random_state": int(generator.randint(np.iinfo(np.int32).max)),
-    }
+    make = partial(
+        _make_encoder,
+        metric=metric,
+        device=device,
+        random_state=int(generator.randint(np.iinfo(np.int32).max)),
+    )
     rows, encoders, skipped = _measure_all(
-        methods, n_bits, data, truth, rescore, options, report
+        methods, n_bits, data, truth, rescore, make, report
     )
     if not rows:
         raise ValueError(f"Nothing could be measured: {'; '.join(skipped)}.")
@@ -245,7 +251,15 @@ def audit(
     return AuditResult(rows, best, reason, encoder, settings, skipped)
 
 
-def _measure_all(methods, n_bits, data, truth, rescore, options, report):
+def _make_encoder(method, n_bits, metric, device, random_state):
+    """Return an encoder with the defaults of its class, for this metric."""
+    options = {"normalize": metric == "cosine"}
+    if method == "neighbor":
+        options |= {"metric": metric, "max_train_samples": MAX_COMPARED_ROWS}
+    return METHODS[method](n_bits, **options, device=device, random_state=random_state)
+
+
+def _measure_all(methods, n_bits, data, truth, rescore, make, report):
     """Return rows, fitted encoders by method and length, and what was left out."""
     rows, encoders, skipped = [], {}, []
     limit = min(data.train.shape)
@@ -256,7 +270,7 @@ def _measure_all(methods, n_bits, data, truth, rescore, options, report):
             skipped.append(f"{name}: it makes at most {limit} bits of these vectors")
             continue
         report(f"{name} ({number} of {len(pairs)})")
-        encoder = METHODS[method](bits, **options)
+        encoder = make(method, bits)
         try:
             fit_seconds = timed_fit(encoder, data.train)
         except ValueError as error:  # such as a diverged loss: the others still count

@@ -328,6 +328,7 @@ class TestOptions:
         "method, name",
         [
             ("sgh", "SGHEncoder"),
+            ("neighbor", "NeighborHash"),
             ("itq", "ITQHash"),
             ("pca", "PCAHash"),
             ("lsh", "RandomHyperplaneHash"),
@@ -339,6 +340,8 @@ class TestOptions:
         assert type(encoder) is getattr(skhash, name)
         assert (params.pop("n_bits"), params.pop("device")) == (8, "cpu")
         assert isinstance(params.pop("random_state"), int)
+        if method == "neighbor":
+            assert params.pop("max_train_samples") == 20_000
         defaults = type(encoder)().get_params()
         assert params == {param: defaults[param] for param in params}
 
@@ -354,6 +357,13 @@ class TestOptions:
     @pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
     def test_other_metrics_do_not(self, X, metric):
         assert not skhash.audit(X, metric=metric, **FAST).encoder.normalize
+
+    @pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
+    def test_neighbors_are_those_of_the_metric(self, X, metric):
+        options = {**FAST, "methods": ["neighbor"], "metric": metric}
+        encoder = skhash.audit(X, **options).encoder
+        assert encoder.metric == metric
+        assert encoder.normalize is (metric == "cosine")
 
     @pytest.mark.parametrize(
         "option",
@@ -442,7 +452,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         "options, message",
         [
-            ({"methods": ["lsh", "foo"]}, "Unknown methods: foo; use some of sgh, itq"),
+            ({"methods": ["lsh", "foo"]}, "Unknown methods: foo; use some of sgh, nei"),
             ({"methods": []}, "at least one"),
             ({"methods": "lsh"}, "'methods'.* must be an array-like"),
             ({"n_bits": []}, "at least one"),

@@ -83,7 +83,13 @@ def _add_audit(commands):
 
     add("--labels", None, "one label a row: adds mAP", metavar="FILE.npy")
     add("--bits", "16,32,64,128", "lengths to try", type=_integers, metavar="N,N,..")
-    add("--methods", "sgh,itq,pca,lsh", "methods to try", type=_words, metavar="M,M,..")
+    add(
+        "--methods",
+        "sgh,neighbor,itq,pca,lsh",
+        "methods to try",
+        type=_words,
+        metavar="M,M,..",
+    )
     add(
         "--metric",
         "euclidean",
