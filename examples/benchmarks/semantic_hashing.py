@@ -21,6 +21,7 @@ import platform
 import statistics
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 import skhash
-from skhash import ITQHash, SGHEncoder, StochasticAutoencoderHash
+from skhash import ITQHash, NeighborHash, SGHEncoder, StochasticAutoencoderHash
 from skhash.datasets import load_20newsgroups
 from skhash.metrics import precision_at_k_score
 
@@ -64,6 +65,9 @@ def autoencoder(posterior):
     return make
 
 
+NEIGHBOR_CANDIDATES = [
+    {"n_components": n, "n_neighbors": k} for n in (128, 256) for k in (5, 50)
+]
 # Each method and its candidates. The first one of the autoencoders is their default.
 METHODS = {
     "ITQ": (
@@ -73,6 +77,14 @@ METHODS = {
     "SGH": (
         after_svd(SGHEncoder),
         [{"n_components": n} for n in (64, 128, 256)],
+    ),
+    "neighbor": (
+        after_svd(NeighborHash),
+        NEIGHBOR_CANDIDATES,
+    ),
+    "neighbor MLP": (
+        after_svd(partial(NeighborHash, hidden_layer_sizes=(512,), lr=0.03)),
+        NEIGHBOR_CANDIDATES,
     ),
     "independent": (
         autoencoder("independent"),
