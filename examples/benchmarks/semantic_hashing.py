@@ -88,11 +88,11 @@ METHODS = {
     ),
     "independent": (
         autoencoder("independent"),
-        [{}, {"kl_weight": 0.0}],
+        [{}, {"kl_weight": 0.0}, {"max_epochs": 24}],
     ),
     "correlated": (
         autoencoder("correlated"),
-        [{}, {"kl_weight": 0.01}],
+        [{}, {"kl_weight": 0.01}, {"max_epochs": 24}],
     ),
 }
 
