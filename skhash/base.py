@@ -240,9 +240,6 @@ class BaseNeuralHasher(BaseHasher):
 
     _unsaved_attributes = ("net_",)
 
-    # What batch_size="auto" is, see `resolve_batch_size`.
-    _auto_batches = (100, 32, 512)
-
     @abstractmethod
     def _make_module(self, X, y, device, generator):
         """Return the module to train, with its first weights, on the CPU."""
@@ -329,7 +326,7 @@ class BaseNeuralHasher(BaseHasher):
         return make_net(
             module,
             lr=self.lr,
-            batch_size=self._rows_in_a_batch(X),
+            batch_size=resolve_batch_size(self.batch_size, X.shape[0]),
             optimizer=self.optimizer,
             callbacks=self.callbacks,
             train_split=self.train_split,
@@ -337,9 +334,6 @@ class BaseNeuralHasher(BaseHasher):
             generator=generator,
             verbose=self.verbose,
         )
-
-    def _rows_in_a_batch(self, X) -> int:
-        return resolve_batch_size(self.batch_size, X.shape[0], self._auto_batches)
 
     def _train(self, net, X, y, epochs, history):
         from skhash._net import train
@@ -360,16 +354,17 @@ class BaseNeuralHasher(BaseHasher):
         )
 
 
-def resolve_batch_size(batch_size, n_samples: int, auto=(100, 32, 512)) -> int:
-    """Return the number of rows in a batch.
+# The range that "auto" keeps the batch size in, around a hundredth of the rows: some
+# hundred steps an epoch train a small set well, and large batches a large one fast.
+AUTO_BATCH_SIZES = (32, 512)
 
-    "auto" makes ``auto[0]`` batches an epoch, with ``auto[1]`` to ``auto[2]`` rows in
-    each: some hundred steps train a small set well, and large batches a large one fast.
-    """
+
+def resolve_batch_size(batch_size, n_samples: int) -> int:
+    """Return the number of rows in a batch; "auto" is a hundredth of all, bounded."""
     if batch_size != "auto":
         return batch_size
-    n_batches, smallest, largest = auto
-    return int(np.clip(n_samples // n_batches, smallest, largest))
+    smallest, largest = AUTO_BATCH_SIZES
+    return int(np.clip(n_samples // 100, smallest, largest))
 
 
 # Squares of values within these bounds, summed over any data, fit into float32.

@@ -71,9 +71,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     nested : bool or sequence of int, default=True
         The lengths m to train besides `n_bits`: True takes 16, 32, 64, ..., False none.
         Those of a sequence that are not below `n_bits` are passed over.
-    temperature : float or "auto", default="auto"
-        T. A low one looks at the nearest rows of a batch only; "auto" is 0.5 at 512
-        rows in a batch, and higher by the root of their number where they are fewer.
+    temperature : float, default=0.5
+        T. A low one looks at the nearest rows of a batch only.
     gradient : str or LayerwiseGradient, default="det_st"
         How gradients pass the signs: a layer-wise estimator of `skhash.gradients`, or
         its name.
@@ -106,10 +105,9 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         the data, which are standardised inside, nor to the width of the layers.
     max_epochs : int, default=20
         Number of passes over the data.
-    batch_size : int or "auto", default="auto"
+    batch_size : int, default=512
         Rows in a batch, each with its partner. Every row sees all other rows' partners
-        as negatives, so larger batches tell nearer rows apart. "auto" is a fortieth of
-        all, but 128 to 512.
+        as negatives, so larger batches tell nearer rows apart.
     optimizer : str or torch.optim.Optimizer class, default="adam"
         A class of `torch.optim` or its name in any case.
     callbacks : list of skorch callbacks or None, default=None
@@ -135,8 +133,6 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         The mean of the training data.
     scale_ : float
         Root of the mean variance of the columns, the unit inside.
-    temperature_ : float
-        The T that was used.
     lengths_ : list of int
         The lengths that were trained, `n_bits` the last.
     history_ : list of dict
@@ -190,7 +186,6 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     """
 
     _unsaved_attributes = ("net_", "bank_")
-    _auto_batches = (40, 128, 512)
 
     _parameter_constraints: dict = {
         "n_bits": [Interval(Integral, 1, None, closed="left")],
@@ -198,10 +193,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         "metric": [StrOptions({"euclidean", "cosine", "inner_product"})],
         "hidden_layer_sizes": ["array-like"],
         "nested": ["boolean", "array-like"],
-        "temperature": [
-            Interval(Real, 0, None, closed="neither"),
-            StrOptions({"auto"}),
-        ],
+        "temperature": [Interval(Real, 0, None, closed="neither")],
         "gradient": [str, HasMethods(["surrogate"])],
         "interpolate": ["boolean"],
         "negatives": [StrOptions({"masked", "batch"})],
@@ -210,10 +202,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         "init": [StrOptions({"itq", "pca", "random"})],
         "skip_connection": ["boolean"],
         **TRAINING_CONSTRAINTS,
-        "batch_size": [
-            Interval(Integral, 2, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
+        "batch_size": [Interval(Integral, 2, None, closed="left")],
     }
 
     def __init__(
@@ -224,7 +213,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         metric="euclidean",
         hidden_layer_sizes=(),
         nested=True,
-        temperature="auto",
+        temperature=0.5,
         gradient="det_st",
         interpolate=False,
         negatives="masked",
@@ -235,7 +224,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         normalize=False,
         lr=0.1,
         max_epochs=20,
-        batch_size="auto",
+        batch_size=512,
         optimizer="adam",
         callbacks=None,
         train_split=None,
@@ -416,13 +405,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             if self.skip_connection:
                 coefs[-1][:] = 0.0
         intercepts = [np.zeros(size) for size in sizes[1:]]
-        self.temperature_ = self._temperature(self._rows_in_a_batch(X))
         return self._module(mean, scale, coefs, intercepts, skip, self._lengths())
-
-    def _temperature(self, batch_size):
-        if self.temperature != "auto":
-            return self.temperature
-        return 0.5 * np.sqrt(512 / batch_size)
 
     def _lengths(self):
         nested = self.nested
@@ -454,7 +437,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             intercepts=intercepts,
             skip_coef=skip_coef,
             lengths=lengths,
-            temperature=self.temperature_,
+            temperature=self.temperature,
             gradient=require_layerwise(gradient, type(self).__name__),
             masked=self.negatives == "masked",
             interpolate=self.interpolate,
