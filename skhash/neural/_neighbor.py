@@ -78,9 +78,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         its name.
     interpolate : bool, default=False
         Whether a partner is a random point between the row and the neighbour, drawn
-        anew each time, instead of the neighbour itself. It helps where rows are few for
-        their width, as some thousand embeddings of text, and costs a little where they
-        are many.
+        anew each time, instead of the neighbour itself. It helps where other rows are
+        searched than were trained on, and costs recall among the training rows.
     negatives : {"masked", "batch"}, default="masked"
         Whether partners that are known to be near a row too (as its neighbours, or by
         their label) are left out of its sums.
