@@ -169,6 +169,7 @@ def train(n_bits, name, X, arguments):
         encoder_input="frequency",
         kl_weight=0.0,
         dropout=0.0,
+        input_dropout=0.0,
         optimizer="adam",
         lr=1e-3,
         batch_size=arguments.batch_size,
