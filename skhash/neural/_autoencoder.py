@@ -112,7 +112,8 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
     lr : float, default=3e-3
         Step size.
     max_epochs : int, default=12
-        Number of passes over the data, before the correction.
+        Number of passes over the data, before the correction. Codes of 16 bits and
+        fewer want twice as many.
     batch_size : int or "auto", default="auto"
         Rows in a batch; "auto" is a hundredth of all, but 32 to 512.
     optimizer : str or torch.optim.Optimizer class, default="adam"
