@@ -100,11 +100,6 @@ class BernoulliUnits:
         signs = self.signs(values)
         return signs * self.noise.hazard(signs * logits)
 
-    def log_probability(self, values, logits):
-        """Return ``sum_k log P(values_k)``, differentiable; units are the last axis."""
-        signed = self.signs(values) * self.noise.log_odds(logits)
-        return torch.nn.functional.logsigmoid(signed).sum(dim=-1)
-
 
 UNITS = BernoulliUnits()
 

@@ -25,6 +25,16 @@ class MultinomialLikelihood(nn.Module):
     target : {"values", "presence"}, default="values"
         Whether x_w is the value in the data (a count or a tf-idf weight) or 1 for each
         word that occurs.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.losses import MultinomialLikelihood
+    >>> X = torch.tensor([[2.0, 0.0]])
+    >>> MultinomialLikelihood("values")(torch.zeros(1, 2), X)  # 2 log 2
+    tensor([1.3863])
+    >>> MultinomialLikelihood("presence")(torch.zeros(1, 2), X)  # log 2
+    tensor([0.6931])
     """
 
     is_quadratic = False
@@ -44,7 +54,15 @@ class MultinomialLikelihood(nn.Module):
 
 
 class BernoulliLikelihood(nn.Module):
-    """Independent binary features: ``sum_w softplus(outputs_w) - x_w outputs_w``."""
+    """Independent binary features: ``sum_w softplus(outputs_w) - x_w outputs_w``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.losses import BernoulliLikelihood
+    >>> BernoulliLikelihood()(torch.zeros(1, 2), torch.ones(1, 2))  # 2 log 2
+    tensor([1.3863])
+    """
 
     is_quadratic = False
 
@@ -64,6 +82,14 @@ class GaussianLikelihood(nn.Module):
     ----------
     log_rho : float, default=0.0
         Where the logarithm of rho starts.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.losses import GaussianLikelihood
+    >>> likelihood, X = GaussianLikelihood(), torch.ones(1, 2)
+    >>> likelihood(torch.zeros(1, 2), X) - likelihood(X, X)  # |x|^2 / 2
+    tensor([1.], grad_fn=<SubBackward0>)
     """
 
     is_quadratic = True

@@ -63,8 +63,8 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         the encoder.
     target : {"values", "presence"}, default="values"
         What the multinomial decoder explains: each word times its value in `X` (a count
-        or a tf-idf weight), or each distinct word once. On tf-idf rows the first is far
-        better for retrieval.
+        or a tf-idf weight), or each distinct word once. On tf-idf rows the first is
+        somewhat better for retrieval.
     encoder_input : {"auto", "unit", "values", "frequency", "presence"}, default="auto"
         What the encoder sees: rows of unit length, the values, their shares of the
         row's sum, or 1 where above 0. "auto" is "unit", or "values" for "gaussian".

@@ -9,6 +9,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skhash.utils.torch import inference_device
 
+# What `scaled_rows` can make of rows.
+ENCODER_INPUTS = ("values", "unit", "frequency", "presence")
+
 
 class MLPLogitsMixin:
     """Logits of linear layers with ReLU between them, of rows minus ``mean_``.
@@ -85,9 +88,6 @@ def check_layer_sizes(sizes, name: str) -> list[int]:
     if not all(isinstance(size, Integral) and size >= 1 for size in sizes):
         raise ValueError(f"{name}={sizes!r} must hold whole numbers of at least 1.")
     return [int(size) for size in sizes]
-
-
-ENCODER_INPUTS = ("values", "unit", "frequency", "presence")
 
 
 def scaled_rows(X, kind):

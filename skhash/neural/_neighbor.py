@@ -22,7 +22,13 @@ from skhash.neural._graph import (
     neighbor_table,
     table_of_graph,
 )
-from skhash.neural._mlp import MLPLogitsMixin, layers_of, mlp_forward, split_columns
+from skhash.neural._mlp import (
+    MLPLogitsMixin,
+    check_layer_sizes,
+    layers_of,
+    mlp_forward,
+    split_columns,
+)
 from skhash.neural._start import starting_directions, total_scale
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.torch import resolve_device, seeded_generator
@@ -392,7 +398,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         spread = spread.cpu().numpy().astype(np.float64)
         spread[spread <= SMALLEST_SPREAD * spread.max()] = np.inf
         start = directions.T * (scale / spread)
-        sizes = [X.shape[1], *map(int, self.hidden_layer_sizes), self.n_bits]
+        hidden = check_layer_sizes(self.hidden_layer_sizes, "hidden_layer_sizes")
+        sizes = [X.shape[1], *hidden, self.n_bits]
         if len(sizes) == 2:
             coefs, skip = [start], None
         else:

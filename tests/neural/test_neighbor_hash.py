@@ -577,3 +577,9 @@ def test_function_wise_gradients_are_refused(digits):
 def test_lengths_below_one_are_refused(digits):
     with pytest.raises(ValueError, match="length below 1"):
         small(nested=(0, 8)).fit(digits[0])
+
+
+@pytest.mark.parametrize("sizes", [(0,), (-1,), ("a",), (2.5,), ((3,),)])
+def test_wrong_layer_sizes_are_named(sizes):
+    with pytest.raises(ValueError, match="hidden_layer_sizes"):
+        small(hidden_layer_sizes=sizes).fit(gaussian_rows())
