@@ -16,8 +16,10 @@ from skhash.metrics._scorer import (
     make_retrieval_scorer,
     retrieval_scorer,
 )
+from skhash.metrics._separability import class_distances, separability_score
 
 __all__ = [
+    "class_distances",
     "hamming_precision_recall_curve",
     "make_neighbor_recall_scorer",
     "make_retrieval_scorer",
@@ -28,5 +30,6 @@ __all__ = [
     "precision_within_radius_score",
     "recall_at_k_score",
     "retrieval_scorer",
+    "separability_score",
     "true_neighbors",
 ]

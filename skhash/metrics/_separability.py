@@ -1,0 +1,246 @@
+"""Mean distances within and between classes, from counts of bits and not from pairs.
+
+Rows with the same labels form a group. With m rows and o ones at a bit in one group,
+and M and P in another, ``o (M - P) + (m - o) P`` of the pairs differ in that bit.
+Summed over the groups that share a label, this is the distance over relevant pairs.
+"""
+
+import warnings
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import UndefinedMetricWarning
+
+from skhash.metrics._counts import Comparison
+from skhash.metrics._inputs import compare_labelled
+from skhash.utils._sklearn import validate_params
+from skhash.utils.chunks import row_chunks
+
+
+@validate_params(
+    {"packed": ["boolean"]},
+    prefer_skip_nested_validation=True,
+)
+def class_distances(
+    codes,
+    labels,
+    database_codes=None,
+    database_labels=None,
+    *,
+    packed: bool = False,
+) -> tuple[float, float]:
+    """Mean Hamming distance of pairs that share a label, and of pairs that do not.
+
+    Good codes for retrieval by label have a small first and a large second number.
+    Random codes have half the number of bits in both.
+
+    Parameters
+    ----------
+    codes : array-like of shape (n, n_bits) or (n, n_bytes)
+        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+    labels : array-like of shape (n,) or (n, n_labels)
+        Classes of any type, or an indicator matrix (0/1, may be sparse) of several
+        labels a row.
+    database_codes : array-like of shape (n_database, n_bits) or \
+            (n_database, n_bytes), default=None
+        The other codes of the pairs. By default pairs are the unordered pairs of
+        different rows of `codes`.
+    database_labels : array-like of shape (n_database,) or (n_database, n_labels), \
+            default=None
+        The labels of `database_codes`.
+    packed : bool, default=False
+        Codes are packed bytes.
+
+    Returns
+    -------
+    intra : float
+        Mean distance of the pairs that share a label.
+    inter : float
+        Mean distance of the other pairs. Either is NaN, with a warning, if there are no
+        such pairs.
+
+    Raises
+    ------
+    ValueError
+        If codes or labels do not fit each other, or only one of `database_codes` and
+        `database_labels` is given.
+
+    See Also
+    --------
+    separability_score : The difference of the two.
+    hamming_distance_histogram : All distances, not only their means.
+
+    Notes
+    -----
+    Both means are exact. With p the share of ones of a bit in a class of n rows, the
+    class contributes ``2 p (1 - p) n / (n - 1)`` to its mean, summed over bits. For
+    classes the cost grows with the rows, for indicators also with the square of the
+    number of different label sets.
+
+    Examples
+    --------
+    >>> from skhash.metrics import class_distances
+    >>> codes = [[0, 0, 0, 0], [0, 0, 0, 1], [1, 1, 1, 1]]
+    >>> class_distances(codes, ["cat", "cat", "dog"])
+    (1.0, 3.5)
+    """
+    if (database_codes is None) != (database_labels is None):
+        missing = "codes" if database_codes is None else "labels"
+        raise ValueError(
+            f"database_{missing} are None; give both database_codes and "
+            "database_labels, or neither."
+        )
+    alone = database_codes is None
+    task = compare_labelled(
+        codes,
+        codes if alone else database_codes,
+        labels,
+        labels if alone else database_labels,
+        packed=packed,
+        exclude_self=alone,
+    )
+    return _mean_distances(task)
+
+
+@validate_params(
+    {"exclude_self": ["boolean"], "packed": ["boolean"]},
+    prefer_skip_nested_validation=True,
+)
+def separability_score(
+    query_codes,
+    database_codes,
+    query_labels,
+    database_labels,
+    *,
+    exclude_self: bool = False,
+    packed: bool = False,
+) -> float:
+    """Mean distance of pairs that share no label, less that of pairs that share one.
+
+    Random codes score 0. Balanced codes of two classes can score `n_bits`, those of
+    many classes at most about half of it.
+
+    Parameters
+    ----------
+    query_codes : array-like of shape (n_queries, n_bits) or (n_queries, n_bytes)
+        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+    database_codes : array-like of shape (n_database, n_bits) or (n_database, n_bytes)
+        The other codes of the pairs, in the same format.
+    query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
+        Classes of any type, or an indicator matrix.
+    database_labels : array-like of shape (n_database,) or (n_database, n_labels)
+        The same for the database.
+    exclude_self : bool, default=False
+        Leave out the pairs of query i and database code i.
+    packed : bool, default=False
+        Codes are packed bytes.
+
+    Returns
+    -------
+    score : float
+        In bits. NaN, with a warning, if one of the means is over nothing.
+
+    Raises
+    ------
+    ValueError
+        If codes or labels do not fit each other.
+
+    See Also
+    --------
+    class_distances : The two means.
+
+    Examples
+    --------
+    >>> from skhash.metrics import separability_score
+    >>> separability_score([[0, 0]], [[0, 0], [0, 1], [1, 1]], [1], [1, 1, 2])
+    1.5
+    """
+    task = compare_labelled(
+        query_codes,
+        database_codes,
+        query_labels,
+        database_labels,
+        packed=packed,
+        exclude_self=exclude_self,
+    )
+    intra, inter = _mean_distances(task)
+    return inter - intra
+
+
+def _mean_distances(task: Comparison) -> tuple[float, float]:
+    groups = _class_groups if len(task.masks) == 0 else _label_set_groups
+    queries, partners, database = groups(task)
+    every = _distances(queries.sum(axis=0), database.sum(axis=0))
+    intra = _distances(queries, partners)
+    if task.exclude_self:
+        differ = np.bitwise_count(task.queries ^ task.database.T).sum(axis=1)
+        if len(task.masks) == 0:
+            same = task.wanted[:, 0] == task.classes
+        else:
+            same = (task.wanted & task.masks.T).any(axis=1)
+        every -= [differ.sum(), len(differ)]
+        intra -= [differ[same].sum(), same.sum()]
+    return _mean(intra, "share a label"), _mean(every - intra, "share no label")
+
+
+def _class_groups(task: Comparison):
+    """Return counts of the queries' classes, of their partners, and of the database."""
+    wanted, classes = task.wanted[:, 0].astype(int), task.classes.astype(int)
+    n_classes = 1 + max(wanted.max(), classes.max())
+    database = _bit_counts(task.database.T, classes, n_classes)
+    return _bit_counts(task.queries, wanted, n_classes), database, database
+
+
+def _label_set_groups(task: Comparison):
+    """Return the same, where a group is a set of labels and has several partners."""
+    wanted, query_groups = np.unique(task.wanted, axis=0, return_inverse=True)
+    having, groups = np.unique(task.masks.T, axis=0, return_inverse=True)
+    queries = _bit_counts(task.queries, query_groups, len(wanted))
+    database = _bit_counts(task.database.T, groups, len(having))
+    partners = np.empty_like(queries)
+    for rows in row_chunks(len(wanted), 16 * len(having)):
+        share = np.zeros((rows.stop - rows.start, len(having)), dtype=bool)
+        for mask, other in zip(wanted[rows].T, having.T, strict=True):
+            share |= (mask[:, None] & other) != 0
+        partners[rows] = share.astype(np.float64) @ database
+    return queries, partners, database
+
+
+def _bit_counts(words, groups, n_groups: int) -> np.ndarray:
+    """Count the ones of each bit in each group; the last column counts the rows.
+
+    Returns
+    -------
+    counts : ndarray of shape (n_groups, 64 * n_words + 1), float64
+    """
+    counts = np.zeros((n_groups, 64 * words.shape[1] + 1))
+    for rows in row_chunks(len(words), 16 * counts.shape[1]):
+        packed = np.ascontiguousarray(words[rows]).view(np.uint8)
+        bits = np.unpackbits(packed, axis=1)
+        members = sparse.csr_array(
+            (np.ones(len(bits)), (groups[rows], np.arange(len(bits)))),
+            shape=(n_groups, len(bits)),
+        )
+        counts[:, :-1] += members @ bits
+    counts[:, -1] = np.bincount(groups, minlength=n_groups)
+    return counts
+
+
+def _distances(counts, others) -> np.ndarray:
+    """Sum distances, and count pairs, of each group with all its partners."""
+    ones, n = counts[..., :-1], counts[..., -1:]
+    other_ones, m = others[..., :-1], others[..., -1:]
+    differ = ones * (m - other_ones) + (n - ones) * other_ones
+    return np.array([differ.sum(), (n * m).sum()])
+
+
+def _mean(sums, which: str) -> float:
+    distance, n_pairs = sums
+    if n_pairs == 0:
+        warnings.warn(
+            f"No two codes {which}, so their mean distance is NaN.",
+            UndefinedMetricWarning,
+            stacklevel=5,
+        )
+        return float("nan")
+    return float(distance / n_pairs)
