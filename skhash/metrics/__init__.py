@@ -7,7 +7,9 @@ from skhash.metrics._hamming import (
 )
 from skhash.metrics._ndcg import ndcg_at_k_score
 from skhash.metrics._neighbors import neighbor_recall_score, true_neighbors
+from skhash.metrics._quantization import quantization_error_score
 from skhash.metrics._radius import (
+    hamming_distance_histogram,
     hamming_precision_recall_curve,
     precision_within_radius_score,
 )
@@ -20,6 +22,7 @@ from skhash.metrics._separability import class_distances, separability_score
 
 __all__ = [
     "class_distances",
+    "hamming_distance_histogram",
     "hamming_precision_recall_curve",
     "make_neighbor_recall_scorer",
     "make_retrieval_scorer",
@@ -28,6 +31,7 @@ __all__ = [
     "neighbor_recall_score",
     "precision_at_k_score",
     "precision_within_radius_score",
+    "quantization_error_score",
     "recall_at_k_score",
     "retrieval_scorer",
     "separability_score",

@@ -6,6 +6,7 @@ of Hamming balls in `_radius`.
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skhash.metrics import _ranking
 from skhash.metrics._inputs import (
@@ -13,9 +14,9 @@ from skhash.metrics._inputs import (
     LABEL_CONSTRAINTS,
     POSITIVE,
     TIES,
-    check_cut,
+    check_cuts,
     compare_labelled,
-    summarize,
+    summarize_cuts,
 )
 from skhash.utils._sklearn import StrOptions, validate_params
 
@@ -23,7 +24,7 @@ from skhash.utils._sklearn import StrOptions, validate_params
 @validate_params(
     {
         **LABEL_CONSTRAINTS,
-        "k": [POSITIVE, None],
+        "k": [POSITIVE, "array-like", None],
         "normalize": [StrOptions({"min", "relevant", "retrieved"})],
         "ties": [TIES],
     },
@@ -35,7 +36,7 @@ def mean_average_precision_score(
     query_labels,
     database_labels,
     *,
-    k: int | None = None,
+    k: ArrayLike | None = None,
     normalize: str = "min",
     ties: str = "expected",
     empty: str = "skip",
@@ -65,8 +66,9 @@ def mean_average_precision_score(
         labels a row.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels)
         The same for the database.
-    k : int, default=None
-        The number of ranks that count; all of them by default.
+    k : int or array-like of int, default=None
+        The number of ranks that count; all of them by default. Several numbers give a
+        curve; but for ``ties="index"`` they cost little more than one.
     normalize : {"min", "relevant", "retrieved"}, default="min"
         Z: the relevant codes that k ranks can hold, ``min(R, k)``; all R relevant
         codes; or those among the best k. The last is what most published hashing code
@@ -91,8 +93,10 @@ def mean_average_precision_score(
 
     Returns
     -------
-    score : float or ndarray of shape (n_queries,), float64
-        NaN, with a warning, if the mean is over nothing.
+    score : float, or ndarray, float64
+        A float for one `k`; of shape (n_k,) for several. With ``average=None`` of shape
+        (n_queries,) or (n_queries, n_k). NaN, with a warning, if the mean is over
+        nothing.
 
     Raises
     ------
@@ -149,19 +153,21 @@ def mean_average_precision_score(
         packed=packed,
         exclude_self=exclude_self,
     )
-    cut = check_cut("k", k, task.n_ranked)
+    cuts = check_cuts("k", k, task.n_ranked)
 
     def score(rows):
-        relevant, hits, precisions = _sums_of_hits(task, rows, cut, ties)
-        z = {"min": np.minimum(relevant, cut), "relevant": relevant, "retrieved": hits}
-        values = _ranking.ratio(precisions, z[normalize if k else "relevant"], 0.0)
+        relevant, hits, precisions = _sums_of_hits(task, rows, cuts, ties)
+        z = {"min": np.minimum(relevant, cuts), "relevant": relevant, "retrieved": hits}
+        values = _ranking.ratio(
+            precisions, z["relevant" if k is None else normalize], 0.0
+        )
         return np.where(relevant > 0, values, EMPTY[empty])
 
-    return summarize(np.concatenate(task.map(score, 2, n_jobs)), average)
+    return summarize_cuts(task.map(score, 2, n_jobs), cuts, average)
 
 
 @validate_params(
-    {**LABEL_CONSTRAINTS, "k": [POSITIVE], "ties": [TIES]},
+    {**LABEL_CONSTRAINTS, "k": [POSITIVE, "array-like"], "ties": [TIES]},
     prefer_skip_nested_validation=True,
 )
 def precision_at_k_score(
@@ -170,7 +176,7 @@ def precision_at_k_score(
     query_labels,
     database_labels,
     *,
-    k: int = 10,
+    k: ArrayLike = 10,
     ties: str = "expected",
     empty: str = "skip",
     average: str | None = "mean",
@@ -190,8 +196,9 @@ def precision_at_k_score(
         Classes, or an indicator matrix; codes that share a label are relevant.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels)
         The same for the database.
-    k : int, default=10
-        The number of ranks, which is also the denominator.
+    k : int or array-like of int, default=10
+        The number of ranks, which is also the denominator. Several numbers give a
+        curve; but for ``ties="index"`` they cost little more than one.
     ties : {"expected", "index", "best", "worst"}, default="expected"
         As in `mean_average_precision_score`. In expectation, s free places in a block
         of n codes with r relevant ones are worth s r / n.
@@ -208,7 +215,9 @@ def precision_at_k_score(
 
     Returns
     -------
-    score : float or ndarray of shape (n_queries,), float64
+    score : float, or ndarray, float64
+        A float for one `k`; of shape (n_k,) for several. With ``average=None`` of shape
+        (n_queries,) or (n_queries, n_k).
 
     Raises
     ------
@@ -225,6 +234,8 @@ def precision_at_k_score(
     >>> codes = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 1, 1]]
     >>> precision_at_k_score([[0, 0, 0]], codes, [1], [1, 0, 1, 1], k=2)
     0.75
+    >>> precision_at_k_score([[0, 0, 0]], codes, [1], [1, 0, 1, 1], k=[1, 2, 4])
+    array([1.  , 0.75, 0.75])
     """
     task = compare_labelled(
         query_codes,
@@ -234,17 +245,17 @@ def precision_at_k_score(
         packed=packed,
         exclude_self=exclude_self,
     )
-    cut = check_cut("k", k, task.n_ranked)
+    cuts = check_cuts("k", k, task.n_ranked)
 
     def score(rows):
-        relevant, hits, _ = _sums_of_hits(task, rows, cut, ties)
-        return np.where(relevant > 0, hits / cut, EMPTY[empty])
+        relevant, hits, _ = _sums_of_hits(task, rows, cuts, ties)
+        return np.where(relevant > 0, hits / cuts, EMPTY[empty])
 
-    return summarize(np.concatenate(task.map(score, 2, n_jobs)), average)
+    return summarize_cuts(task.map(score, 2, n_jobs), cuts, average)
 
 
 @validate_params(
-    {**LABEL_CONSTRAINTS, "k": [POSITIVE], "ties": [TIES]},
+    {**LABEL_CONSTRAINTS, "k": [POSITIVE, "array-like"], "ties": [TIES]},
     prefer_skip_nested_validation=True,
 )
 def recall_at_k_score(
@@ -253,7 +264,7 @@ def recall_at_k_score(
     query_labels,
     database_labels,
     *,
-    k: int = 10,
+    k: ArrayLike = 10,
     ties: str = "expected",
     empty: str = "skip",
     average: str | None = "mean",
@@ -273,8 +284,8 @@ def recall_at_k_score(
         Classes, or an indicator matrix; codes that share a label are relevant.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels)
         The same for the database.
-    k : int, default=10
-        The number of ranks.
+    k : int or array-like of int, default=10
+        The number of ranks. Several give a curve, as in `precision_at_k_score`.
     ties : {"expected", "index", "best", "worst"}, default="expected"
         As in `mean_average_precision_score`.
     empty : {"skip", "zero"}, default="skip"
@@ -290,7 +301,9 @@ def recall_at_k_score(
 
     Returns
     -------
-    score : float or ndarray of shape (n_queries,), float64
+    score : float, or ndarray, float64
+        A float for one `k`; of shape (n_k,) for several. With ``average=None`` of shape
+        (n_queries,) or (n_queries, n_k).
 
     Raises
     ------
@@ -316,25 +329,33 @@ def recall_at_k_score(
         packed=packed,
         exclude_self=exclude_self,
     )
-    cut = check_cut("k", k, task.n_ranked)
+    cuts = check_cuts("k", k, task.n_ranked)
 
     def score(rows):
-        relevant, hits, _ = _sums_of_hits(task, rows, cut, ties)
+        relevant, hits, _ = _sums_of_hits(task, rows, cuts, ties)
         return _ranking.ratio(hits, relevant, EMPTY[empty])
 
-    return summarize(np.concatenate(task.map(score, 2, n_jobs)), average)
+    return summarize_cuts(task.map(score, 2, n_jobs), cuts, average)
 
 
-def _sums_of_hits(task, rows, k, ties):
-    """Return the number relevant, the hits in k ranks, and the sum of precisions."""
+def _sums_of_hits(task, rows, cuts, ties):
+    """Return the number relevant, and by cut the hits and the sum of precisions.
+
+    The first has one column, the others have one for each cut.
+    """
     counts = task.counts(rows, 2)
+    sums = [_sums_within(task, rows, counts, k, ties) for k in np.atleast_1d(cuts)]
+    hits, precisions = np.stack(sums, axis=-1)
+    return counts[:, :, 1].sum(axis=1, keepdims=True), hits, precisions
+
+
+def _sums_within(task, rows, counts, k, ties):
+    """Return the hits in k ranks and the sum of their precisions."""
     n, r = counts.sum(axis=2), counts[:, :, 1]
-    relevant = r.sum(axis=1)
     if ties == "expected":
         hits = _ranking.expected_hits(n, r, k)
-        return relevant, hits, _ranking.expected_precision_sum(n, r, k)
+        return hits, _ranking.expected_precision_sum(n, r, k)
     if ties == "index":
         unit, flat = np.array([0.0, 1.0]), np.ones(k)
-        sums = task.ordered_sums(rows, counts, unit, flat)
-        return relevant, sums[:, 0], sums[:, 1]
-    return relevant, *_ranking.sorted_sums(n, r, k, best=ties == "best")
+        return task.ordered_sums(rows, counts, unit, flat)[:, :2].T
+    return _ranking.sorted_sums(n, r, k, best=ties == "best")

@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
 from skhash.codes import check_packed, pack_bits, packed_to_words
+from skhash.metrics import _ranking
 from skhash.metrics._counts import Comparison
 from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.chunks import dense_chunks
@@ -77,24 +78,40 @@ def check_cut(name: str, k: int | None, n_ranked: int) -> int:
     return int(k)
 
 
+def check_cuts(name: str, k, n_ranked: int) -> np.ndarray:
+    """Return one number of ranks, or several, as an array of 0 or 1 dimensions."""
+    cuts = np.asarray(n_ranked if k is None else k)
+    if cuts.ndim > 1 or cuts.size == 0 or cuts.dtype.kind not in "iu" or cuts.min() < 1:
+        raise ValueError(f"{name} must be an integer >= 1 or several, got {k!r}.")
+    check_cut(name, int(cuts.max()), n_ranked)
+    return cuts
+
+
 def summarize(values: np.ndarray, average: str | None, depth: int = 4):
-    """Return the per-query values, or their mean without those that are NaN.
+    """Return the values, a row a query, or their means without those that are NaN.
 
     A warning points `depth` calls up: past this one, the public function, and
     scikit-learn's check around it.
     """
     if average is None:
         return values
-    defined = values[~np.isnan(values)]
-    if len(defined):
-        return float(defined.mean())
-    warnings.warn(
-        f"None of the {len(values)} queries has a defined score (nothing in the "
-        "database is relevant to it, or its ball is empty), so the mean is NaN.",
-        UndefinedMetricWarning,
-        stacklevel=depth,
-    )
-    return float("nan")
+    defined = ~np.isnan(values)
+    if not defined.any():
+        warnings.warn(
+            f"None of the {len(values)} queries has a defined score (nothing in the "
+            "database is relevant to it, or its ball is empty), so the mean is NaN.",
+            UndefinedMetricWarning,
+            stacklevel=depth,
+        )
+    sums = np.where(defined, values, 0.0).sum(axis=0)
+    means = _ranking.ratio(sums, defined.sum(axis=0), np.nan)
+    return means if values.ndim == 2 else float(means)
+
+
+def summarize_cuts(parts, cuts: np.ndarray, average: str | None):
+    """Do so for chunks of values with a column a cut; one cut gives no column."""
+    values = np.concatenate(parts)
+    return summarize(values if cuts.ndim else values[:, 0], average, depth=5)
 
 
 def _check_codes(query_codes, database_codes, packed, exclude_self):

@@ -11,7 +11,9 @@ from skhash.metrics._inputs import (
     SHARED_CONSTRAINTS,
     TIES,
     check_cut,
+    check_cuts,
     compare_unlabelled,
+    summarize_cuts,
 )
 from skhash.utils._sklearn import StrOptions, validate_params
 
@@ -185,17 +187,13 @@ def neighbor_recall_score(
         query_codes, database_codes, packed=packed, exclude_self=exclude_self
     )
     truth = _check_truth(true_neighbors_indices, task)
-    cuts = _check_cuts(n_retrieved, task.n_ranked)
+    cuts = check_cuts("n_retrieved", n_retrieved, task.n_ranked)
 
     def score(rows):
         hits = _hits(task, rows, truth[rows], np.atleast_1d(cuts), ties)
         return hits / truth.shape[1]
 
-    recall = np.concatenate(task.map(score, 1, n_jobs))
-    recall = recall if average is None else recall.mean(axis=0)
-    if cuts.ndim:
-        return recall
-    return recall[:, 0] if average is None else float(recall[0])
+    return summarize_cuts(task.map(score, 1, n_jobs), cuts, average)
 
 
 def _hits(task, rows, truth, cuts, ties) -> np.ndarray:
@@ -255,13 +253,3 @@ def _check_truth(truth, task) -> np.ndarray:
             "with one argument leaves it out too."
         )
     return truth
-
-
-def _check_cuts(n_retrieved, n_ranked: int) -> np.ndarray:
-    cuts = np.asarray(n_retrieved)
-    if cuts.ndim > 1 or cuts.size == 0 or cuts.dtype.kind not in "iu" or cuts.min() < 1:
-        raise ValueError(
-            f"n_retrieved must be an integer >= 1 or several, got {n_retrieved!r}."
-        )
-    check_cut("n_retrieved", int(cuts.max()), n_ranked)
-    return cuts

@@ -1,11 +1,17 @@
-"""Scores of Hamming balls: what lies within a radius, which no tie can blur."""
+"""Scores of Hamming balls and counts by distance, which no tie can blur."""
 
 from numbers import Integral
 
 import numpy as np
 
 from skhash.metrics import _ranking
-from skhash.metrics._inputs import EMPTY, LABEL_CONSTRAINTS, compare_labelled, summarize
+from skhash.metrics._inputs import (
+    EMPTY,
+    LABEL_CONSTRAINTS,
+    SHARED_CONSTRAINTS,
+    compare_labelled,
+    summarize,
+)
 from skhash.utils._sklearn import Interval, StrOptions, validate_params
 
 _BALL_CONSTRAINTS = {**LABEL_CONSTRAINTS, "empty_ball": [StrOptions({"zero", "skip"})]}
@@ -218,15 +224,79 @@ def hamming_precision_recall_curve(
     parts = zip(*task.map(curves, 2, n_jobs), strict=True)
     precision, recall = map(np.concatenate, parts)
     radii = np.arange(task.n_bits + 1)
-    if average is None:
-        return precision, recall, radii
-    return _mean_curve(precision), _mean_curve(recall), radii
+    return summarize(precision, average), summarize(recall, average), radii
 
 
-def _mean_curve(values: np.ndarray) -> np.ndarray:
-    """Return the mean over queries at each radius, NaN where none is defined."""
-    if np.isnan(values).all():
-        summarize(values[:, 0], "mean", depth=5)  # warns
-    defined = ~np.isnan(values)
-    sums = np.where(defined, values, 0.0).sum(axis=0)
-    return _ranking.ratio(sums, defined.sum(axis=0), np.nan)
+@validate_params(
+    {name: SHARED_CONSTRAINTS[name] for name in ("exclude_self", "packed", "n_jobs")},
+    prefer_skip_nested_validation=True,
+)
+def hamming_distance_histogram(
+    query_codes,
+    database_codes,
+    query_labels,
+    database_labels,
+    *,
+    exclude_self: bool = False,
+    packed: bool = False,
+    n_jobs: int | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Count pairs by Hamming distance: those that share a label, and the others.
+
+    The less the two histograms overlap, the better a radius tells relevant codes from
+    the rest.
+
+    Parameters
+    ----------
+    query_codes : array-like of shape (n_queries, n_bits) or (n_queries, n_bytes)
+        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+    database_codes : array-like of shape (n_database, n_bits) or (n_database, n_bytes)
+        The other codes of the pairs, in the same format.
+    query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
+        Classes, or an indicator matrix; codes that share a label are relevant.
+    database_labels : array-like of shape (n_database,) or (n_database, n_labels)
+        The same for the database.
+    exclude_self : bool, default=False
+        Leave out the pairs of query i and database code i. Where queries and database
+        are the same codes, every other pair is then counted twice, once from each end.
+    packed : bool, default=False
+        Codes are packed bytes; distances then go to ``8 * n_bytes``.
+    n_jobs : int, default=None
+        Threads. None takes all cores, or one inside a joblib worker.
+
+    Returns
+    -------
+    relevant : ndarray of shape (n_bits + 1,), int64
+        Pairs that share a label, at each distance from 0 to `n_bits`.
+    irrelevant : ndarray of shape (n_bits + 1,), int64
+        The other pairs.
+
+    Raises
+    ------
+    ValueError
+        If codes or labels do not fit each other.
+
+    See Also
+    --------
+    class_distances : The means, without looking at pairs.
+    DistanceHistogramDisplay : The picture.
+
+    Examples
+    --------
+    >>> from skhash.metrics import hamming_distance_histogram
+    >>> codes, labels = [[0, 0], [0, 1], [1, 1]], [1, 0, 1]
+    >>> relevant, irrelevant = hamming_distance_histogram([[0, 0]], codes, [1], labels)
+    >>> relevant, irrelevant
+    (array([1, 0, 1]), array([0, 1, 0]))
+    """
+    task = compare_labelled(
+        query_codes,
+        database_codes,
+        query_labels,
+        database_labels,
+        packed=packed,
+        exclude_self=exclude_self,
+    )
+    chunks = task.map(lambda rows: task.counts(rows, 2).sum(axis=0), 2, n_jobs)
+    irrelevant, relevant = sum(chunks).T
+    return relevant, irrelevant

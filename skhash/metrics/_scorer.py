@@ -3,6 +3,8 @@
 A scorer imports no estimator: `_parts` finds encoder and index in what is scored.
 """
 
+import numpy as np
+
 from skhash.metrics._hamming import mean_average_precision_score
 from skhash.metrics._neighbors import neighbor_recall_score, true_neighbors
 from skhash.metrics._parts import (
@@ -12,9 +14,18 @@ from skhash.metrics._parts import (
     packed_codes,
     take_apart,
 )
-from skhash.metrics._radius import hamming_precision_recall_curve
+from skhash.metrics._radius import (
+    hamming_distance_histogram,
+    hamming_precision_recall_curve,
+)
+from skhash.metrics._separability import class_distances
 
 _SET_BY_SCORER = {"average", "exclude_self", "packed", "return_coverage"}
+_NOT_ONE_NUMBER = {
+    class_distances: "separability_score",
+    hamming_distance_histogram: "separability_score",
+    hamming_precision_recall_curve: "precision_within_radius_score with a radius",
+}
 _SPACES = ("auto", "input", "encoder")
 
 
@@ -181,10 +192,10 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
     Raises
     ------
     TypeError
-        If `score_func` is not callable, compares no labels, or returns a curve.
+        If `score_func` is not callable, compares no labels, or returns no single score.
     ValueError
         If `kwargs` hold what the scorer sets: ``average``, ``exclude_self``,
-        ``packed``, ``return_coverage``.
+        ``packed``, ``return_coverage``; or several numbers `k`.
 
     See Also
     --------
@@ -215,14 +226,16 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
             "neighbor_recall_score compares with float neighbours and not with labels; "
             "use make_neighbor_recall_scorer."
         )
-    if score_func is hamming_precision_recall_curve:
+    if score_func in _NOT_ONE_NUMBER:
         raise TypeError(
-            "hamming_precision_recall_curve returns a curve and not a score; use "
-            "precision_within_radius_score with a radius."
+            f"{score_func.__name__} returns a curve or a pair and not a score; use "
+            f"{_NOT_ONE_NUMBER[score_func]}."
         )
     taken = sorted(_SET_BY_SCORER & kwargs.keys())
     if taken:
         raise ValueError(f"{taken} are set by the scorer; leave them out.")
+    if np.ndim(kwargs.get("k")):
+        raise ValueError(f"A score is one number, so k must be one, got {kwargs['k']}.")
     return RetrievalScorer(score_func, kwargs)
 
 

@@ -1,0 +1,73 @@
+"""How far real outputs are from the codes that they become."""
+
+import numpy as np
+from sklearn.utils import check_array
+
+from skhash.utils._sklearn import StrOptions, validate_params
+
+
+@validate_params(
+    {
+        "outputs": ["array-like"],
+        "kind": [StrOptions({"absolute", "squared", "cosine"})],
+        "average": [StrOptions({"mean"}), None],
+    },
+    prefer_skip_nested_validation=True,
+)
+def quantization_error_score(
+    outputs, *, kind: str = "absolute", average: str | None = "mean"
+):
+    r"""Quantization error: what is lost where outputs are replaced by their signs.
+
+    With h the outputs of one row and l their number,
+
+    .. math::
+
+        \text{absolute} = \frac{1}{l} \sum_k \bigl||h_k| - 1\bigr| \qquad
+        \text{squared} = \frac{1}{l} \sum_k (|h_k| - 1)^2 \qquad
+        \text{cosine} = 1 - \frac{\sum_k |h_k|}{\sqrt{l} \, \|h\|}
+
+    The smaller the better. Papers report one of the three, often without saying which.
+
+    Parameters
+    ----------
+    outputs : array-like of shape (n_samples, n_bits)
+        Outputs of a model after its activation, so that they aim at -1 and +1, such as
+        the tanh of logits.
+    kind : {"absolute", "squared", "cosine"}, default="absolute"
+        The first two depend on the scale of the outputs, the last does not.
+    average : {"mean"} or None, default="mean"
+        The mean over rows, or one value a row.
+
+    Returns
+    -------
+    error : float or ndarray of shape (n_samples,), float64
+
+    Raises
+    ------
+    ValueError
+        If `outputs` are not a matrix of finite numbers.
+
+    Notes
+    -----
+    The cosine form is at most :math:`1 - 1 / \sqrt{l}`, where one output is all there
+    is, and near 0.20 for Gaussian outputs: larger published numbers are not of this
+    form. A row of zeros has the error 1 in every form.
+
+    Examples
+    --------
+    >>> from skhash.metrics import quantization_error_score
+    >>> quantization_error_score([[1.0, -0.5], [0.0, 1.0]])
+    0.375
+    >>> quantization_error_score([[0.5, -0.5], [2.0, 2.0]], kind="cosine", average=None)
+    array([0., 0.])
+    """
+    magnitudes = np.abs(check_array(outputs, dtype=np.float64))
+    if kind == "cosine":
+        lengths = np.sqrt(np.square(magnitudes).mean(axis=1))
+        means = magnitudes.mean(axis=1)
+        values = 1 - np.divide(means, lengths, out=means, where=lengths > 0)
+    else:
+        errors = np.abs(magnitudes - 1)
+        values = (errors if kind == "absolute" else errors**2).mean(axis=1)
+    return values if average is None else float(values.mean())
