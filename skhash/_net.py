@@ -7,6 +7,7 @@ standardised rows. If its ``accepts_sparse`` is true, it is fed sparse rows as s
 CSR tensors, else dense batch by batch. If its ``n_partners`` is k > 0, it is fed by
 pairs: columns 1 to k of ``y`` are positions of rows, of which each row of a batch gets
 one as its partner, drawn anew each time; the partners follow all rows of the batch.
+If it has ``start_epoch``, that is called with the number of each epoch, from 0.
 """
 
 import inspect
@@ -20,6 +21,7 @@ from skorch import NeuralNet
 from skorch.dataset import ValidSplit
 from torch.utils.data import Dataset, Subset
 
+from skhash.utils._torch_rows import DatasetRows
 from skhash.utils._torch_sparse import csr_tensor
 from skhash.utils.chunks import row_chunks
 from skhash.utils.torch import threads_that_pay
@@ -29,14 +31,15 @@ MEASURED = ("train_loss", "valid_loss", "dur")
 
 
 class ArrayDataset(Dataset):
-    """Rows of a dense array or a CSR matrix, with or without targets.
+    """Rows of an array, a CSR matrix or a torch Dataset, with or without targets.
 
     `skorch` and its splitters see an ordinary dataset; `BatchIterator` takes the arrays
     whole, because reading row by row costs several times the training of a small net.
 
     Parameters
     ----------
-    X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
+    X : {ndarray, CSR array, DatasetRows} of shape (n_samples, n_features)
+        float32 or float64.
     y : ndarray of shape (n_samples, ...) or None
     mean : ndarray of shape (n_features,) or None
     scale : float
@@ -91,7 +94,8 @@ class BatchIterator:
     """Batches of rows as float32 tensors on one device.
 
     Dense data are standardised and moved to the device once and sliced there. Sparse
-    rows are taken one batch at a time.
+    rows, and those of a torch Dataset, are taken one batch at a time. A last row that
+    would be alone joins the batch before: statistics of a batch need two.
 
     Parameters
     ----------
@@ -106,26 +110,42 @@ class BatchIterator:
         self.data, rows = _unwrap(dataset)
         self.rows = torch.arange(len(self.data)) if rows is None else rows
         self.batch_size, self.device, self.generator = batch_size, device, generator
-        self.X = None if sparse.issparse(self.data.X) else self._on_device()
+        in_memory = isinstance(self.data.X, np.ndarray)
+        self.X = self._on_device() if in_memory else None
         y = self.data.y
         self.y = None if y is None else torch.as_tensor(y).to(device)
 
+    @property
+    def _joins_last_row(self):
+        n_rows, size = len(self.rows), self.batch_size
+        return n_rows > size > 1 and n_rows % size == 1
+
     def __len__(self):
-        return -(-len(self.rows) // self.batch_size)
+        return -(-len(self.rows) // self.batch_size) - self._joins_last_row
 
     def __iter__(self):
         order = self.rows
         if self.generator is not None:
             order = order[torch.randperm(len(order), generator=self.generator)]
-        for rows in order.split(self.batch_size):
-            if self.data.n_partners:
-                rows = torch.cat([rows, self._partners(rows)])
-            on_device = rows.to(self.device)
+        batches = list(order.split(self.batch_size))
+        if self._joins_last_row:
+            batches[-2:] = [torch.cat(batches[-2:])]
+        if self.data.n_partners:
+            batches = [torch.cat([rows, self._partners(rows)]) for rows in batches]
+        for rows, batch in zip(batches, self._read(batches), strict=True):
+            yield batch, None if self.y is None else self.y[rows.to(self.device)]
+
+    def _read(self, batches):
+        """Yield the rows of each batch, on the device."""
+        if isinstance(self.data.X, DatasetRows):
+            for batch in self.data.X.batches(batches):
+                yield batch.to(self.device)
+            return
+        for rows in batches:
             if self.X is None:
-                batch = self.data.batch(rows.numpy()).to(self.device)
+                yield self.data.batch(rows.numpy()).to(self.device)
             else:
-                batch = self.X[on_device]
-            yield batch, None if self.y is None else self.y[on_device]
+                yield self.X[rows.to(self.device)]
 
     def _partners(self, rows):
         """Draw a partner of each row; without a generator take the first."""
@@ -147,6 +167,24 @@ class HashNet(NeuralNet):
     def get_loss(self, y_pred, y_true, X=None, training=False):
         return self.module_.loss(y_pred, X, y_true)
 
+    def on_epoch_begin(self, net, **kwargs):
+        super().on_epoch_begin(net, **kwargs)
+        if hasattr(self.module_, "start_epoch"):
+            self.module_.start_epoch(len(self.history) - 1)
+
+    def get_train_step_accumulator(self):
+        return LastStep()
+
+
+class LastStep:
+    """Keeps the last evaluation of an optimizer that makes several in a step."""
+
+    def store_step(self, step):
+        self.step = step
+
+    def get_step(self):
+        return self.step
+
 
 def make_net(
     module,
@@ -159,6 +197,7 @@ def make_net(
     device,
     generator,
     verbose,
+    optimizer_params=None,
 ) -> HashNet:
     """Build a net around `module`, ready for `train`.
 
@@ -174,6 +213,8 @@ def make_net(
         The share of rows to validate on, or what skorch takes.
     generator : torch.Generator
         On the CPU; shuffles the batches, and draws the rows of a share to validate on.
+    optimizer_params : dict or None
+        What the optimizer takes besides the learning rate, such as ``weight_decay``.
     """
     if isinstance(train_split, Real):
         seed = int(torch.randint(2**31, (), generator=generator))
@@ -195,6 +236,8 @@ def make_net(
         device=device,
         verbose=int(verbose),
     )
+    for name, value in (optimizer_params or {}).items():
+        net.set_params(**{f"optimizer__{name}": value})
     if not verbose:
         net.set_params(callbacks__print_log=None)
     if _has_fused_step(optimizer, device):

@@ -26,6 +26,8 @@ PARTS = ("skhash.gradients", "skhash.noise", "skhash.utils.schedules")
 PART, TUPLE = "__part__", "__tuple__"
 # Between the name of a list of arrays and the number of the item: "coefs_.0".
 LIST_MARK = "."
+# Attributes that are arrays of strings, and their type; None is NumPy's choice.
+NAMES = {"feature_names_in_": object, "classes_": None}
 # What a first save may leave behind where it is stopped before the manifest is there.
 LEFTOVER = re.compile(r"arrays-[0-9a-f]{16}\.safetensors(\.part)?|manifest\.json\.part")
 
@@ -126,8 +128,9 @@ def load_estimator(path, classes: dict[str, type]):
     if len(set(names)) < len(names):
         raise ValueError(f"{path} is damaged: it has two values of one attribute.")
     for name, value in manifest["values"].items():
-        is_names = name == "feature_names_in_"
-        setattr(estimator, name, np.array(value, dtype=object) if is_names else value)
+        if name in NAMES:
+            value = np.array(value, dtype=NAMES[name])
+        setattr(estimator, name, value)
     for name, value in arrays.items():
         setattr(estimator, name, value)
     return estimator
@@ -168,7 +171,7 @@ def _regrouped(arrays: dict, path) -> dict:
 
 
 def _is_array(value) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype != object
+    return isinstance(value, np.ndarray) and value.dtype.kind not in "OU"
 
 
 def _is_fitted_attribute(name: str) -> bool:

@@ -17,6 +17,7 @@ from sklearn.base import (
 )
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash._persistence import save_estimator
@@ -252,6 +253,10 @@ class BaseNeuralHasher(BaseHasher):
     def _read_out(self, module, values: dict[str, np.ndarray]) -> None:
         """Set the fitted attributes from a trained module and its parameters."""
 
+    # Whether there is a `partial_fit`.
+    _goes_on = True
+
+    @available_if(lambda self: self._goes_on)
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
         """Train for one epoch on these rows, as one part of a stream.
@@ -323,17 +328,23 @@ class BaseNeuralHasher(BaseHasher):
         else:
             module = self._make_module(X, y, device, generator)
         module.generator = seeded_generator(random_state, device)
+        optimizer, optimizer_params = self._optimizer(module)
         return make_net(
             module,
             lr=self.lr,
             batch_size=resolve_batch_size(self.batch_size, X.shape[0]),
-            optimizer=self.optimizer,
+            optimizer=optimizer,
+            optimizer_params=optimizer_params,
             callbacks=self.callbacks,
             train_split=self.train_split,
             device=device,
             generator=generator,
             verbose=self.verbose,
         )
+
+    def _optimizer(self, module) -> tuple:
+        """Return the optimizer, and what it takes besides the learning rate."""
+        return self.optimizer, {}
 
     def _train(self, net, X, y, epochs, history):
         from skhash._net import train

@@ -76,6 +76,28 @@ def seeded_generator(random_state: np.random.RandomState, device="cpu"):
 
 
 @contextmanager
+def seeded_globals(seed: int, device="cpu"):
+    """Seed torch's global generators, of the CPU and of `device`, inside the block.
+
+    First weights and dropout of most modules draw from them. They are as before at the
+    end.
+    """
+    import torch
+
+    device = torch.device(device)
+    devices = []
+    if device.type == "cuda":
+        devices = [
+            torch.cuda.current_device() if device.index is None else device.index
+        ]
+    with torch.random.fork_rng(devices=devices):
+        torch.random.default_generator.manual_seed(seed)
+        for index in devices:
+            torch.cuda.default_generators[index].manual_seed(seed)
+        yield
+
+
+@contextmanager
 def threads_that_pay(n_multiplications: float):
     """Let torch use one thread while operations are too small to share.
 

@@ -1,0 +1,119 @@
+"""What supervised encoders train: a network and an objective on its logits."""
+
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+
+
+class SupervisedModule(nn.Module):
+    """A network that maps rows to logits, and the objective that they minimise.
+
+    Targets ``y`` are columns of int64: the position of the row among the training rows,
+    then its labels.
+
+    Parameters
+    ----------
+    encoder : torch.nn.Module
+    mean : ndarray of shape (n_features,) or None
+    scale : float
+        What rows are standardised with before the encoder sees them.
+    """
+
+    # Set by whoever trains: its seed stands for all that the network draws.
+    generator: torch.Generator | None = None
+
+    def __init__(self, encoder, mean=None, scale=1.0):
+        super().__init__()
+        self.encoder, self.mean, self.scale = encoder, mean, scale
+        # Set by whoever trains: maps ``(logits, labels, rows, X)`` to a loss.
+        self.objective: nn.Module | None = None
+
+    def forward(self, X):
+        return self.encoder(X)
+
+    def loss(self, logits, X, y):
+        """Return the objective of a batch."""
+        return self.objective(logits, y[:, 1:], y[:, 0], X)
+
+    def start_epoch(self, epoch):
+        self.objective.start_epoch(epoch)
+
+    @contextmanager
+    def shadow(self):
+        """Let batches in the block leave no trace but gradients.
+
+        Batch normalisation then uses the statistics of the batch, as always in
+        training, without adding them to those it keeps; the objective's ``frozen``
+        is true.
+        """
+        norms = [
+            layer
+            for layer in self.modules()
+            if isinstance(layer, _NormBase) and layer.track_running_stats
+        ]
+        _set(norms, "track_running_stats", False)
+        _set([self.objective], "frozen", True)
+        try:
+            yield
+        finally:
+            _set(norms, "track_running_stats", True)
+            _set([self.objective], "frozen", False)
+
+
+def _set(objects, name, value):
+    for item in objects:
+        setattr(item, name, value)
+
+
+def hashing_perceptron(sizes, dropout=0.0, balanced=True) -> nn.Sequential:
+    """Return linear layers with batch normalisation, ReLU and dropout between them.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Number of inputs, of units in each hidden layer, and of outputs.
+    dropout : float, default=0.0
+        The probability that a hidden unit is left out while training.
+    balanced : bool, default=True
+        Whether the outputs are normalised over the batch too, so that each has mean 0
+        and spread 1 before its own gain and offset.
+    """
+    layers: list[nn.Module] = []
+    for n_inputs, n_outputs in zip(sizes[:-1], sizes[1:], strict=True):
+        if layers:
+            layers += [nn.BatchNorm1d(n_inputs), nn.ReLU(), nn.Dropout(dropout)]
+        layers.append(nn.Linear(n_inputs, n_outputs))
+    if balanced:
+        layers.append(nn.BatchNorm1d(sizes[-1]))
+    return nn.Sequential(*layers)
+
+
+@torch.no_grad()
+def folded_layers(encoder: nn.Sequential):
+    """Return the linear layers that a `hashing_perceptron` is when it encodes.
+
+    Batch normalisation then is a scale and a shift of each output, which go into the
+    linear layer before it.
+
+    Returns
+    -------
+    coefs : list of ndarrays of shape (n_inputs, n_outputs), float32
+    intercepts : list of ndarrays of shape (n_outputs,), float32
+    """
+    coefs, intercepts = [], []
+    for layer in encoder:
+        if isinstance(layer, nn.Linear):
+            coefs.append(layer.weight.T.double())
+            intercepts.append(layer.bias.double())
+        elif isinstance(layer, nn.BatchNorm1d):
+            gain = layer.weight / (layer.running_var.double() + layer.eps).sqrt()
+            coefs[-1] = coefs[-1] * gain
+            shift = intercepts[-1] - layer.running_mean
+            intercepts[-1] = shift * gain + layer.bias
+    return [_as_arrays(values) for values in (coefs, intercepts)]
+
+
+def _as_arrays(tensors):
+    return [tensor.float().contiguous().cpu().numpy() for tensor in tensors]

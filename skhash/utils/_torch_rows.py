@@ -1,0 +1,96 @@
+"""A torch `Dataset` as a matrix that is read when it is needed."""
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
+
+
+class DatasetRows:
+    """The items of a dataset as flat rows, read by a torch data loader.
+
+    Parameters
+    ----------
+    dataset : torch Dataset
+        Items are arrays or tensors of one shape, or tuples that start with one.
+    num_workers : int
+        Processes that read; 0 reads in this one.
+
+    Attributes
+    ----------
+    shape : tuple (n_samples, n_features)
+    item_shape : tuple of int
+        The shape of an item before it is made flat.
+    """
+
+    def __init__(self, dataset, num_workers=0):
+        if isinstance(dataset, IterableDataset):
+            raise TypeError(
+                f"{type(dataset).__name__} has no length and no order; give a Dataset "
+                "whose items have numbers."
+            )
+        if not len(dataset):
+            raise ValueError("The dataset has 0 sample(s), but 1 is needed.")
+        first = _values(dataset[0])
+        self.dataset, self.num_workers = dataset, num_workers
+        self.item_shape = tuple(first.shape)
+        self.shape = (len(dataset), first.numel())
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows) -> np.ndarray:
+        """Return these rows, float32; the global random generator is left alone."""
+        items = Subset(self.dataset, np.arange(len(self))[rows].tolist())
+        loader = DataLoader(
+            items,
+            batch_size=64,
+            num_workers=self.num_workers,
+            collate_fn=_stack,
+            generator=torch.Generator(),
+        )
+        return torch.cat(list(loader)).numpy()
+
+    def batches(self, batches):
+        """Yield the rows of each batch of positions as a float32 tensor.
+
+        What the dataset draws follows torch's global generator.
+        """
+        positions = [batch.tolist() for batch in batches]
+        return iter(
+            DataLoader(
+                self.dataset,
+                batch_sampler=positions,
+                num_workers=self.num_workers,
+                collate_fn=_stack,
+            )
+        )
+
+    def labels(self):
+        """Return ``dataset.targets``, or else the second part of each item, in a list.
+
+        Raises
+        ------
+        ValueError
+            If the items have no second part.
+        """
+        if hasattr(self.dataset, "targets"):
+            return np.asarray(self.dataset.targets)
+        items = (self.dataset[i] for i in range(len(self)))
+        labels = [item[1] if isinstance(item, tuple | list) else None for item in items]
+        if any(label is None for label in labels):
+            raise ValueError("The items of the dataset have no labels; give them as y.")
+        return np.asarray(labels)
+
+
+def is_dataset(X) -> bool:
+    """Say whether `X` is a torch Dataset."""
+    return isinstance(X, Dataset)
+
+
+def _values(item) -> torch.Tensor:
+    values = item[0] if isinstance(item, tuple | list) else item
+    return torch.as_tensor(values, dtype=torch.float32)
+
+
+def _stack(items) -> torch.Tensor:
+    return torch.stack([_values(item).flatten() for item in items])
