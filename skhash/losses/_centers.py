@@ -1,0 +1,294 @@
+"""Losses that draw rows to the centres of their classes."""
+
+import copy
+import math
+
+import torch
+from torch.nn.functional import normalize, softplus
+
+from skhash.losses._hash_centers import hash_centers, multilabel_centers
+from skhash.losses._objective import (
+    Objective,
+    SupervisedLoss,
+    class_indicator,
+    share_label,
+)
+from skhash.losses._pairwise import log_cosh, mean_where
+
+# Cosines are kept so far from 1, where the slope of the angle is infinite.
+COSINE_GAP = 1e-6
+
+
+class OrthoHashLoss(SupervisedLoss):
+    r"""Cross-entropy of cosines to fixed centres, with a margin: OrthoHash.
+
+    With outputs h (the logits themselves), centres c_k of classes, and labels y_ik that
+    are 1 / (number of labels of row i) or 0:
+
+    .. math::
+
+        - \operatorname*{mean}_i \sum_k y_{ik} \log \frac{\exp(s \, q_{ik})}
+        {\sum_{k'} \exp(s \, q_{ik'})}
+
+    where q_ik is the cosine of h_i and c_k, but for classes of the row the cosine less
+    the margin ("cos"), or that of the angle more the margin ("arc", at most pi).
+
+    Parameters
+    ----------
+    centers : {"bernoulli", "hadamard", "distance"}, default="bernoulli"
+        See `hash_centers`.
+    margin : float, default=0.2
+    margin_type : {"cos", "arc"}, default="cos"
+    scale : float, default=8.0
+        s.
+
+    References
+    ----------
+    J. T. Hoe et al., "One loss for all: deep hashing with a single cosine similarity
+    based learning objective", NeurIPS 2021, eq. (5).
+
+    Examples
+    --------
+    >>> from skhash import SupervisedHash
+    >>> from skhash.losses import OrthoHashLoss
+    >>> SupervisedHash(loss=OrthoHashLoss(centers="hadamard"))
+    SupervisedHash(loss=OrthoHashLoss(centers='hadamard'))
+    """
+
+    def __init__(self, centers="bernoulli", margin=0.2, margin_type="cos", scale=8.0):
+        self.centers = centers
+        self.margin = margin
+        self.margin_type = margin_type
+        self.scale = scale
+
+    def objective(self, training):
+        if self.margin_type not in ("arc", "cos"):
+            raise ValueError(f"margin_type={self.margin_type!r} is not 'arc' or 'cos'.")
+        return _OrthoHashObjective(
+            centers_for(training, self.centers),
+            self.margin,
+            self.margin_type == "arc",
+            self.scale,
+        )
+
+
+class _OrthoHashObjective(Objective):
+    def __init__(self, centers, margin, is_arc, scale):
+        super().__init__()
+        self.register_buffer("centers", centers)
+        self.margin, self.is_arc, self.scale = margin, is_arc, scale
+
+    def forward(self, logits, labels, rows, X):
+        indicator = class_indicator(labels, len(self.centers)).to(logits)
+        cosines = cosines_to(logits, self.centers)
+        if self.is_arc:
+            angles = cosines.clamp(COSINE_GAP - 1, 1 - COSINE_GAP).arccos()
+            raised = (angles + self.margin).clamp(max=math.pi).cos()
+        else:
+            raised = cosines - self.margin
+        cosines = torch.where(indicator > 0, raised, cosines)
+        surprises = -(self.scale * cosines).log_softmax(dim=1)
+        n_labels = indicator.sum(dim=1)
+        losses = (indicator * surprises).sum(dim=1) / n_labels.clamp(min=1)
+        return mean_where(losses, n_labels > 0)
+
+
+class CSQLoss(SupervisedLoss):
+    r"""Binary cross-entropy to centres: central similarity quantization (CSQ).
+
+    With probabilities p = sigmoid(2 logits), and c_i the centre of row i, of zeros and
+    ones:
+
+    .. math::
+
+        - \operatorname*{mean}_{i, k} \big[ c_{ik} \log p_{ik}
+        + (1 - c_{ik}) \log(1 - p_{ik}) \big]
+        + \lambda \operatorname*{mean}_{i, k} \log \cosh(|2 p_{ik} - 1| - 1)
+
+    A row of several labels has the sign of the sum of their centres; ties take the
+    signs of one fixed random code. Means are over the rows that have a label.
+
+    Parameters
+    ----------
+    centers : {"hadamard", "bernoulli", "distance"}, default="hadamard"
+        See `hash_centers`.
+    quantization_weight : float, default=1e-4
+        lambda.
+
+    References
+    ----------
+    L. Yuan et al., "Central similarity quantization for efficient image and video
+    retrieval", CVPR 2020, eq. (5) and (7). Public programs have the square of
+    ``|2p - 1| - 1`` in place of the logarithm.
+
+    Examples
+    --------
+    >>> from skhash import SupervisedHash
+    >>> from skhash.losses import CSQLoss
+    >>> SupervisedHash(loss=CSQLoss(quantization_weight=0.1))
+    SupervisedHash(loss=CSQLoss(quantization_weight=0.1))
+    """
+
+    def __init__(self, centers="hadamard", quantization_weight=1e-4):
+        self.centers = centers
+        self.quantization_weight = quantization_weight
+
+    def objective(self, training):
+        centers = centers_for(training, self.centers)
+        ties = hash_centers(1, training.n_bits, "bernoulli", training.generator)[0]
+        return _CSQObjective(centers, ties, self.quantization_weight)
+
+
+class _CSQObjective(Objective):
+    def __init__(self, centers, ties, quantization_weight):
+        super().__init__()
+        self.register_buffer("centers", centers)
+        self.register_buffer("ties", ties)
+        self.quantization_weight = quantization_weight
+
+    def forward(self, logits, labels, rows, X):
+        indicator = class_indicator(labels, len(self.centers)).to(logits)
+        centers = multilabel_centers(indicator, self.centers, self.ties)
+        entropies = softplus(-2 * centers * logits)
+        to_signs = log_cosh(logits.tanh().abs() - 1)
+        losses = (entropies + self.quantization_weight * to_signs).mean(dim=1)
+        return mean_where(losses, indicator.any(dim=1))
+
+
+class MDSHCLoss(SupervisedLoss):
+    r"""Centres at least a distance apart, and pairs: MDSHC.
+
+    With outputs u = tanh(logits) of l bits, centres c_k of classes, and
+    p_ik the softmax over k of sqrt(l) cos(u_i, c_k):
+
+    .. math::
+
+        - \operatorname*{mean}_{i, k} \big[ s_{ik} \log p_{ik}
+        + (1 - s_{ik}) \log(1 - p_{ik}) \big]
+        + \beta \operatorname*{mean}_{i, j : s_{ij} = 1}
+        \log\big(1 + e^{(1 - \cos(u_i, m_j)) / 2} \big)
+        + \lambda \operatorname*{mean}_{i, k} (|u_{ik}| - 1)^2
+
+    s says who has which label, or shares one. m_j are the last outputs for each
+    training row of a second encoder, whose weights follow those of the first by an
+    exponential average; it runs as when encoding, without dropout.
+
+    Parameters
+    ----------
+    centers : {"distance", "hadamard", "bernoulli"}, default="distance"
+        See `hash_centers`.
+    pair_weight : float, default=1.0
+        beta.
+    pair_epoch : int, default=9
+        The first epoch with the second term; epochs count from 0.
+    momentum : float, default=0.9
+        Share of the average that is kept at each batch.
+    quantization_weight : float, default=1e-4
+        lambda.
+
+    Notes
+    -----
+    The second term takes memory for ``batch_size * n_samples`` cosines.
+
+    References
+    ----------
+    L. Wang, Y. Pan, C. Liu, H. Lai, J. Yin and Y. Liu, "Deep hashing with
+    minimal-distance-separated hash centers", CVPR 2023, eq. (9) to (12).
+
+    Examples
+    --------
+    >>> from skhash import SupervisedHash
+    >>> from skhash.losses import MDSHCLoss
+    >>> SupervisedHash(loss=MDSHCLoss(pair_epoch=2))
+    SupervisedHash(loss=MDSHCLoss(pair_epoch=2))
+    """
+
+    def __init__(
+        self,
+        centers="distance",
+        pair_weight=1.0,
+        pair_epoch=9,
+        momentum=0.9,
+        quantization_weight=1e-4,
+    ):
+        self.centers = centers
+        self.pair_weight = pair_weight
+        self.pair_epoch = pair_epoch
+        self.momentum = momentum
+        self.quantization_weight = quantization_weight
+
+    def objective(self, training):
+        return _MDSHCObjective(self, training)
+
+
+class _MDSHCObjective(Objective):
+    def __init__(self, loss, training):
+        super().__init__()
+        self.loss = loss
+        self.register_buffer("centers", centers_for(training, loss.centers))
+        self.register_buffer("labels", training.labels)
+        self.register_buffer("bank", torch.zeros(training.n_samples, training.n_bits))
+        # In a tuple, as the encoder is no part of the objective.
+        self.encoder = (training.encoder,)
+        self.follower = copy.deepcopy(training.encoder).requires_grad_(False)
+        self.has_pairs = True
+
+    def start_epoch(self, epoch):
+        self.has_pairs = epoch >= self.loss.pair_epoch
+
+    def forward(self, logits, labels, rows, X):
+        outputs = logits.tanh()
+        to_signs = (outputs.abs() - 1).square().mean()
+        loss = self._center_loss(outputs, labels)
+        loss = loss + self.loss.quantization_weight * to_signs
+        if self.training:
+            self._follow()
+        if self.has_pairs:
+            pair_loss = self._pair_loss(outputs, labels, rows, X)
+            loss = loss + self.loss.pair_weight * pair_loss
+        return loss
+
+    def _center_loss(self, outputs, labels):
+        cosines = cosines_to(outputs, self.centers)
+        log_p = (math.sqrt(outputs.shape[1]) * cosines).log_softmax(dim=1)
+        has_label = class_indicator(labels, len(self.centers)).to(log_p) > 0
+        return -torch.where(has_label, log_p, log_complement(log_p)).mean()
+
+    @torch.no_grad()
+    def _follow(self):
+        (encoder,) = self.encoder
+        for own, leading in zip(
+            self.follower.parameters(), encoder.parameters(), strict=True
+        ):
+            own.lerp_(leading, 1 - self.loss.momentum)
+        for own, leading in zip(
+            self.follower.buffers(), encoder.buffers(), strict=True
+        ):
+            own.copy_(leading)
+
+    def _pair_loss(self, outputs, labels, rows, X):
+        if self.training:
+            with torch.no_grad():
+                self.bank[rows] = self.follower.eval()(X).tanh()
+        is_known = (self.bank != 0).any(dim=1)
+        similar = share_label(labels, self.labels) & is_known
+        cosines = cosines_to(outputs, self.bank)
+        return mean_where(softplus((1 - cosines) / 2), similar)
+
+
+def centers_for(training, method):
+    """Return the centres of the classes of a fit, drawn from its generator."""
+    return hash_centers(training.n_classes, training.n_bits, method, training.generator)
+
+
+def cosines_to(outputs, codes) -> torch.Tensor:
+    """Return the cosine of each row of `outputs` with each row of `codes`."""
+    return normalize(outputs) @ normalize(codes).T
+
+
+def log_complement(log_p) -> torch.Tensor:
+    """Return ``log(1 - p)`` for rows of log probabilities, also where p is nearly 1."""
+    top = log_p.argmax(dim=1, keepdim=True)
+    rest = log_p.scatter(1, top, -torch.inf).logsumexp(dim=1, keepdim=True)
+    others = torch.log1p(-log_p.exp().scatter(1, top, 0))
+    return others.scatter(1, top, rest)

@@ -1,0 +1,290 @@
+"""Losses of pairs and triplets of a batch: near codes where labels are shared."""
+
+import math
+
+import torch
+from torch.nn.functional import softplus
+from torch.utils.checkpoint import checkpoint
+
+from skhash.losses._likelihood_of_pairs import PairwiseLikelihood, jaccard
+from skhash.losses._objective import Objective, SupervisedLoss, share_label
+
+# Terms of triplets that are held at a time.
+TRIPLET_TERMS = 2**22
+
+
+class DHNLoss(SupervisedLoss):
+    r"""Likelihood of pairs, and outputs near -1 and +1: deep hashing network (DHN).
+
+    With outputs z = tanh(logits), s_ij = 1 where rows i and j share a label, else 0:
+
+    .. math::
+
+        \operatorname*{mean}_{i \ne j} \big[ \log(1 + e^{\theta_{ij}})
+        - s_{ij} \theta_{ij} \big]
+        + \alpha \operatorname*{mean}_{i, k} \log \cosh(|z_{ik}| - 1), \qquad
+        \theta_{ij} = \tfrac{a}{2} \langle z_i, z_j \rangle
+
+    Parameters
+    ----------
+    quantization_weight : float, default=0.1
+        alpha.
+    logit_scale : float or "auto", default="auto"
+        a. The paper has 1; "auto" is ``20 / n_bits``, with which theta is at most 10
+        for any length.
+
+    References
+    ----------
+    H. Zhu, M. Long, J. Wang and Y. Cao, "Deep hashing network for efficient similarity
+    retrieval", AAAI 2016, eq. (7).
+
+    Examples
+    --------
+    >>> from skhash import SupervisedHash
+    >>> from skhash.losses import DHNLoss
+    >>> SupervisedHash(n_bits=16, loss=DHNLoss(quantization_weight=0.01))
+    SupervisedHash(loss=DHNLoss(quantization_weight=0.01), n_bits=16)
+    """
+
+    def __init__(self, quantization_weight=0.1, logit_scale="auto"):
+        self.quantization_weight = quantization_weight
+        self.logit_scale = logit_scale
+
+    def objective(self, training):
+        likelihood = PairwiseLikelihood(training.n_bits, logit_scale=self.logit_scale)
+        return _DHNObjective(likelihood, self.quantization_weight)
+
+
+class _DHNObjective(Objective):
+    def __init__(self, likelihood, quantization_weight):
+        super().__init__()
+        self.likelihood = likelihood
+        self.quantization_weight = quantization_weight
+
+    def forward(self, logits, labels, rows, X):
+        z = logits.tanh()
+        to_signs = log_cosh(z.abs() - 1).mean()
+        return self.likelihood(z, labels) + self.quantization_weight * to_signs
+
+
+class DSHLoss(SupervisedLoss):
+    r"""Contrastive loss with a margin: deep supervised hashing (DSH).
+
+    With outputs u (the logits themselves) and s_ij = 1 where rows share a label, else
+    0, the mean over pairs i != j of
+
+    .. math::
+
+        \tfrac12 s_{ij} d_{ij} + \tfrac12 (1 - s_{ij}) \max(m - d_{ij}, 0)
+        + \alpha \big( \| |u_i| - 1 \|_1 + \| |u_j| - 1 \|_1 \big), \qquad
+        d_{ij} = \| u_i - u_j \|^2
+
+    Codes of -1 and +1 have ``d_ij = 4 d_H``, so the default margin ends the push at a
+    Hamming distance of half the bits.
+
+    Parameters
+    ----------
+    margin : float or "auto", default="auto"
+        m; "auto" is ``2 n_bits``, as in the paper.
+    quantization_weight : float, default=0.01
+        alpha.
+
+    References
+    ----------
+    H. Liu, R. Wang, S. Shan and X. Chen, "Deep supervised hashing for fast image
+    retrieval", CVPR 2016, eq. (5).
+
+    Examples
+    --------
+    >>> from skhash import SupervisedHash
+    >>> from skhash.losses import DSHLoss
+    >>> SupervisedHash(loss=DSHLoss(margin=40.0))
+    SupervisedHash(loss=DSHLoss(margin=40.0))
+    """
+
+    def __init__(self, margin="auto", quantization_weight=0.01):
+        self.margin = margin
+        self.quantization_weight = quantization_weight
+
+    def objective(self, training):
+        margin = 2 * training.n_bits if self.margin == "auto" else self.margin
+        return _DSHObjective(margin, self.quantization_weight)
+
+
+class _DSHObjective(Objective):
+    def __init__(self, margin, quantization_weight):
+        super().__init__()
+        self.margin, self.quantization_weight = margin, quantization_weight
+
+    def forward(self, logits, labels, rows, X):
+        similar, different = split_pairs(labels)
+        squares = logits.square().sum(dim=1)
+        d = squares[:, None] + squares - 2 * logits @ logits.T
+        losses = 0.5 * torch.where(similar, d, (self.margin - d).clamp(min=0))
+        to_signs = (logits.abs() - 1).abs().sum(dim=1)
+        pairs = mean_where(losses, similar | different)
+        return pairs + 2 * self.quantization_weight * to_signs.mean()
+
+
+class DTSHLoss(SupervisedLoss):
+    r"""Likelihood of triplets: deep triplet supervised hashing (DTSH).
+
+    Row q is nearer to a row p of its labels than to one n that shares none with it.
+    With outputs u (the logits themselves):
+
+    .. math::
+
+        \operatorname*{mean}_q \operatorname*{mean}_{p, n}
+        \log\big(1 + e^{- (\theta_{qp} - \theta_{qn} - m)} \big)
+        + \lambda \operatorname*{mean}_{i, k} (u_{ik} - \operatorname{sign} u_{ik})^2,
+        \qquad \theta_{ij} = \tfrac12 \langle u_i, u_j \rangle
+
+    The first mean is over the rows that have a p, other than q, and an n.
+
+    Parameters
+    ----------
+    margin : float, default=5.0
+        m.
+    quantization_weight : float, default=1.0
+        lambda.
+
+    Notes
+    -----
+    A batch of B rows has up to B^3 triplets. At most 2^22 of them are in memory at a
+    time; what the gradient needs of them is computed again.
+
+    References
+    ----------
+    X. Wang, Y. Shi and K. M. Kitani, "Deep supervised hashing with triplet labels",
+    ACCV 2016, eq. (5).
+
+    Examples
+    --------
+    >>> from skhash import SupervisedHash
+    >>> from skhash.losses import DTSHLoss
+    >>> SupervisedHash(loss=DTSHLoss(margin=8.0))
+    SupervisedHash(loss=DTSHLoss(margin=8.0))
+    """
+
+    def __init__(self, margin=5.0, quantization_weight=1.0):
+        self.margin = margin
+        self.quantization_weight = quantization_weight
+
+    def objective(self, training):
+        return _DTSHObjective(self.margin, self.quantization_weight)
+
+
+class _DTSHObjective(Objective):
+    def __init__(self, margin, quantization_weight):
+        super().__init__()
+        self.margin, self.quantization_weight = margin, quantization_weight
+
+    def forward(self, logits, labels, rows, X):
+        similar, different = split_pairs(labels)
+        n_triplets = similar.sum(dim=1) * different.sum(dim=1)
+        weights = 1 / n_triplets.to(logits) / (n_triplets > 0).sum()
+        similar = similar & (n_triplets > 0)[:, None]
+        theta = 0.5 * logits @ logits.T
+        to_signs = (logits - logits.sign()).square().mean()
+        loss = self.quantization_weight * to_signs
+        for pairs in similar.nonzero().split(max(1, TRIPLET_TERMS // len(logits))):
+            loss = loss + checkpoint(
+                self._sum_of_triplets,
+                *(theta, weights, different, pairs),
+                use_reentrant=False,
+                preserve_rng_state=False,
+            )
+        return loss
+
+    def _sum_of_triplets(self, theta, weights, different, pairs):
+        q, p = pairs.T
+        gaps = theta[q, p][:, None] - theta[q] - self.margin
+        terms = torch.where(different[q], softplus(-gaps), 0)
+        return weights[q] @ terms.sum(dim=1)
+
+
+class HashNetLoss(SupervisedLoss):
+    r"""Weighted likelihood of pairs, with outputs that sharpen by epoch: HashNet.
+
+    With outputs h = tanh(beta logits), s_ij = 1 where rows share a label, else 0:
+
+    .. math::
+
+        \operatorname*{mean}_{i \ne j} w_{ij} \big[ \log(1 + e^{\theta_{ij}})
+        - s_{ij} \theta_{ij} \big], \qquad
+        \theta_{ij} = a \langle h_i, h_j \rangle
+
+    A similar pair weighs ``w = c |S| / |S_1|`` and another ``|S| / |S_0|``, for |S|
+    pairs of the batch, of which |S_1| are similar and |S_0| are not: both kinds count
+    alike however rare they are. c is the share of common labels among the labels that
+    either row has (1 where each row has one).
+
+    Parameters
+    ----------
+    logit_scale : float or "auto", default="auto"
+        a; "auto" is ``10 / n_bits``, as in the authors' program.
+    stage_epochs : int, default=20
+        Epochs after which beta grows: ``sqrt(1 + epoch // stage_epochs)``.
+
+    References
+    ----------
+    Z. Cao, M. Long, J. Wang and P. S. Yu, "HashNet: deep learning to hash by
+    continuation", ICCV 2017, eq. (4).
+
+    Examples
+    --------
+    >>> from skhash import SupervisedHash
+    >>> from skhash.losses import HashNetLoss
+    >>> SupervisedHash(loss=HashNetLoss(stage_epochs=5))
+    SupervisedHash(loss=HashNetLoss(stage_epochs=5))
+    """
+
+    def __init__(self, logit_scale="auto", stage_epochs=20):
+        self.logit_scale = logit_scale
+        self.stage_epochs = stage_epochs
+
+    def objective(self, training):
+        auto = self.logit_scale == "auto"
+        scale = 10 / training.n_bits if auto else self.logit_scale
+        return _HashNetObjective(scale, self.stage_epochs)
+
+
+class _HashNetObjective(Objective):
+    def __init__(self, scale, stage_epochs):
+        super().__init__()
+        self.scale, self.stage_epochs = scale, stage_epochs
+        self.beta = 1.0
+
+    def start_epoch(self, epoch):
+        self.beta = math.sqrt(1 + epoch // self.stage_epochs)
+
+    def forward(self, logits, labels, rows, X):
+        h = (self.beta * logits).tanh()
+        similar, different = split_pairs(labels)
+        theta = self.scale * h @ h.T
+        losses = softplus(torch.where(similar, -theta, theta))
+        losses = torch.where(similar, jaccard(labels).to(losses), 1) * losses
+        return mean_where(losses, similar) + mean_where(losses, different)
+
+
+def split_pairs(labels):
+    """Return which pairs of two rows share a label, and which do not.
+
+    Returns
+    -------
+    similar, different : Tensors of shape (n, n), bool
+        Neither has a pair of a row with itself.
+    """
+    shared = share_label(labels)
+    is_self = torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+    return shared & ~is_self, ~shared & ~is_self
+
+
+def mean_where(values, mask) -> torch.Tensor:
+    """Return the mean of the values where `mask` is True, 0 if it nowhere is."""
+    return torch.where(mask, values, 0).sum() / mask.sum().clamp(min=1)
+
+
+def log_cosh(x) -> torch.Tensor:
+    """Return log cosh(x), a smooth |x|."""
+    return softplus(-2 * x.abs()) + x.abs() - math.log(2)
