@@ -1,5 +1,10 @@
 """Retrieval metrics: one value a query, in expectation over ties, and scorers."""
 
+from skhash.metrics._displays import (
+    DistanceHistogramDisplay,
+    HammingPrecisionRecallDisplay,
+    PrecisionAtKDisplay,
+)
 from skhash.metrics._hamming import (
     mean_average_precision_score,
     precision_at_k_score,
@@ -21,6 +26,9 @@ from skhash.metrics._scorer import (
 from skhash.metrics._separability import class_distances, separability_score
 
 __all__ = [
+    "DistanceHistogramDisplay",
+    "HammingPrecisionRecallDisplay",
+    "PrecisionAtKDisplay",
     "class_distances",
     "hamming_distance_histogram",
     "hamming_precision_recall_curve",
