@@ -144,12 +144,24 @@ def test_subsets_of_subsets(X, make, shuffled):
     inner = np.array([5, 0, 2])
     subset = Subset(Subset(ArrayDataset(make(X), y), outer), inner)
     batches = BatchIterator(subset, 2, CPU, generator() if shuffled else None)
-    assert len(batches) == 2
+    assert len(batches) == 1  # the last of the three rows is not left alone
     labels = torch.cat([labels for _, labels in batches]).tolist()
     expected = [outer[i] for i in inner]
     assert sorted(labels) == sorted(expected) if shuffled else labels == expected
     for rows, labels in batches:
         np.testing.assert_array_equal(rows, X[labels.numpy()])
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "sizes"),
+    [(11, [11, 12]), (22, [23]), (5, [5, 5, 5, 5, 3]), (23, [23]), (1, [1] * 23)],
+)
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_a_last_row_is_not_left_alone(X, make, batch_size, sizes):
+    batches = BatchIterator(ArrayDataset(make(X), np.arange(23)), batch_size, CPU)
+    assert [len(rows) for rows, _ in batches] == sizes
+    assert len(batches) == len(sizes)
+    assert torch.cat([y for _, y in batches]).tolist() == list(range(23))
 
 
 def test_order_is_that_of_the_generator(X):
