@@ -1,0 +1,207 @@
+"""`PrefixNeighbors`: approximate search that looks at the first bits first."""
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from skhash.codes import packed_to_words, packed_width
+from skhash.neighbors._hamming import HammingNeighbors
+from skhash.utils._sklearn import Interval, fit_context
+from skhash.utils.chunks import row_chunks
+from skhash.utils.threads import count_threads, map_in_threads
+
+# Candidates of as many queries as fill this are measured at a time: it fits a cache.
+BLOCK_BYTES = 2**20
+
+
+class PrefixNeighbors(BaseEstimator):
+    """Approximate nearest neighbours among nested codes, by their first bits.
+
+    The `n_candidates` codes nearest by the first `prefix_bits` bits are found, ordered
+    by (distance over these bits, position), and then ordered by (distance over all
+    bits, position). A near code that is no candidate is missed: the answer is not that
+    of `HammingNeighbors`, but where every code is a candidate. It is the same at every
+    call, though.
+
+    Use it for many long codes, such as 512 bits, whose first bits are a code of their
+    own, as those of `NeighborHash` are. On short codes it gains nothing.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        Neighbours that `kneighbors` finds.
+    prefix_bits : int, default=128
+        Length of the prefix. Below 64 bits the search gets hardly faster.
+    n_candidates : int, default=500
+        Codes to measure by all bits, a query; all codes where there are fewer. More
+        miss less and take longer.
+    packed : bool, default=False
+        Codes are bits 0/1, a column each, or with True packed bytes, as in
+        `HammingNeighbors`.
+    n_jobs : int, default=None
+        Threads, as in `HammingNeighbors`.
+
+    Attributes
+    ----------
+    index_ : HammingNeighbors
+        The whole codes, for exact search.
+    prefix_index_ : HammingNeighbors
+        Their prefixes, packed.
+    n_features_in_ : int
+        The number of columns of codes: bits, or bytes with ``packed=True``.
+
+    See Also
+    --------
+    HammingNeighbors : Exact search.
+    skhash.NeighborHash : Codes whose prefixes are codes.
+
+    Examples
+    --------
+    >>> from skhash.neighbors import PrefixNeighbors
+    >>> codes = [[0, 0, 1, 1], [0, 1, 0, 0], [1, 1, 0, 0]]
+    >>> index = PrefixNeighbors(1, prefix_bits=2, n_candidates=1).fit(codes)
+    >>> index.kneighbors([[0, 0, 0, 0]])
+    (array([[2]], dtype=int32), array([[0]]))
+    >>> index.set_params(n_candidates=2).kneighbors([[0, 0, 0, 0]])
+    (array([[1]], dtype=int32), array([[1]]))
+    """
+
+    _parameter_constraints: dict = {
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "prefix_bits": [Interval(Integral, 1, None, closed="left")],
+        "n_candidates": [Interval(Integral, 1, None, closed="left")],
+        "packed": ["boolean"],
+        "n_jobs": [None, Integral],
+    }
+
+    def __init__(
+        self,
+        n_neighbors=5,
+        *,
+        prefix_bits=128,
+        n_candidates=500,
+        packed=False,
+        n_jobs=None,
+    ):
+        self.n_neighbors = n_neighbors
+        self.prefix_bits = prefix_bits
+        self.n_candidates = n_candidates
+        self.packed = packed
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Take in the codes to search, in place of any before.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_bits) or (n_samples, n_bytes)
+            Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : PrefixNeighbors
+            The fitted index.
+
+        Raises
+        ------
+        ValueError
+            If the codes hold something else than 0 and 1, or, packed, are not
+            ``uint8``; if they are shorter than `prefix_bits`.
+        """
+        index = HammingNeighbors(packed=self.packed).fit(X)
+        n_bits = index.n_features_in_ * (8 if self.packed else 1)
+        if self.prefix_bits > n_bits:
+            raise ValueError(
+                f"prefix_bits={self.prefix_bits} is more than the {n_bits} bits of the "
+                "codes; take fewer, or search such codes with HammingNeighbors."
+            )
+        self.prefix_index_ = HammingNeighbors(packed=True, n_jobs=self.n_jobs).fit(
+            _prefix(index.packed_codes_, self.prefix_bits)
+        )
+        self.index_, self.n_features_in_ = index, index.n_features_in_
+        return self
+
+    def kneighbors(self, X, n_neighbors=None, return_distance=True):
+        """Find codes near each query.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features_in_)
+            Queries in the format of `fit`.
+        n_neighbors : int, default=None
+            The default is the parameter.
+        return_distance : bool, default=True
+            Whether to return the distances too.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_queries, n_neighbors), int32
+            Bits that differ, of all bits, ascending. Only if `return_distance`.
+        indices : ndarray of shape (n_queries, n_neighbors), int64
+            Positions of the neighbours among the fitted codes, ordered by distance,
+            then position.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer codes, or candidates, than `n_neighbors`.
+        """
+        check_is_fitted(self)
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        k = self.index_._check_n_neighbors(k, X)
+        if k > self.n_candidates:
+            raise ValueError(
+                f"n_neighbors={k} neighbours cannot come from n_candidates="
+                f"{self.n_candidates}; it takes n_candidates >= n_neighbors."
+            )
+        queries = self.index_._read_codes(X, reset=False)
+        candidates = self.prefix_index_.kneighbors(
+            _prefix(queries, self.prefix_bits),
+            min(self.n_candidates, self.index_.n_samples_fit_),
+            return_distance=False,
+        )
+        distances, positions = _nearest_candidates(
+            packed_to_words(self.index_.packed_codes_),
+            packed_to_words(queries),
+            candidates,
+            k,
+            count_threads(self.n_jobs),
+        )
+        return (distances, positions) if return_distance else positions
+
+
+def _prefix(packed, n_bits):
+    """Return a copy of the first bits, those past them in the last byte at 0."""
+    prefix = packed[:, : packed_width(n_bits)].copy()
+    prefix[:, -1] &= np.uint8(256 - (1 << -n_bits % 8))
+    return prefix
+
+
+def _nearest_candidates(words, queries, candidates, k, threads):
+    """Return the `k` nearest of the candidates of each query, and their positions.
+
+    Distance and position make one integer, ``distance * n + position``, and no two are
+    alike, so that the smallest k in order are the answer.
+    """
+    n = len(words)
+    distances = np.empty((len(queries), k), dtype=np.int32)
+    positions = np.empty((len(queries), k), dtype=np.int64)
+
+    def measure(rows):
+        keys = np.zeros(candidates[rows].shape, dtype=np.int64)
+        for word, query in zip(words.T, queries[rows].T, strict=True):
+            keys += np.bitwise_count(word[candidates[rows]] ^ query[:, None])
+        keys *= n
+        keys += candidates[rows]
+        nearest = np.sort(np.partition(keys, k - 1, axis=1)[:, :k], axis=1)
+        distances[rows], positions[rows] = np.divmod(nearest, n)
+
+    # Keys, a gathered word and what comes of it, for each candidate.
+    chunks = row_chunks(len(queries), 32 * candidates.shape[1], BLOCK_BYTES)
+    map_in_threads(measure, chunks, threads)
+    return distances, positions
