@@ -7,10 +7,10 @@ word vectors, one thread each::
     python examples/benchmarks/prefix_search.py --bits 256 --prefixes 64 128
 
 "of exact" is the share of the 10 nearest codes that is found, "10@10" that of the 10
-nearest float vectors among these 10. "blocks" is about an exact search by prefixes, which
+nearest float vectors among these 10. "blocks" is about an exact search by prefixes. It
 could pass over codes that differ from a query in as many of the first bits as its tenth
-neighbour does in all: of the blocks of 256 codes that `HammingNeighbors` scans, the share
-with a code that it must not pass over, even if that distance were known beforehand.
+neighbour does in all: of the blocks of 256 codes that `HammingNeighbors` scans, the
+share with a code that it must not pass over, even if that distance were known before.
 """
 
 import argparse
