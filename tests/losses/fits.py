@@ -31,7 +31,7 @@ def indicator(labels, n_classes=N_CLASSES):
 
 
 def linear_encoder(n_bits=N_BITS):
-    encoder = torch.nn.Linear(N_FEATURES, n_bits, bias=False).double()
+    encoder = torch.nn.utils.skip_init(torch.nn.Linear, N_FEATURES, n_bits, bias=False)
     encoder.weight.data = randn(n_bits, N_FEATURES, seed=7)
     return encoder
 

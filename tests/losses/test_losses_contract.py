@@ -1,0 +1,324 @@
+"""What every loss of supervised hashing does, one test a promise."""
+
+import copy
+import inspect
+import pickle
+
+import pytest
+import torch
+from losses.fits import (
+    N_BITS,
+    N_CLASSES,
+    N_ROWS,
+    classes,
+    indicator,
+    linear_encoder,
+    make_objective,
+    randn,
+    several_labels,
+    value,
+)
+from sklearn.base import clone
+
+import skhash.losses as losses
+from skhash.losses import (
+    LOSSES,
+    CrossEntropyLoss,
+    CSQLoss,
+    DHNLoss,
+    DSDHLoss,
+    DSHLoss,
+    DTSHLoss,
+    HashNetLoss,
+    MDSHCLoss,
+    OrthoHashLoss,
+    SupervisedContrastiveLoss,
+    SupervisedLoss,
+    make_loss,
+)
+
+# With small margins, so that both sides of each kink are met.
+ALL = [
+    CrossEntropyLoss(),
+    CSQLoss(quantization_weight=0.5),
+    DHNLoss(quantization_weight=0.5),
+    DSDHLoss(quantization_weight=0.5),
+    DSHLoss(margin=9.0, quantization_weight=0.5),
+    DTSHLoss(margin=1.0, quantization_weight=0.5),
+    HashNetLoss(stage_epochs=1),
+    MDSHCLoss(quantization_weight=0.5, pair_epoch=2),
+    OrthoHashLoss(),
+    OrthoHashLoss(margin_type="arc"),
+    SupervisedContrastiveLoss(),
+]
+# In a later epoch, all terms have started.
+EPOCHS = [0, 3]
+
+# Another value of each parameter than the default. Each changes the network's gradient,
+# so each term of the loss does.
+OTHERS = {
+    CrossEntropyLoss: {},
+    CSQLoss: {"centers": "bernoulli", "quantization_weight": 0.0},
+    DHNLoss: {"quantization_weight": 0.0, "logit_scale": 1.0},
+    DSDHLoss: {
+        "quantization_weight": 0.0,
+        "classification_weight": 0.0,
+        "ridge": 30.0,
+        "n_sweeps": 1,
+        "logit_scale": 1.0,
+    },
+    DSHLoss: {"margin": 3.0, "quantization_weight": 0.0},
+    DTSHLoss: {"margin": 0.0, "quantization_weight": 0.0},
+    HashNetLoss: {"logit_scale": 1.0, "stage_epochs": 1},
+    MDSHCLoss: {
+        "centers": "bernoulli",
+        "pair_weight": 0.0,
+        "pair_epoch": 0,
+        "momentum": 0.0,
+        "quantization_weight": 0.0,
+    },
+    OrthoHashLoss: {
+        "centers": "hadamard",
+        "margin": 0.0,
+        "margin_type": "arc",
+        "scale": 1.0,
+    },
+    SupervisedContrastiveLoss: {"temperature": 2.0},
+}
+
+every_loss = pytest.mark.parametrize("loss", ALL, ids=str)
+every_epoch = pytest.mark.parametrize("epoch", EPOCHS)
+every_labelling = pytest.mark.parametrize("make_labels", [classes, several_labels])
+
+
+def started(loss, labels, epoch, encoder=None):
+    """Return an objective that met all rows once, at the start of an epoch.
+
+    The encoder, if any, moved since the fit began, as training moves it.
+    """
+    objective = make_objective(loss, labels, encoder=encoder)
+    if encoder is not None:
+        encoder.weight.data = randn(*encoder.weight.shape, seed=13)
+    objective.start_epoch(0)
+    value(objective, randn(N_ROWS, N_BITS, seed=2), labels)
+    objective.start_epoch(epoch)
+    return objective
+
+
+@every_loss
+@every_epoch
+@every_labelling
+def test_values_and_gradients_are_finite_scalars(loss, epoch, make_labels):
+    labels = make_labels()
+    for scale in (1e-3, 1.0, 1e3):
+        for dtype in (torch.float32, torch.float64):
+            objective = started(loss, labels, epoch, linear_encoder()).to(dtype)
+            objective.eval()  # an average cannot follow an encoder of another type
+            logits = (scale * randn(N_ROWS, N_BITS)).to(dtype).requires_grad_()
+            found = value(objective, logits, labels)
+            assert found.shape == () and found.dtype == dtype and found.isfinite()
+            (gradient,) = torch.autograd.grad(found, logits)
+            assert gradient.dtype == dtype and gradient.isfinite().all()
+            assert gradient.any() or scale == 1e3  # where tanh has no slope left
+
+
+@pytest.mark.parametrize(
+    "loss", [x for x in ALL if not isinstance(x, SupervisedContrastiveLoss)], ids=str
+)
+@every_epoch
+@every_labelling
+def test_gradients_are_those_of_finite_differences(loss, epoch, make_labels):
+    labels = make_labels()
+    objective = started(loss, labels, epoch)
+    logits = randn(N_ROWS, N_BITS).requires_grad_()
+    trained = [part for part in objective.parameters() if part.requires_grad]
+
+    def function(logits, *trained):
+        return value(objective, logits, labels)
+
+    assert torch.autograd.gradcheck(function, (logits, *trained), fast_mode=True)
+
+
+@every_loss
+@every_epoch
+@every_labelling
+def test_the_order_of_a_batch_does_not_matter(loss, epoch, make_labels):
+    labels, logits = make_labels(), randn(N_ROWS, N_BITS)
+    order = torch.randperm(N_ROWS, generator=torch.Generator().manual_seed(0))
+    X = randn(N_ROWS, 4, seed=9)
+    found = [
+        value(started(loss, labels, epoch), logits[rows], labels[rows], rows, X[rows])
+        for rows in (torch.arange(N_ROWS), order)
+    ]
+    torch.testing.assert_close(*found)
+
+
+@every_loss
+@every_epoch
+@every_labelling
+def test_a_batch_may_be_a_part_of_the_rows(loss, epoch, make_labels):
+    labels, logits = make_labels(), randn(N_ROWS, N_BITS)
+    rows = torch.tensor([9, 2, 5, 11, 6, 0])
+    objective = started(loss, labels, epoch)
+    logits = logits[rows].requires_grad_()
+    value(objective, logits, labels[rows], rows).backward()
+    assert logits.grad.isfinite().all() and logits.grad.any()
+
+
+DEGENERATE = {
+    "one row": [[0]],
+    "no positive pair": [[0], [1], [2]],
+    "no negative pair": [[1], [1], [1]],
+    "no label at all": [[0, 0, 0], [0, 0, 0]],
+    "every label": [[1, 1, 1], [1, 1, 1]],
+}
+
+
+@every_loss
+@every_epoch
+@pytest.mark.parametrize("labels", DEGENERATE.values(), ids=DEGENERATE)
+@pytest.mark.parametrize("scale", [0.0, 1.0])
+def test_degenerate_batches_are_finite(loss, epoch, labels, scale):
+    batch = torch.tensor(labels)
+    labels = classes() if batch.shape[1] == 1 else several_labels()
+    objective = started(loss, labels, epoch)
+    logits = (scale * randn(len(batch), N_BITS)).requires_grad_()
+    found = value(objective, logits, batch)
+    assert found.isfinite()
+    (gradient,) = torch.autograd.grad(found, logits)
+    assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "loss", [x for x in ALL if not isinstance(x, CrossEntropyLoss)], ids=str
+)
+@every_epoch
+def test_one_label_a_row_is_a_class(loss, epoch):
+    """All formulas but that of the cross-entropy are of who shares a label."""
+    logits, labels = randn(N_ROWS, N_BITS), classes()
+    found = [
+        value(started(loss, y, epoch), logits, y) for y in (labels, indicator(labels))
+    ]
+    torch.testing.assert_close(*found)
+
+
+def network_gradient(loss, labels, epoch):
+    """Return the gradient in the weights of an encoder, in its second batch."""
+    encoder, X = linear_encoder(), randn(N_ROWS, 4)
+    objective = started(loss, labels, epoch, encoder)
+    value(objective, encoder(X), labels, X=X).backward()
+    return encoder.weight.grad
+
+
+@pytest.mark.parametrize(
+    "loss, changed",
+    [
+        pytest.param(loss(), {name: other}, id=f"{loss.__name__}-{name}")
+        for loss, others in OTHERS.items()
+        for name, other in others.items()
+    ],
+)
+def test_every_parameter_and_every_term_changes_the_gradient(loss, changed):
+    """In an epoch in which every loss has all its terms, but for a `pair_epoch`."""
+    epoch = 8 if "pair_epoch" in changed else 9
+    before, after = (
+        network_gradient(loss.set_params(**params), classes(), epoch)
+        for params in ({}, changed)
+    )
+    assert not torch.allclose(before, after, rtol=1e-6, atol=0)
+
+
+def test_no_parameter_is_left_out():
+    assert OTHERS.keys() == {type(loss) for loss in ALL} == set(LOSSES.values())
+    for loss, others in OTHERS.items():
+        assert others.keys() == loss().get_params().keys()
+
+
+@every_loss
+def test_the_same_generator_makes_the_same_objective(loss):
+    labels = several_labels()
+    state = torch.get_rng_state()
+    parts, again = (make_objective(loss, labels).state_dict() for _ in range(2))
+    assert parts.keys() == again.keys()
+    assert all(torch.equal(parts[name], again[name]) for name in parts)
+    value(make_objective(loss, labels), randn(N_ROWS, N_BITS), labels)
+    assert torch.equal(state, torch.get_rng_state())
+
+
+@every_loss
+def test_copies_of_an_objective_share_nothing(loss):
+    """As a deep copy of the network that holds it does."""
+    labels, logits = classes(), randn(N_ROWS, N_BITS).requires_grad_()
+    network = torch.nn.Module()
+    network.encoder = linear_encoder()
+    network.objective = make_objective(loss, labels, encoder=network.encoder)
+    copied = copy.deepcopy(network)
+    before = {name: part.clone() for name, part in network.state_dict().items()}
+    copied.encoder.weight.data.zero_()
+    value(copied.objective, logits, labels).backward()
+    copied.objective.start_epoch(3)
+    for name, part in network.state_dict().items():
+        assert torch.equal(part, before[name]), name
+    reread = pickle.loads(pickle.dumps(network.objective))
+    torch.testing.assert_close(
+        value(reread, logits, labels), value(network.objective, logits, labels)
+    )
+
+
+@every_loss
+def test_scikit_learn_can_clone_and_set(loss):
+    parameters = loss.get_params()
+    fresh = type(loss)().set_params(**parameters)
+    assert fresh.get_params() == clone(loss).get_params() == parameters
+
+
+def test_every_class_is_tested_and_has_a_name():
+    found = {
+        cls
+        for cls in vars(losses).values()
+        if inspect.isclass(cls)
+        and issubclass(cls, SupervisedLoss)
+        and cls is not SupervisedLoss
+    }
+    assert found == set(LOSSES.values())
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_names_resolve_to_fresh_losses(name):
+    assert type(make_loss(name)) is LOSSES[name]
+    assert make_loss(name) is not make_loss(name)
+
+
+def test_losses_resolve_to_clones():
+    loss = DSHLoss(margin=3.0)
+    found = make_loss(loss)
+    assert found is not loss and found.margin == 3.0
+
+
+@pytest.mark.parametrize("loss", ["softmax", None, DHNLoss, 3, ["dhn"]])
+def test_unknown_losses_are_refused_with_what_there_is(loss):
+    with pytest.raises(ValueError, match="is not one of contrastive, .*, orthohash, "):
+        make_loss(loss)
+
+
+@every_loss
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda(loss):
+    labels, logits, X = classes(), randn(N_ROWS, N_BITS), randn(N_ROWS, 4)
+    encoder = linear_encoder()
+    objective = make_objective(loss, labels, encoder=encoder).cuda()
+    encoder.cuda()
+    rows = torch.arange(N_ROWS)
+    for epoch in range(4):
+        objective.start_epoch(epoch)
+        parts = (part.cuda() for part in (logits, labels, rows, X))
+        found = objective(*parts)
+    assert found.is_cuda and found.isfinite()
+
+
+def test_the_number_of_classes_is_that_of_the_fit():
+    """A batch without the last class is no fit of fewer."""
+    for loss in ALL:
+        objective = make_objective(loss, classes())
+        found = value(objective, randn(2, N_BITS), torch.tensor([[0], [1]]))
+        assert found.isfinite() and N_CLASSES == 3
