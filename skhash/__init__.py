@@ -4,10 +4,16 @@ from skhash._audit import AuditResult, audit
 from skhash._load import load
 from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
 from skhash.neighbors import HammingNeighbors
-from skhash.neural import NeighborHash, SGHEncoder, StochasticAutoencoderHash
+from skhash.neural import (
+    DualHashEncoder,
+    NeighborHash,
+    SGHEncoder,
+    StochasticAutoencoderHash,
+)
 
 __all__ = [
     "AuditResult",
+    "DualHashEncoder",
     "HammingNeighbors",
     "ITQHash",
     "NeighborHash",

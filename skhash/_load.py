@@ -2,11 +2,17 @@
 
 from skhash._persistence import load_estimator
 from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
-from skhash.neural import NeighborHash, SGHEncoder, StochasticAutoencoderHash
+from skhash.neural import (
+    DualHashEncoder,
+    NeighborHash,
+    SGHEncoder,
+    StochasticAutoencoderHash,
+)
 
 LOADABLE = {
     cls.__name__: cls
     for cls in (
+        DualHashEncoder,
         ITQHash,
         NeighborHash,
         PCAHash,

@@ -66,12 +66,20 @@ def sparse_data():
     return X * (rng.random(X.shape) < 0.2)
 
 
+def targets(encoder, X):
+    """Labels for those who need some."""
+    if not encoder.__sklearn_tags__().target_tags.required:
+        return None
+    return np.array(["a", "b", "c"])[np.arange(X.shape[0]) % 3]
+
+
 def seeded(encoder):
     return clone(encoder).set_params(random_state=0)
 
 
 def fitted(encoder, X=None):
-    return seeded(encoder).fit(training_data() if X is None else X)
+    X = training_data() if X is None else X
+    return seeded(encoder).fit(X, targets(encoder, X))
 
 
 def assert_same_codes(bits, other_bits, logits):
@@ -110,7 +118,8 @@ def check_codes_are_bits(encoder):
     assert bits.shape == (len(X), encoder.n_bits)
     assert set(np.unique(bits)) == {0, 1}
     assert encoder.transform(X[:1]).shape == (1, encoder.n_bits)
-    np.testing.assert_array_equal(seeded(encoder).fit_transform(X), bits)
+    y = targets(encoder, X)
+    np.testing.assert_array_equal(seeded(encoder).fit_transform(X, y), bits)
 
 
 def check_bit_is_the_sign_of_its_logit(encoder):
@@ -169,13 +178,14 @@ def check_rows_do_not_depend_on_each_other(encoder):
 
 def check_same_seed_same_codes(encoder):
     X = training_data()
+    y = targets(encoder, X)
     bits = fitted(encoder, X).transform(X)
     torch.rand(3), np.random.rand(3)  # the global generators have no say
     again = fitted(encoder, X)
     np.testing.assert_array_equal(again.transform(X), bits)
-    np.testing.assert_array_equal(again.fit(X).transform(X), bits)
+    np.testing.assert_array_equal(again.fit(X, y).transform(X), bits)
     by_object = clone(encoder).set_params(random_state=np.random.RandomState(0))
-    np.testing.assert_array_equal(by_object.fit(X).transform(X), bits)
+    np.testing.assert_array_equal(by_object.fit(X, y).transform(X), bits)
 
 
 def check_global_generators_are_left_alone(encoder):
@@ -183,7 +193,7 @@ def check_global_generators_are_left_alone(encoder):
     for seed in (0, None):
         unfitted = clone(encoder).set_params(random_state=seed)
         before, torch_before = np.random.get_state(), torch.get_rng_state()
-        unfitted.fit(X).transform(X)
+        unfitted.fit(X, targets(encoder, X)).transform(X)
         if seed is not None:  # None means NumPy's global generator, as in scikit-learn
             np.testing.assert_array_equal(np.random.get_state()[1], before[1])
             assert np.random.get_state()[2] == before[2]
@@ -199,7 +209,8 @@ def check_copies_encode_alike(encoder):
         assert_same_state(encoder, copied)
     cloned = clone(encoder)
     assert not fitted_attributes(cloned)
-    np.testing.assert_array_equal(cloned.fit(X).transform(X), bits)
+    cloned.fit(X, targets(encoder, X))
+    np.testing.assert_array_equal(cloned.transform(X), bits)
 
 
 def check_copies_share_nothing(encoder):
@@ -209,7 +220,7 @@ def check_copies_share_nothing(encoder):
     snapshot = pickle.loads(pickle.dumps(encoder))
     copied = copy.deepcopy(encoder)
     goes_on = getattr(copied, "partial_fit", copied.fit)
-    goes_on(X[:, ::-1])
+    goes_on(X[:, ::-1], targets(encoder, X))
     assert_same_state(encoder, snapshot)
 
 
@@ -241,9 +252,8 @@ def check_save_and_load_are_inverses(encoder):
         np.testing.assert_array_equal(
             loaded.get_feature_names_out(), encoder.get_feature_names_out()
         )
-        np.testing.assert_array_equal(
-            clone(loaded).fit(X).transform(X), encoder.transform(X)
-        )
+        refitted = clone(loaded).fit(X, targets(encoder, X))
+        np.testing.assert_array_equal(refitted.transform(X), encoder.transform(X))
 
 
 def check_names_of_the_bits(encoder):
@@ -265,7 +275,7 @@ def check_names_of_the_bits(encoder):
 def check_sparse_is_dense(encoder):
     if not encoder.__sklearn_tags__().input_tags.sparse:
         with pytest.raises(TypeError, match="[Ss]parse"):
-            clone(encoder).fit(sparse.csr_array(sparse_data()))
+            fitted(encoder, sparse.csr_array(sparse_data()))
         return
     X = sparse_data()
     dense = fitted(encoder, X)
@@ -315,7 +325,7 @@ def check_wrong_input_is_named(encoder):
     X = training_data()
     encoder = fitted(encoder, X)
     methods = [
-        clone(encoder).fit,
+        lambda X: clone(encoder).fit(X, targets(encoder, X)),
         encoder.transform,
         encoder.transform_packed,
         encoder.decision_function,
@@ -347,9 +357,9 @@ def check_unfitted_says_so(encoder):
             getattr(clone(encoder), name)(X)
     failed = clone(encoder)
     with pytest.raises(ValueError, match="NaN"):
-        failed.fit(np.full_like(X, np.nan))
+        failed.fit(np.full_like(X, np.nan), targets(encoder, X))
     with pytest.raises(ValueError, match="no_such_device"):
-        failed.set_params(device="no_such_device").fit(X)
+        failed.set_params(device="no_such_device").fit(X, targets(encoder, X))
     with pytest.raises(NotFittedError, match="not fitted yet"):
         failed.transform(X)
 
@@ -379,7 +389,7 @@ def check_fit_leaves_params_alone(encoder):
     encoder = seeded(encoder)
     params = encoder.get_params()
     before = copy.deepcopy(params)
-    encoder.fit(training_data())
+    encoder.fit(training_data(), targets(encoder, training_data()))
     after = encoder.get_params()
     assert after.keys() == params.keys()
     assert all(after[name] is params[name] for name in params)
@@ -407,11 +417,11 @@ def check_cuda_is_asked_for_at_fit_only(encoder):
         patch.setattr(torch.cuda, "device_count", lambda: 0)
         for device in ("cuda", "cuda:1"):
             with pytest.raises(ValueError, match=f"device='{device}' was asked for"):
-                clone(encoder).set_params(device=device).fit(X)
+                fitted(clone(encoder).set_params(device=device), X)
             on_cpu.set_params(device=device)
             assert_same_codes(bits, on_cpu.transform(X), logits)
         with pytest.raises(ValueError, match="not a device name"):
-            clone(encoder).set_params(device="gpu0").fit(X)
+            fitted(clone(encoder).set_params(device="gpu0"), X)
 
 
 def check_pickles_from_an_accelerator(encoder):
@@ -426,7 +436,8 @@ def check_pickles_from_an_accelerator(encoder):
     assert not hasattr(unpickled, "net_")
     assert_same_state(encoder, unpickled)
     np.testing.assert_array_equal(unpickled.transform(X), encoder.transform(X))
-    assert unpickled.partial_fit(X).n_iter_ == encoder.n_iter_ + 1
+    if hasattr(encoder, "partial_fit"):
+        assert unpickled.partial_fit(X).n_iter_ == encoder.n_iter_ + 1
     assert hasattr(pickle.loads(on_cpu), "net_")
 
 
@@ -451,10 +462,11 @@ def check_partial_fit_goes_on(encoder):
 
 def check_pipelines_with_metadata_routing(encoder):
     X = training_data()
+    y = targets(encoder, X)
     alone = fitted(encoder, StandardScaler().fit_transform(X))
     bits = alone.transform(StandardScaler().fit_transform(X))
     with sklearn.config_context(enable_metadata_routing=True):
-        pipeline = make_pipeline(StandardScaler(), seeded(encoder)).fit(X)
+        pipeline = make_pipeline(StandardScaler(), seeded(encoder)).fit(X, y)
         np.testing.assert_array_equal(pipeline.transform(X), bits)
         step = type(encoder).__name__.lower()
         search = GridSearchCV(
@@ -463,7 +475,7 @@ def check_pipelines_with_metadata_routing(encoder):
             scoring=lambda estimator, X, y=None: float(estimator.transform(X).mean()),
             cv=2,
             error_score="raise",
-        ).fit(X)
+        ).fit(X, y)
     assert search.best_estimator_.transform(X).shape == (
         len(X),
         search.best_params_[f"{step}__n_bits"],

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from checks import CONTRACT, public_encoders, public_estimators, training_data
+from checks import CONTRACT, fitted, public_encoders, public_estimators, training_data
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skhash
@@ -13,6 +13,7 @@ from skhash._load import LOADABLE
 
 # The smallest settings that still do all that the class does; others have defaults.
 SMALL = {
+    "DualHashEncoder": [{"n_bits": 2, "max_epochs": 2, "warmup_epochs": 1}],
     "HammingNeighbors": [{"n_neighbors": 2}],
     "ITQHash": [{"n_bits": 2}],
     "NeighborHash": [{"n_bits": 2, "max_epochs": 1}],
@@ -26,6 +27,30 @@ SMALL = {
 
 # Settings for our own contract: more bits than fit a byte where the method has them.
 CONTRACT_SETTINGS = {
+    "DualHashEncoder": [
+        {"n_bits": 9, "max_epochs": 2, "warmup_epochs": 1},
+        {
+            "n_bits": 19,
+            "max_epochs": 2,
+            "warmup_epochs": 1,
+            "hidden_layer_sizes": (7, 5),
+            "split_solver": "dual_dc",
+            "update": "storm",
+            "dropout": 0.2,
+            "batch_size": 50,
+        },
+        {
+            "n_bits": 9,
+            "max_epochs": 1,
+            "warmup_epochs": 0,
+            "hidden_layer_sizes": (),
+            "split_solver": "wcr",
+            "u_init": "itq",
+            "normalize": True,
+            "balanced": False,
+            "train_split": 0.2,
+        },
+    ],
     "ITQHash": [{"n_bits": 9}, {"n_bits": 9, "normalize": True}],
     "NeighborHash": [
         {"n_bits": 9, "max_epochs": 1},
@@ -179,7 +204,8 @@ def test_loaded_encoders_encode_without_torch(tmp_path):
     X = training_data()
     np.save(tmp_path / "X.npy", X)
     for i, encoder in enumerate(instances(public_encoders(), CONTRACT_SETTINGS)):
-        encoder.set_params(random_state=0).fit(X).save(tmp_path / f"encoder{i}")
+        encoder = fitted(encoder, X)
+        encoder.save(tmp_path / f"encoder{i}")
         np.save(tmp_path / f"encoder{i}" / "bits.npy", encoder.transform(X))
     run_python(
         """
