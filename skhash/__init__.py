@@ -2,13 +2,19 @@
 
 from skhash._audit import AuditResult, audit
 from skhash._load import load
-from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
+from skhash.linear import (
+    ITQHash,
+    PCAHash,
+    RandomHyperplaneHash,
+    SupervisedDiscreteHash,
+)
 from skhash.neighbors import HammingNeighbors
 from skhash.neural import (
     DualHashEncoder,
     NeighborHash,
     SGHEncoder,
     StochasticAutoencoderHash,
+    SupervisedHash,
 )
 
 __all__ = [
@@ -21,6 +27,8 @@ __all__ = [
     "RandomHyperplaneHash",
     "SGHEncoder",
     "StochasticAutoencoderHash",
+    "SupervisedDiscreteHash",
+    "SupervisedHash",
     "audit",
     "load",
 ]

@@ -1,12 +1,18 @@
 """Reading saved encoders: the one list of classes that a file may name."""
 
 from skhash._persistence import load_estimator
-from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
+from skhash.linear import (
+    ITQHash,
+    PCAHash,
+    RandomHyperplaneHash,
+    SupervisedDiscreteHash,
+)
 from skhash.neural import (
     DualHashEncoder,
     NeighborHash,
     SGHEncoder,
     StochasticAutoencoderHash,
+    SupervisedHash,
 )
 
 LOADABLE = {
@@ -19,6 +25,8 @@ LOADABLE = {
         RandomHyperplaneHash,
         SGHEncoder,
         StochasticAutoencoderHash,
+        SupervisedDiscreteHash,
+        SupervisedHash,
     )
 }
 

@@ -21,7 +21,12 @@ from sklearn.base import BaseEstimator
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 # Modules whose exported objects may be parameters: gradient="arm" or gradient=ARM(3).
-PARTS = ("skhash.gradients", "skhash.noise", "skhash.utils.schedules")
+PARTS = (
+    "skhash.gradients",
+    "skhash.losses",
+    "skhash.noise",
+    "skhash.utils.schedules",
+)
 # The keys that mark such an object, and a tuple, which JSON does not know.
 PART, TUPLE = "__part__", "__tuple__"
 # Between the name of a list of arrays and the number of the item: "coefs_.0".

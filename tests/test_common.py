@@ -23,6 +23,7 @@ SMALL = {
     "StochasticAutoencoderHash": [
         {"n_bits": 2, "max_epochs": 1, "hidden_layer_sizes": (8,)}
     ],
+    "SupervisedDiscreteHash": [{"n_bits": 2}],
 }
 
 # Settings for our own contract: more bits than fit a byte where the method has them.
@@ -96,6 +97,10 @@ CONTRACT_SETTINGS = {
             "hidden_layer_sizes": (),
             "normalize": True,
         },
+    ],
+    "SupervisedDiscreteHash": [
+        {"n_bits": 9, "n_anchors": 30},
+        {"n_bits": 19, "n_anchors": 30, "normalize": True},
     ],
 }
 

@@ -67,6 +67,10 @@ class SupervisedHash(BaseSupervisedHash):
         (n_outputs,).
     weights_ : list of ndarrays, or None
         The weights of a network of `module`, and ``weight_names_`` their names.
+    mean_ : ndarray of shape (n_features,), or None for a data set
+        The mean of the training data.
+    scale_ : float
+        Root of the mean variance of the columns, the unit inside.
     quantization_error_ : float
         The mean of ``(|tanh(logit)| - 1)^2`` on the training rows.
     intra_distance_, inter_distance_ : float
@@ -87,6 +91,7 @@ class SupervisedHash(BaseSupervisedHash):
 
     See Also
     --------
+    DualHashEncoder : The likelihood of pairs with a penalty on a copy of the outputs.
     NeighborHash : Codes of near neighbours, which takes labels too.
     HammingNeighbors : Searches the codes.
 
