@@ -1,0 +1,324 @@
+"""Supervised discrete hashing."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted
+
+from skhash.base import BaseHasher
+from skhash.linear._projection import column_means
+from skhash.utils._sklearn import Interval, StrOptions
+from skhash.utils.chunks import dense_rows, row_chunks
+from skhash.utils.torch import resolve_device
+
+MAX_SWEEPS = 10
+
+
+class SupervisedDiscreteHash(BaseHasher):
+    r"""Supervised discrete hashing: codes that classify linearly, found bit by bit.
+
+    Minimises over codes B in {-1, +1}, class weights W and a projection P ::
+
+        |Y - B W|^2 + lam |W|^2 + nu (|B - F P|^2 + ridge |P|^2)
+
+    with Y the 0/1 indicator of the classes, one row a sample, and F the kernel features
+    of the rows: ``exp(-gamma |x - a|^2)`` for each anchor a, and a constant 1 (Shen et
+    al., 2015, equations 2 and 3). W and P are ridge regressions, and each bit of B is
+    solved for exactly, all rows at once, while the others stay. New rows are encoded by
+    the signs of F P.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length of the codes.
+    n_anchors : int, default=1000
+        Number of training rows, drawn at random, that the kernel features measure
+        distances to; all rows if there are fewer.
+    gamma : float or "auto", default="auto"
+        Inverse width of the kernel. "auto" is ``1 / (2 s^2)``, with s the mean distance
+        of a training row to the nearest anchor other than itself.
+    lam : float, default=1.0
+        Weight of the size of W, above 0.
+    nu : float, default=1e-5
+        Weight of the distance between the codes and what the features can predict.
+        As small as in the paper, the labels alone decide the training rows' codes.
+    ridge : float, default=1e-2
+        Weight of the size of P, above 0.
+    max_iter : int, default=5
+        Largest number of iterations.
+    tol : float, default=1e-5
+        Stop once an iteration lowers the objective by less than this share of it.
+    normalize : bool, default=False
+        Whether rows are first scaled to unit length. It is part of the encoder: raw
+        rows are encoded rightly.
+    device : str, default="auto"
+        Where to fit: "auto", "cpu", "cuda" or "cuda:1". The kernel features, and "mps",
+        which lacks float64, are computed on the CPU.
+    random_state : int, RandomState instance or None, default=None
+        Draws the anchors and the first codes.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_bits, n_anchors), float64
+        The projection P, transposed, without the constant.
+    intercept_ : ndarray of shape (n_bits,), float64
+        The row of P for the constant.
+    class_coef_ : ndarray of shape (n_bits, n_classes), float64
+        The class weights W. They are not needed to encode.
+    anchors_ : ndarray of shape (n_anchors, n_features), float32
+        The anchors, less `mean_`.
+    mean_ : ndarray of shape (n_features,), float64
+        The mean of the training data, which keeps the precision of rows far from 0.
+    gamma_ : float
+        The inverse width of the kernel.
+    classes_ : ndarray of shape (n_classes,)
+        The classes, or the columns of an indicator.
+    objective_ : ndarray of shape (n_iter_,), float64
+        The objective after each iteration; it never increases.
+    n_iter_ : int
+        Number of iterations.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `X` has names that are all strings.
+
+    See Also
+    --------
+    ITQHash : Without labels.
+
+    Notes
+    -----
+    `fit` holds the features, ``8 * n_samples * (n_anchors + 1)`` bytes; fit a sample of
+    the rows if they are many. The labels see distinct classes only: where `n_bits` is
+    small, two classes may get the same code.
+
+    The paper solves for W once in each iteration; here it is solved for before each of
+    the sweeps over the bits, which lowers the objective too.
+
+    References
+    ----------
+    F. Shen, C. Shen, W. Liu and H. T. Shen, "Supervised discrete hashing", CVPR 2015.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import SupervisedDiscreteHash
+    >>> from skhash.metrics import separability_score
+    >>> X, y = load_digits(return_X_y=True)
+    >>> encoder = SupervisedDiscreteHash(n_bits=16, n_anchors=200, random_state=0)
+    >>> codes = encoder.fit(X[:1000], y[:1000]).transform(X)
+    >>> codes.shape
+    (1797, 16)
+    >>> separability_score(codes[1000:], codes[:1000], y[1000:], y[:1000]) > 4
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        "n_anchors": [Interval(Integral, 1, None, closed="left")],
+        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "lam": [Interval(Real, 0, None, closed="neither")],
+        "nu": [Interval(Real, 0, None, closed="left")],
+        "ridge": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "normalize": ["boolean"],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_bits=64,
+        *,
+        n_anchors=1000,
+        gamma="auto",
+        lam=1.0,
+        nu=1e-5,
+        ridge=1e-2,
+        max_iter=5,
+        tol=1e-5,
+        normalize=False,
+        device="auto",
+        random_state=None,
+    ):
+        self.n_bits = n_bits
+        self.n_anchors = n_anchors
+        self.gamma = gamma
+        self.lam = lam
+        self.nu = nu
+        self.ridge = ridge
+        self.max_iter = max_iter
+        self.tol = tol
+        self.normalize = normalize
+        self.device = device
+        self.random_state = random_state
+
+    def _validate_targets(self, y):
+        """Return the indicator of the classes, float64, and set ``classes_``."""
+        if y is None:
+            raise ValueError(
+                "This SupervisedDiscreteHash estimator requires y to be passed, but "
+                "the target y is None."
+            )
+        check_classification_targets(y)
+        if type_of_target(y) == "multilabel-indicator":
+            y = check_array(y, accept_sparse=True, dtype=np.float64)
+            self.classes_ = np.arange(y.shape[1])
+            return dense_rows(y)
+        classes, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
+        classes = classes.tolist()
+        if len(classes) == 1:
+            raise ValueError(
+                f"y holds one class only, {classes[0]!r}; codes need at least 2."
+            )
+        self.classes_ = np.array(classes)
+        return np.eye(len(classes))[codes]
+
+    def _fit_codes(self, X, y, random_state):
+        import torch
+
+        check_consistent_length(X, y)
+        device = resolve_device(self.device)
+        if device.type == "mps":
+            device = torch.device("cpu")
+        self.mean_ = column_means(X)
+        n_anchors = min(self.n_anchors, X.shape[0])
+        rows = random_state.choice(X.shape[0], n_anchors, replace=False)
+        self.anchors_ = (dense_rows(X[rows]) - self.mean_).astype(np.float32)
+        signs = random_state.choice([-1.0, 1.0], (X.shape[0], self.n_bits))
+
+        squares = squared_distances(X, self.mean_, self.anchors_)
+        if self.gamma == "auto":
+            self.gamma_ = 0.5 / mean_nearest_distance(squares, rows) ** 2
+        else:
+            self.gamma_ = float(self.gamma)
+        features = np.ones((X.shape[0], n_anchors + 1))
+        np.exp(-self.gamma_ * squares, out=features[:, :-1])
+
+        projection, class_coef, self.objective_ = fit_discrete_codes(
+            torch.from_numpy(features).to(device),
+            torch.from_numpy(y).to(device),
+            torch.from_numpy(signs).to(device),
+            lam=self.lam,
+            nu=self.nu,
+            ridge=self.ridge,
+            max_iter=self.max_iter,
+            tol=self.tol,
+        )
+        self.n_iter_ = len(self.objective_)
+        projection = projection.cpu().numpy()
+        self.coef_ = np.ascontiguousarray(projection[:-1].T)
+        self.intercept_ = projection[-1]
+        self.class_coef_ = class_coef.cpu().numpy()
+
+    def _logits(self, X):
+        logits = np.empty((X.shape[0], len(self.coef_)), dtype=np.float32)
+        for rows in row_chunks(X.shape[0], 24 * len(self.anchors_)):
+            squares = squared_distances(X[rows], self.mean_, self.anchors_)
+            features = np.exp(-self.gamma_ * squares)
+            logits[rows] = features @ self.coef_.T + self.intercept_
+        return logits
+
+    @property
+    def _n_features_out(self):
+        check_is_fitted(self)
+        return len(self.coef_)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "coef_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+def squared_distances(X, mean, anchors) -> np.ndarray:
+    """Return the squared distances of rows, less `mean`, to anchors, in float64.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR array} of shape (n_samples, n_features)
+    mean : ndarray of shape (n_features,)
+    anchors : ndarray of shape (n_anchors, n_features)
+
+    Returns
+    -------
+    squares : ndarray of shape (n_samples, n_anchors), float64
+    """
+    anchors = anchors.astype(np.float64)
+    sizes = np.square(anchors).sum(axis=1)
+    squares = np.empty((X.shape[0], len(anchors)))
+    for rows in row_chunks(X.shape[0], 8 * X.shape[1]):
+        centered = dense_rows(X[rows]) - mean
+        squares[rows] = -2 * centered @ anchors.T
+        squares[rows] += np.square(centered).sum(axis=1)[:, None] + sizes
+    return np.maximum(squares, 0, out=squares)
+
+
+def mean_nearest_distance(squares, anchor_rows) -> float:
+    """Return the mean distance of a row to its nearest anchor other than itself.
+
+    Where all rows are alike, this is 1, as any width would do.
+    """
+    others = squares.copy()
+    others[anchor_rows, np.arange(len(anchor_rows))] = np.inf
+    nearest = others.min(axis=1)
+    mean = np.sqrt(nearest[np.isfinite(nearest)]).mean()
+    return float(mean) or 1.0
+
+
+def fit_discrete_codes(features, classes, codes, *, lam, nu, ridge, max_iter, tol):
+    """Minimise the objective of `SupervisedDiscreteHash`, from these codes on.
+
+    Parameters
+    ----------
+    features : tensor of shape (n_samples, n_anchors + 1), float64
+        F.
+    classes : tensor of shape (n_samples, n_classes), float64
+        Y.
+    codes : tensor of shape (n_samples, n_bits), float64
+        The start of B, -1 and +1.
+    lam, nu, ridge : float
+    max_iter : int
+    tol : float
+
+    Returns
+    -------
+    projection : tensor of shape (n_anchors + 1, n_bits), float64
+        P.
+    class_coef : tensor of shape (n_bits, n_classes), float64
+        W.
+    objective : ndarray of shape (n_iter,), float64
+        At the end of each iteration, with the best W and P for its codes.
+    """
+    import torch
+
+    from skhash.losses._discrete import discrete_codes, ridge_classifier
+
+    gram = features.T @ features
+    gram.diagonal().add_(ridge)
+    factor = torch.linalg.cholesky(gram)
+    projection = torch.cholesky_solve(features.T @ codes, factor)
+    objective = []
+    for _ in range(max_iter):
+        pull = nu * features @ projection
+        for _ in range(MAX_SWEEPS):
+            before = codes
+            codes = discrete_codes(before, pull, classes, 1.0, lam, n_sweeps=1)
+            if torch.equal(codes, before):
+                break
+        class_coef = ridge_classifier(codes, classes, 1.0, lam)
+        projection = torch.cholesky_solve(features.T @ codes, factor)
+        value = (classes - codes @ class_coef).square().sum()
+        value += lam * class_coef.square().sum()
+        value += nu * (codes - features @ projection).square().sum()
+        value += nu * ridge * projection.square().sum()
+        objective.append(value.item())
+        if len(objective) > 1 and objective[-2] - objective[-1] <= tol * objective[-2]:
+            break
+    return projection, class_coef, np.array(objective)
