@@ -55,7 +55,7 @@ class Storm(Optimizer):
                     error = state["estimate"] - earlier[parameter]
                     estimate += (1 - group["c"]) * error
                 state["estimate"], state["previous"] = estimate, parameter.clone()
-                parameter -= group["lr"] * estimate
+                parameter.add_(estimate, alpha=-group["lr"])
         return loss
 
     def _earlier_gradients(self, closure):
@@ -82,4 +82,5 @@ def _gradients(group):
     """Yield each weight of a group that has a gradient, and that, with the decay."""
     for parameter in group["params"]:
         if parameter.grad is not None:
-            yield parameter, parameter.grad + group["weight_decay"] * parameter
+            decay = group["weight_decay"]
+            yield parameter, parameter.grad.add(parameter, alpha=decay)
