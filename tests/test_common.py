@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skhash
 from skhash._load import LOADABLE
+from skhash.losses import DSDHLoss, MDSHCLoss
 
 # The smallest settings that still do all that the class does; others have defaults.
 SMALL = {
@@ -24,6 +25,7 @@ SMALL = {
         {"n_bits": 2, "max_epochs": 1, "hidden_layer_sizes": (8,)}
     ],
     "SupervisedDiscreteHash": [{"n_bits": 2}],
+    "SupervisedHash": [{"n_bits": 2, "max_epochs": 1, "hidden_layer_sizes": (8,)}],
 }
 
 # Settings for our own contract: more bits than fit a byte where the method has them.
@@ -101,6 +103,26 @@ CONTRACT_SETTINGS = {
     "SupervisedDiscreteHash": [
         {"n_bits": 9, "n_anchors": 30},
         {"n_bits": 19, "n_anchors": 30, "normalize": True},
+    ],
+    "SupervisedHash": [
+        {"n_bits": 9, "max_epochs": 1, "hidden_layer_sizes": (8,)},
+        {
+            "n_bits": 19,
+            "max_epochs": 3,
+            "hidden_layer_sizes": (7, 5),
+            "loss": MDSHCLoss(pair_epoch=1),
+            "dropout": 0.2,
+            "batch_size": 50,
+            "train_split": 0.2,
+        },
+        {
+            "n_bits": 9,
+            "max_epochs": 3,
+            "hidden_layer_sizes": (),
+            "loss": DSDHLoss(),
+            "balanced": False,
+            "normalize": True,
+        },
     ],
 }
 
