@@ -91,11 +91,17 @@ class SupervisedDiscreteHash(BaseHasher):
     Notes
     -----
     `fit` holds the features, ``8 * n_samples * (n_anchors + 1)`` bytes; fit a sample of
-    the rows if they are many. The labels see distinct classes only: where `n_bits` is
-    small, two classes may get the same code.
+    the rows if they are many.
+
+    The labels ask for classes that can be told apart, and no more: at 4 bits, two of the
+    ten digits got the same code in each of five fits, at 8 bits in none.
+
+    Codes start at random, and a large `nu` ties them to what the features predict of
+    that start: on the digits at 16 bits, mean average precision falls from 0.99 to 0.23
+    with ``nu=0.1``.
 
     The paper solves for W once in each iteration; here it is solved for before each of
-    the sweeps over the bits, which lowers the objective too.
+    the sweeps over the bits, which never raises the objective either.
 
     References
     ----------
