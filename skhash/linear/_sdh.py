@@ -93,8 +93,8 @@ class SupervisedDiscreteHash(BaseHasher):
     `fit` holds the features, ``8 * n_samples * (n_anchors + 1)`` bytes; fit a sample of
     the rows if they are many.
 
-    The labels ask for classes that can be told apart, and no more: at 4 bits, two of the
-    ten digits got the same code in each of five fits, at 8 bits in none.
+    Short codes need not tell all classes apart: at 4 bits some of the ten digits shared
+    a code in each of five fits, at 8 bits in none.
 
     Codes start at random, and a large `nu` ties them to what the features predict of
     that start: on the digits at 16 bits, mean average precision falls from 0.99 to 0.23
