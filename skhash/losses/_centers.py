@@ -35,12 +35,12 @@ class OrthoHashLoss(SupervisedLoss):
 
     Parameters
     ----------
-    centers : {"bernoulli", "hadamard", "distance"}, default="bernoulli"
-        See `hash_centers`.
+    centers : {"hadamard", "bernoulli", "distance"}, default="hadamard"
+        See `hash_centers`. The authors have "bernoulli".
     margin : float, default=0.2
     margin_type : {"cos", "arc"}, default="cos"
-    scale : float, default=8.0
-        s.
+    scale : float, default=2.0
+        s. The authors have 8.
 
     References
     ----------
@@ -51,11 +51,11 @@ class OrthoHashLoss(SupervisedLoss):
     --------
     >>> from skhash import SupervisedHash
     >>> from skhash.losses import OrthoHashLoss
-    >>> SupervisedHash(loss=OrthoHashLoss(centers="hadamard"))
-    SupervisedHash(loss=OrthoHashLoss(centers='hadamard'))
+    >>> SupervisedHash(loss=OrthoHashLoss(margin_type="arc"))
+    SupervisedHash(loss=OrthoHashLoss(margin_type='arc'))
     """
 
-    def __init__(self, centers="bernoulli", margin=0.2, margin_type="cos", scale=8.0):
+    def __init__(self, centers="hadamard", margin=0.2, margin_type="cos", scale=2.0):
         self.centers = centers
         self.margin = margin
         self.margin_type = margin_type
@@ -183,8 +183,8 @@ class MDSHCLoss(SupervisedLoss):
         The first epoch with the second term; epochs count from 0.
     momentum : float, default=0.9
         Share of the average that is kept at each batch.
-    quantization_weight : float, default=1e-4
-        lambda.
+    quantization_weight : float, default=0.1
+        lambda. The authors have 1e-4.
 
     Notes
     -----
@@ -209,7 +209,7 @@ class MDSHCLoss(SupervisedLoss):
         pair_weight=1.0,
         pair_epoch=9,
         momentum=0.9,
-        quantization_weight=1e-4,
+        quantization_weight=0.1,
     ):
         self.centers = centers
         self.pair_weight = pair_weight

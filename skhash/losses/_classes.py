@@ -62,7 +62,7 @@ class SupervisedContrastiveLoss(SupervisedLoss):
 
     Parameters
     ----------
-    temperature : float, default=0.5
+    temperature : float, default=1.0
         T.
 
     References
@@ -73,11 +73,11 @@ class SupervisedContrastiveLoss(SupervisedLoss):
     --------
     >>> from skhash import SupervisedHash
     >>> from skhash.losses import SupervisedContrastiveLoss
-    >>> SupervisedHash(loss=SupervisedContrastiveLoss(temperature=1.0))
-    SupervisedHash(loss=SupervisedContrastiveLoss(temperature=1.0))
+    >>> SupervisedHash(loss=SupervisedContrastiveLoss(temperature=2.0))
+    SupervisedHash(loss=SupervisedContrastiveLoss(temperature=2.0))
     """
 
-    def __init__(self, temperature=0.5):
+    def __init__(self, temperature=1.0):
         self.temperature = temperature
 
     def objective(self, training):

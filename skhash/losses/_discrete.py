@@ -23,7 +23,8 @@ class DSDHLoss(SupervisedLoss):
     The network is trained on the first two terms. From the second epoch on, each begins
     with W and B from the last three: they are minimised in turn, W by ridge regression
     and B bit by bit, at the last outputs for each row. Before that b is the sign of u.
-    Labels reach the network by the likelihood and by b.
+    Labels reach the network by the likelihood and by b. (In some public programs the
+    second term is missing, so that the network has the likelihood alone.)
 
     Parameters
     ----------
@@ -31,12 +32,17 @@ class DSDHLoss(SupervisedLoss):
         eta.
     classification_weight : float, default=1.0
         mu. The codes depend on eta, mu and nu by their proportion.
-    ridge : float, default=1e-3
+    ridge : float, default=1.0
         nu, above 0.
     n_sweeps : int, default=10
         How often W and all bits of B are solved for at the start of an epoch.
     logit_scale : float or "auto", default="auto"
         a. The paper has 1; "auto" is ``20 / n_bits``.
+
+    Notes
+    -----
+    Terms are means here and sums in the paper, so constants differ from published ones.
+    The outputs and codes of all training rows take ``8 n_samples n_bits`` bytes.
 
     References
     ----------
@@ -55,7 +61,7 @@ class DSDHLoss(SupervisedLoss):
         self,
         quantization_weight=0.1,
         classification_weight=1.0,
-        ridge=1e-3,
+        ridge=1.0,
         n_sweeps=10,
         logit_scale="auto",
     ):

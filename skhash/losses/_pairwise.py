@@ -143,8 +143,8 @@ class DTSHLoss(SupervisedLoss):
 
     Parameters
     ----------
-    margin : float, default=5.0
-        m.
+    margin : float, default=8.0
+        m. Public programs have 5.
     quantization_weight : float, default=1.0
         lambda.
 
@@ -162,11 +162,11 @@ class DTSHLoss(SupervisedLoss):
     --------
     >>> from skhash import SupervisedHash
     >>> from skhash.losses import DTSHLoss
-    >>> SupervisedHash(loss=DTSHLoss(margin=8.0))
-    SupervisedHash(loss=DTSHLoss(margin=8.0))
+    >>> SupervisedHash(loss=DTSHLoss(margin=5.0))
+    SupervisedHash(loss=DTSHLoss(margin=5.0))
     """
 
-    def __init__(self, margin=5.0, quantization_weight=1.0):
+    def __init__(self, margin=8.0, quantization_weight=1.0):
         self.margin = margin
         self.quantization_weight = quantization_weight
 

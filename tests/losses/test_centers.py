@@ -142,7 +142,7 @@ def test_orthohash_of_perfect_codes(n_classes, scale):
 
 def test_orthohash_of_codes_that_are_orthogonal_to_all_centers():
     """Cosine -m to the own centre and 0 to others: log(1 + 9 e^{s m}), C = 10."""
-    loss = OrthoHashLoss("hadamard")
+    loss = OrthoHashLoss("hadamard", margin=0.2, scale=8.0)
     centers = centers_of(loss, 16, 10)
     (code,) = torch.linalg.svd(centers)[2][-1:]
     found = loss_of(loss, code.expand(10, 16), classes(10, 10), 10)

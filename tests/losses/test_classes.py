@@ -65,7 +65,7 @@ def test_contrast_is_its_sum(temperature, make_labels):
 
 def test_contrast_passes_signs_with_the_slope_of_tanh():
     labels, logits = classes(), randn(14, 6).requires_grad_()
-    objective = make_objective("contrastive", labels)
+    objective = make_objective(SupervisedContrastiveLoss(0.5), labels)
     (found,) = torch.autograd.grad(value(objective, logits, labels), logits)
     # The same loss as a function of codes that may take any value.
     codes = logits.detach().sign().requires_grad_()

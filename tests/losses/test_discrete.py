@@ -72,7 +72,11 @@ def test_codes_follow_outputs_where_these_count_alone():
 @pytest.fixture
 def fit():
     labels = classes()
-    return make_objective(DSDHLoss(), labels, N_BITS), randn(N_ROWS, N_BITS), labels
+    return (
+        make_objective(DSDHLoss(ridge=1.0), labels, N_BITS),
+        randn(N_ROWS, N_BITS),
+        labels,
+    )
 
 
 def gradient(objective, logits, labels):
@@ -91,7 +95,7 @@ def test_labels_reach_the_network_through_the_codes(fit):
         0.1 / N_BITS * logits,
         indicator(labels).double(),
         1.0,
-        1e-3 * N_ROWS,
+        1.0 * N_ROWS,
         10,
     )
     # The likelihood is the same in both, and the other term (b - u)^2 / (n l).

@@ -63,7 +63,7 @@ OTHERS = {
     DSDHLoss: {
         "quantization_weight": 0.0,
         "classification_weight": 0.0,
-        "ridge": 30.0,
+        "ridge": 0.01,
         "n_sweeps": 1,
         "logit_scale": 1.0,
     },
@@ -78,7 +78,7 @@ OTHERS = {
         "quantization_weight": 0.0,
     },
     OrthoHashLoss: {
-        "centers": "hadamard",
+        "centers": "bernoulli",
         "margin": 0.0,
         "margin_type": "arc",
         "scale": 1.0,

@@ -112,7 +112,7 @@ def test_dtsh_is_its_sum_over_triplets(make_labels):
 def test_dtsh_of_equal_codes():
     """All theta are equal, so every triplet has log(1 + e^5); signs cost nothing."""
     codes = randn(N_BITS).sign().expand(4, N_BITS)
-    found = loss_of("dtsh", codes, TWO_PAIRS)
+    found = loss_of(DTSHLoss(margin=5.0), codes, TWO_PAIRS)
     assert found == pytest.approx(math.log1p(math.exp(5)))
 
 
