@@ -166,7 +166,7 @@ class PrefixNeighbors(BaseEstimator):
             return_distance=False,
         )
         distances, positions = _nearest_candidates(
-            packed_to_words(self.index_.packed_codes_),
+            self.index_._words,
             packed_to_words(queries),
             candidates,
             k,
@@ -183,7 +183,7 @@ def _prefix(packed, n_bits):
 
 
 def _nearest_candidates(words, queries, candidates, k, threads):
-    """Return the `k` nearest of the candidates of each query, and their positions.
+    """Return the distances of the `k` nearest candidates of a query, and positions.
 
     Distance and position make one integer, ``distance * n + position``, and no two are
     alike, so that the smallest k in order are the answer.
