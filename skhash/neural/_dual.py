@@ -76,7 +76,7 @@ class DualHashEncoder(BaseSupervisedHash):
     penalty : float, default=0.5
         rho: how strongly outputs and their copies pull at each other.
     u_step : float or "auto", default="auto"
-        Step of u. "auto" is ``1 / (2 penalty)`` for the dual solvers and
+        Step of u. "auto" is ``1 / (4 penalty)`` for the dual solvers and
         ``1 / penalty`` for the others, where u becomes the proximal map of the outputs.
     dual_step : float, default=1.0
         Step of v.
@@ -311,7 +311,8 @@ class DualHashEncoder(BaseSupervisedHash):
         )
         u_step = self.u_step
         if u_step == "auto":
-            u_step = (0.5 if self.split_solver.startswith("dual") else 1) / self.penalty
+            share = 0.25 if self.split_solver.startswith("dual") else 1.0
+            u_step = share / self.penalty
         steps = SplitSteps(
             solver=self.split_solver,
             w_weight=self.w_weight,

@@ -131,7 +131,7 @@ class BaseSupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         self.classes_ = np.array(classes.tolist())
         if len(classes) == 1:
             raise ValueError(
-                f"y holds one class only, {self.classes_[0]!r}; codes need at least 2."
+                f"y holds one class only, {classes.tolist()[0]!r}; give 2 or more."
             )
         return codes[:, None].astype(np.int64)
 
@@ -155,6 +155,8 @@ class BaseSupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
                 f"{self.n_features_in_} features."
             )
         seed = int(torch.randint(2**31, (), generator=generator))
+        if _is_lazy(X):
+            X.generator.manual_seed(seed)
         with seeded_globals(seed):
             encoder = self._new_encoder(self.n_bits)
             module = SupervisedModule(encoder, mean, scale)

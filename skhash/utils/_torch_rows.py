@@ -20,6 +20,9 @@ class DatasetRows:
     shape : tuple (n_samples, n_features)
     item_shape : tuple of int
         The shape of an item before it is made flat.
+    generator : torch.Generator
+        Seeds the processes that read. In this one, the dataset draws from torch's
+        global generator.
     """
 
     def __init__(self, dataset, num_workers=0):
@@ -32,6 +35,7 @@ class DatasetRows:
             raise ValueError("The dataset has 0 sample(s), but 1 is needed.")
         first = _values(dataset[0])
         self.dataset, self.num_workers = dataset, num_workers
+        self.generator = torch.Generator()
         self.item_shape = tuple(first.shape)
         self.shape = (len(dataset), first.numel())
 
@@ -46,15 +50,12 @@ class DatasetRows:
             batch_size=64,
             num_workers=self.num_workers,
             collate_fn=_stack,
-            generator=torch.Generator(),
+            generator=self.generator,
         )
         return torch.cat(list(loader)).numpy()
 
     def batches(self, batches):
-        """Yield the rows of each batch of positions as a float32 tensor.
-
-        What the dataset draws follows torch's global generator.
-        """
+        """Yield the rows of each batch of positions as a float32 tensor."""
         positions = [batch.tolist() for batch in batches]
         return iter(
             DataLoader(
@@ -62,6 +63,7 @@ class DatasetRows:
                 batch_sampler=positions,
                 num_workers=self.num_workers,
                 collate_fn=_stack,
+                generator=self.generator,
             )
         )
 
@@ -76,8 +78,9 @@ class DatasetRows:
         if hasattr(self.dataset, "targets"):
             return np.asarray(self.dataset.targets)
         items = (self.dataset[i] for i in range(len(self)))
-        labels = [item[1] if isinstance(item, tuple | list) else None for item in items]
-        if any(label is None for label in labels):
+        pairs = [item for item in items if isinstance(item, tuple | list)]
+        labels = [pair[1] for pair in pairs if len(pair) > 1]
+        if len(labels) < len(self):
             raise ValueError("The items of the dataset have no labels; give them as y.")
         return np.asarray(labels)
 

@@ -1,0 +1,271 @@
+"""Labels, networks of one's own, torch data sets and files of supervised encoders."""
+
+import pickle
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.utils.data import Dataset, IterableDataset, TensorDataset
+
+import skhash
+from skhash import DualHashEncoder
+from skhash.metrics import class_distances
+
+X, Y = (part[:300] for part in load_digits(return_X_y=True))
+
+
+def encoder(**params):
+    defaults = {
+        "n_bits": 8,
+        "hidden_layer_sizes": (16,),
+        "max_epochs": 3,
+        "warmup_epochs": 1,
+        "batch_size": 50,
+        "random_state": 0,
+    }
+    return DualHashEncoder(**defaults | params)
+
+
+def small_cnn(n_features, n_bits):
+    side = int(n_features**0.5)
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3, padding=1),
+        nn.BatchNorm2d(3),
+        nn.ReLU(),
+        nn.Dropout(0.2),
+        nn.Flatten(),
+        nn.Linear(3 * side * side, n_bits),
+    )
+
+
+class TwoLayers(nn.Module):
+    def __init__(self, n_features, n_bits):
+        super().__init__()
+        self.first, self.second = nn.Linear(n_features, 9), nn.Linear(9, n_bits)
+
+    def forward(self, X):
+        return self.second(self.first(X).tanh())
+
+
+class Images(Dataset):
+    """Items (1, 8, 8) and labels, as those of torchvision."""
+
+    def __init__(self, rows, labels, noise=0.0):
+        self.rows = torch.as_tensor(rows).float().reshape(-1, 1, 8, 8)
+        self.labels, self.noise = labels, noise
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        row = self.rows[index]
+        if self.noise:
+            row = row + self.noise * torch.randn(row.shape)
+        return row, self.labels[index]
+
+
+class WithTargets(Images):
+    @property
+    def targets(self):
+        return list(self.labels)
+
+    def __getitem__(self, index):
+        return self.rows[index].numpy()
+
+
+# Labels
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda y: np.array([f"class {label}" for label in y]),
+        lambda y: np.array([f"class {label}" for label in y], dtype=object),
+        lambda y: y.tolist(),
+        lambda y: y.astype(float) * 10 - 3,
+        lambda y: y[:, None].astype(np.uint8)[:, 0],
+    ],
+    ids=["strings", "objects", "list", "floats", "bytes"],
+)
+def test_codes_do_not_depend_on_the_names_of_classes(convert):
+    labels = convert(Y)
+    fitted = encoder().fit(X, labels)
+    np.testing.assert_array_equal(fitted.transform(X), encoder().fit(X, Y).transform(X))
+    assert fitted.classes_.tolist() == sorted(set(np.asarray(labels).tolist()))
+
+
+def test_an_indicator_of_one_label_a_row_is_the_classes():
+    indicator = np.eye(10, dtype=int)[Y]
+    expected = encoder().fit(X, Y)
+    for labels in (indicator, indicator.astype(bool), sparse.csr_array(indicator)):
+        fitted = encoder().fit(X, labels)
+        np.testing.assert_array_equal(fitted.transform(X), expected.transform(X))
+    assert fitted.separability_ == pytest.approx(expected.separability_)
+
+
+def test_several_labels_a_row():
+    """Rows that share one of two labels come nearer than others."""
+    indicator = np.stack([Y % 2, Y < 4], axis=1)
+    fitted = encoder(max_epochs=10).fit(X, indicator)
+    intra, inter = class_distances(fitted.transform(X), indicator)
+    assert (fitted.intra_distance_, fitted.inter_distance_) == (intra, inter)
+    assert intra < inter - 1
+
+
+def test_wrong_labels_are_named():
+    for labels, message in [
+        (None, "requires y to be passed"),
+        (np.zeros(300), "one class only, 0.0; give 2"),
+        (Y[:-1], "inconsistent numbers of samples"),
+        (Y + 0.5 * X[:, 20], "Unknown label type: continuous"),
+        (np.where(Y > 5, np.nan, Y), "contains NaN"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            encoder().fit(X, labels)
+
+
+def test_there_is_no_stream():
+    assert not hasattr(encoder(), "partial_fit")
+    assert not hasattr(encoder().fit(X, Y), "partial_fit")
+
+
+# Networks
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"module": small_cnn, "input_shape": (1, 8, 8)}, {"module": TwoLayers}],
+    ids=["cnn", "class"],
+)
+def test_a_network_of_ones_own(params):
+    before = torch.get_rng_state()
+    fitted = encoder(max_epochs=10, lr=0.01, **params).fit(X, Y)
+    again = encoder(max_epochs=10, lr=0.01, **params)
+    np.testing.assert_array_equal(again.fit(X, Y).transform(X), fitted.transform(X))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert fitted.separability_ > 1
+    # Encoding is the network in use, on standardised rows, one by one or together.
+    network = fitted.net_.module_.encoder.eval()
+    rows = torch.from_numpy((X - fitted.mean_) / fitted.scale_).float()
+    expected = network(rows).detach().numpy()
+    np.testing.assert_allclose(fitted.decision_function(X), expected, atol=1e-5)
+    one = fitted.decision_function(X[:1])
+    np.testing.assert_allclose(one, expected[:1], atol=1e-5)
+
+
+def test_wrong_networks_are_named():
+    with pytest.raises(
+        TypeError, match=r"module=Linear\(...\) is a module; give a fac"
+    ):
+        encoder(module=nn.Linear(64, 8)).fit(X, Y)
+    with pytest.raises(ValueError, match=r"output of shape \(2, 9\).*n_bits=8"):
+        encoder(module=lambda d, b: nn.Linear(d, b + 1)).fit(X, Y)
+    with pytest.raises(ValueError, match=r"input_shape=\(1, 9, 9\) has 81 .* 64 feat"):
+        encoder(module=small_cnn, input_shape=(1, 9, 9)).fit(X, Y)
+
+
+def test_saved_networks_want_their_factory():
+    params = {"module": small_cnn, "input_shape": (1, 8, 8)}
+    fitted = encoder(**params).fit(X, Y)
+    bits = fitted.transform(X)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "encoder"
+        with pytest.warns(UserWarning, match="module: function is not plain data"):
+            fitted.save(path)
+        loaded = skhash.load(path)
+    with pytest.raises(ValueError, match="Set the parameter module to the factory"):
+        loaded.transform(X)
+    loaded.set_params(module=small_cnn, n_bits=3, input_shape=None)
+    before = torch.get_rng_state()
+    np.testing.assert_array_equal(loaded.transform(X), bits)
+    assert torch.equal(torch.get_rng_state(), before)
+    for copied in (loaded, fitted):
+        unpickled = pickle.loads(pickle.dumps(copied))
+        np.testing.assert_array_equal(unpickled.transform(X), bits)
+
+
+def test_names_of_classes_are_saved():
+    labels = np.array([f"class {label}" for label in Y], dtype=object)
+    fitted = encoder().fit(X, labels)
+    with tempfile.TemporaryDirectory() as folder:
+        fitted.save(Path(folder) / "encoder")
+        loaded = skhash.load(Path(folder) / "encoder")
+    assert loaded.classes_.dtype == fitted.classes_.dtype
+    np.testing.assert_array_equal(loaded.classes_, fitted.classes_)
+
+
+def test_batches_with_a_last_row_alone_train():
+    """Statistics of one row would be none; the row joins the batch before."""
+    fitted = encoder(batch_size=299).fit(X, Y)
+    assert np.isfinite(fitted.history_[-1]["train_loss"])
+
+
+# Data sets
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("kind", [Images, WithTargets])
+def test_a_dataset_is_its_rows(kind, num_workers):
+    """Of rows that are standardised already, which a data set is not."""
+    params = {"module": small_cnn, "num_workers": num_workers}
+    standardised = encoder().fit(X, Y)
+    rows = ((X - standardised.mean_) / standardised.scale_).astype(np.float32)
+    of_rows = encoder(**params, input_shape=(1, 8, 8)).fit(X, Y)
+    images = kind(rows, Y)
+    before = torch.get_rng_state()
+    of_images = encoder(**params).fit(images)
+    for weight, other in zip(of_images.weights_, of_rows.weights_, strict=True):
+        np.testing.assert_array_equal(weight, other)
+    bits = of_images.transform(images)
+    assert torch.equal(torch.get_rng_state(), before)
+    np.testing.assert_array_equal(bits, of_rows.transform(X))
+    np.testing.assert_array_equal(of_images.transform(rows), bits)
+    # A fit on rows standardises images too.
+    np.testing.assert_array_equal(of_rows.transform(kind(X, Y)), bits)
+    assert of_images.quantization_error_ == pytest.approx(of_rows.quantization_error_)
+
+
+def test_a_dataset_without_labels():
+    images = TensorDataset(torch.from_numpy(X).float())
+    with pytest.raises(ValueError, match="have no labels; give them as y"):
+        encoder().fit(images)
+    fitted = encoder().fit(images, Y)
+    with_labels = TensorDataset(torch.from_numpy(X).float(), torch.from_numpy(Y))
+    other = encoder().fit(with_labels)
+    np.testing.assert_array_equal(fitted.transform(X), other.transform(images))
+
+
+def test_what_a_dataset_draws_follows_the_seed():
+    images = Images(X, Y, noise=1.0)
+    first, again, other = (
+        encoder(module=small_cnn, random_state=seed).fit(images) for seed in (0, 0, 1)
+    )
+    plain = encoder(module=small_cnn).fit(Images(X, Y))
+    for weight, same in zip(first.weights_, again.weights_, strict=True):
+        np.testing.assert_array_equal(weight, same)
+    assert np.abs(first.weights_[0] - other.weights_[0]).max() > 0
+    assert np.abs(first.weights_[0] - plain.weights_[0]).max() > 0
+
+
+def test_wrong_datasets_are_named():
+    class Stream(IterableDataset):
+        def __iter__(self):
+            yield torch.zeros(64), 0
+
+    images = Images(X, Y)
+    with pytest.raises(TypeError, match="Stream has no length"):
+        encoder().fit(Stream())
+    with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+        encoder().fit(Images(X[:0], Y[:0]))
+    with pytest.raises(ValueError, match="normalize=True is not for a Dataset"):
+        encoder(normalize=True).fit(images)
+    fitted = encoder().fit(X[:, :-1], Y)
+    with pytest.raises(
+        ValueError, match="64 values, but DualHashEncoder is expecting 63"
+    ):
+        fitted.transform(images)
