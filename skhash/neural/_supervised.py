@@ -125,6 +125,11 @@ class BaseSupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         if type_of_target(y) == "multilabel-indicator":
             y = check_array(y, accept_sparse=True, dtype=np.int64)
             y = y.toarray() if sparse.issparse(y) else y
+            if not np.isin(y, (0, 1)).all():
+                raise ValueError(
+                    f"y has columns for several labels, but holds {y.min()} and "
+                    f"{y.max()}; give 0 and 1."
+                )
             self.classes_ = np.arange(y.shape[1])
             return y
         classes, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
@@ -201,13 +206,14 @@ class BaseSupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
             )
         with seeded_globals(0):
             encoder = self._new_encoder(self.n_bits_)
-        state = {
-            name: torch.from_numpy(weight.reshape(own.shape))
-            for (name, own), weight in zip(
-                encoder.state_dict().items(), self.weights_, strict=True
-            )
-        }
-        encoder.load_state_dict(state)
+        weights = map(torch.from_numpy, self.weights_)
+        try:
+            encoder.load_state_dict(dict(zip(self.weight_names_, weights, strict=True)))
+        except RuntimeError as error:
+            raise ValueError(
+                "The parameter module makes another network than this encoder was "
+                f"fitted with: {error}"
+            ) from error
         return SupervisedModule(encoder, self.mean_, self.scale_)
 
     def _read_out(self, module, values):

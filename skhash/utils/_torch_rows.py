@@ -4,6 +4,11 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
 
+from skhash.utils.torch import seeded_globals
+
+# Items that are read together where there are no batches.
+GROUP = 64
+
 
 class DatasetRows:
     """The items of a dataset as flat rows, read by a torch data loader.
@@ -33,7 +38,8 @@ class DatasetRows:
             )
         if not len(dataset):
             raise ValueError("The dataset has 0 sample(s), but 1 is needed.")
-        first = _values(dataset[0])
+        with seeded_globals(0):
+            first = _values(dataset[0])
         self.dataset, self.num_workers = dataset, num_workers
         self.generator = torch.Generator()
         self.item_shape = tuple(first.shape)
@@ -43,16 +49,9 @@ class DatasetRows:
         return self.shape[0]
 
     def __getitem__(self, rows) -> np.ndarray:
-        """Return these rows, float32; the global random generator is left alone."""
+        """Return these rows, float32, drawn with the same random numbers each time."""
         items = Subset(self.dataset, np.arange(len(self))[rows].tolist())
-        loader = DataLoader(
-            items,
-            batch_size=64,
-            num_workers=self.num_workers,
-            collate_fn=_stack,
-            generator=self.generator,
-        )
-        return torch.cat(list(loader)).numpy()
+        return torch.cat(self._read(items, _stack)).numpy()
 
     def batches(self, batches):
         """Yield the rows of each batch of positions as a float32 tensor."""
@@ -68,7 +67,7 @@ class DatasetRows:
         )
 
     def labels(self):
-        """Return ``dataset.targets``, or else the second part of each item, in a list.
+        """Return ``dataset.targets``, or else the second part of each item.
 
         Raises
         ------
@@ -77,12 +76,23 @@ class DatasetRows:
         """
         if hasattr(self.dataset, "targets"):
             return np.asarray(self.dataset.targets)
-        items = (self.dataset[i] for i in range(len(self)))
-        pairs = [item for item in items if isinstance(item, tuple | list)]
-        labels = [pair[1] for pair in pairs if len(pair) > 1]
+        parts = self._read(self.dataset, _labels)
+        labels = [label for part in parts for label in part]
         if len(labels) < len(self):
             raise ValueError("The items of the dataset have no labels; give them as y.")
         return np.asarray(labels)
+
+    def _read(self, items, collate):
+        """Return what `collate` makes of groups of items, in order."""
+        loader = DataLoader(
+            items,
+            batch_size=GROUP,
+            num_workers=self.num_workers,
+            collate_fn=collate,
+            generator=self.generator,
+        )
+        with seeded_globals(0):
+            return list(loader)
 
 
 def is_dataset(X) -> bool:
@@ -97,3 +107,8 @@ def _values(item) -> torch.Tensor:
 
 def _stack(items) -> torch.Tensor:
     return torch.stack([_values(item).flatten() for item in items])
+
+
+def _labels(items) -> list:
+    pairs = (item for item in items if isinstance(item, tuple | list))
+    return [pair[1] for pair in pairs if len(pair) > 1]

@@ -124,6 +124,7 @@ def test_wrong_labels_are_named():
         (Y[:-1], "inconsistent numbers of samples"),
         (Y + 0.5 * X[:, 20], "Unknown label type: continuous"),
         (np.where(Y > 5, np.nan, Y), "contains NaN"),
+        (2 * np.eye(10, dtype=int)[Y] - 1, "holds -1 and 1; give 0 and 1"),
     ]:
         with pytest.raises(ValueError, match=message):
             encoder().fit(X, labels)
@@ -180,6 +181,8 @@ def test_saved_networks_want_their_factory():
         loaded = skhash.load(path)
     with pytest.raises(ValueError, match="Set the parameter module to the factory"):
         loaded.transform(X)
+    with pytest.raises(ValueError, match="makes another network than"):
+        loaded.set_params(module=TwoLayers).transform(X)
     loaded.set_params(module=small_cnn, n_bits=3, input_shape=None)
     before = torch.get_rng_state()
     np.testing.assert_array_equal(loaded.transform(X), bits)
@@ -246,6 +249,10 @@ def test_what_a_dataset_draws_follows_the_seed():
         encoder(module=small_cnn, random_state=seed).fit(images) for seed in (0, 0, 1)
     )
     plain = encoder(module=small_cnn).fit(Images(X, Y))
+    before = torch.get_rng_state()
+    np.testing.assert_array_equal(plain.transform(images), plain.transform(images))
+    encoder(module=small_cnn, max_epochs=1).fit(images)
+    assert torch.equal(torch.get_rng_state(), before)
     for weight, same in zip(first.weights_, again.weights_, strict=True):
         np.testing.assert_array_equal(weight, same)
     assert np.abs(first.weights_[0] - other.weights_[0]).max() > 0
