@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from skhash.losses._objective import Objective, SupervisedLoss
+from skhash.losses._objective import Objective, SupervisedLoss, signs_of
 from skhash.losses._pairwise import mean_where, split_pairs
 
 
@@ -91,8 +91,8 @@ class _ContrastiveObjective(Objective):
 
     def forward(self, logits, labels, rows, X):
         outputs = logits.tanh()
-        signs = torch.where(logits > 0, 1.0, -1.0).to(outputs)
-        signs = outputs + (signs - outputs).detach()  # signs, with the slope of tanh
+        # Signs, with the slope of tanh.
+        signs = outputs + (signs_of(logits) - outputs).detach()
         similar, different = split_pairs(labels)
         agreement = signs @ signs.T / self.divisor
         others = torch.where(similar | different, agreement, -torch.inf)

@@ -3,7 +3,12 @@
 import torch
 
 from skhash.losses._likelihood_of_pairs import PairwiseLikelihood
-from skhash.losses._objective import Objective, SupervisedLoss, class_indicator
+from skhash.losses._objective import (
+    Objective,
+    SupervisedLoss,
+    class_indicator,
+    signs_of,
+)
 
 
 class DSDHLoss(SupervisedLoss):
@@ -153,8 +158,3 @@ def ridge_classifier(codes, classes, weight, ridge) -> torch.Tensor:
     identity = torch.eye(codes.shape[1], dtype=codes.dtype, device=codes.device)
     gram = weight * codes.T @ codes + ridge * identity
     return torch.linalg.solve(gram, weight * codes.T @ classes)
-
-
-def signs_of(outputs) -> torch.Tensor:
-    """Return -1 where an output is below 0, else +1."""
-    return torch.where(outputs < 0, -1.0, 1.0).to(outputs)

@@ -100,3 +100,8 @@ def class_indicator(labels, n_classes: int) -> torch.Tensor:
     if labels.shape[1] == 1 < n_classes:
         return nn.functional.one_hot(labels[:, 0], n_classes).float()
     return labels.float()
+
+
+def signs_of(logits) -> torch.Tensor:
+    """Return +1 where a bit is on, as its logit is above 0, else -1."""
+    return torch.where(logits > 0, 1.0, -1.0).to(logits)

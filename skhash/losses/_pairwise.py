@@ -7,7 +7,7 @@ from torch.nn.functional import softplus
 from torch.utils.checkpoint import checkpoint
 
 from skhash.losses._likelihood_of_pairs import PairwiseLikelihood, jaccard
-from skhash.losses._objective import Objective, SupervisedLoss, share_label
+from skhash.losses._objective import Objective, SupervisedLoss, share_label, signs_of
 
 # Terms of triplets that are held at a time.
 TRIPLET_TERMS = 2**22
@@ -185,7 +185,7 @@ class _DTSHObjective(Objective):
         weights = 1 / n_triplets.to(logits) / (n_triplets > 0).sum()
         similar = similar & (n_triplets > 0)[:, None]
         theta = 0.5 * logits @ logits.T
-        to_signs = (logits - logits.sign()).square().mean()
+        to_signs = (logits - signs_of(logits)).square().mean()
         loss = self.quantization_weight * to_signs
         for pairs in similar.nonzero().split(max(1, TRIPLET_TERMS // len(logits))):
             loss = loss + checkpoint(

@@ -33,7 +33,7 @@ class SupervisedHash(BaseSupervisedHash):
     input_shape : sequence of int or None, default=None
         The shape in which `module` gets each row, such as ``(1, 28, 28)``. None is that
         of the items of a data set, or one axis.
-    weight_decay : float, default=0.0
+    weight_decay : float, default=5e-4
         That of the optimizer.
     num_workers : int, default=0
         Processes that read a torch ``Dataset``.
@@ -45,7 +45,7 @@ class SupervisedHash(BaseSupervisedHash):
         Number of passes over the data.
     batch_size : int or "auto", default=128
         Rows in a batch; losses of pairs see only those of the same batch.
-    optimizer : str or torch.optim.Optimizer class, default="adam"
+    optimizer : str or torch.optim.Optimizer class, default="adamw"
         A class of `torch.optim` or its name in any case.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
@@ -122,13 +122,13 @@ class SupervisedHash(BaseSupervisedHash):
         dropout=0.0,
         balanced=True,
         input_shape=None,
-        weight_decay=0.0,
+        weight_decay=5e-4,
         num_workers=0,
         normalize=False,
         lr=1e-3,
         max_epochs=30,
         batch_size=128,
-        optimizer="adam",
+        optimizer="adamw",
         callbacks=None,
         train_split=None,
         device="auto",
