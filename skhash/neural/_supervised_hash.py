@@ -14,7 +14,7 @@ class SupervisedHash(BaseSupervisedHash):
     ----------
     n_bits : int, default=64
         Length of the codes.
-    loss : str or SupervisedLoss, default="cross_entropy"
+    loss : str or SupervisedLoss, default="contrastive"
         An instance of a class of `skhash.losses`, or its name with the default
         parameters: "contrastive", "cross_entropy", "csq", "dhn", "dsdh", "dsh", "dtsh",
         "hashnet", "mdshc" or "orthohash". Parameters inside are set as
@@ -116,7 +116,7 @@ class SupervisedHash(BaseSupervisedHash):
         self,
         n_bits=64,
         *,
-        loss="cross_entropy",
+        loss="contrastive",
         module=None,
         hidden_layer_sizes=(512,),
         dropout=0.0,
