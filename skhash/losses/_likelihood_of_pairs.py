@@ -6,7 +6,7 @@ from torch.nn.functional import softplus
 from skhash.losses._objective import share_label
 
 # The logit of two rows with the same code, where it is not chosen.
-AUTO_LOGIT = 10.0
+AUTO_LOGIT = 2.5
 
 
 class PairwiseLikelihood:
@@ -28,7 +28,7 @@ class PairwiseLikelihood:
     ----------
     n_bits : int
     logit_scale : float or "auto", default="auto"
-        a. "auto" is 20 / n_bits, so that theta is within -10 and 10.
+        a. "auto" is 5 / n_bits, so that theta is within -2.5 and 2.5.
     pair_weights : {None, "balanced"}, default=None
         "balanced" weights the similar pairs of a batch, and the others, so that both
         kinds weigh the same (Cao et al., 2017).

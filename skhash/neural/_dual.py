@@ -71,9 +71,9 @@ class DualHashEncoder(BaseSupervisedHash):
           the penalty that the conjugate loses, in the u-step.
         * "prox": u-steps by the proximal map of the penalty, without v.
         * "wcr": the same for the weakly convex ``lambda |u^2 - 1|``.
-    w_weight : float, default=0.1
+    w_weight : float, default=0.01
         lambda. It has no effect with "none", nor with "dual" while v stays 0.
-    penalty : float, default=0.5
+    penalty : float, default=0.03
         rho: how strongly outputs and their copies pull at each other.
     u_step : float or "auto", default="auto"
         Step of u. "auto" is ``1 / (4 penalty)`` for the dual solvers and
@@ -89,7 +89,7 @@ class DualHashEncoder(BaseSupervisedHash):
         rows.
     logit_scale : float or "auto", default="auto"
         How sure the likelihood is of a pair with the same code; see Notes. "auto" is
-        ``20 / n_bits``.
+        ``5 / n_bits``.
     pair_weights : {None, "balanced"}, default=None
         "balanced" gives the similar pairs of a batch as much weight as the others.
     similarity : {None, "jaccard"} or callable, default=None
@@ -111,8 +111,9 @@ class DualHashEncoder(BaseSupervisedHash):
         That of the optimizer.
     max_epochs : int, default=30
         Number of passes over the data.
-    batch_size : int or "auto", default=128
-        Rows in a batch; pairs are those within a batch.
+    batch_size : int or "auto", default="auto"
+        Rows in a batch; pairs are those within a batch. "auto" is a hundredth of all
+        rows, from 32 to 512.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
     train_split : float, callable or None, default=None
@@ -231,8 +232,8 @@ class DualHashEncoder(BaseSupervisedHash):
         balanced=True,
         input_shape=None,
         split_solver="prox",
-        w_weight=0.1,
-        penalty=0.5,
+        w_weight=0.01,
+        penalty=0.03,
         u_step="auto",
         dual_step=1.0,
         extrapolation=1.0,
@@ -248,7 +249,7 @@ class DualHashEncoder(BaseSupervisedHash):
         lr=1e-3,
         weight_decay=5e-4,
         max_epochs=30,
-        batch_size=128,
+        batch_size="auto",
         callbacks=None,
         train_split=None,
         num_workers=0,

@@ -24,6 +24,7 @@ def encoder(**params):
         "warmup_epochs": 1,
         "penalty": 1.0,
         "w_weight": 0.3,
+        "logit_scale": 2.5,
         "batch_size": 50,
         "random_state": 0,
     }
