@@ -231,6 +231,8 @@ def test_loaded_encoders_encode_without_torch(tmp_path):
     X = training_data()
     np.save(tmp_path / "X.npy", X)
     for i, encoder in enumerate(instances(public_encoders(), CONTRACT_SETTINGS)):
+        if "loss" in encoder.get_params() and not isinstance(encoder.loss, str):
+            continue  # the loss that is loaded is a part of training, which is torch's
         encoder = fitted(encoder, X)
         encoder.save(tmp_path / f"encoder{i}")
         np.save(tmp_path / f"encoder{i}" / "bits.npy", encoder.transform(X))
