@@ -42,7 +42,7 @@ class DSDHLoss(SupervisedLoss):
     n_sweeps : int, default=10
         How often W and all bits of B are solved for at the start of an epoch.
     logit_scale : float or "auto", default="auto"
-        a. The paper has 1; "auto" is ``20 / n_bits``.
+        a. The paper has 1; "auto" is ``5 / n_bits``.
 
     Notes
     -----

@@ -30,7 +30,7 @@ class DHNLoss(SupervisedLoss):
     quantization_weight : float, default=0.1
         alpha.
     logit_scale : float or "auto", default="auto"
-        a. The paper has 1; "auto" is ``20 / n_bits``, with which theta is at most 10
+        a. The paper has 1; "auto" is ``5 / n_bits``, with which theta is at most 2.5
         for any length.
 
     References

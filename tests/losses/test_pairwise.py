@@ -50,14 +50,15 @@ def test_dhn_of_zero_logits(scale):
 
 
 def test_automatic_scales_bound_theta_for_any_length():
-    """Equal codes have <h, h> = l: log(1 + e^10) for two rows that share no label."""
+    """Equal codes of two rows without a common label have <h, h> = l.
+
+    theta then is 5 / l * l / 2 for DHN, and 10 / l * l for HashNet.
+    """
     labels = torch.tensor([[0], [1]])
-    different = math.log1p(math.exp(10))
-    for n_bits in (4, 64):
-        logits = torch.full((2, n_bits), 50.0)
-        found = loss_of(DHNLoss(), logits, labels)
-        assert found == pytest.approx(different)
-        assert loss_of(HashNetLoss(), logits, labels) == pytest.approx(different)
+    for loss, theta in ((DHNLoss(), 2.5), (HashNetLoss(), 10)):
+        for n_bits in (4, 64):
+            found = loss_of(loss, torch.full((2, n_bits), 50.0), labels)
+            assert found == pytest.approx(math.log1p(math.exp(theta)))
 
 
 @pytest.mark.parametrize("make_labels", [classes, several_labels])
