@@ -83,7 +83,8 @@ class DualHashEncoder(BaseSupervisedHash):
     extrapolation : float, default=1.0
         How far beyond the new u the v-step looks.
     warmup_epochs : int, default=5
-        Epochs of the likelihood alone before outputs are pulled.
+        Epochs of the likelihood alone before outputs are pulled. If `max_epochs` is no
+        larger, there are no others.
     u_init : {"output", "itq"}, default="output"
         Where u starts: at the outputs after the warm-up, or at `ITQHash` codes of the
         rows.
@@ -106,7 +107,7 @@ class DualHashEncoder(BaseSupervisedHash):
     normalize : bool, default=False
         Whether rows are first scaled to unit length.
     lr : float, default=1e-3
-        Step size. "momentum" and "storm" want larger ones, such as 0.1.
+        Step size. "momentum" and "storm" want larger ones, such as 0.1 to 0.3.
     weight_decay : float, default=5e-4
         That of the optimizer.
     max_epochs : int, default=30
