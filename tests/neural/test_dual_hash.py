@@ -235,3 +235,22 @@ def test_validation_measures_the_likelihood_alone():
 def test_more_bits_than_features_have_no_itq_codes():
     with pytest.raises(ValueError, match="n_bits=65 .*n_features=64"):
         encoder(n_bits=65, u_init="itq").fit(ROWS, LABELS)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"split_solver": "dual_dc"},
+        {"update": "storm", "lr": 0.1},
+        {"module": lambda d, b: nn.Sequential(nn.Linear(d, b), nn.BatchNorm1d(b))},
+    ],
+)
+def test_cuda_fit_agrees_with_cpu(params):
+    cpu, gpu = (
+        encoder(device=device, max_epochs=3, **params).fit(ROWS, LABELS)
+        for device in ("cpu", "cuda")
+    )
+    on_gpu = gpu.transform(ROWS)
+    assert (cpu.transform(ROWS) == on_gpu).mean() > 0.98
+    assert (gpu.set_params(device="cpu").transform(ROWS) == on_gpu).mean() > 0.999
