@@ -9,8 +9,17 @@ from skhash.gradients._base import (
     LayerwiseGradient,
 )
 from skhash.gradients._exact import Exact
+from skhash.gradients._exact_network import ExactNetwork
 from skhash.gradients._flips import BitFlip, LocalExpectation
 from skhash.gradients._gumbel import GumbelSoftmax, STGumbel
+from skhash.gradients._network import (
+    FunctionwiseNetwork,
+    LayerwiseNetwork,
+    LinearMap,
+    NetworkGradient,
+)
+from skhash.gradients._propagation import ADF, LocalReparam
+from skhash.gradients._psa import PSA
 from skhash.gradients._report import GradientReport, GradientRow, gradient_report
 from skhash.gradients._score import MuProp, Reinforce, ReinforceLOO
 from skhash.gradients._straight_through import (
@@ -23,12 +32,15 @@ from skhash.gradients._straight_through import (
 )
 
 __all__ = [
+    "ADF",
     "ARM",
     "BernoulliUnits",
     "BitFlip",
     "DeterministicST",
     "DisARM",
     "Exact",
+    "ExactNetwork",
+    "FunctionwiseNetwork",
     "GradientEstimator",
     "GradientReport",
     "GradientRow",
@@ -36,9 +48,14 @@ __all__ = [
     "HardST",
     "IdentityST",
     "LayerwiseGradient",
+    "LayerwiseNetwork",
+    "LinearMap",
     "LocalExpectation",
+    "LocalReparam",
     "MeanField",
     "MuProp",
+    "NetworkGradient",
+    "PSA",
     "Reinforce",
     "ReinforceLOO",
     "STGumbel",
@@ -47,6 +64,7 @@ __all__ = [
     "gradient_report",
     "require_layerwise",
     "resolve_gradient",
+    "resolve_network_gradient",
 ]
 
 GRADIENTS = {
@@ -71,6 +89,13 @@ GRADIENTS = {
     "zgr": ZGR,
 }
 
+NETWORK_GRADIENTS = {
+    "adf": ADF,
+    "exact_network": ExactNetwork,
+    "local_reparam": LocalReparam,
+    "psa": PSA,
+}
+
 
 def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
     """Return a fresh estimator of a name, or a clone of the estimator itself.
@@ -80,6 +105,13 @@ def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
     gradient : str or GradientEstimator
     parameter : str, default="gradient"
         What the caller's parameter is called, for the message of the error.
+
+    Raises
+    ------
+    TypeError
+        If it is network-wise.
+    ValueError
+        If it is nothing of this package.
 
     Examples
     --------
@@ -91,10 +123,64 @@ def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
         return GRADIENTS[gradient]()
     if isinstance(gradient, GradientEstimator):
         return clone(gradient)
+    if isinstance(gradient, str) and gradient in NETWORK_GRADIENTS:
+        gradient = NETWORK_GRADIENTS[gradient]()
+    if isinstance(gradient, NetworkGradient):
+        raise TypeError(
+            f"{parameter}={gradient!r} works on the layers of a stochastic binary "
+            f"network, and {type(gradient).__name__} has no `surrogate` for the units "
+            "of one layer; take LocalExpectation ('ram') or ZGR ('zgr')."
+        )
     raise ValueError(
         f"{parameter}={gradient!r} is not one of {', '.join(sorted(GRADIENTS))}, nor "
         "an instance of a class of skhash.gradients."
     )
+
+
+def resolve_network_gradient(gradient, parameter="gradient") -> NetworkGradient:
+    """Return what trains a whole network with an estimator of any reach.
+
+    Parameters
+    ----------
+    gradient : str, GradientEstimator or NetworkGradient
+    parameter : str, default="gradient"
+        What the caller's parameter is called, for the message of the error.
+
+    Raises
+    ------
+    TypeError
+        If it needs what a network cannot tell, or is for a single layer only.
+    ValueError
+        If it is nothing of this package.
+
+    Examples
+    --------
+    >>> from skhash.gradients import resolve_network_gradient
+    >>> resolve_network_gradient("psa")
+    PSA()
+    >>> resolve_network_gradient("zgr")
+    LayerwiseNetwork(gradient=ZGR())
+    """
+    if isinstance(gradient, str) and gradient in NETWORK_GRADIENTS:
+        return NETWORK_GRADIENTS[gradient]()
+    if isinstance(gradient, NetworkGradient):
+        return clone(gradient)
+    is_name = isinstance(gradient, str) and gradient in GRADIENTS
+    if not (is_name or isinstance(gradient, GradientEstimator)):
+        names = ", ".join(sorted({*GRADIENTS, *NETWORK_GRADIENTS}))
+        raise ValueError(
+            f"{parameter}={gradient!r} is not one of {names}, nor an instance of a "
+            "class of skhash.gradients."
+        )
+    gradient = resolve_gradient(gradient)
+    if isinstance(gradient, LayerwiseGradient):
+        return LayerwiseNetwork(require_layerwise(gradient, "A network"))
+    if isinstance(gradient, Exact):
+        raise TypeError(
+            f"{gradient!r} enumerates the states of one layer, and has no way through "
+            "the layers above; take ExactNetwork ('exact_network')."
+        )
+    return FunctionwiseNetwork(gradient)
 
 
 def require_layerwise(gradient, consumer) -> LayerwiseGradient:

@@ -1,0 +1,83 @@
+"""The exact gradient of a network of narrow layers."""
+
+from numbers import Integral
+
+import torch
+
+from skhash.gradients._network import NetworkGradient
+from skhash.utils._sklearn import Interval
+
+
+class ExactNetwork(NetworkGradient):
+    r"""The expected loss itself, by transfer matrices between the states of layers.
+
+    .. math:: p^1(x) \, T^{12} \cdots T^{L-1,L} f
+
+    with :math:`T_{st}` the probability of state t of a layer given state s of the one
+    below. Value and gradient are exact in every parameter. Layers of n and m units take
+    :math:`2^{n + m}` numbers; the paths, :math:`2^{n_1 + \dots + n_L}`, are not
+    enumerated. Weights that are drawn are drawn once: the expectation is over units.
+
+    Parameters
+    ----------
+    max_units : int, default=12
+        The number of units of a layer above which `network_surrogate` refuses.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.gradients import ExactNetwork
+    >>> from skhash.modules import BinaryLinear, RealLinear, StochasticBinaryNetwork
+    >>> network = StochasticBinaryNetwork([BinaryLinear(2, 1)], RealLinear(1, 1))
+    >>> for parameter in network.parameters():
+    ...     _ = torch.nn.init.zeros_(parameter)
+    >>> _ = torch.nn.init.ones_(network.head.weight)
+    >>> ExactNetwork().network_surrogate(
+    ...     lambda outputs: outputs[..., 0].exp(), network, torch.zeros(1, 2)
+    ... ).detach()
+    tensor([1.5431])
+    """
+
+    _parameter_constraints: dict = {
+        "max_units": [Interval(Integral, 1, None, closed="left")]
+    }
+
+    def __init__(self, max_units=12):
+        self.max_units = max_units
+
+    def network_surrogate(self, loss, network, X, generator=None, *, rows=None):
+        self._validate_params()
+        *layers, head = network.realize(generator)
+        for layer in layers:
+            if layer.norm is not None and layer.norm.training:
+                raise TypeError(
+                    "ExactNetwork cannot normalise by the statistics of a batch, since "
+                    "these are of drawn values; take network.eval(), or no batch norm."
+                )
+        p = self._probabilities(layers[0], X)
+        for layer in layers[1:]:
+            p = p @ self._probabilities(layer, _states(p))
+        losses = loss(head(_states(p))[:, None].expand(-1, len(X), -1))
+        return (p * losses.T).sum(dim=-1)
+
+    def _probabilities(self, layer, x):
+        """Return those of all states of a layer, shape (n_rows, 2**n_units)."""
+        logits = layer(x)
+        if logits.shape[-1] > self.max_units:
+            raise ValueError(
+                f"A layer has {logits.shape[-1]} units, above "
+                f"max_units={self.max_units}; take PSA ('psa'), or raise max_units."
+            )
+        cdf = layer.units.noise.cdf
+        p = logits.new_ones(len(x), 1)
+        for a in logits.split(1, dim=-1):
+            p = torch.stack([p * cdf(-a), p * cdf(a)], dim=-1).flatten(1)
+        return p
+
+
+def _states(p):
+    """Return the states whose probabilities these are, shape (2**n_units, n_units)."""
+    n_units = p.shape[-1].bit_length() - 1
+    index = torch.arange(p.shape[-1], device=p.device)
+    powers = torch.arange(n_units - 1, -1, -1, device=p.device)
+    return (2 * ((index[:, None] >> powers) & 1) - 1).to(p.dtype)

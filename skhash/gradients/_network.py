@@ -1,0 +1,272 @@
+"""Gradients of whole networks of binary units: the contract, and what adapts to it.
+
+A *network* is any object with ``realize(generator)``. It returns a list of `LinearMap`,
+one for each layer of units and last the head, with all that is random in the weights
+drawn once. An estimator of the network-wise reach runs rows through them:
+``network_surrogate(loss, network, X, generator)`` gives one loss a row, whose gradient
+in the parameters of all layers is the estimate. `loss` maps outputs of the head, shape
+(..., n_rows, n_outputs), to one loss a row, shape (..., n_rows): the first axes are
+samples, and labels broadcast over them.
+
+Between maps everything is rows of units, shape (..., n_rows, n_units); images are an
+affair of the map. Units are -1 or +1.
+"""
+
+from abc import ABCMeta, abstractmethod
+
+import torch
+from sklearn.base import BaseEstimator, clone
+from torch.nn.functional import conv2d, linear, max_pool2d
+from torch.nn.grad import conv2d_input
+
+
+class LinearMap:
+    """The map from the values of one layer to the logits of the next, for one step.
+
+    It is fully connected or a convolution, by the shape of the weight. The first call
+    fixes the statistics of a batch norm; later ones take them as constants, so that
+    several evaluations of one step agree on the function they evaluate.
+
+    Parameters
+    ----------
+    weight : Tensor of shape (n_outputs, n_inputs) or (n_outputs, channels, k, k)
+    bias : Tensor of shape (n_outputs,) or None
+    units : BernoulliUnits or None
+        What takes the outputs as logits; None for the head.
+    input_shape : tuple of int or None, default=None
+        (channels, height, width) of the input of a convolution.
+    stride, padding : int
+        Of a convolution.
+    pool : int or None, default=None
+        Width of a maximum pooling of the outputs of a convolution.
+    norm : callable or None, default=None
+        Maps outputs, and the variance of each or None, to scale and shift of the
+        channels, shape (n_outputs,): a batch norm.
+    is_binary : bool, default=False
+        Whether every weight is -1 or +1.
+
+    Attributes
+    ----------
+    scale : Tensor of shape (n_outputs,) or None
+        What the norm multiplied with in the first call; a constant to autograd.
+    """
+
+    def __init__(
+        self,
+        weight,
+        bias=None,
+        *,
+        units=None,
+        input_shape=None,
+        stride=1,
+        padding=0,
+        pool=None,
+        norm=None,
+        is_binary=False,
+    ):
+        self.weight, self.bias, self.units = weight, bias, units
+        self.input_shape = input_shape
+        self.stride, self.padding, self.pool = stride, padding, pool
+        self.norm, self.is_binary = norm, is_binary
+        self.scale = self.shift = None
+
+    def __call__(self, x):
+        """Return the outputs of values, shape (..., n_rows, n_outputs)."""
+        h = self.linear(x.flatten(0, -2), self.weight)
+        if self.pool:
+            h = max_pool2d(h, self.pool)
+        return self._affine(h).reshape(*x.shape[:-1], -1)
+
+    def moments(self, mean, variance):
+        """Return mean and variance of outputs of independent values, both as rows.
+
+        Parameters
+        ----------
+        mean, variance : Tensors of shape (n_rows, n_inputs)
+        """
+        self.require_linear()
+        h = self.linear(mean, self.weight)
+        v = self.linear(variance, self.weight.square())
+        if self.norm is None:
+            return self._affine(h).flatten(1), v.flatten(1)
+        scale, shift = self.norm(h, v)
+        mean = h * trailing(scale, h.ndim - 2) + trailing(shift, h.ndim - 2)
+        variance = v * trailing(scale.square(), v.ndim - 2)
+        return mean.flatten(1), variance.flatten(1)
+
+    def linear(self, x, weight):
+        """Return the image of rows under a weight, with no bias and no norm."""
+        if weight.ndim == 2:
+            return linear(x, weight)
+        return conv2d(self.images(x), weight, stride=self.stride, padding=self.padding)
+
+    def transposed(self, h, weight):
+        """Return rows that the transpose of `linear` makes of outputs as images."""
+        if weight.ndim == 2:
+            return h @ weight
+        shape = (len(h), weight.shape[1], *self.input_shape[1:])
+        x = conv2d_input(shape, weight, h, self.stride, self.padding)
+        return x.flatten(1)
+
+    def images(self, x):
+        """Return rows of inputs in the shape in which the map reads them."""
+        return x if self.input_shape is None else x.unflatten(-1, self.input_shape)
+
+    def outputs(self, a):
+        """Return rows of outputs in the shape in which `linear` makes them."""
+        if self.input_shape is None:
+            return a
+        k = self.weight.shape[-1]
+        size = [
+            (n + 2 * self.padding - k) // self.stride + 1 for n in self.input_shape[1:]
+        ]
+        return a.unflatten(-1, (len(self.weight), *size))
+
+    def require_linear(self):
+        """Raise a TypeError if a maximum pooling keeps the map from being linear."""
+        if self.pool:
+            raise TypeError(
+                f"A layer with pool={self.pool} is not linear in the units below, as "
+                "PSA, ADF and LocalReparam need it; take strides instead of pooling, "
+                "or a layer-wise estimator such as StraightThrough ('st')."
+            )
+
+    def scaled_weight(self):
+        """Return the weight times the scale of the norm in the first call."""
+        if self.scale is None:
+            return self.weight
+        return self.weight * trailing(self.scale, self.weight.ndim - 1)
+
+    def _affine(self, h):
+        if self.norm is None:
+            return h if self.bias is None else h + trailing(self.bias, h.ndim - 2)
+        scale, shift = self.scale, self.shift
+        if scale is None:
+            scale, shift = self.norm(h, None)
+            self.scale, self.shift = scale.detach(), shift.detach()
+        return h * trailing(scale, h.ndim - 2) + trailing(shift, h.ndim - 2)
+
+
+def trailing(values, n_axes):
+    """Return a vector with `n_axes` axes of length 1 behind its own."""
+    return values.reshape(-1, *[1] * n_axes)
+
+
+class NetworkGradient(BaseEstimator, metaclass=ABCMeta):
+    """Estimates the gradient of the mean loss of a network of binary units.
+
+    This is the network-wise reach; a leaf writes `network_surrogate`.
+    """
+
+    _parameter_constraints: dict = {}
+
+    # Whether `network_surrogate` has to be told which rows of the data it sees.
+    needs_rows = False
+
+    @abstractmethod
+    def network_surrogate(self, loss, network, X, generator=None, *, rows=None):
+        """Return losses whose gradient is the estimate.
+
+        Parameters
+        ----------
+        loss : callable
+            Maps outputs of the network, shape (..., n_rows, n_outputs), to one loss a
+            row, shape (..., n_rows). The first axes are samples.
+        network : object with ``realize(generator)``
+            Returns a list of `LinearMap`, the last that of the head.
+        X : Tensor of shape (n_rows, n_features)
+        generator : torch.Generator or None
+            Draws weights and values, on the device of `X`; None takes torch's global
+            one.
+        rows : Tensor of shape (n_rows,), int64, or None
+            Which rows of the data these are; only for estimators that remember
+            something of each (`needs_rows`).
+
+        Returns
+        -------
+        losses : Tensor of shape (n_rows,)
+            An estimate of the expected loss of each row. Its gradient in the parameters
+            of the network is this estimator's.
+        """
+
+
+class LayerwiseNetwork(NetworkGradient):
+    """Trains a network with a layer-wise estimator: ordinary backpropagation.
+
+    Parameters
+    ----------
+    gradient : LayerwiseGradient
+    """
+
+    def __init__(self, gradient):
+        self.gradient = gradient
+
+    def network_surrogate(self, loss, network, X, generator=None, *, rows=None):
+        *layers, head = network.realize(generator)
+        x = X
+        for layer in layers:
+            x = self.gradient.sample(layer(x), generator, units=layer.units)
+        return loss(head(x))
+
+
+class FunctionwiseNetwork(NetworkGradient):
+    """Trains a network with a function-wise estimator, layer by layer.
+
+    The function of a layer's values is the loss with all layers above drawn. Each layer
+    is estimated at the values that the estimator below it drew first, so one chain of
+    values carries the estimates of all layers. The other evaluations of a layer draw
+    the layers above anew: with c evaluations a layer and L layers about
+    ``c L^2 / 2`` layers are evaluated in all. Only MuProp evaluates at mean values,
+    which are then propagated as means.
+
+    Parameters
+    ----------
+    gradient : GradientEstimator
+        Each layer has a clone of its own, and thus a baseline of its own.
+
+    Attributes
+    ----------
+    gradients_ : list of GradientEstimator
+        Those of the layers.
+    """
+
+    def __init__(self, gradient):
+        self.gradient = gradient
+
+    @property
+    def needs_rows(self):
+        return self.gradient.needs_rows
+
+    def network_surrogate(self, loss, network, X, generator=None, *, rows=None):
+        *layers, head = network.realize(generator)
+        if not hasattr(self, "gradients_"):
+            self.gradients_ = [clone(self.gradient) for _ in layers]
+
+        def draw(x, depth):
+            for layer in layers[depth:]:
+                logits = layer(x)
+                # Only MuProp backpropagates a second evaluation, that at the means.
+                at_means = torch.is_grad_enabled()
+                units = layer.units
+                x = units.mean(logits) if at_means else units.draw(logits, generator)
+            return loss(head(x))
+
+        def chain(x, depth):
+            if depth == len(layers):
+                return loss(head(x))
+            called = []
+
+            def function(values):
+                called.append(True)
+                step = chain if len(called) == 1 else draw
+                return step(values, depth + 1)
+
+            return self.gradients_[depth].surrogate(
+                function,
+                layers[depth](x),
+                generator,
+                units=layers[depth].units,
+                rows=rows,
+            )
+
+        return chain(X, 0)

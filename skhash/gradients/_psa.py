@@ -1,0 +1,201 @@
+"""Path sample-analytic gradients of networks of binary units."""
+
+from numbers import Real
+
+import torch
+from torch.autograd import Function
+
+from skhash.gradients._network import NetworkGradient
+from skhash.gradients._psa_backends import BACKENDS, choose_backend
+from skhash.utils._sklearn import Interval, StrOptions
+
+# How many outputs of flipped states the head makes at a time.
+FLIPS_AT_ONCE = 2**22
+
+
+class PSA(NetworkGradient):
+    r"""Path sample-analytic gradient: each unit's flip, analytically to the next layer.
+
+    Along one drawn path with states x in {-1, +1}, the gradient of the loss f in the
+    parameters of layer l is a product of differences,
+
+    .. math::
+        \hat g^l = D^l \Delta^{l+1} \cdots \Delta^L \, df, \quad
+        D^l_j = x_j F'(a_j) \nabla a_j, \quad
+        df_i = f(x) - f(x_{\downarrow i}),
+
+        \Delta^k_{ij} = x_j \big(F(a_j) - F(a_j - 2 W_{ji} x_i)\big),
+
+    where :math:`x_{\downarrow i}` has unit i of the last layer flipped.
+    Straight-through is its first-order expansion: F and f linearised.
+
+    Unbiased for the head and for the last layer of units, whatever the widths; for the
+    parameters of layer l also where every layer above l has a single unit, or where the
+    loss is a sum of functions of single units of layer l + 1 and that is the last.
+    Elsewhere the bias comes from taking a flip's effects on the units of a layer one by
+    one. The loss need not be differentiable in the units. It is evaluated once for each
+    unit of the last layer, at outputs of the head that are found in O(1) each.
+
+    With `enhanced`, losses and the gradient of the head are averaged over the flips
+    too:
+
+    .. math:: E = f + \sum_i (f - f_i) (q_i - \gamma \pi_i),
+
+    with :math:`\pi_i` the probability that unit i had the other value, and
+    :math:`q_i`, which is 0 and carries the gradient, as before. The mean of the
+    estimate is the same for every gamma.
+
+    Parameters
+    ----------
+    enhanced : bool, default=False
+        Whether to average the head over flips of the last layer. The losses of all
+        flips then keep their graph, of n_rows * n_units * n_outputs numbers.
+    gamma : float or None, default=None
+        How much of each unit's average is taken. None is 1 / n_units, the mean of n
+        averages over one unit each, whose variance is never above that without. It need
+        not be the best.
+    psa_backend : {"auto", "direct", "ratio", "chebyshev", "binary"}, default="auto"
+        How flips are backpropagated through a layer. None of them holds an array of
+        n_rows * n_units * n_inputs numbers.
+
+        * "direct": F of every flip, some units at a time; any noise, and the reference.
+        * "ratio": logistic noise only; as "direct" with one reciprocal in place of F,
+          exact but for rounding, or for ``exp(-20)`` in single precision.
+        * "chebyshev": logistic noise only; F is interpolated by a polynomial in the
+          shift, whose error is at most `tolerance`, with as many matrix products as it
+          has coefficients. The fastest for real weights, unless they are large.
+        * "binary": weights of -1 and +1, with a scale for each unit or none; any noise,
+          exact, one matrix product.
+
+        "auto" takes "binary" where the weights are, else "chebyshev" where at most 24
+        coefficients do, else "ratio" for logistic noise, else "direct".
+    tolerance : float, default=1e-5
+        The error of F that "chebyshev" may make. The gradient in input i of a layer is
+        then off by at most this times the absolute sum over its units of the gradient
+        from above.
+
+    Notes
+    -----
+    In a batch norm the statistics of the batch are not flipped: its scale is taken as
+    part of the weight. The paper's proposition 3 lets the last layer be wide and layers
+    1 to L - 1 have one unit; what holds is one unit in each of the layers 2 to L, and
+    any number in the first. Its equation for :math:`\pi_i` has a sign turned.
+
+    References
+    ----------
+    A. Shekhovtsov, V. Yanush and B. Flach, "Path sample-analytic gradient estimators
+    for stochastic binary networks", NeurIPS 2020, algorithm 1 and lemma B.2.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.gradients import PSA
+    >>> from skhash.modules import StochasticBinaryNetwork, BinaryLinear, RealLinear
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> network = StochasticBinaryNetwork(
+    ...     [BinaryLinear(4, 3, generator=generator)],
+    ...     RealLinear(3, 1, generator=generator),
+    ... )
+    >>> X = torch.randn(5, 4, generator=generator)
+    >>> losses = PSA().network_surrogate(
+    ...     lambda outputs: outputs[..., 0] ** 2, network, X, generator
+    ... )
+    >>> losses.mean().backward()
+    >>> network.layers[0].weight.grad.shape
+    torch.Size([3, 4])
+    """
+
+    _parameter_constraints: dict = {
+        "enhanced": ["boolean"],
+        "gamma": [Interval(Real, 0, None, closed="left"), None],
+        "psa_backend": [StrOptions({"auto", *BACKENDS})],
+        "tolerance": [Interval(Real, 0, 1, closed="neither")],
+    }
+
+    def __init__(self, enhanced=False, gamma=None, psa_backend="auto", tolerance=1e-5):
+        self.enhanced = enhanced
+        self.gamma = gamma
+        self.psa_backend = psa_backend
+        self.tolerance = tolerance
+
+    def network_surrogate(self, loss, network, X, generator=None, *, rows=None):
+        self._validate_params()
+        *layers, head = network.realize(generator)
+        x, q = X, None
+        for layer in layers:
+            logits = layer(x)
+            drawn = layer.units.draw(logits, generator)
+            p = layer.units.noise.cdf(logits)
+            sum_of_flips = 0 if q is None else self._flips(layer, q, x, drawn, logits)
+            x, q = drawn, without_value(drawn * p) + sum_of_flips
+        gamma = 0.0
+        if self.enhanced:
+            gamma = 1 / x.shape[-1] if self.gamma is None else self.gamma
+        # The probability of the other value, (1 + x) / 2 - x F(a).
+        others = gamma * ((1 + x) / 2 - x * p.detach())
+        return flip_losses(loss, head, x, q, others if self.enhanced else None)
+
+    def _flips(self, layer, q, x, drawn, logits):
+        """Return 0, with the derivative that flips below have through a layer."""
+        layer.require_linear()
+        backend = choose_backend(layer, self.psa_backend, self.tolerance)
+        return _Flips.apply(q, x, drawn, logits.detach(), layer, backend)
+
+
+class _Flips(Function):
+    """The zeros ``Delta^T q``, whose derivative in q is computed without Delta."""
+
+    @staticmethod
+    def forward(q, x, drawn, logits, layer, backend):
+        return torch.zeros_like(logits)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _, *tensors, ctx.layer, ctx.backend = inputs
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, drawn, logits = ctx.saved_tensors
+        gradient = ctx.backend(ctx.layer, x, logits, gradient * drawn)
+        return gradient, None, None, None, None, None
+
+
+def without_value(tensor):
+    """Return zeros with the derivative of a tensor."""
+    return tensor - tensor.detach()
+
+
+def flip_losses(loss, head, x, q, others=None):
+    """Return losses whose gradient takes every unit of the last layer both ways.
+
+    Parameters
+    ----------
+    loss : callable
+        As in `NetworkGradient.network_surrogate`.
+    head : LinearMap
+    x : Tensor of shape (n_rows, n_units)
+        The drawn values.
+    q : Tensor of shape (n_rows, n_units)
+        0, with the derivative of the probability of each value.
+    others : Tensor of shape (n_rows, n_units) or None
+        The probability of each other value, times gamma: what lemma B.2 subtracts.
+
+    Returns
+    -------
+    losses : Tensor of shape (n_rows,)
+    """
+    outputs = head(x)
+    losses = loss(outputs)
+    head.require_linear()
+    at_once = max(1, FLIPS_AT_ONCE // max(1, outputs.numel()))
+    with torch.set_grad_enabled(others is not None and torch.is_grad_enabled()):
+        flipped = [
+            loss(outputs - 2 * values[:, :, None] * weights[:, None])
+            for values, weights in zip(
+                x.T.split(at_once), head.scaled_weight().T.split(at_once), strict=True
+            )
+        ]
+        differences = losses - torch.cat(flipped)
+    weights = q if others is None else q - others
+    return losses + (differences.T * weights).sum(dim=-1)

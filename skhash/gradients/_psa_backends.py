@@ -1,0 +1,213 @@
+r"""How PSA backpropagates flips through a layer, without all flips in memory at once.
+
+With gradients g of units j, already times the drawn values, each back end returns
+
+.. math:: \sum_j g_j \big(F(a_j) - F(a_j - 2 W_{ji} x_i)\big)
+
+for every input i, as rows. A convolution is the same sum at every position.
+"""
+
+import math
+from functools import partial
+
+import torch
+from torch.nn.functional import pad
+from torch.nn.grad import conv2d_input
+
+from skhash.gradients._network import trailing
+from skhash.noise import Logistic
+
+# Numbers in the temporary arrays of `direct` and `ratio`.
+CHUNK = 2**22
+# The degree above which "auto" does not take `chebyshev`.
+MAX_DEGREE = 24
+
+
+def direct(layer, x, logits, gradient):
+    """Evaluate F at every flip, some units at a time."""
+    cdf = layer.units.noise.cdf
+    weight = 2 * layer.scaled_weight().detach()
+
+    def shifted(logits, values, weight):
+        return cdf(logits - weight * values)
+
+    above = _sum_of_shifted(layer, x, logits, gradient, [weight], shifted)
+    return _to_inputs(layer, gradient * cdf(logits)) - above
+
+
+def ratio(layer, x, logits, gradient):
+    r"""Evaluate :math:`1 / (1 + e^{-ca} e^{2cWx})`, where the noise is logistic.
+
+    Logits are cut where F is 0 or 1 at every flip, to the resolution of the dtype.
+    Weights that are too large for the exponents leave it to `direct`.
+    """
+    rate = 2 / layer.units.noise.scale
+    weight = 2 * rate * layer.scaled_weight().detach()
+    info = torch.finfo(weight.dtype)
+    largest, margin = weight.abs().max(), 4 - math.log(info.eps)
+    if 2 * largest + margin > math.log(info.max):
+        return direct(layer, x, logits, gradient)
+    edge = largest + margin
+    low = torch.exp(-(rate * logits).clamp(-edge, edge))
+
+    def shifted(low, values, up, down):
+        factor = torch.where(values > 0, up, down)
+        return factor.mul_(low).add_(1).reciprocal_()
+
+    weights = [weight.exp(), (-weight).exp()]
+    above = _sum_of_shifted(layer, x, low, gradient, weights, shifted)
+    return _to_inputs(layer, gradient * layer.units.noise.cdf(logits)) - above
+
+
+def chebyshev(layer, x, logits, gradient, degree):
+    r"""Interpolate F in the shift, where the noise is logistic.
+
+    With :math:`D_j = \max_i |2 W_{ji}|`, F(a - d) is a polynomial in d on [-D, D], up
+    to the error of `chebyshev_degree`. Since x is -1 or +1, its terms in
+    :math:`T_r(2 W_{ji} x_i / D_j) = x_i^r T_r(2 W_{ji} / D_j)` are matrix products.
+    """
+    weight = 2 * layer.scaled_weight().detach()
+    a, g = layer.outputs(logits), layer.outputs(gradient)
+    largest = weight.flatten(1).abs().amax(dim=1)
+    largest = largest.clamp(min=torch.finfo(weight.dtype).tiny)
+    weight = weight / trailing(largest, weight.ndim - 1)
+
+    nodes = torch.arange(degree + 1, device=a.device, dtype=torch.float64)
+    angles = (nodes + 0.5) * (math.pi / (degree + 1))
+    shifts = trailing(largest, a.ndim - 2) * trailing(angles.cos().to(a), a.ndim)
+    p = layer.units.noise.cdf(a - shifts)
+    transform = 2 / (degree + 1) * torch.cos(nodes[:, None] * angles)
+    transform[0] /= 2
+    terms = g * torch.tensordot(transform.to(a), p, dims=1)
+
+    sums = [_to_inputs(layer, gradient * layer.units.noise.cdf(logits)), 0.0]
+    sums[0] = sums[0] - _to_inputs(layer, terms[0].flatten(1))
+    previous, power = torch.ones_like(weight), weight
+    for r in range(1, degree + 1):
+        sums[r % 2] = sums[r % 2] - layer.transposed(terms[r], power)
+        previous, power = power, 2 * weight * power - previous
+    return sums[0] + x * sums[1]
+
+
+def binary(layer, x, logits, gradient):
+    """Take both values that F has over all flips, where weights are -1 and +1."""
+    cdf = layer.units.noise.cdf
+    a, g = layer.outputs(logits), layer.outputs(gradient)
+    step = 2.0 if layer.scale is None else trailing(2 * layer.scale, a.ndim - 2)
+    high, low = cdf(a + step), cdf(a - step)
+    even = g * (cdf(a) - 0.5 * (high + low))
+    odd = layer.transposed(0.5 * g * (high - low), layer.weight.detach())
+    return _to_inputs(layer, even.flatten(1)) + x * odd
+
+
+def chebyshev_degree(steepness, tolerance):
+    r"""Return the degree at which `chebyshev` errs by at most `tolerance` in F.
+
+    F(a - d) is analytic in the Bernstein ellipses of [-D, D] that keep clear of its
+    poles, at imaginary distance :math:`\pi / c`. In one of half height
+    :math:`\theta / c`, with sum of half axes :math:`\rho D`, it is at most
+    :math:`M = 1 / \sin\theta`, or 1 for :math:`\theta \le \pi / 2`, and interpolation
+    of degree R errs by at most :math:`4 M \rho^{-R} / (\rho - 1)` (Trefethen,
+    "Approximation theory and approximation practice", theorem 8.2). The best ellipse
+    is taken.
+
+    Parameters
+    ----------
+    steepness : float
+        The largest c D, with ``F(a) = sigmoid(c a)``.
+    tolerance : float
+    """
+    degrees = [1]
+    if steepness > 0:
+        degrees = []
+        for k in range(8, 32):
+            theta = math.pi * k / 32
+            height = theta / steepness
+            rho = height + math.sqrt(1 + height**2)
+            bound = 1.0 if k <= 16 else 1 / math.sin(theta)
+            needed = math.log(4 * bound / ((rho - 1) * tolerance)) / math.log(rho)
+            degrees.append(max(1, math.ceil(needed)))
+    return min(degrees)
+
+
+BACKENDS = {"direct": direct, "ratio": ratio, "chebyshev": chebyshev, "binary": binary}
+
+
+def choose_backend(layer, name, tolerance):
+    """Return a back end, as a function of layer, values, logits and gradient.
+
+    Raises
+    ------
+    ValueError
+        If the one that is asked for cannot do this layer.
+    """
+    is_logistic = isinstance(layer.units.noise, Logistic)
+    if name == "binary" and not layer.is_binary:
+        raise ValueError(
+            "psa_backend='binary' is for weights of -1 and +1, and a layer has real "
+            "ones; take psa_backend='auto'."
+        )
+    if name in ("ratio", "chebyshev") and not is_logistic:
+        raise ValueError(
+            f"psa_backend={name!r} is for logistic noise, and a layer has "
+            f"{layer.units.noise}; take psa_backend='auto'."
+        )
+    if name == "auto" and layer.is_binary:
+        name = "binary"
+    if name == "auto" and not is_logistic:
+        name = "direct"
+    if name in ("auto", "chebyshev"):
+        largest = float(layer.scaled_weight().detach().abs().max())
+        degree = chebyshev_degree(4 * largest / layer.units.noise.scale, tolerance)
+        if name == "chebyshev" or degree <= MAX_DEGREE:
+            return partial(chebyshev, degree=degree)
+        name = "ratio"
+    return BACKENDS[name]
+
+
+def _to_inputs(layer, h):
+    """Add each unit's number to all its inputs; shape (n_rows, n_inputs) or (., 1)."""
+    if layer.input_shape is None:
+        return h.sum(dim=1, keepdim=True)
+    channels, *size = layer.input_shape
+    h = layer.outputs(h).sum(dim=1, keepdim=True)
+    ones = h.new_ones(1, 1, *layer.weight.shape[2:])
+    sums = conv2d_input((len(h), 1, *size), ones, h, layer.stride, layer.padding)
+    return sums.expand(-1, channels, -1, -1).flatten(1)
+
+
+def _sum_of_shifted(layer, x, logits, gradient, weights, shifted):
+    """Sum gradient times F at flips over the units, for every input.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (n_rows, n_units)
+        The logits, or what `shifted` takes for them.
+    weights : list of Tensors of the shape of the weight
+    shifted : callable
+        Maps logits, values and weights, which broadcast against each other, to F at
+        the flips: a new array of shape (n_rows, n_units, n_inputs, height, width).
+    """
+    images, a, g = layer.images(x), layer.outputs(logits), layer.outputs(gradient)
+    if layer.input_shape is None:
+        images, a, g, *weights = (t[:, :, None, None] for t in (images, a, g, *weights))
+    images = pad(images, [layer.padding] * 4)
+    height, width = a.shape[2:]
+    chunk = max(1, CHUNK // (images.shape[1] * a[:, 0].numel()))
+    sums = torch.zeros_like(images)
+    for row in range(weights[0].shape[2]):
+        for column in range(weights[0].shape[3]):
+            window = (
+                ...,
+                slice(row, row + layer.stride * (height - 1) + 1, layer.stride),
+                slice(column, column + layer.stride * (width - 1) + 1, layer.stride),
+            )
+            values = images[window][:, None]
+            here = [weight[:, :, row, column, None, None] for weight in weights]
+            for some in torch.arange(a.shape[1]).split(chunk):
+                some = slice(int(some[0]), int(some[-1]) + 1)
+                p = shifted(a[:, some, None], values, *(w[some] for w in here))
+                sums[window] += p.mul_(g[:, some, None]).sum(dim=1)
+    border = layer.padding
+    sums = sums[..., border : sums.shape[2] - border, border : sums.shape[3] - border]
+    return sums.flatten(1)

@@ -1,0 +1,184 @@
+"""PSA against the enumeration of all paths."""
+
+from functools import partial
+
+import pytest
+import torch
+from gradients.enumeration import close
+from gradients.network_enumeration import (
+    X,
+    all_paths,
+    by_path,
+    exact,
+    expected,
+    generic_loss,
+    linear_loss,
+    make_network,
+)
+
+from skhash.gradients import PSA
+
+DIRECT = PSA(psa_backend="direct")
+direct = partial(PSA, psa_backend="direct")
+NOISES = ["logistic", "uniform", "triangular", "normal"]
+every_noise = pytest.mark.parametrize("noise", NOISES)
+
+
+def layers_of(network, gradients):
+    """Return the gradients of each layer as one vector, that of the head last."""
+    names = [name.rpartition(".")[0] for name, _ in network.named_parameters()]
+    return [
+        torch.cat(
+            [g.flatten() for n, g in zip(names, gradients, strict=True) if n == name]
+        )
+        for name in dict.fromkeys(names)
+    ]
+
+
+def relative_biases(network, gradient, loss=generic_loss):
+    """Return the relative bias in each layer, that of the head last."""
+    found = layers_of(network, expected(gradient, network, loss)[1])
+    right = layers_of(network, exact(network, loss)[1])
+    return [float((f - r).norm() / r.norm()) for f, r in zip(found, right, strict=True)]
+
+
+@every_noise
+@pytest.mark.parametrize("widths", [[4], [1, 1], [4, 1], [3, 1, 1], [4, 1, 1]], ids=str)
+def test_exact_where_all_but_the_first_layer_have_one_unit(widths, noise):
+    network = make_network(widths, noise, factor=0.7)
+    assert max(relative_biases(network, DIRECT)) < 1e-12
+
+
+@every_noise
+@pytest.mark.parametrize("widths", [[3, 3], [1, 4], [2, 3, 2]], ids=str)
+def test_last_layer_and_head_are_exact(widths, noise):
+    *_, last, head = relative_biases(make_network(widths, noise, factor=1), DIRECT)
+    assert max(last, head) < 1e-12
+
+
+@pytest.mark.parametrize("widths", [[1, 4], [1, 2], [1, 3, 1], [1, 1, 4]], ids=str)
+def test_proposition_3_is_not_so(widths):
+    """A wide layer above biases it, also where those below have one unit."""
+    biases = relative_biases(make_network(widths), DIRECT)
+    wide = len(widths) - 1 - [n > 1 for n in reversed(widths)].index(True)
+    assert all(bias > 1e-4 for bias in biases[:wide])
+    assert all(bias < 1e-12 for bias in biases[wide:])
+
+
+@pytest.mark.parametrize("widths", [[1, 4], [3, 4]], ids=str)
+def test_exact_where_the_loss_is_additive_in_the_layer_above(widths):
+    network = make_network(widths)
+    assert max(relative_biases(network, DIRECT, linear_loss)) < 1e-12
+    assert relative_biases(network, DIRECT)[0] > 1e-3
+
+
+def test_bias_is_below_that_of_straight_through():
+    network = make_network([3, 3, 3])
+    psa, st = relative_biases(network, DIRECT), relative_biases(network, "st")
+    assert all(p < s for p, s in zip(psa[:3], st[:3], strict=True))
+
+
+@pytest.mark.parametrize("loss", [generic_loss, linear_loss])
+def test_value_is_the_loss_of_the_path(loss):
+    network = make_network([2, 3])
+    close(by_path(DIRECT, network, loss)[0], by_path("st", network, loss)[0])
+
+
+@pytest.mark.parametrize("gamma", [None, 0.2, 1.0], ids=str)
+@pytest.mark.parametrize("widths", [[3], [2, 3]], ids=str)
+def test_enhancement_does_not_change_the_means(widths, gamma):
+    network = make_network(widths)
+    plain = expected(DIRECT, network)
+    enhanced = expected(direct(enhanced=True, gamma=gamma), network)
+    close(enhanced[0], exact(network)[0])
+    for a, b in zip(plain[1], enhanced[1], strict=True):
+        close(a, b)
+
+
+def test_default_gamma_is_the_mean_over_units():
+    network = make_network([2, 4])
+    default = by_path(direct(enhanced=True), network)
+    close(default, by_path(direct(enhanced=True, gamma=0.25), network))
+    plain = by_path(DIRECT, network)
+    close(plain, by_path(direct(enhanced=True, gamma=0), network))
+    close(plain, by_path(direct(gamma=0.25), network))
+
+
+def test_enhancement_lowers_the_variance():
+    def variances(gradient):
+        values, gradients, p = by_path(gradient, network)
+        numbers = torch.cat([values[:, None], gradients], dim=1)
+        return p @ (numbers - p @ numbers).square()
+
+    network = make_network([2, 3])
+    plain, enhanced = variances(DIRECT), variances(direct(enhanced=True))
+    n_head = sum(parameter.numel() for parameter in network.head.parameters())
+    close(plain[1:-n_head], enhanced[1:-n_head])
+    changed = [0, *range(-n_head, 0)]
+    # That of the head's intercept and weights, and of the value.
+    assert (enhanced[changed] < 0.9 * plain[changed]).all()
+
+
+def test_enhancement_of_one_unit_has_no_variance():
+    network = make_network([1])
+    values, gradients, _ = by_path(direct(enhanced=True), network)
+    value, right = exact(network)
+    close(values, value.expand(2))
+    for row in gradients:
+        close(row, torch.cat([g.flatten() for g in right]))
+    assert by_path(DIRECT, network)[0].diff().abs() > 0.1
+
+
+@every_noise
+def test_one_layer_and_a_linear_loss_are_straight_through(noise):
+    network = make_network([4], noise)
+    close(by_path(DIRECT, network, linear_loss), by_path("st", network, linear_loss))
+
+
+def test_uniform_noise_that_does_not_clip_is_straight_through():
+    network = make_network([3, 3, 2], "uniform", factor=0.3)
+    close(by_path(DIRECT, network, linear_loss), by_path("st", network, linear_loss))
+    clipped = make_network([3, 3, 2], "uniform", factor=2)
+    psa, st = (by_path(g, clipped, linear_loss)[1] for g in (DIRECT, "st"))
+    assert (psa - st).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("bias, order", [(0.0, 2), (0.7, 1)])
+def test_small_weights_approach_straight_through(bias, order):
+    """The difference is of order W, and W^2 where F'' is 0."""
+
+    def difference(factor):
+        network = make_network([3, 3])
+        with torch.no_grad():
+            network.layers[1].weight.mul_(factor)
+            network.layers[1].bias.fill_(bias)
+        psa, st = (by_path(g, network, linear_loss)[1] for g in (DIRECT, "st"))
+        n_first = 3 * 3 + 3
+        return (psa - st)[:, :n_first].norm() / st[:, :n_first].norm()
+
+    ratio = difference(1e-2) / difference(1e-3)
+    assert 0.9 < torch.log10(ratio) / order < 1.1
+
+
+def test_gradient_is_that_of_an_explicit_product_of_differences():
+    """Weights, and intercepts, of the first of two layers, one path at a time."""
+    network = make_network([2, 3])
+    _, gradients, _ = by_path(DIRECT, network)
+    names = [name for name, _ in network.named_parameters()]
+    assert names[:2] == ["layers.0.weight", "layers.0.bias"]
+    first, second, head = network.realize()
+    for path, on in enumerate(zip(*all_paths(network), strict=True)):
+        x, y = (2 * values.double()[None] - 1 for values in on)
+        cdf, pdf = first.units.noise.cdf, first.units.noise.pdf
+        a = first(X)
+        total = torch.zeros(2, dtype=torch.float64)
+        for i in range(2):
+            x_flipped = x.clone()
+            x_flipped[0, i] *= -1
+            for j in range(3):
+                y_flipped = y.clone()
+                y_flipped[0, j] *= -1
+                d = generic_loss(head(y)) - generic_loss(head(y_flipped))
+                delta = y[0, j] * (cdf(second(x)) - cdf(second(x_flipped)))[0, j]
+                total[i] += (x[0, i] * pdf(a)[0, i] * delta * d[0]).detach()
+        close(gradients[path, :6], (total[:, None] * X).flatten())
