@@ -251,17 +251,22 @@ def _has_fused_step(optimizer, device) -> bool:
     return known and torch.device(device).type in ("cpu", "cuda")
 
 
-def train(net: HashNet, X, y, epochs: int) -> list[dict]:
+def train(net: HashNet, X, y, epochs: int, rows=None) -> list[dict]:
     """Train for `epochs` and return the record of each as plain numbers.
+
+    With `rows`, positions, only these make up the batches; others may be partners.
 
     A record has ``epoch``, ``train_loss``, ``valid_loss`` with a split, and ``dur``, in
     seconds.
     """
     n_before = len(net.history)
+    data = feed(net.module_, X, y)
+    if rows is not None:
+        data = Subset(data, rows)
     # Each parameter takes part in about one multiplication a row.
     n_parameters = sum(parameter.numel() for parameter in net.module_.parameters())
     with threads_that_pay(net.batch_size * n_parameters):
-        net.partial_fit(feed(net.module_, X, y), epochs=epochs)
+        net.partial_fit(data, epochs=epochs)
     for record in net.history:
         record.pop("batches", None)  # one entry a batch would dominate a pickled net
     return [

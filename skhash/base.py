@@ -240,6 +240,10 @@ class BaseNeuralHasher(BaseHasher):
     """
 
     _unsaved_attributes = ("net_",)
+    # What batch_size="auto" means: about so many steps an epoch train a small set well,
+    # and large batches, within these bounds, a large one fast.
+    _auto_steps = 100
+    _auto_batch_sizes = (32, 512)
 
     @abstractmethod
     def _make_module(self, X, y, device, generator):
@@ -332,7 +336,7 @@ class BaseNeuralHasher(BaseHasher):
         return make_net(
             module,
             lr=self.lr,
-            batch_size=resolve_batch_size(self.batch_size, X.shape[0]),
+            batch_size=self._resolve_batch_size(X.shape[0]),
             optimizer=optimizer,
             optimizer_params=optimizer_params,
             callbacks=self.callbacks,
@@ -346,10 +350,17 @@ class BaseNeuralHasher(BaseHasher):
         """Return the optimizer, and what it takes besides the learning rate."""
         return self.optimizer, {}
 
-    def _train(self, net, X, y, epochs, history):
+    def _resolve_batch_size(self, n_samples: int) -> int:
+        """Return the number of rows in a batch."""
+        if self.batch_size != "auto":
+            return self.batch_size
+        smallest, largest = self._auto_batch_sizes
+        return int(np.clip(n_samples // self._auto_steps, smallest, largest))
+
+    def _train(self, net, X, y, epochs, history, rows=None):
         from skhash._net import train
 
-        records = train(net, X, y, epochs)
+        records = train(net, X, y, epochs, rows)
         if not np.isfinite(records[-1]["train_loss"]):
             raise ValueError(
                 f"Training diverged: the loss is {records[-1]['train_loss']} after "
@@ -363,19 +374,6 @@ class BaseNeuralHasher(BaseHasher):
             net.module_,
             {name: value.cpu().numpy().copy() for name, value in parameters.items()},
         )
-
-
-# The range that "auto" keeps the batch size in, around a hundredth of the rows: some
-# hundred steps an epoch train a small set well, and large batches a large one fast.
-AUTO_BATCH_SIZES = (32, 512)
-
-
-def resolve_batch_size(batch_size, n_samples: int) -> int:
-    """Return the number of rows in a batch; "auto" is a hundredth of all, bounded."""
-    if batch_size != "auto":
-        return batch_size
-    smallest, largest = AUTO_BATCH_SIZES
-    return int(np.clip(n_samples // 100, smallest, largest))
 
 
 # Squares of values within these bounds, summed over any data, fit into float32.

@@ -22,7 +22,6 @@ from skhash._net import (
     sparse_tensor,
     train,
 )
-from skhash.base import AUTO_BATCH_SIZES, resolve_batch_size
 from skhash.utils.chunks import row_chunks
 
 CPU = torch.device("cpu")
@@ -341,10 +340,9 @@ def test_unknown_optimizers_are_named(name):
     [(10, 32), (3200, 32), (10_000, 100), (51_200, 512), (10**7, 512)],
 )
 def test_automatic_batch_size_is_a_bounded_share(n_samples, expected):
-    smallest, largest = AUTO_BATCH_SIZES
-    assert smallest <= resolve_batch_size("auto", n_samples) <= largest
-    assert resolve_batch_size("auto", n_samples) == expected
-    assert resolve_batch_size(17, n_samples) == 17
+    encoder = SGHEncoder(batch_size="auto")
+    assert encoder._resolve_batch_size(n_samples) == expected
+    assert encoder.set_params(batch_size=17)._resolve_batch_size(n_samples) == 17
 
 
 # Sparse batches and fused steps

@@ -9,6 +9,8 @@ from skhash.gradients import BernoulliUnits
 
 SIGNS = BernoulliUnits(coding="pm1")
 TINY = 1e-35  # keeps the logarithm of a sum that vanished finite
+# Codes of more bits have room to tell how far rows are, not only which are near.
+LONGEST_SHORT_CODE = 64
 
 
 class NeighborModule(nn.Module):
@@ -39,6 +41,10 @@ class NeighborModule(nn.Module):
         Whether rows known to be near are left out of the negatives.
     interpolate : bool
         Whether partners are moved towards their rows while training.
+    distance_weight : float
+        What `distance_loss` of each length above 64 counts.
+    unit_rows : bool
+        Whether its distances are those of raw rows of unit length.
     """
 
     # Set by whoever trains: draws the bits, on the module's device; and how many
@@ -59,6 +65,8 @@ class NeighborModule(nn.Module):
         gradient,
         masked,
         interpolate,
+        distance_weight,
+        unit_rows,
     ):
         super().__init__()
         self.mean, self.scale = mean, scale
@@ -70,6 +78,9 @@ class NeighborModule(nn.Module):
         self.gradient = gradient
         self.masked = masked
         self.interpolate = interpolate
+        self.distance_weight = distance_weight
+        self.unit_rows = unit_rows
+        self.register_buffer("origin", torch.tensor(mean / scale, dtype=torch.float32))
 
     def forward(self, X):
         if self.training and self.interpolate:
@@ -84,12 +95,28 @@ class NeighborModule(nn.Module):
         return values
 
     def loss(self, logits, X, y):
-        """Return the loss of a batch: the sum over lengths of `prefix_losses`."""
+        """Return the loss of a batch: the sum over lengths of what each one adds."""
         signs = self.gradient.sample(logits, self.generator, units=SIGNS)
         rows, partners = signs.chunk(2)
         known = self._known(*y.chunk(2)) if self.masked else None
         temperatures = [self.temperature / math.sqrt(m) for m in self.lengths]
-        return prefix_losses(rows, partners, self.lengths, temperatures, known).sum()
+        losses = prefix_losses(rows, partners, self.lengths, temperatures, known)
+        long = [m for m in self.lengths if m > LONGEST_SHORT_CODE]
+        has_labels = y.shape[1] > self.n_partners + 1
+        if not long or self.distance_weight == 0 or has_labels:
+            return losses.sum()
+        squares = self._squared_distances(*X.chunk(2))
+        off = sum(distance_loss(rows[:, :m], partners[:, :m], squares) for m in long)
+        return losses.sum() + self.distance_weight * off
+
+    def _squared_distances(self, rows, partners):
+        if self.unit_rows:
+            rows, partners = (
+                nn.functional.normalize(values + self.origin)
+                for values in (rows, partners)
+            )
+        squares = rows.square().sum(dim=1)[:, None] + partners.square().sum(dim=1)
+        return (squares - 2 * rows @ partners.T).clamp(min=0)
 
     def _interpolated(self, X):
         """Move each partner to a random point on the way to its row."""
@@ -145,6 +172,35 @@ def prefix_losses(rows, partners, lengths, temperatures, known=None):
         normalizers = sum(torch.log(weights.sum(dim=i) + TINY) for i in (0, 1))
         losses.append((normalizers / 2 - logits.diagonal()).mean())
     return torch.stack(losses)
+
+
+def distance_loss(rows, partners, squares):
+    """Return how little Hamming distance follows distance: ``1 - r^2``.
+
+    r is the correlation of agreement and distance over all pairs, where a pair at
+    distance d counts ``exp(-d^2 / mean d^2)``: near pairs most.
+
+    Parameters
+    ----------
+    rows, partners : Tensors of shape (n, n_bits)
+        Signs.
+    squares : Tensor of shape (n, n)
+        The squared distances of rows and partners.
+
+    Returns
+    -------
+    loss : Tensor, a scalar
+    """
+    weights = torch.softmax(-(squares / (squares.mean() + TINY)).flatten(), dim=0)
+
+    def centred(values):
+        return values - weights @ values
+
+    distance = centred(squares.sqrt().flatten())
+    agreement = centred((rows @ partners.T).flatten())
+    covariance = weights @ (distance * agreement)
+    variances = (weights @ distance.square()) * (weights @ agreement.square())
+    return 1 - covariance.square() / (variances + TINY)
 
 
 def _parameter(values):

@@ -18,16 +18,20 @@ UNKNOWN = -1  # the class of a row whose class is not known
 GROUP = 64  # columns among which the smallest key is found at once
 
 
-def neighbor_table(X, n_neighbors, metric, n_axes, device, generator) -> np.ndarray:
-    """Return the nearest other rows of each row, the nearest first.
+def neighbor_table(
+    X, anchors, n_neighbors, metric, n_axes, device, generator
+) -> np.ndarray:
+    """Return the nearest other rows of some rows, the nearest first.
 
-    All pairs are compared, a block of rows at a time: ``n^2 d`` multiplications and
-    memory for the rows, one block and the table. Products are in float32, so rows that
-    are equally near up to its rounding may change places.
+    Those are compared with all rows, a block at a time: ``n_anchors n d``
+    multiplications and memory for the rows, one block and the table. Products are in
+    float32, so rows that are equally near up to its rounding may change places.
 
     Parameters
     ----------
     X : {ndarray, CSR array} of shape (n_samples, n_features)
+    anchors : ndarray of shape (n_anchors,), int64
+        The rows whose neighbours are wanted.
     n_neighbors : int
         At most ``n_samples - 1`` of them are returned.
     metric : {"euclidean", "cosine", "inner_product"}
@@ -41,7 +45,7 @@ def neighbor_table(X, n_neighbors, metric, n_axes, device, generator) -> np.ndar
 
     Returns
     -------
-    table : ndarray of shape (n_samples, min(n_neighbors, n_samples - 1)), int64
+    table : ndarray of shape (n_anchors, min(n_neighbors, n_samples - 1)), int64
     """
     import torch
 
@@ -49,7 +53,7 @@ def neighbor_table(X, n_neighbors, metric, n_axes, device, generator) -> np.ndar
     n_samples, n_neighbors = X.shape[0], min(n_neighbors, X.shape[0] - 1)
     rows, offset, times = _comparable(X, metric, n_axes, device, generator)
     is_sparse = sparse.issparse(rows)
-    blocks = list(row_chunks(n_samples, 4 * n_samples, TABLE_BYTES))
+    blocks = list(row_chunks(len(anchors), 4 * n_samples, TABLE_BYTES))
     if not is_sparse:
         # One product gives the keys: <(row, 1), (times row, offset)>. It is written to
         # the same place each time, since new memory costs more than the product.
@@ -58,15 +62,15 @@ def neighbor_table(X, n_neighbors, metric, n_axes, device, generator) -> np.ndar
         others[-1, n_samples:] = torch.inf
         rows = torch.cat([rows, torch.ones_like(offset)[:, None]], dim=1)
         buffer = torch.empty(blocks[0].stop, others.shape[1], device=device)
-    table = np.empty((n_samples, n_neighbors), dtype=np.int64)
+    table = np.empty((len(anchors), n_neighbors), dtype=np.int64)
     for block in blocks:
+        own = anchors[block]
         if is_sparse:
-            products = torch.from_numpy((rows[block] @ rows.T).toarray())
+            products = torch.from_numpy((rows[own] @ rows.T).toarray())
             keys = products.to(offset).mul_(times).add_(offset)
         else:
-            keys = torch.mm(rows[block], others, out=buffer[: block.stop - block.start])
-        own = torch.arange(len(keys), device=keys.device)
-        keys[own, own + block.start] = torch.inf
+            keys = torch.mm(rows[own], others, out=buffer[: len(own)])
+        keys[np.arange(len(own)), own] = torch.inf
         table[block] = _smallest(keys, n_neighbors).cpu().numpy()
     return table
 

@@ -86,6 +86,11 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         Whether a partner is a random point between the row and the neighbour, drawn
         anew each time, instead of the neighbour itself. It helps where other rows are
         searched than were trained on, and costs recall among the training rows.
+    distance_weight : float, default=10.0
+        What the distance term of lengths above 64 bits counts: ``1 - r^2``, with r the
+        correlation over the pairs of a batch of Hamming distance and distance, near
+        pairs weighing most. Long codes have room for it. It is left out with labels, a
+        `graph` that is given, `interpolate`, and inner products.
     negatives : {"masked", "batch"}, default="masked"
         Whether partners that are known to be near a row too (as its neighbours, or by
         their label) are left out of its sums.
@@ -93,12 +98,14 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         Where neighbours come from. "exact" compares all pairs of rows; "projected"
         compares them by at most 128 principal components, which for wide rows is much
         faster. Or the neighbours themselves, as from `kneighbors_graph`.
-    max_train_samples : int or None, default=None
-        Train on at most so many rows, drawn at random: comparing all pairs takes time
-        that grows with their square.
-    init : {"pca", "itq", "random"}, default="pca"
-        Where the hash directions start: at the principal components, at rotated ones
-        (as `ITQHash`), or at random.
+    max_train_samples : int or None, default=20_000
+        Find the neighbours of at most so many rows, drawn at random, among all rows,
+        and train on these pairs. None takes all rows, for which comparing all pairs
+        takes time that grows with their square.
+    init : {"auto", "itq", "pca", "random"}, default="auto"
+        Where the hash directions start: at principal components rotated as by
+        `ITQHash`, at the components, or at random. "auto" takes the first or the
+        second, whichever keeps more neighbours of a sample.
     skip_connection : bool, default=True
         Whether a linear encoder is added to hidden layers. It starts as `init` says,
         and hidden layers start with no effect.
@@ -110,9 +117,10 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         the data, which are standardised inside, nor to the width of the layers.
     max_epochs : int, default=20
         Number of passes over the data.
-    batch_size : int, default=512
+    batch_size : int or "auto", default="auto"
         Rows in a batch, each with its partner. Every row sees all other rows' partners
-        as negatives, so larger batches tell nearer rows apart.
+        as negatives, so larger batches tell nearer rows apart. "auto" is a sixteenth of
+        all rows, from 64 to 512.
     optimizer : str or torch.optim.Optimizer class, default="adam"
         A class of `torch.optim` or its name in any case.
     callbacks : list of skorch callbacks or None, default=None
@@ -162,10 +170,11 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
 
     Notes
     -----
-    Neighbours take ``n_samples^2 min(n_features, 128)`` multiplications, once, and
-    memory for the rows and one block of distances. Multiplying or shifting the data
-    changes the codes only by rounding (not with the inner product, which a shift
-    changes). Sparse rows are made dense one batch at a time.
+    Neighbours take ``max_train_samples n_samples min(n_features, 128)``
+    multiplications, once, and memory for the rows and one block of distances.
+    Multiplying or shifting the data changes the codes only by rounding (not with the
+    inner product, which a shift changes). Sparse rows are made dense one batch at a
+    time.
 
     References
     ----------
@@ -191,6 +200,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     """
 
     _unsaved_attributes = ("net_", "bank_")
+    _auto_steps = 16
+    _auto_batch_sizes = (64, 512)
 
     _parameter_constraints: dict = {
         "n_bits": [Interval(Integral, 1, None, closed="left")],
@@ -201,13 +212,17 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "gradient": [str, HasMethods(["surrogate"])],
         "interpolate": ["boolean"],
+        "distance_weight": [Interval(Real, 0, None, closed="left")],
         "negatives": [StrOptions({"masked", "batch"})],
         "graph": [StrOptions({"projected", "exact"}), "sparse matrix"],
         "max_train_samples": [Interval(Integral, 2, None, closed="left"), None],
-        "init": [StrOptions({"itq", "pca", "random"})],
+        "init": [StrOptions({"auto", "itq", "pca", "random"})],
         "skip_connection": ["boolean"],
         **TRAINING_CONSTRAINTS,
-        "batch_size": [Interval(Integral, 2, None, closed="left")],
+        "batch_size": [
+            Interval(Integral, 2, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
     }
 
     def __init__(
@@ -221,15 +236,16 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         temperature=0.5,
         gradient="det_st",
         interpolate=False,
+        distance_weight=10.0,
         negatives="masked",
         graph="projected",
-        max_train_samples=None,
-        init="pca",
+        max_train_samples=20_000,
+        init="auto",
         skip_connection=True,
         normalize=False,
         lr=0.1,
         max_epochs=20,
-        batch_size=512,
+        batch_size="auto",
         optimizer="adam",
         callbacks=None,
         train_split=None,
@@ -245,6 +261,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         self.temperature = temperature
         self.gradient = gradient
         self.interpolate = interpolate
+        self.distance_weight = distance_weight
         self.negatives = negatives
         self.graph = graph
         self.max_train_samples = max_train_samples
@@ -363,24 +380,32 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         if history and bank is not None:
             X, y = joined(bank, (X, y))
         bank = None if sparse.issparse(self.graph) else drawn(X, y, BANK_ROWS, rng)
+        anchors = np.arange(X.shape[0])
         if self.max_train_samples is not None:
-            if sparse.issparse(self.graph):
-                raise ValueError("max_train_samples is not for a graph that is given.")
-            X, y = drawn(X, y, self.max_train_samples, rng)
-        table = self._table(X, rng)
-        targets = [np.arange(X.shape[0])[:, None], table]
+            anchors = np.sort(rng.permutation(anchors)[: self.max_train_samples])
+        near = self._table(X, anchors, rng)
+        # Rows that are neither trained on nor near one of those are of no use.
+        used, places = np.unique(np.c_[anchors, near], return_inverse=True)
+        places = places.reshape(len(anchors), -1)
+        X, anchors = X[used], places[:, 0]
+        positions = np.arange(len(used))[:, None]
+        table = np.repeat(positions, near.shape[1], axis=1)
+        table[anchors] = places[:, 1:]
+        targets = [positions, table]
         if y is not None:
-            labels = encoded_labels(y)
-            targets = [targets[0], label_partners(labels, table, rng), labels]
+            labels = encoded_labels(y[used])
+            targets = [positions, label_partners(labels, table, rng), labels]
         net.module_.n_partners = table.shape[1]
-        super()._train(net, X, np.hstack(targets), epochs, history)
+        super()._train(net, X, np.hstack(targets), epochs, history, anchors)
         self.bank_ = bank
 
-    def _table(self, X, rng):
+    def _table(self, X, anchors, rng):
         if sparse.issparse(self.graph):
-            return table_of_graph(self.graph, self.n_neighbors, X.shape[0])
+            table = table_of_graph(self.graph, self.n_neighbors, X.shape[0])
+            return table[anchors]
         return neighbor_table(
             X,
+            anchors,
             self.n_neighbors,
             self.metric,
             GRAPH_AXES if self.graph == "projected" else None,
@@ -436,6 +461,11 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         from skhash.modules._neighbor import NeighborModule
 
         gradient = resolve_gradient(self.gradient)
+        has_distances = (
+            isinstance(self.graph, str)
+            and self.metric != "inner_product"
+            and not self.interpolate
+        )
         return NeighborModule(
             mean=mean,
             scale=scale,
@@ -447,6 +477,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             gradient=require_layerwise(gradient, type(self).__name__),
             masked=self.negatives == "masked",
             interpolate=self.interpolate,
+            distance_weight=self.distance_weight if has_distances else 0.0,
+            unit_rows=self.metric == "cosine",
         )
 
     def _read_out(self, module, values):

@@ -8,6 +8,7 @@ import pytest
 import torch
 from scipy import sparse
 from sklearn.datasets import load_digits, make_multilabel_classification
+from sklearn.metrics.pairwise import cosine_distances, euclidean_distances
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 from sklearn.pipeline import make_pipeline
@@ -22,7 +23,11 @@ from skhash.metrics import (
     neighbor_recall_score,
     true_neighbors,
 )
-from skhash.modules._neighbor import NeighborModule, prefix_losses
+from skhash.modules._neighbor import (
+    NeighborModule,
+    distance_loss,
+    prefix_losses,
+)
 from skhash.neural._graph import (
     _smallest,
     label_partners,
@@ -55,8 +60,9 @@ def gaussian_rows(n=80, d=6, seed=0):
     return np.random.RandomState(seed).randn(n, d)
 
 
-def table_of(X, k=4, metric="euclidean", n_axes=None):
-    return neighbor_table(X, k, metric, n_axes, CPU, torch.Generator())
+def table_of(X, k=4, metric="euclidean", n_axes=None, rows=None):
+    rows = np.arange(X.shape[0]) if rows is None else rows
+    return neighbor_table(X, rows, k, metric, n_axes, CPU, torch.Generator())
 
 
 # The graph
@@ -220,6 +226,8 @@ def make_module(n_partners, **params):
         "gradient": DeterministicST(),
         "masked": True,
         "interpolate": False,
+        "distance_weight": 0.0,
+        "unit_rows": False,
     }
     module = NeighborModule(**options | params)
     module.n_partners = n_partners
@@ -279,6 +287,62 @@ def test_loss_of_a_batch_sums_the_prefixes():
     torch.testing.assert_close(loss, expected.sum())
     loss.backward()
     assert module.coefs[0].grad.abs().max() > 0
+
+
+def test_distance_loss_is_that_of_weighted_correlation():
+    generator = torch.Generator().manual_seed(0)
+    X = torch.randn(12, 3, generator=generator, dtype=torch.float64)
+    signs = torch.sign(torch.randn(12, 9, generator=generator, dtype=torch.float64))
+    distance = euclidean_distances(X[:6].numpy(), X[6:].numpy())
+    weights = np.exp(-(distance**2) / (distance**2).mean()).ravel()
+    agreement = (signs[:6] @ signs[6:].T).numpy().ravel()
+    covariance = np.cov(distance.ravel(), agreement, aweights=weights)
+    r = covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1])
+    loss = distance_loss(signs[:6], signs[6:], torch.from_numpy(distance**2))
+    np.testing.assert_allclose(loss.item(), 1 - r**2, rtol=1e-12)
+
+
+def test_distance_loss_is_finite_where_nothing_varies():
+    rows = torch.ones(3, 8, requires_grad=True)
+    loss = distance_loss(rows, torch.ones(3, 8), torch.zeros(3, 3))
+    loss.backward()
+    assert torch.isfinite(loss) and torch.isfinite(rows.grad).all()
+
+
+@pytest.mark.parametrize("unit_rows", [False, True])
+def test_distances_are_those_of_the_rows(unit_rows):
+    rng = np.random.RandomState(0)
+    X, mean, scale = rng.randn(10, 4) + 1, np.array([1.0, 0, 2, 0]), 3.0
+    module = make_module(1, mean=mean, scale=scale, unit_rows=unit_rows).double()
+    fed = torch.from_numpy((X - mean) / scale)
+    if unit_rows:
+        expected = cosine_distances(X[:5], X[5:]) * 2
+    else:
+        expected = euclidean_distances(X[:5], X[5:], squared=True) / scale**2
+    squares = module._squared_distances(*fed.chunk(2))
+    np.testing.assert_allclose(squares.numpy(), expected, rtol=1e-6)
+
+
+def test_long_codes_add_their_distance_loss():
+    rng = np.random.RandomState(0)
+    options = {
+        "coefs": [rng.randn(4, 100)],
+        "intercepts": [rng.randn(100)],
+        "lengths": [64, 80, 100],
+        "masked": False,
+    }
+    X = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
+    plain = make_module(1, **options)
+    weighted = make_module(1, **options, distance_weight=3.0)
+    logits = plain(X)
+    rows, partners = torch.sign(logits).chunk(2)
+    squares = torch.cdist(X[:4], X[4:]).square()
+    added = sum(distance_loss(rows[:, :m], partners[:, :m], squares) for m in (80, 100))
+    y = torch.zeros(8, 2, dtype=torch.int64)
+    difference = weighted.loss(logits, X, y) - plain.loss(logits, X, y)
+    torch.testing.assert_close(difference, 3 * added, rtol=1e-4, atol=1e-4)
+    labelled = torch.zeros(8, 3, dtype=torch.int64)
+    assert weighted.loss(logits, X, labelled) == plain.loss(logits, X, labelled)
 
 
 # The estimator
@@ -368,6 +432,7 @@ OPTIONS = [
     {"negatives": "batch"},
     {"max_train_samples": 300},
     {"init": "itq"},
+    {"init": "pca"},
     {"init": "random"},
     {"normalize": True},
     {"lr": 0.01},
@@ -386,9 +451,81 @@ def test_every_option_changes_the_result(option, digits):
     assert np.abs(changed - small().fit(X).decision_function(X)).max() > 1e-3
 
 
+@pytest.mark.parametrize(
+    ("params", "counts"),
+    [
+        ({}, True),
+        ({"metric": "cosine"}, True),
+        ({"metric": "inner_product"}, False),
+        ({"interpolate": True}, False),
+        ({"graph": kneighbors_graph(gaussian_rows(), 5)}, False),
+        ({"n_bits": 64}, False),
+    ],
+    ids=str,
+)
+def test_distances_count_for_long_codes_only(params, counts):
+    X = gaussian_rows()
+    logits = [
+        small(**{"n_bits": 72, "distance_weight": weight, **params})
+        .fit(X)
+        .decision_function(X)
+        for weight in (10.0, 0.0)
+    ]
+    assert (np.abs(logits[0] - logits[1]).max() > 1e-3) == counts
+
+
+def test_distances_help_long_codes(digits):
+    X, _ = digits
+    with_distances, without = (
+        recall(small(n_bits=128, max_epochs=30, distance_weight=weight).fit(X), X)
+        for weight in (10.0, 0.0)
+    )
+    assert with_distances > without
+
+
+def test_rows_left_out_are_neighbors_still(digits):
+    X, _ = digits
+    rows = np.array([3, 50, 7])
+    np.testing.assert_array_equal(table_of(X, rows=rows), table_of(X)[rows])
+    # Each of the first 300 rows is a pair with one of the others: if those were gone,
+    # nothing could be learned that tells the pairs apart.
+    pairs = sparse.lil_array((600, 600))
+    pairs[np.arange(600), (np.arange(600) + 300) % 600] = 1
+    half = small(graph=pairs.tocsr(), max_train_samples=100, max_epochs=20).fit(X)
+    bits = half.transform(X)
+    other = small(graph=pairs.tocsr(), lr=1e-9, max_epochs=1).fit(X).transform(X)
+    agreed, agreed_before = (
+        (codes[:300] == codes[300:]).mean() for codes in (bits, other)
+    )
+    assert agreed > agreed_before
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_some_rows_do_nearly_as_well_as_all(labelled, digits):
+    X, y = digits
+    params = {"max_epochs": 30, "batch_size": 64}
+
+    def score(**options):
+        encoder = small(**params | options).fit(X, y if labelled else None)
+        return label_map(encoder, X, y) if labelled else recall(encoder, X)
+
+    few, all_rows, untrained = (
+        score(max_train_samples=300),
+        score(max_train_samples=None),
+        score(lr=1e-9, max_epochs=1),
+    )
+    assert few > (untrained + 3 * all_rows) / 4
+
+
+def test_automatic_batches_follow_the_number_of_rows():
+    encoder = NeighborHash()
+    sizes = [encoder._resolve_batch_size(n) for n in (100, 3200, 10**6)]
+    assert sizes == [64, 200, 512]
+
+
 def test_skip_connection_starts_as_the_linear_encoder(digits):
     X, _ = digits
-    tiny = {"lr": 1e-9, "max_epochs": 1}
+    tiny = {"lr": 1e-9, "max_epochs": 1, "init": "pca"}
     linear = small(**tiny).fit(X).decision_function(X)
     hidden = small(**tiny, hidden_layer_sizes=(8, 7)).fit(X).decision_function(X)
     np.testing.assert_allclose(hidden, linear, atol=1e-5)
@@ -412,8 +549,6 @@ def test_a_given_graph_has_its_limits(digits):
     graph = kneighbors_graph(X, 3)
     with pytest.raises(ValueError, match="graph has shape"):
         small(graph=graph).fit(X[:-1])
-    with pytest.raises(ValueError, match="max_train_samples"):
-        small(graph=graph, max_train_samples=10).fit(X)
     encoder = small(graph=graph).partial_fit(X).partial_fit(X)
     assert encoder.n_iter_ == 2 and encoder.bank_ is None
 
