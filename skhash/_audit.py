@@ -32,8 +32,6 @@ METHODS = {
 }
 # They turn principal axes into bits, of which there are no more than features.
 LIMITED_METHODS = ("itq", "pca")
-# `NeighborHash` compares all pairs of at most so many training rows.
-MAX_COMPARED_ROWS = 20_000
 
 POSITIVE = Interval(Integral, 1, None, closed="left")
 
@@ -168,8 +166,7 @@ def audit(
         Lengths to try.
     methods : sequence of {"sgh", "neighbor", "itq", "pca", "lsh"}, default=all
         Methods to try: `SGHEncoder`, `NeighborHash`, `ITQHash`, `PCAHash`,
-        `RandomHyperplaneHash`, with their defaults. `NeighborHash` is given `metric`,
-        and trains on at most 20 000 rows.
+        `RandomHyperplaneHash`, with their defaults. `NeighborHash` is given `metric`.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
         What makes a true neighbour. For "cosine" the encoders normalise the rows.
     k : int, default=10
@@ -255,7 +252,7 @@ def _make_encoder(method, n_bits, metric, device, random_state):
     """Return an encoder with the defaults of its class, for this metric."""
     options = {"normalize": metric == "cosine"}
     if method == "neighbor":
-        options |= {"metric": metric, "max_train_samples": MAX_COMPARED_ROWS}
+        options["metric"] = metric
     return METHODS[method](n_bits, **options, device=device, random_state=random_state)
 
 

@@ -340,8 +340,6 @@ class TestOptions:
         assert type(encoder) is getattr(skhash, name)
         assert (params.pop("n_bits"), params.pop("device")) == (8, "cpu")
         assert isinstance(params.pop("random_state"), int)
-        if method == "neighbor":
-            assert params.pop("max_train_samples") == 20_000
         defaults = type(encoder)().get_params()
         assert params == {param: defaults[param] for param in params}
 

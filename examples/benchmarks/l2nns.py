@@ -86,12 +86,32 @@ METHODS = {
 }
 
 
-def measure(make, n_bits, data, truth, seed):
-    """Fit one encoder; return its recalls by name and its fit time in seconds."""
-    encoder = make(n_bits, random_state=seed)
-    start = time.perf_counter()
-    encoder.fit(data.train)
-    seconds = time.perf_counter() - start
+class Fits:
+    """Encoders fitted to one data set, with the seconds that it took.
+
+    With `longest`, methods that can be cut are fitted once a seed, at that length.
+    """
+
+    def __init__(self, data, longest=None):
+        self.data, self.longest, self.kept = data, longest, {}
+
+    def get(self, method, n_bits, seed):
+        is_cut = self.longest and method.startswith("neighbor")
+        length = self.longest if is_cut else n_bits
+        if (method, length, seed) not in self.kept:
+            encoder = METHODS[method](length, random_state=seed)
+            start = time.perf_counter()
+            encoder.fit(self.data.train)
+            fitted = encoder, time.perf_counter() - start
+            if not is_cut:
+                return fitted
+            self.kept[method, length, seed] = fitted
+        encoder, seconds = self.kept[method, length, seed]
+        return encoder.truncate(n_bits), seconds
+
+
+def measure(encoder, data, truth):
+    """Return recalls by name."""
     database = encoder.transform_packed(data.database)
     queries = encoder.transform_packed(data.query)
     cuts = [cut for cut in CUTS if cut <= len(database)]
@@ -104,20 +124,19 @@ def measure(make, n_bits, data, truth, seed):
     recalls["100@100"] = neighbor_recall_score(
         queries, database, truth, n_retrieved=100, packed=True
     )
-    return recalls, seconds
+    return recalls
 
 
 def methods_for(n_bits, data, names):
     """Leave out what is not installed or cannot make so many bits."""
-    methods = {name: METHODS[name] for name in names}
+    left_out = set()
     try:
         import faiss  # noqa: F401
     except ImportError:
-        methods.pop("faiss ITQ", None)
+        left_out.add("faiss ITQ")
     if n_bits > data.train.shape[1]:
-        for name in ("PCA", "ITQ", "faiss ITQ"):
-            methods.pop(name, None)
-    return methods
+        left_out |= {"PCA", "ITQ", "faiss ITQ"}
+    return [name for name in names if name not in left_out]
 
 
 def run(name, arguments):
@@ -134,12 +153,17 @@ def run(name, arguments):
     truth = true_neighbors(data.query, data.database, 100)
     # Imports and compilation are no part of a fit.
     SGHEncoder(2, max_epochs=1, random_state=0).fit(data.train[:200])
+    fits = Fits(data, max(arguments.bits) if arguments.nested else None)
     ratios, header = [], None
     for n_bits in arguments.bits:
         means = {}
-        for method, make in methods_for(n_bits, data, arguments.methods).items():
-            runs = [measure(make, n_bits, data, truth, s) for s in arguments.seeds]
-            recalls = {k: [recall[k] for recall, _ in runs] for k in runs[0][0]}
+        for method in methods_for(n_bits, data, arguments.methods):
+            runs, times = [], []
+            for seed in arguments.seeds:
+                encoder, seconds = fits.get(method, n_bits, seed)
+                runs.append(measure(encoder, data, truth))
+                times.append(seconds)
+            recalls = {k: [recall[k] for recall in runs] for k in runs[0]}
             means[method] = np.mean(recalls["10@100"])
             if header is None:
                 header = ["bits", "method", *recalls, "+-", "fit s"]
@@ -147,7 +171,7 @@ def run(name, arguments):
             cells = [str(n_bits), method]
             cells += [f"{np.mean(values):.3f}" for values in recalls.values()]
             cells.append(f"{np.ptp(recalls['10@100']) / 2:.3f}")
-            cells.append(f"{statistics.median(seconds for _, seconds in runs):.1f}")
+            cells.append(f"{statistics.median(times):.1f}")
             print(f"| {' | '.join(cells)} |", flush=True)
         if {"SGH", "faiss ITQ"} <= means.keys():
             ratios.append((name, n_bits, means["SGH"] / means["faiss ITQ"]))
@@ -159,6 +183,11 @@ def main():
     parser.add_argument("data", nargs="*", default=["fashion_mnist", "glove"])
     parser.add_argument("--bits", type=int, nargs="+", default=[8, 16, 32, 64])
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument(
+        "--nested",
+        action="store_true",
+        help="fit NeighborHash once, at the longest length, and cut it to the others",
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--data-home")
     arguments = parser.parse_args()
