@@ -3,14 +3,14 @@
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils import check_array, check_consistent_length, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.base import BaseHasher
 from skhash.linear._projection import column_means
 from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.chunks import dense_rows, row_chunks
+from skhash.utils.targets import encoded_targets
 from skhash.utils.torch import resolve_device
 
 MAX_SWEEPS = 10
@@ -164,24 +164,10 @@ class SupervisedDiscreteHash(BaseHasher):
 
     def _validate_targets(self, y):
         """Return the indicator of the classes, float64, and set ``classes_``."""
-        if y is None:
-            raise ValueError(
-                "This SupervisedDiscreteHash estimator requires y to be passed, but "
-                "the target y is None."
-            )
-        check_classification_targets(y)
-        if type_of_target(y) == "multilabel-indicator":
-            y = check_array(y, accept_sparse=True, dtype=np.float64)
-            self.classes_ = np.arange(y.shape[1])
-            return dense_rows(y)
-        classes, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
-        classes = classes.tolist()
-        if len(classes) == 1:
-            raise ValueError(
-                f"y holds one class only, {classes[0]!r}; codes need at least 2."
-            )
-        self.classes_ = np.array(classes)
-        return np.eye(len(classes))[codes]
+        self.classes_, codes = encoded_targets(y, self)
+        if codes.shape[1] == 1:
+            return np.eye(len(self.classes_))[codes[:, 0]]
+        return codes.astype(np.float64)
 
     def _fit_codes(self, X, y, random_state):
         import torch

@@ -6,14 +6,7 @@ from abc import abstractmethod
 from numbers import Integral, Real
 
 import numpy as np
-from scipy import sparse
-from sklearn.utils import (
-    check_array,
-    check_consistent_length,
-    check_random_state,
-    column_or_1d,
-)
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.base import TRAINING_CONSTRAINTS, BaseNeuralHasher, check_magnitude
@@ -23,6 +16,7 @@ from skhash.neural._mlp import MLPLogitsMixin, check_layer_sizes
 from skhash.neural._start import total_scale
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.chunks import row_chunks
+from skhash.utils.targets import encoded_targets
 from skhash.utils.torch import inference_device, seeded_globals
 
 # Rows that a network of the user's own encodes at once.
@@ -116,29 +110,8 @@ class BaseSupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
 
     def _validate_targets(self, y):
         """Return targets as columns of int64 and set ``classes_``."""
-        if y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but "
-                "the target y is None."
-            )
-        check_classification_targets(y)
-        if type_of_target(y) == "multilabel-indicator":
-            y = check_array(y, accept_sparse=True, dtype=np.int64)
-            y = y.toarray() if sparse.issparse(y) else y
-            if not np.isin(y, (0, 1)).all():
-                raise ValueError(
-                    f"y has columns for several labels, but holds {y.min()} and "
-                    f"{y.max()}; give 0 and 1."
-                )
-            self.classes_ = np.arange(y.shape[1])
-            return y
-        classes, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
-        self.classes_ = np.array(classes.tolist())
-        if len(classes) == 1:
-            raise ValueError(
-                f"y holds one class only, {classes.tolist()[0]!r}; give 2 or more."
-            )
-        return codes[:, None].astype(np.int64)
+        self.classes_, codes = encoded_targets(y, self)
+        return codes
 
     def _make_module(self, X, y, device, generator):
         import torch
