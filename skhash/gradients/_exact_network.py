@@ -45,8 +45,15 @@ class ExactNetwork(NetworkGradient):
     def __init__(self, max_units=12):
         self.max_units = max_units
 
-    def network_surrogate(self, loss, network, X, generator=None, *, rows=None):
+    def network_surrogate(
+        self, loss, network, X, generator=None, *, n_samples=1, rows=None
+    ):
         self._validate_params()
+        if n_samples > 1:
+            raise ValueError(
+                f"ExactNetwork has the expected loss of one sample, and no bound of "
+                f"n_samples={n_samples}; take n_samples=1, or PSA ('psa')."
+            )
         *layers, head = network.realize(generator)
         for layer in layers:
             if layer.norm is not None and layer.norm.training:

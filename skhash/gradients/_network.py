@@ -12,7 +12,9 @@ Between maps everything is rows of units, shape (..., n_rows, n_units); images a
 affair of the map. Units are -1 or +1.
 """
 
+import math
 from abc import ABCMeta, abstractmethod
+from itertools import chain, repeat
 
 import torch
 from sklearn.base import BaseEstimator, clone
@@ -78,21 +80,23 @@ class LinearMap:
         return self._affine(h).reshape(*x.shape[:-1], -1)
 
     def moments(self, mean, variance):
-        """Return mean and variance of outputs of independent values, both as rows.
+        """Return means and variances of the outputs of independent values.
 
         Parameters
         ----------
-        mean, variance : Tensors of shape (n_rows, n_inputs)
+        mean, variance : Tensors of shape (..., n_rows, n_inputs)
         """
         self.require_linear()
-        h = self.linear(mean, self.weight)
-        v = self.linear(variance, self.weight.square())
+        h = self.linear(mean.flatten(0, -2), self.weight)
+        v = self.linear(variance.flatten(0, -2), self.weight.square())
         if self.norm is None:
-            return self._affine(h).flatten(1), v.flatten(1)
-        scale, shift = self.norm(h, v)
-        mean = h * trailing(scale, h.ndim - 2) + trailing(shift, h.ndim - 2)
-        variance = v * trailing(scale.square(), v.ndim - 2)
-        return mean.flatten(1), variance.flatten(1)
+            h = self._affine(h)
+        else:
+            scale, shift = self.norm(h, v)
+            h = h * trailing(scale, h.ndim - 2) + trailing(shift, h.ndim - 2)
+            v = v * trailing(scale.square(), v.ndim - 2)
+        rows = mean.shape[:-1]
+        return h.reshape(*rows, -1), v.reshape(*rows, -1)
 
     def linear(self, x, weight):
         """Return the image of rows under a weight, with no bias and no norm."""
@@ -152,6 +156,11 @@ def trailing(values, n_axes):
     return values.reshape(-1, *[1] * n_axes)
 
 
+def multi_sample_bound(losses, dim=0):
+    """Return ``-log mean exp(-losses)`` over samples; of one, its loss."""
+    return math.log(losses.shape[dim]) - torch.logsumexp(-losses, dim)
+
+
 class NetworkGradient(BaseEstimator, metaclass=ABCMeta):
     """Estimates the gradient of the mean loss of a network of binary units.
 
@@ -164,7 +173,9 @@ class NetworkGradient(BaseEstimator, metaclass=ABCMeta):
     needs_rows = False
 
     @abstractmethod
-    def network_surrogate(self, loss, network, X, generator=None, *, rows=None):
+    def network_surrogate(
+        self, loss, network, X, generator=None, *, n_samples=1, rows=None
+    ):
         """Return losses whose gradient is the estimate.
 
         Parameters
@@ -178,6 +189,11 @@ class NetworkGradient(BaseEstimator, metaclass=ABCMeta):
         generator : torch.Generator or None
             Draws weights and values, on the device of `X`; None takes torch's global
             one.
+        n_samples : int, default=1
+            M, how many times the units of a row are drawn. The loss of a row is
+            ``-log(1/M sum_m exp(-loss_m))``. For losses that are negative log
+            likelihoods this bounds that of the mean likelihood, the tighter the larger
+            M. The samples are estimated as one network that is M times as wide.
         rows : Tensor of shape (n_rows,), int64, or None
             Which rows of the data these are; only for estimators that remember
             something of each (`needs_rows`).
@@ -201,12 +217,15 @@ class LayerwiseNetwork(NetworkGradient):
     def __init__(self, gradient):
         self.gradient = gradient
 
-    def network_surrogate(self, loss, network, X, generator=None, *, rows=None):
-        *layers, head = network.realize(generator)
-        x = X
+    def network_surrogate(
+        self, loss, network, X, generator=None, *, n_samples=1, rows=None
+    ):
+        first, *layers, head = network.realize(generator)
+        logits = first(X).expand(n_samples, -1, -1)
+        x = self.gradient.sample(logits, generator, units=first.units)
         for layer in layers:
             x = self.gradient.sample(layer(x), generator, units=layer.units)
-        return loss(head(x))
+        return multi_sample_bound(loss(head(x)))
 
 
 class FunctionwiseNetwork(NetworkGradient):
@@ -237,36 +256,43 @@ class FunctionwiseNetwork(NetworkGradient):
     def needs_rows(self):
         return self.gradient.needs_rows
 
-    def network_surrogate(self, loss, network, X, generator=None, *, rows=None):
-        *layers, head = network.realize(generator)
+    def network_surrogate(
+        self, loss, network, X, generator=None, *, n_samples=1, rows=None
+    ):
+        first, *others, head = network.realize(generator)
         if not hasattr(self, "gradients_"):
-            self.gradients_ = [clone(self.gradient) for _ in layers]
+            self.gradients_ = [clone(self.gradient) for _ in (first, *others)]
 
-        def draw(x, depth):
-            for layer in layers[depth:]:
-                logits = layer(x)
+        # A row of values has all samples of the row side by side.
+        def apply(layer, x):
+            return layer(x.unflatten(-1, (n_samples, -1)))
+
+        def losses_at(x):
+            return multi_sample_bound(loss(apply(head, x).movedim(-2, 0)))
+
+        def draw_from(depth, x):
+            for layer in others[depth:]:
+                logits = apply(layer, x).flatten(-2)
                 # Only MuProp backpropagates a second evaluation, that at the means.
                 at_means = torch.is_grad_enabled()
                 units = layer.units
                 x = units.mean(logits) if at_means else units.draw(logits, generator)
-            return loss(head(x))
+            return losses_at(x)
 
-        def chain(x, depth):
-            if depth == len(layers):
-                return loss(head(x))
-            called = []
+        def chain_from(depth, x):
+            if depth == len(others):
+                return losses_at(x)
+            logits = apply(others[depth], x).flatten(-2)
+            return estimate(depth + 1, others[depth].units, logits)
 
-            def function(values):
-                called.append(True)
-                step = chain if len(called) == 1 else draw
-                return step(values, depth + 1)
-
+        def estimate(depth, units, logits):
+            continuations = chain([chain_from], repeat(draw_from))
             return self.gradients_[depth].surrogate(
-                function,
-                layers[depth](x),
+                lambda values: next(continuations)(depth, values),
+                logits,
                 generator,
-                units=layers[depth].units,
+                units=units,
                 rows=rows,
             )
 
-        return chain(X, 0)
+        return estimate(0, first.units, first(X).repeat(1, n_samples))

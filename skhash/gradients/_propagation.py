@@ -5,6 +5,7 @@ from abc import abstractmethod
 
 import torch
 
+from skhash.gradients._base import uniform_like
 from skhash.gradients._network import NetworkGradient
 from skhash.gradients._psa import flip_losses, without_value
 
@@ -22,22 +23,22 @@ class _Propagation(NetworkGradient):
         Parameters
         ----------
         units : BernoulliUnits
-        mean, variance : Tensors of shape (n_rows, n_units)
-            Those of the logits; the variance is None where it is 0.
+        mean, variance : Tensors of shape (n_samples, n_rows, n_units)
+            Those of the logits.
         generator : torch.Generator or None
         """
 
-    def network_surrogate(self, loss, network, X, generator=None, *, rows=None):
+    def network_surrogate(
+        self, loss, network, X, generator=None, *, n_samples=1, rows=None
+    ):
         first, *layers, head = network.realize(generator)
         units = first.units
-        p = self._probability(units, first(X), None, generator)
+        p = units.noise.cdf(first(X)).expand(n_samples, -1, -1)
         for layer in layers:
             logits = layer.moments(2 * p - 1, 4 * p * (1 - p))
             units = layer.units
             p = self._probability(units, *logits, generator)
-        uniform = torch.rand(
-            p.shape, generator=generator, device=p.device, dtype=p.dtype
-        )
+        uniform = uniform_like(p, generator)
         x = units.values((uniform < p.detach()).to(p.dtype))
         return flip_losses(loss, head, x, without_value(x * p))
 
@@ -72,8 +73,6 @@ class ADF(_Propagation):
     """
 
     def _probability(self, units, mean, variance, generator):
-        if variance is None:
-            return units.noise.cdf(mean)
         total = variance + units.noise.variance
         return torch.sigmoid(math.pi / math.sqrt(3) * mean * total.rsqrt())
 
@@ -100,8 +99,6 @@ class LocalReparam(_Propagation):
     """
 
     def _probability(self, units, mean, variance, generator):
-        if variance is None:
-            return units.noise.cdf(mean)
         normal = torch.randn(
             mean.shape, generator=generator, device=mean.device, dtype=mean.dtype
         )

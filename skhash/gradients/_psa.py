@@ -5,7 +5,7 @@ from numbers import Real
 import torch
 from torch.autograd import Function
 
-from skhash.gradients._network import NetworkGradient
+from skhash.gradients._network import NetworkGradient, multi_sample_bound
 from skhash.gradients._psa_backends import BACKENDS, choose_backend
 from skhash.utils._sklearn import Interval, StrOptions
 
@@ -51,9 +51,9 @@ class PSA(NetworkGradient):
         Whether to average the head over flips of the last layer. The losses of all
         flips then keep their graph, of n_rows * n_units * n_outputs numbers.
     gamma : float or None, default=None
-        How much of each unit's average is taken. None is 1 / n_units, the mean of n
-        averages over one unit each, whose variance is never above that without. It need
-        not be the best.
+        How much of each unit's average is taken. None is 1 / n for n units, of all
+        samples: the mean of n averages over one unit each, whose variance is never
+        above that without. It need not be the best.
     psa_backend : {"auto", "direct", "ratio", "chebyshev", "binary"}, default="auto"
         How flips are backpropagated through a layer. None of them holds an array of
         n_rows * n_units * n_inputs numbers.
@@ -118,22 +118,29 @@ class PSA(NetworkGradient):
         self.psa_backend = psa_backend
         self.tolerance = tolerance
 
-    def network_surrogate(self, loss, network, X, generator=None, *, rows=None):
+    def network_surrogate(
+        self, loss, network, X, generator=None, *, n_samples=1, rows=None
+    ):
         self._validate_params()
-        *layers, head = network.realize(generator)
-        x, q = X, None
+        first, *layers, head = network.realize(generator)
+        logits = first(X).expand(n_samples, -1, -1)
+        x, p = self._draw(first.units, logits, generator)
+        q = without_value(x * p)
         for layer in layers:
             logits = layer(x)
-            drawn = layer.units.draw(logits, generator)
-            p = layer.units.noise.cdf(logits)
-            sum_of_flips = 0 if q is None else self._flips(layer, q, x, drawn, logits)
-            x, q = drawn, without_value(drawn * p) + sum_of_flips
-        gamma = 0.0
-        if self.enhanced:
-            gamma = 1 / x.shape[-1] if self.gamma is None else self.gamma
-        # The probability of the other value, (1 + x) / 2 - x F(a).
-        others = gamma * ((1 + x) / 2 - x * p.detach())
-        return flip_losses(loss, head, x, q, others if self.enhanced else None)
+            above, p = self._draw(layer.units, logits, generator)
+            q = without_value(above * p) + self._flips(layer, q, x, above, logits)
+            x = above
+        if not self.enhanced:
+            return flip_losses(loss, head, x, q)
+        n_flips = n_samples * x.shape[-1]
+        gamma = 1 / n_flips if self.gamma is None else self.gamma
+        others = (1 + x) / 2 - x * p.detach()
+        return flip_losses(loss, head, x, q, gamma * others)
+
+    def _draw(self, units, logits, generator):
+        """Return drawn values, and the probabilities that units are on."""
+        return units.draw(logits, generator), units.noise.cdf(logits)
 
     def _flips(self, layer, q, x, drawn, logits):
         """Return 0, with the derivative that flips below have through a layer."""
@@ -157,7 +164,8 @@ class _Flips(Function):
     @staticmethod
     def backward(ctx, gradient):
         x, drawn, logits = ctx.saved_tensors
-        gradient = ctx.backend(ctx.layer, x, logits, gradient * drawn)
+        rows = [t.flatten(0, -2) for t in (x, logits, gradient * drawn)]
+        gradient = ctx.backend(ctx.layer, *rows).reshape(x.shape)
         return gradient, None, None, None, None, None
 
 
@@ -174,11 +182,11 @@ def flip_losses(loss, head, x, q, others=None):
     loss : callable
         As in `NetworkGradient.network_surrogate`.
     head : LinearMap
-    x : Tensor of shape (n_rows, n_units)
+    x : Tensor of shape (n_samples, n_rows, n_units)
         The drawn values.
-    q : Tensor of shape (n_rows, n_units)
+    q : Tensor of the same shape
         0, with the derivative of the probability of each value.
-    others : Tensor of shape (n_rows, n_units) or None
+    others : Tensor of the same shape or None
         The probability of each other value, times gamma: what lemma B.2 subtracts.
 
     Returns
@@ -186,16 +194,26 @@ def flip_losses(loss, head, x, q, others=None):
     losses : Tensor of shape (n_rows,)
     """
     outputs = head(x)
-    losses = loss(outputs)
+    sample_losses = loss(outputs)
+    losses = multi_sample_bound(sample_losses)
     head.require_linear()
-    at_once = max(1, FLIPS_AT_ONCE // max(1, outputs.numel()))
+    is_flipped = torch.eye(len(x), dtype=torch.bool, device=x.device)[:, :, None]
+
+    def losses_flipped(values, weights):
+        """Return the losses with one unit of one sample flipped.
+
+        `values` has shape (n_flips, n_samples, n_rows), and so have the losses.
+        """
+        steps = 2 * values[..., None] * weights[:, None, None]
+        flipped = loss(outputs - steps)
+        return multi_sample_bound(
+            torch.where(is_flipped, flipped[:, :, None], sample_losses), dim=2
+        )
+
+    at_once = max(1, FLIPS_AT_ONCE // outputs.numel())
+    units, weights = x.movedim(-1, 0), head.scaled_weight().T
     with torch.set_grad_enabled(others is not None and torch.is_grad_enabled()):
-        flipped = [
-            loss(outputs - 2 * values[:, :, None] * weights[:, None])
-            for values, weights in zip(
-                x.T.split(at_once), head.scaled_weight().T.split(at_once), strict=True
-            )
-        ]
-        differences = losses - torch.cat(flipped)
-    weights = q if others is None else q - others
-    return losses + (differences.T * weights).sum(dim=-1)
+        flipped = map(losses_flipped, units.split(at_once), weights.split(at_once))
+        differences = losses - torch.cat(list(flipped))
+    factor = q if others is None else q - others
+    return losses + (differences.movedim(0, -1) * factor).sum(dim=(0, -1))

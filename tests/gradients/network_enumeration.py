@@ -39,10 +39,14 @@ def make_network(widths, noise="logistic", seed=0, factor=1.5, **layer):
     return network
 
 
-def all_paths(network):
-    """Return which units are on in each path, a list of (n_paths, n_units), bool."""
+def all_paths(network, n_samples=1):
+    """Return which units are on in each path of samples.
+
+    Each layer has a tensor of shape (n_samples, n_paths, n_units), bool.
+    """
     widths = [layer.n_outputs for layer in network.layers]
-    return all_states(sum(widths)).split(widths, dim=1)
+    states = all_states(n_samples * sum(widths))
+    return states.unflatten(1, (n_samples, -1)).movedim(1, 0).split(widths, dim=-1)
 
 
 def forcing_draws(paths):
@@ -50,32 +54,40 @@ def forcing_draws(paths):
     return [torch.where(on, 0.0, 1 - 2.0**-53).double() for on in paths]
 
 
-def path_probabilities(network, paths, x=X):
-    """Return the probability of each path, and the outputs there, with their graph."""
+def path_losses(network, paths, loss, x=X):
+    """Return the probability and the loss of each path, with their graph."""
     *layers, head = network.realize()
-    values, p = x.expand(len(paths[0]), -1), 1.0
+    n_samples, n_paths, _ = paths[0].shape
+    values, p = x.expand(n_samples, n_paths, -1), 1.0
     for layer, on in zip(layers, paths, strict=True):
         cdf = layer.units.noise.cdf(layer(values))
-        p = p * torch.where(on, cdf, 1 - cdf).prod(dim=1)
+        p = p * torch.where(on, cdf, 1 - cdf).prod(dim=-1).prod(dim=0)
         values = layer.units.values(on.double())
-    return p, head(values)
+    likelihoods = torch.exp(-loss(head(values)))
+    return p, -likelihoods.mean(dim=0).log()
 
 
-def exact(network, loss=generic_loss):
+def exact(network, loss=generic_loss, n_samples=1):
     """Return the expected loss and its gradients in all parameters."""
-    p, outputs = path_probabilities(network, all_paths(network))
-    value = p @ loss(outputs)
+    p, losses = path_losses(network, all_paths(network, n_samples), loss)
+    value = p @ losses
     return value.detach(), torch.autograd.grad(value, list(network.parameters()))
 
 
-def expected(gradient, network, loss=generic_loss):
-    """Return the mean value and the mean gradients of an estimator."""
-    paths = all_paths(network)
-    p = path_probabilities(network, paths)[0].detach()
+def along_paths(gradient, network, loss=generic_loss, n_samples=1):
+    """Return the losses that an estimator gives each path, and its probability."""
+    paths = all_paths(network, n_samples)
+    p = path_losses(network, paths, loss)[0].detach()
     with uniform_draws(forcing_draws(paths)):
         losses = resolve_network_gradient(gradient).network_surrogate(
-            loss, network, X.expand(len(p), -1)
+            loss, network, X.expand(len(p), -1), n_samples=n_samples
         )
+    return losses, p
+
+
+def expected(gradient, network, loss=generic_loss, n_samples=1):
+    """Return the mean value and the mean gradients of an estimator."""
+    losses, p = along_paths(gradient, network, loss, n_samples)
     value = p @ losses
     return value.detach(), torch.autograd.grad(value, list(network.parameters()))
 
@@ -83,14 +95,9 @@ def expected(gradient, network, loss=generic_loss):
 def by_path(gradient, network, loss=generic_loss):
     """Return values, gradients and probabilities of each path.
 
-    The gradients are those of the parameters in one row, shape (n_paths, n_numbers).
+    The gradients are those of all parameters in one row, shape (n_paths, n_numbers).
     """
-    paths = all_paths(network)
-    p = path_probabilities(network, paths)[0].detach()
-    with uniform_draws(forcing_draws(paths)):
-        losses = resolve_network_gradient(gradient).network_surrogate(
-            loss, network, X.expand(len(p), -1)
-        )
+    losses, p = along_paths(gradient, network, loss)
     parameters = list(network.parameters())
     rows = [torch.autograd.grad(one, parameters, retain_graph=True) for one in losses]
     gradients = torch.stack([torch.cat([g.flatten() for g in row]) for row in rows])

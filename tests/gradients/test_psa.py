@@ -35,10 +35,10 @@ def layers_of(network, gradients):
     ]
 
 
-def relative_biases(network, gradient, loss=generic_loss):
+def relative_biases(network, gradient, loss=generic_loss, n_samples=1):
     """Return the relative bias in each layer, that of the head last."""
-    found = layers_of(network, expected(gradient, network, loss)[1])
-    right = layers_of(network, exact(network, loss)[1])
+    found = layers_of(network, expected(gradient, network, loss, n_samples)[1])
+    right = layers_of(network, exact(network, loss, n_samples)[1])
     return [float((f - r).norm() / r.norm()) for f, r in zip(found, right, strict=True)]
 
 
@@ -167,8 +167,8 @@ def test_gradient_is_that_of_an_explicit_product_of_differences():
     names = [name for name, _ in network.named_parameters()]
     assert names[:2] == ["layers.0.weight", "layers.0.bias"]
     first, second, head = network.realize()
-    for path, on in enumerate(zip(*all_paths(network), strict=True)):
-        x, y = (2 * values.double()[None] - 1 for values in on)
+    states = [2 * on[0].double() - 1 for on in all_paths(network)]
+    for path, (x, y) in enumerate(zip(*(s.split(1) for s in states), strict=True)):
         cdf, pdf = first.units.noise.cdf, first.units.noise.pdf
         a = first(X)
         total = torch.zeros(2, dtype=torch.float64)
@@ -182,3 +182,27 @@ def test_gradient_is_that_of_an_explicit_product_of_differences():
                 delta = y[0, j] * (cdf(second(x)) - cdf(second(x_flipped)))[0, j]
                 total[i] += (x[0, i] * pdf(a)[0, i] * delta * d[0]).detach()
         close(gradients[path, :6], (total[:, None] * X).flatten())
+
+
+@pytest.mark.parametrize("n_samples", [2, 3])
+@pytest.mark.parametrize("widths", [[2], [2, 1], [1, 1, 1]], ids=str)
+def test_bound_of_several_samples_is_exact_where_the_loss_is(widths, n_samples):
+    network = make_network(widths)
+    assert max(relative_biases(network, DIRECT, n_samples=n_samples)) < 1e-12
+    one, several = exact(network), exact(network, n_samples=n_samples)
+    assert several[0] < one[0] - 1e-3
+
+
+def test_bound_of_several_samples_in_last_layer_and_head():
+    network = make_network([2, 2])
+    first, last, head = relative_biases(network, DIRECT, n_samples=2)
+    assert first > 1e-4 and max(last, head) < 1e-12
+
+
+def test_enhancement_of_several_samples_does_not_change_the_means():
+    network = make_network([2, 2])
+    plain = expected(DIRECT, network, n_samples=2)
+    enhanced = expected(direct(enhanced=True), network, n_samples=2)
+    close(enhanced[0], exact(network, n_samples=2)[0])
+    for a, b in zip(plain[1], enhanced[1], strict=True):
+        close(a, b)
