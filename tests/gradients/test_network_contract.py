@@ -1,0 +1,438 @@
+"""What trains a whole network: every estimator through the same call."""
+
+import pickle
+
+import pytest
+import torch
+from gradients.enumeration import all_states, close, differs, uniform_draws
+from gradients.network_enumeration import (
+    X,
+    all_paths,
+    along_paths,
+    exact,
+    expected,
+    forcing_draws,
+    generic_loss,
+    linear_loss,
+    make_network,
+    path_losses,
+)
+from sklearn.base import clone
+
+import skhash.gradients as gradients
+from skhash.gradients import (
+    ADF,
+    ARM,
+    PSA,
+    BitFlip,
+    DisARM,
+    ExactNetwork,
+    FunctionwiseNetwork,
+    LayerwiseNetwork,
+    LocalExpectation,
+    LocalReparam,
+    MeanField,
+    MuProp,
+    NetworkGradient,
+    Reinforce,
+    ReinforceLOO,
+    StraightThrough,
+    resolve_gradient,
+    resolve_network_gradient,
+)
+from skhash.modules import (
+    BinaryConv2d,
+    BinaryLinear,
+    RealLinear,
+    StochasticBinaryNetwork,
+)
+
+NAMES = [*gradients.GRADIENTS, *gradients.NETWORK_GRADIENTS]
+NAMES.remove("exact")
+FUNCTIONWISE = [
+    Reinforce(),
+    MuProp(),
+    ReinforceLOO(n_samples=3),
+    ARM(n_samples=2),
+    DisARM(),
+    LocalExpectation(chunk_size=2),
+    BitFlip(),
+]
+every_name = pytest.mark.parametrize("name", NAMES)
+
+
+def make_images_network(**layer):
+    """Two convolutions, a linear layer and a head, on images of 2 x 5 x 4."""
+    generator = torch.Generator().manual_seed(3)
+    layer["generator"] = generator
+    first = BinaryConv2d((2, 5, 4), 2, 3, stride=2, padding=1, **layer)
+    second = BinaryConv2d(first.output_shape, 2, 2, stride=2, **layer)
+    third = BinaryLinear(second.n_outputs, 4, **layer)
+    head = RealLinear(4, 2, generator=generator)
+    return StochasticBinaryNetwork([first, second, third], head)
+
+
+def step(network, gradient, X, loss=generic_loss, seed=0, **told):
+    """Return the losses and the gradients of all parameters of one step."""
+    generator = torch.Generator().manual_seed(seed)
+    losses = resolve_network_gradient(gradient).network_surrogate(
+        loss, network, X, generator, **told
+    )
+    found = torch.autograd.grad(losses.mean(), list(network.parameters()))
+    return losses.detach(), found
+
+
+@every_name
+@pytest.mark.parametrize("weights", ["real", "mirror"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_every_estimator_reaches_every_parameter(name, weights, dtype):
+    network = make_images_network(weights=weights, batch_norm=True).to(dtype)
+    network.train(name != "exact_network")
+    X = torch.randn(6, 40, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    losses, found = step(network, name, X)
+    assert losses.shape == (6,) and losses.dtype == dtype
+    for gradient in found:
+        assert gradient.isfinite().all() and (gradient != 0).any()
+
+
+@every_name
+def test_same_generator_same_step(name):
+    network = make_images_network()
+    X = torch.randn(5, 40, generator=torch.Generator().manual_seed(0))
+    state = torch.get_rng_state()
+    one, same, other = (step(network, name, X, seed=seed) for seed in (0, 0, 1))
+    assert torch.equal(state, torch.get_rng_state())
+    for a, b in zip(one[1], same[1], strict=True):
+        assert torch.equal(a, b)
+    if name not in ("det_st", "mean_field", "tanh", "exact_network"):
+        assert any(differs(a, b, 0) for a, b in zip(one[1], other[1], strict=True))
+
+
+@every_name
+def test_labels_broadcast_over_samples(name):
+    labels = torch.arange(5) % 2
+
+    def loss(outputs):
+        target = labels.expand(outputs.shape[:-1])[..., None]
+        return -outputs.log_softmax(dim=-1).gather(-1, target).squeeze(-1)
+
+    network = make_images_network()
+    X = torch.randn(5, 40, generator=torch.Generator().manual_seed(0))
+    assert step(network, name, X, loss)[0].shape == (5,)
+    if name != "exact_network":
+        assert step(network, name, X, loss, n_samples=3)[0].shape == (5,)
+
+
+@every_name
+@pytest.mark.parametrize("weights", ["real", "mirror"])
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda(name, weights):
+    network = make_images_network(weights=weights, batch_norm=True).cuda()
+    network.train(name != "exact_network")
+    X = torch.randn(6, 40, device="cuda")
+    generator = torch.Generator("cuda").manual_seed(0)
+    losses = resolve_network_gradient(name).network_surrogate(
+        generic_loss, network, X, generator
+    )
+    losses.mean().backward()
+    assert losses.device == X.device
+    assert all(p.grad.isfinite().all() for p in network.parameters())
+
+
+@pytest.mark.parametrize("n_samples", [1, 2])
+@pytest.mark.parametrize(
+    "gradient", [Reinforce(None), Reinforce(1.5), MuProp(None), MuProp(0.5)], ids=str
+)
+def test_score_functions_are_unbiased_in_deep_networks(gradient, n_samples):
+    network = make_network([2, 2] if n_samples == 2 else [2, 1, 2])
+    paths = all_paths(network, n_samples)
+    p = path_losses(network, paths, generic_loss)[0].detach()
+    # All samples of a row are side by side.
+    draws = [draw.movedim(0, 1).flatten(1) for draw in forcing_draws(paths)]
+    with uniform_draws(draws):
+        losses = resolve_network_gradient(gradient).network_surrogate(
+            generic_loss, network, X.expand(len(p), -1), n_samples=n_samples
+        )
+    value, right = exact(network, n_samples=n_samples)
+    close((p @ losses).detach(), value)
+    found = torch.autograd.grad(p @ losses, list(network.parameters()))
+    for a, b in zip(found, right, strict=True):
+        close(a, b)
+
+
+@pytest.mark.parametrize("gradient", FUNCTIONWISE, ids=str)
+def test_functionwise_estimators_are_unbiased_in_deep_networks(gradient):
+    """The mean of many rows is within chance of the exact gradient."""
+    network = make_network([2, 2], factor=1)
+    trainer = resolve_network_gradient(gradient)
+    generator = torch.Generator().manual_seed(0)
+    batches = []
+    for _ in range(64):
+        losses = trainer.network_surrogate(
+            generic_loss, network, X.expand(500, -1), generator
+        )
+        found = torch.autograd.grad(losses.mean(), list(network.parameters()))
+        batches.append(torch.cat([g.flatten() for g in found]))
+    batches = torch.stack(batches)
+    right = torch.cat([g.flatten() for g in exact(network)[1]])
+    deviation = (batches.mean(dim=0) - right) / (batches.std(dim=0) / 8)
+    assert deviation.abs().max() < 4
+    # There is enough to see a factor of 2 in every layer.
+    for name in ("layers.0.bias", "layers.1.bias"):
+        at = [n for n, _ in network.named_parameters()].index(name)
+        sizes = [parameter.numel() for parameter in network.parameters()]
+        here = slice(sum(sizes[:at]), sum(sizes[: at + 1]))
+        assert (right[here] / (batches.std(dim=0)[here] / 8)).abs().max() > 8
+
+
+def test_every_layer_has_a_baseline_of_its_own():
+    """A baseline that has seen the loss of this step would leave nothing of it."""
+    network = make_network([2, 2])
+    trainer = resolve_network_gradient("reinforce")
+
+    def constant(outputs):
+        return 3 + 0 * outputs.sum(dim=-1)
+
+    def gradients():
+        losses = trainer.network_surrogate(constant, network, X.expand(4, -1))
+        found = torch.autograd.grad(losses.mean(), list(network.layers.parameters()))
+        return [g.abs().max() for g in found]
+
+    assert len({id(g) for g in trainer.__dict__.get("gradients_", [])}) == 0
+    assert min(gradients()) > 1e-3
+    assert max(gradients()) < 1e-12
+    assert len(trainer.gradients_) == 2
+    assert [g.totals_.shape for g in trainer.gradients_] == [(1,), (1,)]
+    assert not hasattr(clone(trainer), "gradients_")
+
+
+def test_baselines_of_rows_are_told():
+    network, rows = make_network([2, 2]), torch.tensor([5, 0, 3, 1])
+    trainer = resolve_network_gradient(Reinforce(baseline="row"))
+    assert trainer.needs_rows and not resolve_network_gradient("psa").needs_rows
+    trainer.network_surrogate(generic_loss, network, X.expand(4, -1), rows=rows)
+    for layer in trainer.gradients_:
+        assert layer.weights_.tolist() == [1, 1, 0, 1, 0, 1]
+
+
+def test_means_are_an_ordinary_network():
+    network = make_network([4, 3])
+    _, found = step(network, "tanh", X)
+    first, second, head = (
+        torch.nn.Linear(n, m).double() for n, m in [(3, 4), (4, 3), (3, 2)]
+    )
+    layers = [*network.layers, network.head]
+    values = X
+    for ours, theirs in zip(layers, (first, second, head), strict=True):
+        theirs.load_state_dict(ours.state_dict())
+        values = theirs(values)
+        if theirs is not head:
+            values = torch.tanh(values)
+    parameters = [*first.parameters(), *second.parameters(), *head.parameters()]
+    right = torch.autograd.grad(generic_loss(values).mean(), parameters)
+    for a, b in zip(found, right, strict=True):
+        close(a, b)
+
+
+class TestExactNetwork:
+    @pytest.mark.parametrize("noise", ["logistic", "uniform", "triangular"])
+    @pytest.mark.parametrize("widths", [[3], [2, 4], [3, 1, 2]], ids=str)
+    def test_is_the_sum_over_paths(self, widths, noise):
+        network = make_network(widths, noise)
+        value, right = exact(network)
+        found, gradients = step(network, "exact_network", X)
+        close(found, value[None])
+        for a, b in zip(gradients, right, strict=True):
+            close(a, b)
+
+    def test_is_the_slope_of_its_value(self):
+        network = make_images_network(batch_norm=True).double().eval()
+        X = torch.randn(2, 40, generator=torch.Generator().manual_seed(1)).double()
+        _, found = step(network, "exact_network", X)
+        for parameter, gradient in zip(network.parameters(), found, strict=True):
+            place = tuple(n // 2 for n in parameter.shape)
+            values = []
+            for shift in (1e-5, -2e-5):
+                with torch.no_grad():
+                    parameter[place] += shift
+                values.append(step(network, "exact_network", X)[0].mean())
+            with torch.no_grad():
+                parameter[place] += 1e-5
+            close((values[0] - values[1]) / 2e-5, gradient[place], 1e-8)
+
+    def test_wide_layers_are_refused(self):
+        network = make_network([13])
+        with pytest.raises(ValueError, match="13 units, above max_units=12.*PSA"):
+            step(network, "exact_network", X)
+        step(network, ExactNetwork(max_units=13), X)
+
+    def test_batches_are_no_states(self):
+        network = make_network([2], batch_norm=True)
+        with pytest.raises(TypeError, match="ExactNetwork .*eval"):
+            step(network, "exact_network", X)
+
+    def test_there_is_no_bound(self):
+        with pytest.raises(ValueError, match="n_samples=2.*PSA"):
+            step(make_network([2]), "exact_network", X, n_samples=2)
+
+
+def moments_by_states(network, depth=1):
+    """Return mean and variance of a layer's logits over the layer below."""
+    below, above = network.realize()[depth - 1 : depth + 1]
+    on = all_states(below(X).shape[-1])
+    p = torch.where(
+        on, below.units.noise.cdf(below(X)), below.units.noise.cdf(-below(X))
+    )
+    p = p.prod(dim=1)
+    logits = above(2 * on.double() - 1)
+    mean = p @ logits
+    return mean, p @ (logits - mean).square()
+
+
+class TestPropagation:
+    @pytest.mark.parametrize("gradient", ["adf", "local_reparam"])
+    @pytest.mark.parametrize("noise", ["logistic", "uniform", "triangular"])
+    def test_one_layer_is_exact(self, gradient, noise):
+        network = make_network([3], noise, factor=0.8)
+        value, right = exact(network)
+        found, gradients = expected(gradient, network)
+        close(found, value)
+        for a, b in zip(gradients, right, strict=True):
+            close(a, b)
+
+    @pytest.mark.parametrize("noise", ["logistic", "triangular"])
+    def test_adf_passes_on_the_moments(self, noise):
+        """The value of a linear loss shows the last layer's probabilities."""
+        network = make_network([3, 2], noise)
+        mean, variance = moments_by_states(network)
+        total = variance + network.layers[1].units.noise.variance
+        p = torch.sigmoid(torch.pi * mean / (3 * total).sqrt())
+        on = all_states(2)
+        weights = torch.where(on, p, 1 - p).prod(dim=1)
+        with uniform_draws(forcing_draws([on[None]])):
+            losses = resolve_network_gradient("adf").network_surrogate(
+                linear_loss, network, X.expand(4, -1)
+            )
+        right = linear_loss(network.realize()[-1]((2 * p - 1)[None]))
+        close((weights @ losses).detach(), right[0].detach())
+
+    @pytest.mark.parametrize("normal", [0.0, 1.0, -0.7])
+    def test_local_reparam_draws_logits(self, normal, monkeypatch):
+        network = make_network([3, 2])
+        mean, variance = moments_by_states(network)
+        p = network.layers[1].units.noise.cdf(mean + normal * variance.sqrt())
+        on = all_states(2)
+        weights = torch.where(on, p, 1 - p).prod(dim=1)
+        calls = []
+
+        def randn(shape, **kwargs):
+            calls.append(shape)
+            return torch.full(shape, normal, dtype=torch.float64)
+
+        monkeypatch.setattr(torch, "randn", randn)
+        with uniform_draws(forcing_draws([on[None]])):
+            losses = resolve_network_gradient("local_reparam").network_surrogate(
+                linear_loss, network, X.expand(4, -1)
+            )
+        right = linear_loss(network.realize()[-1]((2 * p - 1)[None]))
+        close((weights @ losses).detach(), right[0].detach(), 1e-8)
+        assert calls == [(1, 4, 2)]
+
+    def test_adf_is_exact_where_weights_are_0(self):
+        network = make_network([3, 2])
+        with torch.no_grad():
+            network.layers[1].weight.zero_()
+        found, _ = step_over_last_layer(network, "adf")
+        close(found, exact(network)[0])
+
+    def test_local_reparam_is_finite_where_units_are_certain(self):
+        network = make_network([3, 2])
+        with torch.no_grad():
+            network.layers[0].bias.fill_(1e4)
+        _, found = step(network, "local_reparam", X)
+        assert all(gradient.isfinite().all() for gradient in found)
+
+    def test_both_are_biased_in_deep_networks(self):
+        network = make_network([3, 2])
+        value, gradients = step_over_last_layer(network, "adf")
+        right = exact(network)
+        assert differs(value, right[0])
+        assert differs(gradients[0], right[1][0])
+
+
+def step_over_last_layer(network, gradient):
+    """Return mean value and gradients over the draws of the last layer alone."""
+    n_units = network.layers[-1].n_outputs
+    mean, variance = moments_by_states(network, len(network.layers) - 1)
+    total = variance + network.layers[-1].units.noise.variance
+    p = torch.sigmoid(torch.pi * mean / (3 * total).sqrt()).detach()
+    on = all_states(n_units)
+    weights = torch.where(on, p, 1 - p).prod(dim=1)
+    with uniform_draws(forcing_draws([on[None]])):
+        losses = resolve_network_gradient(gradient).network_surrogate(
+            generic_loss, network, X.expand(len(on), -1)
+        )
+    value = weights @ losses
+    return value.detach(), torch.autograd.grad(value, list(network.parameters()))
+
+
+class TestReach:
+    def test_a_layer_is_refused_what_is_for_networks(self):
+        for name, family in gradients.NETWORK_GRADIENTS.items():
+            for gradient in (name, family()):
+                with pytest.raises(TypeError, match="network.*`surrogate`.*'zgr'") as e:
+                    resolve_gradient(gradient)
+                assert family.__name__ in str(e.value)
+
+    def test_a_network_is_refused_what_is_for_layers(self):
+        with pytest.raises(TypeError, match=r"Exact\(\).*no way.*'exact_network'"):
+            resolve_network_gradient("exact")
+        with pytest.raises(TypeError, match="StraightThrough.*curvature.*ZGR"):
+            resolve_network_gradient(StraightThrough(debias="quadratic"))
+
+    @pytest.mark.parametrize("gradient", ["hinton", None, PSA, 3, ["st"]])
+    def test_unknown_names_are_refused_with_what_there_is(self, gradient):
+        with pytest.raises(ValueError, match="rule=.* adf, arm, .*, zgr, nor"):
+            resolve_network_gradient(gradient, "rule")
+
+    @pytest.mark.parametrize("gradient", ["psa", "adf", "local_reparam"])
+    def test_pooling_is_refused_above_the_first_layer(self, gradient):
+        first = BinaryConv2d((1, 6, 6), 2, 3, padding=1, pool=2)
+        second = BinaryConv2d(first.output_shape, 2, 3, padding=1, pool=3)
+        X = torch.randn(4, 36)
+        head = RealLinear(second.n_outputs, 2)
+        network = StochasticBinaryNetwork([first, second], head)
+        with pytest.raises(TypeError, match="pool=3 .*strides.*'st'"):
+            step(network, gradient, X)
+        step(network, "st", X)
+        head = RealLinear(first.n_outputs, 2)
+        step(StochasticBinaryNetwork([first], head), gradient, X)
+
+    def test_reaches_resolve_to_what_trains_a_network(self):
+        assert isinstance(resolve_network_gradient("st"), LayerwiseNetwork)
+        assert isinstance(resolve_network_gradient("arm"), FunctionwiseNetwork)
+        assert isinstance(resolve_network_gradient(MeanField()), LayerwiseNetwork)
+        psa = PSA(enhanced=True, gamma=0.1)
+        found = resolve_network_gradient(psa)
+        assert found is not psa and found.get_params() == psa.get_params()
+
+    @pytest.mark.parametrize(
+        "gradient",
+        [PSA(enhanced=True), ADF(), LocalReparam(), ExactNetwork(3), "arm", "st"],
+        ids=str,
+    )
+    def test_scikit_learn_can_clone_and_set(self, gradient):
+        gradient = resolve_network_gradient(gradient)
+        assert isinstance(gradient, NetworkGradient)
+        for copied in (clone(gradient), pickle.loads(pickle.dumps(gradient))):
+            assert str(copied) == str(gradient)
+        for name in gradient.get_params(deep=False):
+            nonsense = type(gradient)(**{name: "nonsense"})
+            assert nonsense.get_params(deep=False)[name] == "nonsense"
+
+
+def test_losses_along_paths_are_those_of_the_network():
+    """The helper's draws lead where it says."""
+    network = make_network([2, 2])
+    losses, _ = along_paths("st", network, n_samples=2)
+    close(losses, path_losses(network, all_paths(network, 2), generic_loss)[1])
