@@ -9,6 +9,9 @@ from skhash.linear import ITQHash
 from skhash.neural._supervised import SUPERVISED_CONSTRAINTS, BaseSupervisedHash
 from skhash.utils._sklearn import Interval, StrOptions
 
+# The automatic scale of the likelihood of balanced pairs, times the number of bits.
+BALANCED_LOGITS = 15.0
+
 # What `fit` says where the dual variable had no part in it.
 INERT = (
     "The dual variable of split_solver={!r} stayed 0, so w_weight had no effect: with "
@@ -90,8 +93,8 @@ class DualHashEncoder(BaseSupervisedHash):
         rows.
     logit_scale : float or "auto", default="auto"
         How sure the likelihood is of a pair with the same code; see Notes. "auto" is
-        ``5 / n_bits``.
-    pair_weights : {None, "balanced"}, default=None
+        ``15 / n_bits`` for balanced pairs, else ``5 / n_bits``.
+    pair_weights : {None, "balanced"}, default="balanced"
         "balanced" gives the similar pairs of a batch as much weight as the others.
     similarity : {None, "jaccard"} or callable, default=None
         By default rows are similar that share a label. "jaccard" is the share of their
@@ -241,7 +244,7 @@ class DualHashEncoder(BaseSupervisedHash):
         warmup_epochs=5,
         u_init="output",
         logit_scale="auto",
-        pair_weights=None,
+        pair_weights="balanced",
         similarity=None,
         update="adam",
         momentum=0.9,
@@ -305,9 +308,12 @@ class DualHashEncoder(BaseSupervisedHash):
         from skhash.losses._likelihood_of_pairs import PairwiseLikelihood
         from skhash.losses._splitting import SplitObjective, SplitSteps
 
+        logit_scale = self.logit_scale
+        if logit_scale == "auto" and self.pair_weights == "balanced":
+            logit_scale = BALANCED_LOGITS / training.n_bits
         likelihood = PairwiseLikelihood(
             training.n_bits,
-            logit_scale=self.logit_scale,
+            logit_scale=logit_scale,
             pair_weights=self.pair_weights,
             similarity=self.similarity,
         )

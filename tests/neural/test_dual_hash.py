@@ -60,7 +60,7 @@ def changes(solver="prox", **params):
         {"warmup_epochs": 2},
         {"u_init": "itq"},
         {"logit_scale": 1.0},
-        {"pair_weights": "balanced"},
+        {"pair_weights": None},
         {"similarity": lambda labels: (labels == labels.T).float() / 2},
         {"update": "momentum"},
         {"update": "storm"},

@@ -1,0 +1,139 @@
+"""Pictures of supervised codes on Fashion-MNIST, with the methods of the benchmark.
+
+How much the penalty's two weights matter, how fast the three updates converge, and the
+Hamming distances of a few methods::
+
+    python examples/benchmarks/supervised_pictures.py docs/images
+"""
+
+import argparse
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from supervised_hashing import METHODS, REDUCED, experiment, run_all
+
+from skhash.metrics import DistanceHistogramDisplay
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+W_WEIGHTS, PENALTIES = (1e-3, 1e-2, 1e-1, 1.0), (1e-2, 1e-1, 1.0, 10.0)
+UPDATES = {
+    "momentum": ("#1b6ca8", 1, (0.1, 0.3)),
+    "storm": ("#d95f02", 2, (0.3, 1.0)),
+    "adam": ("#2a9d6f", 1, (1e-3, 3e-3)),
+}
+SHOWN = ("ITQ", "cross_entropy", "mdshc", "default")
+
+
+def draw_sensitivity(arguments, setting):
+    """Draw what w_weight and penalty do to precision and to the quantization error."""
+    data = experiment("fashion_mnist", "tuning", 0, arguments.data_home)
+    jobs = [
+        ("prox", {"w_weight": w, "penalty": rho}, arguments.bits, 0) + (data, setting)
+        for w in W_WEIGHTS
+        for rho in PENALTIES
+    ]
+    results = list(run_all(jobs, arguments.jobs))
+    figure, axes = plt.subplots(1, 2, figsize=(7.6, 3.3), layout="constrained")
+    panels = {
+        "mAP": "mean average precision, validation",
+        "quantization_error_": "quantization error",
+    }
+    for ax, (name, title) in zip(axes, panels.items(), strict=True):
+        values = np.reshape([result[name] for result in results], (len(W_WEIGHTS), -1))
+        image = ax.imshow(values, origin="lower", cmap="viridis", aspect="auto")
+        middle = (values.max() + values.min()) / 2
+        for (row, column), value in np.ndenumerate(values):
+            color = "white" if value < middle else "black"
+            ax.text(column, row, f"{value:.3f}", color=color, ha="center", va="center")
+        ax.set_xticks(range(len(PENALTIES)), [f"{rho:g}" for rho in PENALTIES])
+        ax.set_yticks(range(len(W_WEIGHTS)), [f"{w:g}" for w in W_WEIGHTS])
+        ax.set_xlabel("penalty")
+        ax.set_title(title, fontsize="medium")
+        figure.colorbar(image, ax=ax)
+    axes[0].set_ylabel("w_weight")
+    figure.savefig(arguments.folder / "supervised_sensitivity.png", dpi=90)
+    plt.close(figure)
+
+
+def draw_convergence(arguments, setting):
+    """Draw the training loss by epochs and by gradients, at the better step size."""
+    data = experiment("fashion_mnist", "tuning", 0, arguments.data_home)
+    jobs = [
+        (f"dual {update}".removesuffix(" adam"), {"lr": lr}, arguments.bits, 0)
+        + (data, setting)
+        for update, (_, _, lrs) in UPDATES.items()
+        for lr in lrs
+    ]
+    results = list(run_all(jobs, arguments.jobs))
+    figure, axes = plt.subplots(
+        1, 2, figsize=(7.6, 3.2), sharey=True, layout="constrained"
+    )
+    for position, (update, (color, n_gradients, _)) in enumerate(UPDATES.items()):
+        best = min(
+            results[2 * position : 2 * position + 2], key=lambda r: r["losses"][-1]
+        )
+        epochs = np.arange(1, len(best["losses"]) + 1)
+        label = f"{update}, lr={best['params']['lr']:g}, mAP {best['mAP']:.3f}"
+        for ax, cost in zip(axes, (1, n_gradients), strict=True):
+            ax.plot(cost * epochs, best["losses"], color=color, label=label)
+    axes[0].set_xlabel("epochs")
+    axes[1].set_xlabel("gradients of each training row")
+    axes[0].set_ylabel("training loss")
+    for ax in axes:
+        ax.set_yscale("log")
+        ax.grid(alpha=0.3, which="both")
+        ax.spines[["top", "right"]].set_visible(False)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=3,
+        frameon=False,
+        fontsize="small",
+    )
+    figure.savefig(arguments.folder / "supervised_convergence.png", dpi=90)
+    plt.close(figure)
+
+
+def draw_distances(arguments, setting):
+    """Draw the distances of queries to a database, with and without a common label."""
+    data = experiment("fashion_mnist", "seen", 0, arguments.data_home)
+    jobs = [
+        (name, METHODS[name][1][0], arguments.bits, 0, data, setting) for name in SHOWN
+    ]
+    runs = run_all(jobs, arguments.jobs)
+    results = [run for run in runs if run["protocol"] == "separate"]
+    figure, axes = plt.subplots(
+        2, 2, figsize=(7.6, 5), sharex=True, sharey=True, layout="constrained"
+    )
+    for ax, result in zip(axes.flat, results, strict=True):
+        name = f"{result['method']}, mAP {result['mAP']:.3f}"
+        DistanceHistogramDisplay(*result["histogram"], name=name).plot(ax)
+        ax.label_outer()
+        if ax is not axes[0, 0]:
+            ax.get_legend().remove()
+    figure.savefig(arguments.folder / "supervised_distances.png", dpi=90)
+    plt.close(figure)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--bits", type=int, default=32)
+    parser.add_argument("--epochs", type=int, default=REDUCED["epochs"])
+    parser.add_argument("--hidden", type=int, default=REDUCED["hidden"])
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--data-home")
+    arguments = parser.parse_args()
+    setting = vars(arguments) | {"cnn": False, "tuning": False}
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    draw_sensitivity(arguments, setting)
+    draw_convergence(arguments, setting)
+    draw_distances(arguments, setting)
+
+
+if __name__ == "__main__":
+    main()
