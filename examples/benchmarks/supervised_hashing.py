@@ -348,6 +348,38 @@ COLUMNS = {
 TITLES = {"quantization_error_": "q. error", "seconds": "s/epoch"}
 
 
+def data_of(protocol, seed, arguments):
+    """Return the data of a run: only "unseen" depends on the seed."""
+    seed = seed if protocol == "unseen" else 0
+    return experiment(arguments.data, protocol, seed, arguments.data_home)
+
+
+def show(outputs, arguments):
+    """Print the tables of runs, with the exact cosine as a bound."""
+    results = [result for output in outputs for result in output["results"]]
+    seeds = sorted({result["seed"] for result in results})
+    print(f"\nmAP, mean over seeds {seeds}; +- is half the range")
+    kinds = {(result["protocol"], result["n_bits"]): None for result in results}
+    bounds = {}
+    for protocol, n_bits in kinds:
+        if protocol not in bounds:
+            kind = "unseen" if protocol == "unseen" else "seen"
+            drawn = seeds if protocol == "unseen" else [0]
+            searches = [data_of(kind, s, arguments)[1][protocol] for s in drawn]
+            bounds[protocol] = mean_of([cosine_scores(search) for search in searches])
+        print_table(results, protocol, n_bits, bounds[protocol])
+    active = {
+        result["method"]: result["dual_active_fraction_"]
+        for result in results
+        if result["dual_active_fraction_"] is not None
+    }
+    print(f"\nshare of the dual variable that was not 0: {active}")
+
+
+def mean_of(scores):
+    return {name: np.mean([s[name] for s in scores]) for name in scores[0]}
+
+
 def print_table(results, protocol, n_bits, bound):
     """Print means over seeds, best mean average precision first."""
     print(f"\n{protocol}, {n_bits} bits:\n")
@@ -399,6 +431,7 @@ def parse():
     parser.add_argument("--data-home")
     parser.add_argument("--output", type=Path, help="a JSON file of all results")
     parser.add_argument("--tuned", type=Path, help="take what this output file chose")
+    parser.add_argument("--show", type=Path, nargs="+", help="output files to print")
     arguments = parser.parse_args()
     for name, value in (FULL if arguments.full else REDUCED).items():
         if getattr(arguments, name) is None:
@@ -422,46 +455,29 @@ def main():
         f"{np.__version__}, scikit-learn {sklearn.__version__}, torch "
         f"{torch.__version__}, skhash {skhash.__version__}\n{setting}"
     )
+    if arguments.show:
+        show([json.loads(path.read_text()) for path in arguments.show], arguments)
+        return
     if arguments.tuned:
         tried = json.loads(arguments.tuned.read_text())["tuning"]
     else:
         tried = tune(arguments, setting | {"tuning": True})
     chosen = {method: best(tried[method]) for method in arguments.methods}
     setting["tuning"] = False
-
-    def data(protocol, seed):
-        seed = seed if protocol == "unseen" else 0
-        return experiment(arguments.data, protocol, seed, arguments.data_home)
-
     jobs = [
-        (method, chosen[method], n_bits, seed, data(protocol, seed), setting)
+        (method, chosen[method], n_bits, seed, data_of(protocol, seed, arguments))
+        + (setting,)
         for protocol in arguments.protocols
         for n_bits in arguments.bits
         for method in arguments.methods
         for seed in arguments.seeds
     ]
-    results = []
+    output = {"setting": setting, "tuning": tried, "results": []}
     for result in run_all(jobs, arguments.jobs):
-        results.append(result)
+        output["results"].append(result)
         if arguments.output:
-            everything = {"setting": setting, "tuning": tried, "results": results}
-            arguments.output.write_text(json.dumps(everything, indent=1))
-    print(f"\nmAP, mean over seeds {arguments.seeds}; +- is half the range")
-    for protocol in dict.fromkeys(result["protocol"] for result in results):
-        if protocol == "unseen":
-            searches = [data("unseen", seed)[1][protocol] for seed in arguments.seeds]
-        else:
-            searches = [data("seen", 0)[1][protocol]]
-        bounds = [cosine_scores(search) for search in searches]
-        bound = {name: np.mean([b[name] for b in bounds]) for name in bounds[0]}
-        for n_bits in arguments.bits:
-            print_table(results, protocol, n_bits, bound)
-    active = {
-        result["method"]: result["dual_active_fraction_"]
-        for result in results
-        if result["dual_active_fraction_"] is not None
-    }
-    print(f"\nshare of the dual variable that was not 0: {active}")
+            arguments.output.write_text(json.dumps(output, indent=1))
+    show([output], arguments)
 
 
 if __name__ == "__main__":
