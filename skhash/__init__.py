@@ -2,6 +2,7 @@
 
 from skhash._audit import AuditResult, audit
 from skhash._load import load
+from skhash.classification import SBNClassifier
 from skhash.linear import (
     ITQHash,
     PCAHash,
@@ -25,6 +26,7 @@ __all__ = [
     "NeighborHash",
     "PCAHash",
     "RandomHyperplaneHash",
+    "SBNClassifier",
     "SGHEncoder",
     "StochasticAutoencoderHash",
     "SupervisedDiscreteHash",

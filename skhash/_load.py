@@ -1,6 +1,7 @@
 """Reading saved encoders: the one list of classes that a file may name."""
 
 from skhash._persistence import load_estimator
+from skhash.classification import SBNClassifier
 from skhash.linear import (
     ITQHash,
     PCAHash,
@@ -23,6 +24,7 @@ LOADABLE = {
         NeighborHash,
         PCAHash,
         RandomHyperplaneHash,
+        SBNClassifier,
         SGHEncoder,
         StochasticAutoencoderHash,
         SupervisedDiscreteHash,

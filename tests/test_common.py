@@ -20,6 +20,14 @@ SMALL = {
     "NeighborHash": [{"n_bits": 2, "max_epochs": 1}],
     "PCAHash": [{"n_bits": 2}],
     "RandomHyperplaneHash": [{"n_bits": 2}],
+    "SBNClassifier": [
+        {
+            "hidden_layer_sizes": (8,),
+            "max_epochs": 20,
+            "lr": 0.02,
+            "n_predict_samples": 4,
+        }
+    ],
     "SGHEncoder": [{"n_bits": 2, "max_epochs": 1}],
     "StochasticAutoencoderHash": [
         {"n_bits": 2, "max_epochs": 1, "hidden_layer_sizes": (8,)}
@@ -158,7 +166,14 @@ EXPECTED_FAILED_CHECKS = {
             "check_transformer_general",
         ],
         FLOATS,
-    )
+    ),
+    "SBNClassifier": dict.fromkeys(
+        [
+            "check_sample_weight_equivalence_on_dense_data",
+            "check_sample_weight_equivalence_on_sparse_data",
+        ],
+        "other rows make other batches, with noise of their own",
+    ),
 }
 
 
@@ -193,7 +208,8 @@ def test_exceptions_are_of_public_estimators():
 
 
 def test_every_encoder_can_be_loaded():
-    assert LOADABLE == public_encoders()
+    classifiers = {"SBNClassifier": skhash.SBNClassifier}
+    assert LOADABLE == public_encoders() | classifiers
 
 
 @pytest.mark.parametrize("name", ["PCAHash", "ITQHash"])

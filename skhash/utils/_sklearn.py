@@ -11,5 +11,13 @@ from sklearn.utils._param_validation import (
     StrOptions,
     validate_params,
 )
+from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
-__all__ = ["HasMethods", "Interval", "StrOptions", "fit_context", "validate_params"]
+__all__ = [
+    "HasMethods",
+    "Interval",
+    "StrOptions",
+    "check_sample_weight",
+    "fit_context",
+    "validate_params",
+]

@@ -1,0 +1,5 @@
+"""Classifiers whose hidden layers are codes."""
+
+from skhash.classification._sbn import SBNClassifier
+
+__all__ = ["SBNClassifier"]

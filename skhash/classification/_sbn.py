@@ -1,0 +1,477 @@
+"""Classification with deep stochastic binary networks."""
+
+import copy
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skhash._persistence import save_estimator
+from skhash.base import TRAINING_CONSTRAINTS, check_magnitude
+from skhash.classification._network import NetworkMixin
+from skhash.codes import pack_bits
+from skhash.linear._projection import column_means
+from skhash.neural._start import total_scale
+from skhash.utils._sklearn import (
+    Interval,
+    StrOptions,
+    check_sample_weight,
+    fit_context,
+)
+from skhash.utils.targets import encoded_targets
+
+
+class SBNClassifier(
+    NetworkMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClassifierMixin,
+    BaseEstimator,
+):
+    r"""A classifier whose hidden units are random bits.
+
+    Each unit of layer k is +1 where its logit exceeds noise, else -1:
+
+    .. math::
+        x^k = \operatorname{sign}(a^k - z^k), \quad
+        a^k = \mathrm{BN}(W^k x^{k-1}), \quad
+        p(y | x^0) = E_z \operatorname{softmax}(V x^L + c)_y.
+
+    The expected cross-entropy :math:`E_z[-\log \operatorname{softmax}(V x^L + c)_y]` is
+    minimised over all weights, with a gradient estimate in place of the derivative that
+    bits do not have. Predictions are means over networks with noise drawn once, or
+    those of the one network without noise.
+
+    The bits of the last layer are a code of the row that follows its class;
+    `transform` returns them.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : array-like of int, default=(512, 512)
+        Number of units of each layer.
+    gradient : str or estimator of `skhash.gradients`, default="st"
+        Estimates the gradient: "st", "zgr" and other layer-wise ones at the cost of
+        backpropagation, "psa" with less bias, "adf", "local_reparam", "arm" and others.
+    noise : {"logistic", "normal", "triangular", "uniform"} or Noise, default="logistic"
+        What the logits of units are compared with; see `skhash.noise`.
+    batch_norm : bool, default=True
+        Whether logits are normalised over the batch. Without, layers have intercepts.
+    objective : {"expected", "multi_sample"}, default="expected"
+        With M = `n_train_samples` draws of the noise, "expected" is the mean of their
+        losses and "multi_sample" the bound :math:`-\log \frac1M \sum_m p(y | z_m)`,
+        which tightens to the loss of the ensemble as M grows. They are equal at M = 1.
+    n_train_samples : int, default=1
+        How many times the noise of a row is drawn in a step.
+    predict_mode : {"ensemble", "det"}, default="ensemble"
+        Whether to average probabilities over `n_predict_samples` networks, or to take
+        the network without noise. May be changed after `fit`.
+    n_predict_samples : int, default=10
+        Size of the ensemble. Each member has noise that is drawn once and shared by all
+        rows, so that predictions do not depend on what else is predicted.
+    bn_recalibrate : bool, default=True
+        Whether the statistics of batch norms are taken anew from all rows after
+        training, once with noise and once without. Otherwise both modes have the
+        running means of training.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as in scikit-learn.
+    lr : float, default=0.01
+        Learning rate.
+    optimizer : str or type, default="adam"
+        A class of ``torch.optim`` or its name.
+    max_epochs : int, default=50
+        Passes over the data.
+    batch_size : int or "auto", default="auto"
+        "auto" makes about 100 batches an epoch, of 32 to 512 rows.
+    validation_fraction : float or None, default=None
+        The share of rows that is held out, whose loss ``history_`` then records.
+    callbacks : list or None, default=None
+        skorch callbacks, such as early stopping.
+    device : str, default="auto"
+        "cpu", "cuda", "cuda:1", "mps"; "auto" takes what is there.
+    random_state : int, RandomState instance or None, default=None
+        Draws first weights, batches, the noise of training and that of the ensemble.
+    verbose : bool or int, default=False
+        Whether each epoch is printed.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    mean_ : ndarray of shape (n_features,), float64
+    scale_ : float
+        Rows minus ``mean_``, divided by ``scale_``, enter the network.
+    layers_ : list of dict
+        What the layers are, the head last.
+    weights_ : list of ndarray
+        Their parameters, with the statistics of norms under noise.
+    det_statistics_ : list of ndarray
+        The statistics of norms without noise.
+    predict_seed_ : int
+        Draws the ensemble.
+    history_ : list of dict
+        ``train_loss``, and ``valid_loss`` with a validation fraction, of each epoch.
+    n_iter_ : int
+        Number of epochs trained.
+    n_features_in_ : int
+    net_ : skorch net
+        What `partial_fit` goes on from.
+
+    Raises
+    ------
+    ValueError
+        If `X` holds NaN or infinity, `y` is one class only, or training diverges.
+
+    References
+    ----------
+    A. Shekhovtsov and V. Yanush, "Reintroducing straight-through estimators as
+    principled methods for stochastic binary networks", GCPR 2021.
+
+    A. Shekhovtsov, V. Yanush and B. Flach, "Path sample-analytic gradient estimators
+    for stochastic binary networks", NeurIPS 2020.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skhash import SBNClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SBNClassifier((16, 16), random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    >>> model.transform(X[:2]).shape
+    (2, 16)
+    """
+
+    _parameter_constraints: dict = {
+        "hidden_layer_sizes": ["array-like"],
+        "gradient": "no_validation",
+        "noise": "no_validation",
+        "batch_norm": ["boolean"],
+        "objective": [StrOptions({"expected", "multi_sample"})],
+        "n_train_samples": [Interval(Integral, 1, None, closed="left")],
+        "predict_mode": [StrOptions({"ensemble", "det"})],
+        "n_predict_samples": [Interval(Integral, 1, None, closed="left")],
+        "bn_recalibrate": ["boolean"],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
+        **{
+            name: TRAINING_CONSTRAINTS[name]
+            for name in (
+                "lr",
+                "max_epochs",
+                "optimizer",
+                "callbacks",
+                "device",
+                "random_state",
+                "verbose",
+            )
+        },
+        "batch_size": [
+            Interval(Integral, 2, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
+    }
+
+    _unsaved_attributes = ("net_",)
+
+    def __init__(
+        self,
+        hidden_layer_sizes=(512, 512),
+        *,
+        gradient="st",
+        noise="logistic",
+        batch_norm=True,
+        objective="expected",
+        n_train_samples=1,
+        predict_mode="ensemble",
+        n_predict_samples=10,
+        bn_recalibrate=True,
+        class_weight=None,
+        lr=0.01,
+        optimizer="adam",
+        max_epochs=50,
+        batch_size="auto",
+        validation_fraction=None,
+        callbacks=None,
+        device="auto",
+        random_state=None,
+        verbose=False,
+    ):
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.gradient = gradient
+        self.noise = noise
+        self.batch_norm = batch_norm
+        self.objective = objective
+        self.n_train_samples = n_train_samples
+        self.predict_mode = predict_mode
+        self.n_predict_samples = n_predict_samples
+        self.bn_recalibrate = bn_recalibrate
+        self.class_weight = class_weight
+        self.lr = lr
+        self.optimizer = optimizer
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.validation_fraction = validation_fraction
+        self.callbacks = callbacks
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Train the network.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Classes, of any type.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            The loss of each row is multiplied with its weight over the mean weight.
+            Rows of weight 0 are left out.
+
+        Returns
+        -------
+        self : object
+            The fitted classifier.
+        """
+        X, y, weights = self._validate(X, y, sample_weight, reset=True)
+        classes, codes = encoded_targets(y, self)
+        seeds = _draw_seeds(check_random_state(self.random_state))
+        mean = column_means(X)
+        net = self._make_net(X, len(classes), seeds, mean, total_scale(X, mean))
+        self._train(net, X, codes, weights, self.max_epochs, history=[])
+        self.classes_, self.predict_seed_ = classes, seeds[2]
+        return self
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Train for one epoch on these rows, as one part of a stream.
+
+        The first call builds the network, and takes mean and scale of its rows: let
+        them be some hundreds, drawn at random. Later calls keep the optimizer's state;
+        on a classifier that was loaded from a file the optimizer starts afresh. The
+        statistics of batch norms are recalibrated from the rows of the last call.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,) or None, default=None
+            All classes that will come; needed in the first call.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        self : object
+            The classifier. If a later call raises, it is as it was before.
+        """
+        first = not self.__sklearn_is_fitted__()
+        if first and classes is None:
+            raise ValueError("The first call of partial_fit needs classes=.")
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs all rows at once; give partial_fit the "
+                "weights of the classes as a dict."
+            )
+        X, y, weights = self._validate(X, y, sample_weight, reset=first)
+        known = None if first else self.classes_
+        if classes is not None:
+            given = encoded_targets(classes, self)[0]
+            if known is not None and not np.array_equal(given, known):
+                raise ValueError(
+                    f"classes={given.tolist()} differ from those of the first call, "
+                    f"{known.tolist()}."
+                )
+            known = given
+        codes = _positions(y, known)
+        seeds = _draw_seeds(check_random_state(self.random_state))
+        if first:
+            mean = column_means(X)
+            net = self._make_net(X, len(known), seeds, mean, total_scale(X, mean))
+        elif hasattr(self, "net_"):
+            net = copy.deepcopy(self.net_)
+        else:
+            net = self._make_net(
+                X, len(known), seeds, self.mean_, self.scale_, restore=True
+            )
+        self._train(net, X, codes, weights, 1, [] if first else self.history_)
+        if first:
+            self.classes_, self.predict_seed_ = known, seeds[2]
+        return self
+
+    def predict(self, X) -> np.ndarray:
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        best = self._log_probabilities(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def predict_proba(self, X) -> np.ndarray:
+        """Return the probabilities of the classes, means over the ensemble.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes), float32
+        """
+        return np.exp(self._log_probabilities(X))
+
+    def decision_function(self, X) -> np.ndarray:
+        """Return log probabilities, or of two classes the log odds of the second.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_classes) or (n_samples,), float32
+        """
+        scores = self._log_probabilities(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def transform(self, X) -> np.ndarray:
+        """Return the bits of the last layer, without noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        bits : ndarray of shape (n_samples, n_bits), uint8
+            0 and 1, as `skhash.HammingNeighbors` takes them.
+        """
+        X = self._validate_fitted(X)
+        members = self._members("det")
+        return self._run(
+            X, self._n_features_out, np.uint8, lambda rows: members[0].units(rows) > 0
+        )
+
+    def transform_packed(self, X) -> np.ndarray:
+        """Return the bits of `transform` as packed bytes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        packed : ndarray of shape (n_samples, ceil(n_bits / 8)), uint8
+        """
+        return pack_bits(np.asarray(self.transform(X)))
+
+    def save(self, path) -> None:
+        """Write the fitted classifier to a directory of JSON and safetensors.
+
+        Parameters
+        ----------
+        path : path-like
+            A new directory, or one that `save` wrote before.
+
+        See Also
+        --------
+        skhash.load : Reads the directory without running code.
+        """
+        check_is_fitted(self)
+        save_estimator(self, path)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "classes_")
+
+    @property
+    def _n_features_out(self) -> int:
+        check_is_fitted(self)
+        return self.layers_[-1]["n_inputs"]
+
+    def _validate(self, X, y, sample_weight, *, reset):
+        """Return rows, labels, and weights of mean 1 or None."""
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            reset=reset,
+            dtype=[np.float32, np.float64],
+            accept_sparse="csr",
+            ensure_min_samples=2,
+        )
+        check_magnitude(X)
+        check_classification_targets(y)
+        if type_of_target(y) == "multilabel-indicator":
+            raise ValueError(
+                "y has columns for several labels; SBNClassifier takes one class a row."
+            )
+        y = column_or_1d(y, warn=True)
+        if sample_weight is None and self.class_weight is None:
+            return X, y, None
+        weights = check_sample_weight(sample_weight, X, dtype=np.float64)
+        if (weights < 0).any():
+            raise ValueError(f"sample_weight holds {weights.min()}; give 0 or more.")
+        if not weights.any():
+            raise ValueError("All of sample_weight are 0; give some weight to rows.")
+        weights = weights * compute_sample_weight(self.class_weight, y)
+        rows = weights > 0
+        return X[rows], y[rows], weights[rows] / weights[rows].mean()
+
+    def _log_probabilities(self, X) -> np.ndarray:
+        X = self._validate_fitted(X)
+        members = self._members(self.predict_mode)
+
+        def mean_log_probabilities(rows):
+            import torch
+
+            scores = [torch.log_softmax(member(rows), dim=1) for member in members]
+            total = torch.stack(scores).logsumexp(dim=0)
+            return total - np.log(len(members))
+
+        return self._run(X, len(self.classes_), np.float32, mean_log_probabilities)
+
+    def _validate_fitted(self, X):
+        check_is_fitted(self)
+        return validate_data(
+            self,
+            X,
+            reset=False,
+            dtype=[np.float32, np.float64],
+            accept_sparse="csr",
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _draw_seeds(random_state) -> list[int]:
+    """Return seeds of first weights and batches, of noise, and of the ensemble."""
+    return random_state.randint(np.iinfo(np.int32).max, size=3).tolist()
+
+
+def _positions(y, classes) -> np.ndarray:
+    """Return a column of the positions of labels among the classes."""
+    known = np.isin(y, classes)
+    if not known.all():
+        raise ValueError(
+            f"y holds {np.unique(y[~known]).tolist()}, which are not among the classes "
+            f"{classes.tolist()}."
+        )
+    return np.searchsorted(classes, y)[:, None].astype(np.int64)

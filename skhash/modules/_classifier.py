@@ -1,0 +1,139 @@
+"""What a classifier of stochastic binary layers trains, and what it predicts with."""
+
+import torch
+from torch import nn
+
+from skhash.gradients import resolve_network_gradient
+
+
+class ClassifierModule(nn.Module):
+    """A stochastic binary network, and the objective that its classes minimise.
+
+    Targets ``y`` are columns of int64: the position of the row among the training rows,
+    then its class.
+
+    Parameters
+    ----------
+    network : StochasticBinaryNetwork
+        Its head has one output for each class.
+    gradient : NetworkGradient
+    n_samples : int
+        How many times the units of a row are drawn in a step.
+    is_bound : bool
+        Whether the samples make a bound, instead of a mean of losses.
+    mean : ndarray of shape (n_features,) or None
+    scale : float
+        What rows are standardised with before the network sees them.
+    """
+
+    # Set by whoever trains: what draws, and the weight of each training row.
+    generator: torch.Generator | None = None
+    row_weights: torch.Tensor | None = None
+
+    def __init__(self, network, gradient, n_samples, is_bound, mean=None, scale=1.0):
+        super().__init__()
+        self.network, self.gradient = network, gradient
+        self.n_samples, self.is_bound = n_samples, is_bound
+        self.mean, self.scale = mean, scale
+
+    def forward(self, X):
+        return X
+
+    def loss(self, outputs, X, y):
+        """Return the weighted mean over the rows of a batch."""
+        rows, labels = y.T
+        weights = None if self.row_weights is None else self.row_weights[rows]
+        n_repeats, n_samples = (
+            (1, self.n_samples) if self.is_bound else (self.n_samples, 1)
+        )
+        if n_repeats > 1:
+            outputs = outputs.repeat(n_repeats, 1)
+            rows, labels = rows.repeat(n_repeats), labels.repeat(n_repeats)
+            weights = None if weights is None else weights.repeat(n_repeats)
+        # Backpropagation through drawn units has the loss itself as its value.
+        gradient = self.gradient if self.training else resolve_network_gradient("st")
+        losses = gradient.network_surrogate(
+            lambda logits: cross_entropy(logits, labels),
+            self.network,
+            outputs,
+            self.generator,
+            n_samples=n_samples,
+            rows=rows,
+        )
+        return (losses if weights is None else losses * weights).mean()
+
+
+def cross_entropy(logits, labels):
+    """Return ``-log softmax(logits)`` at the labels, over the last axis.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (..., n_rows, n_classes)
+    labels : Tensor of shape (n_rows,), int64
+
+    Returns
+    -------
+    losses : Tensor of shape (..., n_rows)
+    """
+    index = labels[:, None].expand(*logits.shape[:-1], 1)
+    return logits.logsumexp(-1) - logits.gather(-1, index)[..., 0]
+
+
+class Member:
+    """A network with its noise and weights drawn once: all rows meet the same.
+
+    Each row's outputs have the law that a draw of its own would have, and depend on no
+    other row.
+
+    Parameters
+    ----------
+    network : StochasticBinaryNetwork
+        In evaluation mode.
+    generator : torch.Generator or None
+        On the device of the network; None takes the likeliest weights, and no noise.
+    """
+
+    def __init__(self, network, generator=None):
+        is_certain = generator is None
+        *self.maps, self.head = network.realize(generator, deterministic=is_certain)
+        sizes = [layer.n_outputs for layer in network.layers]
+        if is_certain:
+            self.noise = [0.0] * len(sizes)
+        else:
+            self.noise = [
+                layer.units.noise.sample((size,), generator)
+                for layer, size in zip(self.maps, sizes, strict=True)
+            ]
+
+    def units(self, X):
+        """Return the values of the last layer, -1 and +1."""
+        for layer, noise in zip(self.maps, self.noise, strict=True):
+            X = layer.units.values((layer(X) > noise).to(X.dtype))
+        return X
+
+    def __call__(self, X):
+        """Return the outputs of the head."""
+        return self.head(self.units(X))
+
+
+@torch.no_grad()
+def refresh_statistics(network, batches, generator=None):
+    """Set the running statistics of norms to means over batches.
+
+    Parameters
+    ----------
+    network : StochasticBinaryNetwork
+    batches : iterable of Tensors of shape (n_rows, n_inputs)
+    generator : torch.Generator or None
+        Draws the units, and the weights anew for each batch; None takes the likeliest.
+    """
+    norms = [layer.norm for layer in network.layers if layer.norm is not None]
+    before = [norm.momentum for norm in norms]
+    network.train()
+    for step, batch in enumerate(batches):
+        for norm in norms:
+            norm.momentum = 1 / (step + 1)
+        network(batch, generator, deterministic=generator is None)
+    network.eval()
+    for norm, momentum in zip(norms, before, strict=True):
+        norm.momentum = momentum
