@@ -62,14 +62,14 @@ class PSA(NetworkGradient):
         * "ratio": logistic noise only; as "direct" with one reciprocal in place of F,
           exact but for rounding, or for ``exp(-20)`` in single precision.
         * "chebyshev": logistic noise only; F is interpolated by a polynomial in the
-          shift, whose error is at most `tolerance`, with as many matrix products as it
-          has coefficients. The fastest for real weights, unless they are large.
+          shift, whose error is at most `tolerance`, with one matrix product for each
+          degree. The fastest for real weights, unless they are large.
         * "binary": weights of -1 and +1, with a scale for each unit or none; any noise,
           exact, one matrix product.
 
-        "auto" takes "binary" where the weights are, else "chebyshev" where at most 24
-        coefficients do, else "ratio" for logistic noise, else "direct".
-    tolerance : float, default=1e-5
+        "auto" takes "binary" where the weights are, else "chebyshev" where a degree of
+        24 or less does, else "ratio" for logistic noise, else "direct".
+    tolerance : float, default=1e-3
         The error of F that "chebyshev" may make. The gradient in input i of a layer is
         then off by at most this times the absolute sum over its units of the gradient
         from above.
@@ -112,7 +112,7 @@ class PSA(NetworkGradient):
         "tolerance": [Interval(Real, 0, 1, closed="neither")],
     }
 
-    def __init__(self, enhanced=False, gamma=None, psa_backend="auto", tolerance=1e-5):
+    def __init__(self, enhanced=False, gamma=None, psa_backend="auto", tolerance=1e-3):
         self.enhanced = enhanced
         self.gamma = gamma
         self.psa_backend = psa_backend
