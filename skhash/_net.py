@@ -7,7 +7,8 @@ standardised rows. If its ``accepts_sparse`` is true, it is fed sparse rows as s
 CSR tensors, else dense batch by batch. If its ``n_partners`` is k > 0, it is fed by
 pairs: columns 1 to k of ``y`` are positions of rows, of which each row of a batch gets
 one as its partner, drawn anew each time; the partners follow all rows of the batch.
-If it has ``start_epoch``, that is called with the number of each epoch, from 0.
+If it has ``start_epoch``, that is called with the number of each epoch, from 0. If it
+has ``end_step``, that is called with the optimizer after each step.
 """
 
 import inspect
@@ -18,6 +19,7 @@ import torch
 from scipy import sparse
 from sklearn.base import clone
 from skorch import NeuralNet
+from skorch.callbacks import LRScheduler
 from skorch.dataset import ValidSplit
 from torch.utils.data import Dataset, Subset
 
@@ -172,6 +174,11 @@ class HashNet(NeuralNet):
         if hasattr(self.module_, "start_epoch"):
             self.module_.start_epoch(len(self.history) - 1)
 
+    def on_batch_end(self, net, batch=None, training=False, **kwargs):
+        super().on_batch_end(net, batch, training, **kwargs)
+        if training and hasattr(self.module_, "end_step"):
+            self.module_.end_step(self.optimizer_)
+
     def get_train_step_accumulator(self):
         return LastStep()
 
@@ -198,6 +205,7 @@ def make_net(
     generator,
     verbose,
     optimizer_params=None,
+    lr_factor=None,
 ) -> HashNet:
     """Build a net around `module`, ready for `train`.
 
@@ -215,11 +223,17 @@ def make_net(
         On the CPU; shuffles the batches, and draws the rows of a share to validate on.
     optimizer_params : dict or None
         What the optimizer takes besides the learning rate, such as ``weight_decay``.
+    lr_factor : callable or None
+        Maps the number of an epoch, from 0, to what `lr` is multiplied with.
     """
     if isinstance(train_split, Real):
         seed = int(torch.randint(2**31, (), generator=generator))
         train_split = ValidSplit(cv=float(train_split), random_state=seed)
     optimizer = resolve_optimizer(optimizer)
+    callbacks = None if callbacks is None else clone(callbacks, safe=False)
+    if lr_factor is not None:
+        schedule = LRScheduler(torch.optim.lr_scheduler.LambdaLR, lr_lambda=lr_factor)
+        callbacks = [*(callbacks or []), ("schedule", schedule)]
     net = HashNet(
         module,
         criterion=torch.nn.Identity,
@@ -231,7 +245,7 @@ def make_net(
         iterator_train__generator=generator,
         iterator_valid=BatchIterator,
         iterator_valid__device=device,
-        callbacks=None if callbacks is None else clone(callbacks, safe=False),
+        callbacks=callbacks,
         train_split=train_split,
         device=device,
         verbose=int(verbose),

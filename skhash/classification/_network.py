@@ -1,34 +1,55 @@
 """What a stochastic binary network is trained with, kept as, and run by."""
 
 import copy
+import math
+from functools import partial
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
+from skhash.linear._projection import column_means
 from skhash.neural._mlp import check_layer_sizes
+from skhash.neural._start import total_scale
 from skhash.utils.chunks import row_chunks
 from skhash.utils.torch import inference_device, resolve_device
 
 # Rows of a batch that statistics of norms are taken from after training.
 STATISTICS_ROWS = 512
+# Rows that first weights are whitened by.
+WHITENED_ROWS = 1024
+# The search for a learning rate: epochs of each trial, trials, the logarithms that are
+# searched, and what a loss counts as that is beyond.
+SEARCH_EPOCHS, SEARCH_STEPS, LOG_LR, WORST_LOSS = 5, 10, (-6, 0), 1e10
 
 
 class NetworkMixin:
     """A network in a skorch net while it is trained, and as arrays when it is used."""
 
-    def _make_net(self, X, n_classes, seeds, mean, scale, restore=False):
+    def _make_net(self, X, n_classes, seeds, lr, restore=False, epochs=None):
+        """Return a net to train for so many epochs, None for a stream of unknown end.
+
+        With `restore` its first parameters are those of the last fit.
+        """
         import torch
 
-        from skhash._net import make_net
+        from skhash._net import feed, make_net
         from skhash.gradients import resolve_network_gradient
         from skhash.modules._architectures import rebuild
-        from skhash.modules._classifier import ClassifierModule
+        from skhash.modules._classifier import ClassifierModule, whiten
 
         device = resolve_device(self.device)
         generator = torch.Generator().manual_seed(seeds[0])
+        weights = self._new_weights(X.shape[0])
         if restore:
-            network = rebuild(self.layers_, self.weights_)
+            network = rebuild(self.layers_, self.weights_, self.noise)
+            for layer in network.layers:
+                if layer.weights.is_binary:
+                    layer.weights = weights
+            mean, scale = self.mean_, self.scale_
         else:
-            network = self._new_network(n_classes, generator)
+            network = self._new_network(n_classes, weights, generator)
+            mean = column_means(X)
+            scale = total_scale(X, mean)
         module = ClassifierModule(
             network,
             resolve_network_gradient(self.gradient),
@@ -37,10 +58,13 @@ class NetworkMixin:
             mean,
             scale,
         )
+        if self.init == "whiten" and not restore:
+            some = torch.randperm(X.shape[0], generator=generator)[:WHITENED_ROWS]
+            whiten(network, feed(module, X).batch(some.numpy()))
         module.generator = torch.Generator(device).manual_seed(seeds[1])
         return make_net(
             module,
-            lr=self.lr,
+            lr=lr,
             batch_size=self._resolve_batch_size(X.shape[0]),
             optimizer=self.optimizer,
             callbacks=self.callbacks,
@@ -48,47 +72,85 @@ class NetworkMixin:
             device=device,
             generator=generator,
             verbose=self.verbose,
+            lr_factor=None if epochs is None else lr_factor(self.lr_schedule, epochs),
         )
 
-    def _new_network(self, n_classes, generator):
+    def _new_network(self, n_classes, weights, generator):
         from skhash.modules._architectures import perceptron
 
         hidden = check_layer_sizes(self.hidden_layer_sizes, "hidden_layer_sizes")
         return perceptron(
             [int(self.n_features_in_), *hidden, n_classes],
             noise=self.noise,
-            weights="real",
+            weights=weights,
             batch_norm=self.batch_norm,
             generator=generator,
         )
+
+    def _new_weights(self, n_rows):
+        """Return the weights of inner layers."""
+        from skhash.modules._latent_weights import make_weights
+
+        if self.prior_strength and self.weights != "mirror":
+            raise ValueError(
+                f"prior_strength={self.prior_strength} is for weights='mirror', not "
+                f"{self.weights!r}."
+            )
+        if self.weights != "real" and not self.batch_norm:
+            raise ValueError(
+                f"weights={self.weights!r} cannot be scaled, and need batch_norm=True."
+            )
+        return make_weights(self.weights, self.prior_strength / n_rows)
+
+    def _search_lr(self, X, codes, weights, n_classes, seeds):
+        """Return the learning rate of the least loss after some epochs."""
+        epochs = min(SEARCH_EPOCHS, self.max_epochs)
+
+        def loss_at(log_lr):
+            net = self._make_net(X, n_classes, seeds, float(10**log_lr))
+            loss = self._run_epochs(net, X, codes, weights, epochs)[-1]["train_loss"]
+            # The search fits parabolas, which infinite values would spoil.
+            return min(loss, WORST_LOSS) if np.isfinite(loss) else WORST_LOSS
+
+        found = minimize_scalar(
+            loss_at, bounds=LOG_LR, method="bounded", options={"maxiter": SEARCH_STEPS}
+        )
+        return float(10**found.x)
 
     def _resolve_batch_size(self, n_samples):
         if self.batch_size != "auto":
             return self.batch_size
         return int(np.clip(n_samples // 100, 32, 512))
 
-    def _train(self, net, X, codes, weights, epochs, history):
+    def _run_epochs(self, net, X, codes, weights, epochs) -> list[dict]:
+        """Train a net and return the records of the epochs."""
         import torch
 
         from skhash._net import train
-        from skhash.modules._architectures import describe
 
         module = net.module_
         module.row_weights = None
         if weights is not None:
             module.row_weights = torch.tensor(
-                weights, dtype=torch.float32, device=net.device
+                weights, dtype=torch.float32, device=_device_of(net)
             )
         targets = np.hstack([np.arange(len(codes))[:, None], codes])
-        records = train(net, X, targets, epochs)
+        return train(net, X, targets, epochs)
+
+    def _train(self, net, X, codes, weights, epochs, history):
+        """Train a net and set the fitted attributes."""
+        from skhash.modules._architectures import describe
+
+        records = self._run_epochs(net, X, codes, weights, epochs)
         if not np.isfinite(records[-1]["train_loss"]):
             raise ValueError(
                 f"Training diverged: the loss is {records[-1]['train_loss']} after "
-                f"{len(records)} epoch(s) with lr={self.lr}. Lower lr."
+                f"{len(records)} epoch(s) with lr={net.lr:.3g}. Lower lr."
             )
         self.weights_, self.det_statistics_ = self._read_out(net, X)
-        self.layers_ = describe(module.network)
-        self.mean_, self.scale_ = module.mean, module.scale
+        self.layers_ = describe(net.module_.network)
+        self.mean_, self.scale_ = net.module_.mean, net.module_.scale
+        self.lr_ = net.lr
         self.net_ = net
         self.history_ = history + records
         self.n_iter_ = len(self.history_)
@@ -123,7 +185,7 @@ class NetworkMixin:
         from skhash.modules._classifier import Member
 
         device = inference_device(self.device)
-        network = rebuild(self.layers_, self.weights_).to(device)
+        network = rebuild(self.layers_, self.weights_, self.noise).to(device)
         if mode == "ensemble":
             generator = torch.Generator(device).manual_seed(self.predict_seed_)
             with torch.no_grad():
@@ -158,6 +220,28 @@ class NetworkMixin:
             # It holds generators of that device, which no other machine can read.
             state = {name: value for name, value in state.items() if name != "net_"}
         return state
+
+
+def lr_factor(schedule, n_epochs):
+    """Return what maps an epoch to a factor of the learning rate, or None.
+
+    Parameters
+    ----------
+    schedule : {"cosine", "step"} or None
+    n_epochs : int
+    """
+    return None if schedule is None else partial(SCHEDULES[schedule], n_epochs)
+
+
+def _cosine(n_epochs, epoch):
+    return 0.5 * (1 + math.cos(math.pi * min(epoch / n_epochs, 1)))
+
+
+def _step(n_epochs, epoch):
+    return 0.1 ** ((epoch >= 0.6 * n_epochs) + (epoch >= 0.8 * n_epochs))
+
+
+SCHEDULES = {"cosine": _cosine, "step": _step}
 
 
 def _device_of(net):

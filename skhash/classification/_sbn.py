@@ -10,17 +10,15 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash._persistence import save_estimator
 from skhash.base import TRAINING_CONSTRAINTS, check_magnitude
 from skhash.classification._network import NetworkMixin
 from skhash.codes import pack_bits
-from skhash.linear._projection import column_means
-from skhash.neural._start import total_scale
 from skhash.utils._sklearn import (
     Interval,
     StrOptions,
@@ -61,6 +59,13 @@ class SBNClassifier(
     gradient : str or estimator of `skhash.gradients`, default="st"
         Estimates the gradient: "st", "zgr" and other layer-wise ones at the cost of
         backpropagation, "psa" with less bias, "adf", "local_reparam", "arm" and others.
+    weights : {"real", "mirror", "pgd"}, default="real"
+        Those between layers of units; the first layer and the head have real ones.
+        "mirror" weights are -1 and +1, drawn once a step, with logits that are trained
+        by mirror descent. "pgd" trains their probabilities by projected gradients.
+    prior_strength : float, default=0.0
+        For "mirror" weights: 1 adds the divergence from fair coins that makes the
+        objective that of variational Bayes, other values a multiple of it.
     noise : {"logistic", "normal", "triangular", "uniform"} or Noise, default="logistic"
         What the logits of units are compared with; see `skhash.noise`.
     batch_norm : bool, default=True
@@ -77,14 +82,21 @@ class SBNClassifier(
     n_predict_samples : int, default=10
         Size of the ensemble. Each member has noise that is drawn once and shared by all
         rows, so that predictions do not depend on what else is predicted.
+    init : {"whiten", "default"}, default="whiten"
+        Whether layers without batch norm are scaled at the start so that logits have
+        mean 0 and deviation 1 over a sample of rows.
     bn_recalibrate : bool, default=True
         Whether the statistics of batch norms are taken anew from all rows after
         training, once with noise and once without. Otherwise both modes have the
         running means of training.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
-    lr : float, default=0.01
-        Learning rate.
+    lr : float or "auto", default=0.01
+        Learning rate. "auto" searches between 1e-6 and 1 for the one with the least
+        training loss after 5 epochs, in 10 trials.
+    lr_schedule : {"cosine", "step"} or None, default=None
+        How the rate falls during `fit`: along half a cosine to 0, or to a tenth after
+        60 % and again after 80 % of the epochs.
     optimizer : str or type, default="adam"
         A class of ``torch.optim`` or its name.
     max_epochs : int, default=50
@@ -118,6 +130,8 @@ class SBNClassifier(
         Draws the ensemble.
     history_ : list of dict
         ``train_loss``, and ``valid_loss`` with a validation fraction, of each epoch.
+    lr_ : float
+        The learning rate that was used, that of "auto" too.
     n_iter_ : int
         Number of epochs trained.
     n_features_in_ : int
@@ -152,19 +166,21 @@ class SBNClassifier(
     _parameter_constraints: dict = {
         "hidden_layer_sizes": ["array-like"],
         "gradient": "no_validation",
+        "weights": [StrOptions({"real", "mirror", "pgd"})],
+        "prior_strength": [Interval(Real, 0, None, closed="left")],
         "noise": "no_validation",
         "batch_norm": ["boolean"],
         "objective": [StrOptions({"expected", "multi_sample"})],
         "n_train_samples": [Interval(Integral, 1, None, closed="left")],
         "predict_mode": [StrOptions({"ensemble", "det"})],
         "n_predict_samples": [Interval(Integral, 1, None, closed="left")],
+        "init": [StrOptions({"whiten", "default"})],
         "bn_recalibrate": ["boolean"],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
         **{
             name: TRAINING_CONSTRAINTS[name]
             for name in (
-                "lr",
                 "max_epochs",
                 "optimizer",
                 "callbacks",
@@ -173,6 +189,8 @@ class SBNClassifier(
                 "verbose",
             )
         },
+        "lr": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "lr_schedule": [StrOptions({"cosine", "step"}), None],
         "batch_size": [
             Interval(Integral, 2, None, closed="left"),
             StrOptions({"auto"}),
@@ -186,15 +204,19 @@ class SBNClassifier(
         hidden_layer_sizes=(512, 512),
         *,
         gradient="st",
+        weights="real",
+        prior_strength=0.0,
         noise="logistic",
         batch_norm=True,
         objective="expected",
         n_train_samples=1,
         predict_mode="ensemble",
         n_predict_samples=10,
+        init="whiten",
         bn_recalibrate=True,
         class_weight=None,
         lr=0.01,
+        lr_schedule=None,
         optimizer="adam",
         max_epochs=50,
         batch_size="auto",
@@ -206,15 +228,19 @@ class SBNClassifier(
     ):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.gradient = gradient
+        self.weights = weights
+        self.prior_strength = prior_strength
         self.noise = noise
         self.batch_norm = batch_norm
         self.objective = objective
         self.n_train_samples = n_train_samples
         self.predict_mode = predict_mode
         self.n_predict_samples = n_predict_samples
+        self.init = init
         self.bn_recalibrate = bn_recalibrate
         self.class_weight = class_weight
         self.lr = lr
+        self.lr_schedule = lr_schedule
         self.optimizer = optimizer
         self.max_epochs = max_epochs
         self.batch_size = batch_size
@@ -245,8 +271,10 @@ class SBNClassifier(
         X, y, weights = self._validate(X, y, sample_weight, reset=True)
         classes, codes = encoded_targets(y, self)
         seeds = _draw_seeds(check_random_state(self.random_state))
-        mean = column_means(X)
-        net = self._make_net(X, len(classes), seeds, mean, total_scale(X, mean))
+        lr = self.lr
+        if lr == "auto":
+            lr = self._search_lr(X, codes, weights, len(classes), seeds)
+        net = self._make_net(X, len(classes), seeds, lr, epochs=self.max_epochs)
         self._train(net, X, codes, weights, self.max_epochs, history=[])
         self.classes_, self.predict_seed_ = classes, seeds[2]
         return self
@@ -293,15 +321,15 @@ class SBNClassifier(
             known = given
         codes = _positions(y, known)
         seeds = _draw_seeds(check_random_state(self.random_state))
-        if first:
-            mean = column_means(X)
-            net = self._make_net(X, len(known), seeds, mean, total_scale(X, mean))
-        elif hasattr(self, "net_"):
+        if not first and hasattr(self, "net_"):
             net = copy.deepcopy(self.net_)
         else:
-            net = self._make_net(
-                X, len(known), seeds, self.mean_, self.scale_, restore=True
-            )
+            lr = self.lr
+            if lr == "auto" and first:
+                lr = self._search_lr(X, codes, weights, len(known), seeds)
+            elif lr == "auto":
+                lr = self.lr_
+            net = self._make_net(X, len(known), seeds, lr, restore=not first)
         self._train(net, X, codes, weights, 1, [] if first else self.history_)
         if first:
             self.classes_, self.predict_seed_ = known, seeds[2]
@@ -415,20 +443,15 @@ class SBNClassifier(
         )
         check_magnitude(X)
         check_classification_targets(y)
-        if type_of_target(y) == "multilabel-indicator":
-            raise ValueError(
-                "y has columns for several labels; SBNClassifier takes one class a row."
-            )
-        y = column_or_1d(y, warn=True)
         if sample_weight is None and self.class_weight is None:
             return X, y, None
         weights = check_sample_weight(sample_weight, X, dtype=np.float64)
         if (weights < 0).any():
             raise ValueError(f"sample_weight holds {weights.min()}; give 0 or more.")
-        if not weights.any():
-            raise ValueError("All of sample_weight are 0; give some weight to rows.")
         weights = weights * compute_sample_weight(self.class_weight, y)
         rows = weights > 0
+        if not rows.any():
+            raise ValueError("The weights of the rows are all 0; give some weight.")
         return X[rows], y[rows], weights[rows] / weights[rows].mean()
 
     def _log_probabilities(self, X) -> np.ndarray:

@@ -4,13 +4,13 @@ from itertools import pairwise
 
 import torch
 
+from skhash.modules._latent_weights import LAWS, law_of
 from skhash.modules._sbn import (
     BinaryConv2d,
     BinaryLinear,
     RealLinear,
     StochasticBinaryNetwork,
 )
-from skhash.modules._sbn_weights import WEIGHTS
 from skhash.noise import NOISES
 
 LAYERS = {layer.__name__: layer for layer in (BinaryConv2d, BinaryLinear, RealLinear)}
@@ -51,12 +51,12 @@ def describe(network) -> list[dict]:
 def _describe(layer):
     description = {
         "layer": type(layer).__name__,
-        "weights": _name(layer.weights, WEIGHTS),
+        "weights": law_of(layer.weights),
         "batch_norm": layer.norm is not None,
     }
     if layer.units is not None:
         noise = layer.units.noise
-        description |= {"noise": _name(noise, NOISES), "scale": float(noise.scale)}
+        description |= {"noise": _name_of(noise), "scale": float(noise.scale)}
     if layer.geometry:
         n_channels, *_, kernel_size = layer.weight.shape
         sizes = {"n_channels": n_channels, "kernel_size": kernel_size}
@@ -65,13 +65,13 @@ def _describe(layer):
     return description | {"n_inputs": layer.n_inputs, "n_outputs": layer.n_outputs}
 
 
-def _name(part, known):
-    """Return the name of a part, or of its class where it is none of the library's."""
-    names = {cls: name for name, cls in known.items()}
-    return names.get(type(part), type(part).__name__)
+def _name_of(noise):
+    """Return the name of a noise, or its class where it is none of the library's."""
+    names = {cls: name for name, cls in NOISES.items()}
+    return names.get(type(noise), type(noise).__name__)
 
 
-def rebuild(descriptions, parameters) -> StochasticBinaryNetwork:
+def rebuild(descriptions, parameters, noise=None) -> StochasticBinaryNetwork:
     """Return the network of which these are the descriptions and the parameters.
 
     Parameters
@@ -80,8 +80,10 @@ def rebuild(descriptions, parameters) -> StochasticBinaryNetwork:
         As `describe` makes them.
     parameters : list of ndarray
         In the order of the network's ``state_dict``.
+    noise : Noise or None
+        Of layers whose noise is none of the library's.
     """
-    *layers, head = [_rebuild(**description) for description in descriptions]
+    *layers, head = [_rebuild(noise, **each) for each in descriptions]
     network = StochasticBinaryNetwork(layers, head)
     names = network.state_dict().keys()
     tensors = map(torch.tensor, parameters)
@@ -89,7 +91,17 @@ def rebuild(descriptions, parameters) -> StochasticBinaryNetwork:
     return network.eval()
 
 
-def _rebuild(layer, scale=None, **arguments):
-    if scale is not None:
-        arguments["noise"] = NOISES[arguments["noise"]](scale=scale)
-    return LAYERS[layer](**arguments)
+def _rebuild(own_noise, layer, weights, noise=None, scale=None, **arguments):
+    if noise in NOISES:
+        arguments["noise"] = NOISES[noise](scale=scale)
+    elif noise is not None:
+        if type(own_noise).__name__ != noise:
+            raise ValueError(
+                f"The noise {noise} of the network is none of skhash.noise, and not "
+                "part of what was saved. Set the parameter noise to it."
+            )
+        arguments["noise"] = own_noise
+    # First parameters are replaced; they should not move the global generator.
+    return LAYERS[layer](
+        weights=LAWS[weights](), generator=torch.Generator(), **arguments
+    )

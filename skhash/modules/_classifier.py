@@ -62,6 +62,13 @@ class ClassifierModule(nn.Module):
         )
         return (losses if weights is None else losses * weights).mean()
 
+    def end_step(self, optimizer):
+        """Finish a step of the optimizer on parameters of weights that ask for it."""
+        lr = optimizer.param_groups[0]["lr"]
+        for layer in self.network.layers:
+            if hasattr(layer.weights, "end_step"):
+                layer.weights.end_step(layer.weight, lr)
+
 
 def cross_entropy(logits, labels):
     """Return ``-log softmax(logits)`` at the labels, over the last axis.
@@ -114,6 +121,30 @@ class Member:
     def __call__(self, X):
         """Return the outputs of the head."""
         return self.head(self.units(X))
+
+
+@torch.no_grad()
+def whiten(network, X):
+    """Rescale layers without norms so that their logits have mean 0 and deviation 1.
+
+    One pass, layer by layer, over rows that pass units as their means. It is per
+    channel of a convolution.
+
+    Parameters
+    ----------
+    network : StochasticBinaryNetwork
+        Layers without norms have real weights.
+    X : Tensor of shape (n_rows, n_inputs)
+    """
+    network.train()
+    for layer in network.layers:
+        if layer.norm is None:
+            images = layer.realize()(X).unflatten(1, (len(layer.bias), -1))
+            std, mean = torch.std_mean(images, dim=(0, 2), correction=0)
+            std = torch.where(std > 0, std, 1)
+            layer.bias.copy_((layer.bias - mean) / std)
+            layer.weight.div_(std.reshape(-1, *[1] * (layer.weight.ndim - 1)))
+        X = layer.units.mean(layer.realize()(X))
 
 
 @torch.no_grad()

@@ -1,0 +1,411 @@
+import itertools
+import pickle
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from scipy.special import expit, softmax
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+
+import skhash
+from skhash import HammingNeighbors, SBNClassifier
+from skhash.gradients import PSA
+from skhash.noise import Logistic
+
+
+def blobs(n_classes=3, n_samples=120):
+    return make_blobs(n_samples, 4, centers=n_classes, cluster_std=3.0, random_state=0)
+
+
+def small(**params):
+    """A network that is fitted in a moment."""
+    params = {"hidden_layer_sizes": (6, 5), "max_epochs": 3, "random_state": 0} | params
+    return SBNClassifier(**params)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return train_test_split(X, y, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def of_digits(digits):
+    X, _, y, _ = digits
+    return SBNClassifier((64, 48), max_epochs=10, batch_size=64, random_state=0).fit(
+        X, y
+    )
+
+
+def affine_maps(model, statistics=None):
+    """Return (W, scale, shift) of each layer in float64, norms folded."""
+    arrays = iter(model.weights_)
+    statistics = None if statistics is None else iter(statistics)
+    maps = []
+    for layer in model.layers_:
+        W = next(arrays).astype(float)
+        if not layer["batch_norm"]:
+            maps.append((W, 1.0, next(arrays).astype(float)))
+            continue
+        gain, offset, mean, var = (next(arrays).astype(float) for _ in range(4))
+        if statistics is not None:
+            mean, var = (next(statistics).astype(float) for _ in range(2))
+        scale = gain / np.sqrt(var + 1e-5)
+        maps.append((W, scale, offset - mean * scale))
+    return maps
+
+
+def standardized(model, X):
+    return (X - model.mean_) / model.scale_
+
+
+def expected_probabilities(model, X):
+    """Enumerate the states of two layers of units with logistic noise."""
+    first, second, (V, _, c) = affine_maps(model)
+
+    def law(a):
+        states = np.array(list(itertools.product([-1.0, 1.0], repeat=a.shape[-1])))
+        return states, expit(2 * a[..., None, :] * states).prod(axis=-1)
+
+    W, scale, shift = first
+    low, p_low = law(standardized(model, X) @ W.T * scale + shift)
+    W, scale, shift = second
+    high, p_high = law(low @ W.T * scale + shift)
+    return p_low @ p_high @ softmax(high @ V.T + c, axis=1)
+
+
+def test_det_is_the_plain_forward_pass(of_digits, digits):
+    X = digits[1]
+    x = standardized(of_digits, X)
+    *maps, (V, _, c) = affine_maps(of_digits, of_digits.det_statistics_)
+    for W, scale, shift in maps:
+        logits = x @ W.T * scale + shift
+        x = np.where(logits > 0, 1.0, -1.0)
+    probabilities = softmax(x @ V.T + c, axis=1)
+    model = pickle.loads(pickle.dumps(of_digits)).set_params(predict_mode="det")
+    np.testing.assert_array_equal(model.transform(X), x > 0)
+    np.testing.assert_allclose(model.predict_proba(X), probabilities, atol=1e-5)
+    np.testing.assert_array_equal(
+        model.predict(X), of_digits.classes_[probabilities.argmax(axis=1)]
+    )
+
+
+@pytest.mark.parametrize("batch_norm", [False, True])
+def test_the_ensemble_tends_to_the_enumerated_mean(batch_norm):
+    X, y = blobs()
+    model = small(hidden_layer_sizes=(3, 2), batch_norm=batch_norm).fit(X, y)
+    n_draws = 1000
+    model.set_params(n_predict_samples=n_draws)
+    # Each probability is a mean of values in [0, 1], of deviation at most 1/2.
+    error = np.abs(model.predict_proba(X) - expected_probabilities(model, X))
+    assert error.max() < 5 * 0.5 / np.sqrt(n_draws)
+
+
+def test_probabilities_and_decisions_agree():
+    for n_classes in (2, 3):
+        X, y = blobs(n_classes)
+        model = small().fit(X, y)
+        p, scores = model.predict_proba(X), model.decision_function(X)
+        np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
+        expected = np.log(p)
+        if n_classes == 2:
+            expected = expected[:, 1] - expected[:, 0]
+        np.testing.assert_allclose(scores, expected, atol=1e-5)
+        np.testing.assert_array_equal(model.predict(X), p.argmax(axis=1))
+
+
+@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
+def test_about_as_good_as_a_network_of_real_units(of_digits, digits):
+    X, X_test, y, y_test = digits
+    real = MLPClassifier((64, 48), max_iter=100, random_state=0).fit(X, y)
+    assert of_digits.score(X_test, y_test) > real.score(X_test, y_test) - 0.03
+
+
+def test_bits_are_a_code_of_the_class(of_digits, digits):
+    X, X_test, y, y_test = digits
+    index = HammingNeighbors(n_neighbors=5).fit(of_digits.transform(X))
+    neighbors = index.kneighbors(of_digits.transform(X_test), return_distance=False)
+    share = (y[neighbors] == y_test[:, None]).mean()
+    assert share > 0.9
+    pipeline = make_pipeline(small(), HammingNeighbors(n_neighbors=3)).fit(X, y)
+    distances, _ = pipeline[-1].kneighbors(pipeline[0].transform(X_test))
+    assert (np.diff(distances, axis=1) >= 0).all()
+
+
+def test_weights_are_repetitions_in_the_loss():
+    """On one batch with all rows, in whose statistics all rows count once."""
+    from skhash.gradients import ExactNetwork
+    from skhash.modules._architectures import perceptron
+    from skhash.modules._classifier import ClassifierModule
+
+    generator = torch.Generator().manual_seed(0)
+    network = perceptron(
+        [4, 3, 2, 3],
+        noise="logistic",
+        weights="real",
+        batch_norm=False,
+        generator=generator,
+    )
+    X = torch.randn(5, 4, generator=generator)
+    y = torch.tensor([0, 2, 1, 1, 0])
+    repeats = torch.tensor([1, 3, 0, 2, 1])
+    module = ClassifierModule(network, ExactNetwork(), 1, False)
+
+    def gradients(rows, labels, weights):
+        module.zero_grad()
+        module.row_weights = weights
+        columns = torch.stack([torch.arange(len(labels)), labels], dim=1)
+        loss = module.loss(rows, rows, columns)
+        loss.backward()
+        return [loss, *(p.grad for p in module.parameters())]
+
+    weighted = gradients(X, y, repeats / repeats.float().mean())
+    repeated = gradients(
+        X.repeat_interleave(repeats, 0), y.repeat_interleave(repeats), None
+    )
+    for one, other in zip(weighted, repeated, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_rows_of_weight_zero_are_left_out():
+    X, y = blobs()
+    weights = np.arange(len(y)) % 2
+    kept = weights > 0
+    model = small().fit(X, y, sample_weight=3 * weights)
+    other = small().fit(X[kept], y[kept], sample_weight=np.ones(kept.sum()))
+    np.testing.assert_array_equal(model.predict_proba(X), other.predict_proba(X))
+
+
+def test_class_weights_are_weights_of_rows():
+    X, y = blobs()
+    share = np.bincount(y) / len(y)
+    X, y = X[10:], y[10:]
+    for given in ({0: 5.0}, "balanced"):
+        if given == "balanced":
+            share = np.bincount(y) / len(y)
+            weights = 1 / share[y]
+        else:
+            weights = np.where(y == 0, 5.0, 1.0)
+        by_class = small(class_weight=given).fit(X, y)
+        by_row = small().fit(X, y, sample_weight=weights)
+        np.testing.assert_allclose(
+            by_class.predict_proba(X), by_row.predict_proba(X), atol=1e-4
+        )
+        p = small().fit(X, y).predict_proba(X)
+        if given != "balanced":
+            assert by_class.predict_proba(X)[:, 0].mean() > p[:, 0].mean()
+
+
+def test_wrong_weights_are_named():
+    X, y = blobs()
+    with pytest.raises(ValueError, match=r"-1\.0"):
+        small().fit(X, y, sample_weight=np.full(len(y), -1.0))
+    with pytest.raises(ValueError, match="all 0"):
+        small(class_weight=dict.fromkeys(range(3), 0)).fit(X, y)
+
+
+CHANGES = [
+    {"gradient": "psa"},
+    {"gradient": PSA(enhanced=True)},
+    {"gradient": "zgr"},
+    {"gradient": "arm"},
+    {"gradient": "reinforce"},
+    {"gradient": "muprop"},
+    {"gradient": "adf"},
+    {"gradient": "local_reparam"},
+    {"gradient": "tanh"},
+    {"weights": "mirror"},
+    {"weights": "pgd"},
+    {"weights": "mirror", "prior_strength": 500.0},
+    {"noise": "uniform"},
+    {"noise": "triangular"},
+    {"noise": Logistic(scale=2.0)},
+    {"batch_norm": False},
+    {"batch_norm": False, "init": "default"},
+    {"n_train_samples": 3},
+    {"n_train_samples": 3, "objective": "multi_sample"},
+    {"predict_mode": "det"},
+    {"n_predict_samples": 3},
+    {"bn_recalibrate": False},
+    {"class_weight": {0: 2.0}},
+    {"lr": 0.02},
+    {"lr": "auto"},
+    {"lr_schedule": "cosine"},
+    {"lr_schedule": "step"},
+    {"optimizer": "sgd"},
+    {"max_epochs": 2},
+    {"batch_size": 20},
+    {"validation_fraction": 0.2},
+    {"random_state": 1},
+    {"hidden_layer_sizes": (6, 4)},
+]
+
+
+def test_every_option_changes_the_result():
+    X, y = blobs()
+    results = [
+        small(**change).fit(X, y).predict_proba(X).tobytes()
+        for change in [{}, *CHANGES]
+    ]
+    assert len(set(results)) == len(results)
+    assert small().fit(X, y).predict_proba(X).tobytes() == results[0]
+
+
+def test_objectives_are_one_at_one_sample():
+    X, y = blobs()
+    one, other = (
+        small(objective=objective).fit(X, y).predict_proba(X)
+        for objective in ("expected", "multi_sample")
+    )
+    np.testing.assert_array_equal(one, other)
+
+
+def test_predictions_repeat_and_rows_stand_alone():
+    X, y = blobs()
+    model = small().fit(X, y)
+    p = model.predict_proba(X)
+    torch.rand(3), np.random.rand(3)
+    np.testing.assert_array_equal(model.predict_proba(X), p)
+    order = np.random.default_rng(0).permutation(len(X))[:30]
+    np.testing.assert_allclose(model.predict_proba(X[order]), p[order], rtol=1e-5)
+    more = clone(model).set_params(n_predict_samples=20).fit(X, y)
+    model.set_params(n_predict_samples=20)
+    np.testing.assert_array_equal(model.predict_proba(X), more.predict_proba(X))
+
+
+def test_global_generators_are_left_alone():
+    X, y = blobs()
+    before, torch_before = np.random.get_state()[1], torch.get_rng_state()
+    small(gradient="psa").fit(X, y).predict(X)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)
+    assert torch.equal(torch.get_rng_state(), torch_before)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["b", "a", "c"]),
+        np.array(["b", "a", "c"], dtype=object),
+        np.array([True, False, True]),
+        np.array([3, -1, 7]),
+        np.array([0.0, 2.0, 1.0]),
+    ],
+    ids=lambda labels: str(labels.dtype),
+)
+def test_labels_of_any_type(labels):
+    X, y = blobs()
+    model = small(max_epochs=30).fit(X, labels[y])
+    assert set(model.classes_) == set(labels)
+    # The same classes in another order are the same problem.
+    assert (model.predict(X) == labels[y]).mean() > 0.8
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "model")
+        loaded = skhash.load(Path(folder) / "model")
+    assert loaded.classes_.dtype == model.classes_.dtype
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"batch_norm": False}, {"noise": Logistic(scale=2.0), "gradient": PSA()}],
+    ids=str,
+)
+def test_save_and_load_are_inverses(params, tmp_path):
+    X, y = blobs()
+    model = small(**params).fit(X, y)
+    model.save(tmp_path / "model")
+    loaded = skhash.load(tmp_path / "model")
+    pickled = pickle.loads(pickle.dumps(model))
+    for other in (loaded, pickled):
+        assert repr(other.get_params()) == repr(model.get_params())
+        np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
+        np.testing.assert_array_equal(other.transform(X), model.transform(X))
+        refitted = clone(other).fit(X, y)
+        np.testing.assert_array_equal(refitted.predict_proba(X), model.predict_proba(X))
+    # Only the predictions follow parameters that are set afterwards.
+    model.set_params(hidden_layer_sizes=(2,), noise="uniform", batch_norm=False)
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    loaded.set_params(lr=0.05).partial_fit(X, y)
+    assert not np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
+
+
+def test_partial_fit_is_fit_in_parts():
+    X, y = blobs()
+    model = small(max_epochs=3).fit(X, y)
+    parts = small()
+    for _ in range(3):
+        parts.partial_fit(X, y, classes=np.unique(y))
+    losses, others = (
+        [record["train_loss"] for record in m.history_] for m in (model, parts)
+    )
+    # Recalibration between the epochs draws from the generator of the noise, and the
+    # first epoch has none before it.
+    assert losses[0] == others[0]
+    assert len(others) == parts.n_iter_ == 3
+    rows = y != 1
+    parts.partial_fit(X[rows], y[rows])
+    assert parts.predict_proba(X).shape == (len(X), 3)
+
+
+def test_failed_partial_fit_leaves_the_old_state():
+    X, y = blobs()
+    model = small()
+    with pytest.raises(ValueError, match="classes="):
+        model.partial_fit(X, y)
+    model.partial_fit(X, y, classes=[0, 1, 2])
+    p = model.predict_proba(X)
+    with pytest.raises(ValueError, match="9"):
+        model.partial_fit(X, np.where(y == 0, 9, y))
+    with pytest.raises(ValueError, match="differ"):
+        model.partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="balanced"):
+        clone(model).set_params(class_weight="balanced").partial_fit(X, y, [0, 1, 2])
+    np.testing.assert_array_equal(model.predict_proba(X), p)
+
+
+def test_sparse_is_dense():
+    X, y = blobs()
+    X = np.where(X > 0, X, 0)
+    dense = small().fit(X, y)
+    p = small().fit(sparse.csr_array(X), y).predict_proba(sparse.csr_array(X))
+    np.testing.assert_allclose(p, dense.predict_proba(X), atol=1e-4)
+
+
+def test_names_and_frames():
+    X, y = blobs()
+    model = small().fit(X, y)
+    names = [f"sbnclassifier{i}" for i in range(5)]
+    assert model.get_feature_names_out().tolist() == names
+    bits = model.transform(X)
+    assert bits.dtype == np.uint8
+    packed = model.transform_packed(X)
+    np.testing.assert_array_equal(np.unpackbits(packed, axis=1)[:, :5], bits)
+    frame = model.set_output(transform="pandas").transform(X)
+    assert frame.columns.tolist() == names
+    np.testing.assert_array_equal(model.transform_packed(X), packed)
+
+
+def test_works_where_classifiers_work():
+    X, y = blobs()
+    grid = GridSearchCV(small(), {"gradient": ["st", "psa"]}, cv=2).fit(X, y)
+    assert grid.best_params_["gradient"] in ("st", "psa")
+    calibrated = CalibratedClassifierCV(small(), cv=2).fit(X, y)
+    np.testing.assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1)
+
+
+def test_wrong_targets_are_named():
+    X, y = blobs()
+    with pytest.raises(ValueError, match="one class only"):
+        small().fit(X, np.zeros(len(X)))
+    with pytest.raises(ValueError, match="1d array"):
+        small().fit(X, np.eye(3, dtype=int)[y])
+    with pytest.raises(ValueError, match="diverged"):
+        small(batch_norm=False, optimizer="sgd", lr=1e38).fit(X, y)
