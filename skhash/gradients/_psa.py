@@ -124,23 +124,20 @@ class PSA(NetworkGradient):
         self._validate_params()
         first, *layers, head = network.realize(generator)
         logits = first(X).expand(n_samples, -1, -1)
-        x, p = self._draw(first.units, logits, generator)
+        x, p = first.units.draw(logits, generator), first.units.noise.cdf(logits)
         q = without_value(x * p)
         for layer in layers:
             logits = layer(x)
-            above, p = self._draw(layer.units, logits, generator)
-            q = without_value(above * p) + self._flips(layer, q, x, above, logits)
-            x = above
+            drawn = layer.units.draw(logits, generator)
+            p = layer.units.noise.cdf(logits)
+            q = without_value(drawn * p) + self._flips(layer, q, x, drawn, logits)
+            x = drawn
         if not self.enhanced:
             return flip_losses(loss, head, x, q)
         n_flips = n_samples * x.shape[-1]
         gamma = 1 / n_flips if self.gamma is None else self.gamma
         others = (1 + x) / 2 - x * p.detach()
         return flip_losses(loss, head, x, q, gamma * others)
-
-    def _draw(self, units, logits, generator):
-        """Return drawn values, and the probabilities that units are on."""
-        return units.draw(logits, generator), units.noise.cdf(logits)
 
     def _flips(self, layer, q, x, drawn, logits):
         """Return 0, with the derivative that flips below have through a layer."""

@@ -17,6 +17,7 @@ from gradients.network_enumeration import (
 )
 
 from skhash.gradients import PSA
+from skhash.modules import BinaryConv2d, RealLinear, StochasticBinaryNetwork
 
 DIRECT = PSA(psa_backend="direct")
 direct = partial(PSA, psa_backend="direct")
@@ -206,3 +207,52 @@ def test_enhancement_of_several_samples_does_not_change_the_means():
     close(enhanced[0], exact(network, n_samples=2)[0])
     for a, b in zip(plain[1], enhanced[1], strict=True):
         close(a, b)
+
+
+def make_convolutions(noise="logistic"):
+    """Two convolutions of three units, with batch norms of both signs, and a head."""
+    generator = torch.Generator().manual_seed(0)
+    network = StochasticBinaryNetwork(
+        [
+            BinaryConv2d(
+                (1, 1, 3),
+                1,
+                3,
+                padding=1,
+                noise=noise,
+                batch_norm=True,
+                generator=generator,
+            )
+            for _ in range(2)
+        ],
+        RealLinear(3, 2, generator=generator),
+    )
+    with torch.no_grad():
+        network.layers[0].norm.weight.fill_(-1.3)
+        network.layers[1].norm.weight.fill_(0.8)
+        network.layers[1].norm.running_mean.fill_(0.2)
+    return network.double().eval()
+
+
+@every_noise
+def test_convolutions_with_shared_weights(noise):
+    network = make_convolutions(noise)
+    *_, convolution, norm, head = relative_biases(network, DIRECT)
+    assert max(convolution, norm, head) < 1e-12
+    # An additive loss makes the first layer exact too.
+    assert max(relative_biases(network, DIRECT, linear_loss)) < 1e-12
+
+
+@pytest.mark.parametrize("psa_backend", ["auto", "ratio", "chebyshev"])
+@pytest.mark.parametrize("make", [make_convolutions, lambda: make_network([3, 3])])
+def test_back_ends_give_the_gradient_of_direct(make, psa_backend):
+    network = make()
+    direct = expected(DIRECT, network)
+    found = expected(PSA(psa_backend=psa_backend, tolerance=1e-12), network)
+    for a, b in zip(direct[1], found[1], strict=True):
+        close(a, b, 1e-10)
+    # The first layer, and nothing else, goes through a back end.
+    rough = expected(PSA(psa_backend="chebyshev", tolerance=0.5), network)
+    same = [torch.equal(a, b) for a, b in zip(direct[1], rough[1], strict=True)]
+    names = [name for name, _ in network.named_parameters()]
+    assert same == [not name.startswith("layers.0") for name in names]
