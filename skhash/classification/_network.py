@@ -11,10 +11,12 @@ from skhash.linear._projection import column_means
 from skhash.neural._mlp import check_layer_sizes
 from skhash.neural._start import total_scale
 from skhash.utils.chunks import row_chunks
-from skhash.utils.torch import inference_device, resolve_device
+from skhash.utils.torch import inference_device, resolve_device, seeded_globals
 
 # Rows of a batch that statistics of norms are taken from after training.
 STATISTICS_ROWS = 512
+# Those of the papers.
+CHANNELS = {"allconv": (96, 192), "vgg": (128, 256, 512)}
 # Rows that first weights are whitened by.
 WHITENED_ROWS = 1024
 # The search for a learning rate: epochs of each trial, trials, the logarithms that are
@@ -76,16 +78,66 @@ class NetworkMixin:
         )
 
     def _new_network(self, n_classes, weights, generator):
-        from skhash.modules._architectures import perceptron
+        from skhash.modules import _architectures as architectures
 
+        n_features = int(self.n_features_in_)
+        if callable(self.architecture):
+            return self._own_network(n_features, n_classes, generator)
         hidden = check_layer_sizes(self.hidden_layer_sizes, "hidden_layer_sizes")
-        return perceptron(
-            [int(self.n_features_in_), *hidden, n_classes],
-            noise=self.noise,
-            weights=weights,
-            batch_norm=self.batch_norm,
-            generator=generator,
-        )
+        options = {
+            "noise": self.noise,
+            "weights": weights,
+            "batch_norm": self.batch_norm,
+            "generator": generator,
+        }
+        if self.architecture == "mlp":
+            if not hidden:
+                raise ValueError("hidden_layer_sizes is empty; give one size or more.")
+            return architectures.perceptron([n_features, *hidden, n_classes], **options)
+        shape = self._image_shape(f"architecture={self.architecture!r}")
+        channels = self.channels
+        if channels is None:
+            channels = CHANNELS[self.architecture]
+        channels = check_layer_sizes(channels, "channels")
+        if self.architecture == "vgg":
+            return architectures.vgg(shape, channels, hidden, n_classes, **options)
+        if len(channels) != 2:
+            raise ValueError(f"channels={channels}; 'allconv' takes two numbers.")
+        return architectures.all_convolutional(shape, channels, n_classes, **options)
+
+    def _own_network(self, n_features, n_classes, generator):
+        """Return what the user's factory makes."""
+        import torch
+
+        from skhash.modules import StochasticBinaryNetwork
+
+        seed = int(torch.randint(2**31, (), generator=generator))
+        with seeded_globals(seed):
+            network = self.architecture(n_features, n_classes)
+        if not isinstance(network, StochasticBinaryNetwork):
+            raise TypeError(
+                f"The factory of architecture= returned a {type(network).__name__}; it "
+                "has to be a skhash.modules.StochasticBinaryNetwork."
+            )
+        sizes = network.layers[0].n_inputs, network.head.n_outputs
+        if sizes != (n_features, n_classes):
+            raise ValueError(
+                f"The network of architecture= maps {sizes[0]} inputs to {sizes[1]} "
+                f"outputs; it has to be {n_features} features to {n_classes} classes."
+            )
+        return network
+
+    def _image_shape(self, reader) -> tuple[int, ...]:
+        """Return `input_shape`, for what reads rows as images."""
+        if self.input_shape is None:
+            raise ValueError(f"{reader} needs input_shape=(channels, height, width).")
+        shape = tuple(int(size) for size in self.input_shape)
+        if len(shape) != 3 or math.prod(shape) != self.n_features_in_:
+            raise ValueError(
+                f"input_shape={shape} has {math.prod(shape)} values, but rows have "
+                f"{self.n_features_in_} features; give (channels, height, width)."
+            )
+        return shape
 
     def _new_weights(self, n_rows):
         """Return the weights of inner layers."""
@@ -177,24 +229,34 @@ class NetworkMixin:
         noisy, certain = states
         return [*noisy.values()], [certain[name] for name in _statistics(certain)]
 
+    def _network(self, mode):
+        """Return the network that was fitted, with the statistics of a mode."""
+        import torch
+
+        from skhash.modules._architectures import rebuild
+
+        network = rebuild(self.layers_, self.weights_, self.noise)
+        if mode == "det":
+            state = network.state_dict()
+            names = _statistics(state)
+            for name, value in zip(names, self.det_statistics_, strict=True):
+                state[name].copy_(torch.from_numpy(value))
+        return network
+
     def _members(self, mode):
         """Return the networks of a mode, without random choices left."""
         import torch
 
-        from skhash.modules._architectures import rebuild
         from skhash.modules._classifier import Member
 
         device = inference_device(self.device)
-        network = rebuild(self.layers_, self.weights_, self.noise).to(device)
+        network = self._network(mode).to(device)
         if mode == "ensemble":
             generator = torch.Generator(device).manual_seed(self.predict_seed_)
             with torch.no_grad():
                 return [
                     Member(network, generator) for _ in range(self.n_predict_samples)
                 ]
-        state = network.state_dict()
-        for name, value in zip(_statistics(state), self.det_statistics_, strict=True):
-            state[name].copy_(torch.from_numpy(value))
         return [Member(network)]
 
     def _run(self, X, width, dtype, function) -> np.ndarray:

@@ -11,18 +11,21 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash._persistence import save_estimator
 from skhash.base import TRAINING_CONSTRAINTS, check_magnitude
+from skhash.classification._deterministic import (
+    DeterministicNetwork,
+    deterministic_network,
+)
 from skhash.classification._network import NetworkMixin
+from skhash.classification._rows import positions, weighted_rows
 from skhash.codes import pack_bits
 from skhash.utils._sklearn import (
     Interval,
     StrOptions,
-    check_sample_weight,
     fit_context,
 )
 from skhash.utils.targets import encoded_targets
@@ -55,7 +58,18 @@ class SBNClassifier(
     Parameters
     ----------
     hidden_layer_sizes : array-like of int, default=(512, 512)
-        Number of units of each layer.
+        Number of units of each fully connected layer; "allconv" has none.
+    architecture : {"mlp", "allconv", "vgg"} or callable, default="mlp"
+        "mlp" is fully connected. "allconv" has eight convolutions, for images of at
+        least 27 x 27, and "vgg" pairs of convolutions with pooling, which PSA cannot
+        pass: the networks of the two papers. Or a factory ``(n_features, n_classes) ->
+        skhash.modules.StochasticBinaryNetwork``, which then decides on `noise`,
+        `weights` and `batch_norm` too.
+    input_shape : tuple of int or None, default=None
+        (channels, height, width) of the images that rows are.
+    channels : array-like of int or None, default=None
+        Widths of "allconv", two numbers, and of each pair of "vgg". None takes those of
+        the papers, (96, 192) and (128, 256, 512), which want a GPU.
     gradient : str or estimator of `skhash.gradients`, default="st"
         Estimates the gradient: "st", "zgr" and other layer-wise ones at the cost of
         backpropagation, "psa" with less bias, "adf", "local_reparam", "arm" and others.
@@ -165,6 +179,9 @@ class SBNClassifier(
 
     _parameter_constraints: dict = {
         "hidden_layer_sizes": ["array-like"],
+        "architecture": [StrOptions({"mlp", "allconv", "vgg"}), callable],
+        "input_shape": ["array-like", None],
+        "channels": ["array-like", None],
         "gradient": "no_validation",
         "weights": [StrOptions({"real", "mirror", "pgd"})],
         "prior_strength": [Interval(Real, 0, None, closed="left")],
@@ -203,6 +220,9 @@ class SBNClassifier(
         self,
         hidden_layer_sizes=(512, 512),
         *,
+        architecture="mlp",
+        input_shape=None,
+        channels=None,
         gradient="st",
         weights="real",
         prior_strength=0.0,
@@ -227,6 +247,9 @@ class SBNClassifier(
         verbose=False,
     ):
         self.hidden_layer_sizes = hidden_layer_sizes
+        self.architecture = architecture
+        self.input_shape = input_shape
+        self.channels = channels
         self.gradient = gradient
         self.weights = weights
         self.prior_strength = prior_strength
@@ -319,7 +342,7 @@ class SBNClassifier(
                     f"{known.tolist()}."
                 )
             known = given
-        codes = _positions(y, known)
+        codes = positions(y, known)
         seeds = _draw_seeds(check_random_state(self.random_state))
         if not first and hasattr(self, "net_"):
             net = copy.deepcopy(self.net_)
@@ -407,6 +430,23 @@ class SBNClassifier(
         """
         return pack_bits(np.asarray(self.transform(X)))
 
+    def export_deterministic(self) -> DeterministicNetwork:
+        """Return the network without noise as arrays that do not need torch.
+
+        Weights of -1 and +1 are packed bits, and batch norms are folded into a
+        threshold for each unit.
+
+        Returns
+        -------
+        network : DeterministicNetwork
+            It has `predict`, `predict_proba` and `transform` in plain NumPy, which
+            agree with ``predict_mode="det"``.
+        """
+        check_is_fitted(self)
+        return deterministic_network(
+            self._network("det"), self.classes_, self.mean_, self.scale_
+        )
+
     def save(self, path) -> None:
         """Write the fitted classifier to a directory of JSON and safetensors.
 
@@ -443,16 +483,7 @@ class SBNClassifier(
         )
         check_magnitude(X)
         check_classification_targets(y)
-        if sample_weight is None and self.class_weight is None:
-            return X, y, None
-        weights = check_sample_weight(sample_weight, X, dtype=np.float64)
-        if (weights < 0).any():
-            raise ValueError(f"sample_weight holds {weights.min()}; give 0 or more.")
-        weights = weights * compute_sample_weight(self.class_weight, y)
-        rows = weights > 0
-        if not rows.any():
-            raise ValueError("The weights of the rows are all 0; give some weight.")
-        return X[rows], y[rows], weights[rows] / weights[rows].mean()
+        return weighted_rows(X, y, sample_weight, self.class_weight)
 
     def _log_probabilities(self, X) -> np.ndarray:
         X = self._validate_fitted(X)
@@ -487,14 +518,3 @@ class SBNClassifier(
 def _draw_seeds(random_state) -> list[int]:
     """Return seeds of first weights and batches, of noise, and of the ensemble."""
     return random_state.randint(np.iinfo(np.int32).max, size=3).tolist()
-
-
-def _positions(y, classes) -> np.ndarray:
-    """Return a column of the positions of labels among the classes."""
-    known = np.isin(y, classes)
-    if not known.all():
-        raise ValueError(
-            f"y holds {np.unique(y[~known]).tolist()}, which are not among the classes "
-            f"{classes.tolist()}."
-        )
-    return np.searchsorted(classes, y)[:, None].astype(np.int64)

@@ -1,7 +1,5 @@
 """Networks of stochastic binary layers by name, and as plain data."""
 
-from itertools import pairwise
-
 import torch
 
 from skhash.modules._latent_weights import LAWS, law_of
@@ -16,31 +14,93 @@ from skhash.noise import NOISES
 LAYERS = {layer.__name__: layer for layer in (BinaryConv2d, BinaryLinear, RealLinear)}
 
 
-def perceptron(sizes, *, noise, weights, batch_norm, generator=None):
+def perceptron(sizes, **options):
     """Return a network of fully connected layers.
 
     Parameters
     ----------
     sizes : sequence of int
         Number of inputs, of units in each layer, and of outputs.
-    noise : Noise or its name
-    weights : Weights or its name
-        Of all layers but the first and the head, whose weights are real.
-    batch_norm : bool
-    generator : torch.Generator or None
+    **options
+        noise, weights, batch_norm and generator of the layers of units. The first layer
+        and the head have real weights.
     """
-    *hidden, head = pairwise(sizes)
-    layers = [
-        BinaryLinear(
-            *shape,
-            noise=noise,
-            weights=weights if depth else "real",
-            batch_norm=batch_norm,
-            generator=generator,
-        )
-        for depth, shape in enumerate(hidden)
+    n_inputs, *hidden, n_outputs = sizes
+    return _with_head([], n_inputs, hidden, n_outputs, options)
+
+
+def all_convolutional(input_shape, channels, n_classes, **options):
+    """Return eight convolutions, three of them with stride 2, and a head.
+
+    The network of Shekhovtsov, Yanush and Flach (2020) for images of 32 x 32, which has
+    96 and 192 channels. Nothing is padded: images of 27 x 27 are the least.
+
+    Parameters
+    ----------
+    input_shape : tuple of int
+        (channels, height, width).
+    channels : sequence of int
+        Of the first three convolutions, and of the other five.
+    n_classes : int
+    **options
+        Those of `perceptron`.
+    """
+    few, many = channels
+    widths = [few] * 3 + [many] * 5
+    kernels, strides = [3] * 7 + [1], [1, 1, 2, 1, 1, 2, 1, 1]
+    geometries = [
+        {"n_channels": width, "kernel_size": kernel, "stride": stride}
+        for width, kernel, stride in zip(widths, kernels, strides, strict=True)
     ]
-    return StochasticBinaryNetwork(layers, RealLinear(*head, generator=generator))
+    return _convolutional(input_shape, geometries, (), n_classes, **options)
+
+
+def vgg(input_shape, channels, hidden, n_classes, **options):
+    """Return pairs of convolutions with pooling, fully connected layers, and a head.
+
+    The network of Shekhovtsov and Yanush (2021) for images of 32 x 32 has 128, 256 and
+    512 channels and two layers of 1024 units.
+
+    Parameters
+    ----------
+    input_shape : tuple of int
+        (channels, height, width); each pair halves height and width.
+    channels : sequence of int
+        Of each pair.
+    hidden : sequence of int
+        Of units of each fully connected layer.
+    n_classes : int
+    **options
+        Those of `perceptron`.
+    """
+    geometries = [
+        {"n_channels": width, "kernel_size": 3, "padding": 1, "pool": pool}
+        for width in channels
+        for pool in (None, 2)
+    ]
+    return _convolutional(input_shape, geometries, hidden, n_classes, **options)
+
+
+def _convolutional(input_shape, geometries, hidden, n_classes, **options):
+    layers = []
+    for geometry in geometries:
+        layers.append(BinaryConv2d(input_shape, **geometry, **_own(layers, options)))
+        input_shape = layers[-1].output_shape
+    return _with_head(layers, layers[-1].n_outputs, hidden, n_classes, options)
+
+
+def _with_head(layers, n_inputs, hidden, n_outputs, options):
+    """Return a network of layers, fully connected ones above them, and a head."""
+    for n_units in hidden:
+        layers.append(BinaryLinear(n_inputs, n_units, **_own(layers, options)))
+        n_inputs = n_units
+    head = RealLinear(n_inputs, n_outputs, generator=options.get("generator"))
+    return StochasticBinaryNetwork(layers, head)
+
+
+def _own(layers, options):
+    """Return the options of the layer above these: the first has real weights."""
+    return options if layers else options | {"weights": "real"}
 
 
 def describe(network) -> list[dict]:

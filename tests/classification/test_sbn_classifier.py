@@ -109,6 +109,79 @@ def test_the_ensemble_tends_to_the_enumerated_mean(batch_norm):
     assert error.max() < 5 * 0.5 / np.sqrt(n_draws)
 
 
+def own_network(n_features, n_classes):
+    from skhash.modules import BinaryLinear, RealLinear, StochasticBinaryNetwork
+
+    layers = [
+        BinaryLinear(n_features, 9, noise="uniform", batch_norm=True),
+        BinaryLinear(9, 7, weights="mirror", batch_norm=True),
+    ]
+    return StochasticBinaryNetwork(layers, RealLinear(7, n_classes))
+
+
+VGG = {"architecture": "vgg", "input_shape": (1, 8, 8), "channels": (3, 4)}
+# Rows of 27 x 27 are the least that this network takes.
+ALLCONV = {"architecture": "allconv", "input_shape": (1, 27, 27), "channels": (3, 4)}
+NETWORKS = [
+    {},
+    {"batch_norm": False},
+    {"weights": "mirror"},
+    {"weights": "pgd", "hidden_layer_sizes": (6, 5, 4)},
+    {"architecture": own_network},
+    VGG,
+    VGG | {"weights": "mirror"},
+    VGG | {"batch_norm": False, "hidden_layer_sizes": ()},
+    ALLCONV | {"gradient": "psa"},
+    ALLCONV | {"weights": "mirror", "gradient": "psa"},
+]
+
+
+def images(params, digits):
+    """Digits, tiled where the network wants larger images."""
+    X, _, y, _ = digits
+    X, y = X[:100], y[:100]
+    if params.get("architecture") == "allconv":
+        X = np.tile(X.reshape(-1, 8, 8), (1, 4, 4))[:, :27, :27].reshape(len(X), -1)
+    return X, y
+
+
+@pytest.mark.parametrize("params", NETWORKS, ids=str)
+def test_the_exported_network_is_det(params, digits, tmp_path):
+    X, y = images(params, digits)
+    model = small(**params, predict_mode="det", max_epochs=1).fit(X, y)
+    # Norms whose scales have both signs.
+    for name, weights in zip(
+        model.net_.module_.network.state_dict(), model.weights_, strict=True
+    ):
+        if name.endswith("norm.weight"):
+            weights[::2] *= -1
+    network = model.export_deterministic()
+    np.testing.assert_array_equal(network.transform(X), model.transform(X))
+    np.testing.assert_allclose(
+        network.predict_proba(X), model.predict_proba(X), atol=1e-5
+    )
+    np.testing.assert_array_equal(network.predict(X), model.predict(X))
+    np.testing.assert_array_equal(
+        network.predict(sparse.csr_array(X)), model.predict(X)
+    )
+    assert {layer.is_packed for layer in network.layers[1:]} == {
+        params.get("weights", "real") != "real"
+        or params.get("architecture") is own_network
+    }
+    model.save(tmp_path / "model")
+    if not callable(model.architecture):
+        loaded = skhash.load(tmp_path / "model")
+        np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+
+
+def test_binary_weights_take_an_eighth_of_a_byte(digits):
+    X, y = images({}, digits)
+    params = {"hidden_layer_sizes": (16, 24), "weights": "mirror"}
+    layer = small(**params).fit(X, y).export_deterministic().layers[1]
+    assert layer.weights.nbytes == 16 * 24 / 8
+    assert set(np.unique(layer.unpacked())) == {-1, 1}
+
+
 def test_probabilities_and_decisions_agree():
     for n_classes in (2, 3):
         X, y = blobs(n_classes)
@@ -399,6 +472,34 @@ def test_works_where_classifiers_work():
     assert grid.best_params_["gradient"] in ("st", "psa")
     calibrated = CalibratedClassifierCV(small(), cv=2).fit(X, y)
     np.testing.assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize(
+    "params, message",
+    [
+        ({"architecture": "vgg"}, "needs input_shape"),
+        (VGG | {"input_shape": (1, 3, 3)}, "9 values, but rows have 64"),
+        (VGG | {"channels": (2, 2, 2, 2)}, "leaves nothing"),
+        (VGG | {"architecture": "allconv"}, "leaves nothing"),
+        (VGG | {"architecture": "allconv", "channels": (2,)}, "two numbers"),
+        ({"architecture": lambda n, k: own_network(n + 1, k)}, "65 inputs to 10"),
+        ({"hidden_layer_sizes": ()}, "empty"),
+        ({"hidden_layer_sizes": (0,)}, "at least 1"),
+        ({"weights": "pgd", "prior_strength": 1.0}, "prior_strength=1.0"),
+        ({"weights": "mirror", "batch_norm": False}, "batch_norm=True"),
+        ({"gradient": "no_such"}, "no_such"),
+    ],
+)
+def test_what_does_not_fit_is_named(params, message, digits):
+    X, y = images({}, digits)
+    with pytest.raises(ValueError, match=message):
+        small(**params).fit(X, y)
+
+
+def test_a_network_of_your_own_is_one(digits):
+    X, y = images({}, digits)
+    with pytest.raises(TypeError, match="Linear"):
+        small(architecture=torch.nn.Linear).fit(X, y)
 
 
 def test_wrong_targets_are_named():

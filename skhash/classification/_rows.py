@@ -1,0 +1,39 @@
+"""Labels and weights of rows to learn from."""
+
+import numpy as np
+from sklearn.utils.class_weight import compute_sample_weight
+
+from skhash.utils._sklearn import check_sample_weight
+
+
+def weighted_rows(X, y, sample_weight, class_weight):
+    """Return the rows that have weight, their labels, and weights of mean 1 or None.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR array} of shape (n_samples, n_features)
+    y : ndarray of shape (n_samples,)
+    sample_weight : array-like of shape (n_samples,) or None
+    class_weight : dict, "balanced" or None
+    """
+    if sample_weight is None and class_weight is None:
+        return X, y, None
+    weights = check_sample_weight(sample_weight, X, dtype=np.float64)
+    if (weights < 0).any():
+        raise ValueError(f"sample_weight holds {weights.min()}; give 0 or more.")
+    weights = weights * compute_sample_weight(class_weight, y)
+    rows = weights > 0
+    if not rows.any():
+        raise ValueError("The weights of the rows are all 0; give some weight.")
+    return X[rows], y[rows], weights[rows] / weights[rows].mean()
+
+
+def positions(y, classes) -> np.ndarray:
+    """Return a column of the positions of labels among the classes, int64."""
+    known = np.isin(y, classes)
+    if not known.all():
+        raise ValueError(
+            f"y holds {np.unique(y[~known]).tolist()}, which are not among the classes "
+            f"{classes.tolist()}."
+        )
+    return np.searchsorted(classes, y)[:, None].astype(np.int64)
