@@ -65,8 +65,11 @@ def autoencoder(posterior):
     return make
 
 
+# A group has hundreds of messages: many neighbours, and a temperature at which all of
+# them count.
 NEIGHBOR_CANDIDATES = [
-    {"n_components": n, "n_neighbors": k} for n in (128, 256) for k in (5, 50)
+    {"n_components": n, "n_neighbors": 50, "temperature": t}
+    for n, t in [(128, 1.0), (128, 2.0), (128, 4.0), (256, 2.0)]
 ]
 # Each method and its candidates. The first one of the autoencoders is their default.
 METHODS = {
