@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from skhash.classification._prediction import statistics_of
 from skhash.linear._projection import column_means
 from skhash.neural._mlp import check_layer_sizes
 from skhash.neural._start import total_scale
-from skhash.utils.chunks import row_chunks
-from skhash.utils.torch import inference_device, resolve_device, seeded_globals
+from skhash.utils.torch import resolve_device, seeded_globals
 
 # Rows of a batch that statistics of norms are taken from after training.
 STATISTICS_ROWS = 512
@@ -37,6 +37,7 @@ class NetworkMixin:
         from skhash._net import feed, make_net
         from skhash.gradients import resolve_network_gradient
         from skhash.modules._architectures import rebuild
+        from skhash.modules._augmentation import AUGMENTATIONS
         from skhash.modules._classifier import ClassifierModule, whiten
 
         device = resolve_device(self.device)
@@ -60,6 +61,9 @@ class NetworkMixin:
             mean,
             scale,
         )
+        if self.augment is not None:
+            module.augment = AUGMENTATIONS[self.augment]
+            module.input_shape = self._image_shape(f"augment={self.augment!r}")
         if self.init == "whiten" and not restore:
             some = torch.randperm(X.shape[0], generator=generator)[:WHITENED_ROWS]
             whiten(network, feed(module, X).batch(some.numpy()))
@@ -227,54 +231,7 @@ class NetworkMixin:
                 }
             )
         noisy, certain = states
-        return [*noisy.values()], [certain[name] for name in _statistics(certain)]
-
-    def _network(self, mode):
-        """Return the network that was fitted, with the statistics of a mode."""
-        import torch
-
-        from skhash.modules._architectures import rebuild
-
-        network = rebuild(self.layers_, self.weights_, self.noise)
-        if mode == "det":
-            state = network.state_dict()
-            names = _statistics(state)
-            for name, value in zip(names, self.det_statistics_, strict=True):
-                state[name].copy_(torch.from_numpy(value))
-        return network
-
-    def _members(self, mode):
-        """Return the networks of a mode, without random choices left."""
-        import torch
-
-        from skhash.modules._classifier import Member
-
-        device = inference_device(self.device)
-        network = self._network(mode).to(device)
-        if mode == "ensemble":
-            generator = torch.Generator(device).manual_seed(self.predict_seed_)
-            with torch.no_grad():
-                return [
-                    Member(network, generator) for _ in range(self.n_predict_samples)
-                ]
-        return [Member(network)]
-
-    def _run(self, X, width, dtype, function) -> np.ndarray:
-        """Return what a function of standardised rows makes, one chunk at a time."""
-        import torch
-
-        from skhash._net import ArrayDataset
-
-        data = ArrayDataset(X, None, self.mean_, self.scale_)
-        device = inference_device(self.device)
-        widest = max(
-            self.n_features_in_, *(weights.shape[0] for weights in self.weights_)
-        )
-        result = np.empty((X.shape[0], width), dtype=dtype)
-        with torch.no_grad():
-            for rows in row_chunks(X.shape[0], 12 * widest):
-                result[rows] = function(data.batch(rows).to(device)).cpu().numpy()
-        return result
+        return [*noisy.values()], [certain[name] for name in statistics_of(certain)]
 
     def __getstate__(self):
         state = super().__getstate__()
@@ -309,8 +266,3 @@ SCHEDULES = {"cosine": _cosine, "step": _step}
 def _device_of(net):
     """Return the device of a net's parameters."""
     return next(net.module_.parameters()).device
-
-
-def _statistics(state) -> list[str]:
-    """Return the names of the statistics of norms among those of a state."""
-    return [name for name in state if name.endswith(("running_mean", "running_var"))]

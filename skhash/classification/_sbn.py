@@ -4,25 +4,16 @@ import copy
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash._persistence import save_estimator
 from skhash.base import TRAINING_CONSTRAINTS, check_magnitude
-from skhash.classification._deterministic import (
-    DeterministicNetwork,
-    deterministic_network,
-)
 from skhash.classification._network import NetworkMixin
+from skhash.classification._prediction import PredictionMixin
 from skhash.classification._rows import positions, weighted_rows
-from skhash.codes import pack_bits
 from skhash.utils._sklearn import (
     Interval,
     StrOptions,
@@ -31,13 +22,7 @@ from skhash.utils._sklearn import (
 from skhash.utils.targets import encoded_targets
 
 
-class SBNClassifier(
-    NetworkMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    ClassifierMixin,
-    BaseEstimator,
-):
+class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
     r"""A classifier whose hidden units are random bits.
 
     Each unit of layer k is +1 where its logit exceeds noise, else -1:
@@ -103,6 +88,9 @@ class SBNClassifier(
         Whether the statistics of batch norms are taken anew from all rows after
         training, once with noise and once without. Otherwise both modes have the
         running means of training.
+    augment : {"flip_crop", "affine"} or None, default=None
+        Random changes of the images of `input_shape` while training: mirrored and moved
+        by up to an eighth, or turned by up to 10 degrees and moved by up to 5 %.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
     lr : float or "auto", default=0.01
@@ -193,6 +181,7 @@ class SBNClassifier(
         "n_predict_samples": [Interval(Integral, 1, None, closed="left")],
         "init": [StrOptions({"whiten", "default"})],
         "bn_recalibrate": ["boolean"],
+        "augment": [StrOptions({"flip_crop", "affine"}), None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
         **{
@@ -234,6 +223,7 @@ class SBNClassifier(
         n_predict_samples=10,
         init="whiten",
         bn_recalibrate=True,
+        augment=None,
         class_weight=None,
         lr=0.01,
         lr_schedule=None,
@@ -261,6 +251,7 @@ class SBNClassifier(
         self.n_predict_samples = n_predict_samples
         self.init = init
         self.bn_recalibrate = bn_recalibrate
+        self.augment = augment
         self.class_weight = class_weight
         self.lr = lr
         self.lr_schedule = lr_schedule
@@ -358,95 +349,6 @@ class SBNClassifier(
             self.classes_, self.predict_seed_ = known, seeds[2]
         return self
 
-    def predict(self, X) -> np.ndarray:
-        """Return the most probable class of each row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        best = self._log_probabilities(X).argmax(axis=1)
-        return self.classes_[best]
-
-    def predict_proba(self, X) -> np.ndarray:
-        """Return the probabilities of the classes, means over the ensemble.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes), float32
-        """
-        return np.exp(self._log_probabilities(X))
-
-    def decision_function(self, X) -> np.ndarray:
-        """Return log probabilities, or of two classes the log odds of the second.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples, n_classes) or (n_samples,), float32
-        """
-        scores = self._log_probabilities(X)
-        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
-
-    def transform(self, X) -> np.ndarray:
-        """Return the bits of the last layer, without noise.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        bits : ndarray of shape (n_samples, n_bits), uint8
-            0 and 1, as `skhash.HammingNeighbors` takes them.
-        """
-        X = self._validate_fitted(X)
-        members = self._members("det")
-        return self._run(
-            X, self._n_features_out, np.uint8, lambda rows: members[0].units(rows) > 0
-        )
-
-    def transform_packed(self, X) -> np.ndarray:
-        """Return the bits of `transform` as packed bytes.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        packed : ndarray of shape (n_samples, ceil(n_bits / 8)), uint8
-        """
-        return pack_bits(np.asarray(self.transform(X)))
-
-    def export_deterministic(self) -> DeterministicNetwork:
-        """Return the network without noise as arrays that do not need torch.
-
-        Weights of -1 and +1 are packed bits, and batch norms are folded into a
-        threshold for each unit.
-
-        Returns
-        -------
-        network : DeterministicNetwork
-            It has `predict`, `predict_proba` and `transform` in plain NumPy, which
-            agree with ``predict_mode="det"``.
-        """
-        check_is_fitted(self)
-        return deterministic_network(
-            self._network("det"), self.classes_, self.mean_, self.scale_
-        )
-
     def save(self, path) -> None:
         """Write the fitted classifier to a directory of JSON and safetensors.
 
@@ -465,11 +367,6 @@ class SBNClassifier(
     def __sklearn_is_fitted__(self):
         return hasattr(self, "classes_")
 
-    @property
-    def _n_features_out(self) -> int:
-        check_is_fitted(self)
-        return self.layers_[-1]["n_inputs"]
-
     def _validate(self, X, y, sample_weight, *, reset):
         """Return rows, labels, and weights of mean 1 or None."""
         X, y = validate_data(
@@ -484,29 +381,6 @@ class SBNClassifier(
         check_magnitude(X)
         check_classification_targets(y)
         return weighted_rows(X, y, sample_weight, self.class_weight)
-
-    def _log_probabilities(self, X) -> np.ndarray:
-        X = self._validate_fitted(X)
-        members = self._members(self.predict_mode)
-
-        def mean_log_probabilities(rows):
-            import torch
-
-            scores = [torch.log_softmax(member(rows), dim=1) for member in members]
-            total = torch.stack(scores).logsumexp(dim=0)
-            return total - np.log(len(members))
-
-        return self._run(X, len(self.classes_), np.float32, mean_log_probabilities)
-
-    def _validate_fitted(self, X):
-        check_is_fitted(self)
-        return validate_data(
-            self,
-            X,
-            reset=False,
-            dtype=[np.float32, np.float64],
-            accept_sparse="csr",
-        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,5 +1,7 @@
 """What a classifier of stochastic binary layers trains, and what it predicts with."""
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
@@ -30,6 +32,10 @@ class ClassifierModule(nn.Module):
     generator: torch.Generator | None = None
     row_weights: torch.Tensor | None = None
 
+    # Changes images of a shape while training, or None.
+    augment: Callable | None = None
+    input_shape: tuple[int, ...] | None = None
+
     def __init__(self, network, gradient, n_samples, is_bound, mean=None, scale=1.0):
         super().__init__()
         self.network, self.gradient = network, gradient
@@ -37,7 +43,13 @@ class ClassifierModule(nn.Module):
         self.mean, self.scale = mean, scale
 
     def forward(self, X):
-        return X
+        if self.augment is None or not self.training:
+            return X
+        # In the units of the data, where 0 is black.
+        mean = torch.as_tensor(self.mean, dtype=X.dtype, device=X.device)
+        images = (X * self.scale + mean).unflatten(1, self.input_shape)
+        images = self.augment(images, self.generator)
+        return (images.flatten(1) - mean) / self.scale
 
     def loss(self, outputs, X, y):
         """Return the weighted mean over the rows of a batch."""
