@@ -64,6 +64,55 @@ class VariationalWeights(MirrorWeights):
             parameter.div_(1 + 2 * lr * self.weight)
 
 
+class BayesBiNNWeights(MirrorWeights):
+    r"""Weights relaxed to (-1, 1), with the natural gradient of a Bayesian fit.
+
+    With logistic noise z the weight of a step is
+    :math:`w = \tanh((\eta - z) / \tau)`, and the derivative of the parameter is
+
+    .. math::
+        s \, dL/dw, \quad
+        s = \frac{n (1 - w^2 + \epsilon)}{\tau (1 - \tanh^2 \eta + \epsilon)}.
+
+    The update is :math:`(1 - \alpha) \eta - \alpha s \, dL/dw` with the learning rate
+    alpha of SGD and a weight decay of 1, that of the optimizer. At a tiny temperature
+    and large logits s is n / tau and w the sign: the update is that of identity
+    straight-through without noise, and depends on n and tau by the unit of eta only.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows of the training data.
+    temperature : float, default=1.0
+        Tau; from 0.1 to 1 the estimate is more than a sign.
+    eps : float, default=1e-10
+
+    References
+    ----------
+    X. Meng, R. Bachmann and M. E. Khan, "Training binary neural networks using the
+    Bayesian learning rule", ICML 2020.
+    """
+
+    # Relaxed weights are no signs while training.
+    is_binary = False
+    # What the optimizer has to shrink parameters by, times the learning rate.
+    weight_decay = 1.0
+
+    def __init__(self, n_rows, temperature=1.0, eps=1e-10):
+        super().__init__("logistic")
+        self.n_rows, self.temperature, self.eps = n_rows, temperature, eps
+
+    def draw(self, parameter, generator):
+        eta = parameter.detach()
+        noise = self.units.noise.sample(
+            eta.shape, generator, device=eta.device, dtype=eta.dtype
+        )
+        w = torch.tanh((eta - noise) / self.temperature)
+        slope = self.n_rows * (1 - w.square() + self.eps)
+        slope = slope / (self.temperature * (1 - eta.tanh().square() + self.eps))
+        return w + slope * (parameter - eta)
+
+
 # What weights are called in a description: their law and not how they are trained.
 LAWS = {"mirror": MirrorWeights, "pgd": ProjectedWeights, "real": RealWeights}
 
