@@ -39,6 +39,7 @@ class NetworkMixin:
         from skhash.modules._architectures import rebuild
         from skhash.modules._augmentation import AUGMENTATIONS
         from skhash.modules._classifier import ClassifierModule, whiten
+        from skhash.modules._latent_weights import law_of
 
         device = resolve_device(self.device)
         generator = torch.Generator().manual_seed(seeds[0])
@@ -46,7 +47,7 @@ class NetworkMixin:
         if restore:
             network = rebuild(self.layers_, self.weights_, self.noise)
             for layer in network.layers:
-                if layer.weights.is_binary:
+                if law_of(layer.weights) != "real":
                     layer.weights = weights
             mean, scale = self.mean_, self.scale_
         else:
@@ -73,6 +74,7 @@ class NetworkMixin:
             lr=lr,
             batch_size=self._resolve_batch_size(X.shape[0]),
             optimizer=self.optimizer,
+            optimizer_params=_decays(network),
             callbacks=self.callbacks,
             train_split=self.validation_fraction,
             device=device,
@@ -152,11 +154,16 @@ class NetworkMixin:
                 f"prior_strength={self.prior_strength} is for weights='mirror', not "
                 f"{self.weights!r}."
             )
+        if self.weights == "bayesbinn" and self.optimizer != "sgd":
+            raise ValueError(
+                f"weights='bayesbinn' takes steps of optimizer='sgd', not of "
+                f"{self.optimizer!r}."
+            )
         if self.weights != "real" and not self.batch_norm:
             raise ValueError(
                 f"weights={self.weights!r} cannot be scaled, and need batch_norm=True."
             )
-        return make_weights(self.weights, self.prior_strength / n_rows)
+        return make_weights(self.weights, n_rows, self.prior_strength)
 
     def _search_lr(self, X, codes, weights, n_classes, seeds):
         """Return the learning rate of the least loss after some epochs."""
@@ -239,6 +246,16 @@ class NetworkMixin:
             # It holds generators of that device, which no other machine can read.
             state = {name: value for name, value in state.items() if name != "net_"}
         return state
+
+
+def _decays(network) -> dict:
+    """Return the weight decay that the weights of layers ask of the optimizer."""
+    groups = [
+        (f"network.layers.{depth}.weight", {"weight_decay": layer.weights.weight_decay})
+        for depth, layer in enumerate(network.layers)
+        if hasattr(layer.weights, "weight_decay")
+    ]
+    return {"param_groups": groups} if groups else {}
 
 
 def lr_factor(schedule, n_epochs):

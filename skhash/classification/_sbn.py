@@ -58,10 +58,12 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
     gradient : str or estimator of `skhash.gradients`, default="st"
         Estimates the gradient: "st", "zgr" and other layer-wise ones at the cost of
         backpropagation, "psa" with less bias, "adf", "local_reparam", "arm" and others.
-    weights : {"real", "mirror", "pgd"}, default="real"
+    weights : {"real", "mirror", "pgd", "bayesbinn"}, default="real"
         Those between layers of units; the first layer and the head have real ones.
         "mirror" weights are -1 and +1, drawn once a step, with logits that are trained
         by mirror descent. "pgd" trains their probabilities by projected gradients.
+        "bayesbinn" relaxes them and follows the Bayesian learning rule, with
+        ``optimizer="sgd"``.
     prior_strength : float, default=0.0
         For "mirror" weights: 1 adds the divergence from fair coins that makes the
         objective that of variational Bayes, other values a multiple of it.
@@ -171,7 +173,7 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
         "input_shape": ["array-like", None],
         "channels": ["array-like", None],
         "gradient": "no_validation",
-        "weights": [StrOptions({"real", "mirror", "pgd"})],
+        "weights": [StrOptions({"real", "mirror", "pgd", "bayesbinn"})],
         "prior_strength": [Interval(Real, 0, None, closed="left")],
         "noise": "no_validation",
         "batch_norm": ["boolean"],

@@ -117,18 +117,22 @@ class BayesBiNNWeights(MirrorWeights):
 LAWS = {"mirror": MirrorWeights, "pgd": ProjectedWeights, "real": RealWeights}
 
 
-def make_weights(name, divergence_weight=0.0):
+def make_weights(name, n_rows=1, prior_strength=0.0):
     """Return the weights of an estimator's parameters.
 
     Parameters
     ----------
-    name : {"real", "mirror", "pgd"}
-    divergence_weight : float
-        That of the prior; "mirror" only.
+    name : {"real", "mirror", "pgd", "bayesbinn"}
+    n_rows : int
+        Of the training data.
+    prior_strength : float
+        Of "mirror": what the divergence of variational Bayes is multiplied with.
     """
-    if divergence_weight:
-        return VariationalWeights(divergence_weight)
-    return LAWS[name]()
+    if name == "bayesbinn":
+        return BayesBiNNWeights(n_rows)
+    return (
+        VariationalWeights(prior_strength / n_rows) if prior_strength else LAWS[name]()
+    )
 
 
 def law_of(weights) -> str:

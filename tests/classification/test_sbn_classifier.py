@@ -14,6 +14,7 @@ from sklearn.datasets import load_digits, make_blobs
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
+from skorch.callbacks import EpochScoring
 
 import skhash
 from skhash import HammingNeighbors, SBNClassifier
@@ -127,6 +128,7 @@ NETWORKS = [
     {"batch_norm": False},
     {"weights": "mirror"},
     {"weights": "pgd", "hidden_layer_sizes": (6, 5, 4)},
+    {"weights": "bayesbinn", "optimizer": "sgd"},
     {"architecture": own_network},
     VGG,
     VGG | {"weights": "mirror"},
@@ -301,6 +303,7 @@ CHANGES = [
     {"weights": "mirror"},
     {"weights": "pgd"},
     {"weights": "mirror", "prior_strength": 500.0},
+    {"weights": "bayesbinn", "optimizer": "sgd"},
     {"noise": "uniform"},
     {"noise": "triangular"},
     {"noise": Logistic(scale=2.0)},
@@ -415,6 +418,98 @@ def test_save_and_load_are_inverses(params, tmp_path):
     assert not np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
 
+@pytest.mark.parametrize("name", ["mirror", "pgd", "bayesbinn"])
+def test_loaded_binary_weights_are_trained_as_before(name, tmp_path):
+    """A loaded network goes on with the weights that the parameter names."""
+    X, y = blobs()
+    model = small(weights=name, optimizer="sgd", prior_strength=0.0).fit(X, y)
+    model.save(tmp_path / "model")
+    loaded = skhash.load(tmp_path / "model").partial_fit(X, y)
+    trained = loaded.net_.module_.network.layers[1].weights
+    assert type(trained) is type(model.net_.module_.network.layers[1].weights)
+    assert vars(trained).get("n_rows") == (len(X) if name == "bayesbinn" else None)
+    assert loaded.layers_ == model.layers_
+
+
+def test_the_prior_pulls_weights_to_fair_coins():
+    X, y = blobs()
+    latent = [
+        np.abs(small(weights="mirror", prior_strength=p).fit(X, y).weights_[5]).mean()
+        for p in (0.0, 100.0, 10_000.0)
+    ]
+    assert latent[0] > latent[1] > latent[2]
+
+
+def test_whitened_logits_have_deviation_one():
+    from skhash.modules._architectures import vgg
+    from skhash.modules._classifier import whiten
+
+    generator = torch.Generator().manual_seed(0)
+    network = vgg(
+        (2, 4, 6),
+        (3, 5),
+        (7,),
+        3,
+        noise="uniform",
+        weights="real",
+        batch_norm=False,
+        generator=generator,
+    )
+    X = 5 + 3 * torch.randn(50, 48, generator=generator)
+    whiten(network, X)
+    for layer in network.layers:
+        logits = layer.realize()(X).unflatten(1, (len(layer.bias), -1))
+        std, mean = torch.std_mean(logits, dim=(0, 2), correction=0)
+        torch.testing.assert_close(mean, torch.zeros_like(mean), atol=1e-5, rtol=0)
+        torch.testing.assert_close(std, torch.ones_like(std))
+        X = layer.units.mean(logits.flatten(1))
+
+
+def test_the_search_finds_the_rate_of_least_loss():
+    X, y = blobs()
+    found = small(lr="auto", max_epochs=5, optimizer="sgd").fit(X, y)
+    losses = [
+        small(lr=lr, max_epochs=5, optimizer="sgd").fit(X, y).history_[-1]["train_loss"]
+        for lr in (1e-6, 1e-4, 1e-2, found.lr_)
+    ]
+    assert losses[3] == found.history_[-1]["train_loss"] == min(losses)
+
+
+def test_schedules_set_the_rate_of_each_epoch():
+    X, y = blobs()
+    rates = {"cosine": [], "step": []}
+    for schedule, seen in rates.items():
+        watch = EpochScoring(
+            lambda net, X, y=None, seen=seen: (
+                seen.append(net.optimizer_.param_groups[0]["lr"]) or 0.0
+            ),
+            on_train=True,
+            name="rate",
+        )
+        small(lr_schedule=schedule, max_epochs=10, lr=0.5, callbacks=[watch]).fit(X, y)
+    # A callback sees the rate of its epoch, before the schedule moves on.
+    cosine = 0.25 * (1 + np.cos(np.pi * np.arange(10) / 10))
+    np.testing.assert_allclose(rates["cosine"], cosine)
+    np.testing.assert_allclose(rates["step"], [0.5] * 6 + [0.05] * 2 + [0.005] * 2)
+
+
+def test_statistics_are_those_of_each_mode():
+    """Layers are fed by the layers below, and normalise over all rows."""
+    X, y = blobs()
+    model = small(max_epochs=1).fit(X, y)
+    first, *_ = affine_maps(model, model.det_statistics_)
+    logits = standardized(model, X) @ first[0].T
+    mean, var = model.det_statistics_[:2]
+    np.testing.assert_allclose(mean, logits.mean(axis=0), atol=1e-4)
+    np.testing.assert_allclose(var, logits.var(axis=0, ddof=1), rtol=1e-4)
+    bits = np.where(logits * first[1] + first[2] > 0, 1.0, -1.0)
+    second = bits @ model.weights_[5].T
+    np.testing.assert_allclose(model.det_statistics_[2], second.mean(axis=0), atol=1e-4)
+    # The first layer meets no noise in either mode; the second does.
+    np.testing.assert_allclose(model.weights_[3], mean, atol=1e-4)
+    assert np.abs(model.weights_[8] - model.det_statistics_[2]).max() > 0.01
+
+
 def test_partial_fit_is_fit_in_parts():
     X, y = blobs()
     model = small(max_epochs=3).fit(X, y)
@@ -493,6 +588,7 @@ def test_works_where_classifiers_work():
         ({"hidden_layer_sizes": (0,)}, "at least 1"),
         ({"weights": "pgd", "prior_strength": 1.0}, "prior_strength=1.0"),
         ({"weights": "mirror", "batch_norm": False}, "batch_norm=True"),
+        ({"weights": "bayesbinn"}, "optimizer='sgd'"),
         ({"gradient": "no_such"}, "no_such"),
     ],
 )

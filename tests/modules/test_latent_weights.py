@@ -17,7 +17,7 @@ LR = 0.3
 def stepped(name, divergence_weight=0.0, optimizer=torch.optim.SGD):
     """Return parameters of a layer before and after a step, and dE/dtheta of it."""
     generator = torch.Generator().manual_seed(0)
-    weights = make_weights(name, divergence_weight)
+    weights = make_weights(name, 1, divergence_weight)
     network = perceptron(
         [3, 5, 4, 3],
         noise="logistic",
@@ -95,7 +95,7 @@ def test_the_prior_makes_the_composite_step(divergence_weight):
 
 
 def test_without_a_gradient_the_prior_shrinks():
-    weights = make_weights("mirror", 0.5)
+    weights = make_weights("mirror", 2, 1.0)
     parameter = torch.nn.Parameter(torch.tensor([-3.0, 0.5], dtype=torch.float64))
     weights.end_step(parameter, 0.2)
     expected = torch.tensor([-3.0, 0.5], dtype=torch.float64) / (1 + 2 * 0.2 * 0.5)
