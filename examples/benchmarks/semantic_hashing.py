@@ -68,9 +68,11 @@ def autoencoder(posterior):
 # A group has hundreds of messages: many neighbours, and a temperature at which all of
 # them count.
 NEIGHBOR_CANDIDATES = [
-    {"n_components": n, "n_neighbors": 50, "temperature": t}
+    {"n_components": n, "temperature": t}
     for n, t in [(128, 1.0), (128, 2.0), (128, 4.0), (256, 2.0)]
 ]
+# Distances among the messages of a group are no concern.
+GroupHash = partial(NeighborHash, n_neighbors=50, distance_weight=0.0)
 # Each method and its candidates. The first one of the autoencoders is their default.
 METHODS = {
     "ITQ": (
@@ -82,11 +84,11 @@ METHODS = {
         [{"n_components": n} for n in (64, 128, 256)],
     ),
     "neighbor": (
-        after_svd(NeighborHash),
+        after_svd(GroupHash),
         NEIGHBOR_CANDIDATES,
     ),
     "neighbor MLP": (
-        after_svd(partial(NeighborHash, hidden_layer_sizes=(512,), lr=0.03)),
+        after_svd(partial(GroupHash, hidden_layer_sizes=(512,), lr=0.03)),
         NEIGHBOR_CANDIDATES,
     ),
     "independent": (
