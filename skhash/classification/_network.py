@@ -1,4 +1,4 @@
-"""What a stochastic binary network is trained with, kept as, and run by."""
+"""How a stochastic binary network is made, trained, and read out as arrays."""
 
 import copy
 import math
@@ -25,7 +25,7 @@ SEARCH_EPOCHS, SEARCH_STEPS, LOG_LR, WORST_LOSS = 5, 10, (-6, 0), 1e10
 
 
 class NetworkMixin:
-    """A network in a skorch net while it is trained, and as arrays when it is used."""
+    """A network in a skorch net while it is trained, and as arrays afterwards."""
 
     def _make_net(self, X, n_classes, seeds, lr, restore=False, epochs=None):
         """Return a net to train for so many epochs, None for a stream of unknown end.
@@ -52,6 +52,11 @@ class NetworkMixin:
             mean, scale = self.mean_, self.scale_
         else:
             network = self._new_network(n_classes, weights, generator)
+            if self.weights != "real" and len(network.layers) == 1:
+                raise ValueError(
+                    f"weights={self.weights!r} are between layers of units, and the "
+                    "network has one layer; give hidden_layer_sizes two sizes or more."
+                )
             mean = column_means(X)
             scale = total_scale(X, mean)
         module = ClassifierModule(
@@ -67,7 +72,7 @@ class NetworkMixin:
             module.input_shape = self._image_shape(f"augment={self.augment!r}")
         if self.init == "whiten" and not restore:
             some = torch.randperm(X.shape[0], generator=generator)[:WHITENED_ROWS]
-            whiten(network, feed(module, X).batch(some.numpy()))
+            whiten(network, feed(module, X).batch(some.numpy()), generator)
         module.generator = torch.Generator(device).manual_seed(seeds[1])
         return make_net(
             module,

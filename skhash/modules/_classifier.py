@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from skhash.gradients import resolve_network_gradient
+from skhash.modules._sbn_weights import RealWeights
 
 
 class ClassifierModule(nn.Module):
@@ -136,8 +137,10 @@ class Member:
 
 
 @torch.no_grad()
-def whiten(network, X):
-    """Rescale layers without norms so that their logits have mean 0 and deviation 1.
+def whiten(network, X, generator=None):
+    """Rescale layers so that their logits have mean 0 and deviation 1.
+
+    Those with a norm, which does that, and with binary weights stay as they are.
 
     One pass, layer by layer, over rows that pass units as their means. It is per
     channel of a convolution.
@@ -145,18 +148,18 @@ def whiten(network, X):
     Parameters
     ----------
     network : StochasticBinaryNetwork
-        Layers without norms have real weights.
     X : Tensor of shape (n_rows, n_inputs)
+    generator : torch.Generator or None
+        Draws binary weights.
     """
-    network.train()
     for layer in network.layers:
-        if layer.norm is None:
+        if layer.norm is None and isinstance(layer.weights, RealWeights):
             images = layer.realize()(X).unflatten(1, (len(layer.bias), -1))
             std, mean = torch.std_mean(images, dim=(0, 2), correction=0)
             std = torch.where(std > 0, std, 1)
             layer.bias.copy_((layer.bias - mean) / std)
             layer.weight.div_(std.reshape(-1, *[1] * (layer.weight.ndim - 1)))
-        X = layer.units.mean(layer.realize()(X))
+        X = layer.units.mean(layer.realize(generator)(X))
 
 
 @torch.no_grad()

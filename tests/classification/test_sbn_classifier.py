@@ -366,6 +366,8 @@ def test_global_generators_are_left_alone():
     X, y = blobs()
     before, torch_before = np.random.get_state()[1], torch.get_rng_state()
     small(gradient="psa").fit(X, y).predict(X)
+    small(weights="mirror", architecture=own_network).fit(X, y).predict(X)
+    small(weights="mirror").fit(X, y).predict(X)
     np.testing.assert_array_equal(np.random.get_state()[1], before)
     assert torch.equal(torch.get_rng_state(), torch_before)
 
@@ -589,6 +591,7 @@ def test_works_where_classifiers_work():
         ({"weights": "pgd", "prior_strength": 1.0}, "prior_strength=1.0"),
         ({"weights": "mirror", "batch_norm": False}, "batch_norm=True"),
         ({"weights": "bayesbinn"}, "optimizer='sgd'"),
+        ({"weights": "mirror", "hidden_layer_sizes": (9,)}, "one layer"),
         ({"gradient": "no_such"}, "no_such"),
     ],
 )
