@@ -351,6 +351,21 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
             self.classes_, self.predict_seed_ = known, seeds[2]
         return self
 
+    def score(self, X, y, sample_weight=None) -> float:
+        """Return the share of rows whose class is predicted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+        """
+        return super().score(X, y, sample_weight)
+
     def save(self, path) -> None:
         """Write the fitted classifier to a directory of JSON and safetensors.
 
