@@ -214,9 +214,9 @@ class HashNetLoss(SupervisedLoss):
         - s_{ij} \theta_{ij} \big], \qquad
         \theta_{ij} = a \langle h_i, h_j \rangle
 
-    A similar pair weighs ``w = c |S| / |S_1|`` and another ``|S| / |S_0|``, for |S|
-    pairs of the batch, of which |S_1| are similar and |S_0| are not: both kinds count
-    alike however rare they are. c is the share of common labels among the labels that
+    A similar pair weighs ``w = c n / n_1`` and another ``n / n_0``, for n pairs of the
+    batch, of which n_1 are similar and n_0 are not: both kinds count alike however rare
+    they are. c is the share of common labels among the labels that
     either row has (1 where each row has one).
 
     Parameters
