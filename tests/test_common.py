@@ -65,7 +65,14 @@ CONTRACT_SETTINGS = {
     "ITQHash": [{"n_bits": 9}, {"n_bits": 9, "normalize": True}],
     "NeighborHash": [
         {"n_bits": 9, "max_epochs": 1},
-        {"n_bits": 19, "max_epochs": 2, "hidden_layer_sizes": (5,), "batch_size": 40},
+        {
+            "n_bits": 19,
+            "max_epochs": 2,
+            "hidden_layer_sizes": (5,),
+            "batch_size": 40,
+            # Two epochs after the steps of ITQ make other codes of other rounding.
+            "init": "pca",
+        },
         {"n_bits": 9, "max_epochs": 1, "gradient": "st", "normalize": True},
         {
             "n_bits": 9,
