@@ -172,9 +172,9 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     -----
     Neighbours take ``max_train_samples n_samples min(n_features, 128)``
     multiplications, once, and memory for the rows and one block of distances.
-    Multiplying or shifting the data changes the codes only by rounding (not with the
-    inner product, which a shift changes). Sparse rows are made dense one batch at a
-    time.
+    Multiplying or shifting the data changes the codes only through rounding, which an
+    ITQ start and training amplify to some bits in a hundred (with the inner product a
+    shift changes more). Sparse rows are made dense one batch at a time.
 
     References
     ----------
