@@ -3,14 +3,13 @@
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from skhash.base import (
     TRAINING_CONSTRAINTS,
     BaseNeuralHasher,
     LinearLogitsMixin,
 )
-from skhash.codes import check_bits
+from skhash.linear._decoder import LinearDecoderMixin
 from skhash.linear._projection import column_means
 from skhash.neural._start import (
     SGHStart,
@@ -19,10 +18,10 @@ from skhash.neural._start import (
     total_scale,
 )
 from skhash.utils._sklearn import Interval, StrOptions
-from skhash.utils.chunks import dense_rows, row_chunks
+from skhash.utils.chunks import dense_rows
 
 
-class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
+class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     r"""Stochastic Generative Hashing: the binary code that best regenerates the data.
 
     Bits h are drawn from q(h|x) with ``P(h_k = 1) = sigmoid(a_k)`` and logits
@@ -209,50 +208,6 @@ class SGHEncoder(LinearLogitsMixin, BaseNeuralHasher):
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
-
-    def inverse_transform(self, X) -> np.ndarray:
-        """Decode bits into vectors, ``offset_ + bits codebook_``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_bits)
-            Bits, 0 and 1.
-
-        Returns
-        -------
-        decoded : ndarray of shape (n_samples, n_features), float32
-            The mean of the decoder.
-        """
-        check_is_fitted(self)
-        bits = check_bits(X)
-        self._check_code_length(bits)
-        n_bits, n_features = self.codebook_.shape
-        decoded = np.empty((len(bits), n_features), dtype=np.float32)
-        for rows in row_chunks(len(bits), 4 * (n_bits + n_features)):
-            decoded[rows] = bits[rows].astype(np.float32) @ self.codebook_
-            decoded[rows] += self.offset_
-        return decoded
-
-    def reconstruction_error(self, X) -> np.ndarray:
-        """Return how far each vector lies from what its code decodes to.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        error : ndarray of shape (n_samples,), float64
-            Squared Euclidean distance between a row (of unit length, with
-            `normalize`) and ``inverse_transform(transform(row))``.
-        """
-        X = self._validate_fitted(X)
-        error = np.empty(X.shape[0])
-        for rows, chunk in self._chunks(X):
-            decoded = self.inverse_transform(self._logits(chunk) > 0)
-            residual = dense_rows(chunk) - decoded
-            error[rows] = np.einsum("ij,ij->i", residual, residual, dtype=np.float64)
-        return error
 
     def free_energy(self, X) -> np.ndarray:
         """Return the Helmholtz free energy of each row, an upper bound of -log p(x).
