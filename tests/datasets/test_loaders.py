@@ -130,6 +130,11 @@ def test_glove(tmp_path):
     np.testing.assert_array_equal(data.train, data.database[:10])
     assert data.metric == "cosine" and data.database_labels is None
     assert len(load_glove(n_queries=4, data_home=tmp_path).train) == 36
+    raw = load_glove(30, n_queries=4, normalize=False, data_home=tmp_path)
+    assert raw.metric == "inner_product"
+    norms = np.linalg.norm(raw.query, axis=1, keepdims=True)
+    np.testing.assert_allclose(raw.query / norms, data.query, rtol=1e-6)
+    assert (abs(norms - 1) > 1e-3).any()
 
 
 def test_glove_errors(tmp_path):
