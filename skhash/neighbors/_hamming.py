@@ -3,7 +3,6 @@
 from numbers import Integral
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -13,13 +12,20 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash.codes import check_packed, pack_bits, packed_to_words
-from skhash.neighbors._rows import check_labels_fit, read_labels, with_rows
+from skhash.neighbors._graphs import GraphMixin
+from skhash.neighbors._live import LiveMixin
+from skhash.neighbors._rows import check_labels_fit, read_labels
+from skhash.neighbors._store import Store
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.torch import inference_device, resolve_device
 
 
 class HammingNeighbors(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    LiveMixin,
+    GraphMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
 ):
     """Exact nearest neighbours among binary codes, by Hamming distance.
 
@@ -141,7 +147,8 @@ class HammingNeighbors(
             resolve_device(self.device)
         y = read_labels(X, y)
         packed = self._read_codes(X, reset=True)
-        self._take_over(packed_to_words(packed), y, *packed.shape)
+        self.algorithm_ = "brute"
+        self._store = Store(packed, y=y)
         return self
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -166,14 +173,11 @@ class HammingNeighbors(
         ValueError
             As `fit`, or if the codes do not fit those before.
         """
-        if not hasattr(self, "packed_codes_"):
+        if not hasattr(self, "_store"):
             return self.fit(X, y)
         packed, y = self._read_codes(X, reset=False), read_labels(X, y)
-        check_labels_fit(self._labels, y)
-        n, n_bytes = self.packed_codes_.shape
-        words = with_rows(self._words, n, packed_to_words(packed))
-        labels = None if y is None else with_rows(self._labels, n, y)
-        self._take_over(words, labels, n + len(packed), n_bytes)
+        check_labels_fit(self._store["y"], y)
+        self._store = self._store.append(packed, y=y)
         return self
 
     def kneighbors(self, X=None, n_neighbors=None, return_distance=True):
@@ -212,9 +216,10 @@ class HammingNeighbors(
                [1]])
         """
         check_is_fitted(self)
-        k = self._check_n_neighbors(n_neighbors, X)
-        queries = self._read_queries(X)
-        distances, positions = self._find("nearest", queries, k + (X is None))
+        store = self._store
+        k = self._check_n_neighbors(n_neighbors, X, store.n)
+        queries = store.packed if X is None else self._read_codes(X, reset=False)
+        distances, positions = self._find("nearest", store, queries, k + (X is None))
         if X is None:
             kept = _all_but_self(positions)
             positions = positions[kept].reshape(len(queries), k)
@@ -257,135 +262,15 @@ class HammingNeighbors(
                 "radius counts bits and must be an integer of at least 0, got "
                 f"{radius!r}."
             )
-        queries = self._read_queries(X)
-        distances, positions = self._find("within", queries, int(radius))
+        store = self._store
+        queries = store.packed if X is None else self._read_codes(X, reset=False)
+        distances, positions = self._find("within", store, queries, int(radius))
         if X is None:
             kept = [found != own for own, found in enumerate(positions)]
             distances = [d[k] for d, k in zip(distances, kept, strict=True)]
             positions = [p[k] for p, k in zip(positions, kept, strict=True)]
         positions = _object_array(positions)
         return (_object_array(distances), positions) if return_distance else positions
-
-    def kneighbors_graph(self, X=None, n_neighbors=None, mode="connectivity"):
-        """Return the nearest neighbours of each query as a sparse matrix.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features_in_), default=None
-            As in `kneighbors`.
-        n_neighbors : int, default=None
-            As in `kneighbors`.
-        mode : {"connectivity", "distance"}, default="connectivity"
-            Whether entries are 1, or the distance; 0 too is an explicit entry.
-
-        Returns
-        -------
-        graph : CSR sparse array of shape (n_queries, n_samples_fit_), float64
-            The entries of a row are ordered by (distance, position).
-        """
-        _check_mode(mode)
-        distances, positions = self.kneighbors(X, n_neighbors)
-        starts = np.arange(len(positions) + 1) * positions.shape[1]
-        return self._graph(distances.ravel(), positions.ravel(), starts, mode)
-
-    def radius_neighbors_graph(self, X=None, radius=None, mode="connectivity"):
-        """Return the neighbours within a distance of each query as a sparse matrix.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features_in_), default=None
-            As in `radius_neighbors`.
-        radius : int, default=None
-            As in `radius_neighbors`.
-        mode : {"connectivity", "distance"}, default="connectivity"
-            As in `kneighbors_graph`.
-
-        Returns
-        -------
-        graph : CSR sparse array of shape (n_queries, n_samples_fit_), float64
-            The entries of a row are ordered by (distance, position).
-        """
-        _check_mode(mode)
-        distances, positions = self.radius_neighbors(X, radius)
-        starts = np.concatenate([[0], np.cumsum([len(found) for found in positions])])
-        return self._graph(
-            np.concatenate(distances), np.concatenate(positions), starts, mode
-        )
-
-    def transform(self, X):
-        """Return the graph of distances that estimators for precomputed ones take.
-
-        As `sklearn.neighbors.KNeighborsTransformer` does, it holds one neighbour more
-        than `n_neighbors`, as a fitted code is its own first neighbour.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features_in_)
-            Queries in the format of `fit`.
-
-        Returns
-        -------
-        graph : CSR sparse array of shape (n_queries, n_samples_fit_), float64
-            ``n_neighbors + 1`` entries a row, zeros included.
-
-        Raises
-        ------
-        ValueError
-            If there are no more than `n_neighbors` codes.
-
-        Examples
-        --------
-        >>> from sklearn.neighbors import KNeighborsClassifier
-        >>> from sklearn.pipeline import make_pipeline
-        >>> from skhash.neighbors import HammingNeighbors
-        >>> codes, y = [[0, 0], [0, 1], [1, 1], [1, 1]], [0, 0, 1, 1]
-        >>> classifier = make_pipeline(
-        ...     HammingNeighbors(n_neighbors=1),
-        ...     KNeighborsClassifier(n_neighbors=1, metric="precomputed"),
-        ... )
-        >>> classifier.fit(codes, y).predict([[0, 0], [1, 1]])
-        array([0, 1])
-        """
-        check_is_fitted(self)
-        return self.kneighbors_graph(X, self.n_neighbors + 1, mode="distance")
-
-    def score(self, X, y):
-        """Return the mean average precision of the ranking of the fitted codes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features_in_)
-            Queries in the format of `fit`.
-        y : array-like of shape (n_queries,) or (n_queries, n_labels)
-            Their labels. A fitted code that shares one is relevant.
-
-        Returns
-        -------
-        score : float
-            In expectation over the order of equally near codes: see
-            `skhash.metrics.mean_average_precision_score`.
-
-        Raises
-        ------
-        ValueError
-            If the index was fitted without labels.
-        """
-        from skhash.metrics import mean_average_precision_score
-
-        check_is_fitted(self)
-        if self._labels is None:
-            raise ValueError(
-                "score needs the labels of the fitted codes, and this HammingNeighbors "
-                "was fitted without any; fit it by fit(codes, y)."
-            )
-        return mean_average_precision_score(
-            self._read_queries(X),
-            self.packed_codes_,
-            y,
-            self.y_,
-            packed=True,
-            n_jobs=self.n_jobs,
-        )
 
     def _read_codes(self, X, *, reset):
         """Return validated `X`, packed; `self` is changed last, if all is well."""
@@ -402,88 +287,44 @@ class HammingNeighbors(
     def _pack(self, codes):
         return check_packed(codes) if self.packed else pack_bits(codes)
 
-    def _read_queries(self, X):
-        return self.packed_codes_ if X is None else self._read_codes(X, reset=False)
-
-    def _take_over(self, words, labels, n, n_bytes):
-        """Make the first `n` rows of `words` and `labels` the fitted state.
-
-        Rows behind them are room to grow into.
-        """
-        self._words, self._labels = words, labels
-        self.packed_codes_ = words[:n].view(np.uint8)[:, :n_bytes]
-        self.n_samples_fit_ = n
-        self.algorithm_ = "brute"
-        if labels is not None:
-            self.y_ = labels[:n]
-        elif hasattr(self, "y_"):
-            del self.y_
-
-    def _find(self, what, queries, reach):
+    def _find(self, what, store, queries, reach):
         """Call the search named `what` ("nearest" or "within") on the device."""
         device = inference_device(self.device)
         if device == "cpu":
             # numba is imported at the first search: importing skhash stays quick.
             from skhash.neighbors import _search
 
-            words = self._words[: self.n_samples_fit_]
-            n_planes = 8 * self.packed_codes_.shape[1]
-            search = getattr(_search, what)
-            return search(words, n_planes, packed_to_words(queries), reach, self.n_jobs)
+            return getattr(_search, what)(
+                store["words"],
+                8 * store.n_bytes,
+                packed_to_words(queries),
+                reach,
+                self.n_jobs,
+            )
         from skhash.neighbors import _torch_search
 
-        return getattr(_torch_search, what)(self.packed_codes_, queries, reach, device)
+        return getattr(_torch_search, what)(store.packed, queries, reach, device)
 
-    def _check_n_neighbors(self, n_neighbors, X):
+    def _check_n_neighbors(self, n_neighbors, X, n):
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         if not isinstance(k, Integral) or k < 1:
             raise ValueError(
                 f"n_neighbors must be an integer of at least 1, got {k!r}."
             )
-        available = self.n_samples_fit_ - (X is None)
+        available = n - (X is None)
         if k > available:
             themselves = " besides the query itself" if X is None else ""
             raise ValueError(
                 f"n_neighbors={k} neighbours were asked for, but there are only "
-                f"{available}{themselves} (n_samples_fit = {self.n_samples_fit_}); "
+                f"{available}{themselves} (n_samples_fit = {n}); "
                 "ask for fewer, or fit more codes."
             )
         return int(k)
-
-    def _graph(self, distances, positions, starts, mode):
-        weights = np.ones(len(distances)) if mode == "connectivity" else distances
-        return sparse.csr_array(
-            (weights.astype(np.float64), positions, starts),
-            shape=(len(starts) - 1, self.n_samples_fit_),
-        )
-
-    @property
-    def _n_features_out(self):
-        return self.n_samples_fit_
-
-    def __getstate__(self):
-        # Room to grow into stays behind.
-        state = dict(super().__getstate__())
-        for room in ("_words", "_labels"):
-            state.pop(room, None)
-        return state
-
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        if "packed_codes_" in state:
-            packed = check_packed(self.packed_codes_)
-            labels = getattr(self, "y_", None)
-            self._take_over(packed_to_words(packed), labels, *packed.shape)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def _check_mode(mode):
-    if mode not in ("connectivity", "distance"):
-        raise ValueError(f"mode must be 'connectivity' or 'distance', got {mode!r}.")
 
 
 def _all_but_self(positions):

@@ -153,7 +153,7 @@ class PrefixNeighbors(BaseEstimator):
         """
         check_is_fitted(self)
         k = self.n_neighbors if n_neighbors is None else n_neighbors
-        k = self.index_._check_n_neighbors(k, X)
+        k = self.index_._check_n_neighbors(k, X, self.index_.n_samples_fit_)
         if k > self.n_candidates:
             raise ValueError(
                 f"n_neighbors={k} neighbours cannot come from n_candidates="
@@ -166,7 +166,7 @@ class PrefixNeighbors(BaseEstimator):
             return_distance=False,
         )
         distances, positions = _nearest_candidates(
-            self.index_._words,
+            self.index_._store["words"],
             packed_to_words(queries),
             candidates,
             k,

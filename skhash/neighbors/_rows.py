@@ -1,24 +1,6 @@
-"""Arrays that grow by rows, and the labels that go along with codes."""
+"""Checks of what goes along with codes, row by row."""
 
-import numpy as np
 from sklearn.utils import check_array, check_consistent_length
-
-
-def with_rows(room, n, rows):
-    """Return an array whose first rows are ``room[:n]`` and then `rows`.
-
-    It is `room` itself if `rows` fit in, and else a larger one, by half at least, so
-    that many small additions copy each row a bounded number of times. ``room[:n]`` is
-    never written.
-    """
-    needed = n + len(rows)
-    dtype = np.result_type(room, rows)
-    if needed > len(room) or dtype != room.dtype:
-        larger = np.zeros((max(needed, n + n // 2), *room.shape[1:]), dtype=dtype)
-        larger[:n] = room[:n]
-        room = larger
-    room[n:needed] = rows
-    return room
 
 
 def read_labels(X, y):

@@ -194,8 +194,8 @@ def test_partial_fit_copies_each_row_a_bounded_number_of_times():
     buffers = set()
     for _ in range(1000):
         index.partial_fit([[0, 1]])
-        buffers.add(id(index._words))
-        kept = index._words  # noqa: F841 (so that ids are not used twice)
+        buffers.add(id(index._store._rooms["words"]))
+        kept = index._store  # noqa: F841 (so that ids are not used twice)
     assert len(buffers) < 40
 
 
@@ -310,10 +310,9 @@ def test_torch_route_gives_the_same_answers(bits, queries, monkeypatch):
 def test_pickle_holds_codes_and_no_room(bits, queries):
     index = HammingNeighbors().fit(bits[:250], np.arange(250))
     index.partial_fit(bits[250:251], [250])
-    assert len(index._words) > 251
-    state = index.__getstate__()
-    assert "_words" not in state and "_labels" not in state
+    assert len(index._store._rooms["words"]) > 251
     loaded = pickle.loads(pickle.dumps(index))
+    assert len(loaded._store._rooms["words"]) == len(loaded._store._rooms["y"]) == 251
     np.testing.assert_array_equal(loaded.kneighbors(queries), index.kneighbors(queries))
     loaded.partial_fit(bits[251:], np.arange(251, 300))
     index.partial_fit(bits[251:], np.arange(251, 300))

@@ -1,0 +1,136 @@
+"""The kernels of asymmetric search: real queries against packed codes.
+
+The score of code i for query q is ``max(floor, factor_i * sum_q(i) + term_i)``, where
+the sum is that of one table entry per byte of the code, see `_lanes`. With `multiply`,
+the item's float is the factor and the term 1; else it is the term and the factor 1.
+Every kernel adds in the same order, so a pair has one score, to the last bit.
+
+What all of them take: weights (n_queries, 8 * n_bytes), what each bit that is set
+adds, and starts (n_queries,), what a code of zeros has; tables (n_bytes, 256, LANES),
+to work in; packed (n, n_bytes) : uint8; items (n,); multiply : bool; floor : float32.
+Floats are float32.
+"""
+
+import numpy as np
+
+from skhash.neighbors._lanes import LANES, score_lanes
+from skhash.utils.kernels import kernel
+
+_ZERO, _ONE = np.float32(0), np.float32(1)
+
+
+@kernel
+def _fill_tables(weights, starts, first, tables):
+    """Make the tables of up to LANES queries from `first` on; missing ones are 0."""
+    present = min(LANES, len(weights) - first)
+    tables[:, 0] = 0
+    for lane in range(present):
+        tables[0, 0, lane] = starts[first + lane]
+    for byte in range(len(tables)):
+        for bit in range(8):
+            place = 1 << bit
+            for lane in range(LANES):
+                weight = _ZERO
+                if lane < present:
+                    weight = weights[first + lane, 8 * byte + 7 - bit]
+                for lower in range(place):
+                    below = tables[byte, lower, lane]
+                    tables[byte, place + lower, lane] = below + weight
+    return present
+
+
+@kernel
+def _factor_and_term(item, multiply):
+    return (item, _ONE) if multiply else (_ONE, item)
+
+
+@kernel
+def score_all(
+    weights, starts, tables, packed, items, multiply, floor, buffer, limits, scores
+):
+    """Write scores (n_queries, n).
+
+    buffer (LANES,) : to work in; limits (LANES,) : any numbers.
+    """
+    for first in range(0, len(weights), LANES):
+        present = _fill_tables(weights, starts, first, tables)
+        for row in range(len(packed)):
+            factor, term = _factor_and_term(items[row], multiply)
+            score_lanes(tables, packed, row, factor, term, floor, limits, buffer)
+            for lane in range(present):
+                scores[first + lane, row] = buffer[lane]
+
+
+@kernel
+def score_candidates(
+    weights, starts, tables, packed, items, multiply, floor, candidates, scores
+):
+    """Write the scores of each query's own candidates, int64 (n_queries, m)."""
+    for first in range(0, len(weights), LANES):
+        present = _fill_tables(weights, starts, first, tables)
+        for lane in range(present):
+            for i in range(candidates.shape[1]):
+                row = candidates[first + lane, i]
+                total = _ZERO
+                for byte in range(packed.shape[1]):
+                    total += tables[byte, packed[row, byte], lane]
+                factor, term = _factor_and_term(items[row], multiply)
+                scores[first + lane, i] = max(floor, factor * total + term)
+
+
+@kernel
+def _replace_worst(scores, positions, score, position):
+    """Put an entry in place of the top of a heap, whose worst entry is on top.
+
+    Worse is of larger score, or of equal score and larger position.
+    """
+    size, hole = len(scores), 0
+    while 2 * hole + 1 < size:
+        child = 2 * hole + 1
+        other = child + 1
+        if other < size and (
+            scores[other] > scores[child]
+            or (scores[other] == scores[child] and positions[other] > positions[child])
+        ):
+            child = other
+        if scores[child] < score or (
+            scores[child] == score and positions[child] < position
+        ):
+            break
+        scores[hole], positions[hole] = scores[child], positions[child]
+        hole = child
+    scores[hole], positions[hole] = score, position
+
+
+@kernel
+def nearest(
+    weights,
+    starts,
+    tables,
+    packed,
+    items,
+    multiply,
+    floor,
+    buffer,
+    limits,
+    scores,
+    positions,
+):
+    """Write the k codes of smallest (score, position) of each query, in no order.
+
+    buffer and limits (LANES,) : to work in; scores (n_queries, k) : infinity, and
+    positions (n_queries, k) : int64, written.
+    """
+    for first in range(0, len(weights), LANES):
+        present = _fill_tables(weights, starts, first, tables)
+        limits[:] = -np.inf
+        limits[:present] = np.inf
+        for row in range(len(packed)):
+            factor, term = _factor_and_term(items[row], multiply)
+            # Positions grow: a code that only equals the worst so far comes too late.
+            if score_lanes(tables, packed, row, factor, term, floor, limits, buffer):
+                for lane in range(present):
+                    if buffer[lane] < limits[lane]:
+                        q = first + lane
+                        _replace_worst(scores[q], positions[q], buffer[lane], row)
+                        limits[lane] = scores[q, 0]
