@@ -1,12 +1,15 @@
 """The model of Stochastic Generative Hashing and its gradient estimators."""
 
 import math
+from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import nn
 from torch.nn.functional import softplus
 
 from skhash.gradients._base import CODINGS, attach_gradient, uniform_like
+from skhash.modules._iterates import KeptIterates, next_step_size
 
 
 class SGHModule(nn.Module):
@@ -22,6 +25,11 @@ class SGHModule(nn.Module):
 
     to whose mean over rows ``weight_penalty / 2 * |U|_F^2`` is added.
 
+    With a scale of each feature, ``exp(log_feature_scale)``, every codeword is
+    multiplied by it. With latent scales z, one a bit, ``e = x - alpha - (h o z) U``;
+    their prior is N(1, scale_std^2), their posterior Gaussian with a mean linear in x
+    and the best variance, and the KL divergence of the two is added.
+
     Parameters
     ----------
     mean : ndarray of shape (d,), float64
@@ -35,14 +43,19 @@ class SGHModule(nn.Module):
         In both codings the log-odds of a bit; the energy's beta is half of it for
         "pm1".
     log_rho : float
-    coding, gradient, kl_weight, weight_penalty
+    log_feature_scale : ndarray of shape (d,) or None
+    scale_weight, scale_bias : ndarrays of shape (d, n_bits) and (n_bits,), or None
+        The mean of z is ``1 + scale_std * (x scale_weight + scale_bias)``.
+    coding, gradient, kl_weight, weight_penalty, scale_std, lr_schedule
         As in `SGHEncoder`.
     frozen : sequence of str
         Names of parameters that are not trained.
     """
 
-    # Set by whoever trains: draws the bits, on the module's device.
+    # Set by whoever trains: draws the bits and scales, on the module's device.
     generator: torch.Generator | None = None
+    # Set by whoever wants another result than the last iterate.
+    kept: KeptIterates | None = None
 
     def __init__(
         self,
@@ -55,10 +68,15 @@ class SGHModule(nn.Module):
         offset,
         prior_logits,
         log_rho,
+        log_feature_scale=None,
+        scale_weight=None,
+        scale_bias=None,
         coding="01",
         gradient="analytic",
         kl_weight=1.0,
         weight_penalty=0.0,
+        scale_std=1.0,
+        lr_schedule=None,
         frozen=(),
     ):
         super().__init__()
@@ -69,12 +87,18 @@ class SGHModule(nn.Module):
         self.offset = _parameter(offset)
         self.prior_logits = _parameter(prior_logits)
         self.log_rho = _parameter(log_rho)
+        self.log_feature_scale = _parameter(log_feature_scale)
+        self.scale_weight = _parameter(scale_weight)
+        self.scale_bias = _parameter(scale_bias)
         for name in frozen:
             getattr(self, name).requires_grad_(False)
         self.coding = coding
         self.gradient = gradient
         self.kl_weight = kl_weight
         self.weight_penalty = weight_penalty
+        self.scale_std = scale_std
+        self.lr_schedule = lr_schedule
+        self.n_steps = 0
 
     def forward(self, X):
         return X @ self.weight + self.bias
@@ -86,23 +110,91 @@ class SGHModule(nn.Module):
 
     def free_energy(self, logits, X):
         """Return the free energy of each row of standardised data, shape (n,)."""
+        scales = self.latent_scales(logits, X)
         error = SQUARED_ERRORS[self.gradient](
             X - self.offset,
             logits,
-            self.codebook,
+            self.scaled_codebook,
             *CODINGS[self.coding],
             self.generator,
+            scales,
         )
         n_features = self.codebook.shape[1]
         log_normalizer = n_features * (self.log_rho + 0.5 * math.log(2 * math.pi))
-        return (
+        energy = (
             0.5 * torch.exp(-2 * self.log_rho) * error
             + log_normalizer
             + self.kl_weight * bernoulli_kl(logits, self.prior_logits)
         )
+        return energy if scales is None else energy + scales.kl(self.scale_std)
+
+    @property
+    def scaled_codebook(self):
+        """What a bit adds to the decoded row, its latent scale apart."""
+        if self.log_feature_scale is None:
+            return self.codebook
+        return self.codebook * torch.exp(self.log_feature_scale)
+
+    def latent_scales(self, logits, X):
+        """Return the posterior of the latent scales of each row, None without them.
+
+        For given probabilities of the bits the free energy is least at the variances
+        ``1 / (1 / scale_std^2 + E[h_k^2] |u_k|^2 / rho^2)``. They pass no gradient:
+        there is none at a minimum.
+        """
+        if self.scale_weight is None:
+            return None
+        mean = 1 + self.scale_std * (X @ self.scale_weight + self.scale_bias)
+        with torch.no_grad():
+            low, step = CODINGS[self.coding]
+            p = torch.sigmoid(logits)
+            square = (low + step * p) ** 2 + step**2 * p * (1 - p)
+            norms = self.scaled_codebook.square().sum(dim=1)
+            precision = square * norms * torch.exp(-2 * self.log_rho)
+            variance = 1 / (self.scale_std**-2 + precision)
+        return LatentScales(mean, variance)
+
+    def end_step(self, optimizer):
+        """Note what a step of the optimizer led to, and set the size of the next."""
+        self.n_steps += 1
+        if self.kept is not None:
+            self.kept.add(self, optimizer.param_groups[0]["lr"])
+        if self.lr_schedule == "inverse_sqrt":
+            next_step_size(optimizer, self.n_steps)
+
+
+@dataclass
+class LatentScales:
+    """Independent Gaussians, the posterior of the scale of each bit of each row.
+
+    Parameters
+    ----------
+    mean, variance : Tensors of shape (n_rows, n_bits)
+    """
+
+    mean: torch.Tensor
+    variance: torch.Tensor
+
+    def draw(self, generator):
+        """Return one draw, differentiable in the mean."""
+        noise = torch.randn(
+            self.mean.shape,
+            generator=generator,
+            device=self.mean.device,
+            dtype=self.mean.dtype,
+        )
+        return self.mean + self.variance.sqrt() * noise
+
+    def kl(self, prior_std):
+        """Return the KL divergence of each row from the prior N(1, prior_std^2)."""
+        ratio = self.variance / prior_std**2
+        kl = ratio + ((self.mean - 1) / prior_std) ** 2 - 1 - torch.log(ratio)
+        return 0.5 * kl.sum(dim=-1)
 
 
 def _parameter(values):
+    if values is None:
+        return None
     # A copy: training must not reach the arrays that it starts from.
     return nn.Parameter(torch.tensor(values, dtype=torch.float32).contiguous())
 
@@ -114,63 +206,62 @@ def bernoulli_kl(logits, prior_logits):
     return kl.sum(dim=-1)
 
 
-def analytic_squared_error(target, logits, codebook, low, step, generator=None):
-    """Return ``E_h |target - h U|^2`` of each row in closed form: no noise, no bias.
+def analytic_squared_error(
+    target, logits, codebook, low, step, generator=None, scales=None
+):
+    """Return ``E |target - (h o z) U|^2`` of each row in closed form, without noise.
 
-    The bits are independent and the decoder is linear, so the expectation is the
-    squared error of the mean code plus the variance of each bit times the squared norm
-    of its codeword.
+    The factors of the codewords are independent and the decoder is linear, so the
+    expectation is the squared error of their mean plus the variance of each times the
+    squared norm of its codeword. Without `scales` z is 1.
     """
     p = torch.sigmoid(logits)
-    variance = (p * (1 - p)) @ codebook.square().sum(dim=1)
-    residual = target - (low + step * p) @ codebook
-    return residual.square().sum(dim=1) + step**2 * variance
+    mean, variance = low + step * p, step**2 * p * (1 - p)
+    if scales is not None:
+        square = scales.mean**2 + scales.variance
+        variance = mean**2 * scales.variance + variance * square
+        mean = mean * scales.mean
+    residual = target - mean @ codebook
+    norms = codebook.square().sum(dim=1)
+    return residual.square().sum(dim=1) + variance @ norms
 
 
-def sampled_squared_error(target, logits, codebook, low, step, generator):
+def sampled_squared_error(
+    target, logits, codebook, low, step, generator, scales=None, is_linear=False
+):
     """Squared error at sampled bits, with the exact distributional derivative.
 
     The gradient in a logit is ``p (1 - p)`` times the difference that switching its bit
-    on makes, the others as drawn (Dai et al., 2017, equation 8). For this decoder all
-    n_bits differences together cost one product with the codebook::
+    on makes, the others and the latent scales z as drawn (Dai et al., 2017, equation
+    8). For this decoder all n_bits differences together cost one product with the
+    codebook::
 
-        step * [2 (middle - h_k) |u_k|^2 - 2 u_k . e]
+        step * [2 (middle - h_k) z_k^2 |u_k|^2 - 2 z_k u_k . e]
 
-    with ``middle`` halfway between the two values of a bit.
+    with ``middle`` halfway between the two values of a bit. The gradient in the mean of
+    z is the ordinary one at the draw.
+
+    `is_linear` replaces the difference by the slope at the drawn bits, its second part
+    (supplement, equation 14, with the factor `step` that equation 20 leaves out for
+    -1/+1). In expectation that is the gradient of the error of the mean code: nothing
+    pushes bits away from probability one half.
     """
-    bits, residual = _draw(target, logits, codebook, low, step, generator)
-    error = residual.square().sum(dim=1)
+    uniform = uniform_like(logits, generator)
+    bits = low + step * (uniform < torch.sigmoid(logits)).to(logits.dtype)
+    z = torch.ones(()).to(logits) if scales is None else scales.draw(generator)
+    residual = target - (bits * z) @ codebook
     with torch.no_grad():
-        norms = codebook.square().sum(dim=1)
-        middle = low + 0.5 * step
-        difference = 2 * step * ((middle - bits) * norms - residual @ codebook.T)
-    return attach_gradient(error, torch.sigmoid(logits), difference)
-
-
-def linear_squared_error(target, logits, codebook, low, step, generator):
-    """Squared error at sampled bits, with the linearised, biased derivative.
-
-    The difference is replaced by the slope at the drawn bits (Dai et al., 2017,
-    supplement, equation 14, with the factor `step` that equation 20 leaves out for
-    -1/+1). It misses ``2 step (middle - h_k) |u_k|^2``, so in expectation it is the
-    gradient of the error of the mean code: nothing pushes bits away from probability
-    one half.
-    """
-    bits, residual = _draw(target, logits, codebook, low, step, generator)
+        difference = -2 * step * z * (residual @ codebook.T)
+        if not is_linear:
+            norms = codebook.square().sum(dim=1)
+            middle = low + 0.5 * step
+            difference += 2 * step * (middle - bits) * z**2 * norms
     error = residual.square().sum(dim=1)
-    with torch.no_grad():
-        difference = -2 * step * residual @ codebook.T
     return attach_gradient(error, torch.sigmoid(logits), difference)
 
 
 SQUARED_ERRORS = {
     "analytic": analytic_squared_error,
     "exact": sampled_squared_error,
-    "linear": linear_squared_error,
+    "linear": partial(sampled_squared_error, is_linear=True),
 }
-
-
-def _draw(target, logits, codebook, low, step, generator):
-    uniform = uniform_like(logits, generator)
-    bits = low + step * (uniform < torch.sigmoid(logits)).to(logits.dtype)
-    return bits, target - bits @ codebook

@@ -3,16 +3,20 @@
 from numbers import Integral, Real
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from skhash.base import (
     TRAINING_CONSTRAINTS,
     BaseNeuralHasher,
     LinearLogitsMixin,
 )
-from skhash.linear._decoder import LinearDecoderMixin
+from skhash.codes import check_bits
+from skhash.linear._decoder import LinearDecoderMixin, decode
 from skhash.linear._projection import column_means
 from skhash.neural._start import (
     SGHStart,
+    column_scales,
     sgh_start,
     starting_directions,
     total_scale,
@@ -38,6 +42,12 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     with the normaliser of the model kept, which for this decoder is tractable. The code
     of a vector is the likeliest one: bit = 1 where the logit is above 0.
 
+    With ``scale="latent"`` (section E.1 of the supplement) each bit of each row has a
+    scale z of its own: x is Gaussian around ``alpha + (h o z) U``. It has the prior
+    ``N(1, s^2)``, which the paper leaves out, and the posterior ``q(z|x) = N(m, v)``
+    with m linear in x and the best v. The energy is then averaged over z too, and
+    ``KL(q(z|x) || p(z))`` is added, unweighted.
+
     Parameters
     ----------
     n_bits : int, default=64
@@ -57,6 +67,15 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         at the components, or at random. "auto" tries the first two on a sample of the
         training rows and keeps the one whose codes keep more near neighbours. The
         codebook starts at its least-squares fit.
+    scale : {"none", "latent", "feature"}, default="none"
+        What the codewords are multiplied by: nothing; a latent scale of each bit and
+        row; or one learned positive scale of each column, as in the authors' code,
+        which starts at the column's standard deviation. The last is the same model as
+        "none" and only changes the way that training takes. With "latent" the codebook
+        decodes a code at the prior mean of its scales, 1; see `inverse_transform`.
+    scale_std : float, default=0.3
+        The prior standard deviation s, with ``scale="latent"``; towards 0 the model is
+        that of "none".
     kl_weight : float, default=0.1
         The weight lambda. At 1 the objective is the free energy itself, a bound of the
         log likelihood, whose posterior collapses on data without structure: bits die.
@@ -75,6 +94,16 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     lr : float, default=0.01
         Step size. It needs no tuning to the unit of the data, which are standardised
         inside by their mean and one common scale.
+    lr_schedule : {"inverse_sqrt"} or None, default=None
+        How the step size falls: step t is ``lr / sqrt(t)``, as in Theorem 5 of the
+        paper. Such steps want a larger `lr`. The count goes on in `partial_fit`; on an
+        encoder that was loaded from a file it starts afresh, with the optimizer.
+    averaging : {"last", "random", "mean"}, default="last"
+        Which of the iterates, the parameters after each step, is the result: the last;
+        a random one, each with probability in proportion to its step size, as in
+        Theorems 5 and 9 (in 5 for small steps); or the mean under these probabilities.
+        `partial_fit` trains on from the last iterate and takes new ones in beside the
+        old; on a loaded encoder it starts from the result and takes in new ones only.
     max_epochs : int, default=10
         Number of passes over the data.
     batch_size : int or "auto", default="auto"
@@ -88,8 +117,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
-        Draws the start, the order of rows and the sampled bits. The same seed on the
-        same machine gives the same codes.
+        Draws the start, the order of rows, the sampled bits and scales and the random
+        iterate. The same seed on the same machine gives the same codes.
     verbose : bool or int, default=False
         Whether to print a line each epoch.
 
@@ -105,7 +134,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         Root of the mean variance of the columns, the unit inside.
     codebook_ : ndarray of shape (n_bits, n_features), float32
         What each bit adds to the decoded vector when it is 1: U in the data's unit, or
-        2 U for "pm1".
+        2 U for "pm1". The scales of columns are in it; latent ones are taken as 1.
     offset_ : ndarray of shape (n_features,), float32
         What a code of zeros decodes to: alpha in the data's unit, or alpha less the sum
         of the codewords for "pm1".
@@ -113,9 +142,16 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         Log-odds of the prior of each bit.
     rho_ : float
         The learned spread, in the data's unit.
+    feature_scale_ : ndarray of shape (n_features,), float32
+        The learned scale of each column, in the data's unit (``scale="feature"`` only).
+    scale_components_ : ndarray of shape (n_bits, n_features), float32
+    scale_intercept_ : ndarray of shape (n_bits,), float32
+        The mean of q(z|x) is ``1 + scale_components_ (x - mean_) + scale_intercept_``
+        (``scale="latent"`` only).
     history_ : list of dict
         ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `train_split`,
-        ``valid_loss`` of each epoch. Losses are per row of standardised data.
+        ``valid_loss`` of each epoch. Losses are per row of standardised data, at the
+        iterates that they were met at.
     n_iter_ : int
         Number of epochs trained.
     net_ : skorch net
@@ -158,11 +194,15 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         "coding": [StrOptions({"01", "pm1"})],
         "gradient": [StrOptions({"analytic", "exact", "linear"})],
         "init": [StrOptions({"auto", "itq", "pca", "random"})],
+        "scale": [StrOptions({"none", "latent", "feature"})],
+        "scale_std": [Interval(Real, 0, None, closed="neither")],
         "kl_weight": [Interval(Real, 0, None, closed="left")],
         "weight_penalty": [Interval(Real, 0, None, closed="left")],
         "fit_scale": ["boolean"],
         "fit_mean": ["boolean"],
         "fit_prior": ["boolean"],
+        "lr_schedule": [StrOptions({"inverse_sqrt"}), None],
+        "averaging": [StrOptions({"last", "random", "mean"})],
         **TRAINING_CONSTRAINTS,
     }
 
@@ -173,6 +213,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         coding="01",
         gradient="analytic",
         init="auto",
+        scale="none",
+        scale_std=0.3,
         kl_weight=0.1,
         weight_penalty=0.0,
         fit_scale=True,
@@ -180,6 +222,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         fit_prior=True,
         normalize=False,
         lr=0.01,
+        lr_schedule=None,
+        averaging="last",
         max_epochs=10,
         batch_size="auto",
         optimizer="adam",
@@ -193,6 +237,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         self.coding = coding
         self.gradient = gradient
         self.init = init
+        self.scale = scale
+        self.scale_std = scale_std
         self.kl_weight = kl_weight
         self.weight_penalty = weight_penalty
         self.fit_scale = fit_scale
@@ -200,6 +246,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         self.fit_prior = fit_prior
         self.normalize = normalize
         self.lr = lr
+        self.lr_schedule = lr_schedule
+        self.averaging = averaging
         self.max_epochs = max_epochs
         self.batch_size = batch_size
         self.optimizer = optimizer
@@ -208,6 +256,57 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
+
+    def inverse_transform(self, X, scales=None) -> np.ndarray:
+        """Decode bits into vectors, ``offset_ + bits codebook_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_bits)
+            Bits, 0 and 1.
+        scales : array-like of shape (n_samples, n_bits) or None, default=None
+            Latent scales to decode with, such as those of `latent_scales`; None is
+            their prior mean, 1.
+
+        Returns
+        -------
+        decoded : ndarray of shape (n_samples, n_features), float32
+            The mean of the decoder.
+        """
+        if scales is None:
+            return super().inverse_transform(X)
+        check_is_fitted(self)
+        bits = check_bits(X)
+        self._check_code_length(bits)
+        scales = check_array(scales, dtype=np.float32, input_name="scales")
+        if scales.shape != bits.shape:
+            raise ValueError(
+                f"scales has shape {scales.shape}, but the bits have {bits.shape}; "
+                "give one scale for each bit."
+            )
+        low, step = self._code_values()
+        values = ((low + step * bits) * scales - low) / step
+        return decode(values, self.codebook_, self.offset_)
+
+    @available_if(lambda self: self.scale == "latent")
+    def latent_scales(self, X) -> np.ndarray:
+        """Return the posterior mean of the scale of each bit, with ``scale="latent"``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scales : ndarray of shape (n_samples, n_bits), float32
+            The prior mean is 1.
+        """
+        X = self._validate_fitted(X)
+        scales = np.empty((X.shape[0], self._n_features_out), dtype=np.float32)
+        for rows, chunk in self._chunks(X):
+            centered = dense_rows(chunk) - self.mean_
+            scales[rows] = centered @ self.scale_components_.T
+        return scales + (1 + self.scale_intercept_)
 
     def free_energy(self, X) -> np.ndarray:
         """Return the Helmholtz free energy of each row, an upper bound of -log p(x).
@@ -246,7 +345,20 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         start = sgh_start(X, mean, scale, directions, *self._code_values(), device)
         if not self.fit_prior:
             start.prior_logits = np.zeros(self.n_bits)
+        if self.scale == "feature":
+            start.add_feature_scale(column_scales(X, mean, scale))
+        elif self.scale == "latent":
+            start.add_latent_scales()
         return self._module(mean, scale, start)
+
+    def _make_net(self, X, y, random_state, restore=False):
+        net = super()._make_net(X, y, random_state, restore)
+        if self.averaging != "last":
+            from skhash.modules._iterates import KeptIterates
+
+            seed = random_state.randint(np.iinfo(np.int32).max)
+            net.module_.kept = KeptIterates(self.averaging, seed)
+        return net
 
     def _restore_module(self):
         low, step = self._code_values()
@@ -260,6 +372,12 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
             prior_logits=self.prior_logits_,
             log_rho=np.log(self.rho_ / self.scale_),
         )
+        if self.scale == "feature":
+            start.add_feature_scale(self.feature_scale_ / self.scale_)
+        elif self.scale == "latent":
+            unit = self.scale_ / self.scale_std
+            start.scale_weight = self.scale_components_.T * unit
+            start.scale_bias = self.scale_intercept_ / self.scale_std
         return self._module(self.mean_, self.scale_, start)
 
     def _module(self, mean, scale, start):
@@ -273,6 +391,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
             gradient=self.gradient,
             kl_weight=self.kl_weight,
             weight_penalty=self.weight_penalty,
+            scale_std=self.scale_std,
+            lr_schedule=self.lr_schedule,
             frozen=[
                 name
                 for name, is_fitted in [
@@ -285,13 +405,26 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         )
 
     def _read_out(self, module, values):
+        if module.kept is not None:
+            kept = module.kept.values
+            values = {name: value.cpu().numpy().copy() for name, value in kept.items()}
         self.mean_, self.scale_ = module.mean, module.scale
         scale = np.float32(self.scale_)
         self.components_ = np.ascontiguousarray(values["weight"].T) / scale
         self.intercept_ = values["bias"]
+        codebook = values["codebook"]
+        if self.scale == "feature":
+            feature_scale = np.exp(values["log_feature_scale"])
+            self.feature_scale_ = feature_scale * scale
+            codebook = codebook * feature_scale
+        elif self.scale == "latent":
+            unit = np.float32(self.scale_std)
+            weight = np.ascontiguousarray(values["scale_weight"].T)
+            self.scale_components_ = weight * (unit / scale)
+            self.scale_intercept_ = values["scale_bias"] * unit
         low, step = self._code_values()
-        self.codebook_ = values["codebook"] * np.float32(step * self.scale_)
-        offset = values["offset"] + low * values["codebook"].sum(axis=0)
+        self.codebook_ = codebook * np.float32(step * self.scale_)
+        offset = values["offset"] + low * codebook.sum(axis=0)
         self.offset_ = (self.mean_ + self.scale_ * offset).astype(np.float32)
         self.prior_logits_ = values["prior_logits"]
         self.rho_ = float(np.exp(values["log_rho"]) * self.scale_)

@@ -20,6 +20,8 @@ ITQ_STEPS = 50
 LOGIT_SPREAD = 3.0
 # A codebook is fitted with this share of ridge, which only matters for constant bits.
 RIDGE = 1e-3
+# The least first scale of a column, in units of the root mean standard deviation.
+MIN_COLUMN_SCALE = 1e-3
 # `init="auto"` compares starts by the neighbours that they keep among so many rows.
 AUTO_ROWS, AUTO_QUERIES, AUTO_NEIGHBORS = 10_000, 1_000, 10
 
@@ -125,6 +127,28 @@ class SGHStart:
     offset: np.ndarray  # (n_features,)
     prior_logits: np.ndarray  # (n_bits,)
     log_rho: float
+    log_feature_scale: np.ndarray | None = None  # (n_features,)
+    scale_weight: np.ndarray | None = None  # (n_features, n_bits)
+    scale_bias: np.ndarray | None = None  # (n_bits,)
+
+    def add_feature_scale(self, scales: np.ndarray) -> None:
+        """Take these scales out of the columns of the codebook."""
+        self.log_feature_scale = np.log(scales)
+        self.codebook = self.codebook / scales
+
+    def add_latent_scales(self) -> None:
+        """Let latent scales start at the mean of their prior."""
+        self.scale_weight = np.zeros_like(self.weight)
+        self.scale_bias = np.zeros_like(self.bias)
+
+
+def column_scales(X, mean, scale) -> np.ndarray:
+    """Return the standard deviation of each standardised column, none close to 0."""
+    square = np.zeros(X.shape[1])
+    for _, chunk in centered_chunks(X, mean, "cpu"):
+        square += np.einsum("ij,ij->j", chunk, chunk, dtype=np.float64)
+    deviation = np.sqrt(square / X.shape[0]) / scale
+    return np.maximum(deviation, MIN_COLUMN_SCALE)
 
 
 def sgh_start(X, mean, scale, directions, low, step, device) -> SGHStart:
