@@ -20,6 +20,7 @@ __all__ = [
     "packed_width",
     "packed_to_words",
     "signs_to_bits",
+    "spherical_hamming_distances",
     "unpack_bits",
 ]
 
@@ -225,15 +226,65 @@ def hamming_distances(packed_a, packed_b) -> np.ndarray:
     >>> hamming_distances(pack_bits([[0, 0, 1]]), pack_bits([[0, 0, 1], [1, 1, 0]]))
     array([[0, 3]], dtype=int32)
     """
+    a, b = _comparable_words(packed_a, packed_b)
+    distances = np.empty((len(a), len(b)), dtype=np.int32)
+    for rows in row_chunks(len(a), 8 * b.size):
+        differing = np.bitwise_count(a[rows, None, :] ^ b[None, :, :])
+        distances[rows] = differing.sum(axis=2, dtype=np.int32)
+    return distances
+
+
+def spherical_hamming_distances(packed_a, packed_b) -> np.ndarray:
+    """Divide the bits that differ by the ones in common, for all pairs.
+
+    The distance that `SphericalHash` was published with (Heo et al., 2012, equation 7):
+    two vectors in many of the same balls lie in a small region. Smaller is nearer. Two
+    codes without a common one count as if they had a tenth of one, so that they are far
+    and still differ in how far.
+
+    Parameters
+    ----------
+    packed_a : array-like of shape (n_a, n_bytes), uint8
+    packed_b : array-like of shape (n_b, n_bytes), uint8
+
+    Returns
+    -------
+    distances : ndarray of shape (n_a, n_b), float64
+
+    See Also
+    --------
+    hamming_distances : Counts the bits that differ.
+
+    Notes
+    -----
+    Where no ones are in common, the paper leaves the distance undefined; the authors'
+    code adds a tenth to all counts of common ones, which changes the order elsewhere.
+
+    Examples
+    --------
+    >>> from skhash.codes import pack_bits, spherical_hamming_distances
+    >>> query, codes = [[1, 1, 0]], [[1, 1, 0], [1, 0, 0], [1, 1, 1], [0, 0, 1]]
+    >>> spherical_hamming_distances(pack_bits(query), pack_bits(codes))
+    array([[ 0. ,  1. ,  0.5, 30. ]])
+    """
+    a, b = _comparable_words(packed_a, packed_b)
+    distances = np.empty((len(a), len(b)))
+    for rows in row_chunks(len(a), 24 * b.size):
+        pairs = a[rows, None, :], b[None, :, :]
+        differing, common = (
+            np.bitwise_count(combined).sum(axis=2, dtype=np.int32)
+            for combined in (np.bitwise_xor(*pairs), np.bitwise_and(*pairs))
+        )
+        distances[rows] = differing / np.maximum(common, 0.1)
+    return distances
+
+
+def _comparable_words(packed_a, packed_b) -> tuple[np.ndarray, np.ndarray]:
+    """Return both as words, or raise ValueError where their widths differ."""
     packed_a, packed_b = check_packed(packed_a), check_packed(packed_b)
     if packed_a.shape[1] != packed_b.shape[1]:
         raise ValueError(
             f"Codes of {packed_a.shape[1]} bytes and of {packed_b.shape[1]} bytes "
             "cannot be compared."
         )
-    a, b = packed_to_words(packed_a), packed_to_words(packed_b)
-    distances = np.empty((len(a), len(b)), dtype=np.int32)
-    for rows in row_chunks(len(a), 8 * b.size):
-        differing = np.bitwise_count(a[rows, None, :] ^ b[None, :, :])
-        distances[rows] = differing.sum(axis=2, dtype=np.int32)
-    return distances
+    return packed_to_words(packed_a), packed_to_words(packed_b)

@@ -1,0 +1,145 @@
+"""Spectral hashing."""
+
+from numbers import Integral
+
+import numpy as np
+
+from skhash.base import BaseHasher, LinearLogitsMixin
+from skhash.linear._projection import (
+    centered_chunks,
+    check_rows_differ,
+    column_means,
+    principal_axes,
+)
+from skhash.utils._sklearn import Interval
+from skhash.utils.torch import resolve_device, seeded_generator
+
+
+class SpectralHash(LinearLogitsMixin, BaseHasher):
+    r"""Spectral hashing: sines along the principal axes, as if data filled a box.
+
+    Codes y in {-1, +1} that minimise ``sum_ij exp(-|x_i - x_j|^2 / e^2) |y_i - y_j|^2``,
+    with balanced and uncorrelated bits, are signs of the smoothest eigenfunctions of a
+    graph Laplacian. For rows spread evenly in the box of their principal components
+    these are known (Weiss et al., 2008, equation 6): on an axis from a to b ::
+
+        cos(m pi (x - a) / (b - a)),   m = 1, 2, ...
+
+    and the smoothest have the smallest frequency ``m / (b - a)``, whatever the width e.
+    So a bit cuts one axis into m + 1 stripes of values 1, 0, 1, ..., and long axes get
+    more bits than short ones.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length of the codes. It may pass the number of columns: axes are cut again.
+    normalize : bool, default=False
+        Whether rows are first scaled to unit length, so that the codes follow the
+        cosine similarity. It is part of the encoder: raw rows are encoded rightly.
+    device : str, default="auto"
+        Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
+    random_state : int, RandomState instance or None, default=None
+        Starts the iteration that finds the components of data with more than 4096
+        columns. Otherwise nothing is drawn.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_bits, n_features), float32
+        The principal axis of each bit times the frequency on it, ``pi m / (b - a)``.
+    intercept_ : ndarray of shape (n_bits,), float32
+        What makes the phase 0 at the lower end of the axis. Logits are the cosines of
+        ``(x - mean_) components_^T + intercept_``.
+    mean_ : ndarray of shape (n_features,), float64
+        The mean of the training data.
+    modes_ : ndarray of shape (n_bits,), int64
+        How often a bit changes along its axis: m.
+    axes_ : ndarray of shape (n_bits,), int64
+        Which principal axis a bit looks at, from 0 for that of largest variance.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `X` has names that are all strings.
+
+    Raises
+    ------
+    ValueError
+        By `fit`, if all rows are equal.
+
+    See Also
+    --------
+    PCAHash : One bit an axis, split at the mean.
+    ITQHash : Rotates the axes.
+
+    Notes
+    -----
+    The ends of an axis are the smallest and the largest training value on it, as in the
+    authors' code, so a few far rows move the cuts. Beyond the ends the stripes go on.
+
+    References
+    ----------
+    Y. Weiss, A. Torralba and R. Fergus, "Spectral hashing", NIPS 2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash import SpectralHash
+    >>> X = np.arange(8.0).reshape(-1, 1)
+    >>> SpectralHash(n_bits=2).fit_transform(X).T
+    array([[1, 1, 1, 1, 0, 0, 0, 0],
+           [1, 1, 0, 0, 0, 0, 1, 1]], dtype=uint8)
+    """
+
+    _parameter_constraints: dict = {
+        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        "normalize": ["boolean"],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(self, n_bits=64, *, normalize=False, device="auto", random_state=None):
+        self.n_bits = n_bits
+        self.normalize = normalize
+        self.device = device
+        self.random_state = random_state
+
+    def _fit_codes(self, X, y, random_state):
+        check_rows_differ(X, "SpectralHash")
+        device = resolve_device(self.device)
+        generator = seeded_generator(random_state)
+        self.mean_ = column_means(X)
+        n_axes = min(self.n_bits, *X.shape)
+        axes = principal_axes(X, self.mean_, n_axes, device, generator)
+        low, high = ends_of_axes(X, self.mean_, axes, device)
+        self.axes_, self.modes_ = smoothest_modes(high - low, self.n_bits)
+        frequencies = np.pi * self.modes_ / (high - low)[self.axes_]
+        self.components_ = (frequencies[:, None] * axes[self.axes_]).astype(np.float32)
+        self.intercept_ = (-frequencies * low[self.axes_]).astype(np.float32)
+
+    def _logits(self, X):
+        return np.cos(super()._logits(X))
+
+
+def ends_of_axes(X, mean, axes, device) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and the largest of ``(X - mean) axes^T`` on each axis."""
+    import torch
+
+    weights = torch.from_numpy(axes.T).to(device, torch.float32)
+    low, high = np.full(len(axes), np.inf), np.full(len(axes), -np.inf)
+    for _, chunk in centered_chunks(X, mean, device):
+        least, largest = torch.aminmax(chunk @ weights, dim=0)
+        low = np.minimum(low, least.cpu().numpy())
+        high = np.maximum(high, largest.cpu().numpy())
+    return low, high
+
+
+def smoothest_modes(widths, n_bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return axis and mode of the `n_bits` smallest ratios of mode and width.
+
+    An axis of width 0 has no modes; the widest axis alone has enough of them.
+    """
+    modes = np.arange(1, n_bits + 1)
+    with np.errstate(divide="ignore"):
+        ratios = modes / widths[:, None]
+    smallest = np.argsort(ratios, axis=None, kind="stable")[:n_bits]
+    axes, positions = np.unravel_index(smallest, ratios.shape)
+    return axes, modes[positions]

@@ -1,0 +1,237 @@
+"""Spherical hashing."""
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skhash.base import BaseHasher
+from skhash.linear._projection import centered_chunks, check_rows_differ, column_means
+from skhash.linear._sdh import squared_distances
+from skhash.utils._sklearn import Interval
+from skhash.utils.torch import resolve_device
+
+# A pivot starts at the mean of so many rows.
+ROWS_A_PIVOT = 5
+# Iteration ends where overlaps of two balls miss n / 4 by no more than this share of
+# n / 4, on average and by their standard deviation (section 3.3 of the paper).
+MEAN_TOLERANCE, SPREAD_TOLERANCE = 0.10, 0.15
+
+
+class SphericalHash(BaseHasher):
+    r"""Spherical hashing: a bit says whether a vector lies inside a ball.
+
+    The ball of bit k has the pivot p_k as its centre and a radius t_k that puts half of
+    the training rows inside. Pivots are moved until any two balls share about a quarter
+    of the rows, as independent bits do (Heo et al., 2012, equations 3 and 5). Where two
+    share too many, their pivots repel each other, where too few, they attract ::
+
+        f_k = 1 / n_bits  sum_j 1/2 (o_kj - n/4) / (n/4) (p_k - p_j)
+
+    with o_kj the number of rows in both balls. Unlike halfspaces, balls are bounded:
+    vectors that share many balls lie in a small region. The paper's distance of two
+    codes counts that: `skhash.codes.spherical_hamming_distances`.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length of the codes.
+    max_iter : int, default=100
+        Largest number of moves of the pivots.
+    normalize : bool, default=False
+        Whether rows are first scaled to unit length, so that the codes follow the
+        cosine similarity. It is part of the encoder: raw rows are encoded rightly.
+    device : str, default="auto"
+        Where to fit: "auto", "cpu", "cuda", "cuda:1" or "mps". Encoding is done on the
+        CPU.
+    random_state : int, RandomState instance or None, default=None
+        Draws the rows whose means are the first pivots.
+
+    Attributes
+    ----------
+    pivots_ : ndarray of shape (n_bits, n_features), float32
+        The centres of the balls, less `mean_`.
+    radii_ : ndarray of shape (n_bits,), float64
+        The radii. Logits are radius minus distance to the pivot.
+    mean_ : ndarray of shape (n_features,), float64
+        The mean of the training data, which keeps the precision of rows far from 0.
+    imbalance_ : ndarray of shape (n_iter_ + 1, 2), float64
+        Before each move and at the end: mean magnitude of ``o_kj - n/4`` over pairs
+        of bits, and standard deviation of o_kj, both in units of n/4. At most 0.1 and
+        0.15 in the last row, unless `max_iter` came first.
+    n_iter_ : int
+        Number of moves.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `X` has names that are all strings.
+
+    Raises
+    ------
+    ValueError
+        By `fit`, if all rows are equal.
+
+    See Also
+    --------
+    skhash.codes.spherical_hamming_distances : The distance that the paper searches by.
+
+    Notes
+    -----
+    With an even number of rows, none twice, each bit is 1 for exactly half of them,
+    with an odd number for one row less than the others.
+
+    Pivots are sums of the first pivots throughout, so the rows are multiplied by those
+    once, and a move costs ``n n_bits^2`` instead of ``n n_bits n_features``. `fit`
+    holds ``8 * n_samples * n_bits`` bytes some times over.
+
+    References
+    ----------
+    J.-P. Heo, Y. Lee, J. He, S.-F. Chang and S.-E. Yoon, "Spherical hashing", CVPR
+    2012.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import SphericalHash
+    >>> X = load_digits().data[:1000]
+    >>> bits = SphericalHash(n_bits=16, random_state=0).fit_transform(X)
+    >>> bits.sum(axis=0)[:4]
+    array([500, 500, 500, 500], dtype=uint64)
+    """
+
+    _parameter_constraints: dict = {
+        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "normalize": ["boolean"],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_bits=64,
+        *,
+        max_iter=100,
+        normalize=False,
+        device="auto",
+        random_state=None,
+    ):
+        self.n_bits = n_bits
+        self.max_iter = max_iter
+        self.normalize = normalize
+        self.device = device
+        self.random_state = random_state
+
+    def _fit_codes(self, X, y, random_state):
+        check_rows_differ(X, "SphericalHash")
+        device = resolve_device(self.device)
+        self.mean_ = column_means(X)
+        pivots = means_of_some_rows(X, self.mean_, self.n_bits, random_state)
+        mixing, self.imbalance_ = spread_pivots(
+            *products_with(X, self.mean_, pivots, device),
+            pivots @ pivots.T,
+            self.max_iter,
+        )
+        self.n_iter_ = len(self.imbalance_) - 1
+        self.pivots_ = (mixing @ pivots).astype(np.float32)
+        # As `_logits` measures them, so that the split is even to the row.
+        distances = np.sqrt(squared_distances(X, self.mean_, self.pivots_))
+        self.radii_ = np.median(distances, axis=0)
+
+    def _logits(self, X):
+        squares = squared_distances(X, self.mean_, self.pivots_)
+        return (self.radii_ - np.sqrt(squares)).astype(np.float32)
+
+    @property
+    def _n_features_out(self):
+        check_is_fitted(self)
+        return len(self.pivots_)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "pivots_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def means_of_some_rows(X, mean, n_pivots: int, random_state) -> np.ndarray:
+    """Return pivots, less `mean`: each the mean of some rows, drawn for it."""
+    n_rows = min(ROWS_A_PIVOT, X.shape[0])
+    pivots = np.empty((n_pivots, X.shape[1]))
+    for pivot in pivots:
+        rows = random_state.choice(X.shape[0], n_rows, replace=False)
+        pivot[:] = column_means(X[np.sort(rows)]) - mean
+    return pivots
+
+
+def products_with(X, mean, pivots, device):
+    """Return the products of pivots and centred rows, and the rows' squared lengths.
+
+    Returns
+    -------
+    products : tensor of shape (n_pivots, n_samples), float32
+    squares : tensor of shape (n_samples,), float32
+    """
+    import torch
+
+    weights = torch.from_numpy(pivots).to(device, torch.float32)
+    products = torch.empty(len(pivots), X.shape[0], device=device)
+    squares = torch.empty(X.shape[0], device=device)
+    for rows, chunk in centered_chunks(X, mean, device):
+        products[:, rows] = weights @ chunk.T
+        squares[rows] = chunk.square().sum(dim=1)
+    return products, squares
+
+
+def spread_pivots(products, squares, gram, max_iter: int):
+    """Move pivots until balls around them that hold half of the rows share a quarter.
+
+    Parameters
+    ----------
+    products : tensor of shape (n_pivots, n_samples), float32
+        Of first pivots and rows.
+    squares : tensor of shape (n_samples,), float32
+        Squared lengths of the rows.
+    gram : ndarray of shape (n_pivots, n_pivots), float64
+        Products of the first pivots.
+    max_iter : int
+
+    Returns
+    -------
+    mixing : ndarray of shape (n_pivots, n_pivots), float64
+        The pivots are ``mixing @ first_pivots``.
+    imbalance : ndarray of shape (n_moves + 1, 2), float64
+        See `SphericalHash`.
+    """
+    n_pivots, quarter = len(gram), products.shape[1] / 4
+    pairs = ~np.eye(n_pivots, dtype=bool)
+    mixing, imbalance = np.eye(n_pivots), []
+    while True:
+        overlaps = shared_rows(products, squares, gram, mixing)
+        # What is in excess of a quarter, in quarters; a ball overlaps none of its own.
+        excess = np.where(pairs, overlaps / quarter - 1, 0.0)
+        of_pairs = excess[pairs] if n_pivots > 1 else np.zeros(1)
+        imbalance.append((np.abs(of_pairs).mean(), of_pairs.std()))
+        done = imbalance[-1] <= np.array([MEAN_TOLERANCE, SPREAD_TOLERANCE])
+        if done.all() or len(imbalance) > max_iter:
+            return mixing, np.array(imbalance)
+        strength = excess / (2 * n_pivots)
+        forces = strength.sum(axis=1)[:, None] * mixing - strength @ mixing
+        mixing = mixing + forces
+
+
+def shared_rows(products, squares, gram, mixing) -> np.ndarray:
+    """Count the rows in each two balls of half of the rows, as (n, n) float64."""
+    import torch
+
+    device, half = products.device, products.shape[1] // 2
+    weights = torch.from_numpy(mixing).to(device, torch.float32)
+    sizes = np.einsum("ki,ij,kj->k", mixing, gram, mixing)
+    distances = squares - 2 * weights @ products
+    distances += torch.from_numpy(sizes).to(device, torch.float32)[:, None]
+    # The first half by distance; where rows tie at the end, somewhat more.
+    inside = distances <= distances.kthvalue(half, dim=1, keepdim=True).values
+    inside = inside.to(torch.float32)
+    return (inside @ inside.T).cpu().numpy().astype(np.float64)
