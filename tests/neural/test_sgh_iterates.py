@@ -1,0 +1,95 @@
+"""SGHEncoder: step sizes and the iterate that is the result (Theorem 5)."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from skorch.callbacks import Callback
+
+from skhash import SGHEncoder, load
+
+# Large steps, so that iterates differ by more than rounding.
+OPTIONS = {"n_bits": 6, "max_epochs": 3, "lr": 0.1, "batch_size": 60, "random_state": 0}
+
+
+class Recorder(Callback):
+    """Writes down each iterate and the size of the step that led to it."""
+
+    iterates, sizes = [], []
+
+    def initialize(self):
+        self.iterates.clear()
+        self.sizes.clear()
+        return self
+
+    def on_batch_begin(self, net, batch=None, training=False, **kwargs):
+        if training:
+            self.sizes.append(net.optimizer_.param_groups[0]["lr"])
+
+    def on_batch_end(self, net, batch=None, training=False, **kwargs):
+        if training:
+            weight = net.module_.weight.detach().numpy()
+            self.iterates.append(weight.T / np.float32(net.module_.scale))
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, _ = load_digits(return_X_y=True)
+    return X[:240].astype(np.float32)
+
+
+def record(digits, **options):
+    encoder = SGHEncoder(callbacks=[Recorder()], **(OPTIONS | options)).fit(digits)
+    return encoder, np.array(Recorder.iterates), np.array(Recorder.sizes)
+
+
+@pytest.mark.parametrize(
+    ("lr_schedule", "expected"),
+    [(None, np.ones(12)), ("inverse_sqrt", 1 / np.sqrt(np.arange(1, 13)))],
+)
+def test_step_sizes(lr_schedule, expected, digits):
+    _, _, sizes = record(digits, lr_schedule=lr_schedule)
+    np.testing.assert_allclose(sizes, 0.1 * expected)
+
+
+@pytest.mark.parametrize("lr_schedule", [None, "inverse_sqrt"])
+def test_result_is_last_random_or_mean_iterate(lr_schedule, digits):
+    """The training is the same; the mean is weighted by the sizes of the steps."""
+    last, iterates, sizes = record(digits, lr_schedule=lr_schedule)
+    np.testing.assert_array_equal(last.components_, iterates[-1])
+
+    mean, same, _ = record(digits, lr_schedule=lr_schedule, averaging="mean")
+    np.testing.assert_array_equal(same, iterates)
+    expected = np.average(iterates, axis=0, weights=sizes)
+    np.testing.assert_allclose(mean.components_, expected, rtol=1e-4, atol=1e-6)
+
+    drawn = set()
+    for seed in range(4):
+        random, iterates, _ = record(
+            digits, lr_schedule=lr_schedule, averaging="random", random_state=seed
+        )
+        which = [np.array_equal(random.components_, iterate) for iterate in iterates]
+        assert sum(which) == 1
+        drawn.add(which.index(True))
+    assert len(drawn) > 1
+
+
+@pytest.mark.parametrize("averaging", ["random", "mean"])
+def test_stream_keeps_its_steps_and_iterates(averaging, digits):
+    """Epoch by epoch is the same as at once."""
+    options = OPTIONS | {"averaging": averaging, "lr_schedule": "inverse_sqrt"}
+    fitted = SGHEncoder(**options).fit(digits)
+    streamed = SGHEncoder(**options)
+    for _ in range(3):
+        streamed.partial_fit(digits)
+    for name in ("components_", "codebook_", "prior_logits_"):
+        np.testing.assert_array_equal(getattr(streamed, name), getattr(fitted, name))
+
+
+@pytest.mark.parametrize("averaging", ["random", "mean"])
+def test_the_result_is_what_is_saved_and_gone_on_from(averaging, digits, tmp_path):
+    encoder = SGHEncoder(averaging=averaging, **OPTIONS).fit(digits)
+    encoder.save(tmp_path / "encoder")
+    loaded = load(tmp_path / "encoder")
+    np.testing.assert_array_equal(loaded.components_, encoder.components_)
+    loaded.set_params(lr=1e-9).partial_fit(digits)
+    np.testing.assert_allclose(loaded.components_, encoder.components_, rtol=1e-4)
