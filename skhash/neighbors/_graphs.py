@@ -115,7 +115,7 @@ class GraphMixin:
         from skhash.metrics import mean_average_precision_score
 
         check_is_fitted(self)
-        store = self._store
+        store = self._store.compact()
         if store["y"] is None:
             raise ValueError(
                 "score needs the labels of the fitted codes, and this HammingNeighbors "

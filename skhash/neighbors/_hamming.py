@@ -13,8 +13,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash.codes import check_packed, pack_bits, packed_to_words
 from skhash.neighbors._graphs import GraphMixin
+from skhash.neighbors._ids import check_same_kind, read_ids
 from skhash.neighbors._live import LiveMixin
-from skhash.neighbors._rows import check_labels_fit, read_labels
+from skhash.neighbors._rows import check_column_fits, read_labels
+from skhash.neighbors._select import select
 from skhash.neighbors._store import Store
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.torch import inference_device, resolve_device
@@ -55,10 +57,15 @@ class HammingNeighbors(
     Attributes
     ----------
     packed_codes_ : ndarray of shape (n_samples_fit_, n_bytes), uint8
-        The codes, packed. With ``packed=True`` it may be the array that was passed to
-        `fit`, uncopied: do not change it.
+        The codes, packed, by position. With ``packed=True`` it may be the array that
+        was passed to `fit`, uncopied: do not change it.
     n_samples_fit_ : int
-        The number of codes.
+        The number of positions: of codes, those included that were removed since the
+        last `compact`.
+    live_ : ndarray of shape (n_samples_fit_,), bool
+        False for a code that was removed.
+    ids_ : ndarray of shape (n_samples_fit_,), int64 or str
+        The ids; only if they were given.
     algorithm_ : str
         The algorithm in use.
     y_ : ndarray of shape (n_samples_fit_,) or (n_samples_fit_, n_labels)
@@ -122,7 +129,7 @@ class HammingNeighbors(
         self.device = device
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, *, ids=None):
         """Take in the codes to search, in place of any before.
 
         Parameters
@@ -131,6 +138,9 @@ class HammingNeighbors(
             Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
             Labels, for `score`.
+        ids : array-like of shape (n_samples,), default=None
+            Names of the codes: integers or strings, no two alike. `remove` and filters
+            take them; without any, they take positions.
 
         Returns
         -------
@@ -141,18 +151,22 @@ class HammingNeighbors(
         ------
         ValueError
             If the codes hold something else than 0 and 1, or, packed, are not
-            ``uint8``; if `y` has another length; if there is no such device.
+            ``uint8``; if `y` or `ids` have another length; if an id occurs twice; if
+            there is no such device.
         """
         if self.device not in ("auto", "cpu"):
             resolve_device(self.device)
-        y = read_labels(X, y)
-        packed = self._read_codes(X, reset=True)
+        y, ids = read_labels(X, y), read_ids(ids, X)
+        store = Store(self._read_codes(X, reset=True), y=y, ids=ids)
+        if ids is not None:
+            store.lookup()  # refuses an id that occurs twice
+        validate_data(self, X, reset=True, skip_check_array=True)
         self.algorithm_ = "brute"
-        self._store = Store(packed, y=y)
+        self._store = store
         return self
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X, y=None, *, ids=None):
         """Add codes behind those that are there.
 
         Parameters
@@ -161,6 +175,9 @@ class HammingNeighbors(
             In the format of `fit`.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
             Labels, if the codes before have labels, and only then.
+        ids : array-like of shape (n_samples,), default=None
+            Ids, if the codes before have ids, and only then. The id of a code that was
+            removed may be given again.
 
         Returns
         -------
@@ -171,16 +188,30 @@ class HammingNeighbors(
         Raises
         ------
         ValueError
-            As `fit`, or if the codes do not fit those before.
+            As `fit`, or if the codes do not fit those before, or an id is taken.
         """
         if not hasattr(self, "_store"):
-            return self.fit(X, y)
-        packed, y = self._read_codes(X, reset=False), read_labels(X, y)
-        check_labels_fit(self._store["y"], y)
-        self._store = self._store.append(packed, y=y)
+            return self.fit(X, y, ids=ids)
+        store = self._store
+        packed = self._read_codes(X, reset=False)
+        y, ids = read_labels(X, y), read_ids(ids, X)
+        check_column_fits("labels", "y", store["y"], y)
+        check_column_fits("ids", "ids", store["ids"], ids)
+        if ids is not None:
+            check_same_kind(store["ids"], ids)
+        self._store = store.append(packed, y=y, ids=ids)
         return self
 
-    def kneighbors(self, X=None, n_neighbors=None, return_distance=True):
+    def kneighbors(
+        self,
+        X=None,
+        n_neighbors=None,
+        return_distance=True,
+        *,
+        mask=None,
+        ids=None,
+        return_ids=False,
+    ):
         """Find the codes nearest to each query.
 
         Parameters
@@ -192,6 +223,13 @@ class HammingNeighbors(
             The default is the parameter.
         return_distance : bool, default=True
             Whether to return the distances too.
+        mask : array-like of shape (n_samples_fit_,), bool, default=None
+            Finds only codes at positions where it is True.
+        ids : array-like of shape (n_ids,), default=None
+            Finds only codes with these ids, or at these positions where no ids were
+            given. Those that are not in the index are passed over.
+        return_ids : bool, default=False
+            Whether to return ids in place of positions.
 
         Returns
         -------
@@ -199,12 +237,13 @@ class HammingNeighbors(
             Bits that differ, ascending. Only if `return_distance`.
         indices : ndarray of shape (n_queries, n_neighbors), int64
             Positions of the neighbours among the fitted codes, ordered by distance,
-            then position.
+            then position. With `return_ids`, their ids.
 
         Raises
         ------
         ValueError
-            If there are fewer codes than `n_neighbors`.
+            If there are fewer codes to find than `n_neighbors`; if `X` is None and
+            codes were removed since the last `compact`.
 
         Examples
         --------
@@ -214,19 +253,34 @@ class HammingNeighbors(
         array([[1],
                [0],
                [1]])
+        >>> index.kneighbors([[0, 0]], mask=[False, True, True])
+        (array([[1]], dtype=int32), array([[1]]))
         """
         check_is_fitted(self)
         store = self._store
-        k = self._check_n_neighbors(n_neighbors, X, store.n)
-        queries = store.packed if X is None else self._read_codes(X, reset=False)
-        distances, positions = self._find("nearest", store, queries, k + (X is None))
+        selected = select(store, mask, ids)
+        k = self._check_n_neighbors(n_neighbors, X, selected.n, store.n)
+        queries = self._read_queries(X, store)
+        distances, positions = self._find(
+            "nearest", store, selected, queries, k + (X is None)
+        )
         if X is None:
             kept = _all_but_self(positions)
             positions = positions[kept].reshape(len(queries), k)
             distances = distances[kept].reshape(len(queries), k)
-        return (distances, positions) if return_distance else positions
+        found = store.ids_at(positions) if return_ids else positions
+        return (distances, found) if return_distance else found
 
-    def radius_neighbors(self, X=None, radius=None, return_distance=True):
+    def radius_neighbors(
+        self,
+        X=None,
+        radius=None,
+        return_distance=True,
+        *,
+        mask=None,
+        ids=None,
+        return_ids=False,
+    ):
         """Find all codes within a distance of each query.
 
         Parameters
@@ -238,6 +292,8 @@ class HammingNeighbors(
             Inclusive. The default is the parameter.
         return_distance : bool, default=True
             Whether to return the distances too.
+        mask, ids, return_ids
+            As in `kneighbors`.
 
         Returns
         -------
@@ -245,7 +301,8 @@ class HammingNeighbors(
             Bits that differ, ascending. Only if `return_distance`.
         indices : ndarray of shape (n_queries,) of int64 arrays
             Positions of the neighbours among the fitted codes, ordered by distance,
-            then position. An empty ball has an empty array.
+            then position. An empty ball has an empty array. With `return_ids`, their
+            ids.
 
         Examples
         --------
@@ -263,55 +320,80 @@ class HammingNeighbors(
                 f"{radius!r}."
             )
         store = self._store
-        queries = store.packed if X is None else self._read_codes(X, reset=False)
-        distances, positions = self._find("within", store, queries, int(radius))
+        selected = select(store, mask, ids)
+        queries = self._read_queries(X, store)
+        distances, positions = self._find(
+            "within", store, selected, queries, int(radius)
+        )
         if X is None:
             kept = [found != own for own, found in enumerate(positions)]
             distances = [d[k] for d, k in zip(distances, kept, strict=True)]
             positions = [p[k] for p, k in zip(positions, kept, strict=True)]
-        positions = _object_array(positions)
-        return (_object_array(distances), positions) if return_distance else positions
+        found = map(store.ids_at, positions) if return_ids else positions
+        found = _object_array(list(found))
+        return (_object_array(distances), found) if return_distance else found
 
     def _read_codes(self, X, *, reset):
-        """Return validated `X`, packed; `self` is changed last, if all is well."""
+        """Return validated `X`, packed; with `reset`, of any width."""
         codes = check_array(
             X, dtype=None if self.packed else "numeric", estimator=self, input_name="X"
         )
         if not reset:
             validate_data(self, X, reset=False, skip_check_array=True)
-        packed = self._pack(codes)
-        if reset:
-            validate_data(self, X, reset=True, skip_check_array=True)
-        return packed
+        return self._pack(codes)
 
     def _pack(self, codes):
         return check_packed(codes) if self.packed else pack_bits(codes)
 
-    def _find(self, what, store, queries, reach):
+    def _read_queries(self, X, store):
+        if X is not None:
+            return self._read_codes(X, reset=False)
+        if store["live"] is not None:
+            raise ValueError(
+                f"{store.n - store.n_live} codes were removed, so the neighbours of "
+                "every fitted code cannot be asked for; call compact() before, or pass "
+                "the codes as X."
+            )
+        return store.packed
+
+    def _find(self, what, store, selected, queries, reach):
         """Call the search named `what` ("nearest" or "within") on the device."""
         device = inference_device(self.device)
+        positions, live = selected.positions, selected.live
+        if device != "cpu" and live is not None:
+            positions = np.flatnonzero(live)
+        some = slice(None) if positions is None else positions
         if device == "cpu":
             # numba is imported at the first search: importing skhash stays quick.
             from skhash.neighbors import _search
 
-            return getattr(_search, what)(
-                store["words"],
+            distances, found = getattr(_search, what)(
+                store["words"][some],
                 8 * store.n_bytes,
                 packed_to_words(queries),
                 reach,
                 self.n_jobs,
+                live,
             )
-        from skhash.neighbors import _torch_search
+        else:
+            from skhash.neighbors import _torch_search
 
-        return getattr(_torch_search, what)(store.packed, queries, reach, device)
+            distances, found = getattr(_torch_search, what)(
+                store.packed[some], queries, reach, device
+            )
+        if positions is None:
+            return distances, found
+        if what == "nearest":
+            return distances, positions[found]
+        return distances, [positions[one] for one in found]
 
-    def _check_n_neighbors(self, n_neighbors, X, n):
+    def _check_n_neighbors(self, n_neighbors, X, n_found, n):
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         if not isinstance(k, Integral) or k < 1:
             raise ValueError(
                 f"n_neighbors must be an integer of at least 1, got {k!r}."
             )
-        available = n - (X is None)
+        available = n_found - (X is None)
         if k > available:
             themselves = " besides the query itself" if X is None else ""
             raise ValueError(

@@ -148,6 +148,7 @@ def _compact(k, state, distances, positions):
 @kernel
 def _collect(
     words,
+    live,
     queries,
     start,
     hits,
@@ -169,12 +170,10 @@ def _collect(
         q = hit_queries[slot]
         threshold, below, size = states[q, 0], states[q, 1], states[q, 2]
         for lane in range(LANES):
-            bits = hits[slot, lane]
+            bits = hits[slot, lane] & live[(start >> 6) + lane]
             while bits:
                 position = start + 64 * lane + np.int64(trailing_zeros(bits))
                 bits &= bits - _ONE
-                if position >= len(words):
-                    break
                 distance = _distance(words, position, queries, q)
                 if distance >= threshold:
                     continue
@@ -215,6 +214,7 @@ def _sort(k, state, histogram, found_distances, found_positions, distances, posi
 @kernel
 def nearest(
     words,
+    live,
     n_planes,
     queries,
     k,
@@ -228,11 +228,12 @@ def nearest(
 ):
     """Write the `k` nearest of each query, ordered by (distance, position).
 
-    words (n, n_words) and queries (n_queries, n_words) : uint64, read-only; n_planes :
-    bits that may be set in a code; states (n_queries, 3) : see `_collect`; histograms
-    (n_queries, n_planes + 2) : zeros; found_distances and found_positions (n_queries,
-    capacity) : room, capacity being n or more than k; distances (n_queries, k) : int32
-    and positions (n_queries, k) : int64, written.
+    words (n, n_words) and queries (n_queries, n_words) : uint64, read-only; live
+    (n_lanes,) : uint64, read-only, a bit for each place of a block, set where a code
+    there may be found; n_planes : bits that may be set in a code; states (n_queries, 3)
+    : see `_collect`; histograms (n_queries, n_planes + 2) : zeros; found_distances and
+    found_positions (n_queries, capacity) : room, capacity being n or more than k;
+    distances (n_queries, k) : int32 and positions (n_queries, k) : int64, written.
     """
     planes, table, choices, bias, hits, hit_queries = work
     for start in range(0, len(words), BLOCK):
@@ -240,6 +241,7 @@ def nearest(
         n_hits = _find_near(n_planes, table, choices, bias, hits, hit_queries)
         _collect(
             words,
+            live,
             queries,
             start,
             hits,
@@ -265,7 +267,7 @@ def nearest(
 
 
 @kernel
-def within(words, n_planes, queries, work, slots, positions, store):
+def within(words, live, n_planes, queries, work, slots, positions, store):
     """Advance the slot of each code found; with `store`, write its position there.
 
     slots (n_queries, radius + 1) : int64, one for each distance; the radius is what
@@ -278,12 +280,10 @@ def within(words, n_planes, queries, work, slots, positions, store):
         for hit in range(n_hits):
             q = hit_queries[hit]
             for lane in range(LANES):
-                bits = hits[hit, lane]
+                bits = hits[hit, lane] & live[(start >> 6) + lane]
                 while bits:
                     position = start + 64 * lane + np.int64(trailing_zeros(bits))
                     bits &= bits - _ONE
-                    if position >= len(words):
-                        break
                     distance = _distance(words, position, queries, q)
                     if store:
                         positions[slots[q, distance]] = position

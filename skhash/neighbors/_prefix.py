@@ -153,7 +153,8 @@ class PrefixNeighbors(BaseEstimator):
         """
         check_is_fitted(self)
         k = self.n_neighbors if n_neighbors is None else n_neighbors
-        k = self.index_._check_n_neighbors(k, X, self.index_.n_samples_fit_)
+        n = self.index_.n_samples_fit_
+        k = self.index_._check_n_neighbors(k, X, n, n)
         if k > self.n_candidates:
             raise ValueError(
                 f"n_neighbors={k} neighbours cannot come from n_candidates="
@@ -162,7 +163,7 @@ class PrefixNeighbors(BaseEstimator):
         queries = self.index_._read_codes(X, reset=False)
         candidates = self.prefix_index_.kneighbors(
             _prefix(queries, self.prefix_bits),
-            min(self.n_candidates, self.index_.n_samples_fit_),
+            min(self.n_candidates, n),
             return_distance=False,
         )
         distances, positions = _nearest_candidates(

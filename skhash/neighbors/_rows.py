@@ -12,16 +12,19 @@ def read_labels(X, y):
     return y
 
 
-def check_labels_fit(known, new):
-    """Raise ``ValueError`` unless `new` labels can be added to the `known` ones."""
+def check_column_fits(column, name, known, new):
+    """Raise ``ValueError`` unless `new` rows of a column can follow the `known` ones.
+
+    `column` says what the rows are, and `name` is the parameter that takes them.
+    """
     if (known is None) != (new is None):
-        has, lacks = ("no labels", "some") if known is None else ("labels", "none")
+        has, lacks = ("no " + column, "some") if known is None else (column, "none")
         raise ValueError(
-            f"The codes before have {has} and these have {lacks}; give y to fit and to "
-            "every partial_fit, or to none of them."
+            f"The codes before have {has} and these have {lacks}; give {name} to fit "
+            "and to every partial_fit, or to none of them."
         )
     if known is not None and known.shape[1:] != new.shape[1:]:
         raise ValueError(
-            f"The labels before have shape (n, *{known.shape[1:]}) and these (n, "
+            f"The {column} before have shape (n, *{known.shape[1:]}) and these (n, "
             f"*{new.shape[1:]}); both must have the same columns."
         )

@@ -23,7 +23,7 @@ MAX_CHUNK = 256
 MIN_THREAD_WORK = 2**23
 
 
-def nearest(words, n_planes, queries, k, n_jobs=None):
+def nearest(words, n_planes, queries, k, n_jobs=None, live=None):
     """Find the `k` nearest codes, ordered by (distance, position).
 
     Parameters
@@ -33,14 +33,17 @@ def nearest(words, n_planes, queries, k, n_jobs=None):
         Bits of a code, padding of its last byte included.
     queries : ndarray of shape (n_queries, n_words), uint64
     k : int
-        From 1 to n.
+        From 1 to the number of codes that may be found.
     n_jobs : int, default=None
+    live : ndarray of shape (n,), bool, default=None
+        Which codes may be found. None is all.
 
     Returns
     -------
     distances : ndarray of shape (n_queries, k), int32
     positions : ndarray of shape (n_queries, k), int64
     """
+    live = _live_bits(len(words), live)
     words, queries = _read_only(words), _read_only(queries)
     capacity = _found_capacity(len(words), k)
     distances = np.empty((len(queries), k), dtype=np.int32)
@@ -52,6 +55,7 @@ def nearest(words, n_planes, queries, k, n_jobs=None):
         states[:, 0] = n_planes + 1
         _kernels.nearest(
             words,
+            live,
             n_planes,
             chunk,
             k,
@@ -68,12 +72,12 @@ def nearest(words, n_planes, queries, k, n_jobs=None):
     return distances, positions
 
 
-def within(words, n_planes, queries, radius, n_jobs=None):
+def within(words, n_planes, queries, radius, n_jobs=None, live=None):
     """Find all codes within `radius`, inclusive, ordered by (distance, position).
 
     Parameters
     ----------
-    words, n_planes, queries, n_jobs
+    words, n_planes, queries, n_jobs, live
         As in `nearest`.
     radius : int
         At least 0.
@@ -83,11 +87,12 @@ def within(words, n_planes, queries, radius, n_jobs=None):
     distances : list of n_queries ndarrays, int32
     positions : list of n_queries ndarrays, int64
     """
+    live = _live_bits(len(words), live)
     words, queries = _read_only(words), _read_only(queries)
     radius = min(radius, n_planes)
 
     def search(rows):
-        counts, found = _count_and_store(words, n_planes, queries[rows], radius)
+        counts, found = _count_and_store(words, live, n_planes, queries[rows], radius)
         levels = np.tile(np.arange(radius + 1, dtype=np.int32), len(counts))
         distances = np.repeat(levels, counts.ravel())
         stops = np.cumsum(counts.sum(axis=1))[:-1]
@@ -100,7 +105,7 @@ def within(words, n_planes, queries, radius, n_jobs=None):
     return distances, positions
 
 
-def _count_and_store(words, n_planes, queries, radius):
+def _count_and_store(words, live, n_planes, queries, radius):
     """Return the counts by (query, distance), and the positions in that order.
 
     It scans twice, first for the counts, so that the memory is that of the answer.
@@ -108,13 +113,24 @@ def _count_and_store(words, n_planes, queries, radius):
     work = _workspace(n_planes, queries, threshold=radius + 1)
     counts = np.zeros((len(queries), radius + 1), dtype=np.int64)
     nothing = np.empty(0, dtype=np.int64)
-    _kernels.within(words, n_planes, queries, work, counts, nothing, False)
+    _kernels.within(words, live, n_planes, queries, work, counts, nothing, False)
     stops = np.cumsum(counts).reshape(counts.shape)
     positions = np.empty(stops[-1, -1], dtype=np.int64)
     if len(positions):
         slots = stops - counts
-        _kernels.within(words, n_planes, queries, work, slots, positions, True)
+        _kernels.within(words, live, n_planes, queries, work, slots, positions, True)
     return counts, positions
+
+
+def _live_bits(n, live):
+    """Return a bit for each place in the blocks: whether a code there may be found."""
+    bits = np.zeros(BLOCK * -(-n // BLOCK) // 8, dtype=np.uint8)
+    if live is None:
+        bits[: n // 8] = 255
+        bits[n // 8 : -(-n // 8)] = (1 << n % 8) - 1
+    else:
+        bits[: -(-n // 8)] = np.packbits(live, bitorder="little")
+    return _read_only(bits.view(np.uint64))
 
 
 def _found_capacity(n, k):

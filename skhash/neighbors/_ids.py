@@ -1,0 +1,112 @@
+"""Ids of codes, and where the codes that have them stand."""
+
+import numpy as np
+from sklearn.utils import check_consistent_length
+
+
+def read_ids(ids, X=None):
+    """Return ids as an array of int64 or of strings, one a row of `X`; None is None.
+
+    Raises
+    ------
+    ValueError
+        If they are neither all integers nor all strings, or are not as many as rows.
+    """
+    if ids is None:
+        return None
+    array = np.asarray(ids)
+    # Of a list of numbers and strings NumPy makes strings, without a word.
+    if array.dtype.kind in "OT" or (array.dtype.kind == "U" and array is not ids):
+        wrong = [one for one in ids if not isinstance(one, str)]
+        if wrong:
+            raise ValueError(
+                f"Ids must be all integers or all strings, got {wrong[0]!r} among them."
+            )
+        array = array.astype(str)
+    if array.size == 0:
+        array = array.astype(np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iuU":
+        raise ValueError(
+            "Ids must be a list of integers or strings, got an array of shape "
+            f"{array.shape} and dtype {array.dtype}."
+        )
+    if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"Ids must fit into int64, got {array.max()}.")
+    if X is not None:
+        check_consistent_length(X, array)
+    return array if array.dtype.kind == "U" else array.astype(np.int64)
+
+
+def check_same_kind(known, ids):
+    """Raise ``ValueError`` where one are strings and the others integers."""
+    if len(ids) and (known.dtype.kind == "U") != (ids.dtype.kind == "U"):
+        names = {"U": "strings", "i": "integers"}
+        raise ValueError(
+            f"The ids of the codes are {names[known.dtype.kind]} and these are "
+            f"{names[ids.dtype.kind]}, such as {ids[0].item()!r}; an index has ids of "
+            "one kind."
+        )
+
+
+class IdLookup:
+    """Finds the positions of ids. A lookup never changes.
+
+    It holds sorted runs, each at least twice as long as the next: a new run is merged
+    with those that are too short, so that an id is sorted in some log2(n) times at
+    most, however few are added at a time. Codes that were removed stay in their runs
+    until those are merged; of the codes that are live, no two have the same id.
+    """
+
+    def __init__(self, runs=()):
+        self._runs = runs
+
+    def add(self, ids, positions, live):
+        """Return a lookup that also knows the `ids` of codes at new `positions`.
+
+        live : ndarray of bool over the positions of before, or None for all
+
+        Raises
+        ------
+        ValueError
+            If an id occurs twice, or one of a live code once more.
+        """
+        order = np.argsort(ids, kind="stable")
+        run = ids[order], positions[order]
+        twice = run[0][1:] == run[0][:-1]
+        if twice.any():
+            raise ValueError(
+                f"Ids must differ, and {run[0][1:][twice][0].item()!r} occurs twice."
+            )
+        known = self.find(ids, live) >= 0
+        if known.any():
+            raise ValueError(
+                f"A code with the id {ids[known][0].item()!r} is in the index already; "
+                "remove it first to replace it."
+            )
+        runs = list(self._runs)
+        while runs and len(runs[-1][0]) < 2 * len(run[0]):
+            run = _merged(runs.pop(), run, live)
+        return IdLookup((*runs, run))
+
+    def find(self, ids, live):
+        """Return the position of each id, or -1 where no live code has it."""
+        positions = np.full(len(ids), -1, dtype=np.int64)
+        for known, places in self._runs:
+            if len(known):
+                slots = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+                hits = np.flatnonzero(known[slots] == ids)
+                found = places[slots[hits]]
+                if live is not None:
+                    hits, found = hits[live[found]], found[live[found]]
+                positions[hits] = found
+        return positions
+
+
+def _merged(run, newer, live):
+    """Merge two sorted runs, without the codes that were removed from the first."""
+    ids, places = run
+    if live is not None:
+        ids, places = ids[live[places]], places[live[places]]
+    ids = np.concatenate([ids, newer[0]])
+    order = np.argsort(ids, kind="stable")
+    return ids[order], np.concatenate([places, newer[1]])[order]

@@ -1,0 +1,69 @@
+"""Which codes a question is about: those that are live, or some of them by a filter."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# A scan passes over codes that do not count, at the cost of those that do. Where fewer
+# than this share count, copying them out is cheaper.
+SCAN_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The codes among which to search.
+
+    Attributes
+    ----------
+    n : int
+        How many codes may be found.
+    positions : ndarray of int64, or None
+        Where they stand, ascending, if it pays to copy them out.
+    live : ndarray of shape (store.n,), bool, or None
+        Else, whether each code may be found; None is all.
+    """
+
+    n: int
+    positions: np.ndarray | None = None
+    live: np.ndarray | None = None
+
+
+def select(store, mask=None, ids=None):
+    """Return which codes of the store may be found.
+
+    Parameters
+    ----------
+    store : Store
+    mask : array-like of shape (store.n,), bool, default=None
+        Whether each position may be found.
+    ids : array-like of shape (n_ids,), default=None
+        The ids, or positions where the store has no ids, that may be found. Those that
+        are not there are passed over.
+    """
+    if mask is not None:
+        mask = _read_mask(mask, store.n)
+    if ids is not None:
+        positions = store.find(ids)
+        positions = np.unique(positions[positions >= 0])
+        if mask is not None:
+            positions = positions[mask[positions]]
+        return Selection(len(positions), positions)
+    live = store["live"]
+    if mask is not None:
+        live = mask if live is None else live & mask
+    if live is None:
+        return Selection(store.n)
+    n = np.count_nonzero(live)
+    if n >= SCAN_SHARE * store.n:
+        return Selection(n, live=live)
+    return Selection(n, np.flatnonzero(live))
+
+
+def _read_mask(mask, n):
+    mask = np.asarray(mask)
+    if mask.dtype != bool or mask.shape != (n,):
+        raise ValueError(
+            f"mask must be {n} booleans, one a position, got an array of shape "
+            f"{mask.shape} and dtype {mask.dtype}; name single codes by ids=."
+        )
+    return mask
