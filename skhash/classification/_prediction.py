@@ -1,5 +1,7 @@
 """Predictions and codes of a network that is kept as arrays."""
 
+import math
+
 import numpy as np
 from sklearn.base import (
     ClassifierMixin,
@@ -177,14 +179,19 @@ class PredictionMixin(
 
         data = ArrayDataset(X, None, self.mean_, self.scale_)
         device = inference_device(self.device)
-        widest = max(
-            self.n_features_in_, *(weights.shape[0] for weights in self.weights_)
-        )
+        widest = max(map(_n_inputs, self.layers_))
         result = np.empty((X.shape[0], width), dtype=dtype)
         with torch.no_grad():
             for rows in row_chunks(X.shape[0], 12 * widest):
                 result[rows] = function(data.batch(rows).to(device)).cpu().numpy()
         return result
+
+
+def _n_inputs(layer) -> int:
+    """Return how many values the description of a layer says that it reads."""
+    if "n_inputs" in layer:
+        return layer["n_inputs"]
+    return math.prod(layer["input_shape"])
 
 
 def statistics_of(state) -> list[str]:

@@ -615,3 +615,21 @@ def test_wrong_targets_are_named():
         small().fit(X, np.eye(3, dtype=int)[y])
     with pytest.raises(ValueError, match="diverged"):
         small(batch_norm=False, optimizer="sgd", lr=1e38).fit(X, y)
+
+
+def test_chunks_of_images_keep_to_the_memory_of_their_units(monkeypatch):
+    from skhash.modules._classifier import Member
+    from skhash.utils.chunks import CHUNK_BYTES
+
+    sizes = []
+    units = Member.units
+    monkeypatch.setattr(
+        Member, "units", lambda self, X: sizes.append(len(X)) or units(self, X)
+    )
+    X = np.random.RandomState(0).rand(120, 27 * 27)
+    params = ALLCONV | {"channels": (64, 2), "max_epochs": 1, "batch_size": 8}
+    model = small(**params, n_predict_samples=1).fit(X[:8], np.arange(8) % 2)
+    model.predict(X)
+    # The first layer has 64 maps of 25 x 25 units, and three floats are held of each.
+    assert sum(sizes) == len(X)
+    assert max(sizes) * 64 * 25**2 * 12 <= CHUNK_BYTES
