@@ -5,10 +5,12 @@ the sum is that of one table entry per byte of the code, see `_lanes`. With `mul
 the item's float is the factor and the term 1; else it is the term and the factor 1.
 Every kernel adds in the same order, so a pair has one score, to the last bit.
 
-What all of them take: weights (n_queries, 8 * n_bytes), what each bit that is set
-adds, and starts (n_queries,), what a code of zeros has; tables (n_bytes, 256, LANES),
-to work in; packed (n, n_bytes) : uint8; items (n,); multiply : bool; floor : float32.
-Floats are float32.
+What all of them take, floats being float32:
+
+* queries: weights (n_queries, 8 * n_bytes), what each bit that is set adds, and starts
+  (n_queries,), what a code of zeros has;
+* codes: packed (n, n_bytes) : uint8, items (n,), multiply : bool, floor;
+* work, to work in: tables (n_bytes, 256, LANES), scores and limits (LANES,).
 """
 
 import numpy as np
@@ -45,13 +47,11 @@ def _factor_and_term(item, multiply):
 
 
 @kernel
-def score_all(
-    weights, starts, tables, packed, items, multiply, floor, buffer, limits, scores
-):
-    """Write scores (n_queries, n).
-
-    buffer (LANES,) : to work in; limits (LANES,) : any numbers.
-    """
+def score_all(queries, codes, work, scores):
+    """Write scores (n_queries, n)."""
+    weights, starts = queries
+    packed, items, multiply, floor = codes
+    tables, buffer, limits = work
     for first in range(0, len(weights), LANES):
         present = _fill_tables(weights, starts, first, tables)
         for row in range(len(packed)):
@@ -62,10 +62,11 @@ def score_all(
 
 
 @kernel
-def score_candidates(
-    weights, starts, tables, packed, items, multiply, floor, candidates, scores
-):
-    """Write the scores of each query's own candidates, int64 (n_queries, m)."""
+def score_candidates(queries, codes, work, candidates, scores):
+    """Write scores (n_queries, m), of each query's own candidates (n_queries, m)."""
+    weights, starts = queries
+    packed, items, multiply, floor = codes
+    tables, _, _ = work
     for first in range(0, len(weights), LANES):
         present = _fill_tables(weights, starts, first, tables)
         for lane in range(present):
@@ -103,24 +104,14 @@ def _replace_worst(scores, positions, score, position):
 
 
 @kernel
-def nearest(
-    weights,
-    starts,
-    tables,
-    packed,
-    items,
-    multiply,
-    floor,
-    buffer,
-    limits,
-    scores,
-    positions,
-):
+def nearest(queries, codes, work, scores, positions):
     """Write the k codes of smallest (score, position) of each query, in no order.
 
-    buffer and limits (LANES,) : to work in; scores (n_queries, k) : infinity, and
-    positions (n_queries, k) : int64, written.
+    scores (n_queries, k) : infinity, and positions (n_queries, k) : int64, written.
     """
+    weights, starts = queries
+    packed, items, multiply, floor = codes
+    tables, buffer, limits = work
     for first in range(0, len(weights), LANES):
         present = _fill_tables(weights, starts, first, tables)
         limits[:] = -np.inf
