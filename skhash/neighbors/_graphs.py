@@ -8,7 +8,9 @@ from sklearn.utils.validation import check_is_fitted
 class GraphMixin:
     """Graphs, `transform` and `score` of an index that has `kneighbors`."""
 
-    def kneighbors_graph(self, X=None, n_neighbors=None, mode="connectivity"):
+    def kneighbors_graph(
+        self, X=None, n_neighbors=None, mode="connectivity", *, vectors=None
+    ):
         """Return the nearest neighbours of each query as a sparse matrix.
 
         Parameters
@@ -19,6 +21,9 @@ class GraphMixin:
             As in `kneighbors`.
         mode : {"connectivity", "distance"}, default="connectivity"
             Whether entries are 1, or the distance; 0 too is an explicit entry.
+        vectors : {array-like, sparse matrix} of shape (n_queries, n_features), \
+                default=None
+            As in `kneighbors`.
 
         Returns
         -------
@@ -26,7 +31,7 @@ class GraphMixin:
             The entries of a row are ordered by (distance, position).
         """
         _check_mode(mode)
-        distances, positions = self.kneighbors(X, n_neighbors)
+        distances, positions = self.kneighbors(X, n_neighbors, vectors=vectors)
         starts = np.arange(len(positions) + 1) * positions.shape[1]
         return self._graph(distances.ravel(), positions.ravel(), starts, mode)
 

@@ -12,10 +12,12 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash.codes import check_packed, pack_bits, packed_to_words
+from skhash.neighbors._asymmetric import METRICS
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._ids import check_same_kind, read_ids
 from skhash.neighbors._live import LiveMixin
-from skhash.neighbors._rows import check_column_fits, read_labels
+from skhash.neighbors._rerank import RerankMixin
+from skhash.neighbors._rows import all_but_self, check_column_fits, read_labels
 from skhash.neighbors._select import select
 from skhash.neighbors._store import Store
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
@@ -25,6 +27,7 @@ from skhash.utils.torch import inference_device, resolve_device
 class HammingNeighbors(
     LiveMixin,
     GraphMixin,
+    RerankMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     BaseEstimator,
@@ -46,6 +49,15 @@ class HammingNeighbors(
     packed : bool, default=False
         Codes are bits 0/1, a column each, or with True packed bytes (``uint8``, eight
         bits a column, as `transform_packed` and `pack_bits` give). It is never guessed.
+    rerank : {"asymmetric", "vectors"}, default=None
+        What `kneighbors` orders its candidates by, instead of the Hamming distance: the
+        real vectors of queries against what the codes decode to (see
+        `asymmetric_scores`), or against the real vectors of the codes.
+    n_candidates : int, default=100
+        With `rerank`, how many codes nearest by Hamming distance are candidates; None
+        takes all codes.
+    metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
+        With `rerank`, the metric of the real vectors. `fit` takes it in.
     n_jobs : int, default=None
         Threads. None takes all available cores, or 1 inside a joblib worker, and
         follows ``joblib.parallel_config(n_jobs=...)``; -1 takes all.
@@ -107,6 +119,9 @@ class HammingNeighbors(
         "radius": [Interval(Integral, 0, None, closed="left")],
         "algorithm": [StrOptions({"auto", "brute"})],
         "packed": ["boolean"],
+        "rerank": [StrOptions({"asymmetric", "vectors"}), None],
+        "n_candidates": [Interval(Integral, 1, None, closed="left"), None],
+        "metric": [StrOptions(set(METRICS))],
         "n_jobs": [None, Integral],
         "device": [str],
     }
@@ -118,6 +133,9 @@ class HammingNeighbors(
         radius=2,
         algorithm="auto",
         packed=False,
+        rerank=None,
+        n_candidates=100,
+        metric="euclidean",
         n_jobs=None,
         device="cpu",
     ):
@@ -125,11 +143,14 @@ class HammingNeighbors(
         self.radius = radius
         self.algorithm = algorithm
         self.packed = packed
+        self.rerank = rerank
+        self.n_candidates = n_candidates
+        self.metric = metric
         self.n_jobs = n_jobs
         self.device = device
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, ids=None):
+    def fit(self, X, y=None, *, ids=None, vectors=None, decoder=None):
         """Take in the codes to search, in place of any before.
 
         Parameters
@@ -141,6 +162,12 @@ class HammingNeighbors(
         ids : array-like of shape (n_samples,), default=None
             Names of the codes: integers or strings, no two alike. `remove` and filters
             take them; without any, they take positions.
+        vectors : array-like of shape (n_samples, n_features), default=None
+            The real vectors of the codes, for ``rerank="vectors"``. They are kept as
+            they are, a memory map on disk: only the rows of candidates are read.
+        decoder : estimator or tuple (codebook, offset), default=None
+            What the codes decode to, for ``rerank="asymmetric"``: see
+            `asymmetric_scores`. It adds a float32 a code.
 
         Returns
         -------
@@ -157,16 +184,19 @@ class HammingNeighbors(
         if self.device not in ("auto", "cpu"):
             resolve_device(self.device)
         y, ids = read_labels(X, y), read_ids(ids, X)
-        store = Store(self._read_codes(X, reset=True), y=y, ids=ids)
+        packed, decoder = self._read_codes(X, reset=True), self._read_decoder(decoder)
+        rerank_columns = self._rerank_columns(decoder, X, packed, vectors)
+        store = Store(packed, y=y, ids=ids, **rerank_columns)
+        self._check_rerank(store, decoder)
         if ids is not None:
             store.lookup()  # refuses an id that occurs twice
         validate_data(self, X, reset=True, skip_check_array=True)
         self.algorithm_ = "brute"
-        self._store = store
+        self._store, self._decoder = store, decoder
         return self
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, *, ids=None):
+    def partial_fit(self, X, y=None, *, ids=None, vectors=None, decoder=None):
         """Add codes behind those that are there.
 
         Parameters
@@ -178,6 +208,11 @@ class HammingNeighbors(
         ids : array-like of shape (n_samples,), default=None
             Ids, if the codes before have ids, and only then. The id of a code that was
             removed may be given again.
+        vectors : array-like of shape (n_samples, n_features), default=None
+            Real vectors, if the codes before have some, and only then. They are copied
+            behind those of before, in memory.
+        decoder : estimator or tuple (codebook, offset), default=None
+            For the first call alone: later codes decode as those before.
 
         Returns
         -------
@@ -191,7 +226,12 @@ class HammingNeighbors(
             As `fit`, or if the codes do not fit those before, or an id is taken.
         """
         if not hasattr(self, "_store"):
-            return self.fit(X, y, ids=ids)
+            return self.fit(X, y, ids=ids, vectors=vectors, decoder=decoder)
+        if decoder is not None:
+            raise ValueError(
+                "decoder is taken in by fit, or by the first partial_fit, for all "
+                "codes; leave it out here."
+            )
         store = self._store
         packed = self._read_codes(X, reset=False)
         y, ids = read_labels(X, y), read_ids(ids, X)
@@ -199,7 +239,10 @@ class HammingNeighbors(
         check_column_fits("ids", "ids", store["ids"], ids)
         if ids is not None:
             check_same_kind(store["ids"], ids)
-        self._store = store.append(packed, y=y, ids=ids)
+        rerank_columns = self._rerank_columns(self._decoder, X, packed, vectors)
+        vectors = rerank_columns["vectors"]
+        check_column_fits("vectors", "vectors", store["vectors"], vectors)
+        self._store = store.append(packed, y=y, ids=ids, **rerank_columns)
         return self
 
     def kneighbors(
@@ -208,6 +251,7 @@ class HammingNeighbors(
         n_neighbors=None,
         return_distance=True,
         *,
+        vectors=None,
         mask=None,
         ids=None,
         return_ids=False,
@@ -223,6 +267,10 @@ class HammingNeighbors(
             The default is the parameter.
         return_distance : bool, default=True
             Whether to return the distances too.
+        vectors : {array-like, sparse matrix} of shape (n_queries, n_features), \
+                default=None
+            The real vectors of the queries, for `rerank`. Those of the fitted codes are
+            known if `fit` was given some.
         mask : array-like of shape (n_samples_fit_,), bool, default=None
             Finds only codes at positions where it is True.
         ids : array-like of shape (n_ids,), default=None
@@ -234,7 +282,9 @@ class HammingNeighbors(
         Returns
         -------
         distances : ndarray of shape (n_queries, n_neighbors), int32
-            Bits that differ, ascending. Only if `return_distance`.
+            Bits that differ, ascending. Only if `return_distance`. With `rerank` they
+            are floats, as `asymmetric_scores` defines them for each metric: squared
+            Euclidean distances, negated inner products, or 1 less the cosine.
         indices : ndarray of shape (n_queries, n_neighbors), int64
             Positions of the neighbours among the fitted codes, ordered by distance,
             then position. With `return_ids`, their ids.
@@ -242,8 +292,9 @@ class HammingNeighbors(
         Raises
         ------
         ValueError
-            If there are fewer codes to find than `n_neighbors`; if `X` is None and
-            codes were removed since the last `compact`.
+            If there are fewer codes to find, or candidates, than `n_neighbors`; if `X`
+            is None and codes were removed since the last `compact`; if something that
+            `rerank` needs is missing.
 
         Examples
         --------
@@ -261,13 +312,18 @@ class HammingNeighbors(
         selected = select(store, mask, ids)
         k = self._check_n_neighbors(n_neighbors, X, selected.n, store.n)
         queries = self._read_queries(X, store)
-        distances, positions = self._find(
-            "nearest", store, selected, queries, k + (X is None)
-        )
-        if X is None:
-            kept = _all_but_self(positions)
-            positions = positions[kept].reshape(len(queries), k)
-            distances = distances[kept].reshape(len(queries), k)
+        if self.rerank is None:
+            distances, positions = self._find(
+                "nearest", store, selected, queries, k + (X is None)
+            )
+            if X is None:
+                kept = all_but_self(positions)
+                positions = positions[kept].reshape(len(queries), k)
+                distances = distances[kept].reshape(len(queries), k)
+        else:
+            distances, positions = self._reranked(
+                store, selected, queries, k, vectors, own=X is None
+            )
         found = store.ids_at(positions) if return_ids else positions
         return (distances, found) if return_distance else found
 
@@ -358,7 +414,7 @@ class HammingNeighbors(
 
     def _find(self, what, store, selected, queries, reach):
         """Call the search named `what` ("nearest" or "within") on the device."""
-        device = inference_device(self.device)
+        device = inference_device(self.device) if selected.n else "cpu"
         positions, live = selected.positions, selected.live
         if device != "cpu" and live is not None:
             positions = np.flatnonzero(live)
@@ -407,16 +463,6 @@ class HammingNeighbors(
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def _all_but_self(positions):
-    """Mark all entries of row i but code i, or the last one where i is not found.
-
-    It is not found where more codes equal to it than fit in come before it.
-    """
-    kept = positions != np.arange(len(positions))[:, None]
-    kept[kept.all(axis=1), -1] = False
-    return kept
 
 
 def _object_array(arrays):

@@ -1,5 +1,6 @@
-"""Checks of what goes along with codes, row by row."""
+"""What goes along with codes row by row, and the row of a query itself."""
 
+import numpy as np
 from sklearn.utils import check_array, check_consistent_length
 
 
@@ -28,3 +29,13 @@ def check_column_fits(column, name, known, new):
             f"The {column} before have shape (n, *{known.shape[1:]}) and these (n, "
             f"*{new.shape[1:]}); both must have the same columns."
         )
+
+
+def all_but_self(positions, first=0):
+    """Mark all entries of row i but ``first + i``, or the last one where it is missing.
+
+    It is missing where more codes equal to it than fit in come before it.
+    """
+    kept = positions != np.arange(first, first + len(positions))[:, None]
+    kept[kept.all(axis=1), -1] = False
+    return kept
