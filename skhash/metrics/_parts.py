@@ -67,14 +67,17 @@ def packed_codes(parts: Parts, X) -> np.ndarray:
 
 
 def indexed(index):
-    """Return the packed codes and the labels that an index holds."""
+    """Return the packed codes and the labels that an index holds, without removed."""
     labels = getattr(index, "y_", None)
     if labels is None:
         raise ValueError(
             f"{type(index).__name__} was fitted without labels, so what it finds "
             "cannot be scored against y; fit it (or its Pipeline) with y."
         )
-    return index.packed_codes_, labels
+    live = getattr(index, "live_", None)
+    if live is None or live.all():
+        return index.packed_codes_, labels
+    return index.packed_codes_[live], labels[live]
 
 
 def are_same_rows(codes, y, database, labels) -> bool:

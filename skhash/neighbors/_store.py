@@ -40,7 +40,7 @@ class Store:
     def n_live(self):
         """The number of codes that were not removed."""
         live = self["live"]
-        return self.n if live is None else np.count_nonzero(live)
+        return self.n if live is None else int(np.count_nonzero(live))
 
     def columns(self):
         """Return all columns but the words, by name, without room to grow into."""
@@ -130,6 +130,8 @@ class Store:
         other = object.__new__(Store)
         other._rooms, other.n, other.n_bytes = rooms, n, self.n_bytes
         other._lookup = lookup
+        # The room passes on: two stores must not grow into the same.
+        self._rooms = {name: self[name] for name in self._rooms}
         return other
 
     def __getstate__(self):
