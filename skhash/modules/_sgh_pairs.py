@@ -1,0 +1,149 @@
+"""The likelihood of pairs of rows: similar or not, told from their bits."""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn.functional import softplus
+
+from skhash.gradients._base import BernoulliUnits, attach_gradient
+
+SIGNS = BernoulliUnits(coding="pm1")
+
+
+class PairLikelihood(nn.Module):
+    """Rows are similar with probability ``sigmoid(scale * agreement + offset)``.
+
+    The agreement of two codes is the inner product of their bits as -1/+1, which is
+    ``n_bits`` less twice their Hamming distance. Scale and offset are learned; they
+    start where an even chance is halfway between codes that are strangers, whose
+    agreement is 0, and equal ones.
+
+    Parameters
+    ----------
+    scale, offset : float or None
+        None is where they start.
+    """
+
+    def __init__(self, n_bits, scale=None, offset=None):
+        super().__init__()
+        scale = 3 / math.sqrt(n_bits) if scale is None else scale
+        offset = -scale * n_bits / 2 if offset is None else offset
+        self.scale = nn.Parameter(torch.tensor(float(scale)))
+        self.offset = nn.Parameter(torch.tensor(float(offset)))
+
+    def loss(self, rows, others, similar, weight, generator=None):
+        """Return minus the weighted sum of the log likelihoods, at sampled bits.
+
+        All pairs of a row and another are taken. Its gradient in the logits is the
+        distributional derivative with exact finite differences, so its mean over the
+        draws is that of the expectation. For ``f(t)`` of agreement t, switching on a
+        bit of sign b whose counterpart has the sign v changes it by::
+
+            v [f(t + 2) - f(t - 2)] / 2 - b [f(t + 2) - 2 f(t) + f(t - 2)] / 2
+
+        so that all bits of all pairs cost one product more than the agreements.
+
+        Parameters
+        ----------
+        rows, others : Tensors of shape (..., n, n_bits) and (..., m, n_bits)
+            Logits of the bits.
+        similar, weight : Tensors of shape (..., n, m)
+            1 for similar pairs and 0 for others; and what each counts.
+        generator : torch.Generator or None
+            Draws the bits.
+
+        Returns
+        -------
+        loss : Tensor, a scalar
+        """
+        signs, other_signs = (SIGNS.draw(x, generator) for x in (rows, others))
+        agreement = signs @ other_signs.mT
+
+        def minus_log(t):
+            logit = self.scale * t + self.offset
+            return weight * (softplus(logit) - similar * logit)
+
+        losses = minus_log(agreement)
+        with torch.no_grad():
+            more, less = minus_log(agreement + 2), minus_log(agreement - 2)
+            slope = (more - less) / 2
+            bend = (more + less) / 2 - losses
+            steps = slope @ other_signs - signs * bend.sum(-1)[..., None]
+            other_steps = slope.mT @ signs - other_signs * bend.sum(-2)[..., None]
+        no_losses = losses.new_zeros(other_signs.shape[:-1])
+        return (
+            attach_gradient(losses.sum(-1), torch.sigmoid(rows), steps).sum()
+            + attach_gradient(no_losses, torch.sigmoid(others), other_steps).sum()
+        )
+
+
+def neighbor_pairs(logits, y, n_partners, ratio):
+    """Return the pairs of a batch of rows and one near neighbour of each.
+
+    Every row is paired with every neighbour. Pairs are similar where either is among
+    the neighbours of the other; those that are not count together `ratio` times as much
+    as those that are.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (2 n, n_bits)
+    y : Tensor of shape (2 n, 1 + n_partners), int64
+        The position of a row and those of its neighbours.
+
+    Returns
+    -------
+    rows, others, similar, weight : Tensors
+        As `PairLikelihood.loss` takes them; the weights sum to ``1 + ratio``.
+    """
+    rows, others = logits.chunk(2)
+    own, theirs = y.chunk(2)
+    similar = torch.zeros(len(own), len(theirs), dtype=torch.bool, device=y.device)
+    for i in range(1, n_partners + 1):
+        similar |= own[:, i, None] == theirs[:, 0]
+        similar |= own[:, :1] == theirs[:, i]
+    similar = similar.to(logits.dtype)
+    others_weight = (1 - similar) * (own[:, :1] != theirs[:, 0])
+    weight = _share(similar) + ratio * _share(others_weight)
+    return rows, others, similar, weight
+
+
+def labeled_pairs(logits, y, n_partners, ratio):
+    """Return all pairs among the drawn rows of a batch, whose classes are known.
+
+    The second half of a batch are those rows. The columns of `y` are as for
+    `neighbor_pairs`, and then the class.
+    """
+    _, rows = logits.chunk(2)
+    _, own = y.chunk(2)
+    similar = (own[:, -1:] == own[:, -1]).to(logits.dtype)
+    weight = _share((own[:, :1] != own[:, 0]).to(logits.dtype))
+    return rows, rows, similar, weight
+
+
+def listed_pairs(logits, y, n_partners, ratio):
+    """Return the pairs that the second and the last third of a batch make up.
+
+    The columns of `y` are the position of a row, so many first members of pairs, as
+    many second ones, and whether these pairs are similar.
+    """
+    _, rows, others = logits.chunk(3)
+    y, first, second = y.chunk(3)
+    firsts, seconds, similar = y[:, 1:].split(n_partners, dim=1)
+    drawn = (firsts == first[:, :1]) & (seconds == second[:, :1])
+    # Where a pair is listed several times, with different labels: their mean.
+    similar = ((drawn * similar).sum(dim=1) / drawn.sum(dim=1)).to(logits.dtype)
+    weight = _share(torch.ones_like(similar))
+    return rows[:, None], others[:, None], similar[:, None, None], weight[:, None, None]
+
+
+def _share(weight):
+    return weight / weight.sum().clamp(min=1)
+
+
+# How the pairs of a batch are told, and how many partners each row brings along.
+PAIRS = {
+    "neighbors": (neighbor_pairs, 1),
+    "labels": (labeled_pairs, 1),
+    "list": (listed_pairs, 2),
+}
