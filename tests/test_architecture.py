@@ -32,6 +32,7 @@ ALLOWED["linear"] = BELOW_METHODS
 ALLOWED["neural"] = BELOW_METHODS | {"linear", "metrics"}
 ALLOWED["classification"] = BELOW_METHODS | {"linear", "neural", "metrics"}
 ALLOWED["neighbors"] = {"utils", "codes", "_persistence"}
+ALLOWED["export"] = {"utils", "codes", "neighbors"}
 ALLOWED["_load"] = {"_persistence", "neighbors", *METHODS}
 ESTIMATORS = {"_load", "neighbors", *METHODS}
 AUDIT = ESTIMATORS | {"utils", "codes", "base", "metrics", "datasets"}

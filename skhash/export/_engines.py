@@ -1,0 +1,149 @@
+"""Indexes of other engines, filled with our codes."""
+
+import re
+
+import numpy as np
+
+from skhash.export._bytes import reverse_bits
+from skhash.export._source import import_engine, integer_ids, read_source
+
+
+def to_faiss(codes, *, ids=None):
+    """Make a flat binary index of faiss.
+
+    Parameters
+    ----------
+    codes : HammingNeighbors or array-like of shape (n_samples, n_bytes), uint8
+        A fitted index, or packed codes. Removed codes are left out.
+    ids : array-like of shape (n_samples,), default=None
+        Integers. By default the ids of the index, or positions.
+
+    Returns
+    -------
+    index : faiss.IndexBinaryIDMap over faiss.IndexBinaryFlat
+        It finds the same distances as `HammingNeighbors`, and the same codes but for
+        the order of equally near ones, which faiss does not define. Queries are packed
+        codes as they are. Its radius search is exclusive: ask for ``radius + 1``.
+
+    Raises
+    ------
+    ImportError
+        If faiss is not installed.
+    ValueError
+        If ids are no integers.
+
+    Examples
+    --------
+    >>> from skhash.export import to_faiss
+    >>> from skhash.neighbors import HammingNeighbors
+    >>> index = HammingNeighbors().fit([[0, 0], [0, 1], [1, 1]])
+    >>> to_faiss(index).ntotal  # doctest: +SKIP
+    3
+    """
+    faiss = import_engine("faiss", "faiss-cpu")
+    packed, ids, _ = read_source(codes, ids)
+    index = faiss.IndexBinaryIDMap(faiss.IndexBinaryFlat(8 * packed.shape[1]))
+    index.add_with_ids(np.ascontiguousarray(packed), integer_ids(ids, "faiss"))
+    return index
+
+
+def to_usearch(codes, *, ids=None, **parameters):
+    """Make a graph index of usearch.
+
+    Parameters
+    ----------
+    codes : HammingNeighbors or array-like of shape (n_samples, n_bytes), uint8
+        A fitted index, or packed codes. Removed codes are left out.
+    ids : array-like of shape (n_samples,), default=None
+        Integers of at least 0. By default the ids of the index, or positions.
+    **parameters
+        Of ``usearch.index.Index``, such as ``connectivity``.
+
+    Returns
+    -------
+    index : usearch.index.Index
+        Its search is approximate, or exact with ``exact=True``. Queries are packed
+        codes as they are.
+
+    Raises
+    ------
+    ImportError
+        If usearch is not installed.
+    ValueError
+        If ids are no integers, or negative.
+
+    Examples
+    --------
+    >>> from skhash.export import to_usearch
+    >>> from skhash.neighbors import HammingNeighbors
+    >>> index = HammingNeighbors().fit([[0, 0], [0, 1], [1, 1]])
+    >>> len(to_usearch(index))  # doctest: +SKIP
+    3
+    """
+    usearch = import_engine("usearch.index", "usearch")
+    packed, ids, _ = read_source(codes, ids)
+    ids = integer_ids(ids, "usearch")
+    if len(ids) and ids.min() < 0:
+        raise ValueError(f"usearch has ids of at least 0, got {ids.min()}.")
+    index = usearch.Index(
+        ndim=8 * packed.shape[1],
+        metric=usearch.MetricKind.Hamming,
+        dtype=usearch.ScalarKind.B1,
+        **parameters,
+    )
+    index.add(ids.astype(np.uint64), np.ascontiguousarray(packed))
+    return index
+
+
+def to_sqlite_vec(codes, connection, table="codes", *, ids=None) -> None:
+    """Write codes to a new virtual table of sqlite-vec, in one transaction.
+
+    Its columns are ``id`` and ``code``. The first bit of a byte is the lowest there, as
+    for sqlite-vec's own ``vec_quantize_binary``, so queries go through `reverse_bits`::
+
+        SELECT id, distance FROM codes
+        WHERE code MATCH vec_bit(?) AND k = 10 ORDER BY distance
+
+    Parameters
+    ----------
+    codes : HammingNeighbors or array-like of shape (n_samples, n_bytes), uint8
+        A fitted index, or packed codes. Removed codes are left out.
+    connection : sqlite3.Connection
+        With sqlite-vec loaded: ``sqlite_vec.load(connection)``.
+    table : str, default="codes"
+        The name of the table, of letters, digits and underscores.
+    ids : array-like of shape (n_samples,), default=None
+        Integers or strings. By default the ids of the index, or positions.
+
+    Raises
+    ------
+    ValueError
+        If the name of the table is none.
+    sqlite3.OperationalError
+        If the table exists, or sqlite-vec is not loaded. Nothing is written then.
+
+    Examples
+    --------
+    >>> import sqlite3
+    >>> from skhash.export import to_sqlite_vec
+    >>> connection = sqlite3.connect("codes.db")  # doctest: +SKIP
+    >>> sqlite_vec.load(connection)  # doctest: +SKIP
+    >>> to_sqlite_vec(index, connection)  # doctest: +SKIP
+    """
+    if not re.fullmatch(r"[A-Za-z_]\w*", table, flags=re.ASCII):
+        raise ValueError(
+            f"The name of a table has letters, digits and underscores, got {table!r}."
+        )
+    packed, ids, _ = read_source(codes, ids)
+    kind = "integer" if ids.dtype.kind in "iu" else "text"
+    blobs = (row.tobytes() for row in reverse_bits(packed))
+    with connection:
+        connection.execute("BEGIN")
+        connection.execute(
+            f"CREATE VIRTUAL TABLE {table} USING vec0"
+            f"(id {kind} primary key, code bit[{8 * packed.shape[1]}])"
+        )
+        connection.executemany(
+            f"INSERT INTO {table}(id, code) VALUES (?, vec_bit(?))",
+            zip(ids.tolist(), blobs, strict=True),
+        )

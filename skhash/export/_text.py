@@ -1,0 +1,87 @@
+"""Codes as text, for PostgreSQL."""
+
+import numpy as np
+
+from skhash.codes import check_packed
+from skhash.export._source import read_source
+from skhash.utils.chunks import row_chunks
+
+
+def bit_strings(packed, n_bits=None) -> np.ndarray:
+    """Write codes as strings of 0 and 1, as PostgreSQL's ``bit(n)`` is written.
+
+    Parameters
+    ----------
+    packed : array-like of shape (n_samples, n_bytes), uint8
+    n_bits : int, default=None
+        Length of the codes; all bits of the bytes by default.
+
+    Returns
+    -------
+    strings : ndarray of shape (n_samples,), str
+        The first bit comes first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.export import bit_strings
+    >>> bit_strings(np.array([[0b10110000]], dtype=np.uint8), n_bits=4)
+    array(['1011'], dtype='<U4')
+    """
+    n_bits = 8 * np.shape(packed)[1] if n_bits is None else n_bits
+    bits = np.unpackbits(check_packed(packed, n_bits), axis=1, count=n_bits)
+    letters = np.ascontiguousarray(bits + np.uint8(ord("0")))
+    return letters.view(f"S{n_bits}")[:, 0].astype(f"U{n_bits}")
+
+
+def to_pgvector(codes, file, *, ids=None, n_bits=None) -> None:
+    """Write codes as the text that PostgreSQL's COPY reads, an id and a code a line.
+
+    In the database, by the operators of pgvector (``<~>`` is the Hamming distance)::
+
+        CREATE TABLE items (id bigint PRIMARY KEY, code bit(64));
+        COPY items (id, code) FROM STDIN;
+        SELECT id, code <~> B'1011...' AS distance FROM items
+        ORDER BY distance, id LIMIT 10;
+
+    Parameters
+    ----------
+    codes : HammingNeighbors or array-like of shape (n_samples, n_bytes), uint8
+        A fitted index, or packed codes. Removed codes are left out.
+    file : text file
+        What has a ``write`` method. It is written in chunks.
+    ids : array-like of shape (n_samples,), default=None
+        Integers or strings. By default the ids of the index, or positions.
+    n_bits : int, default=None
+        Length of the codes. By default that of an index that was fitted on bits, else
+        all bits of the bytes.
+
+    Raises
+    ------
+    ValueError
+        If bits behind `n_bits` are set, or there are not as many ids as codes.
+
+    Examples
+    --------
+    >>> import io
+    >>> from skhash.export import to_pgvector
+    >>> from skhash.neighbors import HammingNeighbors
+    >>> index = HammingNeighbors().fit([[1, 0, 1], [0, 1, 1]], ids=["a", "b"])
+    >>> to_pgvector(index, file := io.StringIO())
+    >>> print(file.getvalue(), end="")  # doctest: +NORMALIZE_WHITESPACE
+    a 101
+    b 011
+    """
+    packed, ids, n_bits = read_source(codes, ids, n_bits)
+    for rows in row_chunks(len(packed), 8 * n_bits + 200):
+        strings = bit_strings(packed[rows], n_bits).tolist()
+        names = [_escape(str(name)) for name in ids[rows].tolist()]
+        lines = (f"{name}\t{bits}\n" for name, bits in zip(names, strings, strict=True))
+        file.write("".join(lines))
+
+
+_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+
+
+def _escape(text):
+    return text.translate(_ESCAPES)

