@@ -7,6 +7,8 @@ standardised rows. If its ``accepts_sparse`` is true, it is fed sparse rows as s
 CSR tensors, else dense batch by batch. If its ``n_partners`` is k > 0, it is fed by
 pairs: columns 1 to k of ``y`` are positions of rows, of which each row of a batch gets
 one as its partner, drawn anew each time; the partners follow all rows of the batch.
+If its ``partners_each`` is 2, the next k columns go with these, and a row gets both of
+a drawn pair of columns; the second ones come last.
 If it has ``start_epoch``, that is called with the number of each epoch, from 0. If it
 has ``end_step``, that is called with the optimizer after each step.
 """
@@ -48,16 +50,24 @@ class ArrayDataset(Dataset):
         Rows are fed as float32 ``(x - mean) / scale``.
     keep_sparse : bool
         Whether rows of a CSR matrix are fed as sparse tensors; they are not centred.
-    n_partners : int
-        How many columns of `y`, from the second on, are rows to pair each row with.
+    n_partners, partners_each : int
+        How many columns of `y`, from the second on, are rows to pair each row with; and
+        how many times so many, of which each row gets one of each.
     """
 
     def __init__(
-        self, X, y=None, mean=None, scale=1.0, keep_sparse=False, n_partners=0
+        self,
+        X,
+        y=None,
+        mean=None,
+        scale=1.0,
+        keep_sparse=False,
+        n_partners=0,
+        partners_each=1,
     ):
         self.X, self.y = X, y
         self.mean, self.scale = mean, scale
-        self.n_partners = n_partners
+        self.n_partners, self.partners_each = n_partners, partners_each
         self.keep_sparse = keep_sparse and sparse.issparse(X)
 
     def __len__(self):
@@ -150,11 +160,14 @@ class BatchIterator:
                 yield self.X[rows.to(self.device)]
 
     def _partners(self, rows):
-        """Draw a partner of each row; without a generator take the first."""
+        """Draw the partners of each row; without a generator take the first."""
         column = torch.ones(len(rows), dtype=torch.int64)
         if self.generator is not None:
             column.random_(1, self.data.n_partners + 1, generator=self.generator)
-        return torch.from_numpy(self.data.y)[rows, column]
+        y, n = torch.from_numpy(self.data.y), self.data.n_partners
+        return torch.cat(
+            [y[rows, column + i * n] for i in range(self.data.partners_each)]
+        )
 
     def _on_device(self):
         X = torch.empty(self.data.X.shape, dtype=torch.float32, device=self.device)
@@ -295,7 +308,8 @@ def feed(module, X, y=None) -> ArrayDataset:
     mean, scale = getattr(module, "mean", None), getattr(module, "scale", 1.0)
     keep_sparse = getattr(module, "accepts_sparse", False)
     n_partners = 0 if y is None else getattr(module, "n_partners", 0)
-    return ArrayDataset(X, y, mean, scale, keep_sparse, n_partners)
+    partners_each = getattr(module, "partners_each", 1)
+    return ArrayDataset(X, y, mean, scale, keep_sparse, n_partners, partners_each)
 
 
 def fed_batch(module, X) -> torch.Tensor:

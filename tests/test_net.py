@@ -459,3 +459,18 @@ def test_pairs_are_rows_then_their_partners(X, make):
     assert seen == {1, 2}
     first = [targets for _, targets in BatchIterator(dataset, n, CPU)][0]
     np.testing.assert_array_equal(first[:, 0], np.r_[np.arange(n), y[:, 1]])
+
+
+def test_two_partners_of_a_row_are_from_the_same_draw(X):
+    """Columns 1 and 2 hold the first of a pair, columns 3 and 4 the second."""
+    n = len(X)
+    y = (np.arange(n)[:, None] + [0, 1, 2, 3, 4]) % n
+    dataset = ArrayDataset(X, y, n_partners=2, partners_each=2)
+    seen = set()
+    for _ in range(20):
+        for batch, targets in BatchIterator(dataset, 5, CPU, generator()):
+            rows, first, second = targets[:, 0].chunk(3)
+            np.testing.assert_array_equal(batch, X[targets[:, 0]])
+            steps = zip((first - rows) % n, (second - rows) % n, strict=True)
+            seen |= {(int(i), int(j)) for i, j in steps}
+    assert seen == {(1, 3), (2, 4)}
