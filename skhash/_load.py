@@ -1,6 +1,8 @@
-"""Reading saved encoders: the one list of classes that a file may name."""
+"""Reading what was saved: the one list of classes that a file may name."""
 
-from skhash._persistence import load_estimator
+from pathlib import Path
+
+from skhash._persistence import load_estimator, read_manifest
 from skhash.classification import SBNClassifier
 from skhash.linear import (
     ITQHash,
@@ -8,6 +10,7 @@ from skhash.linear import (
     RandomHyperplaneHash,
     SupervisedDiscreteHash,
 )
+from skhash.neighbors import HammingNeighbors
 from skhash.neural import (
     DualHashEncoder,
     NeighborHash,
@@ -34,7 +37,10 @@ LOADABLE = {
 
 
 def load(path):
-    """Load an encoder that its ``save`` method wrote. Runs no code from the file.
+    """Load what a ``save`` method wrote: an encoder, a classifier or an index.
+
+    It runs no code from the file. `HammingNeighbors.load` can also map an index into
+    memory.
 
     Parameters
     ----------
@@ -43,13 +49,13 @@ def load(path):
 
     Returns
     -------
-    encoder : object
-        The fitted encoder, of the class that was saved.
+    estimator : object
+        The fitted estimator, of the class that was saved.
 
     Raises
     ------
     FileNotFoundError
-        If `path` holds no saved encoder.
+        If `path` holds nothing that was saved.
     ValueError
         If a file is damaged, was written by a newer version, or names an unknown class.
 
@@ -66,4 +72,6 @@ def load(path):
     >>> bool((loaded.transform(X) == encoder.transform(X)).all())
     True
     """
+    if read_manifest(Path(path))["class"] == HammingNeighbors.__name__:
+        return HammingNeighbors.load(path)
     return load_estimator(path, LOADABLE)

@@ -33,8 +33,15 @@ PART, TUPLE = "__part__", "__tuple__"
 LIST_MARK = "."
 # Attributes that are arrays of strings, and their type; None is NumPy's choice.
 NAMES = {"feature_names_in_": object, "classes_": None}
-# What a first save may leave behind where it is stopped before the manifest is there.
-LEFTOVER = re.compile(r"arrays-[0-9a-f]{16}\.safetensors(\.part)?|manifest\.json\.part")
+# The arrays of an index, an `.npy` file each.
+INDEX_ARRAYS = ("codes", "y", "ids", "live", "vectors", "items", "codebook", "offset")
+# Files that a save leaves behind where it is stopped before the manifest is there, or
+# before it has cleaned up: those of encoders and those of indexes.
+LEFTOVER = re.compile(
+    r"arrays-[0-9a-f]{16}\.safetensors(\.part)?"
+    rf"|({'|'.join(INDEX_ARRAYS)})(-[0-9a-f]{{16}}\.npy|\.npy\.part)"
+    r"|manifest\.json\.part"
+)
 
 
 def save_estimator(estimator, path) -> None:
@@ -45,30 +52,20 @@ def save_estimator(estimator, path) -> None:
     FileExistsError
         If `path` is a file, or a directory that holds something else.
     """
-    from skhash import __version__
-
     path = Path(path)
-    _check_target(path)
+    check_target(path)
     arrays, values = _fitted_state(estimator)
     content = serialize_arrays(arrays)
     digest = hashlib.sha256(content).hexdigest()
     manifest = {
-        "format_version": FORMAT_VERSION,
-        "skhash_version": __version__,
-        "class": type(estimator).__name__,
-        "params": _plain_params(estimator),
+        "params": plain_params(estimator),
         "values": values,
         "arrays": f"arrays-{digest[:16]}.safetensors",
         "arrays_sha256": digest,
     }
-    manifest["checksum"] = _checksum(manifest)
-
     path.mkdir(parents=True, exist_ok=True)
     _replace(path / manifest["arrays"], content)
-    _replace(path / MANIFEST, json.dumps(manifest, indent=1).encode())
-    for old in path.glob("arrays-*.safetensors*"):
-        if old.name != manifest["arrays"]:
-            old.unlink()
+    replace_manifest(path, estimator, manifest, [manifest["arrays"]])
 
 
 def load_estimator(path, classes: dict[str, type]):
@@ -89,7 +86,7 @@ def load_estimator(path, classes: dict[str, type]):
         is not in `classes`.
     """
     path = Path(path)
-    manifest = _read_manifest(path)
+    manifest = read_manifest(path)
     if manifest["class"] not in classes:
         raise ValueError(
             f"{path} holds a {manifest['class']!r}, which this version of skhash does "
@@ -107,24 +104,8 @@ def load_estimator(path, classes: dict[str, type]):
     except SafetensorError as error:
         raise ValueError(f"{array_path} is damaged: {error}") from error
 
-    estimator_class = classes[manifest["class"]]
-    known = estimator_class._get_param_names()
-    unknown = sorted(set(manifest["params"]) - set(known))
-    if unknown:
-        raise ValueError(
-            f"{path} has parameters that {manifest['class']} does not know: {unknown}. "
-            f"It was written by skhash {manifest['skhash_version']}; update skhash."
-        )
-    try:
-        params = {
-            name: _from_plain(value) for name, value in manifest["params"].items()
-        }
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{path} is damaged, or of a skhash with other parameters ({error}). "
-            f"It was written by skhash {manifest['skhash_version']}."
-        ) from error
-    estimator = estimator_class(**params)
+    estimator = classes[manifest["class"]]()
+    set_saved_params(estimator, manifest, path)
     arrays = _regrouped(arrays, path)
     names = [*manifest["values"], *arrays]
     wrong = [name for name in names if not _is_fitted_attribute(name)]
@@ -139,6 +120,26 @@ def load_estimator(path, classes: dict[str, type]):
     for name, value in arrays.items():
         setattr(estimator, name, value)
     return estimator
+
+
+def set_saved_params(estimator, manifest, path) -> None:
+    """Give an estimator the parameters of a manifest, or raise ValueError."""
+    written = f"It was written by skhash {manifest['skhash_version']}"
+    known = estimator._get_param_names()
+    unknown = sorted(set(manifest["params"]) - set(known))
+    if unknown:
+        raise ValueError(
+            f"{path} has parameters that {manifest['class']} does not know: {unknown}. "
+            f"{written}; update skhash."
+        )
+    try:
+        for name, value in manifest["params"].items():
+            setattr(estimator, name, _from_plain(value))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is damaged, or of a skhash with other parameters ({error}). "
+            f"{written}."
+        ) from error
 
 
 def _fitted_state(estimator):
@@ -183,7 +184,8 @@ def _is_fitted_attribute(name: str) -> bool:
     return name.endswith("_") and not name.startswith("_")
 
 
-def _plain_params(estimator) -> dict:
+def plain_params(estimator) -> dict:
+    """Return the parameters as JSON can hold them; warn of those that it cannot."""
     params = {}
     for name, value in estimator.get_params(deep=False).items():
         try:
@@ -250,7 +252,36 @@ def _to_plain(value):
     raise TypeError(f"{value!r} is not plain data.")
 
 
-def _read_manifest(path: Path) -> dict:
+def replace_manifest(path: Path, estimator, manifest: dict, files: list[str]) -> None:
+    """Move from the old state to the new one, and remove what only the old one names.
+
+    Parameters
+    ----------
+    path : Path
+        The directory.
+    estimator : estimator
+    manifest : dict
+        What is to stand in it, besides versions, class and checksum.
+    files : list of str
+        The names of the files that it names; they are there already.
+    """
+    from skhash import __version__
+
+    manifest = {
+        "format_version": FORMAT_VERSION,
+        "skhash_version": __version__,
+        "class": type(estimator).__name__,
+        **manifest,
+    }
+    manifest["checksum"] = _checksum(manifest)
+    _replace(path / MANIFEST, json.dumps(manifest, indent=1).encode())
+    for old in path.iterdir():
+        if LEFTOVER.fullmatch(old.name) and old.name not in files:
+            old.unlink()
+
+
+def read_manifest(path: Path) -> dict:
+    """Read a manifest whose content fits its checksum, or raise."""
     try:
         text = (path / MANIFEST).read_text()
     except (FileNotFoundError, NotADirectoryError):
@@ -280,7 +311,8 @@ def _checksum(manifest: dict) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
-def _check_target(path: Path) -> None:
+def check_target(path: Path) -> None:
+    """Raise ``FileExistsError`` where saving to `path` would harm something else."""
     if path.is_dir():
         if not _was_saved_to(path):
             raise FileExistsError(

@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skhash.neighbors._files import load_index, save_index
 from skhash.neighbors._ids import read_ids
 from skhash.neighbors._store import Store
 
@@ -107,6 +108,75 @@ class LiveMixin:
         check_is_fitted(self)
         self._store = self._store.compact()
         return self
+
+    def save(self, path):
+        """Write the index to a directory: `.npy` files and a manifest in JSON.
+
+        What is written is data only: loading it runs no code. An index that was there
+        before is replaced at once, or not at all if writing fails or the process is
+        killed.
+
+        Parameters
+        ----------
+        path : path-like
+            A directory; made if it is missing.
+
+        Raises
+        ------
+        FileExistsError
+            If `path` is a file, or a directory with other content.
+        ValueError
+            If labels are neither numbers nor strings.
+        """
+        check_is_fitted(self)
+        save_index(self, path)
+
+    @classmethod
+    def load(cls, path, *, mmap=False, verify=True):
+        """Load an index that `save` wrote.
+
+        The manifest is checked against its checksum, and every file against the size,
+        shape and dtype that stand there, at once. The content of the files is checked
+        too: at once, or with `mmap` when it is first needed.
+
+        Parameters
+        ----------
+        path : path-like
+            The directory that was given to `save`.
+        mmap : bool, default=False
+            Whether to map the files into memory instead of reading them. It takes
+            milliseconds, and processes share the memory. Adding codes copies them; the
+            files are never written.
+        verify : bool, default=True
+            Whether to compare the content of the files with their checksums. With
+            `mmap` that is done before the first answer, and takes as long as reading
+            the files.
+
+        Returns
+        -------
+        index : HammingNeighbors
+            The index that was saved.
+
+        Raises
+        ------
+        FileNotFoundError
+            If `path` holds no saved index.
+        ValueError
+            If a file is damaged, missing or another one, or was written by a newer
+            version.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> index = HammingNeighbors(1).fit([[0, 0], [1, 1]], ids=["a", "b"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     index.save(folder)
+        ...     loaded = HammingNeighbors.load(folder)
+        >>> loaded.kneighbors([[0, 1]], return_ids=True)
+        (array([[1]], dtype=int32), array([['a']], dtype='<U1'))
+        """
+        return load_index(cls, path, mmap=mmap, verify=verify)
 
     def _column(self, name):
         column = self._store[name]

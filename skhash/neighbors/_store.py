@@ -25,10 +25,18 @@ class Store:
         # Rows from `n` on are room to grow into.
         self._rooms = {"words": packed_to_words(packed), "live": None, **columns}
         self._lookup = None
+        self._check = None
+
+    def check_first(self, check):
+        """Call `check`, which may raise, before any column is read."""
+        self._check = check
 
     def __getitem__(self, name):
         """Return the column `name`, or None where it is missing."""
-        room = self._rooms[name]
+        if self._check is not None:
+            self._check()
+            self._check = None
+        room = self._rooms.get(name)
         return None if room is None else room[: self.n]
 
     @property
@@ -129,7 +137,7 @@ class Store:
     def _with(self, rooms, n, lookup):
         other = object.__new__(Store)
         other._rooms, other.n, other.n_bytes = rooms, n, self.n_bytes
-        other._lookup = lookup
+        other._lookup, other._check = lookup, None
         # The room passes on: two stores must not grow into the same.
         self._rooms = {name: self[name] for name in self._rooms}
         return other

@@ -1,0 +1,180 @@
+"""Indexes as a directory: an `.npy` file an array, and a manifest in JSON.
+
+As with encoders, files are named by their content and the manifest is replaced last, in
+one rename. Codes stand in rows of whole words, so that a memory map of the file is what
+the kernels take, and opening it reads none of them.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+
+from skhash._persistence import (
+    INDEX_ARRAYS,
+    NAMES,
+    check_target,
+    plain_params,
+    read_manifest,
+    replace_manifest,
+    set_saved_params,
+)
+from skhash.neighbors._asymmetric import Decoder
+from skhash.neighbors._store import Store
+
+# Fitted attributes that are not in the store.
+VALUES = ("n_features_in_", "feature_names_in_", "algorithm_")
+
+
+def save_index(index, path) -> None:
+    """Write the parameters and the fitted state of `index` to the directory `path`."""
+    path = Path(path)
+    check_target(path)
+    store, decoder, scoring = index._store, index._decoder, None
+    arrays = {"codes": store["words"].view(np.uint8), **store.columns()}
+    if decoder is not None:
+        arrays |= {"codebook": decoder.codebook, "offset": decoder.offset}
+        scoring = {"normalized": decoder.normalized, "metric": decoder.metric}
+    arrays = {
+        name: _plain(name, array) for name, array in arrays.items() if array is not None
+    }
+    values = {name: getattr(index, name) for name in VALUES if hasattr(index, name)}
+    for name in values.keys() & NAMES.keys():
+        values[name] = values[name].tolist()
+
+    path.mkdir(parents=True, exist_ok=True)
+    entries = {name: _write_array(path, name, array) for name, array in arrays.items()}
+    manifest = {
+        "params": plain_params(index),
+        "values": values,
+        "n_bytes": store.n_bytes,
+        "decoder": scoring,
+        "arrays": entries,
+    }
+    files = [_file(path, *item).name for item in entries.items()]
+    replace_manifest(path, index, manifest, files)
+
+
+def load_index(cls, path, *, mmap, verify):
+    """Read an index of class `cls` that `save_index` wrote."""
+    path = Path(path)
+    manifest = read_manifest(path)
+    if manifest["class"] != cls.__name__:
+        raise ValueError(
+            f"{path} holds a {manifest['class']} and no {cls.__name__}; load it by "
+            "skhash.load."
+        )
+    index = cls()
+    set_saved_params(index, manifest, path)
+    for name in VALUES:
+        value = manifest["values"].get(name)
+        if value is not None:
+            value = np.array(value, dtype=NAMES[name]) if name in NAMES else value
+            setattr(index, name, value)
+
+    entries = manifest["arrays"]
+    unknown = sorted(entries.keys() - set(INDEX_ARRAYS))
+    if unknown:
+        raise ValueError(
+            f"{path} has arrays that this skhash does not know: {unknown}. It was "
+            f"written by skhash {manifest['skhash_version']}; update skhash."
+        )
+
+    def check():
+        for item in entries.items():
+            _check_content(_file(path, *item), item[1])
+
+    arrays = {
+        name: _open_array(_file(path, name, entry), entry, mmap)
+        for name, entry in entries.items()
+    }
+    if verify and not mmap:
+        check()
+    index._decoder, scoring = None, manifest["decoder"]
+    if scoring is not None:
+        index._decoder = Decoder(
+            arrays.pop("codebook"), arrays.pop("offset"), **scoring
+        )
+    codes = arrays.pop("codes")
+    if {len(column) for column in arrays.values()} - {len(codes)}:
+        raise ValueError(f"{path} is damaged: its arrays differ in length.")
+    index._store = Store(codes, **arrays)
+    index._store.n_bytes = manifest["n_bytes"]
+    if verify and mmap:
+        index._store.check_first(check)
+    return index
+
+
+def _plain(name, array):
+    """Return an array that holds no Python objects: strings of fixed width instead."""
+    if array.dtype.kind != "O":
+        return array
+    if not all(isinstance(one, str) for one in array.flat):
+        raise ValueError(
+            f"{name} holds Python objects, which are not saved; pass {name} as numbers "
+            "or strings."
+        )
+    return array.astype(str)
+
+
+def _file(path, name, entry):
+    return path / f"{name}-{entry['sha256'][:16]}.npy"
+
+
+class _HashingFile:
+    """What `numpy.save` writes to, so that an array is read once, block by block."""
+
+    def __init__(self, file):
+        self.file, self.digest = file, hashlib.sha256()
+
+    def write(self, block):
+        self.digest.update(block)
+        self.file.write(block)
+
+
+def _write_array(path, name, array):
+    """Write an array to the file that `_file` names; return its entry."""
+    temporary = path / f"{name}.npy.part"
+    with open(temporary, "wb") as file:
+        hashing = _HashingFile(file)
+        np.save(hashing, array, allow_pickle=False)
+        file.flush()
+        os.fsync(file.fileno())
+        size = file.tell()
+    entry = {
+        "sha256": hashing.digest.hexdigest(),
+        "size": size,
+        "shape": list(array.shape),
+        "dtype": array.dtype.str,
+    }
+    os.replace(temporary, _file(path, name, entry))
+    return entry
+
+
+def _open_array(file, entry, mmap):
+    """Return the array of a file after a look at its size and header."""
+    if not file.is_file():
+        raise ValueError(f"{file.parent} is damaged: its file {file.name} is missing.")
+    size = file.stat().st_size
+    if size != entry["size"]:
+        raise ValueError(
+            f"{file} is damaged: it has {size} bytes instead of {entry['size']}."
+        )
+    try:
+        array = np.load(file, mmap_mode="r" if mmap else None, allow_pickle=False)
+    except ValueError as error:
+        raise ValueError(f"{file} is damaged: {error}") from error
+    if list(array.shape) != entry["shape"] or array.dtype.str != entry["dtype"]:
+        raise ValueError(
+            f"{file} is damaged: it holds an array of shape {array.shape} and dtype "
+            f"{array.dtype.str} instead of {entry['shape']} and {entry['dtype']}."
+        )
+    return np.asarray(array)
+
+
+def _check_content(file, entry):
+    with open(file, "rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    if digest != entry["sha256"]:
+        raise ValueError(f"{file} is damaged: its checksum does not match.")
