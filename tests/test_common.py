@@ -16,6 +16,13 @@ from skhash.losses import DSDHLoss, MDSHCLoss
 SMALL = {
     "DualHashEncoder": [{"n_bits": 2, "max_epochs": 2, "warmup_epochs": 1}],
     "HammingNeighbors": [{"n_neighbors": 2}],
+    "HashedNeighbors": [
+        {
+            "encoder": skhash.RandomHyperplaneHash(8, random_state=0),
+            "index": skhash.HammingNeighbors(2, rerank=rerank),
+        }
+        for rerank in (None, "asymmetric", "vectors")
+    ],
     "ITQHash": [{"n_bits": 2}],
     "NeighborHash": [{"n_bits": 2, "max_epochs": 1}],
     "PCAHash": [{"n_bits": 2}],
@@ -94,6 +101,8 @@ CONTRACT_SETTINGS = {
         {"n_bits": 19, "max_epochs": 1, "gradient": "exact", "coding": "pm1"},
         {"n_bits": 9, "max_epochs": 2, "init": "random", "train_split": 0.2},
         {"n_bits": 9, "max_epochs": 1, "init": "pca", "normalize": True},
+        {"n_bits": 9, "max_epochs": 1, "init": "pca", "scale": "latent"},
+        {"n_bits": 9, "max_epochs": 1, "scale": "feature", "averaging": "mean"},
     ],
     "StochasticAutoencoderHash": [
         {"n_bits": 9, "max_epochs": 2, "decoder": "gaussian"},

@@ -163,6 +163,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
 
     See Also
     --------
+    StochasticAutoencoderHash : The same with other decoders, where it has no hidden
+        layers.
     ITQHash : A rotation of principal components, without training.
     HammingNeighbors : Searches the codes.
 
