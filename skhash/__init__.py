@@ -9,7 +9,7 @@ from skhash.linear import (
     RandomHyperplaneHash,
     SupervisedDiscreteHash,
 )
-from skhash.neighbors import HammingNeighbors
+from skhash.neighbors import HammingNeighbors, HashedNeighbors
 from skhash.neural import (
     DualHashEncoder,
     NeighborHash,
@@ -22,6 +22,7 @@ __all__ = [
     "AuditResult",
     "DualHashEncoder",
     "HammingNeighbors",
+    "HashedNeighbors",
     "ITQHash",
     "NeighborHash",
     "PCAHash",

@@ -32,6 +32,7 @@ ALLOWED["linear"] = BELOW_METHODS
 ALLOWED["neural"] = BELOW_METHODS | {"linear", "metrics"}
 ALLOWED["classification"] = BELOW_METHODS | {"linear", "neural", "metrics"}
 ALLOWED["neighbors"] = {"utils", "codes", "_persistence"}
+ALLOWED["distributed"] = {"utils", "codes", "neighbors"}
 ALLOWED["export"] = {"utils", "codes", "neighbors"}
 ALLOWED["_load"] = {"_persistence", "neighbors", *METHODS}
 ESTIMATORS = {"_load", "neighbors", *METHODS}
@@ -44,7 +45,7 @@ ALLOWED["__main__"] = {"cli"}
 ALLOWED["__init__"] = ESTIMATORS | {"audit", "_audit"}
 
 # Allowed inside functions only, where importing skhash does not reach.
-ALLOWED_LATE = {"_persistence": {"__init__"}, "neighbors": {"metrics"}}
+ALLOWED_LATE = {"_persistence": {"__init__"}, "neighbors": {"linear", "metrics"}}
 
 # Parts that are imported where a network is trained, and may import torch at once.
 IMPORT_TORCH = {"_net", "modules", "losses", "gradients", "noise"}

@@ -1,6 +1,15 @@
-"""Search among binary codes: exact, and by their first bits."""
+"""Search among codes: exact, by their first bits, and of the vectors behind them."""
 
+from skhash.neighbors._asymmetric import asymmetric_scores
 from skhash.neighbors._hamming import HammingNeighbors
+from skhash.neighbors._hashed import HashedNeighbors
+from skhash.neighbors._merge import merge_neighbors
 from skhash.neighbors._prefix import PrefixNeighbors
 
-__all__ = ["HammingNeighbors", "PrefixNeighbors"]
+__all__ = [
+    "HammingNeighbors",
+    "HashedNeighbors",
+    "PrefixNeighbors",
+    "asymmetric_scores",
+    "merge_neighbors",
+]

@@ -1,0 +1,238 @@
+"""`HashedNeighbors`: an encoder and an index as one search of real vectors."""
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    clone,
+)
+from sklearn.utils import check_array, get_tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skhash.codes import pack_bits
+from skhash.neighbors._hamming import HammingNeighbors
+from skhash.utils._sklearn import HasMethods, fit_context
+
+
+class HashedNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Nearest neighbours of real vectors, found by their codes.
+
+    An encoder makes the codes, and an index searches them. What the index needs to
+    re-rank, it gets: the real vectors with ``rerank="vectors"``, and a decoder with
+    ``rerank="asymmetric"``, which is the encoder's own where it has one and else the
+    linear map from codes to vectors of least squared error.
+
+    Parameters
+    ----------
+    encoder : estimator
+        It has `transform`, to bits 0/1, or `transform_packed`. It is cloned and fitted;
+        wrapped in `sklearn.frozen.FrozenEstimator` it stays as it is. A Pipeline that
+        ends in an encoder is one too.
+    index : HammingNeighbors or PrefixNeighbors, default=None
+        It is cloned, and holds packed codes whatever its `packed`. None stands for
+        ``HammingNeighbors()``.
+
+    Attributes
+    ----------
+    encoder_ : estimator
+        The fitted encoder.
+    index_ : HammingNeighbors or PrefixNeighbors
+        The fitted index. Codes are removed by ``index_.remove``.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `X` has names that are all strings.
+
+    See Also
+    --------
+    HammingNeighbors : Search among codes, however they were made.
+    sklearn.neighbors.NearestNeighbors : Exact search by real vectors.
+
+    Examples
+    --------
+    >>> from skhash import HammingNeighbors, HashedNeighbors, ITQHash
+    >>> from skhash.datasets import load_digits_retrieval
+    >>> data = load_digits_retrieval()
+    >>> search = HashedNeighbors(
+    ...     ITQHash(32, random_state=0), HammingNeighbors(10, rerank="asymmetric")
+    ... ).fit(data.train)
+    >>> distances, positions = search.kneighbors(data.query)
+    >>> positions.shape
+    (297, 10)
+    """
+
+    _parameter_constraints: dict = {
+        "encoder": [HasMethods(["fit", "transform"])],
+        "index": [HasMethods(["fit", "kneighbors"]), None],
+    }
+
+    def __init__(self, encoder, index=None):
+        self.encoder = encoder
+        self.index = index
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y=None, *, ids=None):
+        """Fit the encoder, and take in the codes of the same rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Real vectors. With ``rerank="vectors"`` the index keeps them as they are.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
+            Labels, for the encoder and the index.
+        ids : array-like of shape (n_samples,), default=None
+            Names of the vectors, as in `HammingNeighbors.fit`.
+
+        Returns
+        -------
+        self : HashedNeighbors
+            The fitted search.
+
+        Raises
+        ------
+        ValueError
+            If encoder or index refuse what they are given.
+        """
+        validate_data(self, X, skip_check_array=True)
+        index = HammingNeighbors() if self.index is None else clone(self.index)
+        index.set_params(packed=True)
+        self.encoder_ = clone(self.encoder).fit(X, y)
+        arguments = {} if ids is None else {"ids": ids}
+        if _rerank(index) == "vectors":
+            arguments["vectors"] = check_array(X)
+        if _rerank(index) == "asymmetric":
+            arguments["decoder"] = self._decoder(X)
+        self.index_ = index.fit(self._encode(X), y, **arguments)
+        return self
+
+    def partial_fit(self, X, y=None, *, ids=None):
+        """Add vectors behind those that are there; the encoder stays as it is.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Real vectors.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
+            Labels, if the vectors before have labels, and only then.
+        ids : array-like of shape (n_samples,), default=None
+            Names, if the vectors before have names, and only then.
+
+        Returns
+        -------
+        self : HashedNeighbors
+            The search with the vectors added. The first call is `fit`.
+        """
+        if not hasattr(self, "index_"):
+            return self.fit(X, y, ids=ids)
+        arguments = {} if ids is None else {"ids": ids}
+        if _rerank(self.index_) == "vectors":
+            arguments["vectors"] = check_array(X)
+        self.index_.partial_fit(self._encode(X), y, **arguments)
+        return self
+
+    def kneighbors(self, X=None, n_neighbors=None, return_distance=True, **filters):
+        """Find the vectors nearest to each query.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features), default=None
+            Real vectors. None asks for the neighbours of each fitted vector, itself
+            left out; with ``rerank="asymmetric"`` that takes the vectors once more.
+        n_neighbors : int, default=None
+            The default is the one of the index.
+        return_distance : bool, default=True
+            Whether to return the distances too.
+        **filters
+            What else the index's `kneighbors` takes, such as `mask` and `ids`.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_queries, n_neighbors)
+            Hamming distances, or with `rerank` the scores; see the index. Only if
+            `return_distance`.
+        indices : ndarray of shape (n_queries, n_neighbors), int64
+            Positions among the fitted vectors, ordered by (distance, position).
+        """
+        check_is_fitted(self)
+        codes, vectors = self._read_queries(X)
+        return self.index_.kneighbors(
+            codes, n_neighbors, return_distance, **vectors, **filters
+        )
+
+    def kneighbors_graph(self, X=None, n_neighbors=None, mode="connectivity"):
+        """Return the nearest neighbours of each query as a sparse matrix.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features), default=None
+            As in `kneighbors`.
+        n_neighbors : int, default=None
+            As in `kneighbors`.
+        mode : {"connectivity", "distance"}, default="connectivity"
+            Whether entries are 1, or the distance; 0 too is an explicit entry.
+
+        Returns
+        -------
+        graph : CSR sparse array of shape (n_queries, n_samples), float64
+            The entries of a row are ordered by (distance, position).
+        """
+        check_is_fitted(self)
+        codes, vectors = self._read_queries(X)
+        return self.index_.kneighbors_graph(codes, n_neighbors, mode, **vectors)
+
+    def transform(self, X):
+        """Return the graph of distances that estimators for precomputed ones take.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+            Real vectors.
+
+        Returns
+        -------
+        graph : CSR sparse array of shape (n_queries, n_samples), float64
+            One neighbour more than `n_neighbors` a row, as a fitted vector is its own
+            neighbour.
+        """
+        check_is_fitted(self)
+        return self.kneighbors_graph(X, self.index_.n_neighbors + 1, mode="distance")
+
+    def _read_queries(self, X):
+        """Return codes of queries, and their vectors if the index asks for them."""
+        if X is None:
+            return None, {}
+        vectors = {} if _rerank(self.index_) is None else {"vectors": X}
+        return self._encode(X), vectors
+
+    def _encode(self, X):
+        if hasattr(self.encoder_, "transform_packed"):
+            return self.encoder_.transform_packed(X)
+        return pack_bits(self.encoder_.transform(X))
+
+    def _decoder(self, X):
+        """Return the encoder if it decodes, and else what does so best on `X`."""
+        if hasattr(self.encoder_, "codebook_"):
+            return self.encoder_
+        from skhash.linear._decoder import fit_codebook
+
+        vectors = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        return fit_codebook(vectors, np.asarray(self.encoder_.transform(X)))
+
+    @property
+    def _n_features_out(self):
+        return self.index_.n_samples_fit_
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        encoder = get_tags(self.encoder)
+        takes_sparse = encoder.input_tags.sparse and _rerank(self.index) != "vectors"
+        tags.input_tags.sparse = takes_sparse
+        tags.target_tags.required = encoder.target_tags.required
+        return tags
+
+
+def _rerank(index):
+    """Return what an index re-ranks by; one that does not know of it does not."""
+    return getattr(index, "rerank", None)
