@@ -81,16 +81,17 @@ def load_index(cls, path, *, mmap, verify):
             f"written by skhash {manifest['skhash_version']}; update skhash."
         )
 
-    def check():
-        for item in entries.items():
-            _check_content(_file(path, *item), item[1])
+    files = {name: _file(path, name, entry) for name, entry in entries.items()}
+    for name, file in files.items():
+        _check_size(file, entries[name])
 
-    arrays = {
-        name: _open_array(_file(path, name, entry), entry, mmap)
-        for name, entry in entries.items()
-    }
+    def check():
+        for name, file in files.items():
+            _check_content(file, entries[name])
+
     if verify and not mmap:
         check()
+    arrays = {name: _open(file, entries[name], mmap) for name, file in files.items()}
     index._decoder, scoring = None, manifest["decoder"]
     if scoring is not None:
         index._decoder = Decoder(
@@ -152,8 +153,7 @@ def _write_array(path, name, array):
     return entry
 
 
-def _open_array(file, entry, mmap):
-    """Return the array of a file after a look at its size and header."""
+def _check_size(file, entry):
     if not file.is_file():
         raise ValueError(f"{file.parent} is damaged: its file {file.name} is missing.")
     size = file.stat().st_size
@@ -161,9 +161,12 @@ def _open_array(file, entry, mmap):
         raise ValueError(
             f"{file} is damaged: it has {size} bytes instead of {entry['size']}."
         )
+
+
+def _open(file, entry, mmap):
     try:
         array = np.load(file, mmap_mode="r" if mmap else None, allow_pickle=False)
-    except ValueError as error:
+    except Exception as error:  # NumPy reads the header by a parser of Python
         raise ValueError(f"{file} is damaged: {error}") from error
     if list(array.shape) != entry["shape"] or array.dtype.str != entry["dtype"]:
         raise ValueError(
