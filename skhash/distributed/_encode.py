@@ -1,0 +1,54 @@
+"""Blocks of vectors to blocks of packed codes."""
+
+import copy
+
+import numpy as np
+
+from skhash.codes import packed_width
+
+
+def encode_blocks(encoder, X):
+    """Encode a Dask array block by block, wherever its blocks are.
+
+    Parameters
+    ----------
+    encoder : fitted encoder
+        It is sent to the workers without what only training needs. Fit it on a sample:
+        some 50 000 rows do.
+    X : dask.array.Array of shape (n_samples, n_features)
+        Real vectors. A memory map becomes one by
+        ``dask.array.from_array(memmap, chunks=(100_000, -1))``.
+
+    Returns
+    -------
+    packed : dask.array.Array of shape (n_samples, ceil(n_bits / 8)), uint8
+        What ``encoder.transform_packed`` gives, not yet computed.
+
+    Examples
+    --------
+    >>> import dask.array as da  # doctest: +SKIP
+    >>> from skhash.distributed import encode_blocks
+    >>> X = da.from_array(vectors, chunks=(100_000, -1))  # doctest: +SKIP
+    >>> encode_blocks(encoder, X).to_zarr("codes.zarr")  # doctest: +SKIP
+    """
+    n_bits = len(encoder.get_feature_names_out())
+    X = X.rechunk({1: -1})
+    return X.map_blocks(
+        _encode,
+        encoder=_light(encoder),
+        chunks=(X.chunks[0], (packed_width(n_bits),)),
+        dtype=np.uint8,
+        meta=np.empty((0, 0), dtype=np.uint8),
+    )
+
+
+def _light(encoder):
+    """Return a copy without what only training needs."""
+    encoder = copy.copy(encoder)
+    for name in getattr(encoder, "_unsaved_attributes", ()):
+        encoder.__dict__.pop(name, None)
+    return encoder
+
+
+def _encode(block, encoder):
+    return encoder.transform_packed(block)

@@ -1,0 +1,250 @@
+"""`ShardedNeighbors`: exact search in codes that are spread over many machines."""
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from skhash.neighbors import HammingNeighbors, merge_neighbors
+from skhash.utils._sklearn import Interval, fit_context
+
+
+class ShardedNeighbors(BaseEstimator):
+    """Exact nearest neighbours among binary codes that no single machine holds.
+
+    Each block of codes becomes a `HammingNeighbors` where the block is, and stays in
+    the memory of that worker. A query goes to all of them, and their answers are merged
+    by (distance, position): they equal those of one machine with all codes. When a
+    worker dies, Dask makes its blocks anew from where they came.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        Neighbours that `kneighbors` finds.
+    radius : int, default=2
+        Distance, inclusive, up to which `radius_neighbors` finds neighbours.
+    packed : bool, default=True
+        Codes are packed bytes, as `encode_blocks` gives them, or with False bits 0/1, a
+        column each.
+    n_jobs : int, default=1
+        Threads that search one block. A worker searches as many blocks at a time as it
+        has threads.
+
+    Attributes
+    ----------
+    shards_ : list of dask.delayed.Delayed
+        An index a block, on the workers.
+    starts_ : ndarray of shape (n_shards + 1,), int64
+        Positions at which blocks begin, and the number of all codes.
+    n_features_in_ : int
+        The number of columns of codes.
+
+    See Also
+    --------
+    skhash.neighbors.HammingNeighbors : One machine.
+    skhash.neighbors.merge_neighbors : The merge, for other engines than Dask.
+
+    Notes
+    -----
+    It runs on the Dask client that is active, and without one in threads of this
+    process. Bytes that travel are the queries to each block, and ``12 n_neighbors`` a
+    query and block back; merges happen on the workers, eight answers at a time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.distributed import ShardedNeighbors
+    >>> codes = np.arange(200, dtype=np.uint8)[:, None]
+    >>> blocks = [codes[:120], codes[120:]]
+    >>> index = ShardedNeighbors(n_neighbors=2).fit(blocks)  # doctest: +SKIP
+    >>> index.kneighbors(codes[199:])  # doctest: +SKIP
+    (array([[0, 1]], dtype=int32), array([[199, 135]]))
+    """
+
+    _parameter_constraints: dict = {
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "radius": [Interval(Integral, 0, None, closed="left")],
+        "packed": ["boolean"],
+        "n_jobs": [None, Integral],
+    }
+
+    def __init__(self, n_neighbors=5, *, radius=2, packed=True, n_jobs=1):
+        self.n_neighbors = n_neighbors
+        self.radius = radius
+        self.packed = packed
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Index the blocks where they are.
+
+        Parameters
+        ----------
+        X : dask.array.Array of shape (n_samples, n_columns), or list of blocks
+            Codes. A block of a list is an array, or the path of an ``.npy`` file that
+            each worker can read; it is mapped, not sent.
+        y : Ignored
+            Not used, present for API consistency by convention.
+
+        Returns
+        -------
+        self : ShardedNeighbors
+            The fitted index.
+
+        Raises
+        ------
+        ValueError
+            If blocks have other widths or no rows, or the lengths of the blocks of a
+            Dask array are unknown.
+        """
+        import dask
+
+        blocks, shapes = _read_blocks(X)
+        _check_shapes(shapes)
+        make = dask.delayed(_make_shard, pure=True)
+        shards = [make(block, self.packed, self.n_jobs) for block in blocks]
+        self.shards_ = list(dask.persist(*shards))
+        self.starts_ = np.cumsum([0, *(rows for rows, _ in shapes)])
+        self.n_features_in_ = shapes[0][1]
+        return self
+
+    def kneighbors(self, X, n_neighbors=None, return_distance=True):
+        """Find the codes nearest to each query.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features_in_)
+            Queries in the format of `fit`.
+        n_neighbors : int, default=None
+            The default is the parameter.
+        return_distance : bool, default=True
+            Whether to return the distances too.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_queries, n_neighbors), int32
+            Bits that differ, ascending. Only if `return_distance`.
+        indices : ndarray of shape (n_queries, n_neighbors), int64
+            Positions among all codes, ordered by (distance, position).
+
+        Raises
+        ------
+        ValueError
+            If there are fewer codes than `n_neighbors`.
+        """
+        import dask
+
+        check_is_fitted(self)
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        if not isinstance(k, Integral) or not 1 <= k <= self.starts_[-1]:
+            raise ValueError(
+                f"n_neighbors={k!r} neighbours were asked for, and there are "
+                f"{self.starts_[-1]} codes; ask for 1 to so many."
+            )
+        search = dask.delayed(_nearest, pure=True)
+        merge = dask.delayed(merge_neighbors, pure=True, nout=2)
+        X = dask.delayed(np.asarray(X), pure=True)
+        answers = [
+            search(shard, X, min(k, stop - start), start)
+            for shard, start, stop in self._placed_shards()
+        ]
+        sizes = [int(min(k, n)) for n in np.diff(self.starts_)]
+        while len(answers) > 1:
+            groups = range(0, len(answers), 8)
+            sizes = [min(k, sum(sizes[i : i + 8])) for i in groups]
+            answers = [
+                merge(answers[i : i + 8], size)
+                for i, size in zip(groups, sizes, strict=True)
+            ]
+        distances, positions = dask.compute(answers[0])[0]
+        return (distances, positions) if return_distance else positions
+
+    def radius_neighbors(self, X, radius=None, return_distance=True):
+        """Find all codes within a distance of each query.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features_in_)
+            Queries in the format of `fit`.
+        radius : int, default=None
+            Inclusive. The default is the parameter.
+        return_distance : bool, default=True
+            Whether to return the distances too.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_queries,) of int32 arrays
+            Bits that differ, ascending. Only if `return_distance`.
+        indices : ndarray of shape (n_queries,) of int64 arrays
+            Positions among all codes, ordered by (distance, position).
+        """
+        import dask
+
+        check_is_fitted(self)
+        search = dask.delayed(_within, pure=True)
+        radius = self.radius if radius is None else radius
+        X = np.asarray(X)
+        queries = dask.delayed(X, pure=True)
+        answers = dask.compute(
+            *(
+                search(s, queries, radius, start)
+                for s, start, _ in self._placed_shards()
+            )
+        )
+        distances, positions = np.empty((2, len(X)), dtype=object)
+        for query in range(len(X)):
+            distances[query], positions[query] = _ordered(
+                *(np.concatenate([a[side][query] for a in answers]) for side in (0, 1))
+            )
+        return (distances, positions) if return_distance else positions
+
+    def _placed_shards(self):
+        return zip(self.shards_, self.starts_[:-1], self.starts_[1:], strict=True)
+
+
+def _read_blocks(X):
+    """Return blocks that Dask or a worker can read, and their shapes."""
+    if hasattr(X, "to_delayed"):
+        X = X.rechunk({1: -1})
+        if np.isnan(X.chunks[0]).any():
+            raise ValueError(
+                "The lengths of the blocks are unknown; call X.compute_chunk_sizes()."
+            )
+        blocks = X.to_delayed().ravel().tolist()
+        return blocks, [(rows, X.shape[1]) for rows in X.chunks[0]]
+    blocks = list(X)
+    return blocks, [_open(block).shape for block in blocks]
+
+
+def _open(block):
+    # Anything but an array is a path.
+    return block if hasattr(block, "shape") else np.load(block, mmap_mode="r")
+
+
+def _check_shapes(shapes):
+    wrong = [shape for shape in shapes if len(shape) != 2 or shape[0] == 0]
+    if not shapes or wrong or len({width for _, width in shapes}) > 1:
+        raise ValueError(
+            "Blocks of codes have the same width and at least a row each, got the "
+            f"shapes {shapes}."
+        )
+
+
+def _make_shard(block, packed, n_jobs):
+    return HammingNeighbors(packed=packed, n_jobs=n_jobs).fit(_open(block))
+
+
+def _nearest(shard, X, k, start):
+    distances, positions = shard.kneighbors(X, k)
+    return distances, positions + start
+
+
+def _within(shard, X, radius, start):
+    distances, positions = shard.radius_neighbors(X, radius)
+    return list(distances), [found + start for found in positions]
+
+
+def _ordered(distances, positions):
+    order = np.lexsort((positions, distances))
+    return distances[order], positions[order]

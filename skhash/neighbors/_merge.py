@@ -1,0 +1,71 @@
+"""One answer from the answers of many machines."""
+
+from numbers import Integral
+
+import numpy as np
+
+
+def merge_neighbors(results, n_neighbors=None):
+    """Merge the nearest neighbours that were found in parts of a database.
+
+    The parts may be searched by any engine on any number of machines. The merge is the
+    one that a single machine with all codes would have answered, if each part is
+    ordered by (distance, position) and its positions are those in the whole.
+
+    Parameters
+    ----------
+    results : sequence of (distances, positions)
+        For each part, two arrays of shape (n_queries, n_found), the number found being
+        any, also 0, and another one in each part. Positions may be ids of one kind.
+    n_neighbors : int, default=None
+        How many to keep; by default as many as the part with most has.
+
+    Returns
+    -------
+    distances : ndarray of shape (n_queries, n_neighbors)
+    positions : ndarray of shape (n_queries, n_neighbors)
+        The nearest of all parts, ordered by (distance, position).
+
+    Raises
+    ------
+    ValueError
+        If there are no parts, the parts have other numbers of queries, or fewer than
+        `n_neighbors` were found in all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.neighbors import merge_neighbors
+    >>> first = np.array([[0, 3]]), np.array([[7, 2]])
+    >>> second = np.array([[0, 1]]), np.array([[12, 10]])
+    >>> merge_neighbors([first, second], n_neighbors=3)
+    (array([[0, 0, 1]]), array([[ 7, 12, 10]]))
+    """
+    parts = [tuple(map(np.asarray, part)) for part in results]
+    if not parts:
+        raise ValueError("There is nothing to merge: results has no parts.")
+    shapes = [array.shape for part in parts for array in part]
+    if (
+        any(a.shape != b.shape or a.ndim != 2 for a, b in parts)
+        or len({shape[0] for shape in shapes}) != 1
+    ):
+        raise ValueError(
+            "Each part has distances and positions of shape (n_queries, n_found), with "
+            f"the same number of queries; got shapes {shapes}."
+        )
+    distances, positions = (
+        np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True)
+    )
+    if n_neighbors is None:
+        n_neighbors = max(shape[1] for shape in shapes)
+    if not isinstance(n_neighbors, Integral) or not 0 <= n_neighbors <= len(
+        distances.T
+    ):
+        raise ValueError(
+            f"n_neighbors={n_neighbors!r} were asked for, and the parts have "
+            f"{len(distances.T)} for a query; ask each part for as many."
+        )
+    order = np.lexsort((positions, distances), axis=1)[:, :n_neighbors]
+    return tuple(
+        np.take_along_axis(array, order, axis=1) for array in (distances, positions)
+    )

@@ -1,0 +1,128 @@
+"""Encoding and search by Dask give what one machine gives."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+
+from skhash import HammingNeighbors, ITQHash, SGHEncoder
+from skhash.distributed import ShardedNeighbors, encode_blocks
+from skhash.distributed._encode import _light
+
+pytest.importorskip("dask.array", reason="pip install 'scikit-hash[dask]'")
+import dask.array as da  # noqa: E402
+
+
+@pytest.fixture
+def codes():
+    # Few bits and many codes: ties everywhere, across blocks too.
+    return np.random.default_rng(0).integers(0, 256, (300, 2)).astype(np.uint8) & 0x3C
+
+
+@pytest.fixture
+def queries():
+    return np.random.default_rng(1).integers(0, 256, (12, 2)).astype(np.uint8) & 0x3C
+
+
+def blocks_of(codes, kind, folder):
+    """The codes in 17 blocks of uneven size, some smaller than `n_neighbors`."""
+    cuts = [1, 4, 5, 50, 60, 77, 99, 120, 130, 151, 170, 200, 210, 233, 250, 299]
+    parts = np.split(codes, cuts)
+    if kind == "arrays":
+        return parts
+    if kind == "dask":
+        return da.from_array(codes, chunks=(tuple(map(len, parts)), 1))
+    paths = [folder / f"{i}.npy" for i in range(len(parts))]
+    for path, part in zip(paths, parts, strict=True):
+        np.save(path, part)
+    return list(map(str, paths)) if kind == "strings" else paths
+
+
+@pytest.mark.parametrize("kind", ["arrays", "dask", "paths", "strings"])
+def test_equals_one_machine(codes, queries, kind, tmp_path):
+    sharded = ShardedNeighbors(7).fit(blocks_of(codes, kind, tmp_path))
+    single = HammingNeighbors(7, packed=True).fit(codes)
+    for k in (1, 7, 300):
+        for found, expected in zip(
+            sharded.kneighbors(queries, k), single.kneighbors(queries, k), strict=True
+        ):
+            assert_array_equal(found, expected)
+            assert found.dtype == expected.dtype
+    for radius in (0, 2, 16):
+        for found, expected in zip(
+            sharded.radius_neighbors(queries, radius),
+            single.radius_neighbors(queries, radius),
+            strict=True,
+        ):
+            for row, expected_row in zip(found, expected, strict=True):
+                assert_array_equal(row, expected_row)
+                assert row.dtype == expected_row.dtype
+
+
+def test_defaults_and_bits(codes, queries):
+    bits, query_bits = (np.unpackbits(a, axis=1) for a in (codes, queries))
+    sharded = ShardedNeighbors(3, radius=1, packed=False, n_jobs=2)
+    sharded = clone(sharded).fit([bits[:100], bits[100:]])
+    single = HammingNeighbors(3, radius=1).fit(bits)
+    assert_array_equal(
+        sharded.kneighbors(query_bits, return_distance=False),
+        single.kneighbors(query_bits, return_distance=False),
+    )
+    balls = sharded.radius_neighbors(query_bits, return_distance=False)
+    expected = single.radius_neighbors(query_bits, return_distance=False)
+    assert_array_equal(np.concatenate(balls), np.concatenate(expected))
+
+
+def test_errors(codes, queries):
+    with pytest.raises(ValueError, match="same width"):
+        ShardedNeighbors().fit([codes, codes[:, :1]])
+    with pytest.raises(ValueError, match="at least a row"):
+        ShardedNeighbors().fit([codes, codes[:0]])
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        array = da.from_array(codes, chunks=(100, 2))
+        ShardedNeighbors().fit(array[array[:, 0] > 3])
+    index = ShardedNeighbors().fit([codes])
+    with pytest.raises(ValueError, match="301.*300"):
+        index.kneighbors(queries, 301)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_blocks_are_encoded_as_the_whole(normalize):
+    X, _ = load_digits(return_X_y=True)
+    X = X.astype(np.float32)
+    blocks = da.from_array(X, chunks=(400, 30))
+    for encoder in (
+        ITQHash(12, normalize=normalize, random_state=0).fit(X),
+        SGHEncoder(12, normalize=normalize, max_epochs=1, random_state=0).fit(X),
+    ):
+        packed = encode_blocks(encoder, blocks)
+        expected = encoder.transform_packed(X)
+        assert packed.shape == expected.shape and packed.dtype == expected.dtype
+        assert_array_equal(packed.compute(), expected)
+        # What only training needs is not sent along, and not lost here.
+        assert not hasattr(_light(encoder), "net_")
+        assert hasattr(encoder, "net_") == isinstance(encoder, SGHEncoder)
+
+
+def test_a_dead_worker_loses_nothing(codes, queries, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    expected = HammingNeighbors(7, packed=True).fit(codes).kneighbors(queries)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        index = ShardedNeighbors(7).fit(blocks_of(codes, "paths", tmp_path))
+        for found, wanted in zip(index.kneighbors(queries), expected, strict=True):
+            assert_array_equal(found, wanted)
+        holders = client.who_has(index.shards_)
+        pids = client.run(os.getpid)
+        dead = next(address for one in holders.values() for address in one)
+        os.kill(pids[dead], signal.SIGKILL)
+        for found, wanted in zip(index.kneighbors(queries), expected, strict=True):
+            assert_array_equal(found, wanted)
