@@ -345,3 +345,14 @@ def test_a_failed_addition_leaves_the_index_as_it_was(data):
     with pytest.raises(ValueError, match="21 bits, but the decoder is for 20 bits"):
         index.fit(data.bits, vectors=data.vectors, decoder=decoder)
     np.testing.assert_array_equal(index.kneighbors(**question), expected)
+
+
+@RERANKS
+@pytest.mark.parametrize("mmap", [False, True])
+def test_saved_it_answers_the_same(data, rerank, mmap, tmp_path):
+    index = data.index(rerank)
+    expected = index.kneighbors(data.codes, vectors=data.queries)
+    index.save(tmp_path)
+    loaded = HammingNeighbors.load(tmp_path, mmap=mmap)
+    found = loaded.kneighbors(data.codes, vectors=data.queries)
+    np.testing.assert_array_equal(found, expected)

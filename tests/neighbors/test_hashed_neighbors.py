@@ -1,0 +1,199 @@
+"""`HashedNeighbors` against its parts, put together by hand."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skhash import HashedNeighbors, PCAHash, RandomHyperplaneHash, SGHEncoder
+from skhash.datasets import load_digits_retrieval
+from skhash.linear._decoder import fit_codebook
+from skhash.metrics import true_neighbors
+from skhash.neighbors import HammingNeighbors, PrefixNeighbors, asymmetric_scores
+
+ENCODER = RandomHyperplaneHash(21, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def data():
+    data = load_digits_retrieval()
+    return replace(
+        data,
+        database=data.database[:400],
+        database_labels=data.database_labels[:400],
+        query=data.query[:30],
+        query_labels=data.query_labels[:30],
+    )
+
+
+def asymmetric_order(data, encoder, decoder, k=5):
+    codes = encoder.transform(data.database)
+    scores = asymmetric_scores(data.query, codes, decoder)
+    return np.argsort(scores, axis=1, kind="stable")[:, :k]
+
+
+def full(rerank, k=5):
+    return HammingNeighbors(k, rerank=rerank, n_candidates=None)
+
+
+@pytest.mark.parametrize("index", [None, HammingNeighbors(7), PrefixNeighbors(4)])
+def test_without_reranking_it_is_encoding_and_search(data, index):
+    encoder = RandomHyperplaneHash(200, random_state=0).fit(data.database)
+    by_hand = clone(index or HammingNeighbors()).fit(encoder.transform(data.database))
+    search = HashedNeighbors(encoder, index).fit(data.database)
+    expected = by_hand.kneighbors(encoder.transform(data.query))
+    np.testing.assert_array_equal(search.kneighbors(data.query), expected)
+    fewer = search.kneighbors(data.query, 2, return_distance=False)
+    np.testing.assert_array_equal(fewer, expected[1][:, :2])
+    assert search.encoder_ is not encoder and search.index_ is not index
+
+
+def test_all_candidates_by_vectors_are_the_true_neighbors(data):
+    search = HashedNeighbors(ENCODER, full("vectors")).fit(data.database)
+    expected = true_neighbors(data.query, data.database, 5)
+    np.testing.assert_array_equal(search.kneighbors(data.query)[1], expected)
+    own = true_neighbors(data.database, n_neighbors=5)
+    np.testing.assert_array_equal(search.kneighbors()[1], own)
+
+
+def test_candidates_are_reranked(data):
+    index = HammingNeighbors(5, rerank="vectors", n_candidates=20)
+    search = HashedNeighbors(ENCODER, index).fit(data.database)
+    encoder = clone(ENCODER).fit(data.database)
+    by_hand = index.fit(encoder.transform(data.database), vectors=data.database)
+    expected = by_hand.kneighbors(encoder.transform(data.query), vectors=data.query)
+    np.testing.assert_array_equal(search.kneighbors(data.query), expected)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_the_decoder_is_that_of_the_encoder(data, normalize):
+    encoder = SGHEncoder(21, max_epochs=1, normalize=normalize, random_state=0)
+    search = HashedNeighbors(encoder, full("asymmetric")).fit(data.database)
+    expected = asymmetric_order(data, search.encoder_, search.encoder_)
+    np.testing.assert_array_equal(search.kneighbors(data.query)[1], expected)
+
+
+@pytest.mark.parametrize(
+    "encoder", [ENCODER, make_pipeline(StandardScaler(), PCAHash(21))], ids=str
+)
+def test_else_the_decoder_is_that_of_least_squares(data, encoder):
+    search = HashedNeighbors(encoder, full("asymmetric")).fit(data.database)
+    encoder = clone(encoder).fit(data.database)
+    decoder = fit_codebook(data.database, encoder.transform(data.database))
+    expected = asymmetric_order(data, encoder, decoder)
+    np.testing.assert_array_equal(search.kneighbors(data.query)[1], expected)
+
+
+def test_asymmetric_neighbors_of_the_fitted_vectors(data):
+    search = HashedNeighbors(ENCODER, full("asymmetric")).fit(data.database)
+    with pytest.raises(ValueError, match="real vectors of the queries"):
+        search.kneighbors()
+    scores, positions = search.kneighbors(data.database, 6)
+    own = search.kneighbors(vectors=data.database)
+    for i in range(len(data.database)):
+        other = positions[i] != i
+        np.testing.assert_array_equal(own[1][i], positions[i][other][:5])
+        np.testing.assert_array_equal(own[0][i], scores[i][other][:5])
+
+
+@pytest.mark.parametrize("rerank", [None, "asymmetric", "vectors"])
+def test_rows_are_added_and_the_encoder_stays(data, rerank):
+    encoder = clone(ENCODER).fit(data.train)
+    frozen = FrozenEstimator(encoder)
+    index = HammingNeighbors(5, rerank=rerank, n_candidates=20)
+    search = HashedNeighbors(frozen, index).partial_fit(data.database[:250])
+    search.partial_fit(data.database[250:251]).partial_fit(data.database[251:])
+    assert search.encoder_ is frozen
+    arguments, codes = {}, encoder.transform(data.database)
+    if rerank == "vectors":
+        arguments["vectors"] = data.database
+    if rerank == "asymmetric":  # the codebook is that of the first call
+        arguments["decoder"] = fit_codebook(data.database[:250], codes[:250])
+    by_hand = clone(index).fit(codes, **arguments)
+    vectors = {} if rerank is None else {"vectors": data.query}
+    expected = by_hand.kneighbors(encoder.transform(data.query), **vectors)
+    np.testing.assert_array_equal(search.kneighbors(data.query), expected)
+
+
+def test_ids_and_filters_reach_the_index(data):
+    names = np.array([f"digit {i}" for i in range(400)])
+    search = HashedNeighbors(ENCODER, full("vectors"))
+    search.partial_fit(data.database[:100], ids=names[:100])
+    search.partial_fit(data.database[100:], ids=names[100:])
+    _, positions = search.kneighbors(data.query)
+    found = search.kneighbors(data.query, return_distance=False, return_ids=True)
+    np.testing.assert_array_equal(found, names[positions])
+    mask = np.arange(400) % 2 == 0
+    even = search.kneighbors(data.query, return_distance=False, mask=mask)
+    expected = 2 * true_neighbors(data.query, data.database[::2], 5)
+    np.testing.assert_array_equal(even, expected)
+
+
+def test_graphs_are_those_of_the_neighbors(data):
+    search = HashedNeighbors(ENCODER, full("vectors")).fit(data.database)
+    distances, positions = search.kneighbors(data.query)
+    graph = search.kneighbors_graph(data.query, mode="distance")
+    np.testing.assert_array_equal(graph.indices.reshape(positions.shape), positions)
+    np.testing.assert_array_equal(graph.data.reshape(positions.shape), distances)
+    own = search.kneighbors_graph()
+    np.testing.assert_array_equal(own.indices.reshape(400, 5), search.kneighbors()[1])
+    assert search.transform(data.query).nnz == 30 * 6
+
+
+def test_a_classifier_follows(data):
+    classifier = make_pipeline(
+        HashedNeighbors(ENCODER, full("vectors", 3)),
+        KNeighborsClassifier(3, metric="precomputed"),
+    ).fit(data.database, data.database_labels)
+    expected = KNeighborsClassifier(3).fit(data.database, data.database_labels)
+    np.testing.assert_array_equal(
+        classifier.predict(data.query), expected.predict(data.query)
+    )
+
+
+@pytest.mark.parametrize("rerank", [None, "asymmetric"])
+def test_text_in_a_pipeline(rerank):
+    words = ["hash", "code", "bit", "near", "far", "query", "index"]
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(words, 6)) for _ in range(60)]
+    search = make_pipeline(
+        TfidfVectorizer(),
+        HashedNeighbors(ENCODER, HammingNeighbors(3, rerank=rerank, n_candidates=None)),
+    ).fit(texts)
+    X = search[:-1].transform(texts)
+    assert sparse.issparse(X)
+    encoder = clone(ENCODER).fit(X)
+    bits = encoder.transform(X)
+    if rerank is None:
+        expected = HammingNeighbors(3).fit(bits).kneighbors(bits)[1]
+    else:
+        scores = asymmetric_scores(X, bits, fit_codebook(X, bits))
+        expected = np.argsort(scores, axis=1, kind="stable")[:, :3]
+    np.testing.assert_array_equal(search[-1].kneighbors(X)[1], expected)
+
+
+def test_clones_pickles_and_parameters(data):
+    search = HashedNeighbors(ENCODER, HammingNeighbors(rerank="vectors"))
+    search.set_params(encoder__n_bits=30, index__n_neighbors=2).fit(data.database)
+    expected = search.kneighbors(data.query)
+    assert expected[1].shape[1] == 2 and search.encoder_.n_bits == 30
+    copied = pickle.loads(pickle.dumps(search))
+    np.testing.assert_array_equal(copied.kneighbors(data.query), expected)
+    with pytest.raises(NotFittedError):
+        clone(search).kneighbors(data.query)
+
+
+def test_a_memory_map_stays_one(data, tmp_path):
+    np.save(tmp_path / "vectors.npy", data.database)
+    mapped = np.load(tmp_path / "vectors.npy", mmap_mode="r")
+    search = HashedNeighbors(ENCODER, full("vectors")).fit(mapped)
+    assert np.shares_memory(search.index_._store["vectors"], mapped)
