@@ -5,8 +5,12 @@ from skhash._load import load
 from skhash.classification import SBNClassifier
 from skhash.linear import (
     ITQHash,
+    KMeansHash,
     PCAHash,
     RandomHyperplaneHash,
+    ScalableGraphHash,
+    SpectralHash,
+    SphericalHash,
     SupervisedDiscreteHash,
 )
 from skhash.neighbors import HammingNeighbors, HashedNeighbors
@@ -24,11 +28,15 @@ __all__ = [
     "HammingNeighbors",
     "HashedNeighbors",
     "ITQHash",
+    "KMeansHash",
     "NeighborHash",
     "PCAHash",
     "RandomHyperplaneHash",
     "SBNClassifier",
     "SGHEncoder",
+    "ScalableGraphHash",
+    "SpectralHash",
+    "SphericalHash",
     "StochasticAutoencoderHash",
     "SupervisedDiscreteHash",
     "SupervisedHash",

@@ -6,8 +6,12 @@ from skhash._persistence import load_estimator, read_manifest
 from skhash.classification import SBNClassifier
 from skhash.linear import (
     ITQHash,
+    KMeansHash,
     PCAHash,
     RandomHyperplaneHash,
+    ScalableGraphHash,
+    SpectralHash,
+    SphericalHash,
     SupervisedDiscreteHash,
 )
 from skhash.neighbors import HammingNeighbors
@@ -24,11 +28,15 @@ LOADABLE = {
     for cls in (
         DualHashEncoder,
         ITQHash,
+        KMeansHash,
         NeighborHash,
         PCAHash,
         RandomHyperplaneHash,
         SBNClassifier,
         SGHEncoder,
+        ScalableGraphHash,
+        SpectralHash,
+        SphericalHash,
         StochasticAutoencoderHash,
         SupervisedDiscreteHash,
         SupervisedHash,

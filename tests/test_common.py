@@ -24,6 +24,7 @@ SMALL = {
         for rerank in (None, "asymmetric", "vectors")
     ],
     "ITQHash": [{"n_bits": 2}],
+    "KMeansHash": [{"n_bits": 2}],
     "NeighborHash": [{"n_bits": 2, "max_epochs": 1}],
     "PCAHash": [{"n_bits": 2}],
     "RandomHyperplaneHash": [{"n_bits": 2}],
@@ -36,6 +37,9 @@ SMALL = {
         }
     ],
     "SGHEncoder": [{"n_bits": 2, "max_epochs": 1}],
+    "ScalableGraphHash": [{"n_bits": 2, "n_anchors": 10}],
+    "SpectralHash": [{"n_bits": 2}],
+    "SphericalHash": [{"n_bits": 2}],
     "StochasticAutoencoderHash": [
         {"n_bits": 2, "max_epochs": 1, "hidden_layer_sizes": (8,)}
     ],
@@ -70,6 +74,10 @@ CONTRACT_SETTINGS = {
         },
     ],
     "ITQHash": [{"n_bits": 9}, {"n_bits": 9, "normalize": True}],
+    "KMeansHash": [
+        {"n_bits": 9},
+        {"n_bits": 9, "subspace_bits": 2, "lam": 1.0, "normalize": True},
+    ],
     "NeighborHash": [
         {"n_bits": 9, "max_epochs": 1},
         {
@@ -104,6 +112,12 @@ CONTRACT_SETTINGS = {
         {"n_bits": 9, "max_epochs": 1, "init": "pca", "scale": "latent"},
         {"n_bits": 9, "max_epochs": 1, "scale": "feature", "averaging": "mean"},
     ],
+    "ScalableGraphHash": [
+        {"n_bits": 9, "n_anchors": 30},
+        {"n_bits": 19, "n_anchors": 30, "relearn": False, "normalize": True},
+    ],
+    "SpectralHash": [{"n_bits": 9}, {"n_bits": 19, "trim": 0, "normalize": True}],
+    "SphericalHash": [{"n_bits": 9}, {"n_bits": 19, "normalize": True}],
     "StochasticAutoencoderHash": [
         {"n_bits": 9, "max_epochs": 2, "decoder": "gaussian"},
         {
@@ -228,7 +242,7 @@ def test_every_encoder_can_be_loaded():
     assert LOADABLE == public_encoders() | classifiers
 
 
-@pytest.mark.parametrize("name", ["PCAHash", "ITQHash"])
+@pytest.mark.parametrize("name", ["PCAHash", "ITQHash", "KMeansHash"])
 def test_more_bits_than_axes_are_refused_with_both_numbers(name):
     X = training_data()
     encoder = public_encoders()[name](n_bits=X.shape[1] + 1)
@@ -240,7 +254,16 @@ def test_more_bits_than_axes_are_refused_with_both_numbers(name):
     encoder.set_params(n_bits=X.shape[1]).fit(X)
 
 
-@pytest.mark.parametrize("name", ["RandomHyperplaneHash", "SGHEncoder"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "RandomHyperplaneHash",
+        "SGHEncoder",
+        "ScalableGraphHash",
+        "SpectralHash",
+        "SphericalHash",
+    ],
+)
 def test_more_bits_than_features(name):
     X = training_data()
     n_bits = 3 * X.shape[1] + 1

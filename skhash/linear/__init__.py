@@ -1,8 +1,21 @@
 """Closed-form and alternating methods: fitted in torch, encoding with NumPy."""
 
 from skhash.linear._itq import ITQHash
+from skhash.linear._kmeans import KMeansHash
 from skhash.linear._pca import PCAHash
 from skhash.linear._random_hyperplane import RandomHyperplaneHash
+from skhash.linear._scalable_graph import ScalableGraphHash
 from skhash.linear._sdh import SupervisedDiscreteHash
+from skhash.linear._spectral import SpectralHash
+from skhash.linear._spherical import SphericalHash
 
-__all__ = ["ITQHash", "PCAHash", "RandomHyperplaneHash", "SupervisedDiscreteHash"]
+__all__ = [
+    "ITQHash",
+    "KMeansHash",
+    "PCAHash",
+    "RandomHyperplaneHash",
+    "ScalableGraphHash",
+    "SpectralHash",
+    "SphericalHash",
+    "SupervisedDiscreteHash",
+]

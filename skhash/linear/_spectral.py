@@ -1,15 +1,15 @@
 """Spectral hashing."""
 
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 
 from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.linear._projection import (
-    centered_chunks,
     check_rows_differ,
     column_means,
     principal_axes,
+    project,
 )
 from skhash.utils._sklearn import Interval
 from skhash.utils.torch import resolve_device, seeded_generator
@@ -33,6 +33,10 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
     ----------
     n_bits : int, default=64
         Length of the codes. It may pass the number of columns: axes are cut again.
+    trim : float, default=0.003
+        The share of the training rows that lies beyond the box at each end of each
+        axis, below 0.5. With 0 the box holds all rows, as in the authors' code, and a
+        few far rows move all cuts.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
         cosine similarity. It is part of the encoder: raw rows are encoded rightly.
@@ -63,7 +67,7 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
     Raises
     ------
     ValueError
-        By `fit`, if all rows are equal.
+        By `fit`, if all rows are equal, or all but a share of `trim`.
 
     See Also
     --------
@@ -72,8 +76,7 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
 
     Notes
     -----
-    The ends of an axis are the smallest and the largest training value on it, as in the
-    authors' code, so a few far rows move the cuts. Beyond the ends the stripes go on.
+    Beyond the ends of the box the stripes go on, as in the authors' code.
 
     References
     ----------
@@ -91,13 +94,23 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
 
     _parameter_constraints: dict = {
         "n_bits": [Interval(Integral, 1, None, closed="left")],
+        "trim": [Interval(Real, 0, 0.5, closed="left")],
         "normalize": ["boolean"],
         "device": [str],
         "random_state": ["random_state"],
     }
 
-    def __init__(self, n_bits=64, *, normalize=False, device="auto", random_state=None):
+    def __init__(
+        self,
+        n_bits=64,
+        *,
+        trim=0.003,
+        normalize=False,
+        device="auto",
+        random_state=None,
+    ):
         self.n_bits = n_bits
+        self.trim = trim
         self.normalize = normalize
         self.device = device
         self.random_state = random_state
@@ -109,7 +122,14 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
         self.mean_ = column_means(X)
         n_axes = min(self.n_bits, *X.shape)
         axes = principal_axes(X, self.mean_, n_axes, device, generator)
-        low, high = ends_of_axes(X, self.mean_, axes, device)
+        projected = project(X, self.mean_, axes, device).cpu().numpy()
+        ends = np.quantile(projected, [self.trim, 1 - self.trim], axis=0)
+        low, high = ends.astype(np.float64)
+        if not (high > low).any():
+            raise ValueError(
+                f"Nearly all {X.shape[0]} rows of X are equal: without a share of trim="
+                f"{self.trim} at each end, no axis is left with two values. Use trim=0."
+            )
         self.axes_, self.modes_ = smoothest_modes(high - low, self.n_bits)
         frequencies = np.pi * self.modes_ / (high - low)[self.axes_]
         self.components_ = (frequencies[:, None] * axes[self.axes_]).astype(np.float32)
@@ -117,19 +137,6 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
 
     def _logits(self, X):
         return np.cos(super()._logits(X))
-
-
-def ends_of_axes(X, mean, axes, device) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least and the largest of ``(X - mean) axes^T`` on each axis."""
-    import torch
-
-    weights = torch.from_numpy(axes.T).to(device, torch.float32)
-    low, high = np.full(len(axes), np.inf), np.full(len(axes), -np.inf)
-    for _, chunk in centered_chunks(X, mean, device):
-        least, largest = torch.aminmax(chunk @ weights, dim=0)
-        low = np.minimum(low, least.cpu().numpy())
-        high = np.maximum(high, largest.cpu().numpy())
-    return low, high
 
 
 def smoothest_modes(widths, n_bits: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,278 @@
+"""Scalable graph hashing."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.linalg import eigh, solve_triangular
+from sklearn.utils.validation import check_is_fitted
+
+from skhash.base import BaseHasher
+from skhash.linear._projection import check_rows_differ, column_means
+from skhash.linear._sdh import squared_distances
+from skhash.utils._sklearn import Interval, StrOptions
+from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
+from skhash.utils.torch import resolve_device
+
+# Added to the scatter of the features, as a share of its mean diagonal entry, so that
+# nearly equal anchors do no harm.
+RIDGE = 1e-6
+
+
+class ScalableGraphHash(BaseHasher):
+    r"""Scalable graph hashing: codes whose products follow similarities of all pairs.
+
+    Minimises over codes B in {-1, +1}, one row a sample, ::
+
+        |n_bits S - B B^T|_F^2,   S_ij = 2 exp(-|x_i - x_j|^2 / (rho R^2)) - 1
+
+    with R the largest distance of a training row to the mean, without forming S: on
+    the range that products of rows have, ``exp(t)`` is close to a line, and S to a
+    product of two matrices with ``n_features + 2`` columns (Jiang and Li, 2015,
+    equations 4 to 6). Bits are the signs of ``F w``, with F the centred kernel features
+    of the rows, ``exp(-gamma |x - a|^2)`` for each anchor a. They are found one after
+    the other: w is the leading solution of ::
+
+        F^T (n_bits S - sum of b b^T over the other bits) F w = t F^T F w
+
+    for the bits found so far, then once more for each bit, in random order, with all
+    the others in place.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length of the codes.
+    n_anchors : int, default=300
+        Number of training rows, drawn at random, that the kernel features measure
+        distances to; all rows if there are fewer.
+    rho : float, default=2.0
+        Width of the similarity. From 2 on, all products are in the range of the linear
+        approximation.
+    gamma : float or "auto", default="auto"
+        Inverse width of the kernel. "auto" is ``1 / (2 m)``, with m the mean squared
+        distance of training rows and anchors.
+    relearn : bool, default=True
+        Whether each bit is learned a second time.
+    normalize : bool, default=False
+        Whether rows are first scaled to unit length, so that the codes follow the
+        cosine similarity. It is part of the encoder: raw rows are encoded rightly.
+    device : str, default="auto"
+        Where to fit: "auto", "cpu", "cuda", "cuda:1" or "mps". The kernel features are
+        computed on the CPU.
+    random_state : int, RandomState instance or None, default=None
+        Draws the anchors and the order of the second round.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_bits, n_anchors), float64
+        The directions w, such that logits of the training rows have mean square 1.
+    intercept_ : ndarray of shape (n_bits,), float64
+        Minus the mean of the logits without it.
+    anchors_ : ndarray of shape (n_anchors, n_features), float32
+        The anchors, less `mean_`.
+    mean_ : ndarray of shape (n_features,), float64
+        The mean of the training data.
+    gamma_ : float
+        The inverse width of the kernel.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `X` has names that are all strings.
+
+    Raises
+    ------
+    ValueError
+        By `fit`, if all rows are equal.
+
+    See Also
+    --------
+    SGHEncoder : Stochastic generative hashing, another method with these initials.
+    SupervisedDiscreteHash : The same features, and labels.
+
+    Notes
+    -----
+    The line is ``(e - 1/e) / 2 t + (e + 1/e) / 2``, which meets exp at t = -1 and 1. In
+    between it lies above: for a row at the mean, S_ii = 1 becomes ``e + 1/e - 1``, which
+    is 2.09. The constant -1 in S has no effect, as the features are centred.
+
+    `fit` holds the features, ``4 * n_samples * n_anchors`` bytes, twice.
+
+    References
+    ----------
+    Q.-Y. Jiang and W.-J. Li, "Scalable graph hashing with feature transformation",
+    IJCAI 2015.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import ScalableGraphHash
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> bits = ScalableGraphHash(n_bits=16, random_state=0).fit_transform(X)
+    >>> bits.shape, bits.dtype
+    ((1797, 16), dtype('uint8'))
+    """
+
+    _parameter_constraints: dict = {
+        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        "n_anchors": [Interval(Integral, 1, None, closed="left")],
+        "rho": [Interval(Real, 0, None, closed="neither")],
+        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "relearn": ["boolean"],
+        "normalize": ["boolean"],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_bits=64,
+        *,
+        n_anchors=300,
+        rho=2.0,
+        gamma="auto",
+        relearn=True,
+        normalize=False,
+        device="auto",
+        random_state=None,
+    ):
+        self.n_bits = n_bits
+        self.n_anchors = n_anchors
+        self.rho = rho
+        self.gamma = gamma
+        self.relearn = relearn
+        self.normalize = normalize
+        self.device = device
+        self.random_state = random_state
+
+    def _fit_codes(self, X, y, random_state):
+        check_rows_differ(X, "ScalableGraphHash")
+        device = resolve_device(self.device)
+        self.mean_ = column_means(X)
+        n_anchors = min(self.n_anchors, X.shape[0])
+        rows = random_state.choice(X.shape[0], n_anchors, replace=False)
+        self.anchors_ = (dense_rows(X[rows]) - self.mean_).astype(np.float32)
+        self.gamma_ = self._resolve_gamma(X)
+
+        features, means = self._centered_features(X)
+        whitening = whitening_of(features)
+        features = features @ whitening.astype(np.float32)
+        # Every round but the first finds the bit anew, with all others in place.
+        order = np.arange(self.n_bits)
+        if self.relearn:
+            order = np.append(order, random_state.permutation(self.n_bits))
+        similarity = self.n_bits * similarity_of(X, self.mean_, self.rho, features)
+        directions = learn_directions(features, similarity, order, device)
+        self.coef_ = np.sqrt(X.shape[0]) * directions @ whitening.T
+        self.intercept_ = -self.coef_ @ means
+
+    def _resolve_gamma(self, X) -> float:
+        if self.gamma != "auto":
+            return float(self.gamma)
+        total = sum(
+            squared_distances(X[rows], self.mean_, self.anchors_).sum()
+            for rows in row_chunks(X.shape[0], 24 * len(self.anchors_))
+        )
+        return float(X.shape[0] * len(self.anchors_) / (2 * total))
+
+    def _features(self, X):
+        return np.exp(-self.gamma_ * squared_distances(X, self.mean_, self.anchors_))
+
+    def _centered_features(self, X) -> tuple[np.ndarray, np.ndarray]:
+        """Return float32 features less their float64 means, and the means."""
+        features = np.empty((X.shape[0], len(self.anchors_)), dtype=np.float32)
+        for rows in row_chunks(X.shape[0], 24 * len(self.anchors_)):
+            features[rows] = self._features(X[rows])
+        means = features.mean(axis=0, dtype=np.float64)
+        features -= means.astype(np.float32)
+        return features, means
+
+    def _logits(self, X):
+        logits = np.empty((X.shape[0], len(self.coef_)), dtype=np.float32)
+        for rows in row_chunks(X.shape[0], 24 * len(self.anchors_)):
+            logits[rows] = self._features(X[rows]) @ self.coef_.T + self.intercept_
+        return logits
+
+    @property
+    def _n_features_out(self):
+        check_is_fitted(self)
+        return len(self.coef_)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "coef_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def whitening_of(features) -> np.ndarray:
+    """Return a square T that makes ``features @ T`` orthonormal, up to the ridge."""
+    scatter = features.T @ features
+    scatter = scatter.astype(np.float64)
+    ridge = RIDGE * np.trace(scatter) / len(scatter)
+    factor = np.linalg.cholesky(scatter + ridge * np.eye(len(scatter)))
+    return solve_triangular(factor, np.eye(len(factor)), lower=True).T
+
+
+def similarity_of(X, mean, rho: float, features) -> np.ndarray:
+    """Return ``features^T S features`` for features of mean 0, by the linear exp.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR array} of shape (n_samples, n_columns)
+    mean : ndarray of shape (n_columns,)
+    rho : float
+    features : ndarray of shape (n_samples, n_features), float32
+
+    Returns
+    -------
+    similarity : ndarray of shape (n_features, n_features), float64
+    """
+    squares = squared_distances(X, mean, np.zeros((1, X.shape[1])))[:, 0]
+    largest = squares.max()
+    damping = np.exp(-squares / (rho * largest))
+    slope, height = np.e - 1 / np.e, np.e + 1 / np.e
+    of_rows = np.zeros((features.shape[1], X.shape[1]))
+    for rows, chunk in dense_chunks(X):
+        of_rows += (features[rows].T * damping[rows]) @ (chunk - mean)
+    of_ones = features.T @ damping
+    products = 2 * slope / (rho * largest) * of_rows @ of_rows.T
+    return products + height * np.outer(of_ones, of_ones)
+
+
+def learn_directions(features, similarity, order, device) -> np.ndarray:
+    """Find the direction of each bit in turn, given the other bits known by then.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n_samples, n_features), float32
+        Whitened: orthonormal columns, of mean 0.
+    similarity : ndarray of shape (n_features, n_features), float64
+        ``features^T n_bits S features``.
+    order : ndarray of int
+        The bits to learn, one after the other. A bit that comes again is forgotten
+        first.
+    device : torch.device
+
+    Returns
+    -------
+    directions : ndarray of shape (n_bits, n_features), float64
+        Of length 1.
+    """
+    import torch
+
+    features = torch.from_numpy(features).to(device)
+    n_bits, size = order.max() + 1, features.shape[1]
+    residual = similarity.copy()
+    directions, explained = np.zeros((n_bits, size)), np.zeros((n_bits, size))
+    for bit in order:
+        residual += np.outer(explained[bit], explained[bit])
+        direction = eigh(residual, subset_by_index=[size - 1, size - 1])[1][:, 0]
+        # The solver's sign is arbitrary.
+        direction *= np.sign(direction[np.abs(direction).argmax()])
+        on_device = torch.from_numpy(direction).to(features)
+        signs = (features @ on_device > 0).to(features).mul_(2).sub_(1)
+        directions[bit] = direction
+        explained[bit] = (signs @ features).cpu().numpy()
+        residual -= np.outer(explained[bit], explained[bit])
+    return directions
