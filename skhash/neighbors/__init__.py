@@ -4,6 +4,7 @@ from skhash.neighbors._asymmetric import asymmetric_scores
 from skhash.neighbors._hamming import HammingNeighbors
 from skhash.neighbors._hashed import HashedNeighbors
 from skhash.neighbors._merge import merge_neighbors
+from skhash.neighbors._pairs import duplicate_groups, radius_pairs
 from skhash.neighbors._prefix import PrefixNeighbors
 
 __all__ = [
@@ -11,5 +12,7 @@ __all__ = [
     "HashedNeighbors",
     "PrefixNeighbors",
     "asymmetric_scores",
+    "duplicate_groups",
     "merge_neighbors",
+    "radius_pairs",
 ]

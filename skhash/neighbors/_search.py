@@ -105,6 +105,42 @@ def within(words, n_planes, queries, radius, n_jobs=None, live=None):
     return distances, positions
 
 
+def pairs_behind(words, n_planes, rows, radius, n_jobs=None):
+    """Find pairs of codes within `radius`: one of `rows`, and one behind it.
+
+    Parameters
+    ----------
+    words, n_planes, radius, n_jobs
+        As in `within`.
+    rows : slice
+        With start and stop.
+
+    Returns
+    -------
+    distances : ndarray of shape (n_pairs,), int32
+    pairs : ndarray of shape (n_pairs, 2), int64
+        Ordered by the first, the distance, and the second.
+    """
+    words = _read_only(words)
+    radius = min(radius, n_planes)
+
+    def search(chunk):
+        start, stop = rows.start + chunk.start, rows.start + chunk.stop
+        others, queries = words[start:], words[start:stop]
+        live = _live_bits(len(others), None)
+        counts, found = _count_and_store(others, live, n_planes, queries, radius)
+        first = np.repeat(np.arange(len(queries)), counts.sum(axis=1))
+        levels = np.tile(np.arange(radius + 1, dtype=np.int32), len(queries))
+        behind = found > first
+        pairs = np.stack([first[behind], found[behind]], axis=1) + start
+        return np.repeat(levels, counts.ravel())[behind], pairs
+
+    others, queries = words[rows.start :], words[rows]
+    chunks = _run(search, others, queries, n_jobs, 40 * (radius + 1))
+    distances, pairs = zip(*chunks, strict=True)
+    return np.concatenate(distances), np.concatenate(pairs)
+
+
 def _count_and_store(words, live, n_planes, queries, radius):
     """Return the counts by (query, distance), and the positions in that order.
 

@@ -40,6 +40,29 @@ def numba_within(packed, queries, radius, n_jobs=1):
     return _search.within(*numba_arguments(packed, queries), radius, n_jobs)
 
 
+def among_others(packed):
+    """Codes among as many that do not count, and which those are."""
+    live = np.random.default_rng(len(packed)).permutation(2 * len(packed)) % 2 == 0
+    mixed = packed[np.arange(2 * len(packed)) // 2]
+    mixed[live] = packed
+    return mixed, live
+
+
+def masked_nearest(packed, queries, k):
+    mixed, live = among_others(packed)
+    arguments = numba_arguments(mixed, queries)
+    distances, positions = _search.nearest(*arguments, k, 1, live)
+    assert live[positions].all()
+    return distances, np.cumsum(live)[positions] - 1
+
+
+def masked_within(packed, queries, radius):
+    mixed, live = among_others(packed)
+    arguments = numba_arguments(mixed, queries)
+    distances, positions = _search.within(*arguments, radius, 1, live)
+    return distances, [np.cumsum(live)[found] - live[found] for found in positions]
+
+
 def torch_nearest(packed, queries, k):
     # A budget of a few codes a block, so that results of blocks are merged.
     return _torch_search.nearest(packed, queries, k, CPU, budget=2**16)
@@ -49,8 +72,8 @@ def torch_within(packed, queries, radius):
     return _torch_search.within(packed, queries, radius, CPU, budget=2**16)
 
 
-NEAREST = {"numba": numba_nearest, "torch": torch_nearest}
-WITHIN = {"numba": numba_within, "torch": torch_within}
+NEAREST = {"numba": numba_nearest, "mask": masked_nearest, "torch": torch_nearest}
+WITHIN = {"numba": numba_within, "mask": masked_within, "torch": torch_within}
 
 
 def make_codes(seed, n, n_bits, density):

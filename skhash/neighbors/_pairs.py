@@ -1,0 +1,147 @@
+"""Pairs of codes that are near each other, and the groups that they form."""
+
+from numbers import Integral
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from skhash.codes import check_packed, pack_bits, packed_to_words
+from skhash.utils._sklearn import Interval, validate_params
+
+# Codes whose pairs are searched for at a time.
+BLOCK_ROWS = 2**14
+
+_CONSTRAINTS = {
+    "codes": ["array-like"],
+    "radius": [Interval(Integral, 0, None, closed="left")],
+    "packed": ["boolean"],
+    "n_jobs": [None, Integral],
+}
+
+
+@validate_params(_CONSTRAINTS, prefer_skip_nested_validation=True)
+def radius_pairs(codes, radius, *, packed=False, n_jobs=None):
+    """Find all pairs of codes within a distance of each other.
+
+    Parameters
+    ----------
+    codes : array-like of shape (n, n_bits) or (n, n_bytes)
+        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+    radius : int
+        Bits that may differ, inclusive.
+    packed : bool, default=False
+        The format of `codes`.
+    n_jobs : int, default=None
+        Threads, as in `HammingNeighbors`.
+
+    Returns
+    -------
+    distances : ndarray of shape (n_pairs,), int32
+        Bits that differ.
+    pairs : ndarray of shape (n_pairs, 2), int64
+        Positions i < j, each pair once, ordered by i, then distance, then j.
+
+    Raises
+    ------
+    ValueError
+        If the codes hold something else than 0 and 1, or, packed, are not ``uint8``.
+
+    See Also
+    --------
+    duplicate_groups : Groups of codes that such pairs connect.
+    HammingNeighbors.radius_neighbors : Pairs of queries and codes.
+
+    Notes
+    -----
+    All pairs are compared; memory is that of the codes and of the answer. Of m equal
+    codes, that is m (m - 1) / 2 pairs: `duplicate_groups` does without them.
+
+    Examples
+    --------
+    >>> from skhash.neighbors import radius_pairs
+    >>> radius_pairs([[0, 0, 0], [1, 1, 1], [0, 0, 0], [0, 1, 1]], radius=1)
+    (array([0, 1], dtype=int32), array([[0, 2],
+           [1, 3]]))
+    """
+    packed_codes = check_packed(codes) if packed else pack_bits(codes)
+    blocks = list(_pair_blocks(packed_codes, radius, n_jobs))
+    empty = np.empty(0, dtype=np.int32), np.empty((0, 2), dtype=np.int64)
+    distances, pairs = zip(empty, *blocks, strict=True)
+    return np.concatenate(distances), np.concatenate(pairs)
+
+
+@validate_params(_CONSTRAINTS, prefer_skip_nested_validation=True)
+def duplicate_groups(codes, radius, *, packed=False, n_jobs=None):
+    """Group codes that a chain of near pairs connects.
+
+    Two codes are in one group if one can be reached from the other by steps between
+    codes of at most `radius` bits: the groups are the connected components of the graph
+    of `radius_pairs`. The ends of a long chain may be far apart.
+
+    Parameters
+    ----------
+    codes : array-like of shape (n, n_bits) or (n, n_bytes)
+        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+    radius : int
+        Bits by which neighbours in a chain may differ, inclusive.
+    packed : bool, default=False
+        The format of `codes`.
+    n_jobs : int, default=None
+        Threads, as in `HammingNeighbors`.
+
+    Returns
+    -------
+    groups : ndarray of shape (n,), int64
+        The number of each code's group. Groups are numbered from 0 on in the order of
+        their first codes; a code without neighbours has a group of its own.
+
+    Raises
+    ------
+    ValueError
+        If the codes hold something else than 0 and 1, or, packed, are not ``uint8``.
+
+    See Also
+    --------
+    radius_pairs : The pairs themselves.
+
+    Notes
+    -----
+    Equal codes are compared once, and pairs are forgotten as soon as they have been
+    counted, so that memory is a small multiple of that of the codes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.neighbors import duplicate_groups
+    >>> groups = duplicate_groups([[0, 0, 0], [1, 1, 1], [0, 0, 0], [0, 1, 1]], 1)
+    >>> groups
+    array([0, 1, 0, 1])
+
+    The first code of each group:
+
+    >>> np.unique(groups, return_index=True)[1]
+    array([0, 1])
+    """
+    packed_codes = check_packed(codes) if packed else pack_bits(codes)
+    rows = np.ascontiguousarray(packed_codes).view(f"V{packed_codes.shape[1]}")
+    _, different, number = np.unique(rows, return_index=True, return_inverse=True)
+    groups = np.arange(len(different))
+    for _, pairs in _pair_blocks(packed_codes[different], radius, n_jobs):
+        ones, ends = np.ones(len(pairs), dtype=bool), groups[pairs]
+        joins = sparse.coo_array((ones, ends.T), shape=(len(groups), len(groups)))
+        groups = connected_components(joins, directed=False)[1][groups]
+    groups = groups[number.ravel()]
+    # Numbers by first appearance.
+    _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[groups]
+
+
+def _pair_blocks(packed_codes, radius, n_jobs):
+    """Yield the distances and pairs of one block of codes after the other."""
+    from skhash.neighbors import _search  # numba is imported at the first search
+
+    words, n_planes = packed_to_words(packed_codes), 8 * packed_codes.shape[1]
+    for start in range(0, len(words), BLOCK_ROWS):
+        rows = slice(start, min(start + BLOCK_ROWS, len(words)))
+        yield _search.pairs_behind(words, n_planes, rows, radius, n_jobs)

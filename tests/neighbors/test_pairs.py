@@ -1,0 +1,96 @@
+"""Pairs within a radius and their groups, against brute force."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.cluster import DBSCAN
+
+from skhash.codes import hamming_distances, pack_bits
+from skhash.neighbors import _pairs, duplicate_groups, radius_pairs
+
+
+def make_codes(seed, n, n_bits, n_centres):
+    """Codes around some centres: equal ones, near ones and far ones."""
+    rng = np.random.default_rng(seed)
+    centres = rng.integers(0, 2, (n_centres, n_bits))
+    return centres[rng.integers(0, n_centres, n)] ^ (rng.random((n, n_bits)) < 0.05)
+
+
+def expected_pairs(codes, radius):
+    packed = pack_bits(codes)
+    all_distances = hamming_distances(packed, packed)
+    i, j = np.nonzero(np.triu(all_distances <= radius, k=1))
+    distances = all_distances[i, j]
+    order = np.lexsort((j, distances, i))
+    return distances[order], np.stack([i, j], axis=1)[order]
+
+
+def expected_groups(codes, radius):
+    """DBSCAN whose points are all core points: the connected components."""
+    distances = hamming_distances(pack_bits(codes), pack_bits(codes))
+    dbscan = DBSCAN(eps=radius + 0.5, min_samples=1, metric="precomputed")
+    return dbscan.fit(distances).labels_  # numbered by first appearance, too
+
+
+problems = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 2**32 - 1),
+        "n": st.one_of(st.integers(1, 30), st.sampled_from((255, 257, 600))),
+        "n_bits": st.sampled_from((1, 7, 24, 64, 100)),
+        "n_centres": st.sampled_from((1, 3, 40)),
+    }
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(problem=problems, radius=st.sampled_from((0, 1, 3, 9, 200)))
+def test_pairs_and_groups(problem, radius):
+    codes = make_codes(**problem)
+    distances, pairs = radius_pairs(codes, radius, n_jobs=1)
+    expected_distances, expected = expected_pairs(codes, radius)
+    np.testing.assert_array_equal(distances, expected_distances)
+    np.testing.assert_array_equal(pairs, expected)
+    assert distances.dtype == np.int32
+    assert pairs.dtype == np.int64
+    groups = duplicate_groups(codes, radius, n_jobs=1)
+    np.testing.assert_array_equal(groups, expected_groups(codes, radius))
+    assert groups.dtype == np.int64
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("packed", [False, True])
+def test_blocks_and_formats_and_threads(n_jobs, packed, monkeypatch):
+    """Blocks of rows, of uneven size, give what one block gives."""
+    monkeypatch.setattr(_pairs, "BLOCK_ROWS", 130)
+    monkeypatch.setattr("skhash.neighbors._search.MIN_THREAD_WORK", 1)
+    codes = make_codes(0, 700, 24, 60)
+    asked = pack_bits(codes) if packed else codes
+    kwargs = {"packed": packed, "n_jobs": n_jobs}
+    distances, pairs = radius_pairs(asked, 4, **kwargs)
+    expected_distances, expected = expected_pairs(codes, 4)
+    np.testing.assert_array_equal(distances, expected_distances)
+    np.testing.assert_array_equal(pairs, expected)
+    groups = duplicate_groups(asked, 4, **kwargs)
+    np.testing.assert_array_equal(groups, expected_groups(codes, 4))
+    assert 1 < groups.max() + 1 < 700
+
+
+def test_a_chain_is_one_group_and_equal_codes_cost_nothing():
+    """Ends of the chain differ in all bits; of equal codes there would be 2e9 pairs."""
+    chain = np.tri(31, 30, k=-1, dtype=np.uint8)
+    codes = np.concatenate([np.repeat(chain[:1], 2**16, axis=0), chain[::-1]])
+    assert not duplicate_groups(codes, 1).any()
+    np.testing.assert_array_equal(
+        np.unique(duplicate_groups(codes, 0), return_counts=True)[1],
+        [2**16 + 1] + [1] * 30,
+    )
+
+
+def test_what_is_refused():
+    with pytest.raises(ValueError, match="'radius'.*-1"):
+        radius_pairs([[0, 1]], -1)
+    with pytest.raises(ValueError, match="packed=True"):
+        duplicate_groups([[0, 2]], 1)
+    with pytest.raises(ValueError, match="uint8"):
+        radius_pairs([[0, 2]], 1, packed=True)
