@@ -1,5 +1,6 @@
 """Closed-form and alternating methods: fitted in torch, encoding with NumPy."""
 
+from skhash.linear._decoder import LinearDecoder
 from skhash.linear._itq import ITQHash
 from skhash.linear._kmeans import KMeansHash
 from skhash.linear._pca import PCAHash
@@ -12,6 +13,7 @@ from skhash.linear._spherical import SphericalHash
 __all__ = [
     "ITQHash",
     "KMeansHash",
+    "LinearDecoder",
     "PCAHash",
     "RandomHyperplaneHash",
     "ScalableGraphHash",
