@@ -296,8 +296,8 @@ class BaseNeuralHasher(BaseHasher):
         self._train(net, X, y, 1, history)
         return self
 
-    def _training_inputs(self, X):
-        """Return the module and a batch of all rows as training feeds it."""
+    def _training_inputs(self, X, y=None):
+        """Return the module, a batch of all rows as training feeds it, and `y`."""
         from skhash._net import fed_batch
 
         X = self._prepare(self._validate_fitted(X))
@@ -306,7 +306,7 @@ class BaseNeuralHasher(BaseHasher):
         else:
             module = self._restore_module()
         device = next(module.parameters()).device
-        return module, fed_batch(module, X).to(device)
+        return module, fed_batch(module, X).to(device), y
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "history_")

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from skhash.classification._prediction import statistics_of
+from skhash.classification._rows import positions
 from skhash.linear._projection import column_means
 from skhash.neural._mlp import check_layer_sizes
 from skhash.neural._start import total_scale
@@ -244,6 +245,30 @@ class NetworkMixin:
             )
         noisy, certain = states
         return [*noisy.values()], [certain[name] for name in statistics_of(certain)]
+
+    def _training_inputs(self, X, y):
+        """Return a module with norms at rest, a batch of all rows, and its targets.
+
+        The module is made anew of the fitted arrays and the present parameters.
+        """
+        from skhash._net import fed_batch
+        from skhash.gradients import resolve_network_gradient
+        from skhash.modules._classifier import ClassifierModule
+
+        if y is None:
+            raise ValueError("The loss of a classifier needs y=, the classes of rows.")
+        X = self._validate_fitted(X)
+        module = ClassifierModule(
+            self._network("ensemble"),
+            resolve_network_gradient(self.gradient),
+            self.n_train_samples,
+            self.objective == "multi_sample",
+            self.mean_,
+            self.scale_,
+        )
+        codes = positions(np.asarray(y), self.classes_)
+        targets = np.hstack([np.arange(len(codes))[:, None], codes])
+        return module, fed_batch(module, X), targets
 
     def __getstate__(self):
         state = super().__getstate__()

@@ -42,6 +42,8 @@ class ExactNetwork(NetworkGradient):
         "max_units": [Interval(Integral, 1, None, closed="left")]
     }
 
+    draws_units = False
+
     def __init__(self, max_units=12):
         self.max_units = max_units
 

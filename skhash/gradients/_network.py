@@ -169,8 +169,10 @@ class NetworkGradient(BaseEstimator, metaclass=ABCMeta):
 
     _parameter_constraints: dict = {}
 
-    # Whether `network_surrogate` has to be told which rows of the data it sees.
+    # Whether `network_surrogate` has to be told which rows of the data it sees, and
+    # whether the same row can give another estimate.
     needs_rows = False
+    draws_units = True
 
     @abstractmethod
     def network_surrogate(

@@ -10,6 +10,8 @@ from sklearn.utils import check_random_state
 
 from skhash.gradients._base import UNITS, BernoulliUnits, GradientEstimator
 from skhash.gradients._exact import Exact
+from skhash.gradients._exact_network import ExactNetwork
+from skhash.gradients._network import NetworkGradient
 from skhash.gradients._report_measure import (
     N_BOOTSTRAP,
     FunctionProblem,
@@ -161,7 +163,7 @@ class GradientReport:
 @validate_params(
     {
         "n_trials": [Interval(Integral, 2, None, closed="left")],
-        "reference": [str, GradientEstimator, Mapping],
+        "reference": [str, GradientEstimator, NetworkGradient, Mapping],
         "reference_samples": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "units": [BernoulliUnits, None],
@@ -210,21 +212,24 @@ def gradient_report(
         (..., n_rows): then the gradient is that of their mean over rows in the logits.
         Or a module with an attribute ``gradient``, that holds a gradient estimator, and
         the methods ``forward(X)`` and ``loss(outputs, X, y)``: then it is that of the
-        loss in all parameters. Or an encoder that was trained with such a module. The
-        model is copied and stays as it is.
+        loss in all parameters. Or an encoder that was trained with such a module, or a
+        fitted `skhash.SBNClassifier`. The model is copied and stays as it is.
     X : array-like or Tensor of shape (n_rows, n_columns)
         For a function the logits, else the rows that the loss is computed on.
     estimators : list or dict
         Names as `resolve_gradient` knows them, or instances; a dict gives the labels.
+        For a network, whose ``gradient`` is a `NetworkGradient`, those of
+        `resolve_network_gradient`.
     y : array-like of shape (n_rows,) or None, default=None
-        What the loss of a module takes besides.
+        What the loss of a module takes besides; the classes, for a classifier.
     n_trials : int, default=100
         How often each estimator draws its gradient of each batch.
     reference : "auto", str, GradientEstimator or mapping, default="auto"
-        What the true gradient is taken from. "auto" enumerates all states (`Exact`) up
-        to 12 units and averages `ARM` above. An estimator is averaged over
-        `reference_samples` samples. A mapping gives the gradient itself, under "logits"
-        or the names of the parameters; it takes all rows to be one batch.
+        What the true gradient is taken from. "auto" enumerates all states (`Exact`, or
+        `ExactNetwork`) up to 12 units a layer and averages `ARM` above. An estimator is
+        averaged over `reference_samples` samples. A mapping gives the gradient itself,
+        under "logits" or the names of the parameters; it takes all rows to be one
+        batch.
     reference_samples : int, default=1000
         How many samples a reference other than the exact one is averaged over.
     batch_size : int or None, default=None
@@ -256,8 +261,10 @@ def gradient_report(
     Notes
     -----
     Of a module, the groups of parameters are the first components of their names, and
-    "all". An estimator with a memory, such as a moving baseline, starts afresh and
-    learns over the trials. A sampled reference has noise of its own, which enters every
+    "all"; of a network its layers. A classifier is measured with batch norms at rest,
+    and with its present ``n_train_samples`` draws of the noise in each estimate. An
+    estimator with a memory, such as a moving baseline, starts afresh and learns over
+    the trials. A sampled reference has noise of its own, which enters every
     measurement: ``settings`` tell how much.
 
     References
@@ -284,11 +291,11 @@ def gradient_report(
     >>> [row.bias > 3 * row.bias_floor for row in report.rows]
     [True, False, False]
     """
-    estimators = _labelled(estimators)
     device = resolve_device(device)
     random = check_random_state(random_state)
     with own_random(device):
         problem = _make_problem(model, X, y, batch_size, units, device)
+        estimators = _labelled(estimators, _resolver(problem))
         seeds = _seeds(random, n_trials, problem.n_batches)
         truth = _make_reference(problem, reference, reference_samples, random)
         trials = {
@@ -319,11 +326,16 @@ def gradient_report(
     return GradientReport(rows, settings)
 
 
-def _labelled(estimators) -> dict[str, GradientEstimator]:
-    """Return fresh estimators by label."""
-    from skhash.gradients import resolve_gradient
+def _resolver(problem):
+    """Return what makes estimators of one layer, or of a network."""
+    from skhash.gradients import resolve_gradient, resolve_network_gradient
 
-    if isinstance(estimators, str | GradientEstimator):
+    return resolve_network_gradient if problem.is_network else resolve_gradient
+
+
+def _labelled(estimators, resolve) -> dict[str, GradientEstimator | NetworkGradient]:
+    """Return fresh estimators by label."""
+    if isinstance(estimators, str | GradientEstimator | NetworkGradient):
         estimators = [estimators]
     if not isinstance(estimators, Mapping):
         labels = [e if isinstance(e, str) else repr(e) for e in estimators]
@@ -336,12 +348,12 @@ def _labelled(estimators) -> dict[str, GradientEstimator]:
         estimators = dict(zip(labels, estimators, strict=True))
     if not estimators:
         raise ValueError("estimators is empty: give at least one, such as ['st'].")
-    return {str(label): resolve_gradient(e) for label, e in estimators.items()}
+    return {str(label): resolve(e) for label, e in estimators.items()}
 
 
 def _make_problem(model, X, y, batch_size, units, device):
     if hasattr(model, "_training_inputs"):
-        model, X = model._training_inputs(X)
+        model, X, y = model._training_inputs(X, y)
     elif not callable(model):
         raise TypeError(
             f"model={model!r} is neither a function of bits, nor a torch module with "
@@ -362,7 +374,7 @@ def _make_problem(model, X, y, batch_size, units, device):
             )
         return FunctionProblem(model, X, UNITS if units is None else units, device)
     gradient = getattr(model, "gradient", None)
-    if not isinstance(gradient, GradientEstimator):
+    if not isinstance(gradient, GradientEstimator | NetworkGradient):
         raise TypeError(
             f"gradient={gradient!r} of this {type(model).__name__} is no gradient "
             "estimator, so there is nothing to exchange; pass a module that holds an "
@@ -379,23 +391,25 @@ def _make_problem(model, X, y, batch_size, units, device):
 
 
 def _make_reference(problem, reference, n_samples, random):
-    from skhash.gradients import resolve_gradient
-
     if isinstance(reference, Mapping):
         return given_reference(problem, flatten_given(problem, reference))
     if isinstance(reference, str) and reference == "auto":
-        few = len(problem.widths) == 1 and problem.widths[0] <= MAX_EXACT_BITS
-        reference = "exact" if few else "arm"
-    estimator = resolve_gradient(reference)
-    if isinstance(reference, str) and "n_samples" in estimator.get_params():
-        estimator.set_params(n_samples=min(n_samples, REFERENCE_CHUNK))
-    if isinstance(estimator, Exact):
+        few = 0 < max(problem.widths, default=0) <= MAX_EXACT_BITS
+        exact = "exact_network" if problem.is_network else "exact"
+        few = few and (problem.is_network or len(problem.widths) == 1)
+        reference = exact if few else "arm"
+    estimator = _resolver(problem)(reference)
+    # What draws: the estimator, or the one that a network has in each layer.
+    part = getattr(estimator, "gradient", estimator)
+    if isinstance(reference, str) and "n_samples" in part.get_params():
+        part.set_params(n_samples=min(n_samples, REFERENCE_CHUNK))
+    if isinstance(estimator, Exact | ExactNetwork):
         seeds, name = np.zeros((1, problem.n_batches), dtype=int), repr(estimator)
     else:
-        per_call = getattr(estimator, "n_samples", 1)
+        per_call = getattr(part, "n_samples", 1)
         n_calls = max(2, -(-n_samples // per_call))  # from two on, their spread shows
         seeds = _seeds(random, n_calls, problem.n_batches)
-        name = f"{type(estimator).__name__}, {n_calls * per_call} samples"
+        name = f"{type(part).__name__}, {n_calls * per_call} samples"
     return sampled_reference(problem, estimator, seeds, name)
 
 

@@ -2,17 +2,19 @@
 
 A problem has ``gradient(estimator, batch, seed)``, which returns one drawn gradient as
 a flat tensor, ``groups``, which names slices of it, ``named``, its parameters,
-``widths``, the numbers of units of its layers, and ``n_rows``, ``batch_rows`` and
-``n_batches``.
+``widths``, the numbers of units of its layers, ``is_network``, whether its estimators
+are those of a network, and ``n_rows``, ``batch_rows`` and ``n_batches``.
 """
 
 import copy
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from skhash.gradients._network import LayerwiseNetwork, NetworkGradient
 from skhash.gradients._straight_through import StraightThrough
 from skhash.utils._torch_sparse import take_rows
 
@@ -25,6 +27,8 @@ N_BOOTSTRAP = 500
 
 class FunctionProblem:
     """The gradient, in the logits, of the mean over rows of a function of bits."""
+
+    is_network = False
 
     def __init__(self, function, logits, units, device):
         self.function, self.units, self.device = function, units, device
@@ -53,7 +57,8 @@ class ModuleProblem:
 
     def __init__(self, module, X, y, batch_size, units, device):
         # Not every generator can be copied, and this one is replaced at each call.
-        known = {id(getattr(module, "generator", None)): torch.Generator()}
+        own = getattr(module, "generator", None)
+        known = {} if own is None else {id(own): torch.Generator()}
         self.module = copy.deepcopy(module, known).to(device)
         if units is not None:
             self.module.units = units
@@ -64,7 +69,8 @@ class ModuleProblem:
             if parameter.requires_grad
         }
         self.parameters = list(self.named.values())
-        self.groups = _slices(self.named)
+        self.is_network = isinstance(self.module.gradient, NetworkGradient)
+        self.groups = _slices(self.named, _layer_of if self.is_network else _part_of)
         self.X = X.to(device, self.parameters[0].dtype)
         self.y = None if y is None else torch.as_tensor(y).to(device)
         self.n_rows = len(X)
@@ -74,7 +80,7 @@ class ModuleProblem:
         self.attributes = dict(vars(self.module))
         self.buffers = [buffer.clone() for buffer in self.module.buffers()]
         probe = _Probe()
-        self.gradient(probe, 0, 0)
+        self.gradient(LayerwiseNetwork(probe) if self.is_network else probe, 0, 0)
         self.widths = getattr(probe, "widths", [])
 
     def gradient(self, estimator, batch, seed):
@@ -146,11 +152,22 @@ def seeded(seed, device):
     return torch.Generator(device=device).manual_seed(seed)
 
 
-def _slices(named):
-    """Return the slice of all, and that of each first component of the names."""
+def _part_of(name):
+    """Return the first component of the name of a parameter."""
+    return name.split(".")[0]
+
+
+def _layer_of(name):
+    """Return the layer of a network that a parameter is in: "layers.0" or "head"."""
+    found = re.search(r"layers\.\d+|head", name)
+    return found[0] if found else _part_of(name)
+
+
+def _slices(named, group_of):
+    """Return the slice of all, and that of each group of parameters."""
     sizes = {}
     for name, parameter in named.items():
-        group = name.split(".")[0]
+        group = group_of(name)
         sizes[group] = sizes.get(group, 0) + parameter.numel()
     ends = np.cumsum(list(sizes.values())).tolist()
     starts = [0, *ends]

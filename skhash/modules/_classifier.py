@@ -56,15 +56,15 @@ class ClassifierModule(nn.Module):
         """Return the weighted mean over the rows of a batch."""
         rows, labels = y.T
         weights = None if self.row_weights is None else self.row_weights[rows]
+        # Backpropagation through drawn units has the loss itself as its value.
+        gradient = self.gradient if self.training else resolve_network_gradient("st")
         n_repeats, n_samples = (
             (1, self.n_samples) if self.is_bound else (self.n_samples, 1)
         )
-        if n_repeats > 1:
+        if n_repeats > 1 and gradient.draws_units:
             outputs = outputs.repeat(n_repeats, 1)
             rows, labels = rows.repeat(n_repeats), labels.repeat(n_repeats)
             weights = None if weights is None else weights.repeat(n_repeats)
-        # Backpropagation through drawn units has the loss itself as its value.
-        gradient = self.gradient if self.training else resolve_network_gradient("st")
         losses = gradient.network_surrogate(
             lambda logits: cross_entropy(logits, labels),
             self.network,

@@ -318,8 +318,8 @@ class TestModule:
 
     def test_a_fitted_encoder(self, module, rows):
         class Encoder:
-            def _training_inputs(self, X):
-                return module, torch.as_tensor(X) / 2
+            def _training_inputs(self, X, y):
+                return module, torch.as_tensor(X) / 2, y
 
         report = gradient_report(Encoder(), rows.numpy(), ["st"], random_state=0)
         plain = gradient_report(module, rows / 2, ["st"], random_state=0)

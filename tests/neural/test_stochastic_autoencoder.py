@@ -223,7 +223,7 @@ def test_codes_are_of_the_rows_that_the_network_was_trained_on(
         encoder_input=kind, posterior=posterior, hidden_layer_sizes=(6, 5)
     ).set_params(normalize=normalize)
     encoder.fit(X)
-    module, batch = encoder._training_inputs(X)
+    module, batch, _ = encoder._training_inputs(X)
     with torch.no_grad():
         logits = module.eval()(batch)[:, :N_BITS].numpy()
     found = encoder.decision_function(X)

@@ -1,0 +1,329 @@
+"""How good gradient estimators are in a 5-5-5 network, where the truth is known.
+
+The toy problem of Shekhovtsov, Yanush and Flach, "Path sample-analytic gradient
+estimators for stochastic binary networks" (NeurIPS 2020, appendix C.1): two classes of
+100 points that overlap in the plane, and three layers of five units. The exact gradient
+comes from transfer matrices. Networks are trained with it. After 1, 100 and 2000 epochs
+every estimator is compared with it, for 1 to 1000 samples of the noise. Counterparts of
+figures C.2 to C.6 are drawn::
+
+    python examples/benchmarks/psa_toy.py --picture-folder DIR
+    python examples/benchmarks/psa_toy.py --quick
+
+Layers start with logits of mean 0 and deviation 1 over the data and the noise of the
+units below. ``--start mean`` takes the start of `SBNClassifier` instead, where the
+deviation is that over the data alone: larger weights.
+"""
+
+import argparse
+import datetime
+import os
+import platform
+import statistics
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from joblib import Parallel, delayed
+from skorch.callbacks import Callback
+
+from skhash import SBNClassifier
+from skhash.gradients import (
+    PSA,
+    ExactNetwork,
+    GumbelSoftmax,
+    MuProp,
+    Reinforce,
+    STGumbel,
+    gradient_report,
+)
+from skhash.modules import BinaryLinear, RealLinear, StochasticBinaryNetwork
+from skhash.noise import Logistic
+
+# A baseline that forgets nothing is close to the true mean loss of each row.
+ESTIMATORS = {
+    "psa": "psa",
+    "psa enhanced": PSA(enhanced=True),
+    "st": "st",
+    "zgr": "zgr",
+    "det_st": "det_st",
+    "hard_st": "hard_st",
+    "identity_st": "identity_st",
+    "tanh": "tanh",
+    "gumbel 1.0": GumbelSoftmax(1.0),
+    "gumbel 0.1": GumbelSoftmax(0.1),
+    "st_gumbel 0.1": STGumbel(0.1),
+    "adf": "adf",
+    "local_reparam": "local_reparam",
+    "arm": "arm",
+    "disarm": "disarm",
+    "rloo": "rloo",
+    "reinforce": Reinforce(baseline=None),
+    "reinforce, baseline": Reinforce(baseline="row", decay=1.0),
+    "muprop": MuProp(baseline=None),
+    "muprop, baseline": MuProp(baseline="row", decay=1.0),
+}
+# What the pictures show, in their colours; the second is for the shapes of networks.
+COLORS = {
+    "psa": "#d95f02",
+    "st": "#1b6ca8",
+    "zgr": "#2a9d6f",
+    "adf": "#c51b7d",
+    "gumbel 1.0": "#8e5ea2",
+    "gumbel 0.1": "#c3a1d1",
+    "arm": "#222222",
+    "disarm": "#777777",
+    "reinforce": "#8c510a",
+    "reinforce, baseline": "#dfa12d",
+    "muprop, baseline": "#80b1d3",
+}
+FEW = ["psa", "st", "zgr", "arm", "reinforce"]
+TRAINED = ["exact_network", "psa", "st", "arm", "reinforce"]
+LAYERS = {"layers.0": "layer 1", "layers.1": "layer 2", "layers.2": "layer 3"}
+# Samples of an estimate, and how many such estimates are drawn.
+TRIALS = {1: 100, 10: 40, 100: 12, 1000: 4}
+QUICK_TRIALS = {1: 10, 10: 3}
+
+
+def toy(n_per_class, seed):
+    """Points above 0, and points below the cosine of their first coordinate."""
+    random = np.random.default_rng(seed)
+    x = random.uniform(-np.pi / 2, np.pi / 2, 2 * n_per_class)
+    height = random.uniform(0, 1, 2 * n_per_class)
+    y = np.repeat([1, 0], n_per_class)
+    return np.column_stack([x, np.where(y, height, (1 + np.cos(x)) * height - 1)]), y
+
+
+class ExactLosses(Callback):
+    """Records the expected loss and that of the ensemble, after some epochs."""
+
+    def __init__(self, X, y, epochs):
+        self.X, self.y, self.epochs = X, y, epochs
+
+    @torch.no_grad()
+    def on_epoch_end(self, net, **kwargs):
+        if len(net.history) not in self.epochs:
+            return
+        module, sign = net.module_, torch.as_tensor(2 * self.y - 1)
+        X = torch.tensor((self.X - module.mean) / module.scale, dtype=torch.float32)
+
+        def log_likelihood(outputs):
+            margin = sign * (outputs[..., 1] - outputs[..., 0])
+            return torch.nn.functional.logsigmoid(margin)
+
+        def mean_over_noise(function):
+            return ExactNetwork().network_surrogate(function, module.network, X)
+
+        likelihood = mean_over_noise(lambda outputs: log_likelihood(outputs).exp())
+        net.history.record("expected", -float(mean_over_noise(log_likelihood).mean()))
+        net.history.record("ensemble", -float(likelihood.log().mean()))
+
+
+def start_network(X, widths, seed):
+    """Return a factory of networks; see the top of this file for their start."""
+
+    @torch.no_grad()
+    def architecture(n_features, n_classes):
+        generator = torch.Generator().manual_seed(seed)
+        sizes = [n_features, *widths]
+        layers = [
+            BinaryLinear(n, m, noise=Logistic(scale=2), generator=generator)
+            for n, m in zip(sizes[:-1], sizes[1:], strict=True)
+        ]
+        x = torch.tensor(X - X.mean(axis=0), dtype=torch.float32)
+        x = (x / x.square().mean().sqrt()).repeat(50, 1)
+        for layer in layers:
+            std, mean = torch.std_mean(layer.realize()(x), dim=0)
+            layer.bias.copy_((layer.bias - mean) / std)
+            layer.weight.div_(std[:, None])
+            x = layer.units.draw(layer.realize()(x), generator)
+        head = RealLinear(sizes[-1], n_classes, generator=generator)
+        return StochasticBinaryNetwork(layers, head)
+
+    return architecture
+
+
+def train(X, y, gradient, epochs, seed, options, widths=(5, 5, 5), watched=()):
+    """Return a classifier after so many epochs."""
+    torch.set_num_threads(1)
+    start = {"architecture": start_network(X, widths, seed), "init": "default"}
+    if options.start == "mean":
+        start = {"hidden_layer_sizes": widths, "noise": Logistic(scale=2)}
+    return SBNClassifier(
+        **start,
+        gradient=ESTIMATORS.get(gradient, gradient),
+        batch_norm=False,
+        optimizer="sgd",
+        lr=options.lr,
+        batch_size=options.batch_size,
+        max_epochs=epochs,
+        callbacks=[ExactLosses(X, y, watched)],
+        random_state=seed,
+        device="cpu",
+    ).fit(X, y)
+
+
+def losses_of(X, y, gradient, seed, options):
+    """Return epochs, expected losses and losses of the ensemble in a training."""
+    last = options.epochs[-1]
+    watched = sorted({int(epoch) for epoch in np.geomspace(1, last, 25)})
+    history = train(X, y, gradient, last, seed, options, watched=watched).net_.history
+    records = [history[epoch - 1] for epoch in watched]
+    return np.transpose([[r["epoch"], r["expected"], r["ensemble"]] for r in records])
+
+
+def measure(X, y, names, epochs, seed, options, widths=(5, 5, 5), trials=None):
+    """Return rows of reports, by estimator, group of parameters and samples."""
+    model = train(X, y, "exact_network", epochs, seed, options, widths)
+    rows = {}
+    for n_samples, n_trials in (trials or {1: options.trials[1]}).items():
+        # An estimate is the mean over so many samples of the noise.
+        model.set_params(n_train_samples=n_samples)
+        estimators = {name: ESTIMATORS[name] for name in names}
+        report = gradient_report(
+            model, X, estimators, y=y, n_trials=n_trials, random_state=seed
+        )
+        rows |= {(row.estimator, row.group, n_samples): row for row in report.rows}
+    return rows
+
+
+def print_table(networks):
+    """Print one-sample measurements: medians over networks."""
+    names = [*LAYERS.values(), "head"]
+    print(f"| estimator | {' | '.join(names)} |\n|{'---|' * 5}")
+    for name in ESTIMATORS:
+        cells = []
+        for layer in [*LAYERS, "head"]:
+            found = [rows[name, layer, 1] for rows in networks]
+            cosine, rmse, bias, chance = (
+                statistics.median(getattr(row, what) for row in found)
+                for what in ("cosine", "relative_rmse", "bias", "bias_floor")
+            )
+            cells.append(f"{cosine:.3f} {rmse:.2f} {bias:.2f} ({chance:.2f})")
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def draw_training(plt, curves, path):
+    """Draw the losses, means over networks."""
+    figure, ax = plt.subplots(figsize=(6.5, 4.3), layout="constrained")
+    for name, runs in curves.items():
+        epochs, expected, ensemble = np.mean(runs, axis=0)
+        color = COLORS.get(name, "#e6ab02")
+        ax.plot(epochs, ensemble, color=color, label=name)
+        ax.plot(epochs, expected, "--", color=color)
+    ax.plot([], [], "--", color="0.3", label="dashed: expected loss")
+    ax.set(xscale="log", xlabel="epoch", ylabel="loss of the ensemble, nats")
+    finish(plt, figure, [ax], path)
+
+
+def draw_curves(plt, panels, metric, path):
+    """Draw a measurement against samples; panels have title, rows, group and names."""
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(9.5, 4), sharey=True, layout="constrained"
+    )
+    for ax, (title, rows, group, names) in zip(axes, panels, strict=True):
+        for name in names:
+            samples = sorted({n for _, _, n in rows})
+            values = [getattr(rows[name, group, n], metric) for n in samples]
+            ax.plot(samples, values, "o-", ms=3, color=COLORS[name], label=name)
+        ax.set(title=title, xscale="log", xlabel="samples")
+    if metric == "cosine":
+        axes[0].set_ylabel("cosine similarity to the gradient, layer 1")
+    else:
+        axes[0].set(yscale="log", ylabel="RMSE over the norm of the gradient")
+    finish(plt, figure, axes, path)
+
+
+def finish(plt, figure, axes, path):
+    for ax in axes:
+        ax.grid(alpha=0.3)
+        ax.spines[["top", "right"]].set_visible(False)
+    legend = axes[0].get_legend_handles_labels()
+    figure.legend(*legend, loc="outside lower center", ncols=6, frameon=False)
+    figure.savefig(path, dpi=90)
+    plt.close(figure)
+
+
+def draw_all(folder, run, data, curves, options):
+    """Draw figures C.2 to C.6, after the first of the networks but for the training."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    folder.mkdir(parents=True, exist_ok=True)
+    first, trials = options.epochs[0], options.trials
+    draw_training(plt, curves, folder / "psa_toy_training.png")
+    by_epoch = run(
+        delayed(measure)(*data, COLORS, n, 0, options, trials=trials)
+        for n in options.epochs
+    )
+    panels = [(title, by_epoch[0], k, COLORS) for k, title in LAYERS.items()]
+    draw_curves(plt, panels, "relative_rmse", folder / "psa_toy_rmse.png")
+    titles = [f"epoch {n}" for n in options.epochs]
+    panels = [
+        (*pair, "layers.0", COLORS) for pair in zip(titles, by_epoch, strict=True)
+    ]
+    draw_curves(plt, panels, "cosine", folder / "psa_toy_cosine.png")
+    shapes = {
+        "width": {f"{n} units a layer": (n,) * 3 for n in (2, 5, 10)},
+        "depth": {f"{n} layer(s)": (5,) * n for n in (1, 3, 5)},
+    }
+    for kind, titles in shapes.items():
+        found = run(
+            delayed(measure)(*data, FEW, first, 0, options, widths, trials)
+            for widths in titles.values()
+        )
+        panels = [(*pair, "layers.0", FEW) for pair in zip(titles, found, strict=True)]
+        draw_curves(plt, panels, "relative_rmse", folder / f"psa_toy_{kind}.png")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--epochs", type=int, nargs="+", default=[1, 100, 2000])
+    parser.add_argument("--networks", type=int, default=3)
+    parser.add_argument("--start", choices=["drawn", "mean"], default="drawn")
+    parser.add_argument("--batch-size", type=int, default=100, help="the paper has 10")
+    parser.add_argument("--lr", type=float, default=1.0, help="of plain SGD")
+    parser.add_argument("--seed", type=int, default=1, help="of the points")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count()))
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--picture-folder", type=Path)
+    options = parser.parse_args()
+    options.trials = QUICK_TRIALS if options.quick else TRIALS
+    if options.quick:
+        options.epochs, options.networks = [1, 5], 1
+    began = time.perf_counter()
+    cpu = platform.processor() or platform.machine()
+    print(
+        f"{datetime.date.today()}, {cpu}, {os.cpu_count()} cores, Python "
+        f"{platform.python_version()}, torch {torch.__version__}\n{vars(options)}"
+    )
+    data, seeds = toy(100, options.seed), range(options.networks)
+    run = Parallel(n_jobs=options.jobs)
+    print(
+        "Cosine of 1 sample, relative RMSE, relative bias (by chance), in each layer."
+    )
+    for epochs in options.epochs:
+        print(f"\nAfter {epochs} epoch(s), median of {len(seeds)} network(s):")
+        print_table(
+            run(delayed(measure)(*data, ESTIMATORS, epochs, s, options) for s in seeds)
+        )
+    curves = {
+        name: run(delayed(losses_of)(*data, name, seed, options) for seed in seeds)
+        for name in TRAINED
+    }
+    print("\nExpected loss and that of the ensemble after training, each network:")
+    for name, runs in curves.items():
+        ends = ", ".join(
+            f"{end[0]:.3f} {end[1]:.3f}" for _, *end in (r[:, -1] for r in runs)
+        )
+        print(f"{name}: {ends}")
+    if options.picture_folder is not None:
+        draw_all(options.picture_folder, run, data, curves, options)
+    print(f"\n{(time.perf_counter() - began) / 60:.1f} minutes")
+
+
+if __name__ == "__main__":
+    main()
