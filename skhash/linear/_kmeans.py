@@ -166,10 +166,8 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
         self.mean_ = column_means(X)
         axes = principal_axes(X, self.mean_, self.n_bits, device, generator)
         projected = project(X, self.mean_, axes, device)
-        whole, rest = divmod(self.n_bits, self.subspace_bits)
-        self.subspace_bits_ = np.array(
-            [self.subspace_bits] * whole + [rest][: rest > 0]
-        )
+        starts = np.arange(0, self.n_bits, self.subspace_bits)
+        self.subspace_bits_ = np.minimum(self.n_bits - starts, self.subspace_bits)
         variances = projected.square().mean(dim=0).cpu().numpy()
         centers, objectives = [], []
         for own in balanced_subspaces(variances, self.subspace_bits_):

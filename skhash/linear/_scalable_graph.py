@@ -3,7 +3,7 @@
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.linalg import eigh, solve_triangular
+from scipy.linalg import eigh
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.base import BaseHasher
@@ -91,8 +91,8 @@ class ScalableGraphHash(BaseHasher):
     Notes
     -----
     The line is ``(e - 1/e) / 2 t + (e + 1/e) / 2``, which meets exp at t = -1 and 1. In
-    between it lies above: for a row at the mean, S_ii = 1 becomes ``e + 1/e - 1``, which
-    is 2.09. The constant -1 in S has no effect, as the features are centred.
+    between it lies above: for a row at the mean, S_ii = 1 becomes ``e + 1/e - 1``, or
+    2.09. The constant -1 in S has no effect, as the features are centred.
 
     `fit` holds the features, ``4 * n_samples * n_anchors`` bytes, twice.
 
@@ -207,11 +207,12 @@ class ScalableGraphHash(BaseHasher):
 
 def whitening_of(features) -> np.ndarray:
     """Return a square T that makes ``features @ T`` orthonormal, up to the ridge."""
-    scatter = features.T @ features
-    scatter = scatter.astype(np.float64)
-    ridge = RIDGE * np.trace(scatter) / len(scatter)
-    factor = np.linalg.cholesky(scatter + ridge * np.eye(len(scatter)))
-    return solve_triangular(factor, np.eye(len(factor)), lower=True).T
+    scatter = np.zeros((features.shape[1], features.shape[1]))
+    for rows in row_chunks(len(features), 8 * features.shape[1]):
+        chunk = features[rows].astype(np.float64)
+        scatter += chunk.T @ chunk
+    values, vectors = np.linalg.eigh(scatter)
+    return vectors / np.sqrt(np.maximum(values, 0) + RIDGE * values.mean())
 
 
 def similarity_of(X, mean, rho: float, features) -> np.ndarray:

@@ -18,10 +18,11 @@ from skhash.utils.torch import resolve_device, seeded_generator
 class SpectralHash(LinearLogitsMixin, BaseHasher):
     r"""Spectral hashing: sines along the principal axes, as if data filled a box.
 
-    Codes y in {-1, +1} that minimise ``sum_ij exp(-|x_i - x_j|^2 / e^2) |y_i - y_j|^2``,
-    with balanced and uncorrelated bits, are signs of the smoothest eigenfunctions of a
-    graph Laplacian. For rows spread evenly in the box of their principal components
-    these are known (Weiss et al., 2008, equation 6): on an axis from a to b ::
+    Codes y in {-1, +1} shall be alike where rows are near, so as to minimise
+    ``sum_ij exp(-|x_i - x_j|^2 / e^2) |y_i - y_j|^2``, with balanced and uncorrelated
+    bits. Signs of the smoothest eigenfunctions of a graph Laplacian do about that. For
+    rows spread evenly in the box of their principal components these are known (Weiss
+    et al., 2008, equation 6): on an axis from a to b ::
 
         cos(m pi (x - a) / (b - a)),   m = 1, 2, ...
 

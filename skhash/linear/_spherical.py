@@ -16,6 +16,8 @@ ROWS_A_PIVOT = 5
 # Rows that pivots are moved by. Drawn from more, they tell an overlap of a quarter with
 # a standard error of 1.2 % of it, far below what is tolerated.
 MAX_ROWS = 20_000
+# Of float32 squared distances, as a share of their mean.
+ROUNDING = 1e-5
 # Iteration ends where overlaps of two balls miss n / 4 by no more than this share of
 # n / 4, on average and by their standard deviation (section 3.3 of the paper).
 MEAN_TOLERANCE, SPREAD_TOLERANCE = 0.10, 0.15
@@ -61,7 +63,8 @@ class SphericalHash(BaseHasher):
     imbalance_ : ndarray of shape (n_iter_ + 1, 2), float64
         Before each move and at the end: mean magnitude of ``o_kj - n/4`` over pairs
         of bits, and standard deviation of o_kj, both in units of n/4. At most 0.1 and
-        0.15 in the last row, unless `max_iter` came first.
+        0.15 in the last row, unless `max_iter` came first. Then the encoder has the
+        pivots of the row with the smallest mean.
     n_iter_ : int
         Number of moves.
     n_features_in_ : int
@@ -225,9 +228,12 @@ def spread_pivots(products, squares, gram, max_iter: int):
         excess = np.where(pairs, overlaps / quarter - 1, 0.0)
         of_pairs = excess[pairs] if n_pivots > 1 else np.zeros(1)
         imbalance.append((np.abs(of_pairs).mean(), of_pairs.std()))
-        done = imbalance[-1] <= np.array([MEAN_TOLERANCE, SPREAD_TOLERANCE])
-        if done.all() or len(imbalance) > max_iter:
+        if imbalance[-1][0] == min(mean for mean, _ in imbalance):
+            best = mixing
+        if np.all(imbalance[-1] <= np.array([MEAN_TOLERANCE, SPREAD_TOLERANCE])):
             return mixing, np.array(imbalance)
+        if len(imbalance) > max_iter:
+            return best, np.array(imbalance)
         strength = excess / (2 * n_pivots)
         forces = strength.sum(axis=1)[:, None] * mixing - strength @ mixing
         mixing = mixing + forces
@@ -242,7 +248,9 @@ def shared_rows(products, squares, gram, mixing) -> np.ndarray:
     sizes = np.einsum("ki,ij,kj->k", mixing, gram, mixing)
     distances = squares - 2 * weights @ products
     distances += torch.from_numpy(sizes).to(device, torch.float32)[:, None]
-    # The first half by distance; where rows tie at the end, somewhat more.
-    inside = distances <= distances.kthvalue(half, dim=1, keepdim=True).values
-    inside = inside.to(torch.float32)
+    # The nearer half, and what is as far as its last row up to rounding, so that equal
+    # rows fall on one side.
+    limits = distances.kthvalue(half, dim=1, keepdim=True).values
+    limits += ROUNDING * distances.mean(dim=1, keepdim=True)
+    inside = (distances <= limits).to(torch.float32)
     return (inside @ inside.T).cpu().numpy().astype(np.float64)
