@@ -49,10 +49,11 @@ def asymmetric_scores(
     codes : array-like of shape (n_codes, n_bits) or (n_codes, n_bytes)
         Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
     decoder : estimator or tuple (codebook, offset)
-        A fitted encoder with ``codebook_`` and ``offset_``, or arrays of shape (n_bits,
-        n_features) and (n_features,). Queries of an encoder with ``normalize=True`` are
-        scaled to unit length as it does itself, and scores are of that space. Nothing
-        else is done to queries: with arrays, they must be in the space of the codebook.
+        A fitted encoder or `skhash.linear.LinearDecoder` with ``codebook_`` and
+        ``offset_``, or arrays of shape (n_bits, n_features) and (n_features,). Queries
+        of an encoder with ``normalize=True`` are scaled to unit length as it does
+        itself, and scores are of that space. Nothing else is done to queries: they must
+        be in the space of the codebook.
     metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
         What to compare by.
     packed : bool, default=False
@@ -74,6 +75,7 @@ def asymmetric_scores(
     --------
     HammingNeighbors : With ``rerank="asymmetric"``, search by these scores.
     skhash.SGHEncoder : An encoder with such a decoder.
+    skhash.linear.LinearDecoder : A decoder for the codes of any encoder.
 
     Notes
     -----
@@ -106,16 +108,16 @@ def asymmetric_scores(
 
 
 def read_decoder(decoder, metric):
-    """Return the `Decoder` of a fitted encoder or of a tuple (codebook, offset)."""
+    """Return the `Decoder` of a fitted estimator or of a tuple (codebook, offset)."""
     if isinstance(decoder, tuple) and len(decoder) == 2:
         codebook, offset = decoder
     elif hasattr(decoder, "codebook_") and hasattr(decoder, "offset_"):
         codebook, offset = decoder.codebook_, decoder.offset_
     else:
         raise ValueError(
-            "decoder must be a fitted encoder with codebook_ and offset_, or a tuple "
-            f"(codebook, offset), got {decoder!r}; skhash.linear.fit_codebook makes "
-            "the two of vectors and the bits of any encoder."
+            "decoder must have codebook_ and offset_, or be a tuple (codebook, "
+            f"offset), got {decoder!r}; for the codes of any encoder, fit a "
+            "skhash.linear.LinearDecoder."
         )
     codebook = check_array(codebook, dtype=np.float64, input_name="codebook")
     offset = check_array(offset, dtype=np.float64, ensure_2d=False, input_name="offset")

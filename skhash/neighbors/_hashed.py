@@ -1,6 +1,5 @@
 """`HashedNeighbors`: an encoder and an index as one search of real vectors."""
 
-import numpy as np
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -20,8 +19,8 @@ class HashedNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     An encoder makes the codes, and an index searches them. What the index needs to
     re-rank, it gets: the real vectors with ``rerank="vectors"``, and a decoder with
-    ``rerank="asymmetric"``, which is the encoder's own where it has one and else the
-    linear map from codes to vectors of least squared error.
+    ``rerank="asymmetric"``, which is the encoder itself where it has a codebook, and
+    else a `skhash.linear.LinearDecoder`, fitted to its codes.
 
     Parameters
     ----------
@@ -214,10 +213,9 @@ class HashedNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Return the encoder if it decodes, and else what does so best on `X`."""
         if hasattr(self.encoder_, "codebook_"):
             return self.encoder_
-        from skhash.linear._decoder import fit_codebook
+        from skhash.linear import LinearDecoder
 
-        vectors = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
-        return fit_codebook(vectors, np.asarray(self.encoder_.transform(X)))
+        return LinearDecoder().fit(X, self.encoder_.transform(X))
 
     @property
     def _n_features_out(self):
