@@ -112,7 +112,8 @@ class SGHModule(nn.Module):
         """Return the free energy of each row of standardised data, shape (n,)."""
         scales = self.latent_scales(logits, X)
         error = SQUARED_ERRORS[self.gradient](
-            X - self.offset,
+            X,
+            self.offset,
             logits,
             self.scaled_codebook,
             *CODINGS[self.coding],
@@ -149,10 +150,17 @@ class SGHModule(nn.Module):
             low, step = CODINGS[self.coding]
             p = torch.sigmoid(logits)
             square = (low + step * p) ** 2 + step**2 * p * (1 - p)
-            norms = self.scaled_codebook.square().sum(dim=1)
+            norms = _norms(self.scaled_codebook)
             precision = square * norms * torch.exp(-2 * self.log_rho)
             variance = 1 / (self.scale_std**-2 + precision)
         return LatentScales(mean, variance)
+
+    @property
+    def result(self):
+        """The values that training leads to, a tensor for each parameter."""
+        if self.kept is not None:
+            return self.kept.values
+        return {name: value.detach() for name, value in self.named_parameters()}
 
     def end_step(self, optimizer):
         """Note what a step of the optimizer led to, and set the size of the next."""
@@ -207,9 +215,9 @@ def bernoulli_kl(logits, prior_logits):
 
 
 def analytic_squared_error(
-    target, logits, codebook, low, step, generator=None, scales=None
+    X, offset, logits, codebook, low, step, generator=None, scales=None
 ):
-    """Return ``E |target - (h o z) U|^2`` of each row in closed form, without noise.
+    """Return ``E |x - offset - (h o z) U|^2`` in closed form: no noise, no bias.
 
     The factors of the codewords are independent and the decoder is linear, so the
     expectation is the squared error of their mean plus the variance of each times the
@@ -221,13 +229,30 @@ def analytic_squared_error(
         square = scales.mean**2 + scales.variance
         variance = mean**2 * scales.variance + variance * square
         mean = mean * scales.mean
-    residual = target - mean @ codebook
-    norms = codebook.square().sum(dim=1)
-    return residual.square().sum(dim=1) + variance @ norms
+    return _squared_error(X, offset, mean, codebook) + variance @ _norms(codebook)
+
+
+def _squared_error(X, offset, mean, codebook):
+    """Return ``|x - offset - mean U|^2`` of each row.
+
+    Short codes of wide rows take it by the square of a sum, which writes no residual
+    and needs a product with `X` less in the gradient.
+    """
+    if 2 * len(codebook) > codebook.shape[1]:
+        return (X - offset - mean @ codebook).square().sum(dim=1)
+    target = X.square().sum(dim=1) - 2 * X @ offset + offset @ offset
+    cross = X @ codebook.T - codebook @ offset
+    decoded = mean @ (codebook @ codebook.T)
+    # Rounding alone could bring it below 0, where rows are decoded exactly.
+    return (target + ((decoded - 2 * cross) * mean).sum(dim=1)).clamp_min(0)
+
+
+def _norms(codebook):
+    return codebook.square().sum(dim=1)
 
 
 def sampled_squared_error(
-    target, logits, codebook, low, step, generator, scales=None, is_linear=False
+    X, offset, logits, codebook, low, step, generator, scales=None, is_linear=False
 ):
     """Squared error at sampled bits, with the exact distributional derivative.
 
@@ -249,13 +274,12 @@ def sampled_squared_error(
     uniform = uniform_like(logits, generator)
     bits = low + step * (uniform < torch.sigmoid(logits)).to(logits.dtype)
     z = torch.ones(()).to(logits) if scales is None else scales.draw(generator)
-    residual = target - (bits * z) @ codebook
+    residual = X - offset - (bits * z) @ codebook
     with torch.no_grad():
         difference = -2 * step * z * (residual @ codebook.T)
         if not is_linear:
-            norms = codebook.square().sum(dim=1)
             middle = low + 0.5 * step
-            difference += 2 * step * (middle - bits) * z**2 * norms
+            difference += 2 * step * (middle - bits) * z**2 * _norms(codebook)
     error = residual.square().sum(dim=1)
     return attach_gradient(error, torch.sigmoid(logits), difference)
 

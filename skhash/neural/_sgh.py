@@ -16,7 +16,9 @@ from skhash.linear._decoder import LinearDecoderMixin, decode
 from skhash.linear._projection import column_means
 from skhash.neural._start import (
     SGHStart,
+    closed_form_decoder,
     column_scales,
+    sample_rows,
     sgh_start,
     starting_directions,
     total_scale,
@@ -82,6 +84,10 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     weight_penalty : float, default=0.0
         The weight mu, on the squared norms of the codewords in units of the data's root
         mean variance.
+    refit_decoder : bool, default=True
+        Whether `fit` ends with codebook, alpha, rho and prior at their optimum for the
+        encoder that was learned, which has a closed form. The codes stay the same. Not
+        done with a `scale` or ``fit_mean=False``, nor by `partial_fit`.
     fit_scale : bool, default=True
         Whether rho is learned; else it stays at its first estimate.
     fit_mean : bool, default=True
@@ -200,6 +206,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         "scale_std": [Interval(Real, 0, None, closed="neither")],
         "kl_weight": [Interval(Real, 0, None, closed="left")],
         "weight_penalty": [Interval(Real, 0, None, closed="left")],
+        "refit_decoder": ["boolean"],
         "fit_scale": ["boolean"],
         "fit_mean": ["boolean"],
         "fit_prior": ["boolean"],
@@ -219,6 +226,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         scale_std=0.3,
         kl_weight=0.1,
         weight_penalty=0.0,
+        refit_decoder=True,
         fit_scale=True,
         fit_mean=True,
         fit_prior=True,
@@ -243,6 +251,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         self.scale_std = scale_std
         self.kl_weight = kl_weight
         self.weight_penalty = weight_penalty
+        self.refit_decoder = refit_decoder
         self.fit_scale = fit_scale
         self.fit_mean = fit_mean
         self.fit_prior = fit_prior
@@ -341,8 +350,9 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     def _make_module(self, X, y, device, generator):
         mean = column_means(X)
         scale = total_scale(X, mean)
+        sample = sample_rows(X, generator)
         directions = starting_directions(
-            X, mean, self.n_bits, self.init, device, generator
+            sample, mean, self.n_bits, self.init, device, generator
         )
         start = sgh_start(X, mean, scale, directions, *self._code_values(), device)
         if not self.fit_prior:
@@ -406,10 +416,35 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
             ],
         )
 
+    def _fit_codes(self, X, y, random_state):
+        super()._fit_codes(X, y, random_state)
+        if self.refit_decoder and self.fit_mean and self.scale == "none":
+            self._refit_decoder(X)
+
+    def _refit_decoder(self, X):
+        import torch
+
+        module = self.net_.module_
+        result = module.result
+        decoder = closed_form_decoder(
+            X,
+            self.mean_,
+            self.scale_,
+            result["weight"].cpu().numpy(),
+            result["bias"].cpu().numpy(),
+            *self._code_values(),
+            self.net_.device,
+            penalty=self.weight_penalty * float(torch.exp(2 * result["log_rho"])),
+        )
+        for name, value in decoder.items():
+            if getattr(module, name).requires_grad:
+                result[name].copy_(torch.from_numpy(np.asarray(value)))
+        self._read_out(module, None)
+
     def _read_out(self, module, values):
-        if module.kept is not None:
-            kept = module.kept.values
-            values = {name: value.cpu().numpy().copy() for name, value in kept.items()}
+        # The result of the training need not be its last iterate.
+        result = module.result.items()
+        values = {name: value.cpu().numpy().copy() for name, value in result}
         self.mean_, self.scale_ = module.mean, module.scale
         scale = np.float32(self.scale_)
         self.components_ = np.ascontiguousarray(values["weight"].T) / scale

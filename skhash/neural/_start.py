@@ -19,9 +19,11 @@ ITQ_STEPS = 50
 # mean code is near the hard one, soft enough that gradients pass.
 LOGIT_SPREAD = 3.0
 # A codebook is fitted with this share of ridge, which only matters for constant bits.
-RIDGE = 1e-3
+RIDGE = 1e-4
 # The least first scale of a column, in units of the root mean standard deviation.
 MIN_COLUMN_SCALE = 1e-3
+# So many rows say as well where directions should start as all do.
+START_ROWS = 20_000
 # `init="auto"` compares starts by the neighbours that they keep among so many rows.
 AUTO_ROWS, AUTO_QUERIES, AUTO_NEIGHBORS = 10_000, 1_000, 10
 
@@ -40,6 +42,16 @@ def total_scale(X, mean: np.ndarray) -> float:
         )
         variance = total / X.size
     return float(np.sqrt(variance)) if variance > 0 else 1.0
+
+
+def sample_rows(X, generator):
+    """Return at most `START_ROWS` rows, drawn where there are more."""
+    import torch
+
+    if X.shape[0] <= START_ROWS:
+        return X
+    order = torch.randperm(X.shape[0], generator=generator)
+    return X[order[:START_ROWS].numpy()]
 
 
 def starting_directions(X, mean, n_bits, init, device, generator) -> np.ndarray:
@@ -152,19 +164,42 @@ def column_scales(X, mean, scale) -> np.ndarray:
 
 
 def sgh_start(X, mean, scale, directions, low, step, device) -> SGHStart:
-    """Scale the directions to the wanted spread and fit the rest in closed form.
+    """Scale the directions to the wanted spread and fit the rest in closed form."""
+    spread = float(project(X, mean, directions, device).std(correction=0)) or 1.0
+    weight = directions.T * (LOGIT_SPREAD * scale / spread)
+    bias = np.zeros(len(directions))
+    decoder = closed_form_decoder(X, mean, scale, weight, bias, low, step, device)
+    return SGHStart(weight=weight, bias=bias, **decoder)
+
+
+def closed_form_decoder(
+    X, mean, scale, weight, bias, low, step, device, penalty=0.0
+) -> dict:
+    """Return decoder and prior of least free energy, given an encoder.
 
     For given probabilities the codebook that minimises the expected squared error
     solves ``(H^T H + diag(variances) + ridge) U = H^T (x - alpha)``, with the mean
     codes `H` centred; prior and noise are the matching averages.
+
+    Parameters
+    ----------
+    weight, bias : ndarrays of shape (n_features, n_bits) and (n_bits,)
+        The encoder, on standardised data.
+    low, step : float
+        Values of a bit.
+    penalty : float
+        What is added to the ridge: the weight of ``|U|_F^2`` beside the mean error.
+
+    Returns
+    -------
+    decoder : dict
+        ``codebook``, ``offset``, ``prior_logits`` and ``log_rho`` of `SGHStart`.
     """
     import torch
 
-    n_samples, n_bits = X.shape[0], len(directions)
-    projected = project(X, mean, directions, device)
-    spread = float(projected.std(correction=0)) or 1.0
-    weight = directions.T * (LOGIT_SPREAD * scale / spread)
-    p = torch.sigmoid(projected * (LOGIT_SPREAD / spread))
+    n_samples, n_bits = X.shape[0], len(bias)
+    logits = project(X, mean, weight.T / scale, device)
+    p = torch.sigmoid(logits + torch.from_numpy(bias).to(logits))
     mean_p = p.mean(dim=0, dtype=torch.float64).cpu().numpy()
     variance = step**2 * (p * (1 - p)).mean(dim=0, dtype=torch.float64).cpu().numpy()
     codes = step * (p - torch.from_numpy(mean_p).to(p))
@@ -174,17 +209,15 @@ def sgh_start(X, mean, scale, directions, low, step, device) -> SGHStart:
     cross /= n_samples * scale
     moments = (codes.T @ codes).cpu().numpy() / n_samples + np.diag(variance)
     codebook = linalg.solve(
-        moments + RIDGE * step**2 * np.eye(n_bits), cross, assume_a="pos"
+        moments + (RIDGE * step**2 + penalty) * np.eye(n_bits), cross, assume_a="pos"
     )
     # E|x - alpha - hU|^2 = E|x|^2 - 2 <U, cross> + <U, moments U>, and E|x|^2 is the
     # number of columns, since the data are standardised.
     explained = np.sum(codebook * (2 * cross - moments @ codebook))
     rho_squared = max(1 - explained / X.shape[1], 1e-6)
-    return SGHStart(
-        weight=weight,
-        bias=np.zeros(n_bits),
-        codebook=codebook,
-        offset=-(low + step * mean_p) @ codebook,
-        prior_logits=logit(np.clip(mean_p, 1e-3, 1 - 1e-3)),
-        log_rho=0.5 * np.log(rho_squared),
-    )
+    return {
+        "codebook": codebook,
+        "offset": -(low + step * mean_p) @ codebook,
+        "prior_logits": logit(np.clip(mean_p, 1e-3, 1 - 1e-3)),
+        "log_rho": 0.5 * np.log(rho_squared),
+    }

@@ -8,7 +8,8 @@ import torch
 from scipy import sparse
 from sklearn.datasets import load_digits
 
-from skhash import ITQHash, PCAHash, SGHEncoder
+from skhash import ITQHash, PCAHash, SGHEncoder, StochasticAutoencoderHash
+from skhash._net import fed_batch
 from skhash.metrics import neighbor_recall_score, true_neighbors
 from skhash.modules._sgh import CODINGS, SQUARED_ERRORS, SGHModule, bernoulli_kl
 from skhash.neural._start import sgh_start, total_scale
@@ -107,7 +108,7 @@ def estimate_at(name, module, logits, x, code):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "rand", lambda *shape, **options: uniform)
         error = SQUARED_ERRORS[name](
-            x - module.offset, leaf, module.codebook, low, step, None
+            x, module.offset, leaf, module.codebook, low, step, None
         )
     return error.detach(), torch.autograd.grad(error.sum(), leaf)[0]
 
@@ -131,7 +132,7 @@ def test_sampled_estimators_have_the_expectation_that_theory_says(coding, n_bits
     low, step = CODINGS[coding]
     logits = module(x).detach().clamp(-4, 4).requires_grad_()
     analytic = SQUARED_ERRORS["analytic"](
-        x - module.offset, logits, module.codebook, low, step
+        x, module.offset, logits, module.codebook, low, step
     )
     gradient = torch.autograd.grad(analytic.sum(), logits)[0]
 
@@ -275,6 +276,7 @@ def test_free_energy_of_the_estimator_equals_enumeration(digits):
         {"averaging": "mean"},
         {"kl_weight": 2.0},
         {"weight_penalty": 0.1},
+        {"refit_decoder": False},
         {"fit_scale": False},
         {"fit_mean": False},
         {"fit_prior": False},
@@ -413,7 +415,9 @@ def test_sparse_equals_dense(digits):
 
 def test_partial_fit_goes_on_where_fit_stopped(digits):
     """Epoch by epoch on all rows is the same training as `fit`."""
-    fitted = SGHEncoder(n_bits=8, max_epochs=3, random_state=0).fit(digits)
+    fitted = SGHEncoder(
+        n_bits=8, max_epochs=3, refit_decoder=False, random_state=0
+    ).fit(digits)
     streamed = SGHEncoder(n_bits=8, random_state=0)
     for _ in range(3):
         streamed.partial_fit(digits)
@@ -463,3 +467,88 @@ def test_cuda_fit_agrees_with_cpu(digits):
     gpu = SGHEncoder(n_bits=8, init="pca", random_state=0, device="cuda").fit(digits)
     agreement = (cpu.transform(digits) == gpu.transform(digits)).mean()
     assert agreement > 0.99
+
+
+def test_autoencoder_without_hidden_layers_is_the_same_model(digits):
+    """StochasticAutoencoderHash, which has other decoders, has this one too."""
+    sgh = SGHEncoder(n_bits=4, fit_prior=False, random_state=0).fit(digits)
+    autoencoder = StochasticAutoencoderHash(
+        n_bits=4,
+        decoder="gaussian",
+        hidden_layer_sizes=(),
+        dropout=0,
+        input_dropout=0,
+        gradient="exact",
+        kl_weight=1.0,
+        max_epochs=1,
+        random_state=0,
+    ).fit(digits)
+    autoencoder.coefs_ = [sgh.components_.T]
+    autoencoder.intercepts_ = [sgh.intercept_]
+    autoencoder.decoder_coefs_ = [sgh.codebook_]
+    autoencoder.decoder_intercepts_ = [sgh.offset_]
+    autoencoder.rho_ = sgh.rho_
+    module = autoencoder._restore_module().eval()
+    rows = fed_batch(module, digits)
+    energy = float(module.loss(module(rows), rows).detach())
+    energy += digits.shape[1] * np.log(sgh.scale_)
+    np.testing.assert_allclose(energy, sgh.free_energy(digits).mean(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("coding", ["01", "pm1"])
+@pytest.mark.parametrize("averaging", ["last", "mean"])
+def test_refitted_decoder_is_the_best_for_its_codes(coding, averaging, digits):
+    """The free energy has no slope in the decoder; the encoder is as it was."""
+    options = {"n_bits": 8, "coding": coding, "averaging": averaging}
+    options |= {"weight_penalty": 0.1, "max_epochs": 2, "random_state": 0}
+    plain = SGHEncoder(refit_decoder=False, **options).fit(digits)
+    refitted = SGHEncoder(**options).fit(digits)
+    np.testing.assert_array_equal(plain.components_, refitted.components_)
+    standard = torch.from_numpy((digits - refitted.mean_) / refitted.scale_)
+    slopes = []
+    for encoder in (plain, refitted):
+        module = encoder._restore_module().double()
+        loss = module.loss(module(standard), standard)
+        decoder = [module.codebook, module.offset, module.log_rho, module.prior_logits]
+        gradients = torch.autograd.grad(loss, decoder)
+        slopes.append([float(gradient.norm()) for gradient in gradients])
+    # Up to the ridge, float32, and the spread that the penalty was weighed with.
+    assert (np.array(slopes[1]) < 0.05 * np.array(slopes[0])).all()
+
+
+def test_refit_leaves_frozen_parts(digits):
+    options = {"n_bits": 8, "max_epochs": 2, "random_state": 0}
+    options |= {"fit_scale": False, "fit_prior": False}
+    plain = SGHEncoder(refit_decoder=False, **options).fit(digits)
+    refitted = SGHEncoder(**options).fit(digits)
+    assert plain.rho_ == refitted.rho_
+    assert not refitted.prior_logits_.any()
+    assert not np.array_equal(plain.codebook_, refitted.codebook_)
+
+
+def test_start_is_sought_on_a_sample_of_many_rows(monkeypatch, digits):
+    """So that its cost stops growing."""
+    X = digits * np.where(np.arange(64) == 20, 10, 1)  # one axis that none misses
+    still = {"n_bits": 6, "init": "pca", "max_epochs": 1, "lr": 1e-9, "random_state": 0}
+    all_rows = SGHEncoder(**still).fit(X).components_
+    monkeypatch.setattr("skhash.neural._start.START_ROWS", 300)
+    some_rows = SGHEncoder(**still).fit(X).components_
+    assert not np.allclose(some_rows, all_rows, rtol=1e-2)
+    cosines = [axis[20] / np.linalg.norm(axis) for axis in (some_rows[0], all_rows[0])]
+    np.testing.assert_allclose(cosines, 1, atol=0.01)
+
+
+def test_squared_error_of_short_codes_is_that_of_long_ones():
+    """Products of few columns, or the residual: the same, with the same gradients."""
+    short, x = make_module("pm1", n_bits=2, n_features=5)
+    low, step = CODINGS["pm1"]
+    found = []
+    # Bits of empty codewords change nothing but the length.
+    for n_more in (0, 4):
+        codebook = torch.nn.functional.pad(short.codebook, (0, 0, 0, n_more))
+        logits = torch.nn.functional.pad(short(x), (0, n_more))
+        error = SQUARED_ERRORS["analytic"](x, short.offset, logits, codebook, low, step)
+        sources = [short.weight, short.bias, short.codebook, short.offset]
+        found.append([error, *torch.autograd.grad(error.sum(), sources)])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
