@@ -40,6 +40,8 @@ TUNING_SEED = 100
 N_VALIDATION = 2000
 # Added to probabilities, so that their logarithms are finite.
 TINY = 1e-12
+# Of the axis of losses.
+TICKS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5)
 
 REDUCED = {
     "mlp": {"rows": 10000, "epochs": 10, "hidden_layer_sizes": (256, 256)},
@@ -79,8 +81,10 @@ METHODS = {
     "tanh": {"gradient": "tanh"},
     "det_st": {"gradient": "det_st"},
     "identity_st": {"gradient": "identity_st"},
+    "hard_st": {"gradient": "hard_st"},
     "disarm": {"gradient": "disarm"},
     "st mirror": {"weights": "mirror"},
+    "st pgd": {"weights": "pgd"},
     "st lr=auto": {"lr": "auto"},
     "relu": {"gradient": ReLU()},
 }
@@ -149,20 +153,20 @@ def measure(network, method, lr, seed, part, arguments, share=1.0):
         "losses": [epoch["train_loss"] for epoch in model.history_],
         "rows": len(X),
     }
-    return result | scores(model, *data[part])
+    return result | scores(model, *data[part], arguments.sizes)
 
 
-def scores(model, X, y):
+def scores(model, X, y, sizes):
     """Return accuracies and log losses of each way to predict."""
     if isinstance(model.gradient, ReLU):
         probabilities = {"det": relu_probabilities(model, X)}
     else:
-        ways = {"det": ("det", 1), "1": ("ensemble", 1), "10": ("ensemble", 10)}
+        ways = {"det": {"predict_mode": "det"}} | {
+            str(size): {"predict_mode": "ensemble", "n_predict_samples": size}
+            for size in sizes
+        }
         probabilities = {
-            name: model.set_params(
-                predict_mode=mode, n_predict_samples=size
-            ).predict_proba(X)
-            for name, (mode, size) in ways.items()
+            name: model.set_params(**way).predict_proba(X) for name, way in ways.items()
         }
     return {
         name: {
@@ -193,15 +197,15 @@ def tune(network, method, arguments):
     """Return the learning rate of the best accuracy on validation rows, and all."""
     if "lr" in METHODS[method]:
         return None, {}
+    if len(arguments.lrs) == 1:
+        return arguments.lrs[0], {}
     found = {}
     for lr in arguments.lrs:
         try:
             result = measure(
                 network, method, lr, TUNING_SEED, "validation", arguments, 0.5
             )
-            found[lr] = max(
-                result[way]["accuracy"] for way in ("det", "10") if way in result
-            )
+            found[lr] = best_accuracy(result)
         except ValueError as error:
             if "diverged" not in str(error):
                 raise
@@ -209,9 +213,18 @@ def tune(network, method, arguments):
     return max(found, key=found.get), found
 
 
+def best_accuracy(result):
+    return max(result[way]["accuracy"] for way in ways_of(result))
+
+
+def ways_of(result):
+    """Return what ways to predict were measured: det, and sizes of ensembles."""
+    return [way for way in result if way == "det" or way.isdigit()]
+
+
 def show(output):
-    """Print the tables of the networks, best accuracy of an ensemble first."""
-    print("\nvalidation accuracy of the learning rates, one seed:\n")
+    """Print the learning rates that were tried, and a table for each network."""
+    print("\nvalidation accuracy of learning rates, one seed:\n")
     for name, found in output["tuning"].items():
         print(name, " ".join(f"{lr}: {value:.4f}" for lr, value in found.items()))
     for network in dict.fromkeys(result["network"] for result in output["results"]):
@@ -219,44 +232,41 @@ def show(output):
         for result in output["results"]:
             if result["network"] == network:
                 by_method.setdefault(result["method"], []).append(result)
-        losses = [run["losses"] for runs in by_method.values() for run in runs]
-        print(
-            f"\n{network}, {runs_of(by_method)} seeds, "
-            f"{len(losses[0])} epochs of {next(iter(by_method.values()))[0]['rows']} "
-            "rows:\n"
-        )
-        print(
-            "| method | lr | det | 1 | 10 | log loss det | 10 | training loss | CPU s |"
-        )
-        print("|---" * 9 + "|")
-        for _, line in sorted(map(line_of, by_method.items()), reverse=True):
-            print(line)
+        print_table(network, by_method)
 
 
-def runs_of(by_method):
-    return " or ".join(sorted({str(len(runs)) for runs in by_method.values()}))
+def print_table(network, by_method):
+    """Print means over seeds and half the range, best accuracy first."""
+    every = [run for runs in by_method.values() for run in runs]
+    ways = max(map(ways_of, every), key=len)
+    columns = [f"acc. {way}" for way in ways] + [f"loss {way}" for way in ways]
+    columns = ["method", "lr", *columns, "training loss", "CPU s", "seeds"]
+    print(f"\n{network}, {len(every[0]['losses'])} epochs of {every[0]['rows']} rows\n")
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+    lines = [line_of(method, runs, ways) for method, runs in by_method.items()]
+    for _, line in sorted(lines, reverse=True):
+        print(line)
 
 
-def line_of(item):
+def line_of(method, runs, ways):
     """Return the accuracy to sort by, and the line of a method."""
-    method, runs = item
-    cells = []
-    for way in ("det", "1", "10"):
-        values = [100 * run[way]["accuracy"] for run in runs if way in run]
-        cells.append(spread(values) if values else "")
-    for way in ("det", "10"):
-        values = [run[way]["log_loss"] for run in runs if way in run]
-        cells.append(f"{np.mean(values):.3f}" if values else "")
+    measured = {way: [run[way] for run in runs if way in run] for way in ways}
+    accuracies = {
+        way: [100 * each["accuracy"] for each in measured[way]] for way in ways
+    }
+    cells = [", ".join(f"{lr:.2g}" for lr in sorted({run["lr"] for run in runs}))]
+    for values in accuracies.values():
+        cells.append(
+            f"{np.mean(values):.1f} ± {np.ptp(values) / 2:.1f}" if values else ""
+        )
+    for values in measured.values():
+        mean = np.mean([each["log_loss"] for each in values]) if values else None
+        cells.append(f"{mean:.3f}" if values else "")
     cells.append(f"{np.mean([run['losses'][-1] for run in runs]):.3f}")
     cells.append(f"{statistics.median(run['cpu_seconds'] for run in runs):.1f}")
-    rates = ", ".join(f"{lr:.2g}" for lr in sorted({run["lr"] for run in runs}))
-    best = np.mean([run["10" if "10" in run else "det"]["accuracy"] for run in runs])
-    return best, f"| {method} | {rates} | {' | '.join(cells)} |"
-
-
-def spread(values):
-    """Return the mean and half the range."""
-    return f"{np.mean(values):.1f} ± {np.ptp(values) / 2:.1f}"
+    cells.append(str(len(runs)))
+    best = max(np.mean(values) for values in accuracies.values() if values)
+    return best, f"| {method} | {' | '.join(cells)} |"
 
 
 def draw(results, arguments):
@@ -284,25 +294,26 @@ def draw(results, arguments):
     figure, axes = plt.subplots(
         1, len(panels), figsize=(3.4 * len(panels), 3.8), layout="constrained"
     )
-    colors = dict(zip(METHODS, plt.colormaps["tab20"].colors, strict=False))
-    for ax, ((network, kind), by_method) in zip(
-        np.atleast_1d(axes), panels.items(), strict=True
-    ):
-        ordered = sorted(by_method.items(), key=lambda item: -np.mean(item[1], 0)[-1])
-        for method, runs in ordered:
-            style = {"color": colors[method], "label": method}
-            if method in ("st", "relu"):
-                style["color"] = "black"
+    axes = np.atleast_1d(axes)
+    for ax, ((network, kind), by_method) in zip(axes, panels.items(), strict=True):
+        colors = iter(plt.colormaps["tab10"].colors)
+        curves = {method: np.mean(runs, axis=0) for method, runs in by_method.items()}
+        for method, losses in sorted(curves.items(), key=lambda item: -item[1][-1]):
+            style = {"color": "black" if method in ("st", "relu") else next(colors)}
             if method == "relu":
                 style["linestyle"] = "--"
-            losses = np.mean(runs, axis=0)
-            ax.plot(np.arange(1, len(losses) + 1), losses, **style)
-        ax.set(xlabel="epochs", yscale="log", title=f"{network}: {kind}")
+            epochs = np.arange(1, len(losses) + 1)
+            ax.plot(epochs, losses, label=method, **style)
+        ax.set(xlabel="epochs", title=f"{network}: {kind}", yscale="log")
+        ax.set_yticks(TICKS, map(str, TICKS))
+        ax.set_yticks([], minor=True)
+        losses = np.concatenate(list(curves.values()))
+        ax.set_ylim(0.9 * losses.min(), 1.1 * losses.max())
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.grid(alpha=0.3, which="both")
+        ax.grid(alpha=0.3)
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False, fontsize="x-small")
-    np.atleast_1d(axes)[0].set_ylabel("training loss")
+    axes[0].set_ylabel("training loss")
     figure.savefig(arguments.picture, dpi=90)
 
 
@@ -326,6 +337,9 @@ def parse():
         help="tune the first method and relu only; the others take the first one's",
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[1, 10], help="of ensembles"
+    )
     parser.add_argument("--device", default="auto")
     parser.add_argument("--output", type=Path, help="a JSON file of all results")
     parser.add_argument("--show", type=Path, nargs="+", help="output files to print")
