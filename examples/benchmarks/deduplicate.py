@@ -1,0 +1,100 @@
+"""Near duplicates in 20 Newsgroups: what codes find of the pairs of similar messages.
+
+Messages are TF-IDF vectors, codes are `RandomHyperplaneHash` with ``center=False``, so
+that two messages at angle t differ in a share t / pi of the bits, on average. The
+radius for a cosine c is n_bits * arccos(c) / pi, rounded. The truth is all pairs whose
+cosine is at least c::
+
+    python examples/benchmarks/deduplicate.py
+
+"recall" is the share of the true pairs that is within the radius, "precision" the share
+of the pairs within the radius that is true, and "lowest" the smallest cosine among
+them. "kept" is the number of groups of `duplicate_groups`, and "across" the number of
+test messages in a group with a training message.
+"""
+
+import argparse
+import datetime
+import os
+import platform
+import time
+
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+import skhash
+from skhash import RandomHyperplaneHash
+from skhash.datasets import load_20newsgroups
+from skhash.neighbors import duplicate_groups, radius_pairs
+
+LOWEST = 0.5
+
+
+def similar_pairs(X):
+    """Return the positions i < j of pairs of cosine LOWEST or more, and the cosines."""
+    found = []
+    for start in range(0, X.shape[0], 1000):
+        products = (X[start : start + 1000] @ X.T).tocoo()
+        i, j = products.row + start, products.col
+        kept = (products.data >= LOWEST) & (i < j)
+        found.append((i[kept], j[kept], products.data[kept]))
+    i, j, cosines = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return np.stack([i, j], axis=1), cosines
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bits", type=int, nargs="+", default=[64, 128, 256, 512])
+    parser.add_argument("--cosines", type=float, nargs="+", default=[0.95, 0.9, 0.8])
+    parser.add_argument("--words", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--data-home")
+    arguments = parser.parse_args()
+    data = load_20newsgroups("texts", data_home=arguments.data_home)
+    texts = np.concatenate([data.database, data.query])
+    is_test = np.arange(len(texts)) >= len(data.database)
+    X = TfidfVectorizer(max_features=arguments.words, sublinear_tf=True)
+    X = X.fit_transform(texts).astype(np.float32)
+    start = time.perf_counter()
+    similar, cosines = similar_pairs(X)
+    seconds = time.perf_counter() - start
+    print(
+        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
+        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy "
+        f"{np.__version__}, skhash {skhash.__version__}, seed {arguments.seed}\n"
+        f"{len(texts):,} messages, {len(set(texts)):,} different ones; all cosines by "
+        f"sparse products: {seconds:.1f} s\n"
+    )
+    header = ["bits", "cosine", "radius", "true", "found", "recall", "precision"]
+    header += ["lowest", "kept", "across", "s, pairs", "s, groups"]
+    print(f"| {' | '.join(header)} |\n{'|---' * len(header)}|")
+    keys = similar @ [len(texts), 1]
+    for n_bits in arguments.bits:
+        encoder = RandomHyperplaneHash(
+            n_bits, center=False, random_state=arguments.seed
+        ).fit(X)
+        codes = encoder.transform_packed(X)
+        for cosine in arguments.cosines:
+            radius = round(n_bits * np.arccos(cosine) / np.pi)
+            start = time.perf_counter()
+            _, pairs = radius_pairs(codes, radius, packed=True, n_jobs=1)
+            pairs_seconds = time.perf_counter() - start
+            start = time.perf_counter()
+            groups = duplicate_groups(codes, radius, packed=True, n_jobs=1)
+            group_seconds = time.perf_counter() - start
+            # A pair whose cosine is below LOWEST is not among the keys.
+            found = np.isin(keys, pairs @ [len(texts), 1])
+            true = cosines >= cosine
+            lowest = cosines[found].min() if found.sum() == len(pairs) else 0
+            across = np.isin(groups[is_test], groups[~is_test]).sum()
+            print(
+                f"| {n_bits} | {cosine:g} | {radius} | {true.sum()} | {len(pairs)} | "
+                f"{found[true].mean():.3f} | {(found & true).sum() / len(pairs):.3f} | "
+                f"{f'{lowest:.2f}' if lowest else f'< {LOWEST}'} | {groups.max() + 1} "
+                f"| {across} | {pairs_seconds:.2f} | {group_seconds:.2f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
