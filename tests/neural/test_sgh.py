@@ -483,8 +483,9 @@ def test_autoencoder_without_hidden_layers_is_the_same_model(digits):
         max_epochs=1,
         random_state=0,
     ).fit(digits)
-    autoencoder.coefs_ = [sgh.components_.T]
-    autoencoder.intercepts_ = [sgh.intercept_]
+    # Its noise is scaled: a unit is on with probability sigmoid(2 a).
+    autoencoder.coefs_ = [sgh.components_.T / 2]
+    autoencoder.intercepts_ = [sgh.intercept_ / 2]
     autoencoder.decoder_coefs_ = [sgh.codebook_]
     autoencoder.decoder_intercepts_ = [sgh.offset_]
     autoencoder.rho_ = sgh.rho_
