@@ -11,7 +11,7 @@ from sklearn.base import (
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skhash.codes import check_packed, pack_bits, packed_to_words
+from skhash.codes import check_packed, pack_bits
 from skhash.neighbors._asymmetric import METRICS
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._ids import check_same_kind, read_ids
@@ -44,8 +44,11 @@ class HammingNeighbors(
         Neighbours that `kneighbors` and `transform` find.
     radius : int, default=2
         Distance, inclusive, up to which `radius_neighbors` finds neighbours.
-    algorithm : {"auto", "brute"}, default="auto"
-        "brute" compares each query with all codes; "auto" picks for you. All are exact.
+    algorithm : {"auto", "brute", "multi_index"}, default="auto"
+        "brute" compares each query with all codes. "multi_index" looks codes up by
+        parts of their bits (Norouzi et al., 2012) where that is faster: for small radii
+        and near neighbours. "auto" does so too, once it would have saved the time that
+        its tables take to make. All are exact, with the same answers.
     packed : bool, default=False
         Codes are bits 0/1, a column each, or with True packed bytes (``uint8``, eight
         bits a column, as `transform_packed` and `pack_bits` give). It is never guessed.
@@ -79,7 +82,7 @@ class HammingNeighbors(
     ids_ : ndarray of shape (n_samples_fit_,), int64 or str
         The ids; only if they were given.
     algorithm_ : str
-        The algorithm in use.
+        The algorithm at the time of `fit`.
     y_ : ndarray of shape (n_samples_fit_,) or (n_samples_fit_, n_labels)
         The labels; only if they were given.
     n_features_in_ : int
@@ -94,9 +97,12 @@ class HammingNeighbors(
 
     Notes
     -----
-    Time is that of comparing all pairs; memory is that of the codes, the answer, and
-    tens of megabytes a thread at most. The first search in a fresh installation
-    compiles the kernels, which takes seconds and is then kept on disk.
+    Time is that of comparing all pairs at most; memory is that of the codes, the
+    answer, and tens of megabytes a thread at most. The tables of "multi_index" take up
+    to 8 bytes a code and part: a code of 64 bits is cut into 4 parts, from 2^22 codes
+    on into 3. They are made anew after a change of the codes, when that is due. The
+    first search in a fresh installation compiles the kernels, which takes seconds and
+    is then kept on disk.
 
     The order of equally near codes is fixed so that answers repeat. Metrics in
     `skhash.metrics` take the expectation over it instead.
@@ -117,7 +123,7 @@ class HammingNeighbors(
     _parameter_constraints: dict = {
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "radius": [Interval(Integral, 0, None, closed="left")],
-        "algorithm": [StrOptions({"auto", "brute"})],
+        "algorithm": [StrOptions({"auto", "brute", "multi_index"})],
         "packed": ["boolean"],
         "rerank": [StrOptions({"asymmetric", "vectors"}), None],
         "n_candidates": [Interval(Integral, 1, None, closed="left"), None],
@@ -191,7 +197,7 @@ class HammingNeighbors(
         if ids is not None:
             store.lookup()  # refuses an id that occurs twice
         validate_data(self, X, reset=True, skip_check_array=True)
-        self.algorithm_ = "brute"
+        self.algorithm_ = self.algorithm
         self._store, self._decoder = store, decoder
         return self
 
@@ -415,28 +421,21 @@ class HammingNeighbors(
     def _find(self, what, store, selected, queries, reach):
         """Call the search named `what` ("nearest" or "within") on the device."""
         device = inference_device(self.device) if selected.n else "cpu"
-        positions, live = selected.positions, selected.live
-        if device != "cpu" and live is not None:
-            positions = np.flatnonzero(live)
-        some = slice(None) if positions is None else positions
         if device == "cpu":
             # numba is imported at the first search: importing skhash stays quick.
-            from skhash.neighbors import _search
+            from skhash.neighbors import _algorithms
 
-            distances, found = getattr(_search, what)(
-                store["words"][some],
-                8 * store.n_bytes,
-                packed_to_words(queries),
-                reach,
-                self.n_jobs,
-                live,
+            return _algorithms.find(
+                what, store, selected, queries, reach, self.n_jobs, self.algorithm
             )
-        else:
-            from skhash.neighbors import _torch_search
+        from skhash.neighbors import _torch_search
 
-            distances, found = getattr(_torch_search, what)(
-                store.packed[some], queries, reach, device
-            )
+        positions = selected.positions
+        if selected.live is not None:
+            positions = np.flatnonzero(selected.live)
+        some = slice(None) if positions is None else positions
+        search = getattr(_torch_search, what)
+        distances, found = search(store.packed[some], queries, reach, device)
         if positions is None:
             return distances, found
         if what == "nearest":

@@ -1,0 +1,152 @@
+"""Which of the exact algorithms answers a question on the CPU.
+
+All give the same answers, so that only time depends on the choice. It is made by rough
+costs: those of comparing all codes are known, those of looking codes up by parts follow
+from the tables and, for nearest neighbours, from how near the last ones were found.
+"""
+
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from skhash.codes import packed_to_words
+from skhash.neighbors import _search
+from skhash.neighbors._multi_index import MultiIndex
+
+# Seconds on one core: comparing two words, and one code in making tables.
+PAIR_SECONDS, BUILD_SECONDS = 1.3e-10, 1e-6
+# Fewer codes are compared sooner than looked up.
+MIN_CODES = 2**15
+# How many of the last queries tell how far away the neighbours are.
+MEMORY = 256
+
+
+def find(what, store, selected, queries, reach, n_jobs, algorithm):
+    """Search a store for packed queries by the algorithm named, or the best one.
+
+    Parameters
+    ----------
+    what : {"nearest", "within"}
+    store : Store
+    selected : Selection
+    queries : ndarray of shape (n_queries, n_bytes), uint8
+    reach : int
+        The number of neighbours, or the radius.
+    n_jobs : int or None
+    algorithm : {"auto", "brute", "multi_index"}
+
+    Returns
+    -------
+    distances, positions
+        As of `_search`.
+    """
+    queries, n_planes = packed_to_words(queries), 8 * store.n_bytes
+    if selected.positions is not None:
+        some = store["words"][selected.positions]
+        search = getattr(_search, what)
+        distances, found = search(some, n_planes, queries, reach, n_jobs)
+        if what == "nearest":
+            return distances, selected.positions[found]
+        return distances, [selected.positions[one] for one in found]
+    searcher = _SEARCHERS.setdefault(store, Searcher(store["words"], n_planes))
+    return getattr(searcher, what)(queries, reach, n_jobs, selected.live, algorithm)
+
+
+class Searcher:
+    """Searches the codes of one store, and remembers what that took."""
+
+    def __init__(self, words, n_planes):
+        self.words, self.n_planes = words, n_planes
+        self.tables = None
+        self._could_save = 0.0
+        self._reached = (0, np.empty(0, dtype=np.int32))
+
+    def nearest(self, queries, k, n_jobs, live, algorithm):
+        """Find the `k` nearest codes; see `_search.nearest`."""
+        distances = np.empty((len(queries), k), dtype=np.int32)
+        positions = np.empty((len(queries), k), dtype=np.int64)
+        rest = np.arange(len(queries))
+        for radius in self._radii(k, len(queries), algorithm):
+            near = self.tables.within(self.words, queries[rest], radius, n_jobs, live)
+            proven = np.array([len(found) >= k for found in near[0]], dtype=bool)
+            for query, *found in zip(rest, *near, strict=True):
+                if len(found[0]) >= k:
+                    distances[query], positions[query] = (one[:k] for one in found)
+            rest = rest[~proven]
+        if len(rest):
+            distances[rest], positions[rest] = _search.nearest(
+                self.words, self.n_planes, queries[rest], k, n_jobs, live
+            )
+        last_k, reached = self._reached
+        reached = reached if last_k == k else reached[:0]
+        self._reached = k, np.append(distances[-MEMORY:, -1], reached)[:MEMORY]
+        return distances, positions
+
+    def within(self, queries, radius, n_jobs, live, algorithm):
+        """Find all codes within `radius`; see `_search.within`."""
+        radius = min(radius, self.n_planes)
+        if self._pays(len(queries), lambda: self._look_up(radius), algorithm):
+            return self.tables.within(self.words, queries, radius, n_jobs, live)
+        return _search.within(self.words, self.n_planes, queries, radius, n_jobs, live)
+
+    def _radii(self, k, n_queries, algorithm):
+        """Return within which radii to look neighbours up before comparing all codes.
+
+        They are the largest for which the bits in each part differ by as few.
+        """
+        last_k, reached = self._reached
+        if last_k != k or len(reached) < 16:
+            return []
+        if not self._pays(n_queries, lambda: self._plan(reached)[0], algorithm):
+            return []
+        return self._plan(reached)[1]
+
+    def _plan(self, reached):
+        """Return the seconds a query, and the radii, of the best plan."""
+        compare, spent, rest = self._compare(), 0.0, 1.0
+        best = compare, []
+        radii = []
+        for radius in range(self._n_parts() - 1, self.n_planes, self._n_parts()):
+            spent += rest * self._look_up(radius)
+            if spent >= best[0]:
+                break
+            radii.append(radius)
+            rest = (reached > radius).mean()
+            best = min(best, (spent + rest * compare, list(radii)))
+        return best
+
+    def _pays(self, n_queries, seconds, algorithm):
+        """Return whether to look codes up; make the tables when that is due.
+
+        By itself, "auto" makes them as soon as they would have saved their cost.
+        """
+        if algorithm == "brute" or len(self.words) < MIN_CODES:
+            return False
+        saved = self._compare() - seconds()
+        if saved <= 0:
+            return False
+        if self.tables is None:
+            self._could_save += n_queries * saved
+            due = self._could_save > BUILD_SECONDS * self.words.size
+            if algorithm == "auto" and not due:
+                return False
+            self.tables = MultiIndex(self.words, self.n_planes)
+            saved = self._compare() - seconds()
+        return saved > 0
+
+    def _compare(self):
+        """Return the seconds that comparing a query with all codes takes."""
+        return PAIR_SECONDS * self.words.size
+
+    def _look_up(self, radius):
+        """Return the seconds that looking up a query takes: known, or hoped for."""
+        if self.tables is not None:
+            return self.tables.seconds(radius)
+        return MultiIndex.hoped_seconds(len(self.words), self.n_planes, radius)
+
+    def _n_parts(self):
+        return MultiIndex.n_parts(len(self.words), self.n_planes)
+
+
+# What is made for a store goes with it.
+_SEARCHERS: WeakKeyDictionary = WeakKeyDictionary()

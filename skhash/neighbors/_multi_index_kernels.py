@@ -1,0 +1,86 @@
+"""The kernels of multi-index hashing: one thread, no lock held."""
+
+import numpy as np
+
+from skhash.utils.kernels import kernel, popcount
+
+# An answer is a number: the distance above, the position in the lower bits.
+POSITION_BITS = 44
+
+
+@kernel
+def fill(keys, slots, positions):
+    """Write the positions ordered by key; slots : where each key begins."""
+    for i in range(len(keys)):
+        positions[slots[keys[i]]] = i
+        slots[keys[i]] += 1
+
+
+@kernel
+def _found_before(words, position, queries, q, masks, radii, part):
+    """Return whether an earlier part finds this code too."""
+    for earlier in range(part):
+        distance = 0
+        for word in range(words.shape[1]):
+            differ = (words[position, word] ^ queries[q, word]) & masks[earlier, word]
+            distance += np.int64(popcount(differ))
+        if distance <= radii[earlier]:
+            return True
+    return False
+
+
+@kernel
+def within(
+    words,
+    live,
+    queries,
+    keys,
+    radius,
+    firsts,
+    starts,
+    positions,
+    masks,
+    radii,
+    flip_starts,
+    flips,
+    stops,
+    found,
+):
+    """Write the codes found, query by query; return how many there are.
+
+    What does not fit into `found` is counted, but not written.
+
+    live (n,) : bool, or (1,) where all codes are; keys (n_queries, n_parts) : int64;
+    firsts (n_parts,) : where the table of a part begins in `starts`; positions
+    (n_parts, n); masks (n_parts, n_words) : uint64, the bits of a part; radii
+    (n_parts,) : the bits that may differ there; flip_starts (n_parts + 1,) and flips :
+    which those may be; stops (n_queries,) : int64, written: where the answers of a
+    query end; found : int64, written.
+    """
+    size = 0
+    for q in range(len(queries)):
+        for part in range(len(firsts)):
+            for flip in range(flip_starts[part], flip_starts[part + 1]):
+                entry = firsts[part] + (keys[q, part] ^ flips[flip])
+                for place in range(starts[entry], starts[entry + 1]):
+                    position = positions[part, place]
+                    distance = 0
+                    for word in range(words.shape[1]):
+                        differ = words[position, word] ^ queries[q, word]
+                        distance += np.int64(popcount(differ))
+                    if distance > radius or (len(live) > 1 and not live[position]):
+                        continue
+                    if _found_before(words, position, queries, q, masks, radii, part):
+                        continue
+                    if size < len(found):
+                        found[size] = (distance << POSITION_BITS) | position
+                    size += 1
+        stops[q] = size
+    return size
+
+
+@kernel
+def sort_rows(found, stops):
+    """Sort the answers of each query, in place."""
+    for row in range(len(stops) - 1):
+        found[stops[row] : stops[row + 1]].sort()

@@ -1,0 +1,159 @@
+"""Looking codes up by parts gives what comparing all of them gives."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from skhash.codes import pack_bits, packed_to_words
+from skhash.neighbors import HammingNeighbors, _algorithms, _search
+from skhash.neighbors._multi_index import MultiIndex, _flips
+
+
+@pytest.fixture
+def search_small(monkeypatch):
+    """Let a few codes be enough to look up, at no cost."""
+    monkeypatch.setattr(_algorithms, "MIN_CODES", 1)
+    monkeypatch.setattr(_algorithms, "PAIR_SECONDS", 1.0)
+    monkeypatch.setattr(_algorithms, "BUILD_SECONDS", 0.0)
+
+
+def clustered(n, n_bits, seed=0):
+    """Codes of which many are near each other, some equal, with two equal bits."""
+    rng = np.random.default_rng(seed)
+    centers = rng.integers(0, 2, (20, n_bits))
+    bits = centers[rng.integers(0, 20, n)] ^ (rng.random((n, n_bits)) < 0.06)
+    bits[:, -1] = bits[:, 0]
+    return bits.astype(np.uint8)
+
+
+def assert_same(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        assert len(one) == len(other)
+        for row, expected_row in zip(one, other, strict=True):
+            assert_array_equal(row, expected_row)
+            assert row.dtype == expected_row.dtype
+
+
+@pytest.mark.parametrize("n_bits", [3, 8, 13, 64, 70, 128])
+@pytest.mark.parametrize("n", [1, 2, 37, 1500])
+def test_within(n, n_bits):
+    words = packed_to_words(pack_bits(clustered(n, n_bits)))
+    queries = packed_to_words(pack_bits(clustered(40, n_bits, seed=1)))
+    n_planes = 8 * -(-n_bits // 8)
+    tables = MultiIndex(words, n_planes)
+    assert sorted(bit for part in tables.parts for bit in part) == list(range(n_planes))
+    live = np.random.default_rng(2).random(n) < 0.5 if n > 1 else None
+    for radius in (0, 1, 2, 5, 9):
+        if n_bits > 64 and radius > 5 and n < 100:
+            continue  # one part has half of the bits: too many look-ups
+        for mask in (None, live):
+            expected = _search.within(words, n_planes, queries, radius, 1, mask)
+            for n_jobs in (1, 2):
+                found = tables.within(words, queries, radius, n_jobs, mask)
+                assert_same(found, expected)
+
+
+def test_chunks_and_full_buffers(monkeypatch):
+    words = packed_to_words(pack_bits(clustered(600, 16)))
+    tables = MultiIndex(words, 16)
+    expected = _search.within(words, 16, words, 4)
+    # Each query has many more answers than there is room for at first.
+    assert min(map(len, expected[0])) > 16
+    monkeypatch.setattr("skhash.neighbors._multi_index.CHUNK", 7)
+    assert_same(tables.within(words, words, 4), expected)
+
+
+def test_every_pattern_of_a_part_is_looked_up():
+    for n_bits in (1, 4, 7):
+        for most in (-1, 0, 2, n_bits):
+            flips = _flips(n_bits, most)
+            counts = np.bitwise_count(np.arange(2**n_bits))
+            assert sorted(flips) == list(np.flatnonzero(counts <= most))
+
+
+def test_seconds_grow_with_the_radius_and_with_crowds():
+    spread = packed_to_words(
+        pack_bits(np.random.default_rng(0).integers(0, 2, (4096, 64)))
+    )
+    crowded = packed_to_words(pack_bits(clustered(4096, 64)))
+    tables, full = MultiIndex(spread, 64), MultiIndex(crowded, 64)
+    seconds = [tables.seconds(radius) for radius in range(12)]
+    assert seconds == sorted(seconds)
+    assert full.seconds(2) > tables.seconds(2)
+    # Random codes fill tables evenly, up to the chance of meeting oneself.
+    hoped = MultiIndex.hoped_seconds(4096, 64, 5)
+    assert hoped == pytest.approx(tables.seconds(5), rel=0.5)
+
+
+@pytest.mark.usefixtures("search_small")
+@pytest.mark.parametrize("algorithm", ["auto", "multi_index"])
+def test_neighbors_and_radii(algorithm):
+    codes, queries = clustered(900, 33), clustered(60, 33, seed=1)
+    brute = HammingNeighbors(algorithm="brute").fit(codes)
+    index = HammingNeighbors(algorithm=algorithm).fit(codes)
+    gone = np.arange(0, 900, 7)
+    mask = np.random.default_rng(3).random(900) < 0.8
+    for _ in range(3):
+        # The first question for neighbours only tells how far away they are.
+        for k in (1, 5, 5, 700, 700):
+            assert_same(index.kneighbors(queries, k), brute.kneighbors(queries, k))
+        assert_same(
+            index.kneighbors(queries, 4, mask=mask),
+            brute.kneighbors(queries, 4, mask=mask),
+        )
+        assert_same(index.kneighbors(n_neighbors=3), brute.kneighbors(n_neighbors=3))
+        for radius in (0, 2, 40):
+            assert_same(
+                index.radius_neighbors(queries, radius),
+                brute.radius_neighbors(queries, radius),
+            )
+        if len(gone):
+            index.remove(gone), brute.remove(gone)
+            index.partial_fit(queries), brute.partial_fit(queries)
+            index.compact(), brute.compact()
+            mask, gone = np.resize(mask, brute.n_samples_fit_), []
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Count the questions that tables answer."""
+    calls = []
+    within = MultiIndex.within
+
+    def count(self, words, queries, radius, *rest):
+        calls.append((len(queries), radius))
+        return within(self, words, queries, radius, *rest)
+
+    monkeypatch.setattr(MultiIndex, "within", count)
+    return calls
+
+
+def test_what_is_chosen(monkeypatch, asked):
+    monkeypatch.setattr(_algorithms, "MIN_CODES", 1)
+    monkeypatch.setattr(_algorithms, "PAIR_SECONDS", 2e-8)
+    codes = np.random.default_rng(0).integers(0, 2, (2000, 64))
+    queries = np.random.default_rng(1).integers(0, 2, (100, 64))
+    for algorithm, answered in (("brute", 0), ("multi_index", 1)):
+        index = HammingNeighbors(algorithm=algorithm).fit(codes)
+        index.radius_neighbors(queries, 1)
+        assert len(asked) == answered
+    # Far neighbours of random codes are not looked up, however often one asks.
+    for _ in range(3):
+        index.kneighbors(queries)
+    index.radius_neighbors(queries, 30)
+    assert len(asked) == 1
+    # "auto" makes tables when the questions so far would have paid for them.
+    saved = 2000 * 2e-8 - MultiIndex.hoped_seconds(2000, 64, 1)
+    monkeypatch.setattr(_algorithms, "BUILD_SECONDS", 150 * saved / 2000)
+    index = HammingNeighbors().fit(codes)
+    for answered in (1, 2, 3):
+        index.radius_neighbors(queries, 1)
+        assert len(asked) == answered
+    # Near neighbours are: those of codes that are there twice.
+    index = HammingNeighbors(2, algorithm="multi_index").fit(
+        np.repeat(codes, 2, axis=0)
+    )
+    index.kneighbors(codes[:50])
+    before = len(asked)
+    index.kneighbors(codes[:50])
+    assert asked[before:] == [(50, 5)]
