@@ -115,7 +115,9 @@ class SGHTraining(BaseNeuralHasher):
         )
         for name, value in decoder.items():
             if getattr(module, name).requires_grad:
-                result[name].copy_(torch.from_numpy(np.asarray(value)))
+                result[name].copy_(
+                    torch.from_numpy(np.asarray(value, dtype=np.float32))
+                )
         self._read_out(module, None)
 
     def _read_out(self, module, values):
