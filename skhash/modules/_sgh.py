@@ -10,6 +10,7 @@ from torch.nn.functional import softplus
 
 from skhash.gradients._base import CODINGS, attach_gradient, uniform_like
 from skhash.modules._iterates import KeptIterates, next_step_size
+from skhash.modules._sgh_pairs import PAIRS
 
 
 class SGHModule(nn.Module):
@@ -30,6 +31,10 @@ class SGHModule(nn.Module):
     their prior is N(1, scale_std^2), their posterior Gaussian with a mean linear in x
     and the best variance, and the KL divergence of the two is added.
 
+    With pairs, the mean of minus the log likelihood of those of a batch is added,
+    ``pair_weight * d`` times. Rows are then fed with partners (see `skhash._net`), and
+    the targets are as `skhash.modules._sgh_pairs` says.
+
     Parameters
     ----------
     mean : ndarray of shape (d,), float64
@@ -46,7 +51,8 @@ class SGHModule(nn.Module):
     log_feature_scale : ndarray of shape (d,) or None
     scale_weight, scale_bias : ndarrays of shape (d, n_bits) and (n_bits,), or None
         The mean of z is ``1 + scale_std * (x scale_weight + scale_bias)``.
-    coding, gradient, kl_weight, weight_penalty, scale_std, lr_schedule
+    pairs : PairLikelihood or None
+    coding, gradient, kl_weight, weight_penalty, pair_weight, scale_std, lr_schedule
         As in `SGHEncoder`.
     frozen : sequence of str
         Names of parameters that are not trained.
@@ -56,6 +62,9 @@ class SGHModule(nn.Module):
     generator: torch.Generator | None = None
     # Set by whoever wants another result than the last iterate.
     kept: KeptIterates | None = None
+    # Set by whoever trains on pairs: which ones, and how many partners to draw from.
+    pair_kind: str | None = None
+    n_partners = 0
 
     def __init__(
         self,
@@ -71,10 +80,12 @@ class SGHModule(nn.Module):
         log_feature_scale=None,
         scale_weight=None,
         scale_bias=None,
+        pairs=None,
         coding="01",
         gradient="analytic",
         kl_weight=1.0,
         weight_penalty=0.0,
+        pair_weight=1.0,
         scale_std=1.0,
         lr_schedule=None,
         frozen=(),
@@ -90,12 +101,14 @@ class SGHModule(nn.Module):
         self.log_feature_scale = _parameter(log_feature_scale)
         self.scale_weight = _parameter(scale_weight)
         self.scale_bias = _parameter(scale_bias)
+        self.pairs = pairs
         for name in frozen:
             getattr(self, name).requires_grad_(False)
         self.coding = coding
         self.gradient = gradient
         self.kl_weight = kl_weight
         self.weight_penalty = weight_penalty
+        self.pair_weight = pair_weight
         self.scale_std = scale_std
         self.lr_schedule = lr_schedule
         self.n_steps = 0
@@ -104,9 +117,20 @@ class SGHModule(nn.Module):
         return X @ self.weight + self.bias
 
     def loss(self, logits, X, y=None):
-        """Return the mean free energy of the rows plus the penalty."""
-        penalty = 0.5 * self.weight_penalty * self.codebook.square().sum()
-        return self.free_energy(logits, X).mean() + penalty
+        """Return the mean free energy of the rows, plus the penalty and the pairs'."""
+        more = 0.5 * self.weight_penalty * self.codebook.square().sum()
+        if y is not None:
+            batch = PAIRS[self.pair_kind](logits, y, self.n_partners)
+            loss = self.pairs.loss(*batch, self.generator)
+            more = more + self.pair_weight * X.shape[1] * loss
+            n_rows = len(X) // (1 + self.partners_each)
+            logits, X = logits[:n_rows], X[:n_rows]
+        return self.free_energy(logits, X).mean() + more
+
+    @property
+    def partners_each(self):
+        """How many partners each row is fed with, if any."""
+        return 2 if self.pair_kind == "list" else 1
 
     def free_energy(self, logits, X):
         """Return the free energy of each row of standardised data, shape (n,)."""

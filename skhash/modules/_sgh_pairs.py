@@ -9,6 +9,8 @@ from torch.nn.functional import softplus
 from skhash.gradients._base import BernoulliUnits, attach_gradient
 
 SIGNS = BernoulliUnits(coding="pm1")
+# Rows that are no neighbours count together so many times what neighbours do.
+STRANGERS = 30
 
 
 class PairLikelihood(nn.Module):
@@ -78,12 +80,12 @@ class PairLikelihood(nn.Module):
         )
 
 
-def neighbor_pairs(logits, y, n_partners, ratio):
+def neighbor_pairs(logits, y, n_partners):
     """Return the pairs of a batch of rows and one near neighbour of each.
 
     Every row is paired with every neighbour. Pairs are similar where either is among
-    the neighbours of the other; those that are not count together `ratio` times as much
-    as those that are.
+    the neighbours of the other; those that are not count together 30 times as much as
+    those that are.
 
     Parameters
     ----------
@@ -94,7 +96,7 @@ def neighbor_pairs(logits, y, n_partners, ratio):
     Returns
     -------
     rows, others, similar, weight : Tensors
-        As `PairLikelihood.loss` takes them; the weights sum to ``1 + ratio``.
+        As `PairLikelihood.loss` takes them; the weights sum to 1, here and below.
     """
     rows, others = logits.chunk(2)
     own, theirs = y.chunk(2)
@@ -102,13 +104,13 @@ def neighbor_pairs(logits, y, n_partners, ratio):
     for i in range(1, n_partners + 1):
         similar |= own[:, i, None] == theirs[:, 0]
         similar |= own[:, :1] == theirs[:, i]
-    similar = similar.to(logits.dtype)
-    others_weight = (1 - similar) * (own[:, :1] != theirs[:, 0])
-    weight = _share(similar) + ratio * _share(others_weight)
-    return rows, others, similar, weight
+    is_pair = own[:, :1] != theirs[:, 0]
+    near, far = ((is_pair & x).to(logits.dtype) for x in (similar, ~similar))
+    weight = (_share(near) + STRANGERS * _share(far)) / (1 + STRANGERS)
+    return rows, others, near, weight
 
 
-def labeled_pairs(logits, y, n_partners, ratio):
+def labeled_pairs(logits, y, n_partners):
     """Return all pairs among the drawn rows of a batch, whose classes are known.
 
     The second half of a batch are those rows. The columns of `y` are as for
@@ -121,7 +123,7 @@ def labeled_pairs(logits, y, n_partners, ratio):
     return rows, rows, similar, weight
 
 
-def listed_pairs(logits, y, n_partners, ratio):
+def listed_pairs(logits, y, n_partners):
     """Return the pairs that the second and the last third of a batch make up.
 
     The columns of `y` are the position of a row, so many first members of pairs, as
@@ -141,9 +143,4 @@ def _share(weight):
     return weight / weight.sum().clamp(min=1)
 
 
-# How the pairs of a batch are told, and how many partners each row brings along.
-PAIRS = {
-    "neighbors": (neighbor_pairs, 1),
-    "labels": (labeled_pairs, 1),
-    "list": (listed_pairs, 2),
-}
+PAIRS = {"neighbors": neighbor_pairs, "labels": labeled_pairs, "list": listed_pairs}

@@ -9,12 +9,13 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from skhash.base import TRAINING_CONSTRAINTS, LinearLogitsMixin
 from skhash.codes import check_bits
 from skhash.linear._decoder import LinearDecoderMixin, decode
+from skhash.neural._pairs import PairsMixin
 from skhash.neural._sgh_training import SGHTraining
 from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.chunks import dense_rows
 
 
-class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, SGHTraining):
+class SGHEncoder(PairsMixin, LinearDecoderMixin, LinearLogitsMixin, SGHTraining):
     r"""Stochastic Generative Hashing: the binary code that best regenerates the data.
 
     Bits h are drawn from q(h|x) with ``P(h_k = 1) = sigmoid(a_k)`` and logits
@@ -36,6 +37,19 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, SGHTraining):
     ``N(1, s^2)``, which the paper leaves out, and the posterior ``q(z|x) = N(m, v)``
     with m linear in x and the best v. The energy is then averaged over z too, and
     ``KL(q(z|x) || p(z))`` is added, unweighted.
+
+    With pairs of rows that are known to be similar (y = 1) or not (section E.2), rows
+    are similar with probability ``sigmoid(s t + c)``. The agreement t of two codes is
+    the inner product of their bits as -1/+1, whatever `coding`, so that it follows the
+    Hamming distance; s and c, which the paper leaves out, are learned. Then
+
+    .. math::
+
+        - \nu \, d \; E_{q(h_i|x_i) \, q(h_j|x_j)}
+        \big[ \log p(y_{ij} \,|\, h_i, h_j) \big]
+
+    is added, its mean over pairs, with d the number of features, which the free energy
+    grows with.
 
     Parameters
     ----------
@@ -75,6 +89,15 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, SGHTraining):
         Whether `fit` ends with codebook, alpha, rho and prior at their optimum for the
         encoder that was learned, which has a closed form. The codes stay the same. Not
         done with a `scale` or ``fit_mean=False``, nor by `partial_fit`.
+    pair_source : {"given", "neighbors"}, default="given"
+        Which pairs to learn from: those that `fit` is given, or whose classes it is
+        given; or each row with its near neighbours, which are similar, and with other
+        rows, which are not. "neighbors" needs no labels.
+    n_neighbors : int, default=10
+        How many nearest rows are similar, with ``pair_source="neighbors"``. They are
+        found for at most 20 000 rows, among all, by at most 128 principal components.
+    pair_weight : float, default=10.0
+        The weight nu of pairs.
     fit_scale : bool, default=True
         Whether rho is learned; else it stays at its first estimate.
     fit_mean : bool, default=True
@@ -141,6 +164,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, SGHTraining):
     scale_intercept_ : ndarray of shape (n_bits,), float32
         The mean of q(z|x) is ``1 + scale_components_ (x - mean_) + scale_intercept_``
         (``scale="latent"`` only).
+    pair_scale_, pair_offset_ : float or None
+        The learned s and c; None without pairs.
     history_ : list of dict
         ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `train_split`,
         ``valid_loss`` of each epoch. Losses are per row of standardised data, at the
@@ -194,6 +219,9 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, SGHTraining):
         "kl_weight": [Interval(Real, 0, None, closed="left")],
         "weight_penalty": [Interval(Real, 0, None, closed="left")],
         "refit_decoder": ["boolean"],
+        "pair_source": [StrOptions({"given", "neighbors"})],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "pair_weight": [Interval(Real, 0, None, closed="left")],
         "fit_scale": ["boolean"],
         "fit_mean": ["boolean"],
         "fit_prior": ["boolean"],
@@ -214,6 +242,9 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, SGHTraining):
         kl_weight=0.1,
         weight_penalty=0.0,
         refit_decoder=True,
+        pair_source="given",
+        n_neighbors=10,
+        pair_weight=10.0,
         fit_scale=True,
         fit_mean=True,
         fit_prior=True,
@@ -239,6 +270,9 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, SGHTraining):
         self.kl_weight = kl_weight
         self.weight_penalty = weight_penalty
         self.refit_decoder = refit_decoder
+        self.pair_source = pair_source
+        self.n_neighbors = n_neighbors
+        self.pair_weight = pair_weight
         self.fit_scale = fit_scale
         self.fit_mean = fit_mean
         self.fit_prior = fit_prior

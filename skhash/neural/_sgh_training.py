@@ -38,6 +38,8 @@ class SGHTraining(BaseNeuralHasher):
             start.add_feature_scale(column_scales(X, mean, scale))
         elif self.scale == "latent":
             start.add_latent_scales()
+        if y is not None:
+            start.pairs = self._pair_likelihood()
         return self._module(mean, scale, start)
 
     def _make_net(self, X, y, random_state, restore=False):
@@ -67,7 +69,14 @@ class SGHTraining(BaseNeuralHasher):
             unit = self.scale_ / self.scale_std
             start.scale_weight = self.scale_components_.T * unit
             start.scale_bias = self.scale_intercept_ / self.scale_std
+        if self.pair_scale_ is not None:
+            start.pairs = self._pair_likelihood(self.pair_scale_, self.pair_offset_)
         return self._module(self.mean_, self.scale_, start)
+
+    def _pair_likelihood(self, *values):
+        from skhash.modules._sgh_pairs import PairLikelihood
+
+        return PairLikelihood(self.n_bits, *values)
 
     def _module(self, mean, scale, start):
         from skhash.modules._sgh import SGHModule
@@ -80,6 +89,7 @@ class SGHTraining(BaseNeuralHasher):
             gradient=self.gradient,
             kl_weight=self.kl_weight,
             weight_penalty=self.weight_penalty,
+            pair_weight=self.pair_weight,
             scale_std=self.scale_std,
             lr_schedule=self.lr_schedule,
             frozen=[
@@ -144,3 +154,7 @@ class SGHTraining(BaseNeuralHasher):
         self.offset_ = (self.mean_ + self.scale_ * offset).astype(np.float32)
         self.prior_logits_ = values["prior_logits"]
         self.rho_ = float(np.exp(values["log_rho"]) * self.scale_)
+        self.pair_scale_, self.pair_offset_ = (
+            None if module.pairs is None else float(values[f"pairs.{name}"])
+            for name in ("scale", "offset")
+        )

@@ -142,6 +142,7 @@ class SGHStart:
     log_feature_scale: np.ndarray | None = None  # (n_features,)
     scale_weight: np.ndarray | None = None  # (n_features, n_bits)
     scale_bias: np.ndarray | None = None  # (n_bits,)
+    pairs: object | None = None  # the PairLikelihood
 
     def add_feature_scale(self, scales: np.ndarray) -> None:
         """Take these scales out of the columns of the codebook."""

@@ -157,22 +157,23 @@ def test_neighbor_pairs_are_similar_in_either_direction():
     neighbors = {0: (3, 5), 1: (4, 7), 2: (5, 8), 3: (1, 8), 4: (7, 8), 5: (8, 7)}
     y = torch.tensor([[i, *near] for i, near in neighbors.items()])
     logits = one_hot_rows(6)
-    rows, others, similar, weight = neighbor_pairs(logits, y, 2, 10.0)
+    rows, others, similar, weight = neighbor_pairs(logits, y, 2)
     assert torch.equal(rows, logits[:3])
     assert torch.equal(others, logits[3:])
     expected = [[1, 0, 1], [1, 1, 0], [0, 0, 1]]
     assert torch.equal(similar, torch.tensor(expected, dtype=torch.float64))
-    # Five similar pairs count 1 together, the four others 10.
-    torch.testing.assert_close(weight, similar / 5 + (1 - similar) * 10 / 4)
+    # Five similar pairs count 1 of 31 parts together, the four others 30.
+    torch.testing.assert_close(31 * weight, similar / 5 + (1 - similar) * 30 / 4)
 
 
 def test_a_row_is_no_pair_with_itself():
-    y = torch.tensor([[0, 1], [1, 2], [1, 2], [2, 0]])
-    _, _, similar, weight = neighbor_pairs(one_hot_rows(4), y, 1, 3.0)
-    assert weight[1, 0] == 0
-    assert weight.sum() == 1.0 + (3.0 if (similar == 0).sum() > 1 else 0.0)
+    # Row 0 has no neighbours and brings along itself; row 1 brings along 2.
+    y = torch.tensor([[0, 0], [1, 2], [0, 0], [2, 1]])
+    _, _, similar, weight = neighbor_pairs(one_hot_rows(4), y, 1)
+    assert similar.tolist() == [[0, 0], [0, 1]]
+    assert ((weight > 0) == torch.tensor([[False, True], [True, True]])).all()
     y = torch.tensor([[0, 2, 0], [1, 2, 0], [2, 2, 1], [2, 2, 1]])
-    _, _, _, weight = labeled_pairs(one_hot_rows(4), y, 1, 1.0)
+    _, _, _, weight = labeled_pairs(one_hot_rows(4), y, 1)
     assert not weight.any()
 
 
@@ -182,7 +183,7 @@ def test_labeled_pairs_are_similar_where_classes_are_equal():
     y = torch.tensor(
         [[0, 3, -1], [1, 4, -1], [2, 5, -1], [3, 3, 7], [4, 3, 9], [5, 3, 7]]
     )
-    rows, others, similar, weight = labeled_pairs(logits, y, 1, 1.0)
+    rows, others, similar, weight = labeled_pairs(logits, y, 1)
     assert torch.equal(rows, logits[3:])
     assert torch.equal(others, logits[3:])
     expected = torch.tensor([[1, 0, 1], [0, 1, 0], [1, 0, 1]], dtype=torch.float64)
@@ -200,7 +201,7 @@ def test_listed_pairs_have_their_own_labels():
     ]
     none = [0] * 9
     y = torch.tensor([*table, [4, *none], [2, *none], [5, *none], [3, *none]])
-    rows, others, similar, weight = listed_pairs(logits, y, 3, 1.0)
+    rows, others, similar, weight = listed_pairs(logits, y, 3)
     assert torch.equal(rows[:, 0], logits[2:4])
     assert torch.equal(others[:, 0], logits[4:])
     assert similar.flatten().tolist() == [0.5, 1.0]

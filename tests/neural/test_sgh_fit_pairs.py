@@ -1,0 +1,273 @@
+"""SGHEncoder told which rows are similar: pairs, labels, near neighbours."""
+
+import numpy as np
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skhash import SGHEncoder, load
+from skhash.datasets import load_digits_retrieval
+from skhash.metrics import (
+    mean_average_precision_score,
+    neighbor_recall_score,
+    true_neighbors,
+)
+from skhash.neural._pairs import PairsMixin
+
+SMALL = {"n_bits": 6, "max_epochs": 2, "init": "pca", "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:300].astype(np.float32), y[:300]
+
+
+@pytest.fixture(scope="module")
+def retrieval():
+    return load_digits_retrieval()
+
+
+def some_pairs(y, n_pairs=200, seed=0):
+    pairs = np.random.RandomState(seed).randint(len(y), size=(n_pairs, 2))
+    return pairs, y[pairs[:, 0]] == y[pairs[:, 1]]
+
+
+def partly(y, share, seed=0):
+    """Labels of some rows, -1 for the others."""
+    known = np.random.RandomState(seed).rand(len(y)) < share
+    return np.where(known, y, -1)
+
+
+def precision(encoder, data):
+    return mean_average_precision_score(
+        encoder.transform(data.query),
+        encoder.transform(data.database),
+        data.query_labels,
+        data.database_labels,
+    )
+
+
+def test_a_few_labels_raise_the_precision_of_retrieval(retrieval):
+    """More of them raise it more; listed as pairs they do so too."""
+    data = retrieval
+    y = partly(data.train_labels, 0.1)
+    labeled = np.flatnonzero(y >= 0)
+    drawn = labeled[some_pairs(labeled, 5000)[0]]
+    encoder = SGHEncoder(16, max_epochs=5, random_state=0)
+    pairs = {"pairs": drawn, "pair_labels": y[drawn[:, 0]] == y[drawn[:, 1]]}
+    plain, some, more, listed = (
+        precision(encoder.fit(data.train, **given), data)
+        for given in (
+            {},
+            {"y": partly(data.train_labels, 0.02)},
+            {"y": y},
+            pairs,
+        )
+    )
+    assert plain + 0.02 < some
+    assert some + 0.05 < more
+    assert plain + 0.05 < listed
+
+
+def test_neighbors_raise_the_recall_of_neighbors(retrieval):
+    data = retrieval
+    truth = true_neighbors(data.query, data.database, 10)
+    recalls = []
+    for pair_source in ("given", "neighbors"):
+        encoder = SGHEncoder(8, pair_source=pair_source, max_epochs=5, random_state=0)
+        encoder.fit(data.train)
+        bits = encoder.transform(data.query), encoder.transform(data.database)
+        recalls.append(neighbor_recall_score(*bits, truth, n_retrieved=50))
+    assert recalls[1] > recalls[0] + 0.02
+
+
+@pytest.mark.parametrize("kind", ["labels", "pairs", "neighbors"])
+def test_pairs_without_weight_change_nothing(kind, digits):
+    X, y = digits
+    pairs, similar = some_pairs(y)
+    given = {
+        "labels": {"y": y},
+        "pairs": {"pairs": pairs, "pair_labels": similar},
+        "neighbors": {},
+    }[kind]
+    options = SMALL | {"max_epochs": 1}
+    if kind == "neighbors":
+        options["pair_source"] = "neighbors"
+    plain = SGHEncoder(**SMALL | {"max_epochs": 1}).fit(X)
+    without = SGHEncoder(pair_weight=0.0, **options).fit(X, **given)
+    np.testing.assert_array_equal(without.components_, plain.components_)
+    assert without.history_[0]["train_loss"] == plain.history_[0]["train_loss"]
+    weighted = SGHEncoder(**options).fit(X, **given)
+    assert not np.array_equal(weighted.components_, plain.components_)
+    assert weighted.history_[0]["train_loss"] > plain.history_[0]["train_loss"]
+    assert plain.pair_scale_ is None
+    assert weighted.pair_scale_ > 0 > weighted.pair_offset_
+
+
+def test_number_of_neighbors_changes_the_result(digits):
+    X, _ = digits
+    fits = [
+        SGHEncoder(pair_source="neighbors", n_neighbors=k, **SMALL).fit(X).components_
+        for k in (2, 20, 299, 1000)
+    ]
+    assert not np.array_equal(fits[0], fits[1])
+    # There are no more than 299 others.
+    np.testing.assert_array_equal(fits[2], fits[3])
+
+
+def test_rows_of_unknown_class_say_nothing(digits):
+    X, y = digits
+    plain = SGHEncoder(**SMALL).fit(X)
+    unknown = SGHEncoder(**SMALL).fit(X, np.full(len(X), -1))
+    np.testing.assert_array_equal(unknown.components_, plain.components_)
+    # Names of classes do not matter, only which are equal.
+    numbers = SGHEncoder(**SMALL).fit(X, y)
+    words = SGHEncoder(**SMALL).fit(X, np.array(list("abcdefghij"))[y])
+    np.testing.assert_array_equal(words.components_, numbers.components_)
+
+
+def test_neighbors_need_no_labels_and_take_none(digits):
+    X, y = digits
+    encoder = SGHEncoder(pair_source="neighbors", **SMALL)
+    alone = encoder.fit(X).components_
+    np.testing.assert_array_equal(encoder.fit(X, y).components_, alone)
+    with pytest.raises(ValueError, match="leave out one of the two"):
+        encoder.fit(X, pairs=[[0, 1]], pair_labels=[1])
+
+
+def test_neighbors_are_those_of_the_data(digits, monkeypatch):
+    """Rows beyond the limit bring no neighbours, and the others their own."""
+    X, _ = digits
+    monkeypatch.setattr("skhash.neural._pairs.NEIGHBOR_ROWS", 100)
+    encoder = SGHEncoder(pair_source="neighbors", n_neighbors=3, **SMALL)
+    kind, table = PairsMixin._pair_tables(
+        encoder, X, ("neighbors",), np.random.RandomState(0)
+    )
+    own = np.arange(len(X))
+    searched = (table != own[:, None]).any(axis=1)
+    assert (kind, searched.sum()) == ("neighbors", 100)
+    assert (table[~searched] == own[~searched, None]).all()
+    truth = true_neighbors(X, None, 3)
+    agree = (np.sort(table) == np.sort(truth)).all(axis=1)
+    assert agree[searched].mean() > 0.95  # the rest are ties of rounding
+    encoder.fit(X)
+
+
+@pytest.mark.parametrize("n_pairs", [3, 40, 4000])
+def test_listed_pairs_are_drawn_in_turn(n_pairs, digits):
+    X, _ = digits
+    rng = np.random.RandomState(0)
+    pairs = np.c_[rng.randint(100, size=n_pairs), 100 + rng.permutation(n_pairs) % 100]
+    pairs = np.unique(pairs, axis=0)
+    similar = rng.randint(2, size=len(pairs))
+    table, drawn = PairsMixin._pair_tables(
+        SGHEncoder(), X[:200], ("list", pairs, similar), rng
+    )[1:]
+    firsts, seconds = np.hsplit(table, 2)
+    places = np.ravel_multi_index((firsts, seconds), (200, 200))
+    known = np.ravel_multi_index(tuple(pairs.T), (200, 200))
+    np.testing.assert_array_equal(drawn, similar[np.searchsorted(known, places)])
+    counts = np.bincount(np.searchsorted(known, places).ravel(), minlength=len(pairs))
+    assert counts.max() - counts.min() <= 1
+
+
+@pytest.mark.parametrize("source", ["given", "neighbors"])
+def test_sparse_equals_dense(source, digits):
+    X, y = digits
+    dense, rows = (
+        SGHEncoder(pair_source=source, **SMALL).fit(kind(X), y)
+        for kind in (np.asarray, sparse.csr_array)
+    )
+    np.testing.assert_allclose(rows.components_, dense.components_, atol=2e-3)
+
+
+def test_a_split_is_validated_with_its_pairs(digits):
+    X, y = digits
+    plain, labeled = (
+        SGHEncoder(train_split=0.2, **SMALL).fit(X, classes) for classes in (None, y)
+    )
+    assert labeled.history_[0]["valid_loss"] > plain.history_[0]["valid_loss"]
+
+
+def test_pairs_are_routed_through_a_pipeline(digits):
+    X, y = digits
+    pairs, similar = some_pairs(y)
+    scaled = StandardScaler().fit_transform(X)
+    alone = SGHEncoder(**SMALL).fit(scaled, pairs=pairs, pair_labels=similar)
+    encoder = SGHEncoder(**SMALL)
+    with sklearn.config_context(enable_metadata_routing=True):
+        encoder.set_fit_request(pairs=True, pair_labels=True)
+        pipeline = make_pipeline(StandardScaler(), encoder)
+        pipeline.fit(X, pairs=pairs, pair_labels=similar)
+        np.testing.assert_array_equal(pipeline[-1].components_, alone.components_)
+        assert pipeline[-1].pair_scale_ == alone.pair_scale_
+        assert SGHEncoder().set_partial_fit_request(pairs=True) is not None
+
+
+@pytest.mark.parametrize("source", ["given", "neighbors"])
+def test_partial_fit_goes_on_where_fit_stopped(source, digits):
+    X, y = digits
+    options = SMALL | {"pair_source": source}
+    fitted = SGHEncoder(**options | {"max_epochs": 3}).fit(X, y)
+    streamed = SGHEncoder(**options)
+    for _ in range(3):
+        streamed.partial_fit(X, y)
+    np.testing.assert_array_equal(streamed.components_, fitted.components_)
+    assert streamed.pair_scale_ == fitted.pair_scale_
+
+
+def test_a_stream_may_be_without_pairs_for_a_while_but_not_at_first(digits):
+    X, y = digits
+    pairs, similar = some_pairs(y)
+    encoder = SGHEncoder(**SMALL).partial_fit(X, pairs=pairs, pair_labels=similar)
+    scale, components = encoder.pair_scale_, encoder.components_
+    encoder.partial_fit(X[:200])
+    assert encoder.pair_scale_ == scale
+    assert not np.array_equal(encoder.components_, components)
+    encoder.partial_fit(X, y)
+    assert encoder.pair_scale_ != scale
+
+    encoder = SGHEncoder(**SMALL).partial_fit(X)
+    components = encoder.components_
+    with pytest.raises(ValueError, match="in the first call too"):
+        encoder.partial_fit(X, y)
+    np.testing.assert_array_equal(encoder.components_, components)
+    assert encoder.fit(X, y).pair_scale_ > 0
+    assert encoder.fit(X).pair_scale_ is None
+
+
+def test_a_saved_encoder_goes_on_from_its_pairs(digits, tmp_path):
+    X, y = digits
+    encoder = SGHEncoder(**SMALL).fit(X, y)
+    encoder.save(tmp_path / "encoder")
+    loaded = load(tmp_path / "encoder").set_params(lr=1e-9)
+    loaded.partial_fit(X, y)
+    for name in ("pair_scale_", "pair_offset_"):
+        np.testing.assert_allclose(getattr(loaded, name), getattr(encoder, name))
+    assert load(tmp_path / "encoder").partial_fit(X, y).pair_scale_ != (
+        encoder.pair_scale_
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"pairs": [[0, 1]]}, "pairs and pair_labels go together"),
+        ({"pair_labels": [1]}, "pairs and pair_labels go together"),
+        ({"pairs": [[0, 300]], "pair_labels": [1]}, "position 300, but X has 300"),
+        ({"pairs": [[-1, 3]], "pair_labels": [1]}, "position -1"),
+        ({"pairs": [[0, 1, 2]], "pair_labels": [1]}, "3 columns"),
+        ({"pairs": [[0, 1]], "pair_labels": [2]}, "holds 2; give 1"),
+        ({"pairs": [[0, 1]], "pair_labels": [1, 0]}, "inconsistent"),
+        ({"y": [0, 1]}, "inconsistent"),
+        ({"y": np.eye(300, 3, dtype=int)}, "several labels a row"),
+    ],
+    ids=str,
+)
+def test_what_is_no_pair_is_refused(given, message, digits):
+    with pytest.raises(ValueError, match=message):
+        SGHEncoder(**SMALL).fit(digits[0], **given)
