@@ -27,12 +27,16 @@ import torch
 import skhash
 from skhash import (
     ITQHash,
+    KMeansHash,
     NeighborHash,
     PCAHash,
     RandomHyperplaneHash,
+    ScalableGraphHash,
     SGHEncoder,
+    SpectralHash,
+    SphericalHash,
 )
-from skhash.codes import pack_bits
+from skhash.codes import pack_bits, spherical_hamming_distances
 from skhash.datasets import (
     load_20newsgroups,
     load_digits_retrieval,
@@ -83,7 +87,13 @@ METHODS = {
     "ITQ": ITQHash,
     "faiss ITQ": FaissITQ,
     "random": RandomHyperplaneHash,
+    "spectral": SpectralHash,
+    "spherical": SphericalHash,
+    "spherical, own distance": SphericalHash,
+    "KMH": KMeansHash,
+    "scalable graph": ScalableGraphHash,
 }
+OWN_DISTANCES = {"spherical, own distance": spherical_hamming_distances}
 
 
 class Fits:
@@ -110,20 +120,36 @@ class Fits:
         return encoder.truncate(n_bits), seconds
 
 
-def measure(encoder, data, truth):
+def recall_by(distances_of, queries, database, truth, cuts):
+    """Return recall at each cut by any distance, in expectation over ties."""
+    hits = np.zeros(len(cuts))
+    for query, own in zip(queries, truth, strict=True):
+        distances = distances_of(query[None], database)[0]
+        found = distances[own]
+        for i, cut in enumerate(cuts):
+            last = np.partition(distances, cut - 1)[cut - 1]
+            share = (cut - (distances < last).sum()) / (distances == last).sum()
+            hits[i] += (found < last).sum() + share * (found == last).sum()
+    return hits / truth.size
+
+
+def recall_by_hamming(queries, database, truth, cuts):
+    return neighbor_recall_score(
+        queries, database, truth, n_retrieved=cuts, packed=True
+    )
+
+
+def measure(encoder, data, truth, own_distances=None):
     """Return recalls by name."""
     database = encoder.transform_packed(data.database)
     queries = encoder.transform_packed(data.query)
     cuts = [cut for cut in CUTS if cut <= len(database)]
+    recall = partial(recall_by, own_distances) if own_distances else recall_by_hamming
     recalls = {}
     for k in (1, 10):
-        values = neighbor_recall_score(
-            queries, database, truth[:, :k], n_retrieved=cuts, packed=True
-        )
+        values = recall(queries, database, truth[:, :k], cuts)
         recalls |= {f"{k}@{n}": v for n, v in zip(cuts, values, strict=True)}
-    recalls["100@100"] = neighbor_recall_score(
-        queries, database, truth, n_retrieved=100, packed=True
-    )
+    recalls["100@100"] = recall(queries, database, truth, [100])[0]
     return recalls
 
 
@@ -135,7 +161,7 @@ def methods_for(n_bits, data, names):
     except ImportError:
         left_out.add("faiss ITQ")
     if n_bits > data.train.shape[1]:
-        left_out |= {"PCA", "ITQ", "faiss ITQ"}
+        left_out |= {"PCA", "ITQ", "faiss ITQ", "KMH"}
     return [name for name in names if name not in left_out]
 
 
@@ -161,7 +187,8 @@ def run(name, arguments):
             runs, times = [], []
             for seed in arguments.seeds:
                 encoder, seconds = fits.get(method, n_bits, seed)
-                runs.append(measure(encoder, data, truth))
+                own_distances = OWN_DISTANCES.get(method)
+                runs.append(measure(encoder, data, truth, own_distances))
                 times.append(seconds)
             recalls = {k: [recall[k] for recall in runs] for k in runs[0]}
             means[method] = np.mean(recalls["10@100"])

@@ -1,0 +1,185 @@
+"""KMeansHash against brute force over centres and scikit-learn's k-means."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits
+
+from skhash import KMeansHash
+from skhash.linear._kmeans import (
+    affinity_error,
+    affinity_kmeans,
+    balanced_subspaces,
+    corners,
+    move_centers,
+)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits().data
+
+
+@pytest.fixture
+def gaussian():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(500, 6)) * [3, 2.5, 2, 1.5, 1.2, 1] + 7
+
+
+def squared_distances_by_subspace(encoder, X):
+    """Of each row to each centre, a list of one array a subspace.
+
+    Centres are orthogonal to those of other subspaces, so a row's part in a subspace
+    only adds the same number to all its distances there.
+    """
+    ends = np.cumsum(2**encoder.subspace_bits_)
+    centered = X - encoder.mean_
+    for centers in np.split(encoder.components_.astype(float), ends[:-1]):
+        yield ((centered[:, None] - centers) ** 2).sum(axis=2)
+
+
+@pytest.mark.parametrize(("n_bits", "subspace_bits"), [(6, 2), (6, 4), (3, 1), (5, 12)])
+def test_code_is_that_of_the_nearest_centers(gaussian, n_bits, subspace_bits):
+    encoder = KMeansHash(n_bits=n_bits, subspace_bits=subspace_bits).fit(gaussian)
+    bits, logits = [], []
+    for squares in squared_distances_by_subspace(encoder, gaussian):
+        codes = corners(int(np.log2(squares.shape[1])))
+        bits.append(codes[squares.argmin(axis=1)])
+        for code in codes.T:
+            nearest = squares[:, ~code].min(axis=1), squares[:, code].min(axis=1)
+            logits.append((nearest[0] - nearest[1]) / 2)
+    np.testing.assert_allclose(
+        encoder.decision_function(gaussian), np.transpose(logits), atol=1e-4
+    )
+    different = encoder.transform(gaussian) != np.concatenate(bits, axis=1)
+    assert (np.abs(np.transpose(logits)[different]) < 1e-4).all()
+    assert encoder.subspace_bits_.sum() == n_bits
+
+
+def test_without_affinity_it_is_k_means(gaussian):
+    rows = torch.from_numpy(gaussian[:, :3] - gaussian[:, :3].mean(axis=0)).float()
+    centers, objective = affinity_kmeans(rows, lam=0.0, max_iter=200)
+    assert len(objective) < 200
+    assert (np.diff(objective[:, 0]) <= 1e-6).all()
+    start = rows.abs().mean().item() * np.where(corners(3), 1.0, -1.0)
+    expected = KMeans(8, init=start, n_init=1, max_iter=300, tol=0).fit(rows.numpy())
+    np.testing.assert_allclose(centers, expected.cluster_centers_, atol=1e-4)
+    np.testing.assert_allclose(objective[-1, 0], expected.inertia_ / 500, rtol=1e-4)
+
+
+def random_problem(rng, n_bits, dimension):
+    k = 2**n_bits
+    shares = rng.dirichlet(np.ones(k))
+    shares[0] = 0  # a centre without rows
+    shares /= shares.sum()
+    means = rng.normal(size=(k, dimension))
+    hamming = (corners(n_bits)[:, None] != corners(n_bits)).sum(axis=2)
+    return means, shares, 1.5 * np.sqrt(hamming)
+
+
+def objective_of(centers, means, shares, targets, lam):
+    """Up to the spread of the rows within their cells, written as loops."""
+    value = sum(
+        p * ((c - m) ** 2).sum() for p, c, m in zip(shares, centers, means, strict=True)
+    )
+    for i, p in enumerate(shares):
+        for j, q in enumerate(shares):
+            distance = np.linalg.norm(centers[i] - centers[j])
+            value += lam * p * q * (distance - targets[i, j]) ** 2
+    return value
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.3, 10.0, 1000.0])
+@pytest.mark.parametrize("n_bits", [1, 2, 4])
+def test_moves_never_raise_the_objective(lam, n_bits):
+    rng = np.random.default_rng(0)
+    means, shares, targets = random_problem(rng, n_bits, 3)
+    centers = rng.normal(size=means.shape)
+    centers[1] = centers[-1]  # one place for two
+    values = [objective_of(centers, means, shares, targets, lam)]
+    for _ in range(30):
+        centers = move_centers(centers, means, shares, targets, lam)
+        values.append(objective_of(centers, means, shares, targets, lam))
+    assert (np.diff(values) <= 1e-9 * values[0]).all()
+    assert values[-1] < values[0]
+
+
+@pytest.mark.parametrize("lam", [0.3, 3.0])
+def test_moves_end_at_a_minimum(lam):
+    rng = np.random.default_rng(0)
+    means, shares, targets = random_problem(rng, 3, 3)
+    centers = rng.normal(size=means.shape)
+    for _ in range(1000):
+        centers = move_centers(centers, means, shares, targets, lam)
+    least = objective_of(centers, means, shares, targets, lam)
+    for _ in range(50):
+        step = 1e-3 * rng.normal(size=centers.shape)
+        higher = objective_of(centers + step, means, shares, targets, lam)
+        assert higher > least - 1e-9
+
+
+def test_one_bit_has_a_closed_form():
+    """On a line the distance is linear: one move ends at its best value."""
+    means, targets = np.array([[-1.0], [2.0]]), np.array([[0, 5.0], [5.0, 0]])
+    shares, lam = np.array([0.25, 0.75]), 3.0
+    centers = move_centers(means, means, shares, targets, lam)
+    # (d - 3)^2 + 2 lam (d - 5)^2 is least at d = (3 + 2 lam 5) / (1 + 2 lam).
+    np.testing.assert_allclose(np.diff(centers[:, 0]), (3 + 30) / 7)
+    np.testing.assert_allclose(shares @ centers, shares @ means)
+
+
+def test_affinity_error_is_a_mean_over_pairs_of_rows():
+    rng = np.random.default_rng(0)
+    centers, nearest = rng.normal(size=(4, 2)), rng.integers(0, 4, 50)
+    hamming = (corners(2)[:, None] != corners(2)).sum(axis=2)
+    targets = 2 * 0.7 * np.sqrt(hamming)
+    of_rows = centers[nearest]
+    distances = np.linalg.norm(of_rows[:, None] - of_rows, axis=2)
+    direct = ((distances - targets[nearest][:, nearest]) ** 2).mean()
+    shares = np.bincount(nearest, minlength=4) / 50
+    np.testing.assert_allclose(affinity_error(centers, shares, targets), direct)
+
+
+def test_objective_is_the_error_of_the_reconstruction(gaussian):
+    encoder = KMeansHash(n_bits=6, subspace_bits=3, max_iter=500).fit(gaussian)
+    assert encoder.n_iter_ < 500
+    total = np.zeros_like(gaussian)
+    ends = np.cumsum(2**encoder.subspace_bits_)
+    every = np.split(encoder.components_, ends[:-1])
+    distances = squared_distances_by_subspace(encoder, gaussian)
+    for centers, squares in zip(every, distances, strict=True):
+        total += centers[squares.argmin(axis=1)]
+    error = ((gaussian - encoder.mean_ - total) ** 2).sum(axis=1).mean()
+    np.testing.assert_allclose(encoder.objective_[-1, 0], error, rtol=1e-3)
+
+
+def test_affinity_makes_distances_follow_the_codes(digits):
+    errors = {}
+    for lam in (0.0, 1.0, 10.0):
+        encoder = KMeansHash(n_bits=16, lam=lam).fit(digits)
+        errors[lam] = encoder.objective_[-1]
+    assert errors[0.0][0] < errors[1.0][0] < errors[10.0][0]
+    assert errors[0.0][1] > errors[1.0][1] > errors[10.0][1]
+
+
+def test_axes_are_shared_out_in_equal_products():
+    assert balanced_subspaces(np.array([8.0, 4, 2, 1]), [2, 2]) == [[0, 3], [1, 2]]
+    # The unit is of no account, and neither are axes without variance.
+    assert balanced_subspaces(np.array([8.0, 4, 2, 1]) / 99, [2, 2]) == [[0, 3], [1, 2]]
+    shared = balanced_subspaces(np.array([5.0, 4, 3, 2, 1, 0, 0]), [3, 3, 1])
+    assert sorted(sum(shared, [])) == list(range(7))
+    assert [len(own) for own in shared] == [3, 3, 1]
+    assert all(own == sorted(own) for own in shared)
+
+
+def test_options_matter(digits):
+    bits = KMeansHash(n_bits=16).fit_transform(digits)
+    for options in ({"subspace_bits": 2}, {"lam": 0}, {"max_iter": 1}):
+        other = KMeansHash(n_bits=16, **options).fit_transform(digits)
+        assert (other != bits).mean() > 0.01
+
+
+def test_equal_rows_are_refused():
+    with pytest.raises(ValueError, match="All 10 rows of X are equal"):
+        KMeansHash(n_bits=2).fit(np.ones((10, 3)))

@@ -1,0 +1,107 @@
+"""SphericalHash against the paper's iteration, written with plain pivots."""
+
+import numpy as np
+import pytest
+import torch
+
+from skhash import SphericalHash
+from skhash.linear import _spherical
+from skhash.linear._spherical import products_with, spread_pivots
+
+
+@pytest.fixture
+def gaussian():
+    return np.random.default_rng(0).normal(size=(600, 10))
+
+
+def imbalance_of(bits):
+    """Mean magnitude and standard deviation of what pairs of balls share too much."""
+    quarter = len(bits) / 4
+    overlaps = bits.T.astype(float) @ bits
+    excess = overlaps[~np.eye(len(overlaps), dtype=bool)] / quarter - 1
+    return np.abs(excess).mean(), excess.std()
+
+
+@pytest.mark.parametrize(("n_rows", "n_inside"), [(600, 300), (599, 299)])
+def test_half_of_the_rows_are_inside_each_ball(gaussian, n_rows, n_inside, monkeypatch):
+    X = gaussian[:n_rows]
+    for max_rows in (n_rows, 100):  # radii look at all rows, whatever moved the pivots
+        monkeypatch.setattr(_spherical, "MAX_ROWS", max_rows)
+        bits = SphericalHash(n_bits=24, random_state=0).fit_transform(X)
+        assert (bits.sum(axis=0) == n_inside).all()
+
+
+def test_bits_say_who_is_inside(gaussian):
+    encoder = SphericalHash(n_bits=12, random_state=0).fit(gaussian)
+    pivots = encoder.pivots_ + encoder.mean_
+    distances = np.linalg.norm(gaussian[:, None] - pivots, axis=2)
+    np.testing.assert_allclose(
+        encoder.decision_function(gaussian), encoder.radii_ - distances, atol=1e-5
+    )
+
+
+def test_moves_are_those_of_the_paper(gaussian):
+    rng = np.random.default_rng(1)
+    pivots = first = rng.normal(size=(9, 10)) * 0.3
+    n, expected = len(gaussian), []
+    for _ in range(6):
+        distances = np.linalg.norm(gaussian[:, None] - pivots, axis=2)
+        bits = distances <= np.sort(distances, axis=0)[n // 2 - 1]
+        expected.append(imbalance_of(bits))
+        overlaps = bits.T.astype(float) @ bits
+        forces = np.zeros_like(pivots)
+        for i in range(9):
+            for j in range(9):
+                if i != j:
+                    strength = 0.5 * (overlaps[i, j] - n / 4) / (n / 4)
+                    forces[i] += strength * (pivots[i] - pivots[j]) / 9
+        assert np.abs(forces.sum(axis=0)).max() < 1e-12
+        pivots = pivots + forces
+    products, squares = products_with(
+        gaussian, np.zeros(10), first, torch.device("cpu")
+    )
+    mixing, imbalance = spread_pivots(products, squares, first @ first.T, max_iter=5)
+    np.testing.assert_allclose(imbalance, expected)
+    # Forces sum to zero, so the sum of the pivots stays.
+    np.testing.assert_allclose((mixing @ first).sum(axis=0), first.sum(axis=0))
+
+
+def test_balls_share_a_quarter_of_the_rows(gaussian):
+    encoder = SphericalHash(n_bits=16, random_state=0).fit(gaussian)
+    imbalance = imbalance_of(encoder.transform(gaussian))
+    np.testing.assert_allclose(imbalance, encoder.imbalance_[-1], atol=1e-3)
+    assert 0 < encoder.n_iter_ < 100
+    assert imbalance[0] <= 0.101 and imbalance[1] <= 0.151
+    assert imbalance[0] < encoder.imbalance_[0, 0] / 2
+    # Not one move more than it takes.
+    early = (encoder.imbalance_[:-1] <= [0.10, 0.15]).all(axis=1)
+    assert not early.any()
+
+
+def test_it_ends_where_balls_do_not_settle_with_the_best_of_them():
+    # Ten points, many times each: balls hold whole groups, and shares are coarse.
+    X = np.repeat(np.random.default_rng(0).normal(size=(10, 3)), 20, axis=0)
+    encoder = SphericalHash(n_bits=30, max_iter=40, random_state=0).fit(X)
+    assert encoder.n_iter_ == 40
+    best = encoder.imbalance_[:, 0].argmin()
+    shorter = SphericalHash(n_bits=30, max_iter=int(best), random_state=0).fit(X)
+    np.testing.assert_array_equal(shorter.pivots_, encoder.pivots_)
+    assert np.isfinite(encoder.decision_function(X)).all()
+
+
+def test_one_bit_needs_no_move(gaussian):
+    encoder = SphericalHash(n_bits=1, random_state=0).fit(gaussian)
+    assert encoder.n_iter_ == 0
+    np.testing.assert_array_equal(encoder.imbalance_, [[0, 0]])
+
+
+def test_options_matter(gaussian):
+    bits = SphericalHash(n_bits=16, random_state=0).fit_transform(gaussian)
+    for options in ({"max_iter": 1}, {"random_state": 1}, {"normalize": True}):
+        other = SphericalHash(n_bits=16, random_state=0).set_params(**options)
+        assert (other.fit_transform(gaussian) != bits).mean() > 0.05
+
+
+def test_equal_rows_are_refused():
+    with pytest.raises(ValueError, match="All 10 rows of X are equal"):
+        SphericalHash(n_bits=2).fit(np.ones((10, 3)))
