@@ -17,6 +17,7 @@ from skhash.codes import (
     packed_to_words,
     packed_width,
     signs_to_bits,
+    spherical_hamming_distances,
     unpack_bits,
 )
 from skhash.utils.chunks import row_chunks
@@ -207,15 +208,34 @@ def test_hamming_distances_count_the_bits_that_differ(data):
     np.testing.assert_array_equal(distances, (a[:, None] != b[None]).sum(axis=2))
 
 
-def test_hamming_distances_in_chunks(monkeypatch):
+@pytest.mark.parametrize("n_bits", [3, 70])
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_spherical_hamming_distances_divide_by_the_ones_in_common(n_bits, share):
+    rng = np.random.default_rng(0)
+    a, b = (rng.random((n, n_bits)) < share for n in (20, 30))
+    distances = spherical_hamming_distances(pack_bits(a), pack_bits(b))
+    differing = (a[:, None] != b).sum(axis=2)
+    common = (a[:, None] & b).sum(axis=2)
+    defined = common > 0
+    np.testing.assert_array_equal(
+        distances[defined], differing[defined] / common[defined]
+    )
+    # Without common ones: finite, 0 for equal codes, further than with a common one.
+    np.testing.assert_allclose(distances[~defined], 10 * differing[~defined])
+    assert defined.any()
+
+
+@pytest.mark.parametrize("function", [hamming_distances, spherical_hamming_distances])
+def test_hamming_distances_in_chunks(function, monkeypatch):
     rng = np.random.default_rng(0)
     a, b = (rng.integers(0, 256, (n, 11), dtype=np.uint8) for n in (40, 30))
-    whole = hamming_distances(a, b)
+    whole = function(a, b)
     monkeypatch.setattr(row_chunks, "__defaults__", (1000,))
-    np.testing.assert_array_equal(hamming_distances(a, b), whole)
+    np.testing.assert_array_equal(function(a, b), whole)
 
 
-def test_hamming_distances_of_different_widths_are_refused():
+@pytest.mark.parametrize("function", [hamming_distances, spherical_hamming_distances])
+def test_hamming_distances_of_different_widths_are_refused(function):
     a, b = np.zeros((1, 2), dtype=np.uint8), np.zeros((1, 3), dtype=np.uint8)
     with pytest.raises(ValueError, match="2 bytes and of 3 bytes"):
-        hamming_distances(a, b)
+        function(a, b)
