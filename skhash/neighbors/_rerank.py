@@ -10,7 +10,7 @@ from skhash.utils.chunks import row_chunks
 from skhash.utils.threads import count_threads, map_in_threads
 
 # Bytes of vectors that a thread reads at a time.
-BLOCK_BYTES = 2**20
+BLOCK_BYTES = 2**24
 
 
 class VectorScorer:
@@ -25,7 +25,7 @@ class VectorScorer:
 
     def read_queries(self, X, name):
         """Return validated queries."""
-        X = check_array(X, dtype=self.dtype, input_name=name)
+        X = check_array(X, dtype=self.dtype, order="C", input_name=name)
         n_features = self.vectors.shape[1]
         if X.shape[1] != n_features:
             raise ValueError(
@@ -42,27 +42,28 @@ class VectorScorer:
         def score(rows):
             block_bytes = (rows.stop - rows.start) * row_bytes
             for columns in row_chunks(candidates.shape[1], block_bytes, BLOCK_BYTES):
-                vectors = self.vectors[candidates[rows, columns]]
-                vectors = vectors.astype(self.dtype, copy=False)
-                scores[rows, columns] = _scores(queries[rows], vectors, self.metric)
+                positions = np.ascontiguousarray(candidates[rows, columns])
+                scores[rows, columns] = self._score(queries[rows], positions)
 
         query_bytes = candidates.shape[1] * row_bytes
         blocks = row_chunks(len(queries), query_bytes, BLOCK_BYTES)
         map_in_threads(score, blocks, count_threads(self.n_jobs))
         return scores
 
+    def _score(self, queries, positions):
+        # numba is imported at the first search: importing skhash stays quick.
+        from skhash.neighbors._vector_kernels import score_vectors
 
-def _scores(queries, vectors, metric):
-    """Score (n, n_features) queries and (n, m, n_features) vectors: (n, m)."""
-    if metric == "euclidean":
-        differences = vectors - queries[:, None]
-        return np.einsum("ijk,ijk->ij", differences, differences)
-    products = np.einsum("ijk,ik->ij", vectors, queries)
-    if metric == "inner_product":
-        return -products
-    norms = np.sqrt(np.square(vectors).sum(axis=2))
-    norms *= np.sqrt(np.square(queries).sum(axis=1))[:, None]
-    return np.maximum(1 - products / np.where(norms > 0, norms, np.inf), 0)
+        vectors = self.vectors[:]
+        if vectors.dtype == np.float16 or not vectors.dtype.isnative:
+            # numba knows neither: these rows are converted one block at a time.
+            vectors = vectors[positions.ravel()].astype(self.dtype)
+            positions = np.arange(positions.size).reshape(positions.shape)
+        vectors.flags.writeable = False  # numba compiles one version only
+        scores = np.empty(positions.shape, dtype=self.dtype)
+        kinds = self.metric == "euclidean", self.metric == "cosine"
+        score_vectors(vectors, positions, queries, *kinds, scores)
+        return scores
 
 
 class RerankMixin:

@@ -6,15 +6,16 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 
-def kernel(function: Callable) -> Callable:
+def kernel(function: Callable, **options) -> Callable:
     """Compile without the GIL at the first call, and keep the code on disk.
 
-    Where no folder can be written to, each process compiles anew.
+    Where no folder can be written to, each process compiles anew. `options` are those
+    of ``numba.njit``.
     """
     try:
-        return njit(nogil=True, cache=True)(function)
+        return njit(nogil=True, cache=True, **options)(function)
     except RuntimeError:  # numba's "no locator available"
-        return njit(nogil=True)(function)
+        return njit(nogil=True, **options)(function)
 
 
 @intrinsic

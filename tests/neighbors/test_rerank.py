@@ -155,6 +155,25 @@ def test_neighbors_of_the_fitted_codes_leave_themselves_out(data, rerank, n_cand
         np.testing.assert_allclose(scores[own], expected[best], rtol=1e-6)
 
 
+def test_a_zero_vector_has_cosine_zero_with_every_query():
+    index = HammingNeighbors(2, rerank="vectors", metric="cosine")
+    index.fit([[0], [1]], vectors=[[0.0, 0.0], [2.0, 0.0]])
+    question = {"X": [[0], [1]], "vectors": [[3.0, 0.0], [0.0, 0.0]]}
+    scores, positions = index.kneighbors(**question)
+    np.testing.assert_array_equal(scores, [[0, 1], [1, 1]])
+    np.testing.assert_array_equal(positions, [[1, 0], [0, 1]])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_order_of_vectors_in_memory_does_not_matter(data, order):
+    vectors = np.asarray(data.vectors, order=order)
+    index = HammingNeighbors(rerank="vectors").fit(data.bits, vectors=vectors)
+    queries = np.asarray(data.queries, order=order)
+    found = index.kneighbors(data.codes, vectors=queries)
+    expected = data.expected("vectors", "euclidean", 5, 100)
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_neighbors_of_the_fitted_codes_need_their_vectors(data):
     index = HammingNeighbors(rerank="asymmetric").fit(data.bits, decoder=data.decoder)
     with pytest.raises(ValueError, match="real vectors of the queries"):
@@ -199,7 +218,9 @@ def test_codes_in_parts(data, rerank, n_candidates):
     )
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "int64"])
+@pytest.mark.parametrize(
+    "dtype", ["float16", "float32", "float64", "uint8", "int64", ">f4"]
+)
 def test_a_memory_map_is_read_and_never_written(data, dtype, tmp_path):
     vectors = (data.vectors + 4).astype(dtype)
     np.save(tmp_path / "vectors.npy", vectors)
