@@ -12,7 +12,8 @@ on a little-endian machine, which is all that numba compiles for.
 What the kernels work in (`work`) is made by `_search`, as numba takes long to compile
 an allocation: planes (planes, LANES) and table (1-d) of one block; choices (queries,
 2 * groups) and bias (queries, levels); hits (queries + 1, LANES) and hit_queries
-(queries + 1,), where one slot more than queries takes answers that are no hits.
+(queries + 1,), where one slot more than queries takes answers that are no hits;
+distances (64,) of the codes of a lane.
 """
 
 import numpy as np
@@ -35,6 +36,8 @@ from skhash.neighbors._bitslice import (
 )
 from skhash.utils.kernels import kernel, popcount
 
+# Turning a block of codes on its side costs as much as comparing it with so many.
+FEW_QUERIES = 4
 _ONE = np.uint64(1)
 _ALL = np.uint64(2**64 - 1)
 _GROUP_WORDS = GROUP_BYTES // 8
@@ -125,6 +128,58 @@ def _distance(words, position, queries, query):
     for word in range(words.shape[1]):
         distance += np.int64(popcount(words[position, word] ^ queries[query, word]))
     return distance
+
+
+@kernel
+def _threshold(bias):
+    """Return what `set_threshold` wrote."""
+    start = 0
+    for level in range(len(bias)):
+        start |= np.int64(bias[level] & _ONE) << level
+    return (1 << len(bias)) - start
+
+
+@kernel
+def _find_near_few(words, start, queries, bias, hits, hit_queries, distances):
+    """Do what `_find_near` does, code by code, without the planes of the block."""
+    slot = 0
+    for q in range(len(queries)):
+        threshold = _threshold(bias[q])
+        hit_queries[slot] = q
+        found = False
+        for lane in range(LANES):
+            # Loops that do one thing each become vector instructions.
+            codes = words[start + 64 * lane : start + 64 * (lane + 1)]
+            distances[:] = 0
+            for word in range(words.shape[1]):
+                bits = queries[q, word]
+                for i in range(len(codes)):
+                    distances[i] += np.int64(popcount(codes[i, word] ^ bits))
+            n_near = 0
+            for i in range(len(codes)):
+                n_near += distances[i] < threshold
+            hits[slot, lane] = 0
+            if n_near:
+                found = True
+                for i in range(len(codes)):
+                    if distances[i] < threshold:
+                        hits[slot, lane] |= _ONE << np.uint64(i)
+        if found:
+            slot += 1
+    return slot
+
+
+@kernel
+def _find_in_block(words, n_planes, queries, start, work):
+    """Find the hits of the 256 codes from `start` on; return how many queries have any.
+
+    A block is turned on its side where enough queries share the cost of that.
+    """
+    planes, table, choices, bias, hits, hit_queries, lane = work
+    if len(queries) < FEW_QUERIES:
+        return _find_near_few(words, start, queries, bias, hits, hit_queries, lane)
+    _next_block(words, start, planes, table)
+    return _find_near(n_planes, table, choices, bias, hits, hit_queries)
 
 
 @kernel
@@ -235,10 +290,9 @@ def nearest(
     found_positions (n_queries, capacity) : room, capacity being n or more than k;
     distances (n_queries, k) : int32 and positions (n_queries, k) : int64, written.
     """
-    planes, table, choices, bias, hits, hit_queries = work
+    bias, hits, hit_queries = work[3:6]
     for start in range(0, len(words), BLOCK):
-        _next_block(words, start, planes, table)
-        n_hits = _find_near(n_planes, table, choices, bias, hits, hit_queries)
+        n_hits = _find_in_block(words, n_planes, queries, start, work)
         _collect(
             words,
             live,
@@ -273,10 +327,9 @@ def within(words, live, n_planes, queries, work, slots, positions, store):
     slots (n_queries, radius + 1) : int64, one for each distance; the radius is what
     `work` was made for.
     """
-    planes, table, choices, bias, hits, hit_queries = work
+    hits, hit_queries = work[4:6]
     for start in range(0, len(words), BLOCK):
-        _next_block(words, start, planes, table)
-        n_hits = _find_near(n_planes, table, choices, bias, hits, hit_queries)
+        n_hits = _find_in_block(words, n_planes, queries, start, work)
         for hit in range(n_hits):
             q = hit_queries[hit]
             for lane in range(LANES):

@@ -191,7 +191,8 @@ def _workspace(n_planes, queries, threshold):
     bias[1:] = bias[0]
     hits = np.empty((n_queries + 1, LANES), dtype=np.uint64)
     hit_queries = np.empty(n_queries + 1, dtype=np.int64)
-    return planes, table, _choices(queries, n_groups), bias, hits, hit_queries
+    choices, lane = _choices(queries, n_groups), np.empty(64, dtype=np.int64)
+    return planes, table, choices, bias, hits, hit_queries, lane
 
 
 def _choices(queries, n_groups):
