@@ -8,21 +8,37 @@ regions have straight, abrupt edges. Predictions are means over such networks.
 """
 
 # %%
-# Two moons, and two layers of units. With 8 samples of the noise in each step,
-# ``objective="multi_sample"`` trains for the mean of the members' probabilities instead
-# of the mean of their losses.
+# Two classes that overlap: points above 0, and points below a cosine. Between the two
+# either class is possible. The problem is that of figure B.1 of Shekhovtsov, Yanush and
+# Flach, "Path sample-analytic gradient estimators for stochastic binary networks"
+# (NeurIPS 2020).
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import make_moons
+from sklearn.metrics import log_loss
 
 from skhash import SBNClassifier
 
-X, y = make_moons(300, noise=0.15, random_state=0)
+
+def draw_points(n_per_class, random):
+    x = random.uniform(-np.pi / 2, np.pi / 2, 2 * n_per_class)
+    height = random.uniform(0, 1, 2 * n_per_class)
+    y = np.repeat([1, 0], n_per_class)
+    return np.column_stack([x, np.where(y, height, (1 + np.cos(x)) * height - 1)]), y
+
+
+random = np.random.default_rng(1)
+X, y = draw_points(100, random)
+X_test, y_test = draw_points(2000, random)
+
+# %%
+# With 10 samples of the noise in each step, ``objective="multi_sample"`` trains for the
+# mean of the members' probabilities instead of the mean of their losses.
 params = {
     "hidden_layer_sizes": (30, 30),
-    "n_train_samples": 8,
-    "max_epochs": 100,
-    "batch_size": 75,
+    "n_train_samples": 10,
+    "max_epochs": 200,
+    "batch_size": 50,
+    "n_predict_samples": 100,
     "random_state": 0,
 }
 models = {
@@ -33,47 +49,61 @@ models = {
 # %%
 # An ensemble of one is the first member of all larger ensembles; the second member is
 # what an ensemble of two has in addition.
-ticks = np.linspace(-1.6, 2.6, 120)
-places = np.stack(np.meshgrid(ticks, ticks - 0.3), axis=-1).reshape(-1, 2)
+across, up = np.linspace(-1.7, 1.7, 150), np.linspace(-1.2, 1.2, 110)
+places = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
 
 
 def mean_probability(model, n_members):
     model.set_params(n_predict_samples=n_members)
-    return model.predict_proba(places)[:, 1].reshape(len(ticks), -1)
+    return model.predict_proba(places)[:, 1].reshape(len(up), len(across))
 
 
-fig, axes = plt.subplots(2, 4, figsize=(10, 5.4), sharex=True, sharey=True)
+fig, axes = plt.subplots(
+    2, 4, figsize=(11, 4.6), sharex=True, sharey=True, layout="constrained"
+)
 for row, (objective, model) in zip(axes, models.items(), strict=True):
     first = mean_probability(model, 1)
     second = 2 * mean_probability(model, 2) - first
     pictures = {
+        "mean of 100 members": mean_probability(model, 100),
         "one member": first,
         "another": second,
-        "mean of 100": mean_probability(model, 100),
     }
     model.set_params(predict_mode="det")
     pictures["without noise"] = mean_probability(model, 1)
+    model.set_params(predict_mode="ensemble", n_predict_samples=100)
     for ax, (title, picture) in zip(row, pictures.items(), strict=True):
-        ax.pcolormesh(
-            ticks,
-            ticks - 0.3,
-            picture,
-            cmap="RdBu_r",
-            vmin=0,
-            vmax=1,
-            shading="nearest",
+        mesh = ax.pcolormesh(
+            across, up, picture, cmap="RdBu_r", vmin=0, vmax=1, shading="nearest"
         )
-        ax.scatter(*X.T, c=y, s=5, cmap="gray")
-        ax.set(title=title, xticks=[], yticks=[])
-    row[0].set_ylabel(objective)
-fig.tight_layout()
+        ax.scatter(*X.T, c=y, s=11, cmap="gray", edgecolors="0.4", linewidths=0.5)
+        ax.plot(across, np.cos(across), "--", color="0.2", linewidth=0.8)
+        ax.axhline(0, color="0.2", linestyle="--", linewidth=0.8)
+        ax.set(xticks=[], yticks=[], ylim=(up[0], up[-1]))
+        if model is models["expected"]:
+            ax.set_title(title, fontsize="medium")
+    row[0].set_ylabel(f'objective="{objective}"')
+fig.colorbar(
+    mesh, ax=axes, shrink=0.8, label="probability of the upper class (white points)"
+)
 
 # %%
-# How much members differ: the deviation of their probabilities, mean over the picture.
+# Between the dashed lines the classes overlap. The loss of the ensemble, of its members
+# on average, and of the network without noise, on points that were not trained on:
 for objective, model in models.items():
+    ensemble = log_loss(y_test, model.predict_proba(X_test))
+    means = [np.zeros(len(X_test))]
+    for n_members in range(1, 21):
+        model.set_params(n_predict_samples=n_members)
+        means.append(n_members * model.predict_proba(X_test)[:, 1])
+    members = np.clip(np.diff(means, axis=0), 1e-6, 1 - 1e-6)
+    loss = np.mean([log_loss(y_test, p) for p in members])
+    certain = model.set_params(predict_mode="det").predict_proba(X_test)
+    print(
+        f"{objective}: ensemble {ensemble:.3f}, a member {loss:.3f}, "
+        f"without noise {log_loss(y_test, certain):.3f}; "
+        f"members differ by {members.std(axis=0).mean():.3f}"
+    )
     model.set_params(predict_mode="ensemble")
-    means = [n * mean_probability(model, n) for n in range(1, 21)]
-    members = np.diff(means, axis=0, prepend=0)
-    print(f"{objective}: {members.std(axis=0).mean():.3f}")
 
 plt.show()

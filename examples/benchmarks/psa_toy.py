@@ -82,7 +82,7 @@ FEW = ["psa", "st", "zgr", "arm", "reinforce"]
 TRAINED = ["exact_network", "psa", "st", "arm", "reinforce"]
 LAYERS = {"layers.0": "layer 1", "layers.1": "layer 2", "layers.2": "layer 3"}
 # Samples of an estimate, and how many such estimates are drawn.
-TRIALS = {1: 100, 10: 40, 100: 12, 1000: 4}
+TRIALS = {1: 100, 10: 40, 100: 10, 1000: 3}
 QUICK_TRIALS = {1: 10, 10: 3}
 
 
