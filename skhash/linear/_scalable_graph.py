@@ -167,11 +167,10 @@ class ScalableGraphHash(BaseHasher):
     def _resolve_gamma(self, X) -> float:
         if self.gamma != "auto":
             return float(self.gamma)
-        total = sum(
-            squared_distances(X[rows], self.mean_, self.anchors_).sum()
-            for rows in row_chunks(X.shape[0], 24 * len(self.anchors_))
-        )
-        return float(X.shape[0] * len(self.anchors_) / (2 * total))
+        # The mean of |x - a|^2 over all pairs: products vanish, as rows have mean 0.
+        of_rows = squared_distances(X, self.mean_, np.zeros((1, X.shape[1])))
+        of_anchors = np.square(self.anchors_, dtype=np.float64).sum(axis=1)
+        return float(0.5 / (of_rows.mean() + of_anchors.mean()))
 
     def _features(self, X):
         return np.exp(-self.gamma_ * squared_distances(X, self.mean_, self.anchors_))
