@@ -59,7 +59,17 @@ def save_index(index, path) -> None:
 def load_index(cls, path, *, mmap, verify):
     """Read an index of class `cls` that `save_index` wrote."""
     path = Path(path)
-    manifest = read_manifest(path)
+    while True:
+        manifest = read_manifest(path)
+        try:
+            return _load(cls, path, manifest, mmap, verify)
+        except (ValueError, FileNotFoundError):
+            # Another process may have saved meanwhile, and have removed the files.
+            if read_manifest(path) == manifest:
+                raise
+
+
+def _load(cls, path, manifest, mmap, verify):
     if manifest["class"] != cls.__name__:
         raise ValueError(
             f"{path} holds a {manifest['class']} and no {cls.__name__}; load it by "
@@ -80,18 +90,23 @@ def load_index(cls, path, *, mmap, verify):
             f"{path} has arrays that this skhash does not know: {unknown}. It was "
             f"written by skhash {manifest['skhash_version']}; update skhash."
         )
-
-    files = {name: _file(path, name, entry) for name, entry in entries.items()}
-    for name, file in files.items():
-        _check_size(file, entries[name])
+    maps = {
+        name: _map(_file(path, name, entry), entry) for name, entry in entries.items()
+    }
 
     def check():
-        for name, file in files.items():
-            _check_content(file, entries[name])
+        for name, entry in entries.items():
+            # What is mapped, even if the file has been removed; its base is the file.
+            if hashlib.sha256(maps[name].base).hexdigest() != entry["sha256"]:
+                file = _file(path, name, entry)
+                raise ValueError(f"{file} is damaged: its checksum does not match.")
 
     if verify and not mmap:
         check()
-    arrays = {name: _open(file, entries[name], mmap) for name, file in files.items()}
+    arrays = {
+        name: np.asarray(array) if mmap else np.array(array)
+        for name, array in maps.items()
+    }
     index._decoder, scoring = None, manifest["decoder"]
     if scoring is not None:
         index._decoder = Decoder(
@@ -153,7 +168,8 @@ def _write_array(path, name, array):
     return entry
 
 
-def _check_size(file, entry):
+def _map(file, entry):
+    """Map the array of a file into memory after a look at its size and header."""
     if not file.is_file():
         raise ValueError(f"{file.parent} is damaged: its file {file.name} is missing.")
     size = file.stat().st_size
@@ -161,11 +177,8 @@ def _check_size(file, entry):
         raise ValueError(
             f"{file} is damaged: it has {size} bytes instead of {entry['size']}."
         )
-
-
-def _open(file, entry, mmap):
     try:
-        array = np.load(file, mmap_mode="r" if mmap else None, allow_pickle=False)
+        array = np.load(file, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # NumPy reads the header by a parser of Python
         raise ValueError(f"{file} is damaged: {error}") from error
     if list(array.shape) != entry["shape"] or array.dtype.str != entry["dtype"]:
@@ -173,11 +186,4 @@ def _open(file, entry, mmap):
             f"{file} is damaged: it holds an array of shape {array.shape} and dtype "
             f"{array.dtype.str} instead of {entry['shape']} and {entry['dtype']}."
         )
-    return np.asarray(array)
-
-
-def _check_content(file, entry):
-    with open(file, "rb") as content:
-        digest = hashlib.file_digest(content, "sha256").hexdigest()
-    if digest != entry["sha256"]:
-        raise ValueError(f"{file} is damaged: its checksum does not match.")
+    return array

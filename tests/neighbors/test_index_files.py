@@ -15,7 +15,7 @@ import skhash
 from skhash import _persistence
 from skhash._persistence import INDEX_ARRAYS, MANIFEST
 from skhash.codes import pack_bits
-from skhash.neighbors import HammingNeighbors
+from skhash.neighbors import HammingNeighbors, _files
 
 RNG = np.random.default_rng(0)
 BITS = RNG.integers(0, 2, (300, 70), dtype=np.uint8)
@@ -164,6 +164,28 @@ def test_opening_reads_no_codes(path):
         codes = codes.base
     assert isinstance(codes, np.memmap)
     assert not codes.flags.writeable
+
+
+def test_an_open_index_outlives_its_files(path):
+    """Another process saves after this one has opened, and removes the files."""
+    index = HammingNeighbors.load(path, mmap=True)
+    make_index().remove(IDS[9:100]).save(path)
+    assert_same(index, make_index())
+
+
+def test_opening_while_another_process_saves(path, monkeypatch):
+    """The manifest that was read names files that are gone; the new one is read."""
+    new = make_index().remove(IDS[9:100])
+    read = _files.read_manifest
+
+    def read_and_let_save(folder):
+        manifest = read(folder)
+        monkeypatch.setattr(_files, "read_manifest", read)
+        new.save(folder)
+        return manifest
+
+    monkeypatch.setattr(_files, "read_manifest", read_and_let_save)
+    assert_same(HammingNeighbors.load(path), new)
 
 
 def test_pickle_and_joblib_of_an_open_index(path, tmp_path):
