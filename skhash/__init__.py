@@ -4,6 +4,7 @@ from skhash._audit import AuditResult, audit
 from skhash._load import load
 from skhash.classification import SBNClassifier
 from skhash.linear import (
+    BinaryAutoencoderHash,
     ITQHash,
     KMeansHash,
     PCAHash,
@@ -24,6 +25,7 @@ from skhash.neural import (
 
 __all__ = [
     "AuditResult",
+    "BinaryAutoencoderHash",
     "DualHashEncoder",
     "HammingNeighbors",
     "HashedNeighbors",

@@ -5,6 +5,7 @@ from pathlib import Path
 from skhash._persistence import load_estimator, read_manifest
 from skhash.classification import SBNClassifier
 from skhash.linear import (
+    BinaryAutoencoderHash,
     ITQHash,
     KMeansHash,
     PCAHash,
@@ -26,6 +27,7 @@ from skhash.neural import (
 LOADABLE = {
     cls.__name__: cls
     for cls in (
+        BinaryAutoencoderHash,
         DualHashEncoder,
         ITQHash,
         KMeansHash,

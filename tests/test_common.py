@@ -14,6 +14,7 @@ from skhash.losses import DSDHLoss, MDSHCLoss
 
 # The smallest settings that still do all that the class does; others have defaults.
 SMALL = {
+    "BinaryAutoencoderHash": [{"n_bits": 2, "max_iter": 2}],
     "DualHashEncoder": [{"n_bits": 2, "max_epochs": 2, "warmup_epochs": 1}],
     "HammingNeighbors": [{"n_neighbors": 2}],
     "HashedNeighbors": [
@@ -49,6 +50,17 @@ SMALL = {
 
 # Settings for our own contract: more bits than fit a byte where the method has them.
 CONTRACT_SETTINGS = {
+    "BinaryAutoencoderHash": [
+        {"n_bits": 9, "max_iter": 2},
+        {
+            "n_bits": 9,
+            "max_iter": 2,
+            "z_step": "descent",
+            "init": "pca",
+            "validation_fraction": 0.2,
+            "normalize": True,
+        },
+    ],
     "DualHashEncoder": [
         {"n_bits": 9, "max_epochs": 2, "warmup_epochs": 1},
         {

@@ -1,5 +1,6 @@
 """Closed-form and alternating methods: fitted in torch, encoding with NumPy."""
 
+from skhash.linear._binary_autoencoder import BinaryAutoencoderHash
 from skhash.linear._decoder import LinearDecoder
 from skhash.linear._itq import ITQHash
 from skhash.linear._kmeans import KMeansHash
@@ -11,6 +12,7 @@ from skhash.linear._spectral import SpectralHash
 from skhash.linear._spherical import SphericalHash
 
 __all__ = [
+    "BinaryAutoencoderHash",
     "ITQHash",
     "KMeansHash",
     "LinearDecoder",

@@ -1,0 +1,353 @@
+"""The binary autoencoder, trained by the method of auxiliary coordinates."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.optimize import minimize
+
+from skhash.base import BaseHasher, LinearLogitsMixin
+from skhash.linear._decoder import LinearDecoderMixin, fit_codebook, squared_errors
+from skhash.linear._descent import descend, enumerate_codes
+from skhash.linear._itq import ITQHash
+from skhash.linear._pca import PCAHash
+from skhash.linear._projection import check_enough_columns, column_means
+from skhash.utils._sklearn import Interval, StrOptions
+from skhash.utils.chunks import dense_chunks
+from skhash.utils.torch import resolve_device, threads_that_pay
+
+# Up to so many bits, trying all codes of a row costs about as much as descent.
+MAX_EXACT_BITS = 10
+SVM_STEPS = 20
+
+
+class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
+    r"""Binary autoencoder: a linear hash whose codes decode linearly, trained exactly.
+
+    Minimises the reconstruction error ``sum_i |x_i - f(h(x_i))|^2`` over hash functions
+    ``h(x) = 1[x W + b > 0]`` and linear decoders f (Carreira-Perpinan and
+    Raziperchikolaei, 2015). No gradient passes the step function, so each row gets a
+    code z of its own, the auxiliary coordinates, tied to the hash by a penalty whose
+    weight grows:
+
+    .. math::
+
+        \sum_i |x_i - f(z_i)|^2 + \mu |z_i - h(x_i)|^2, \quad z_i \in \{0, 1\}^l
+
+    In turns, the codes are minimised over row by row (Z step); f is the least-squares
+    fit to them, and each bit of h a linear support vector machine that predicts it from
+    x (W step). It ends when the hash gives the codes themselves, and
+    the Z step leaves them so.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length of the codes, at most ``min(n_samples, n_features)``.
+    z_step : {"auto", "exact", "descent"}, default="auto"
+        How the codes are minimised over. "exact" tries all ``2**n_bits`` codes of a
+        row; "descent" flips one bit at a time, from the present code on, until no flip
+        helps. "auto" is exact up to 10 bits.
+    init : {"itq", "pca"}, default="itq"
+        The first hash functions, those of `ITQHash` or of `PCAHash`.
+    mu : float, default=0.01
+        The first weight of the penalty, in units of the data's total variance per bit.
+    mu_growth : float, default=2.0
+        By what the weight is multiplied after each iteration.
+    C : float, default=1.0
+        Weight of the errors of the support vector machines, as in
+        `sklearn.svm.LinearSVC`, on data of mean variance 1.
+    max_iter : int, default=20
+        Largest number of iterations.
+    validation_fraction : float or None, default=None
+        Share of the rows to hold out. The result is that iterate, the start included,
+        whose reconstruction error is lowest: on the rows held out, or on all.
+    normalize : bool, default=False
+        Whether rows are first scaled to unit length, so that the codes follow the
+        cosine similarity. It is part of the encoder: raw rows are encoded rightly.
+    device : str, default="auto"
+        Where the support vector machines are fitted, and where to encode: "auto",
+        "cpu", "cuda", "cuda:1" or "mps".
+    random_state : int, RandomState instance or None, default=None
+        Draws the first rotation and the rows held out.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_bits, n_features), float32
+        W transposed: one hash direction a row.
+    intercept_ : ndarray of shape (n_bits,), float32
+        b, for rows less the mean.
+    mean_ : ndarray of shape (n_features,), float64
+        The mean of the training data.
+    codebook_ : ndarray of shape (n_bits, n_features), float32
+        What each bit adds to the decoded vector.
+    offset_ : ndarray of shape (n_features,), float32
+        What a code of zeros decodes to.
+    objective_ : ndarray of shape (n_iter_, 2), float64
+        The penalised objective, a mean over rows of data of mean variance 1, before and
+        after each iteration, at its weight. No iteration raises it.
+    errors_ : ndarray of shape (n_iter_ + 1,), float64
+        The reconstruction error of the hash, in the same unit, at the start and after
+        each iteration.
+    n_iter_ : int
+        Number of iterations.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `X` has names that are all strings.
+
+    See Also
+    --------
+    SGHEncoder : A stochastic model of the same form, trained by gradients.
+    ITQHash : Where it starts.
+
+    Notes
+    -----
+    The hinge loss is squared, which makes the support vector machines smooth: one
+    L-BFGS run fits those of all bits, from the hash before. A bit is given its new
+    hyperplane only where that predicts more rows, as the penalty counts errors and not
+    hinge losses.
+
+    `fit` holds the rows dense, in float32.
+
+    References
+    ----------
+    M. A. Carreira-Perpinan and R. Raziperchikolaei, "Hashing with binary autoencoders",
+    CVPR 2015.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import BinaryAutoencoderHash
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> encoder = BinaryAutoencoderHash(n_bits=16, random_state=0).fit(X)
+    >>> encoder.transform_packed(X).shape
+    (1797, 2)
+    >>> bool(encoder.errors_.min() < encoder.errors_[0])
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        "z_step": [StrOptions({"auto", "exact", "descent"})],
+        "init": [StrOptions({"itq", "pca"})],
+        "mu": [Interval(Real, 0, None, closed="neither")],
+        "mu_growth": [Interval(Real, 1, None, closed="left")],
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
+        "normalize": ["boolean"],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_bits=64,
+        *,
+        z_step="auto",
+        init="itq",
+        mu=0.01,
+        mu_growth=2.0,
+        C=1.0,
+        max_iter=20,
+        validation_fraction=None,
+        normalize=False,
+        device="auto",
+        random_state=None,
+    ):
+        self.n_bits = n_bits
+        self.z_step = z_step
+        self.init = init
+        self.mu = mu
+        self.mu_growth = mu_growth
+        self.C = C
+        self.max_iter = max_iter
+        self.validation_fraction = validation_fraction
+        self.normalize = normalize
+        self.device = device
+        self.random_state = random_state
+
+    def _fit_codes(self, X, y, random_state):
+        check_enough_columns(X, self.n_bits, "BinaryAutoencoderHash")
+        device = resolve_device(self.device)
+        self.mean_ = column_means(X)
+        X, scale = standardize(X, self.mean_)
+        shown = held_out = X
+        if self.validation_fraction is not None:
+            order = random_state.permutation(len(X))
+            n_held_out = max(1, int(self.validation_fraction * len(X)))
+            held_out, shown = X[order[:n_held_out]], X[np.sort(order[n_held_out:])]
+        start = {"itq": ITQHash, "pca": PCAHash}[self.init](
+            self.n_bits, device=self.device, random_state=random_state
+        )
+        start.fit(X)
+        # `X` has mean 0, so the first hyperplanes pass through the origin.
+        coef = np.vstack([start.components_.T, np.zeros(self.n_bits)])
+        with threads_that_pay(shown.size * self.n_bits):
+            coef, codebook, offset = self._alternate(shown, held_out, coef, device)
+        self.components_ = np.ascontiguousarray(coef[:-1].T / scale, dtype=np.float32)
+        self.intercept_ = coef[-1].astype(np.float32)
+        self.codebook_ = np.float32(scale) * codebook
+        self.offset_ = (self.mean_ + scale * offset).astype(np.float32)
+
+    def _alternate(self, X, held_out, coef, device):
+        """Return the hash functions and the decoder of the best iterate."""
+        machines = SupportVectorMachines(X, self.C, device)
+        exact = self.z_step == "exact" or (
+            self.z_step == "auto" and self.n_bits <= MAX_EXACT_BITS
+        )
+        mu = self.mu * X.shape[1] / self.n_bits
+        bits = hashed = machines.predict(coef)
+        best = coef, *fit_codebook(X, hashed)
+        codebook, offset = best[1:]
+        errors = [hash_error(held_out, *best)]
+        objective = []
+        for _ in range(self.max_iter):
+            before = penalized_error(X, bits, codebook, offset, hashed, mu)
+            codes_before = bits
+            bits = z_step(X, bits, codebook, offset, hashed, mu, exact)
+            codebook, offset = fit_codebook(X, bits)
+            coef = machines.fit(bits, coef)
+            hashed = machines.predict(coef)
+            after = penalized_error(X, bits, codebook, offset, hashed, mu)
+            objective.append((before, after))
+            iterate = coef, *fit_codebook(X, hashed)
+            errors.append(hash_error(held_out, *iterate))
+            if errors[-1] == min(errors):
+                best = iterate
+            if np.array_equal(bits, hashed) and np.array_equal(bits, codes_before):
+                break  # and no larger weight would change that
+            mu *= self.mu_growth
+        self.objective_, self.errors_ = np.array(objective), np.array(errors)
+        self.n_iter_ = len(objective)
+        return best
+
+
+def standardize(X, mean):
+    """Return dense rows less the mean, divided by one scale, float32, and the scale."""
+    standard = np.empty(X.shape, dtype=np.float32)
+    for rows, chunk in dense_chunks(X):
+        standard[rows] = chunk - mean
+    scale = float(np.sqrt(np.square(standard).mean(dtype=np.float64))) or 1.0
+    standard /= np.float32(scale)
+    return standard, scale
+
+
+def z_step(X, bits, codebook, offset, hashed, mu, exact) -> np.ndarray:
+    """Minimise ``|x - offset - z codebook|^2 + mu |z - h(x)|^2`` over z of each row.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features), float32
+    bits : ndarray of shape (n_samples, n_bits), uint8
+        Where descent starts.
+    codebook : ndarray of shape (n_bits, n_features)
+    offset : ndarray of shape (n_features,)
+    hashed : ndarray of shape (n_samples, n_bits), uint8
+        The codes h(x).
+    mu : float
+    exact : bool
+        Whether to try all codes.
+
+    Returns
+    -------
+    bits : ndarray of shape (n_samples, n_bits), uint8
+    """
+    codewords = codebook.T.astype(np.float64)
+    gram = codewords.T @ codewords
+    found = np.empty_like(bits)
+    for rows, chunk in dense_chunks(X):
+        # |z - h|^2 is |h|^2 + z (1 - 2 h): a cost of each bit that is set.
+        products = (chunk - offset) @ codewords - mu * (0.5 - hashed[rows])
+        if exact:
+            found[rows] = enumerate_codes(products, gram)
+        else:
+            found[rows] = descend(products, gram, bits[rows])
+    return found
+
+
+def penalized_error(X, bits, codebook, offset, hashed, mu) -> float:
+    """Return the mean over rows of what `z_step` minimises."""
+    differing = np.count_nonzero(bits != hashed) / len(X)
+    return squared_errors(X, bits, codebook, offset).mean() + mu * differing
+
+
+def hash_error(X, coef, codebook, offset) -> float:
+    """Return the mean reconstruction error of rows by their hash codes."""
+    bits = X @ coef[:-1].astype(X.dtype) > -coef[-1]
+    return squared_errors(X, bits, codebook, offset).mean()
+
+
+class SupportVectorMachines:
+    """One linear machine for each bit, on the same rows.
+
+    Each minimises ``|w|^2 / 2 + C sum_i max(0, 1 - s_i w . (x_i, 1))^2`` for the signs
+    s of its bit, like `sklearn.svm.LinearSVC`.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features), float32
+    C : float
+    device : torch.device
+    """
+
+    def __init__(self, X, C, device):
+        import torch
+
+        ones = np.ones((len(X), 1), dtype=np.float32)
+        self.rows = torch.from_numpy(np.hstack([X, ones])).to(device)
+        self.C = C
+
+    def predict(self, coef) -> np.ndarray:
+        """Return the bits of all rows, (n_samples, n_bits), uint8."""
+        import torch
+
+        coef = torch.from_numpy(coef).to(self.rows)
+        return (self.rows @ coef > 0).cpu().numpy().astype(np.uint8)
+
+    def fit(self, bits, coef) -> np.ndarray:
+        """Return hyperplanes that predict `bits`, each no worse than the one given.
+
+        Parameters
+        ----------
+        bits : ndarray of shape (n_samples, n_bits), uint8
+        coef : ndarray of shape (n_features + 1, n_bits), float64
+            Where to start; the last row holds the intercepts.
+
+        Returns
+        -------
+        coef : ndarray of shape (n_features + 1, n_bits), float64
+        """
+        fitted = self.minimize_hinge(bits, coef)
+        n_wrong, n_wrong_before = (
+            np.count_nonzero(self.predict(c) != bits, axis=0) for c in (fitted, coef)
+        )
+        return np.where(n_wrong < n_wrong_before, fitted, coef)
+
+    def minimize_hinge(self, bits, coef) -> np.ndarray:
+        """Return the coefficients after so many steps of L-BFGS, all bits at once."""
+        import torch
+
+        signs = torch.from_numpy(bits).to(self.rows).mul_(2).sub_(1)
+
+        def value_and_gradient(flat):
+            coef = torch.from_numpy(flat.reshape(shape)).to(self.rows)
+            slack = (1 - signs * (self.rows @ coef)).clamp_(min=0)
+            value = (
+                slack.square().sum(dim=0).mul_(self.C) + coef.square().sum(dim=0) / 2
+            )
+            gradient = coef - 2 * self.C * (self.rows.T @ (slack * signs))
+            # A mean, so that the tolerances of L-BFGS mean the same for any data.
+            return (
+                value.cpu().double().sum().item() / len(bits),
+                gradient.cpu().double().numpy().ravel() / len(bits),
+            )
+
+        shape = coef.shape
+        result = minimize(
+            value_and_gradient,
+            coef.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": SVM_STEPS},
+        )
+        return result.x.reshape(shape)
