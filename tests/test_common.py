@@ -123,6 +123,7 @@ CONTRACT_SETTINGS = {
         {"n_bits": 9, "max_epochs": 1, "init": "pca", "normalize": True},
         {"n_bits": 9, "max_epochs": 1, "init": "pca", "scale": "latent"},
         {"n_bits": 9, "max_epochs": 1, "scale": "feature", "averaging": "mean"},
+        {"n_bits": 9, "max_epochs": 1, "init": "pca", "pair_source": "neighbors"},
     ],
     "ScalableGraphHash": [
         {"n_bits": 9, "n_anchors": 30},

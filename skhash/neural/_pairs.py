@@ -33,10 +33,10 @@ class PairsMixin:
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Real vectors. Rows are samples.
         y : array-like of shape (n_samples,), default=None
-            Classes, -1 where unknown: rows are similar where their classes are known
-            and equal. Not used with `pairs`, nor with ``pair_source="neighbors"``.
+            Classes, -1 where unknown, for ``pair_source="labels"``; else not used.
         pairs : array-like of shape (n_pairs, 2), int, default=None
-            Positions of rows that are known to be similar or dissimilar.
+            Positions of rows that are known to be similar or dissimilar, for
+            ``pair_source="given"``.
         pair_labels : array-like of shape (n_pairs,), default=None
             1 where the rows of a pair are similar, 0 where not.
 
@@ -71,8 +71,7 @@ class PairsMixin:
             As in `fit`, positions among the rows of this call. Neighbours of
             ``pair_source="neighbors"`` are among these too.
         pair_labels : array-like of shape (n_pairs,), default=None
-            As in `fit`. Calls may be without pairs, but for the first if any later one
-            has some.
+            As in `fit`. If any call has pairs, the first needs some.
 
         Returns
         -------
@@ -82,21 +81,24 @@ class PairsMixin:
         return super().partial_fit(X, (y, pairs, pair_labels))
 
     def _validate_targets(self, given):
-        """Return None, ``("labels", classes)`` or ``("list", pairs, pair_labels)``."""
+        """Return the pair source and what it needs, or None if nothing is known."""
         y, pairs, pair_labels = given
-        if self.pair_source == "neighbors":
-            if pairs is not None:
-                raise ValueError(
-                    "pair_source='neighbors' takes pairs from the data, but pairs are "
-                    "given too; leave out one of the two."
-                )
-            return ("neighbors",)
         if (pairs is None) != (pair_labels is None):
             raise ValueError("pairs and pair_labels go together; give both or none.")
+        if self.pair_source == "given":
+            return None if pairs is None else ("list", *_checked(pairs, pair_labels))
         if pairs is not None:
-            return "list", *_checked_pairs(pairs, pair_labels)
+            raise ValueError(
+                f"pairs are given, but pair_source={self.pair_source!r} takes them "
+                "from elsewhere; leave out one of the two."
+            )
+        if self.pair_source == "neighbors":
+            return ("neighbors",)
         if y is None:
-            return None
+            raise ValueError(
+                "pair_source='labels' requires y to be passed, but the target y is "
+                "None; give -1 where a class is not known."
+            )
         check_classification_targets(y)
         if type_of_target(y) == "multilabel-indicator":
             raise ValueError(
@@ -112,8 +114,8 @@ class PairsMixin:
             module = net.module_
             if module.pairs is None:
                 raise ValueError(
-                    "These rows come with pairs or labels, but those that the model "
-                    "was built from did not; give some in the first call too."
+                    "pairs are given, but none were when the model was built; give "
+                    "some in the first call of partial_fit too."
                 )
             rng = check_random_state(self.random_state)
             module.pair_kind, table, *more = self._pair_tables(X, y, rng)
@@ -162,7 +164,7 @@ def _in_turn(n, size, rng) -> np.ndarray:
     return rng.permutation(rng.permutation(n)[np.arange(size) % n])
 
 
-def _checked_pairs(pairs, pair_labels):
+def _checked(pairs, pair_labels):
     pairs = check_array(pairs, dtype=np.int64, input_name="pairs")
     if pairs.shape[1] != 2:
         raise ValueError(f"pairs has {pairs.shape[1]} columns; give 2 positions a row.")

@@ -89,10 +89,11 @@ class SGHEncoder(PairsMixin, LinearDecoderMixin, LinearLogitsMixin, SGHTraining)
         Whether `fit` ends with codebook, alpha, rho and prior at their optimum for the
         encoder that was learned, which has a closed form. The codes stay the same. Not
         done with a `scale` or ``fit_mean=False``, nor by `partial_fit`.
-    pair_source : {"given", "neighbors"}, default="given"
-        Which pairs to learn from: those that `fit` is given, or whose classes it is
-        given; or each row with its near neighbours, which are similar, and with other
-        rows, which are not. "neighbors" needs no labels.
+    pair_source : {"given", "labels", "neighbors"}, default="given"
+        Which pairs to learn from. "given": those that `fit` is given as `pairs`, if
+        any. "labels": rows whose class is known from `y`, similar where it is the same.
+        "neighbors": each row with its near neighbours, which are similar, and with
+        other rows, which are not; this needs no labels.
     n_neighbors : int, default=10
         How many nearest rows are similar, with ``pair_source="neighbors"``. They are
         found for at most 20 000 rows, among all, by at most 128 principal components.
@@ -219,7 +220,7 @@ class SGHEncoder(PairsMixin, LinearDecoderMixin, LinearLogitsMixin, SGHTraining)
         "kl_weight": [Interval(Real, 0, None, closed="left")],
         "weight_penalty": [Interval(Real, 0, None, closed="left")],
         "refit_decoder": ["boolean"],
-        "pair_source": [StrOptions({"given", "neighbors"})],
+        "pair_source": [StrOptions({"given", "labels", "neighbors"})],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "pair_weight": [Interval(Real, 0, None, closed="left")],
         "fit_scale": ["boolean"],

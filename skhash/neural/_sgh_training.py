@@ -38,7 +38,8 @@ class SGHTraining(BaseNeuralHasher):
             start.add_feature_scale(column_scales(X, mean, scale))
         elif self.scale == "latent":
             start.add_latent_scales()
-        if y is not None:
+        # Labels may all be unknown as yet.
+        if y is not None or self.pair_source == "labels":
             start.pairs = self._pair_likelihood()
         return self._module(mean, scale, start)
 

@@ -18,6 +18,7 @@ from skhash.metrics import (
 from skhash.neural._pairs import PairsMixin
 
 SMALL = {"n_bits": 6, "max_epochs": 2, "init": "pca", "random_state": 0}
+LABELS = SMALL | {"pair_source": "labels"}
 
 
 @pytest.fixture(scope="module")
@@ -57,16 +58,21 @@ def test_a_few_labels_raise_the_precision_of_retrieval(retrieval):
     y = partly(data.train_labels, 0.1)
     labeled = np.flatnonzero(y >= 0)
     drawn = labeled[some_pairs(labeled, 5000)[0]]
-    encoder = SGHEncoder(16, max_epochs=5, random_state=0)
     pairs = {"pairs": drawn, "pair_labels": y[drawn[:, 0]] == y[drawn[:, 1]]}
+    few = partly(data.train_labels, 0.02)
     plain, some, more, listed = (
-        precision(encoder.fit(data.train, **given), data)
-        for given in (
-            {},
-            {"y": partly(data.train_labels, 0.02)},
-            {"y": y},
-            pairs,
+        precision(
+            SGHEncoder(16, pair_source=source, max_epochs=5, random_state=0).fit(
+                data.train, **given
+            ),
+            data,
         )
+        for source, given in [
+            ("given", {"y": y}),
+            ("labels", {"y": few}),
+            ("labels", {"y": y}),
+            ("given", pairs),
+        ]
     )
     assert plain + 0.02 < some
     assert some + 0.05 < more
@@ -85,18 +91,16 @@ def test_neighbors_raise_the_recall_of_neighbors(retrieval):
     assert recalls[1] > recalls[0] + 0.02
 
 
-@pytest.mark.parametrize("kind", ["labels", "pairs", "neighbors"])
+@pytest.mark.parametrize("kind", ["labels", "given", "neighbors"])
 def test_pairs_without_weight_change_nothing(kind, digits):
     X, y = digits
     pairs, similar = some_pairs(y)
     given = {
         "labels": {"y": y},
-        "pairs": {"pairs": pairs, "pair_labels": similar},
+        "given": {"pairs": pairs, "pair_labels": similar},
         "neighbors": {},
     }[kind]
-    options = SMALL | {"max_epochs": 1}
-    if kind == "neighbors":
-        options["pair_source"] = "neighbors"
+    options = SMALL | {"max_epochs": 1, "pair_source": kind}
     plain = SGHEncoder(**SMALL | {"max_epochs": 1}).fit(X)
     without = SGHEncoder(pair_weight=0.0, **options).fit(X, **given)
     np.testing.assert_array_equal(without.components_, plain.components_)
@@ -122,21 +126,21 @@ def test_number_of_neighbors_changes_the_result(digits):
 def test_rows_of_unknown_class_say_nothing(digits):
     X, y = digits
     plain = SGHEncoder(**SMALL).fit(X)
-    unknown = SGHEncoder(**SMALL).fit(X, np.full(len(X), -1))
+    unknown = SGHEncoder(**LABELS).fit(X, np.full(len(X), -1))
     np.testing.assert_array_equal(unknown.components_, plain.components_)
     # Names of classes do not matter, only which are equal.
-    numbers = SGHEncoder(**SMALL).fit(X, y)
-    words = SGHEncoder(**SMALL).fit(X, np.array(list("abcdefghij"))[y])
+    numbers = SGHEncoder(**LABELS).fit(X, y)
+    words = SGHEncoder(**LABELS).fit(X, np.array(list("abcdefghij"))[y])
     np.testing.assert_array_equal(words.components_, numbers.components_)
 
 
-def test_neighbors_need_no_labels_and_take_none(digits):
+@pytest.mark.parametrize("source", ["given", "neighbors"])
+def test_labels_are_not_used_unless_asked_for(source, digits):
+    """So that a pipeline with a classifier at its end has the same codes."""
     X, y = digits
-    encoder = SGHEncoder(pair_source="neighbors", **SMALL)
+    encoder = SGHEncoder(pair_source=source, **SMALL)
     alone = encoder.fit(X).components_
-    np.testing.assert_array_equal(encoder.fit(X, y).components_, alone)
-    with pytest.raises(ValueError, match="leave out one of the two"):
-        encoder.fit(X, pairs=[[0, 1]], pair_labels=[1])
+    np.testing.assert_array_equal(encoder.fit(X, y + 0.5).components_, alone)
 
 
 def test_neighbors_are_those_of_the_data(digits, monkeypatch):
@@ -175,7 +179,7 @@ def test_listed_pairs_are_drawn_in_turn(n_pairs, digits):
     assert counts.max() - counts.min() <= 1
 
 
-@pytest.mark.parametrize("source", ["given", "neighbors"])
+@pytest.mark.parametrize("source", ["labels", "neighbors"])
 def test_sparse_equals_dense(source, digits):
     X, y = digits
     dense, rows = (
@@ -188,7 +192,7 @@ def test_sparse_equals_dense(source, digits):
 def test_a_split_is_validated_with_its_pairs(digits):
     X, y = digits
     plain, labeled = (
-        SGHEncoder(train_split=0.2, **SMALL).fit(X, classes) for classes in (None, y)
+        SGHEncoder(train_split=0.2, **options).fit(X, y) for options in (SMALL, LABELS)
     )
     assert labeled.history_[0]["valid_loss"] > plain.history_[0]["valid_loss"]
 
@@ -208,7 +212,7 @@ def test_pairs_are_routed_through_a_pipeline(digits):
         assert SGHEncoder().set_partial_fit_request(pairs=True) is not None
 
 
-@pytest.mark.parametrize("source", ["given", "neighbors"])
+@pytest.mark.parametrize("source", ["labels", "neighbors"])
 def test_partial_fit_goes_on_where_fit_stopped(source, digits):
     X, y = digits
     options = SMALL | {"pair_source": source}
@@ -222,27 +226,33 @@ def test_partial_fit_goes_on_where_fit_stopped(source, digits):
 
 def test_a_stream_may_be_without_pairs_for_a_while_but_not_at_first(digits):
     X, y = digits
-    pairs, similar = some_pairs(y)
-    encoder = SGHEncoder(**SMALL).partial_fit(X, pairs=pairs, pair_labels=similar)
+    given = dict(zip(("pairs", "pair_labels"), some_pairs(y), strict=True))
+    encoder = SGHEncoder(**SMALL).partial_fit(X, **given)
     scale, components = encoder.pair_scale_, encoder.components_
     encoder.partial_fit(X[:200])
     assert encoder.pair_scale_ == scale
     assert not np.array_equal(encoder.components_, components)
-    encoder.partial_fit(X, y)
-    assert encoder.pair_scale_ != scale
+    assert encoder.partial_fit(X, **given).pair_scale_ != scale
 
     encoder = SGHEncoder(**SMALL).partial_fit(X)
     components = encoder.components_
-    with pytest.raises(ValueError, match="in the first call too"):
-        encoder.partial_fit(X, y)
+    with pytest.raises(ValueError, match="in the first call of partial_fit too"):
+        encoder.partial_fit(X, **given)
     np.testing.assert_array_equal(encoder.components_, components)
-    assert encoder.fit(X, y).pair_scale_ > 0
+    assert encoder.fit(X, **given).pair_scale_ > 0
     assert encoder.fit(X).pair_scale_ is None
+
+
+def test_a_stream_may_start_without_labels(digits):
+    X, y = digits
+    encoder = SGHEncoder(**LABELS).partial_fit(X, np.full(len(X), -1))
+    scale = encoder.pair_scale_
+    assert encoder.partial_fit(X, y).pair_scale_ != scale
 
 
 def test_a_saved_encoder_goes_on_from_its_pairs(digits, tmp_path):
     X, y = digits
-    encoder = SGHEncoder(**SMALL).fit(X, y)
+    encoder = SGHEncoder(**LABELS).fit(X, y)
     encoder.save(tmp_path / "encoder")
     loaded = load(tmp_path / "encoder").set_params(lr=1e-9)
     loaded.partial_fit(X, y)
@@ -263,11 +273,25 @@ def test_a_saved_encoder_goes_on_from_its_pairs(digits, tmp_path):
         ({"pairs": [[0, 1, 2]], "pair_labels": [1]}, "3 columns"),
         ({"pairs": [[0, 1]], "pair_labels": [2]}, "holds 2; give 1"),
         ({"pairs": [[0, 1]], "pair_labels": [1, 0]}, "inconsistent"),
-        ({"y": [0, 1]}, "inconsistent"),
-        ({"y": np.eye(300, 3, dtype=int)}, "several labels a row"),
     ],
     ids=str,
 )
 def test_what_is_no_pair_is_refused(given, message, digits):
     with pytest.raises(ValueError, match=message):
         SGHEncoder(**SMALL).fit(digits[0], **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "requires y to be passed"),
+        ({"y": [0, 1]}, "inconsistent"),
+        ({"y": np.arange(300) / 7}, "Unknown label type"),
+        ({"y": np.eye(300, 3, dtype=int)}, "several labels a row"),
+        ({"pairs": [[0, 1]], "pair_labels": [1]}, "leave out one of the two"),
+    ],
+    ids=str,
+)
+def test_what_are_no_labels_is_refused(given, message, digits):
+    with pytest.raises(ValueError, match=message):
+        SGHEncoder(**LABELS).fit(digits[0], **given)
