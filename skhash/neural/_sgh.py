@@ -113,7 +113,7 @@ class SGHEncoder(PairsMixin, LinearDecoderMixin, LinearLogitsMixin, SGHTraining)
         inside by their mean and one common scale.
     lr_schedule : {"inverse_sqrt"} or None, default=None
         How the step size falls: step t is ``lr / sqrt(t)``, as in Theorem 5 of the
-        paper. Such steps want a larger `lr`. The count goes on in `partial_fit`; on an
+        paper, shorter in sum than with None. The count goes on in `partial_fit`; on an
         encoder that was loaded from a file it starts afresh, with the optimizer.
     averaging : {"last", "random", "mean"}, default="last"
         Which of the iterates, the parameters after each step, is the result: the last;
