@@ -1,0 +1,334 @@
+"""The figures of the SGH paper's supplement, on data at hand.
+
+Dai et al. (2017) compare Stochastic Generative Hashing with the methods of its time in
+reconstruction error (figure 4), training time (figure 5), recall of the nearest
+neighbours (figures 6 and 7) and recall of the largest inner products (figure 8)::
+
+    python examples/benchmarks/sgh_paper.py error time recall mips --output results
+    python examples/benchmarks/sgh_paper.py recall --files base.fvecs query.fvecs
+    python examples/benchmarks/sgh_paper.py recall --files sift-128-euclidean.hdf5
+    python examples/benchmarks/sgh_paper_pictures.py results docs/images
+
+The first three run on Fashion-MNIST, "mips" on GloVe's word vectors as they are, not of
+unit length; `--files` takes others. Codes are searched in up to three ways: by
+Hamming distance, in expectation over the order of equally near codes ("Hamming"); by a
+real query against what the codes decode to ("asymmetric"), where codes of methods
+without a decoder get the one of least squares; and the same with codes refined by
+coordinate descent ("refined"). Spherical hashing has a distance of its own ("own
+distance", ties by position). PQ and OPQ are faiss's quantisers of as many bytes: no
+binary codes, but the right measure for the last two.
+
+Every method has its defaults; none has seen the queries.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import skhash
+from skhash import (
+    BinaryAutoencoderHash,
+    ITQHash,
+    KMeansHash,
+    NeighborHash,
+    PCAHash,
+    RandomHyperplaneHash,
+    ScalableGraphHash,
+    SGHEncoder,
+    SpectralHash,
+    SphericalHash,
+)
+from skhash.codes import pack_bits, spherical_hamming_distances
+from skhash.datasets import (
+    RetrievalData,
+    load_fashion_mnist,
+    load_glove,
+    open_vectors,
+    read_ann_hdf5,
+)
+from skhash.linear import LinearDecoder
+from skhash.metrics import neighbor_recall_score, true_neighbors
+from skhash.neighbors import HammingNeighbors
+
+METHODS = {
+    "SGH": SGHEncoder,
+    "ITQ": ITQHash,
+    "PCA": PCAHash,
+    "KMH": KMeansHash,
+    "spherical": SphericalHash,
+    "spectral": SpectralHash,
+    "scalable graph": ScalableGraphHash,
+    "binary autoencoder": BinaryAutoencoderHash,
+    "random": RandomHyperplaneHash,
+    "NeighborHash": NeighborHash,
+}
+DECODED = ("SGH", "ITQ", "NeighborHash")
+QUANTISERS = ("PQ", "OPQ")
+CUTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+# How often the curves of the reconstruction error are read, in shares of an epoch.
+READINGS = 5
+
+
+def load(figure, paths, data_home):
+    """Return the data that a figure is drawn on."""
+    if figure == "mips" and not paths:
+        return load_glove(
+            n_queries=10_000, n_train=71_291, normalize=False, data_home=data_home
+        )
+    if not paths:
+        return load_fashion_mnist(data_home=data_home)
+    if paths[0].endswith((".h5", ".hdf5")):
+        return read_ann_hdf5(paths[0])
+    base, query = (open_vectors(path) for path in paths)
+    return RetrievalData(
+        name=Path(paths[0]).stem,
+        metric="euclidean",
+        train=base,
+        database=base,
+        query=query,
+    )
+
+
+def sample(X, n_rows, seed=0):
+    """Return at most so many rows, drawn at random, as float32."""
+    if len(X) <= n_rows:
+        return np.float32(X)
+    rows = np.random.default_rng(seed).choice(len(X), n_rows, replace=False)
+    return np.float32(X[np.sort(rows)])
+
+
+def reconstruction(data, query, arguments):
+    """Yield the squared error of held-out rows after so many examples seen."""
+    train = sample(data.train, arguments.train_rows)
+    for n_bits in arguments.bits:
+        for seed in arguments.seeds:
+            order = np.random.default_rng(seed).permutation(len(train))
+            for method, init in (("SGH", "auto"), ("SGH, random start", "random")):
+                # Batches as large as those of one whole fit.
+                encoder = SGHEncoder(
+                    n_bits, init=init, batch_size=512, random_state=seed
+                )
+                seen = 0
+                for part in np.array_split(order, READINGS) * encoder.max_epochs:
+                    encoder.partial_fit(train[part])
+                    seen += len(part)
+                    error = encoder.reconstruction_error(query).mean()
+                    yield {"method": method, "bits": n_bits, "seed": seed} | {
+                        "seen": seen,
+                        "error": float(error),
+                    }
+            if n_bits > train.shape[1]:
+                continue
+            for steps in (1, 2, 5, 10, 20, 50):
+                encoder = ITQHash(n_bits, max_iter=steps, random_state=seed).fit(train)
+                decoder = LinearDecoder().fit(train, encoder.transform(train))
+                decoded = decoder.inverse_transform(encoder.transform(query))
+                error = np.square(query - decoded).sum(axis=1).mean()
+                yield {"method": "ITQ", "bits": n_bits, "seed": seed} | {
+                    "seen": steps * len(train),
+                    "error": float(error),
+                }
+
+
+# What is shortened to see what a method has after less time.
+BUDGETS = {
+    "SGH": ("max_epochs", (1, 2, 5, 10)),
+    "ITQ": ("max_iter", (1, 5, 20, 50)),
+    "binary autoencoder": ("max_iter", (1, 3, 10)),
+}
+
+
+def training_time(data, query, arguments):
+    """Yield seconds of a fit and the recall of its codes, methods in turn."""
+    train = sample(data.train, arguments.train_rows)
+    truth = true_neighbors(query, data.database, 100)
+    SGHEncoder(2, max_epochs=1, random_state=0).fit(train[:200])
+    BinaryAutoencoderHash(2, max_iter=1, random_state=0).fit(train[:200])
+    for n_bits in arguments.bits:
+        for seed in arguments.seeds:
+            for method, (name, values) in BUDGETS.items():
+                for value in values:
+                    encoder = METHODS[method](
+                        n_bits, random_state=seed, **{name: value}
+                    )
+                    start = time.perf_counter()
+                    encoder.fit(train)
+                    seconds = time.perf_counter() - start
+                    recalls = by_hamming(encoder, data, query, truth)
+                    yield {"method": method, "bits": n_bits, "seed": seed} | {
+                        name: value,
+                        "seconds": seconds,
+                        "10@100": recalls["10@100"],
+                    }
+
+
+def neighbor_recall(data, query, arguments):
+    """Yield recalls of the nearest neighbours, a search at a time."""
+    yield from recalls(data, query, arguments, "euclidean")
+
+
+def inner_product_recall(data, query, arguments):
+    """Yield recalls of the largest inner products, a search at a time."""
+    yield from recalls(data, query, arguments, "inner_product")
+
+
+def recalls(data, query, arguments, metric):
+    """Yield recalls, a method and search at a time."""
+    train = sample(data.train, arguments.train_rows)
+    truth = true_neighbors(query, data.database, 100, metric=metric)
+    for n_bits in arguments.bits:
+        for seed in arguments.seeds:
+            case = {"bits": n_bits, "seed": seed}
+            for method in arguments.methods:
+                if method in QUANTISERS:
+                    index = quantiser(method, n_bits, train, data.database, metric)
+                    positions = index.search(np.float32(query), CUTS[-1])[1]
+                    found = by_position(positions, truth)
+                    yield {"method": method, "search": "asymmetric"} | case | found
+                    continue
+                encoder = METHODS[method](n_bits, random_state=seed)
+                try:
+                    encoder.fit(train)
+                except ValueError as error:
+                    print(f"{method} left out: {error}")
+                    continue
+                for search, found in searches(
+                    method, encoder, train, data, query, truth, metric
+                ):
+                    yield {"method": method, "search": search} | case | found
+
+
+def searches(method, encoder, train, data, query, truth, metric):
+    """Yield the searches of an encoder's codes by name, and what they find."""
+    yield "Hamming", by_hamming(encoder, data, query, truth)
+    if method == "spherical":
+        codes = encoder.transform_packed(data.database)
+        positions = [
+            np.argsort(spherical_hamming_distances(one, codes)[0], kind="stable")
+            for one in encoder.transform_packed(query)[:, None]
+        ]
+        nearest = np.stack([found[: CUTS[-1]] for found in positions])
+        yield "own distance", by_position(nearest, truth)
+    if method not in DECODED:
+        return
+    bits = encoder.transform(data.database)
+    decoder = LinearDecoder().fit(train, encoder.transform(train))
+    for search in ("asymmetric", "refined"):
+        if search == "refined":
+            decoder.set_params(n_alternations=10)
+            decoder.fit(train, encoder.transform(train))
+            bits = decoder.refine(data.database, bits)
+        index = HammingNeighbors(
+            CUTS[-1], packed=True, rerank="asymmetric", n_candidates=None, metric=metric
+        )
+        index.fit(pack_bits(bits), decoder=decoder)
+        positions = index.kneighbors(
+            encoder.transform_packed(query), vectors=query, return_distance=False
+        )
+        yield search, by_position(positions, truth)
+
+
+def by_hamming(encoder, data, query, truth):
+    """Return recalls of the Hamming ranking, in expectation over ties."""
+    codes = encoder.transform_packed(query), encoder.transform_packed(data.database)
+    found = {}
+    for k in (1, 10):
+        values = neighbor_recall_score(
+            *codes, truth[:, :k], n_retrieved=list(CUTS), packed=True
+        )
+        found |= {f"{k}@{n}": float(v) for n, v in zip(CUTS, values, strict=True)}
+    found["100@100"] = float(
+        neighbor_recall_score(*codes, truth, n_retrieved=100, packed=True)
+    )
+    return found
+
+
+def by_position(positions, truth):
+    """Return recalls of a ranking without ties."""
+    found = {}
+    for k, cuts in ((1, CUTS), (10, CUTS), (100, (100,))):
+        for n in cuts:
+            hits = [
+                np.isin(row[:n], true).sum()
+                for row, true in zip(positions, truth[:, :k], strict=True)
+            ]
+            found[f"{k}@{n}"] = float(np.mean(hits) / k)
+    return found
+
+
+def quantiser(method, n_bits, train, database, metric):
+    """Return faiss's product quantiser of as many bits, filled."""
+    import faiss
+
+    n_columns, n_bytes = train.shape[1], n_bits // 8
+    # It needs as many columns in each part; zeros at the end change no distance.
+    padded = -(-n_columns // n_bytes) * n_bytes
+    kind = faiss.METRIC_L2 if metric == "euclidean" else faiss.METRIC_INNER_PRODUCT
+    before = f"OPQ{n_bytes}_{padded}" if method == "OPQ" else f"Pad{padded}"
+    index = faiss.index_factory(n_columns, f"{before},PQ{n_bytes}x8", kind)
+    index.train(np.float32(train))
+    index.add(np.float32(database))
+    return index
+
+
+FIGURES = {
+    "error": reconstruction,
+    "time": training_time,
+    "recall": neighbor_recall,
+    "mips": inner_product_recall,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("figures", nargs="+", choices=FIGURES)
+    parser.add_argument(
+        "--files", nargs="+", help="base and query vectors, or one HDF5"
+    )
+    parser.add_argument("--bits", type=int, nargs="+", default=[8, 16, 32, 64])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--methods", nargs="+", default=[*METHODS, *QUANTISERS])
+    parser.add_argument("--train-rows", type=int, default=100_000)
+    parser.add_argument("--queries", type=int, default=1000)
+    parser.add_argument("--output", type=Path, help="folder for a file a figure")
+    parser.add_argument("--data-home")
+    arguments = parser.parse_args()
+    about = (
+        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
+        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy "
+        f"{np.__version__}, torch {torch.__version__}, skhash {skhash.__version__}"
+    )
+    print(about)
+    for figure in arguments.figures:
+        try:
+            data = load(figure, arguments.files, arguments.data_home)
+        except FileNotFoundError as error:
+            print(f"{figure} left out. {error}")
+            continue
+        query = sample(data.query, arguments.queries)
+        about_data = (
+            f"{data.name}: {len(data.database):,} x {data.database.shape[1]}, "
+            f"{len(query):,} queries, at most {arguments.train_rows:,} training rows"
+        )
+        print(f"\n## {figure}, {about_data}", flush=True)
+        rows = []
+        for row in FIGURES[figure](data, query, arguments):
+            rows.append(row)
+            shown = (f"{v:.4g}" if isinstance(v, float) else v for v in row.values())
+            print(*(f"{k}={v}" for k, v in zip(row, shown, strict=True)), flush=True)
+            if arguments.output:
+                arguments.output.mkdir(parents=True, exist_ok=True)
+                content = {"about": f"{about}; {about_data}", "rows": rows}
+                path = arguments.output / f"{figure}.json"
+                path.write_text(json.dumps(content, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""Draw what `sgh_paper.py` measured, a picture for each of the paper's figures::
+
+python examples/benchmarks/sgh_paper_pictures.py results docs/images
+"""
+
+import argparse
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+# Ours stand out, the rest of the binary codes are thin, quantisers are dotted.
+COLORS = {
+    "SGH": "#1b6ca8",
+    "SGH, random start": "#7fb2d9",
+    "NeighborHash": "#d95f02",
+    "ITQ": "#2a9d6f",
+    "PCA": "#8a8a8a",
+    "KMH": "#9467bd",
+    "spherical": "#c49c00",
+    "spectral": "#e377c2",
+    "scalable graph": "#17a2b8",
+    "binary autoencoder": "#8c564b",
+    "random": "#bcbd22",
+    "PQ": "#222222",
+    "OPQ": "#666666",
+}
+DASHES = {"Hamming": "-", "asymmetric": "--", "refined": ":", "own distance": "--"}
+
+
+def grouped(rows, *names):
+    """Return the rows by the values of these columns."""
+    groups = defaultdict(list)
+    for row in rows:
+        groups[tuple(row[name] for name in names)].append(row)
+    return groups
+
+
+def means(rows, x, y):
+    """Return the values of x, and the mean of y over the seeds at each."""
+    points = grouped(rows, x)
+    xs = sorted(value for (value,) in points)
+    return xs, [np.mean([row[y] for row in points[value,]]) for value in xs]
+
+
+def panels(rows, height=2.9):
+    """Make a figure with a panel a code length."""
+    lengths = sorted({row["bits"] for row in rows})
+    figure, axes = plt.subplots(
+        1, len(lengths), figsize=(2.7 * len(lengths), height), layout="constrained"
+    )
+    for ax, n_bits in zip(np.atleast_1d(axes), lengths, strict=True):
+        ax.set_title(f"{n_bits} bits", fontsize=10)
+        ax.rows = [row for row in rows if row["bits"] == n_bits]
+    return figure, np.atleast_1d(axes)
+
+
+def style(method, search="Hamming"):
+    """Return how a line looks."""
+    ours = method.startswith(("SGH", "Neighbor"))
+    dashes = ":" if method in ("PQ", "OPQ") else DASHES[search]
+    return {"color": COLORS[method], "ls": dashes, "lw": 1.8 if ours else 1.1}
+
+
+def label(method, search):
+    """Name a line."""
+    plain = search == "Hamming" or method in ("PQ", "OPQ")
+    return method if plain else f"{method}, {search}"
+
+
+def draw_error(rows):
+    """Figure 4: reconstruction error against examples seen."""
+    figure, axes = panels(rows)
+    for ax in axes:
+        for (method,), lines in grouped(ax.rows, "method").items():
+            ax.plot(*means(lines, "seen", "error"), label=method, **style(method))
+        ax.set_xscale("log")
+        ax.set_xlabel("examples seen")
+    axes[0].set_ylabel("squared error, held-out rows")
+    return figure, axes
+
+
+def draw_time(rows):
+    """Figure 5: recall against the seconds of a fit."""
+    figure, axes = panels(rows)
+    for ax in axes:
+        for (method,), lines in grouped(ax.rows, "method").items():
+            (budget,) = {"max_epochs", "max_iter"} & set(lines[0])
+            steps = grouped(lines, budget)
+            seconds = [np.median([r["seconds"] for r in steps[s]]) for s in steps]
+            recall = [np.mean([r["10@100"] for r in steps[s]]) for s in steps]
+            ax.plot(seconds, recall, marker="o", ms=3, label=method, **style(method))
+        ax.set_xscale("log")
+        ax.set_xlabel("seconds of a fit")
+    axes[0].set_ylabel("recall 10@100")
+    return figure, axes
+
+
+def draw_curves(rows, k):
+    """Figures 6 and 8: recall of the k nearest against how many are looked at."""
+    figure, axes = panels(rows, 3.4)
+    for ax in axes:
+        for (method, search), lines in grouped(ax.rows, "method", "search").items():
+            cuts = [name for name in lines[0] if name.startswith(f"{k}@")]
+            places = [int(name.split("@")[1]) for name in cuts]
+            recall = [np.mean([row[cut] for row in lines]) for cut in cuts]
+            ax.plot(
+                places, recall, label=label(method, search), **style(method, search)
+            )
+        ax.set_xscale("log")
+        ax.set_xlabel("N")
+    axes[0].set_ylabel(f"recall {k}@N")
+    return figure, axes
+
+
+def draw_lengths(rows):
+    """Figure 7: recall 100@100 against the length of the codes."""
+    figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    for (method, search), lines in grouped(rows, "method", "search").items():
+        ax.plot(
+            *means(lines, "bits", "100@100"),
+            marker="o",
+            ms=3,
+            label=label(method, search),
+            **style(method, search),
+        )
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(lengths := sorted({row["bits"] for row in rows}), lengths)
+    ax.set_xlabel("bits")
+    ax.set_ylabel("recall 100@100")
+    return figure, [ax]
+
+
+PICTURES = {
+    "sgh_paper_error": ("error", draw_error),
+    "sgh_paper_time": ("time", draw_time),
+    "sgh_paper_recall_1": ("recall", lambda rows: draw_curves(rows, 1)),
+    "sgh_paper_recall_10": ("recall", lambda rows: draw_curves(rows, 10)),
+    "sgh_paper_recall_100": ("recall", draw_lengths),
+    "sgh_paper_mips": ("mips", lambda rows: draw_curves(rows, 10)),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("results", type=Path)
+    parser.add_argument("pictures", type=Path)
+    arguments = parser.parse_args()
+    for name, (source, draw) in PICTURES.items():
+        path = arguments.results / f"{source}.json"
+        if not path.exists():
+            continue
+        figure, axes = draw(json.loads(path.read_text())["rows"])
+        for ax in axes:
+            ax.spines[["top", "right"]].set_visible(False)
+            ax.tick_params(labelsize=8)
+        figure.legend(
+            *axes[-1].get_legend_handles_labels(),
+            loc="outside right upper",
+            frameon=False,
+            fontsize=7,
+        )
+        figure.savefig(arguments.pictures / f"{name}.png", dpi=110)
+        plt.close(figure)
+
+
+if __name__ == "__main__":
+    main()
