@@ -96,7 +96,7 @@ class BaseHasher(
             A bit is 1 where its logit is above 0. The distance from 0 says how sure
             the bit is.
         """
-        return self._encode(X, np.float32, self._n_features_out, lambda logits: logits)
+        return self._encode(X, np.float32, self._n_features_out, self._logits)
 
     def transform(self, X) -> np.ndarray:
         """Encode vectors as bits.
@@ -111,9 +111,7 @@ class BaseHasher(
             0 and 1. Memory beyond the result is bounded; rows are encoded in chunks,
             and the result does not depend on the chunk.
         """
-        return self._encode(
-            X, np.uint8, self._n_features_out, lambda logits: logits > 0
-        )
+        return self._encode(X, np.uint8, self._n_features_out, self._bits)
 
     def transform_packed(self, X) -> np.ndarray:
         """Encode vectors as packed bytes, an eighth of the size of `transform`.
@@ -129,7 +127,7 @@ class BaseHasher(
         """
         width = packed_width(self._n_features_out)
         return self._encode(
-            X, np.uint8, width, lambda logits: np.packbits(logits > 0, axis=1)
+            X, np.uint8, width, lambda chunk: np.packbits(self._bits(chunk), axis=1)
         )
 
     def save(self, path) -> None:
@@ -199,11 +197,15 @@ class BaseHasher(
         for rows in row_chunks(X.shape[0], bytes_per_row):
             yield rows, self._prepare(X[rows])
 
-    def _encode(self, X, dtype, width, convert) -> np.ndarray:
+    def _bits(self, X) -> np.ndarray:
+        """Return the code of one chunk of validated rows."""
+        return self._logits(X) > 0
+
+    def _encode(self, X, dtype, width, encode) -> np.ndarray:
         X = self._validate_fitted(X)
         encoded = np.empty((X.shape[0], width), dtype=dtype)
         for rows, chunk in self._chunks(X):
-            encoded[rows] = convert(self._logits(chunk))
+            encoded[rows] = encode(chunk)
         return encoded
 
     def __sklearn_tags__(self):

@@ -155,7 +155,7 @@ class LinearDecoderMixin:
         X = self._validate_fitted(X)
         error = np.empty(X.shape[0])
         for rows, chunk in self._chunks(X):
-            bits = self._logits(chunk) > 0
+            bits = self._bits(chunk)
             error[rows] = squared_errors(chunk, bits, self.codebook_, self.offset_)
         return error
 
