@@ -27,6 +27,7 @@ import torch
 
 import skhash
 from skhash import (
+    BinaryAutoencoderHash,
     ITQHash,
     KMeansHash,
     NeighborHash,
@@ -94,6 +95,7 @@ METHODS = {
     "spherical, own distance": SphericalHash,
     "KMH": KMeansHash,
     "scalable graph": ScalableGraphHash,
+    "binary autoencoder": BinaryAutoencoderHash,
 }
 OWN_DISTANCES = {"spherical, own distance": spherical_hamming_distances}
 
@@ -163,7 +165,7 @@ def methods_for(n_bits, data, names):
     except ImportError:
         left_out.add("faiss ITQ")
     if n_bits > data.train.shape[1]:
-        left_out |= {"PCA", "ITQ", "faiss ITQ", "KMH"}
+        left_out |= {"PCA", "ITQ", "faiss ITQ", "KMH", "binary autoencoder"}
     return [name for name in names if name not in left_out]
 
 
