@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 import joblib
@@ -41,12 +42,13 @@ class LiveIndex(RuleBasedStateMachine):
     @initialize(
         numbers=st.lists(code_numbers, min_size=1, max_size=5),
         kind=st.sampled_from([None, int, str]),
+        algorithm=st.sampled_from(["brute", "multi_index"]),
     )
-    def fit(self, numbers, kind):
+    def fit(self, numbers, kind, algorithm):
         self.kind = kind
         self.model = {}
         self.next_position = 0
-        self.index = HammingNeighbors()
+        self.index = HammingNeighbors(algorithm=algorithm)
         self.add(numbers, list(range(len(numbers))))
 
     def as_ids(self, names):
@@ -94,7 +96,7 @@ class LiveIndex(RuleBasedStateMachine):
         self.next_position = len(self.model)
         return self.next_position
 
-    @rule(how=st.sampled_from(["pickle", "joblib", "copy", "deepcopy"]))
+    @rule(how=st.sampled_from(["files", "pickle", "joblib", "copy", "deepcopy"]))
     def move(self, how):
         self.index = MOVES[how](self.index)
 
@@ -159,7 +161,15 @@ def through_joblib(index):
     return joblib.load(file)
 
 
+def through_files(index):
+    """Mapped files that are gone when the index is used."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        index.save(folder)
+        return HammingNeighbors.load(folder, mmap=True)
+
+
 MOVES = {
+    "files": through_files,
     "pickle": lambda index: pickle.loads(pickle.dumps(index)),
     "joblib": through_joblib,
     "copy": copy.copy,
@@ -168,7 +178,7 @@ MOVES = {
 
 TestLiveIndex = LiveIndex.TestCase
 TestLiveIndex.settings = settings(
-    max_examples=20, stateful_step_count=12, deadline=None
+    max_examples=15, stateful_step_count=12, deadline=None
 )
 
 
