@@ -5,6 +5,7 @@ costs: those of comparing all codes are known, those of looking codes up by part
 from the tables and, for nearest neighbours, from how near the last ones were found.
 """
 
+from threading import Lock
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -48,7 +49,8 @@ def find(what, store, selected, queries, reach, n_jobs, algorithm):
         if what == "nearest":
             return distances, selected.positions[found]
         return distances, [selected.positions[one] for one in found]
-    searcher = _SEARCHERS.setdefault(store, Searcher(store["words"], n_planes))
+    searcher = Searcher(store["words"], n_planes)
+    searcher = _SEARCHERS.setdefault(store.codes_key, searcher)
     return getattr(searcher, what)(queries, reach, n_jobs, selected.live, algorithm)
 
 
@@ -58,6 +60,7 @@ class Searcher:
     def __init__(self, words, n_planes):
         self.words, self.n_planes = words, n_planes
         self.tables = None
+        self._making = Lock()
         self._could_save = 0.0
         self._reached = (0, np.empty(0, dtype=np.int32))
 
@@ -67,11 +70,17 @@ class Searcher:
         positions = np.empty((len(queries), k), dtype=np.int64)
         rest = np.arange(len(queries))
         for radius in self._radii(k, len(queries), algorithm):
-            near = self.tables.within(self.words, queries[rest], radius, n_jobs, live)
-            proven = np.array([len(found) >= k for found in near[0]], dtype=bool)
-            for query, *found in zip(rest, *near, strict=True):
-                if len(found[0]) >= k:
-                    distances[query], positions[query] = (one[:k] for one in found)
+            if not len(rest):
+                break
+            near, found, counts = self.tables.find(
+                self.words, queries[rest], radius, k, n_jobs, live
+            )
+            # As many as that within the radius, so none beyond it is nearer.
+            proven = counts == k
+            starts = (np.cumsum(counts) - counts)[proven]
+            slots = starts[:, None] + np.arange(k)
+            distances[rest[proven]] = near[slots]
+            positions[rest[proven]] = found[slots]
             rest = rest[~proven]
         if len(rest):
             distances[rest], positions[rest] = _search.nearest(
@@ -130,9 +139,21 @@ class Searcher:
             due = self._could_save > BUILD_SECONDS * self.words.size
             if algorithm == "auto" and not due:
                 return False
-            self.tables = MultiIndex(self.words, self.n_planes)
+            if not self._make_tables():
+                return False
             saved = self._compare() - seconds()
         return saved > 0
+
+    def _make_tables(self):
+        """Make the tables; return False if another thread is about that."""
+        if not self._making.acquire(blocking=False):
+            return False
+        try:
+            if self.tables is None:
+                self.tables = MultiIndex(self.words, self.n_planes)
+        finally:
+            self._making.release()
+        return True
 
     def _compare(self):
         """Return the seconds that comparing a query with all codes takes."""
@@ -148,5 +169,5 @@ class Searcher:
         return MultiIndex.n_parts(len(self.words), self.n_planes)
 
 
-# What is made for a store goes with it.
+# What is made for codes goes with them, and outlives the removal of some.
 _SEARCHERS: WeakKeyDictionary = WeakKeyDictionary()

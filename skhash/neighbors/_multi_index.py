@@ -7,10 +7,12 @@ the codes that have the query's bits there but for so many (Norouzi, Punjani and
 the data.
 """
 
+from functools import lru_cache
 from itertools import combinations
 from math import comb
 
 import numpy as np
+from sklearn.utils import gen_even_slices
 
 from skhash.neighbors import _multi_index_kernels as kernels
 from skhash.neighbors._search import _read_only
@@ -19,8 +21,11 @@ from skhash.utils.threads import count_threads, map_in_threads
 
 # Rows from which correlations of bits are taken.
 SAMPLE_ROWS = 10_000
-# Queries answered at a time, a thread.
-CHUNK = 1024
+# Queries answered at a time, a thread, and the answers that it has room for; one query
+# that has more gets the room it needs.
+CHUNK, ROOM = 1024, 2**16
+# A thread takes about as long to start.
+MIN_THREAD_SECONDS = 1e-3
 # Seconds on one core: a query, a look-up, and a code that is compared; the last two
 # miss the cache.
 QUERY_SECONDS, LOOKUP_SECONDS, CODE_SECONDS = 5e-6, 5e-8, 3e-8
@@ -83,49 +88,69 @@ class MultiIndex:
 
     def within(self, words, queries, radius, n_jobs=None, live=None):
         """Find all codes within `radius`; see `_search.within`."""
+        everything = len(words)
+        distances, positions, counts = self.find(
+            words, queries, radius, everything, n_jobs, live
+        )
+        stops = np.cumsum(counts)[:-1]
+        return np.split(distances, stops), np.split(positions, stops)
+
+    def find(self, words, queries, radius, most, n_jobs=None, live=None):
+        """Find codes within `radius`, of each query the `most` nearest.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_found,), int32
+        positions : ndarray of shape (n_found,), int64
+            Ordered by query, distance and position.
+        counts : ndarray of shape (n_queries,), int64
+            How many are those of each query.
+        """
         radius = min(radius, self.n_planes)
         words, queries = _read_only(words), _read_only(queries)
-        live = np.ones(1, dtype=bool) if live is None else live
+        live = _read_only(np.ones(1, dtype=bool) if live is None else live)
         radii = _radii(len(self.parts), radius)
         flips = [
-            _flips(len(part), most)
-            for part, most in zip(self.parts, radii, strict=True)
+            _flips(len(part), bits)
+            for part, bits in zip(self.parts, radii, strict=True)
         ]
-        flip_starts = np.cumsum([0, *map(len, flips)])
         tables = (
             self.firsts,
             self.starts,
             self.positions,
             self.masks,
             np.array(radii),
-            flip_starts,
+            np.cumsum([0, *map(len, flips)]),
             np.concatenate(flips),
         )
+        counts = np.empty(len(queries), dtype=np.int64)
 
         def search(rows):
-            chunk = queries[rows]
             keys = np.stack(
-                [_keys(chunk, self.n_planes, part) for part in self.parts], axis=1
+                [_keys(queries[rows], self.n_planes, part) for part in self.parts],
+                axis=1,
             )
-            stops = np.zeros(len(chunk) + 1, dtype=np.int64)
-            found = np.empty(16 * len(chunk), dtype=np.int64)
-            task = (words, live, chunk, keys, radius, *tables, stops[1:])
-            size = kernels.within(*task, found)
-            if size > len(found):
-                found = np.empty(size, dtype=np.int64)
-                kernels.within(*task, found)
-            found = found[:size]
-            kernels.sort_rows(found, stops)
-            distances = (found >> kernels.POSITION_BITS).astype(np.int32)
-            found &= 2**kernels.POSITION_BITS - 1
-            return np.split(distances, stops[1:-1]), np.split(found, stops[1:-1])
+            room, found, start = np.empty(ROOM, dtype=np.int64), [], rows.start
+            while start < rows.stop:
+                some, own = slice(start, rows.stop), counts[start : rows.stop]
+                task = (words, live, queries[some], keys[start - rows.start :])
+                answered, missing = kernels.find(
+                    *task, radius, most, *tables, own, room
+                )
+                found.append(room[: own[:answered].sum()].copy())
+                start += answered
+                if missing > len(room):
+                    room = np.empty(missing, dtype=np.int64)
+            return np.concatenate(found)
 
-        distances, positions = [], []
-        chunks = list(row_chunks(len(queries), 1, CHUNK))
-        for chunk in map_in_threads(search, chunks, count_threads(n_jobs)):
-            distances += chunk[0]
-            positions += chunk[1]
-        return distances, positions
+        threads = int(len(queries) * self.seconds(radius) / MIN_THREAD_SECONDS)
+        threads = min(count_threads(n_jobs), max(1, threads))
+        n_chunks = threads * -(-len(queries) // (CHUNK * threads))
+        chunks = gen_even_slices(len(queries), min(len(queries), n_chunks))
+        found = np.concatenate(map_in_threads(search, chunks, threads))
+        distances = (found >> kernels.POSITION_BITS).astype(np.int32)
+        found &= 2**kernels.POSITION_BITS - 1
+        return distances, found, counts
 
 
 def _radii(n_parts, radius):
@@ -194,6 +219,7 @@ def _keys(words, n_planes, part):
     return keys
 
 
+@lru_cache(maxsize=64)
 def _flips(n_bits, most):
     """Return all numbers of `n_bits` bits of which at most `most` are set."""
     return np.array(

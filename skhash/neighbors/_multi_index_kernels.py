@@ -30,12 +30,13 @@ def _found_before(words, position, queries, q, masks, radii, part):
 
 
 @kernel
-def within(
+def find(
     words,
     live,
     queries,
     keys,
     radius,
+    most,
     firsts,
     starts,
     positions,
@@ -43,22 +44,24 @@ def within(
     radii,
     flip_starts,
     flips,
-    stops,
+    counts,
     found,
 ):
-    """Write the codes found, query by query; return how many there are.
+    """Write the `most` nearest of the codes found, query by query, in order.
 
-    What does not fit into `found` is counted, but not written.
+    Return how many queries were answered, and the room that the next one needs if it
+    did not fit into what the others left of `found`.
 
     live (n,) : bool, or (1,) where all codes are; keys (n_queries, n_parts) : int64;
     firsts (n_parts,) : where the table of a part begins in `starts`; positions
     (n_parts, n); masks (n_parts, n_words) : uint64, the bits of a part; radii
     (n_parts,) : the bits that may differ there; flip_starts (n_parts + 1,) and flips :
-    which those may be; stops (n_queries,) : int64, written: where the answers of a
-    query end; found : int64, written.
+    which those may be; counts (n_queries,) : int64, written: the answers of a query;
+    found : int64, written.
     """
     size = 0
     for q in range(len(queries)):
+        start = size
         for part in range(len(firsts)):
             for flip in range(flip_starts[part], flip_starts[part + 1]):
                 entry = firsts[part] + (keys[q, part] ^ flips[flip])
@@ -75,12 +78,9 @@ def within(
                     if size < len(found):
                         found[size] = (distance << POSITION_BITS) | position
                     size += 1
-        stops[q] = size
-    return size
-
-
-@kernel
-def sort_rows(found, stops):
-    """Sort the answers of each query, in place."""
-    for row in range(len(stops) - 1):
-        found[stops[row] : stops[row + 1]].sort()
+        if size > len(found):
+            return q, size - start
+        found[start:size].sort()
+        counts[q] = min(size - start, most)
+        size = start + counts[q]
+    return len(queries), 0

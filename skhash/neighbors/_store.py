@@ -6,6 +6,10 @@ from skhash.codes import packed_to_words
 from skhash.neighbors._ids import IdLookup, check_same_kind, read_ids
 
 
+class CodesKey:
+    """Stands for the codes, removed ones among them, in stores that have the same."""
+
+
 class Store:
     """Columns of equal length, one row a code. A store never changes.
 
@@ -24,6 +28,7 @@ class Store:
         self.n, self.n_bytes = packed.shape
         # Rows from `n` on are room to grow into.
         self._rooms = {"words": packed_to_words(packed), "live": None, **columns}
+        self.codes_key = CodesKey()
         self._lookup = None
         self._check = None
 
@@ -33,8 +38,9 @@ class Store:
 
     def __getitem__(self, name):
         """Return the column `name`, or None where it is missing."""
-        if self._check is not None:
-            self._check()
+        check = self._check  # another thread may be done with it meanwhile
+        if check is not None:
+            check()
             self._check = None
         room = self._rooms.get(name)
         return None if room is None else room[: self.n]
@@ -80,10 +86,14 @@ class Store:
 
     def remove(self, positions):
         """Return a store in which the codes at `positions` are no longer live."""
+        if not len(positions):
+            return self
         live = np.ones(self.n, dtype=bool) if self["live"] is None else self["live"]
         live = live.copy()
         live[positions] = False
-        return self._with({**self._rooms, "live": live}, self.n, self._lookup)
+        other = self._with({**self._rooms, "live": live}, self.n, self._lookup)
+        other.codes_key = self.codes_key
+        return other
 
     def compact(self):
         """Return a store of the live codes alone."""
@@ -137,7 +147,7 @@ class Store:
     def _with(self, rooms, n, lookup):
         other = object.__new__(Store)
         other._rooms, other.n, other.n_bytes = rooms, n, self.n_bytes
-        other._lookup, other._check = lookup, None
+        other.codes_key, other._lookup, other._check = CodesKey(), lookup, None
         # The room passes on: two stores must not grow into the same.
         self._rooms = {name: self[name] for name in self._rooms}
         return other

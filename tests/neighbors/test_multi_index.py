@@ -1,5 +1,9 @@
 """Looking codes up by parts gives what comparing all of them gives."""
 
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -53,14 +57,74 @@ def test_within(n, n_bits):
                 assert_same(found, expected)
 
 
-def test_chunks_and_full_buffers(monkeypatch):
+@pytest.mark.parametrize("room", [1, 40, 300])
+def test_chunks_and_full_rooms(monkeypatch, room):
     words = packed_to_words(pack_bits(clustered(600, 16)))
     tables = MultiIndex(words, 16)
     expected = _search.within(words, 16, words, 4)
-    # Each query has many more answers than there is room for at first.
-    assert min(map(len, expected[0])) > 16
+    # The answers of some queries fit into the larger rooms, several at once into the
+    # largest; those of others do not.
+    sizes = sorted(map(len, expected[0]))
+    assert 16 < sizes[0] < 40 < sizes[-1] < 300
     monkeypatch.setattr("skhash.neighbors._multi_index.CHUNK", 7)
-    assert_same(tables.within(words, words, 4), expected)
+    monkeypatch.setattr("skhash.neighbors._multi_index.MIN_THREAD_SECONDS", 1e-9)
+    monkeypatch.setattr("skhash.neighbors._multi_index.ROOM", room)
+    for n_jobs in (1, 2):
+        assert_same(tables.within(words, words, 4, n_jobs), expected)
+        distances, positions, counts = tables.find(words, words, 4, 9, n_jobs)
+        assert_array_equal(counts, 9)
+        for found, whole in zip((distances, positions), expected, strict=True):
+            assert_array_equal(
+                found.reshape(-1, 9), np.array([one[:9] for one in whole])
+            )
+
+
+def test_a_crowd_of_equal_codes_takes_no_room_but_for_k(monkeypatch):
+    """Each of many queries is near all codes, and only k of these are wanted."""
+    n, k = 20_000, 3
+    words = np.zeros((n, 1), dtype=np.uint64)
+    tables = MultiIndex(words, 64)
+    queries = np.zeros((50, 1), dtype=np.uint64)
+    tables.find(words, queries, 0, k, 1)  # compiles
+    tracemalloc.start()
+    try:
+        _, positions, _ = tables.find(words, queries, 0, k, 1)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert_array_equal(positions.reshape(50, k), np.tile(np.arange(k), (50, 1)))
+    # Not 50 answers of n codes each, but the room and one of these.
+    assert most < 8 * (2**16 + 2 * n)
+
+
+@pytest.mark.usefixtures("search_small")
+def test_threads_make_tables_once(monkeypatch):
+    """Threads that ask while one makes the tables compare codes instead."""
+    codes = clustered(500, 64)
+    expected = HammingNeighbors(algorithm="brute").fit(codes).radius_neighbors(codes, 2)
+    index = HammingNeighbors(algorithm="multi_index", n_jobs=1).fit(codes)
+    made, begun, others_done = [], Event(), Event()
+
+    class SlowIndex(MultiIndex):
+        def __init__(self, *arguments):
+            made.append(self)
+            begun.set()
+            assert others_done.wait(60)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(_algorithms, "MultiIndex", SlowIndex)
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(index.radius_neighbors, codes, 2)
+        assert begun.wait(60)
+        assert_same(index.radius_neighbors(codes, 2), expected)
+        others_done.set()
+        assert_same(slow.result(), expected)
+    assert_same(index.radius_neighbors(codes, 2), expected)
+    # They outlive the removal of codes, but not the addition of others.
+    index.remove([3]).radius_neighbors(codes, 2)
+    assert len(made) == 1
+    index.partial_fit(codes[:1]).radius_neighbors(codes, 2)
+    assert len(made) == 2
 
 
 def test_every_pattern_of_a_part_is_looked_up():
@@ -118,13 +182,13 @@ def test_neighbors_and_radii(algorithm):
 def asked(monkeypatch):
     """Count the questions that tables answer."""
     calls = []
-    within = MultiIndex.within
+    find = MultiIndex.find
 
     def count(self, words, queries, radius, *rest):
         calls.append((len(queries), radius))
-        return within(self, words, queries, radius, *rest)
+        return find(self, words, queries, radius, *rest)
 
-    monkeypatch.setattr(MultiIndex, "within", count)
+    monkeypatch.setattr(MultiIndex, "find", count)
     return calls
 
 
