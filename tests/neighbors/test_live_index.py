@@ -238,6 +238,8 @@ def test_positions_stay_until_compact(codes):
     graph = index.kneighbors_graph(codes, n_neighbors=2)
     assert graph.shape == (700, 700)
     assert graph[:, [0, 5]].nnz == 0
+    every = HammingNeighbors(1).fit(codes)
+    np.testing.assert_array_equal(every.remove([]).kneighbors(), every.kneighbors())
     with pytest.raises(ValueError, match=r"2 codes were removed.*compact\(\)"):
         index.kneighbors()
     rest = np.delete(codes, [0, 5], axis=0)
