@@ -56,7 +56,7 @@ CONTRACT_SETTINGS = {
             "n_bits": 9,
             "max_iter": 2,
             "z_step": "descent",
-            "init": "pca",
+            "init": "itq",
             "validation_fraction": 0.2,
             "normalize": True,
         },

@@ -46,13 +46,14 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
         How the codes are minimised over. "exact" tries all ``2**n_bits`` codes of a
         row; "descent" flips one bit at a time, from the present code on, until no flip
         helps. "auto" is exact up to 10 bits.
-    init : {"itq", "pca"}, default="itq"
-        The first hash functions, those of `ITQHash` or of `PCAHash`.
+    init : {"pca", "itq"}, default="pca"
+        The first hash functions, those of `PCAHash`, as in the paper, or of `ITQHash`,
+        from where the error ends lower.
     mu : float, default=0.01
         The first weight of the penalty, in units of the data's total variance per bit.
     mu_growth : float, default=2.0
         By what the weight is multiplied after each iteration.
-    C : float, default=1.0
+    C : float, default=0.01
         Weight of the errors of the support vector machines, as in
         `sklearn.svm.LinearSVC`, on data of mean variance 1.
     max_iter : int, default=20
@@ -128,7 +129,7 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
     _parameter_constraints: dict = {
         "n_bits": [Interval(Integral, 1, None, closed="left")],
         "z_step": [StrOptions({"auto", "exact", "descent"})],
-        "init": [StrOptions({"itq", "pca"})],
+        "init": [StrOptions({"pca", "itq"})],
         "mu": [Interval(Real, 0, None, closed="neither")],
         "mu_growth": [Interval(Real, 1, None, closed="left")],
         "C": [Interval(Real, 0, None, closed="neither")],
@@ -144,10 +145,10 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
         n_bits=64,
         *,
         z_step="auto",
-        init="itq",
+        init="pca",
         mu=0.01,
         mu_growth=2.0,
-        C=1.0,
+        C=0.01,
         max_iter=20,
         validation_fraction=None,
         normalize=False,
