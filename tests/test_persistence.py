@@ -178,10 +178,16 @@ def test_newer_format_with_another_checksum(path):
         skhash.load(path)
 
 
-@pytest.mark.parametrize("name", ["Unheard", "HammingNeighbors", "os.system", "eval"])
+@pytest.mark.parametrize("name", ["Unheard", "PrefixNeighbors", "os.system", "eval"])
 def test_unknown_class(path, name):
     rewrite(path, **{"class": name, "skhash_version": "9.8"})
     with pytest.raises(ValueError, match=rf"holds a '{name}'.*ITQHash.*skhash 9\.8"):
+        skhash.load(path)
+
+
+def test_an_encoder_that_says_it_is_an_index(path):
+    rewrite(path, **{"class": "HammingNeighbors"})
+    with pytest.raises(ValueError, match="parameters that HammingNeighbors does not"):
         skhash.load(path)
 
 
