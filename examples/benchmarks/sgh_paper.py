@@ -69,7 +69,9 @@ METHODS = {
     "random": RandomHyperplaneHash,
     "NeighborHash": NeighborHash,
 }
-DECODED = ("SGH", "ITQ", "NeighborHash")
+DECODED = ("SGH", "ITQ")
+# Rows on which codes and codebook are fitted in turns.
+REFINED_ROWS = 10_000
 QUANTISERS = ("PQ", "OPQ")
 CUTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 # How often the curves of the reconstruction error are read, in shares of an epoch.
@@ -183,8 +185,8 @@ def recalls(data, query, arguments, metric):
     """Yield recalls, a method and search at a time."""
     train = sample(data.train, arguments.train_rows)
     truth = true_neighbors(query, data.database, 100, metric=metric)
-    for n_bits in arguments.bits:
-        for seed in arguments.seeds:
+    for seed in arguments.seeds:
+        for n_bits in arguments.bits:
             case = {"bits": n_bits, "seed": seed}
             for method in arguments.methods:
                 if method in QUANTISERS:
@@ -222,8 +224,8 @@ def searches(method, encoder, train, data, query, truth, metric):
     decoder = LinearDecoder().fit(train, encoder.transform(train))
     for search in ("asymmetric", "refined"):
         if search == "refined":
-            decoder.set_params(n_alternations=10)
-            decoder.fit(train, encoder.transform(train))
+            some = sample(train, REFINED_ROWS)
+            decoder.set_params(n_alternations=10).fit(some, encoder.transform(some))
             bits = decoder.refine(data.database, bits)
         index = HammingNeighbors(
             CUTS[-1], packed=True, rerank="asymmetric", n_candidates=None, metric=metric
