@@ -82,10 +82,10 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
         What each bit adds to the decoded vector.
     offset_ : ndarray of shape (n_features,), float32
         What a code of zeros decodes to.
-    objective_ : ndarray of shape (n_iter_, 2), float64
+    objective_ : ndarray of shape (n_iterations, 2), float64
         The penalised objective, a mean over rows of data of mean variance 1, before and
         after each iteration, at its weight. No iteration raises it.
-    errors_ : ndarray of shape (n_iter_ + 1,), float64
+    errors_ : ndarray of shape (n_iterations + 1,), float64
         The reconstruction error of the hash, in the same unit, at the start and after
         each iteration.
     n_iter_ : int
