@@ -1,0 +1,118 @@
+"""Tables and a picture of what `knn.py` has measured."""
+
+import statistics
+from itertools import groupby
+
+CENTER = {"bits": 64, "k": 10}
+
+
+def show(results):
+    """Print the results as markdown."""
+    head = results["head"]
+    versions = ", ".join(f"{name} {v}" for name, v in head["versions"].items())
+    print(
+        f"{head['processor']}, {head['threads']} threads, {head['date']}, seed "
+        f"{head['seed']}. {versions} (faiss built for {head['faiss options']}).\n"
+    )
+    print(
+        "| codes | bits | n | asked | engine | queries/s | times ours | best to best | "
+        "one query, ms | recall | build, s | bytes a code |"
+    )
+    print("|" + "---|" * 12)
+    for _, rows in groupby(results["rows"], key=_setting):
+        rows = list(rows)
+        ours = next(row["seconds"] for row in rows if row["engine"] == "ours")
+        for row in rows:
+            print("| " + " | ".join(_cells(row, ours)) + " |")
+    print("\n| first query in a new process | cache | imports, s | then, s |")
+    print("|---|---|---|---|")
+    for name, cache, imports, first in results["first"]:
+        print(f"| {name} | {cache} | {imports:.2f} | {first:.2f} |")
+    show_constants(results)
+    for what in results["left_out"]:
+        print(f"\nLeft out: {what}.")
+
+
+def show_constants(results):
+    """Print what comparing one code takes: the constants to predict time by.
+
+    They are those of random codes, all of which are compared.
+    """
+    print("\n| bits | n | batches, ps a code and thread | one query, ps a code |")
+    print("|---|---|---|---|")
+    threads = results["head"]["threads"]
+    for row in results["rows"]:
+        if (row["engine"], row["kind"], row["k"]) != ("ours, brute", "random", 10):
+            continue
+        batch = statistics.median(row["seconds"]) * threads / row["queries"]
+        print(
+            f"| {row['bits']} | {row['n']} | {1e12 * batch / row['n']:.0f} | "
+            f"{1e12 * row['single'] / row['n']:.0f} |"
+        )
+
+
+def draw(results, path):
+    """Draw queries/s against n, for random and real codes side by side."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    rows = [
+        row
+        for row in results["rows"]
+        if row["radius"] is None and all(row[x] == CENTER[x] for x in CENTER)
+    ]
+    kinds = list(dict.fromkeys(row["kind"] for row in rows))
+    engines = list(dict.fromkeys(row["engine"] for row in rows))
+    figure, axes = plt.subplots(
+        1, len(kinds), figsize=(5 * len(kinds), 4.4), sharey=True, squeeze=False
+    )
+    colors = plt.get_cmap("tab20")
+    for ax, kind in zip(axes[0], kinds, strict=True):
+        for i, engine in enumerate(engines):
+            points = [r for r in rows if (r["kind"], r["engine"]) == (kind, engine)]
+            if not points:
+                continue
+            points.sort(key=lambda row: row["n"])
+            rates = [r["queries"] / statistics.median(r["seconds"]) for r in points]
+            last = points[-1]["recall"]
+            exact = last is None or last == 1
+            ax.loglog(
+                [row["n"] for row in points],
+                rates,
+                marker="o",
+                linestyle="-" if exact else ":",
+                linewidth=2.5 if engine.startswith("ours") else 1.2,
+                color=colors(i % 20),
+                label=engine if exact else f"{engine} ({last:.2f})",
+            )
+        ax.set(xlabel="codes", title=f"{kind} codes, 64 bits, k = 10")
+        ax.legend(fontsize=6)
+    axes[0, 0].set_ylabel("queries a second")
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+
+
+def _setting(row):
+    return row["kind"], row["bits"], row["n"], row["k"], row["radius"]
+
+
+def _cells(row, ours):
+    """Return the cells of a row; `ours` are the sorted seconds of ours."""
+    median = statistics.median(row["seconds"])
+    asked = f"k = {row['k']}" if row["radius"] is None else f"radius {row['radius']}"
+    return (
+        row["kind"],
+        str(row["bits"]),
+        f"{row['n']:,}",
+        asked,
+        row["engine"],
+        f"{row['queries'] / median:,.0f}",
+        f"{median / statistics.median(ours):.2f}",
+        f"{row['seconds'][0] / ours[0]:.2f}",
+        f"{1000 * row['single']:.3f}",
+        "" if row["recall"] is None else f"{row['recall']:.3f}",
+        f"{row['build']:.2f}",
+        "" if row["bytes"] is None else f"{row['bytes']:.1f}",
+    )
