@@ -61,16 +61,16 @@ class PairLikelihood(nn.Module):
         """
         signs, other_signs = (SIGNS.draw(x, generator) for x in (rows, others))
         agreement = signs @ other_signs.mT
-
-        def minus_log(t):
-            logit = self.scale * t + self.offset
-            return weight * (softplus(logit) - similar * logit)
-
-        losses = minus_log(agreement)
+        logit = self.scale * agreement + self.offset
+        normalizer = softplus(logit)
+        losses = weight * (normalizer - similar * logit)
         with torch.no_grad():
-            more, less = minus_log(agreement + 2), minus_log(agreement - 2)
-            slope = (more - less) / 2
-            bend = (more + less) / 2 - losses
+            more, less = (
+                softplus(logit + 2 * self.scale),
+                softplus(logit - 2 * self.scale),
+            )
+            slope = weight * ((more - less) / 2 - 2 * self.scale * similar)
+            bend = weight * ((more + less) / 2 - normalizer)
             steps = slope @ other_signs - signs * bend.sum(-1)[..., None]
             other_steps = slope.mT @ signs - other_signs * bend.sum(-2)[..., None]
         no_losses = losses.new_zeros(other_signs.shape[:-1])
@@ -100,14 +100,14 @@ def neighbor_pairs(logits, y, n_partners):
     """
     rows, others = logits.chunk(2)
     own, theirs = y.chunk(2)
-    similar = torch.zeros(len(own), len(theirs), dtype=torch.bool, device=y.device)
-    for i in range(1, n_partners + 1):
-        similar |= own[:, i, None] == theirs[:, 0]
-        similar |= own[:, :1] == theirs[:, i]
-    is_pair = own[:, :1] != theirs[:, 0]
-    near, far = ((is_pair & x).to(logits.dtype) for x in (similar, ~similar))
-    weight = (_share(near) + STRANGERS * _share(far)) / (1 + STRANGERS)
-    return rows, others, near, weight
+    similar = _held(own[:, 1:], theirs[:, 0]) | _held(theirs[:, 1:], own[:, 0]).T
+    is_same = own[:, :1] == theirs[:, 0]
+    near = (similar & ~is_same).to(logits.dtype)
+    n_near = near.sum()
+    n_far = near.numel() - n_near - is_same.sum()
+    far_weight = STRANGERS / n_far.clamp(min=1)
+    weight = torch.lerp(far_weight, 1 / n_near.clamp(min=1), near) / (1 + STRANGERS)
+    return rows, others, near, weight.masked_fill_(is_same, 0)
 
 
 def labeled_pairs(logits, y, n_partners):
@@ -137,6 +137,16 @@ def listed_pairs(logits, y, n_partners):
     similar = ((drawn * similar).sum(dim=1) / drawn.sum(dim=1)).to(logits.dtype)
     weight = _share(torch.ones_like(similar))
     return rows[:, None], others[:, None], similar[:, None, None], weight[:, None, None]
+
+
+def _held(table, values):
+    """Say which of the values each row of the table holds: (n, k), (m,) to (n, m)."""
+    distinct, place = values.unique(return_inverse=True)
+    near = torch.searchsorted(distinct, table.contiguous()).clamp(max=len(distinct) - 1)
+    rows, columns = (distinct[near] == table).nonzero(as_tuple=True)
+    held = torch.zeros(len(table), len(distinct), dtype=torch.bool, device=table.device)
+    held[rows, near[rows, columns]] = True
+    return held[:, place]
 
 
 def _share(weight):
