@@ -186,9 +186,8 @@ class Session:
                 self.leave_out(f"{make.__name__}, {name}", "takes long to build")
                 continue
             try:
-                seconds, engine = seconds_of(
-                    lambda make=make: make(codes, k, radius, self.arguments.threads)
-                )
+                task = codes, k, radius, self.arguments.threads
+                seconds, engine = seconds_of(make, *task)
             except Exception as error:  # one engine must not end the whole run
                 why = f"{type(error).__name__}: {error}"
                 self.leave_out(f"{make.__name__}, {name}", why)
@@ -230,7 +229,7 @@ class Session:
         for turn in range(self.arguments.repeats):
             for variant, search in searches.items():
                 if turn < 2 or sum(times[variant]) < ENGINE_SECONDS:
-                    times[variant].append(seconds_of(lambda: search(queries))[0])
+                    times[variant].append(seconds_of(search, queries)[0])
         for row in rows:
             row["seconds"] = sorted(times[row["engine"]])
             row["queries"] = len(queries)
@@ -254,7 +253,7 @@ def single_seconds(search, queries):
     search(queries[:1])
     seconds, start = [], time.perf_counter()
     for query in queries[:SINGLE]:
-        seconds.append(seconds_of(lambda query=query: search(query[None]))[0])
+        seconds.append(seconds_of(search, query[None])[0])
         if time.perf_counter() - start > SINGLE_SECONDS:
             break
     return statistics.median(seconds)

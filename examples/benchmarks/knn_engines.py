@@ -56,9 +56,7 @@ def ours(name, algorithm, codes, k, radius, threads):
     def extra_seconds():
         if not tables():
             return 0.0
-        return seconds_of(
-            lambda: MultiIndex(index._store["words"], 8 * codes.shape[1])
-        )[0]
+        return seconds_of(MultiIndex, index._store["words"], 8 * codes.shape[1])[0]
 
     def search(queries):
         if radius is None:
@@ -243,8 +241,8 @@ GRAPHS = [hnsw, usearch_graph]
 SMALL = [scikit_learn]
 
 
-def seconds_of(call):
+def seconds_of(call, *arguments):
     """Return the seconds that a call takes, and its answer."""
     start = time.perf_counter()
-    answer = call()
+    answer = call(*arguments)
     return time.perf_counter() - start, answer
