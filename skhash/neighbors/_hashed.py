@@ -31,6 +31,11 @@ class HashedNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     index : HammingNeighbors or PrefixNeighbors, default=None
         It is cloned, and holds packed codes whatever its `packed`. None stands for
         ``HammingNeighbors()``.
+    decoder : LinearDecoder, default=None
+        With ``rerank="asymmetric"``, what decodes the codes, in place of the encoder.
+        It is cloned, fitted to the encoder's codes, and refines those of the database:
+        they decode nearer to the vectors, and their Hamming distances say less, so let
+        the index take all codes as candidates, ``n_candidates=None``.
 
     Attributes
     ----------
@@ -38,6 +43,8 @@ class HashedNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         The fitted encoder.
     index_ : HammingNeighbors or PrefixNeighbors
         The fitted index. Codes are removed by ``index_.remove``.
+    decoder_ : LinearDecoder
+        The fitted decoder; only if one was given.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -59,16 +66,27 @@ class HashedNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     >>> distances, positions = search.kneighbors(data.query)
     >>> positions.shape
     (297, 10)
+
+    Codes that are refined for such a search, which looks at all of them:
+
+    >>> from skhash.linear import LinearDecoder
+    >>> search = HashedNeighbors(
+    ...     ITQHash(32, random_state=0),
+    ...     HammingNeighbors(10, rerank="asymmetric", n_candidates=None),
+    ...     decoder=LinearDecoder(n_alternations=5),
+    ... ).fit(data.train)
     """
 
     _parameter_constraints: dict = {
         "encoder": [HasMethods(["fit", "transform"])],
         "index": [HasMethods(["fit", "kneighbors"]), None],
+        "decoder": [HasMethods(["fit", "refine"]), None],
     }
 
-    def __init__(self, encoder, index=None):
+    def __init__(self, encoder, index=None, *, decoder=None):
         self.encoder = encoder
         self.index = index
+        self.decoder = decoder
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y=None, *, ids=None):
@@ -91,18 +109,24 @@ class HashedNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Raises
         ------
         ValueError
-            If encoder or index refuse what they are given.
+            If encoder or index refuse what they are given, or there is a decoder, but
+            no asymmetric search.
         """
         validate_data(self, X, skip_check_array=True)
         index = HammingNeighbors() if self.index is None else clone(self.index)
         index.set_params(packed=True)
+        if self.decoder is not None and _rerank(index) != "asymmetric":
+            raise ValueError(
+                "decoder is for an index with rerank='asymmetric', and this one has "
+                f"rerank={_rerank(index)!r}; set it, or leave decoder out."
+            )
         self.encoder_ = clone(self.encoder).fit(X, y)
         arguments = {} if ids is None else {"ids": ids}
         if _rerank(index) == "vectors":
             arguments["vectors"] = check_array(X)
         if _rerank(index) == "asymmetric":
             arguments["decoder"] = self._decoder(X)
-        self.index_ = index.fit(self._encode(X), y, **arguments)
+        self.index_ = index.fit(self._encode_database(X), y, **arguments)
         return self
 
     def partial_fit(self, X, y=None, *, ids=None):
@@ -127,7 +151,7 @@ class HashedNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         arguments = {} if ids is None else {"ids": ids}
         if _rerank(self.index_) == "vectors":
             arguments["vectors"] = check_array(X)
-        self.index_.partial_fit(self._encode(X), y, **arguments)
+        self.index_.partial_fit(self._encode_database(X), y, **arguments)
         return self
 
     def kneighbors(self, X=None, n_neighbors=None, return_distance=True, **filters):
@@ -209,8 +233,16 @@ class HashedNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             return self.encoder_.transform_packed(X)
         return pack_bits(self.encoder_.transform(X))
 
+    def _encode_database(self, X):
+        if self.decoder is None:
+            return self._encode(X)
+        return pack_bits(self.decoder_.refine(X, self.encoder_.transform(X)))
+
     def _decoder(self, X):
-        """Return the encoder if it decodes, and else what does so best on `X`."""
+        """Return what decodes the codes: by default the encoder, if it can."""
+        if self.decoder is not None:
+            self.decoder_ = clone(self.decoder).fit(X, self.encoder_.transform(X))
+            return self.decoder_
         if hasattr(self.encoder_, "codebook_"):
             return self.encoder_
         from skhash.linear import LinearDecoder

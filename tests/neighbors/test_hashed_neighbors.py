@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skhash import HashedNeighbors, PCAHash, RandomHyperplaneHash, SGHEncoder
 from skhash.datasets import load_digits_retrieval
+from skhash.linear import LinearDecoder
 from skhash.linear._decoder import fit_codebook
 from skhash.metrics import true_neighbors
 from skhash.neighbors import HammingNeighbors, PrefixNeighbors, asymmetric_scores
@@ -197,3 +198,34 @@ def test_a_memory_map_stays_one(data, tmp_path):
     mapped = np.load(tmp_path / "vectors.npy", mmap_mode="r")
     search = HashedNeighbors(ENCODER, full("vectors")).fit(mapped)
     assert np.shares_memory(search.index_._store["vectors"], mapped)
+
+
+def test_refined_codes_find_more(data):
+    X, encoder = data.database, PCAHash(16)
+    refiner = LinearDecoder(n_alternations=3, n_restarts=4)
+    plain = HashedNeighbors(encoder, full("asymmetric", 10)).fit(X)
+    search = HashedNeighbors(encoder, full("asymmetric", 10), decoder=refiner)
+    search.fit(X[:300]).partial_fit(X[300:])
+    # Step by step, the same.
+    encoder = clone(encoder).fit(X[:300])
+    decoder = clone(refiner).fit(X[:300], encoder.transform(X[:300]))
+    np.testing.assert_array_equal(search.decoder_.codebook_, decoder.codebook_)
+    refined = decoder.refine(X, encoder.transform(X))
+    scores = asymmetric_scores(data.query, refined, decoder)
+    found = search.kneighbors(data.query)[1]
+    np.testing.assert_array_equal(
+        found, np.argsort(scores, axis=1, kind="stable")[:, :10]
+    )
+    truth = true_neighbors(data.query, X, 10)
+
+    def recall(found):
+        pairs = zip(found, truth, strict=True)
+        return np.mean([np.isin(row, true).mean() for row, true in pairs])
+
+    assert recall(found) > recall(plain.kneighbors(data.query)[1])
+
+
+def test_a_decoder_needs_an_asymmetric_search(data):
+    search = HashedNeighbors(ENCODER, decoder=LinearDecoder())
+    with pytest.raises(ValueError, match="rerank=None"):
+        search.fit(data.database)
