@@ -96,7 +96,7 @@ def draw_time(rows):
             recall = [np.mean([r["10@100"] for r in steps[s]]) for s in steps]
             ax.plot(seconds, recall, marker="o", ms=3, label=method, **style(method))
         ax.set_xscale("log")
-        ax.set_xlabel("seconds of a fit")
+        ax.set_xlabel("processor seconds of a fit")
     axes[0].set_ylabel("recall 10@100")
     return figure, axes
 

@@ -60,7 +60,7 @@ class SphericalHash(BaseHasher):
         The radii. Logits are radius minus distance to the pivot.
     mean_ : ndarray of shape (n_features,), float64
         The mean of the training data, which keeps the precision of rows far from 0.
-    imbalance_ : ndarray of shape (n_iter_ + 1, 2), float64
+    imbalance_ : ndarray of shape (n_iter + 1, 2), float64
         Before each move and at the end: mean magnitude of ``o_kj - n/4`` over pairs
         of bits, and standard deviation of o_kj, both in units of n/4. At most 0.1 and
         0.15 in the last row, unless `max_iter` came first. Then the encoder has the
