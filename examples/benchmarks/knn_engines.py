@@ -14,7 +14,7 @@ from skhash.utils.kernels import popcount
 
 SLICE = 1024  # codes whose words stay in the first cache while queries pass
 # Queries after which "auto" knows where neighbours are, and has made tables that pay.
-WARM_UP_CALLS = 20
+WARM_UP_CALLS = 100
 
 
 @dataclass
@@ -44,19 +44,20 @@ def ours(name, algorithm, codes, k, radius, threads):
     index = HammingNeighbors(k or 1, algorithm=algorithm, packed=True, n_jobs=threads)
     index.fit(codes)
 
-    def tables():
+    def made():
+        """Return what "auto" has made to search faster: tables, for one."""
         searcher = _algorithms._SEARCHERS.get(index._store.codes_key)
-        return searcher and searcher.tables
+        parts = (getattr(searcher, name, None) for name in ("tables", "clusters"))
+        return [part for part in parts if part is not None]
 
     def n_bytes():
-        words = index._store["words"].nbytes
-        made = tables()
-        return words + (made.starts.nbytes + made.positions.nbytes if made else 0)
+        arrays = [x for part in made() for x in vars(part).values()]
+        extra = sum(x.nbytes for x in arrays if isinstance(x, np.ndarray))
+        return index._store["words"].nbytes + extra
 
     def extra_seconds():
-        if not tables():
-            return 0.0
-        return seconds_of(MultiIndex, index._store["words"], 8 * codes.shape[1])[0]
+        task = index._store["words"], 8 * codes.shape[1]
+        return sum(seconds_of(type(part), *task)[0] for part in made())
 
     def search(queries):
         if radius is None:
