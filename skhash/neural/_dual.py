@@ -62,9 +62,8 @@ class DualHashEncoder(BaseSupervisedHash):
     input_shape : sequence of int or None, default=None
         The shape in which `module` gets each row, such as ``(1, 28, 28)``. None is that
         of the items of a data set, or one axis.
-    split_solver : {"none", "subgradient", "dual", "dual_dc", "prox", "wcr"}, \
-            default="prox"
-        How outputs are pulled to signs:
+    split_solver : {"none", "subgradient", "dual", "dual_dc", "prox", "wcr"}
+        How outputs are pulled to signs, by default "prox":
 
         * "none": not at all; the likelihood alone.
         * "subgradient": the penalty is part of the network's loss.
