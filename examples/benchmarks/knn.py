@@ -43,6 +43,8 @@ from knn_report import draw, show
 from skhash import SGHEncoder
 from skhash.codes import hamming_distances
 from skhash.datasets import load_glove
+from skhash.neighbors import HammingNeighbors
+from skhash.neighbors._multi_index import MultiIndex
 
 N_TRAIN = 20_000
 # Turns of a search end when they have taken so long, but not before the second.
@@ -307,12 +309,16 @@ def versions():
 def compile_kernels(threads):
     """Let numba compile everything, so that no time below holds that of compiling."""
     codes = np.random.default_rng(0).integers(0, 256, (2**16, 8), np.uint8)
-    for engine in (knn_engines.brute, knn_engines.popcount_limit):
-        for radius in (None, 2):
-            for search in engine(codes, 10, radius, threads).searches.values():
-                search(codes[:1]), search(codes[:1000])
-    tables = knn_engines.MultiIndex(codes.view(np.uint64), 64)
-    tables.within(codes.view(np.uint64), codes[:10].view(np.uint64), 2)
+    (algorithms,) = HammingNeighbors._parameter_constraints["algorithm"]
+    for algorithm in algorithms.options:
+        index = HammingNeighbors(10, algorithm=algorithm, packed=True, n_jobs=threads)
+        index.fit(codes)
+        for queries in (codes[:1], codes[:1000]):
+            index.kneighbors(queries), index.radius_neighbors(queries)
+    words = codes.view(np.uint64)
+    MultiIndex(words, 64).within(words, words[:10], 2)
+    for search in knn_engines.popcount_limit(codes, 10, None, 1).searches.values():
+        search(codes[:10])
 
 
 def main():

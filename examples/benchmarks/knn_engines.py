@@ -9,7 +9,6 @@ import numpy as np
 from numba import njit
 
 from skhash.neighbors import HammingNeighbors, _algorithms
-from skhash.neighbors._multi_index import MultiIndex
 from skhash.utils.kernels import popcount
 
 SLICE = 1024  # codes whose words stay in the first cache while queries pass
