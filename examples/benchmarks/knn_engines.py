@@ -182,8 +182,18 @@ def pynear(codes, k, radius, threads):
 
     index = MIHBinaryIndex(codes.shape[1] // 2)
     index.set(codes)
+
+    def search(reach, queries):
+        # It may find fewer than k.
+        found = np.full((len(queries), k), -1)
+        for row, positions in zip(
+            found, index.searchKNN(queries, k, reach)[0], strict=True
+        ):
+            row[: len(positions)] = positions
+        return found
+
     return Engine(
-        {"PyNear multi-index": lambda q: np.array(index.searchKNN(q, k)[0])},
+        {f"PyNear multi-index, radius {r}": _with(search, r) for r in (8, 16)},
         lambda: None,
     )
 
