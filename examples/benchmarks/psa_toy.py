@@ -240,7 +240,8 @@ def finish(plt, figure, axes, path):
         ax.grid(alpha=0.3)
         ax.spines[["top", "right"]].set_visible(False)
     legend = axes[0].get_legend_handles_labels()
-    figure.legend(*legend, loc="outside lower center", ncols=6, frameon=False)
+    columns = 2 * len(axes)
+    figure.legend(*legend, loc="outside lower center", ncols=columns, frameon=False)
     figure.savefig(path, dpi=90)
     plt.close(figure)
 
