@@ -2,7 +2,8 @@
 
 All give the same answers, so that only time depends on the choice. It is made by rough
 costs: those of comparing all codes are known, those of looking codes up by parts follow
-from the tables and, for nearest neighbours, from how near the last ones were found.
+from the tables and, for nearest neighbours, from how near the last ones were found,
+which also tells, by a sample of the codes, how many of them clusters would leave out.
 """
 
 from threading import Lock
@@ -13,13 +14,20 @@ import numpy as np
 from skhash.codes import packed_to_words
 from skhash.neighbors import _search
 from skhash.neighbors._multi_index import MultiIndex
+from skhash.neighbors._pruned import Clusters, share_left
 
 # Seconds on one core: comparing two words, and one code in making tables.
 PAIR_SECONDS, BUILD_SECONDS = 1.3e-10, 1e-6
-# Fewer codes are compared sooner than looked up.
-MIN_CODES = 2**15
+# The same of a code in making clusters; comparing what they leave takes the time of
+# comparing all, times the share that is left, times this.
+CLUSTER_SECONDS, LEFT_COST = 3e-6, 1.8
+# Fewer codes are compared sooner than looked up, or than clusters tell them apart; for
+# more neighbours, keeping them in order would take too long.
+MIN_CODES, MIN_CLUSTERED, MAX_PRUNED = 2**15, 2**19, 100
 # How many of the last queries tell how far away the neighbours are.
 MEMORY = 256
+# How many queries tell which share of the codes clusters leave.
+MIN_JUDGES, MAX_JUDGES = 16, 32
 
 
 def find(what, store, selected, queries, reach, n_jobs, algorithm):
@@ -34,7 +42,7 @@ def find(what, store, selected, queries, reach, n_jobs, algorithm):
     reach : int
         The number of neighbours, or the radius.
     n_jobs : int or None
-    algorithm : {"auto", "brute", "multi_index"}
+    algorithm : {"auto", "brute", "multi_index", "pruned"}
 
     Returns
     -------
@@ -59,9 +67,10 @@ class Searcher:
 
     def __init__(self, words, n_planes):
         self.words, self.n_planes = words, n_planes
-        self.tables = None
+        self.tables = self.clusters = None
         self._making = Lock()
-        self._could_save = 0.0
+        self._could_save = self._could_prune = 0.0
+        self._left = {}
         self._reached = (0, np.empty(0, dtype=np.int32))
 
     def nearest(self, queries, k, n_jobs, live, algorithm):
@@ -83,8 +92,8 @@ class Searcher:
             positions[rest[proven]] = found[slots]
             rest = rest[~proven]
         if len(rest):
-            distances[rest], positions[rest] = _search.nearest(
-                self.words, self.n_planes, queries[rest], k, n_jobs, live
+            distances[rest], positions[rest] = self._compare_nearest(
+                queries[rest], k, n_jobs, live, algorithm
             )
         last_k, reached = self._reached
         reached = reached if last_k == k else reached[:0]
@@ -98,21 +107,56 @@ class Searcher:
             return self.tables.within(self.words, queries, radius, n_jobs, live)
         return _search.within(self.words, self.n_planes, queries, radius, n_jobs, live)
 
+    def _compare_nearest(self, queries, k, n_jobs, live, algorithm):
+        """Find the nearest by comparing all codes, or those that clusters leave."""
+        if self._prunes(len(queries), k, n_jobs, algorithm):
+            found = self.clusters.nearest(queries, k, n_jobs, live)
+        else:
+            found = _search.nearest(self.words, self.n_planes, queries, k, n_jobs, live)
+        judges = len(queries) >= (MEMORY if k in self._left else MIN_JUDGES)
+        many = len(self.words) >= MIN_CLUSTERED and k <= MAX_PRUNED
+        if algorithm == "auto" and judges and many:
+            some = slice(None, None, -(-len(queries) // MAX_JUDGES))
+            self._left[k] = share_left(
+                self.words, self.n_planes, queries[some], found[0][some, -1]
+            )
+        return found
+
+    def _prunes(self, n_queries, k, n_jobs, algorithm):
+        """Return whether to leave codes out; make the clusters when that is due.
+
+        By itself, "auto" does so where the neighbours of some queries were near enough,
+        and as soon as it would have saved what making the clusters costs.
+        """
+        if algorithm == "auto":
+            saved = (1 - LEFT_COST * self._left.get(k, 1)) * self._compare()
+            if saved <= 0:
+                return False
+            self._could_prune += n_queries * saved
+            due = self._could_prune > CLUSTER_SECONDS * self.words.size
+            if self.clusters is None and not due:
+                return False
+        elif algorithm != "pruned":
+            return False
+        if self.clusters is None:
+            return self._make("clusters", Clusters, n_jobs)
+        return True
+
     def _radii(self, k, n_queries, algorithm):
         """Return within which radii to look neighbours up before comparing all codes.
 
         They are the largest for which the bits in each part differ by as few.
         """
         last_k, reached = self._reached
-        if last_k != k or len(reached) < 16:
+        if last_k != k or len(reached) < MIN_JUDGES:
             return []
-        if not self._pays(n_queries, lambda: self._plan(reached)[0], algorithm):
+        if not self._pays(n_queries, lambda: self._plan(reached, k)[0], algorithm, k):
             return []
-        return self._plan(reached)[1]
+        return self._plan(reached, k)[1]
 
-    def _plan(self, reached):
+    def _plan(self, reached, k):
         """Return the seconds a query, and the radii, of the best plan."""
-        compare, spent, rest = self._compare(), 0.0, 1.0
+        compare, spent, rest = self._compare(k), 0.0, 1.0
         best = compare, []
         radii = []
         for radius in range(self._n_parts() - 1, self.n_planes, self._n_parts()):
@@ -124,14 +168,14 @@ class Searcher:
             best = min(best, (spent + rest * compare, list(radii)))
         return best
 
-    def _pays(self, n_queries, seconds, algorithm):
+    def _pays(self, n_queries, seconds, algorithm, k=None):
         """Return whether to look codes up; make the tables when that is due.
 
         By itself, "auto" makes them as soon as they would have saved their cost.
         """
-        if algorithm == "brute" or len(self.words) < MIN_CODES:
+        if algorithm in ("brute", "pruned") or len(self.words) < MIN_CODES:
             return False
-        saved = self._compare() - seconds()
+        saved = self._compare(k) - seconds()
         if saved <= 0:
             return False
         if self.tables is None:
@@ -139,25 +183,29 @@ class Searcher:
             due = self._could_save > BUILD_SECONDS * self.words.size
             if algorithm == "auto" and not due:
                 return False
-            if not self._make_tables():
+            if not self._make("tables", MultiIndex):
                 return False
-            saved = self._compare() - seconds()
+            saved = self._compare(k) - seconds()
         return saved > 0
 
-    def _make_tables(self):
-        """Make the tables; return False if another thread is about that."""
+    def _make(self, name, kind, *options):
+        """Make what is missing; return False if another thread is about that."""
         if not self._making.acquire(blocking=False):
             return False
         try:
-            if self.tables is None:
-                self.tables = MultiIndex(self.words, self.n_planes)
+            if getattr(self, name) is None:
+                setattr(self, name, kind(self.words, self.n_planes, *options))
         finally:
             self._making.release()
         return True
 
-    def _compare(self):
-        """Return the seconds that comparing a query with all codes takes."""
-        return PAIR_SECONDS * self.words.size
+    def _compare(self, k=None):
+        """Return the seconds that comparing a query with all codes takes.
+
+        For `k` neighbours, it is with those that clusters leave, if there are clusters.
+        """
+        left = 1.0 if self.clusters is None else LEFT_COST * self._left.get(k, 1.0)
+        return min(1.0, left) * PAIR_SECONDS * self.words.size
 
     def _look_up(self, radius):
         """Return the seconds that looking up a query takes: known, or hoped for."""

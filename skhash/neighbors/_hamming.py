@@ -44,11 +44,13 @@ class HammingNeighbors(
         Neighbours that `kneighbors` and `transform` find.
     radius : int, default=2
         Distance, inclusive, up to which `radius_neighbors` finds neighbours.
-    algorithm : {"auto", "brute", "multi_index"}, default="auto"
+    algorithm : {"auto", "brute", "multi_index", "pruned"}, default="auto"
         "brute" compares each query with all codes. "multi_index" looks codes up by
         parts of their bits (Norouzi et al., 2012) where that is faster: for small radii
-        and near neighbours. "auto" does so too, once it would have saved the time that
-        its tables take to make. All are exact, with the same answers.
+        and near neighbours. "pruned" compares, for `kneighbors`, only codes that the
+        triangle inequality does not exclude: it keeps them in clusters. "auto" does
+        either where that is faster, once it would have saved the time that its tables
+        or clusters take to make. All are exact, with the same answers.
     packed : bool, default=False
         Codes are bits 0/1, a column each, or with True packed bytes (``uint8``, eight
         bits a column, as `transform_packed` and `pack_bits` give). It is never guessed.
@@ -100,9 +102,9 @@ class HammingNeighbors(
     Time is that of comparing all pairs at most; memory is that of the codes, the
     answer, and tens of megabytes a thread at most. The tables of "multi_index" take up
     to 8 bytes a code and part: a code of 64 bits is cut into 4 parts, from 2^22 codes
-    on into 3. They are made anew after a change of the codes, when that is due. The
-    first search in a fresh installation compiles the kernels, which takes seconds and
-    is then kept on disk.
+    on into 3. "pruned" holds the codes again, and 4 bytes a code more. Both are made
+    anew after a change of the codes, when that is due. The first search in a fresh
+    installation compiles the kernels, which takes seconds and is then kept on disk.
 
     The order of equally near codes is fixed so that answers repeat. Metrics in
     `skhash.metrics` take the expectation over it instead.
@@ -123,7 +125,7 @@ class HammingNeighbors(
     _parameter_constraints: dict = {
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "radius": [Interval(Integral, 0, None, closed="left")],
-        "algorithm": [StrOptions({"auto", "brute", "multi_index"})],
+        "algorithm": [StrOptions({"auto", "brute", "multi_index", "pruned"})],
         "packed": ["boolean"],
         "rerank": [StrOptions({"asymmetric", "vectors"}), None],
         "n_candidates": [Interval(Integral, 1, None, closed="left"), None],

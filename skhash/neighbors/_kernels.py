@@ -44,8 +44,11 @@ _GROUP_WORDS = GROUP_BYTES // 8
 
 
 @kernel
-def _find_near(n_planes, table, choices, bias, hits, hit_queries):
+def _find_near(n_planes, table, choices, bias, hits, hit_queries, n_asked):
     """Write the queries that have hits in a block, and the hits; return how many.
+
+    The first `n_asked` entries of `hit_queries` are the queries to compare. Those that
+    have hits move to its front.
 
     Nothing branches on a hit: each query writes its answers into the next slot, which
     moves on if there are any. The loop stands here once a program, as a call costs as
@@ -55,23 +58,28 @@ def _find_near(n_planes, table, choices, bias, hits, hit_queries):
     short_steps, long_steps = n_groups // SHORT_STEP, n_groups // LONG_STEP
     slot = 0
     if n_planes == 64:
-        for q in range(len(bias)):
+        for i in range(n_asked):
+            q = hit_queries[i]
             hit_queries[slot] = q
             slot += near_64(table, choices, bias, q, 0, hits, slot)
     elif n_planes == 128:
-        for q in range(len(bias)):
+        for i in range(n_asked):
+            q = hit_queries[i]
             hit_queries[slot] = q
             slot += near_128(table, choices, bias, q, 0, hits, slot)
     elif n_planes == 256:
-        for q in range(len(bias)):
+        for i in range(n_asked):
+            q = hit_queries[i]
             hit_queries[slot] = q
             slot += near_256(table, choices, bias, q, 0, hits, slot)
     elif n_planes < 2**SHORT_LEVELS:
-        for q in range(len(bias)):
+        for i in range(n_asked):
+            q = hit_queries[i]
             hit_queries[slot] = q
             slot += near_short(table, choices, bias, q, short_steps, hits, slot)
     else:
-        for q in range(len(bias)):
+        for i in range(n_asked):
+            q = hit_queries[i]
             hit_queries[slot] = q
             slot += near_long(table, choices, bias, q, long_steps, hits, slot)
     return slot
@@ -179,7 +187,9 @@ def _find_in_block(words, n_planes, queries, start, work):
     if len(queries) < FEW_QUERIES:
         return _find_near_few(words, start, queries, bias, hits, hit_queries, lane)
     _next_block(words, start, planes, table)
-    return _find_near(n_planes, table, choices, bias, hits, hit_queries)
+    for q in range(len(queries)):
+        hit_queries[q] = q
+    return _find_near(n_planes, table, choices, bias, hits, hit_queries, len(queries))
 
 
 @kernel

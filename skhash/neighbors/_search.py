@@ -213,11 +213,11 @@ def _read_only(array):
     return view
 
 
-def _run(search, words, queries, n_jobs, bytes_per_query):
+def _run(search, words, queries, n_jobs, bytes_per_query, max_chunk=None):
     """Call `search` on slices that cover the queries, in threads where that pays."""
     affordable = max(1, len(words) * queries.size // MIN_THREAD_WORK)
     threads = min(count_threads(n_jobs), affordable)
-    size = max(1, min(MAX_CHUNK, CHUNK_BYTES // bytes_per_query))
+    size = max(1, min(max_chunk or MAX_CHUNK, CHUNK_BYTES // bytes_per_query))
     n_chunks = -(-len(queries) // size)
     n_chunks = min(len(queries), -(-n_chunks // threads) * threads)
     chunks = gen_even_slices(len(queries), n_chunks)

@@ -1,0 +1,182 @@
+"""Leaving codes out of the comparison gives what comparing all of them gives."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from skhash.codes import pack_bits, packed_to_words
+from skhash.neighbors import HammingNeighbors, _algorithms, _pruned, _search
+from skhash.neighbors._pruned import Clusters, share_left
+
+
+def clustered(n, n_bits, seed=0, noise=0.06):
+    """Codes near 20 others; with noise=0.5 they are random, with 0 many are equal."""
+    bits = np.random.default_rng(99).integers(0, 2, (20, n_bits))
+    rng = np.random.default_rng(seed)
+    bits = bits[rng.integers(0, 20, n)] ^ (rng.random((n, n_bits)) < noise)
+    return bits.astype(np.uint8)
+
+
+def words_of(bits):
+    return packed_to_words(pack_bits(bits))
+
+
+def assert_same(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        assert_array_equal(one, other)
+        assert one.dtype == other.dtype
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.sampled_from([1, 2, 3, 40, 700, 3000]),
+    n_bits=st.sampled_from([3, 13, 64, 70, 128, 256, 300, 520]),
+    noise=st.sampled_from([0.0, 0.02, 0.1, 0.5]),
+    n_queries=st.integers(1, 80),
+    share=st.floats(0, 1),
+    some=st.booleans(),
+    seed=st.integers(0, 2**16),
+)
+def test_nearest(n, n_bits, noise, n_queries, share, some, seed):
+    words = words_of(clustered(n, n_bits, seed, noise))
+    queries = words_of(clustered(n_queries, n_bits, seed + 1, noise))
+    live = None
+    if some:
+        live = np.random.default_rng(seed).random(n) < 0.6
+        live[-1] = True
+    n_found = n if live is None else live.sum()
+    k = max(1, int(share**3 * n_found))
+    n_planes = 8 * -(-n_bits // 8)
+    expected = _search.nearest(words, n_planes, queries, k, 1, live)
+    clusters = Clusters(words, n_planes, 1)
+    assert_same(clusters.nearest(queries, k, 1, live), expected)
+
+
+@pytest.mark.parametrize("chunk", [1, 5, 64])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_chunks_threads_and_first_clusters(monkeypatch, chunk, n_jobs):
+    words, queries = words_of(clustered(5000, 64)), words_of(clustered(150, 64, 1))
+    expected = _search.nearest(words, 64, queries, 7, 1)
+    monkeypatch.setattr(_pruned, "CHUNK", chunk)
+    monkeypatch.setattr(_search, "MIN_THREAD_WORK", 1)
+    clusters = Clusters(words, 64, n_jobs)
+    for first in (0, 1, 1000):
+        monkeypatch.setattr(_pruned, "FIRST_CLUSTERS", first)
+        assert_same(clusters.nearest(queries, 7, n_jobs), expected)
+
+
+def test_blocks_are_rings_of_clusters():
+    words = words_of(clustered(9000, 64, noise=0.2))
+    clusters = Clusters(words, 64, 1)
+    assert_array_equal(clusters.words, words[clusters.positions])
+    assert_array_equal(np.sort(clusters.positions), np.arange(9000))
+    owner = np.repeat(np.arange(len(clusters.sizes)), np.diff(clusters.clusters))
+    block = np.repeat(np.arange(len(owner)), np.diff(clusters.starts))
+    assert_array_equal(np.bincount(owner[block]), clusters.sizes)
+    away = np.bitwise_count(words[clusters.positions] ^ clusters.centers[owner[block]])
+    least, most = (
+        one.reduceat(away[:, 0], clusters.starts[:-1])
+        for one in (np.minimum, np.maximum)
+    )
+    assert_array_equal(clusters.rings, np.stack([least, most], axis=1))
+    lowest = np.minimum.reduceat(clusters.positions, clusters.starts[:-1])
+    assert_array_equal(clusters.lowest, lowest)
+    assert np.diff(clusters.starts).max() == 256
+
+
+def test_share_left_counts_the_rings(monkeypatch):
+    words, queries = words_of(clustered(4000, 64)), words_of(clustered(20, 64, 1))
+    reached = _search.nearest(words, 64, queries, 5, 1)[0][:, -1]
+    clusters = Clusters(words, 64, 1)
+    owners = np.repeat(np.arange(len(clusters.sizes)), clusters.sizes)
+    centers = clusters.centers[owners]
+    away = np.bitwise_count(clusters.words ^ centers)[:, 0].astype(int)
+    to_queries = np.bitwise_count(queries[:, None] ^ centers)[..., 0].astype(int)
+    left = np.abs(to_queries - away) <= reached[:, None]
+    assert share_left(words, 64, queries, reached) == left.mean()
+    monkeypatch.setattr(_pruned, "SAMPLE", 1000)
+    assert share_left(words, 64, queries, reached) == pytest.approx(
+        left.mean(), abs=0.05
+    )
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Count the questions that clusters answer."""
+    calls = []
+    nearest = Clusters.nearest
+
+    def count(self, queries, k, *rest):
+        calls.append((len(queries), k))
+        return nearest(self, queries, k, *rest)
+
+    monkeypatch.setattr(Clusters, "nearest", count)
+    monkeypatch.setattr(_algorithms, "MIN_CODES", 2**40)  # no tables
+    return calls
+
+
+def test_pruned_gives_the_same_answers(asked):
+    codes, queries = clustered(900, 33), clustered(60, 33, seed=1)
+    index = HammingNeighbors(algorithm="pruned").fit(codes)
+    brute = HammingNeighbors(algorithm="brute").fit(codes)
+    mask = np.random.default_rng(3).random(900) < 0.8
+    for k in (1, 5, 700):
+        assert_same(
+            index.kneighbors(queries, k, mask=mask),
+            brute.kneighbors(queries, k, mask=mask),
+        )
+        assert_same(index.kneighbors(n_neighbors=k), brute.kneighbors(n_neighbors=k))
+    before = len(asked)
+    for one, other in zip(
+        index.radius_neighbors(queries, 3),
+        brute.radius_neighbors(queries, 3),
+        strict=True,
+    ):
+        assert_same(one, other)
+    assert len(asked) == before > 0
+    for one in (index, brute):
+        one.remove(np.arange(0, 900, 7)).partial_fit(queries)
+    assert_same(index.kneighbors(queries, 5), brute.kneighbors(queries, 5))
+
+
+def test_what_auto_chooses(monkeypatch, asked):
+    monkeypatch.setattr(_algorithms, "MIN_CLUSTERED", 1)
+    monkeypatch.setattr(_algorithms, "CLUSTER_SECONDS", 0.0)
+    monkeypatch.setattr(_algorithms, "PAIR_SECONDS", 1.0)
+    queries = clustered(300, 64, seed=1)
+    # Of random codes, almost all are left, and comparing them all is faster.
+    far = HammingNeighbors().fit(clustered(3000, 64, noise=0.5))
+    for _ in range(3):
+        far.kneighbors(queries)
+    assert not asked
+    codes = clustered(3000, 64)
+    near = HammingNeighbors().fit(codes)
+    near.kneighbors(queries)
+    assert not asked
+    near.kneighbors(queries)
+    assert asked == [(300, 5)]
+    # What is known of five neighbours says nothing of six; too few queries do not tell.
+    near.kneighbors(queries[:3], 6)
+    near.kneighbors(queries[:3], 6)
+    near.kneighbors(queries[:3], 5)
+    assert asked == [(300, 5), (3, 5)]
+    # The share is judged anew, so that other queries may change the choice.
+    with monkeypatch.context() as patch:
+        patch.setattr(_algorithms, "share_left", lambda *_: 1.0)
+        near.kneighbors(queries)
+    assert len(asked) == 3
+    near.kneighbors(queries)
+    assert len(asked) == 3
+    # It waits until the clusters would have paid for themselves.
+    share = _algorithms._SEARCHERS[near._store.codes_key]._left[5]
+    saved = 3000 * (1 - _algorithms.LEFT_COST * share)
+    monkeypatch.setattr(_algorithms, "CLUSTER_SECONDS", 450 * saved / 3000)
+    waiting = HammingNeighbors().fit(codes)
+    for answered in (3, 3, 4):
+        waiting.kneighbors(queries)
+        assert len(asked) == answered
+    for algorithm in ("brute", "multi_index"):
+        HammingNeighbors(algorithm=algorithm).fit(codes).kneighbors(queries)
+    assert len(asked) == 4
