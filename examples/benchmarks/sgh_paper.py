@@ -18,7 +18,8 @@ coordinate descent ("refined"). Spherical hashing has a distance of its own ("ow
 distance", ties by position). PQ and OPQ are faiss's quantisers of as many bytes: no
 binary codes, but the right measure for the last two.
 
-Every method has its defaults; none has seen the queries. "time" counts the processor
+Every method has its defaults, but for "SGH, pairs", which learns from the data's near
+neighbours too; none has seen the queries. "time" counts the processor
 time of all threads: let there be one, by ``OMP_NUM_THREADS=1``.
 """
 
@@ -28,6 +29,7 @@ import json
 import os
 import platform
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +62,7 @@ from skhash.neighbors import HammingNeighbors
 
 METHODS = {
     "SGH": SGHEncoder,
+    "SGH, pairs": partial(SGHEncoder, pair_source="neighbors"),
     "ITQ": ITQHash,
     "PCA": PCAHash,
     "KMH": KMeansHash,

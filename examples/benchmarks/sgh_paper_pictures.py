@@ -18,10 +18,11 @@ import matplotlib.pyplot as plt  # noqa: E402
 COLORS = {
     "SGH": "#1b6ca8",
     "SGH, random start": "#7fb2d9",
+    "SGH, pairs": "#7b2cbf",
     "NeighborHash": "#d95f02",
     "ITQ": "#2a9d6f",
     "PCA": "#8a8a8a",
-    "KMH": "#9467bd",
+    "KMH": "#5c8a3a",
     "spherical": "#c49c00",
     "spectral": "#e377c2",
     "scalable graph": "#17a2b8",
