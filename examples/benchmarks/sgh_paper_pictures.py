@@ -161,7 +161,7 @@ def main():
             ax.spines[["top", "right"]].set_visible(False)
             ax.tick_params(labelsize=8)
         figure.legend(
-            *axes[-1].get_legend_handles_labels(),
+            *axes[0].get_legend_handles_labels(),
             loc="outside right upper",
             frameon=False,
             fontsize=7,
