@@ -23,7 +23,7 @@ PAIR_SECONDS, BUILD_SECONDS = 1.3e-10, 1e-6
 CLUSTER_SECONDS, LEFT_COST = 3e-6, 1.8
 # Fewer codes are compared sooner than looked up, or than clusters tell them apart; for
 # more neighbours, keeping them in order would take too long.
-MIN_CODES, MIN_CLUSTERED, MAX_PRUNED = 2**15, 2**19, 100
+MIN_CODES, MIN_CLUSTERED, MAX_PRUNED = 2**15, 2**22, 100
 # How many of the last queries tell how far away the neighbours are.
 MEMORY = 256
 # How many queries tell which share of the codes clusters leave.
