@@ -331,7 +331,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--threads", type=int, default=joblib.cpu_count())
     parser.add_argument("--minutes", type=float, default=12.0)
-    parser.add_argument("--build-seconds", type=float, default=100.0)
+    parser.add_argument("--build-seconds", type=float, default=15.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data-home")
     parser.add_argument("--quick", action="store_true", help="a try, in seconds")

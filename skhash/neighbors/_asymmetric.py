@@ -5,11 +5,11 @@ from numbers import Integral
 
 import numpy as np
 from sklearn.preprocessing import normalize
-from sklearn.utils import check_array, gen_even_slices
+from sklearn.utils import check_array
 
 from skhash.codes import check_packed, pack_bits, packed_width
 from skhash.utils._sklearn import StrOptions, validate_params
-from skhash.utils.chunks import CHUNK_BYTES, dense_rows, row_chunks
+from skhash.utils.chunks import CHUNK_BYTES, dense_rows, even_chunks, row_chunks
 from skhash.utils.threads import count_threads, map_in_threads
 
 METRICS = ("euclidean", "inner_product", "cosine")
@@ -275,7 +275,7 @@ class CodeScorer:
         # Dense queries in two precisions, and weights on the way to float32.
         query_bytes = 24 * queries.shape[1] + 96 * n_bytes
         n_chunks = max(threads, n_queries * query_bytes // CHUNK_BYTES)
-        chunks = gen_even_slices(n_queries, min(n_queries, n_chunks))
+        chunks = even_chunks(n_queries, min(n_queries, n_chunks))
         map_in_threads(call, chunks, threads)
 
 

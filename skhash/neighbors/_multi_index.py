@@ -12,11 +12,10 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
-from sklearn.utils import gen_even_slices
 
 from skhash.neighbors import _multi_index_kernels as kernels
 from skhash.neighbors._search import _read_only
-from skhash.utils.chunks import row_chunks
+from skhash.utils.chunks import even_chunks, row_chunks
 from skhash.utils.threads import count_threads, map_in_threads
 
 # Rows from which correlations of bits are taken.
@@ -146,7 +145,7 @@ class MultiIndex:
         threads = int(len(queries) * self.seconds(radius) / MIN_THREAD_SECONDS)
         threads = min(count_threads(n_jobs), max(1, threads))
         n_chunks = threads * -(-len(queries) // (CHUNK * threads))
-        chunks = gen_even_slices(len(queries), min(len(queries), n_chunks))
+        chunks = even_chunks(len(queries), min(len(queries), n_chunks))
         found = np.concatenate(map_in_threads(search, chunks, threads))
         distances = (found >> kernels.POSITION_BITS).astype(np.int32)
         found &= 2**kernels.POSITION_BITS - 1

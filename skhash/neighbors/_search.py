@@ -1,7 +1,6 @@
 """Exact search on the CPU: queries in chunks, chunks in threads, kernels by numba."""
 
 import numpy as np
-from sklearn.utils import gen_even_slices
 
 from skhash.neighbors import _kernels
 from skhash.neighbors._bitslice import (
@@ -13,7 +12,7 @@ from skhash.neighbors._bitslice import (
     group_step,
     n_levels,
 )
-from skhash.utils.chunks import CHUNK_BYTES
+from skhash.utils.chunks import CHUNK_BYTES, even_chunks
 from skhash.utils.threads import count_threads, map_in_threads
 
 # Turning a block of codes on its side costs as much as some 20 queries, so chunks are
@@ -216,9 +215,9 @@ def _read_only(array):
 def _run(search, words, queries, n_jobs, bytes_per_query, max_chunk=None):
     """Call `search` on slices that cover the queries, in threads where that pays."""
     affordable = max(1, len(words) * queries.size // MIN_THREAD_WORK)
-    threads = min(count_threads(n_jobs), affordable)
+    # Asking how many there are takes as long as a small search.
+    threads = 1 if affordable == 1 else min(count_threads(n_jobs), affordable)
     size = max(1, min(max_chunk or MAX_CHUNK, CHUNK_BYTES // bytes_per_query))
     n_chunks = -(-len(queries) // size)
     n_chunks = min(len(queries), -(-n_chunks // threads) * threads)
-    chunks = gen_even_slices(len(queries), n_chunks)
-    return map_in_threads(search, chunks, threads)
+    return map_in_threads(search, even_chunks(len(queries), n_chunks), threads)

@@ -1,6 +1,7 @@
 """Slices that keep memory bounded, whatever the number of rows."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -22,6 +23,19 @@ def row_chunks(n_rows: int, bytes_per_row: float, budget: int = CHUNK_BYTES):
     step = max(1, int(budget // max(bytes_per_row, 1)))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
+
+
+def even_chunks(n_rows: int, n_chunks: int) -> list[slice]:
+    """Return so many slices that cover ``range(n_rows)``, as even as can be.
+
+    Examples
+    --------
+    >>> from skhash.utils.chunks import even_chunks
+    >>> even_chunks(5, 2)
+    [slice(0, 2, None), slice(2, 5, None)]
+    """
+    bounds = [n_rows * i // n_chunks for i in range(n_chunks + 1)] if n_chunks else []
+    return [slice(*pair) for pair in pairwise(bounds)]
 
 
 def dense_chunks(X, budget: int = CHUNK_BYTES) -> Iterator[tuple[slice, np.ndarray]]:
