@@ -158,8 +158,10 @@ def _find_near_few(words, start, queries, bias, hits, hit_queries, distances):
         for lane in range(LANES):
             # Loops that do one thing each become vector instructions.
             codes = words[start + 64 * lane : start + 64 * (lane + 1)]
-            distances[:] = 0
-            for word in range(words.shape[1]):
+            bits = queries[q, 0]
+            for i in range(len(codes)):
+                distances[i] = np.int64(popcount(codes[i, 0] ^ bits))
+            for word in range(1, words.shape[1]):
                 bits = queries[q, word]
                 for i in range(len(codes)):
                     distances[i] += np.int64(popcount(codes[i, word] ^ bits))
