@@ -4,7 +4,7 @@ The codes are random bits with integer ids, which is no matter to files. Process
 of one thread and, in brackets, time by the clock; the files are in the cache of the
 operating system::
 
-    python examples/benchmarks/index_files.py --folder /tmp
+    python examples/benchmarks/index_files.py --folder FOLDER
 """
 
 import argparse

@@ -165,7 +165,7 @@ def find_truth(codes, queries, k, radius):
     return np.split(positions, starts[1:-1].astype(np.int64))
 
 
-class Session:
+class Comparison:
     """Measures setting by setting, and keeps the results."""
 
     def __init__(self, arguments):
@@ -354,8 +354,8 @@ def main():
 def run(arguments):
     faiss.omp_set_num_threads(arguments.threads)
     codes = Codes(arguments.queries, arguments.seed, arguments.data_home)
-    session = Session(arguments)
-    results = session.results
+    comparison = Comparison(arguments)
+    results = comparison.results
     results["head"] = {
         "date": str(datetime.date.today()),
         "processor": processor_name(),
@@ -369,12 +369,14 @@ def run(arguments):
     for kind, n_bits, n, k, radius, makers in settings(arguments):
         if kind == "real" and codes.words is None:
             continue
-        if session.minutes() > arguments.minutes:
+        if comparison.minutes() > arguments.minutes:
             asked = f"k={k}, radius={radius}"
-            session.leave_out(f"{kind}, {n_bits} bits, n={n}, {asked}", "time is over")
+            comparison.leave_out(
+                f"{kind}, {n_bits} bits, n={n}, {asked}", "time is over"
+            )
             continue
         made, queries = codes.get(kind, n_bits, n)
-        session.measure(made, queries, n_bits, kind, k, radius, makers)
+        comparison.measure(made, queries, n_bits, kind, k, radius, makers)
         if arguments.output:
             arguments.output.write_text(json.dumps(results, indent=1))
     return results

@@ -4,8 +4,8 @@ The vectors are synthetic, 1000 clusters of Gaussian rows; what is measured is t
 memory, not quality. The file of 10 million float32 rows of 128 numbers takes 5.1 GB in
 the folder, and is made if it is not there::
 
-    python examples/benchmarks/scale.py /tmp/scale
-    python examples/benchmarks/scale.py /tmp/scale --rows 1000000
+    python examples/benchmarks/scale.py FOLDER
+    python examples/benchmarks/scale.py FOLDER --rows 1000000
 
 Each step runs in a process of its own. Its memory is that which the process allocated
 (RssAnon, read every 20 ms), without the pages of mapped files, which the system keeps

@@ -4,11 +4,10 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy.linalg import eigh
-from sklearn.utils.validation import check_is_fitted
 
 from skhash.base import BaseHasher
+from skhash.linear._anchors import AnchorLogitsMixin, squared_distances
 from skhash.linear._projection import check_rows_differ, column_means
-from skhash.linear._sdh import squared_distances
 from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
 from skhash.utils.torch import resolve_device
@@ -18,7 +17,7 @@ from skhash.utils.torch import resolve_device
 RIDGE = 1e-6
 
 
-class ScalableGraphHash(BaseHasher):
+class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
     r"""Scalable graph hashing: codes whose products follow similarities of all pairs.
 
     Minimises over codes B in {-1, +1}, one row a sample, ::
@@ -172,9 +171,6 @@ class ScalableGraphHash(BaseHasher):
         of_anchors = np.square(self.anchors_, dtype=np.float64).sum(axis=1)
         return float(0.5 / (of_rows.mean() + of_anchors.mean()))
 
-    def _features(self, X):
-        return np.exp(-self.gamma_ * squared_distances(X, self.mean_, self.anchors_))
-
     def _centered_features(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Return float32 features less their float64 means, and the means."""
         features = np.empty((X.shape[0], len(self.anchors_)), dtype=np.float32)
@@ -183,25 +179,6 @@ class ScalableGraphHash(BaseHasher):
         means = features.mean(axis=0, dtype=np.float64)
         features -= means.astype(np.float32)
         return features, means
-
-    def _logits(self, X):
-        logits = np.empty((X.shape[0], len(self.coef_)), dtype=np.float32)
-        for rows in row_chunks(X.shape[0], 24 * len(self.anchors_)):
-            logits[rows] = self._features(X[rows]) @ self.coef_.T + self.intercept_
-        return logits
-
-    @property
-    def _n_features_out(self):
-        check_is_fitted(self)
-        return len(self.coef_)
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "coef_")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def whitening_of(features) -> np.ndarray:

@@ -4,19 +4,19 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import check_is_fitted
 
 from skhash.base import BaseHasher
+from skhash.linear._anchors import AnchorLogitsMixin, squared_distances
 from skhash.linear._projection import column_means
 from skhash.utils._sklearn import Interval, StrOptions
-from skhash.utils.chunks import dense_rows, row_chunks
+from skhash.utils.chunks import dense_rows
 from skhash.utils.targets import encoded_targets
 from skhash.utils.torch import resolve_device
 
 MAX_SWEEPS = 10
 
 
-class SupervisedDiscreteHash(BaseHasher):
+class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
     r"""Supervised discrete hashing: codes that classify linearly, found bit by bit.
 
     Minimises over codes B in {-1, +1}, class weights W and a projection P ::
@@ -206,50 +206,10 @@ class SupervisedDiscreteHash(BaseHasher):
         self.intercept_ = projection[-1]
         self.class_coef_ = class_coef.cpu().numpy()
 
-    def _logits(self, X):
-        logits = np.empty((X.shape[0], len(self.coef_)), dtype=np.float32)
-        for rows in row_chunks(X.shape[0], 24 * len(self.anchors_)):
-            squares = squared_distances(X[rows], self.mean_, self.anchors_)
-            features = np.exp(-self.gamma_ * squares)
-            logits[rows] = features @ self.coef_.T + self.intercept_
-        return logits
-
-    @property
-    def _n_features_out(self):
-        check_is_fitted(self)
-        return len(self.coef_)
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "coef_")
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-
-def squared_distances(X, mean, anchors) -> np.ndarray:
-    """Return the squared distances of rows, less `mean`, to anchors, in float64.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR array} of shape (n_samples, n_features)
-    mean : ndarray of shape (n_features,)
-    anchors : ndarray of shape (n_anchors, n_features)
-
-    Returns
-    -------
-    squares : ndarray of shape (n_samples, n_anchors), float64
-    """
-    anchors = anchors.astype(np.float64)
-    sizes = np.square(anchors).sum(axis=1)
-    squares = np.empty((X.shape[0], len(anchors)))
-    for rows in row_chunks(X.shape[0], 8 * X.shape[1]):
-        centered = dense_rows(X[rows]) - mean
-        squares[rows] = -2 * centered @ anchors.T
-        squares[rows] += np.square(centered).sum(axis=1)[:, None] + sizes
-    return np.maximum(squares, 0, out=squares)
 
 
 def mean_nearest_distance(squares, anchor_rows) -> float:

@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.base import BaseHasher
+from skhash.linear._anchors import squared_distances
 from skhash.linear._projection import centered_chunks, check_rows_differ, column_means
-from skhash.linear._sdh import squared_distances
 from skhash.utils._sklearn import Interval
 from skhash.utils.torch import resolve_device
 
