@@ -1,6 +1,10 @@
 """Python threads for kernels that release the GIL."""
 
+import os
+from collections import deque
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 
 import joblib
 from joblib.parallel import get_active_backend
@@ -20,8 +24,45 @@ def count_threads(n_jobs: int | None) -> int:
 
 
 def map_in_threads(function: Callable, items: Iterable, threads: int) -> list:
-    """Return ``[function(item) for item in items]``, computed by so many threads."""
+    """Return ``[function(item) for item in items]``, computed by so many threads.
+
+    The calling thread is one of them. The others stay for the next call: joblib starts
+    new ones at every call, which takes longer than many a search.
+    """
     if threads == 1:
         return [function(item) for item in items]
-    parallel = joblib.Parallel(n_jobs=threads, require="sharedmem")
-    return parallel(joblib.delayed(function)(item) for item in items)
+    items = list(items)
+    results, waiting = [None] * len(items), deque(range(len(items)))
+
+    def work():
+        while True:
+            try:
+                i = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                results[i] = function(items[i])
+            except BaseException:
+                waiting.clear()  # nothing else begins
+                raise
+
+    helpers = [_pool().submit(work) for _ in range(min(threads, len(items)) - 1)]
+    try:
+        work()
+    finally:
+        # One that has not begun, as other calls have all threads, is not waited for.
+        running = [helper for helper in helpers if not helper.cancel()]
+        errors = [error for helper in running if (error := helper.exception())]
+    if errors:
+        raise errors[0]
+    return results
+
+
+@lru_cache(maxsize=1)
+def _pool():
+    return ThreadPoolExecutor(max(32, joblib.cpu_count()), thread_name_prefix="skhash")
+
+
+if hasattr(os, "register_at_fork"):
+    # Threads do not pass to a forked process.
+    os.register_at_fork(after_in_child=_pool.cache_clear)

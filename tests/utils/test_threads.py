@@ -1,5 +1,9 @@
 """How many threads work, and that they change nothing."""
 
+import multiprocessing
+import os
+import threading
+
 import joblib
 import numba
 import numpy as np
@@ -21,6 +25,43 @@ def test_none_follows_joblib():
 @pytest.mark.parametrize("threads", [1, 2])
 def test_results_come_in_order(threads):
     assert map_in_threads(abs, range(-5, 0), threads) == [5, 4, 3, 2, 1]
+
+
+def test_threads_work_side_by_side():
+    meeting = threading.Barrier(2, timeout=60)
+    assert len(set(map_in_threads(lambda _: meeting.wait(), range(2), 2))) == 2
+
+
+@pytest.mark.parametrize("wrong", range(3))
+def test_an_error_reaches_the_caller_and_nothing_else_begins(wrong):
+    begun = []
+
+    def check(item):
+        begun.append(item)
+        if item >= wrong:
+            raise ValueError(item)
+
+    with pytest.raises(ValueError, match=f"^{wrong}$|^{wrong + 1}$"):
+        map_in_threads(check, range(50), 2)
+    assert len(begun) <= wrong + 3
+
+
+def test_threads_within_threads_do_not_wait_for_each_other():
+    def outer(item):
+        return sum(map_in_threads(lambda i: i + item, range(4), 3))
+
+    assert map_in_threads(outer, range(200), 64) == [6 + 4 * i for i in range(200)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_has_threads_of_its_own():
+    map_in_threads(abs, range(4), 2)
+    program = multiprocessing.get_context("fork").Process(
+        target=test_threads_work_side_by_side
+    )
+    program.start()
+    program.join(60)
+    assert program.exitcode == 0
 
 
 def test_kernels_compile_where_nothing_can_be_written(monkeypatch):
