@@ -75,7 +75,7 @@ class _Adder:
         return builder.xor(differ, c), carry
 
 
-def _bytes_of(context, builder, array_type, array, row=None):
+def bytes_of(context, builder, array_type, array, row=None):
     """Return the address of an array, or of one of its rows, as a byte pointer."""
     struct = context.make_array(array_type)(context, builder, value=array)
     address = builder.bitcast(struct.data, ir.IntType(8).as_pointer())
@@ -85,12 +85,12 @@ def _bytes_of(context, builder, array_type, array, row=None):
     return builder.gep(address, [builder.mul(stride, row)])
 
 
-def _load(builder, address, byte, type_):
+def load(builder, address, byte, type_):
     pointer = builder.bitcast(builder.gep(address, [byte]), type_.as_pointer())
     return builder.load(pointer, align=1 if type_ == ir.IntType(8) else _ALIGN)
 
 
-def _spread(builder, word):
+def spread(builder, word):
     """Return the vector that holds `word` in every lane."""
     single = builder.insert_element(_UNDEFINED, word, ir.Constant(ir.IntType(32), 0))
     lanes = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
@@ -102,9 +102,9 @@ def _add_group(builder, adder, table, choice, group, single=False):
 
     def chosen(which, offset):
         choice_byte = ir.Constant(_INT64, 2 * group + which)
-        byte = builder.zext(_load(builder, choice, choice_byte, ir.IntType(8)), _INT64)
+        byte = builder.zext(load(builder, choice, choice_byte, ir.IntType(8)), _INT64)
         place = ir.Constant(_INT64, GROUP_BYTES * group + offset)
-        return _load(builder, table, builder.add(byte, place), _VECTOR)
+        return load(builder, table, builder.add(byte, place), _VECTOR)
 
     if not single:
         adder.add(1, chosen(0, CARRY_OFFSET))
@@ -165,13 +165,13 @@ def _make_near(levels: int, *, n_planes: int | None = None, step: int | None = N
 
         def codegen(context, builder, signature, args):
             kinds = signature.args
-            table = _bytes_of(context, builder, kinds[0], args[0])
-            choice = _bytes_of(context, builder, kinds[1], args[1], args[3])
-            bias = _bytes_of(context, builder, kinds[2], args[2], args[3])
+            table = bytes_of(context, builder, kinds[0], args[0])
+            choice = bytes_of(context, builder, kinds[1], args[1], args[3])
+            bias = bytes_of(context, builder, kinds[2], args[2], args[3])
             digits = [
-                _spread(
+                spread(
                     builder,
-                    _load(builder, bias, ir.Constant(_INT64, 8 * level), _INT64),
+                    load(builder, bias, ir.Constant(_INT64, 8 * level), _INT64),
                 )
                 for level in range(levels)
             ]
@@ -180,7 +180,7 @@ def _make_near(levels: int, *, n_planes: int | None = None, step: int | None = N
             else:
                 far = _straight_program(builder, digits, table, choice, n_planes)
             hit = builder.not_(far)
-            hits = _bytes_of(context, builder, kinds[5], args[5], args[6])
+            hits = bytes_of(context, builder, kinds[5], args[5], args[6])
             builder.store(
                 hit, builder.bitcast(hits, _VECTOR.as_pointer()), align=_ALIGN
             )
@@ -230,12 +230,12 @@ def swap_bits(typing_context, square, row, width, mask):
         square, row, width, mask = args
         places = []
         for index in (row, builder.add(row, width)):
-            address = _bytes_of(context, builder, signature.args[0], square, index)
+            address = bytes_of(context, builder, signature.args[0], square, index)
             places.append(builder.bitcast(address, _VECTOR.as_pointer()))
         low, high = (builder.load(place, align=_ALIGN) for place in places)
-        shift = _spread(builder, width)
+        shift = spread(builder, width)
         differ = builder.xor(builder.lshr(low, shift), high)
-        differ = builder.and_(differ, _spread(builder, mask))
+        differ = builder.and_(differ, spread(builder, mask))
         builder.store(builder.xor(high, differ), places[1], align=_ALIGN)
         differ = builder.shl(differ, shift)
         builder.store(builder.xor(low, differ), places[0], align=_ALIGN)
@@ -255,13 +255,13 @@ def fill_group(typing_context, planes, table, group):
     def codegen(context, builder, signature, args):
         planes, table, group = args
         first = builder.mul(group, ir.Constant(_INT64, GROUP))
-        source = _bytes_of(context, builder, signature.args[0], planes, first)
+        source = bytes_of(context, builder, signature.args[0], planes, first)
         a, b, c = (
-            _load(builder, source, ir.Constant(_INT64, PLANE_BYTES * i), _VECTOR)
+            load(builder, source, ir.Constant(_INT64, PLANE_BYTES * i), _VECTOR)
             for i in range(GROUP)
         )
         target = builder.gep(
-            _bytes_of(context, builder, signature.args[1], table),
+            bytes_of(context, builder, signature.args[1], table),
             [builder.mul(group, ir.Constant(_INT64, GROUP_BYTES))],
         )
 

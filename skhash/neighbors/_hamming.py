@@ -399,12 +399,25 @@ class HammingNeighbors(
 
     def _read_codes(self, X, *, reset):
         """Return validated `X`, packed; with `reset`, of any width."""
+        if not reset and self._is_plain(X):
+            return self._pack(X)
         codes = check_array(
             X, dtype=None if self.packed else "numeric", estimator=self, input_name="X"
         )
         if not reset:
             validate_data(self, X, reset=False, skip_check_array=True)
         return self._pack(codes)
+
+    def _is_plain(self, X):
+        """Return whether scikit-learn would pass `X` on as it is; asking takes long."""
+        return (
+            type(X) is np.ndarray
+            and X.dtype.kind in "biu"
+            and X.ndim == 2
+            and len(X) > 0
+            and X.shape[1] == self.n_features_in_
+            and not hasattr(self, "feature_names_in_")
+        )
 
     def _pack(self, codes):
         return check_packed(codes) if self.packed else pack_bits(codes)

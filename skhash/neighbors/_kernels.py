@@ -12,8 +12,9 @@ on a little-endian machine, which is all that numba compiles for.
 What the kernels work in (`work`) is made by `_search`, as numba takes long to compile
 an allocation: planes (planes, LANES) and table (1-d) of one block; choices (queries,
 2 * groups) and bias (queries, levels); hits (queries + 1, LANES) and hit_queries
-(queries + 1,), where one slot more than queries takes answers that are no hits;
-distances (64,) of the codes of a lane.
+(queries + 1,), where one slot more than queries takes answers that are no hits.
+
+Few queries do without blocks: see `_rowwise`.
 """
 
 import numpy as np
@@ -34,10 +35,18 @@ from skhash.neighbors._bitslice import (
     swap_bits,
     trailing_zeros,
 )
+from skhash.neighbors._rowwise import (
+    next_near_1,
+    next_near_2,
+    next_near_4,
+    next_near_8,
+)
 from skhash.utils.kernels import kernel, popcount
 
 # Turning a block of codes on its side costs as much as comparing it with so many.
-FEW_QUERIES = 4
+FEW_QUERIES = 12
+# Codes that few queries are compared with in turn, so that they stay in the cache.
+SLAB = 2**13
 _ONE = np.uint64(1)
 _ALL = np.uint64(2**64 - 1)
 _GROUP_WORDS = GROUP_BYTES // 8
@@ -139,59 +148,47 @@ def _distance(words, position, queries, query):
 
 
 @kernel
-def _threshold(bias):
-    """Return what `set_threshold` wrote."""
-    start = 0
-    for level in range(len(bias)):
-        start |= np.int64(bias[level] & _ONE) << level
-    return (1 << len(bias)) - start
-
-
-@kernel
-def _find_near_few(words, start, queries, bias, hits, hit_queries, distances):
-    """Do what `_find_near` does, code by code, without the planes of the block."""
-    slot = 0
-    for q in range(len(queries)):
-        threshold = _threshold(bias[q])
-        hit_queries[slot] = q
-        found = False
-        for lane in range(LANES):
-            # Loops that do one thing each become vector instructions.
-            codes = words[start + 64 * lane : start + 64 * (lane + 1)]
-            bits = queries[q, 0]
-            for i in range(len(codes)):
-                distances[i] = np.int64(popcount(codes[i, 0] ^ bits))
-            for word in range(1, words.shape[1]):
-                bits = queries[q, word]
-                for i in range(len(codes)):
-                    distances[i] += np.int64(popcount(codes[i, word] ^ bits))
-            n_near = 0
-            for i in range(len(codes)):
-                n_near += distances[i] < threshold
-            hits[slot, lane] = 0
-            if n_near:
-                found = True
-                for i in range(len(codes)):
-                    if distances[i] < threshold:
-                        hits[slot, lane] |= _ONE << np.uint64(i)
-        if found:
-            slot += 1
-    return slot
-
-
-@kernel
-def _find_in_block(words, n_planes, queries, start, work):
+def _find_in_block(words, n_planes, start, asked, work):
     """Find the hits of the 256 codes from `start` on; return how many queries have any.
 
-    A block is turned on its side where enough queries share the cost of that.
+    asked : the queries to compare.
     """
-    planes, table, choices, bias, hits, hit_queries, lane = work
-    if len(queries) < FEW_QUERIES:
-        return _find_near_few(words, start, queries, bias, hits, hit_queries, lane)
+    planes, table, choices, bias, hits, hit_queries = work
+    hit_queries[: len(asked)] = asked
     _next_block(words, start, planes, table)
-    for q in range(len(queries)):
-        hit_queries[q] = q
-    return _find_near(n_planes, table, choices, bias, hits, hit_queries, len(queries))
+    return _find_near(n_planes, table, choices, bias, hits, hit_queries, len(asked))
+
+
+@kernel
+def _next_near(words, first, stop, patterns, q, threshold, distances):
+    """Find the first 64 codes, from `first` on, with one nearer than the threshold.
+
+    Return where they begin, and a bit for each: whether it is nearer; 0 at the end.
+    """
+    n_words, n_lanes = words.shape[1], (stop - first) // 64
+    if n_words == 1:
+        first, near = next_near_1(words, first, n_lanes, patterns, q, threshold)
+    elif n_words == 2:
+        first, near = next_near_2(words, first, n_lanes, patterns, q, threshold)
+    elif n_words == 4:
+        first, near = next_near_4(words, first, n_lanes, patterns, q, threshold)
+    elif n_words == 8:
+        first, near = next_near_8(words, first, n_lanes, patterns, q, threshold)
+    else:
+        near = 0
+    # Codes of other lengths, and the last codes.
+    while near == 0 and first < stop:
+        codes = words[first : min(first + 64, stop)]
+        # Loops that do one thing each become vector instructions.
+        distances[:] = 0
+        for word in range(n_words):
+            bits = patterns[q, word]
+            for i in range(len(codes)):
+                distances[i] += np.int64(popcount(codes[i, word] ^ bits))
+        for i in range(len(codes)):
+            near |= np.int64(distances[i] < threshold) << i
+        first += 64 * (near == 0)
+    return first, np.uint64(near)
 
 
 @kernel
@@ -213,143 +210,169 @@ def _compact(k, state, distances, positions):
 
 
 @kernel
-def _collect(
-    words,
-    live,
-    queries,
-    start,
-    hits,
-    hit_queries,
-    n_hits,
-    k,
-    bias,
-    states,
-    histograms,
-    distances,
-    positions,
-):
-    """Take in the hits of one block and bring the thresholds down.
+def _take(words, first, bits, queries, q, k, found):
+    """Take in codes behind `first`, one for each bit set; bring the threshold down.
 
-    states : a row a query: its threshold, how many of those found are nearer, and how
-    many are found.
+    found : what queries found so far, a row each: states (n_queries, 3), the threshold,
+    how many are nearer, and how many there are; histograms (n_queries, n_planes + 2),
+    how many at each distance; distances and positions (n_queries, capacity), the
+    capacity being n or more than k.
     """
-    for slot in range(n_hits):
-        q = hit_queries[slot]
-        threshold, below, size = states[q, 0], states[q, 1], states[q, 2]
-        for lane in range(LANES):
-            bits = hits[slot, lane] & live[(start >> 6) + lane]
-            while bits:
-                position = start + 64 * lane + np.int64(trailing_zeros(bits))
-                bits &= bits - _ONE
-                distance = _distance(words, position, queries, q)
-                if distance >= threshold:
-                    continue
-                if size == distances.shape[1]:
-                    states[q, 0], states[q, 1] = threshold, below
-                    size = _compact(k, states[q], distances[q], positions[q])
-                distances[q, size] = distance
-                positions[q, size] = position
-                size += 1
-                histograms[q, distance] += 1
-                below += 1
-                while below >= k:
-                    threshold -= 1
-                    below -= histograms[q, threshold]
-        if threshold != states[q, 0]:
-            set_threshold(bias[q], threshold)
-        states[q, 0], states[q, 1], states[q, 2] = threshold, below, size
+    states, histograms, distances, positions = found
+    threshold, below, size = states[q, 0], states[q, 1], states[q, 2]
+    while bits:
+        position = first + np.int64(trailing_zeros(bits))
+        bits &= bits - _ONE
+        distance = _distance(words, position, queries, q)
+        if distance >= threshold:
+            continue
+        if size == distances.shape[1]:
+            states[q, 0], states[q, 1] = threshold, below
+            size = _compact(k, states[q], distances[q], positions[q])
+        distances[q, size] = distance
+        positions[q, size] = position
+        size += 1
+        histograms[q, distance] += 1
+        below += 1
+        while below >= k:
+            threshold -= 1
+            below -= histograms[q, threshold]
+    states[q, 0], states[q, 1], states[q, 2] = threshold, below, size
 
 
 @kernel
-def _sort(k, state, histogram, found_distances, found_positions, distances, positions):
+def _unfinished(asked, states):
+    """Drop the queries with a threshold of 0; return the others."""
+    n_left = 0
+    for q in asked:
+        asked[n_left] = q
+        n_left += states[q, 0] > 0
+    return asked[:n_left]
+
+
+@kernel
+def _sort(k, found, distances, positions):
     """Order what was found by (distance, position): a counting sort."""
-    threshold, size = state[0], state[2]
-    start = 0
-    for distance in range(threshold + 1):
-        count = histogram[distance]
-        histogram[distance] = start
-        start += count
-    for i in range(size):
-        distance = found_distances[i]
-        if distance <= threshold and histogram[distance] < k:
-            slot = histogram[distance]
-            distances[slot] = distance
-            positions[slot] = found_positions[i]
-            histogram[distance] += 1
+    states, histograms, found_distances, found_positions = found
+    for q in range(len(states)):
+        threshold, size, slots = states[q, 0], states[q, 2], histograms[q]
+        start = 0
+        for distance in range(threshold + 1):
+            count = slots[distance]
+            slots[distance] = start
+            start += count
+        for i in range(size):
+            distance = found_distances[q, i]
+            if distance <= threshold and slots[distance] < k:
+                slot = slots[distance]
+                distances[q, slot] = distance
+                positions[q, slot] = found_positions[q, i]
+                slots[distance] += 1
 
 
 @kernel
 def nearest(
-    words,
-    live,
-    n_planes,
-    queries,
-    k,
-    work,
-    states,
-    histograms,
-    found_distances,
-    found_positions,
-    distances,
-    positions,
+    words, live, n_planes, queries, k, work, asked, found, distances, positions
 ):
     """Write the `k` nearest of each query, ordered by (distance, position).
 
     words (n, n_words) and queries (n_queries, n_words) : uint64, read-only; live
     (n_lanes,) : uint64, read-only, a bit for each place of a block, set where a code
-    there may be found; n_planes : bits that may be set in a code; states (n_queries, 3)
-    : see `_collect`; histograms (n_queries, n_planes + 2) : zeros; found_distances and
-    found_positions (n_queries, capacity) : room, capacity being n or more than k;
-    distances (n_queries, k) : int32 and positions (n_queries, k) : int64, written.
+    there may be found; n_planes : bits that may be set in a code; asked (n_queries,) :
+    int64, all of them; found : see `_take`; distances (n_queries, k) : int32 and
+    positions (n_queries, k) : int64, written.
     """
-    bias, hits, hit_queries = work[3:6]
+    bias, hits, hit_queries = work[3:]
+    states = found[0]
     for start in range(0, len(words), BLOCK):
-        n_hits = _find_in_block(words, n_planes, queries, start, work)
-        _collect(
-            words,
-            live,
-            queries,
-            start,
-            hits,
-            hit_queries,
-            n_hits,
-            k,
-            bias,
-            states,
-            histograms,
-            found_distances,
-            found_positions,
-        )
-    for q in range(len(queries)):
-        _sort(
-            k,
-            states[q],
-            histograms[q],
-            found_distances[q],
-            found_positions[q],
-            distances[q],
-            positions[q],
-        )
+        n_hits, n_done = _find_in_block(words, n_planes, start, asked, work), 0
+        for slot in range(n_hits):
+            q = hit_queries[slot]
+            threshold = states[q, 0]
+            for lane in range(LANES):
+                first = start + 64 * lane
+                near = hits[slot, lane] & live[first >> 6]
+                if near:
+                    _take(words, first, near, queries, q, k, found)
+            if states[q, 0] != threshold:
+                set_threshold(bias[q], states[q, 0])
+                # No code is nearer than 0.
+                n_done += states[q, 0] == 0
+        if n_done:
+            asked = _unfinished(asked, states)
+            if not len(asked):
+                break
+    _sort(k, found, distances, positions)
 
 
 @kernel
-def within(words, live, n_planes, queries, work, slots, positions, store):
+def nearest_to_few(
+    words, live, queries, patterns, k, lane_distances, found, distances, positions
+):
+    """Do what `nearest` does, code by code.
+
+    patterns (n_queries, 4 words or more) : uint64, the words of a query, over and over;
+    lane_distances (64,) : int64, room.
+    """
+    states = found[0]
+    for start in range(0, len(words), SLAB):
+        stop = min(start + SLAB, len(words))
+        for q in range(len(queries)):
+            first = start
+            while first < stop and states[q, 0]:
+                first, near = _next_near(
+                    words, first, stop, patterns, q, states[q, 0], lane_distances
+                )
+                if near:
+                    near &= live[first >> 6]
+                    _take(words, first, near, queries, q, k, found)
+                first += 64
+    _sort(k, found, distances, positions)
+
+
+@kernel
+def _store(words, first, bits, queries, q, slots, positions, store):
+    """Advance the slots of codes behind `first`, one for each bit set."""
+    while bits:
+        position = first + np.int64(trailing_zeros(bits))
+        bits &= bits - _ONE
+        distance = _distance(words, position, queries, q)
+        if store:
+            positions[slots[q, distance]] = position
+        slots[q, distance] += 1
+
+
+@kernel
+def within(words, live, n_planes, queries, work, asked, slots, positions, store):
     """Advance the slot of each code found; with `store`, write its position there.
 
     slots (n_queries, radius + 1) : int64, one for each distance; the radius is what
     `work` was made for.
     """
-    hits, hit_queries = work[4:6]
+    hits, hit_queries = work[4:]
     for start in range(0, len(words), BLOCK):
-        n_hits = _find_in_block(words, n_planes, queries, start, work)
-        for hit in range(n_hits):
-            q = hit_queries[hit]
+        n_hits = _find_in_block(words, n_planes, start, asked, work)
+        for slot in range(n_hits):
+            q = hit_queries[slot]
             for lane in range(LANES):
-                bits = hits[hit, lane] & live[(start >> 6) + lane]
-                while bits:
-                    position = start + 64 * lane + np.int64(trailing_zeros(bits))
-                    bits &= bits - _ONE
-                    distance = _distance(words, position, queries, q)
-                    if store:
-                        positions[slots[q, distance]] = position
-                    slots[q, distance] += 1
+                first = start + 64 * lane
+                near = hits[slot, lane] & live[first >> 6]
+                _store(words, first, near, queries, q, slots, positions, store)
+
+
+@kernel
+def within_of_few(
+    words, live, queries, patterns, lane_distances, slots, positions, store
+):
+    """Do what `within` does, code by code; see `nearest_to_few`."""
+    threshold = slots.shape[1]
+    for q in range(len(queries)):
+        first = 0
+        while first < len(words):
+            first, near = _next_near(
+                words, first, len(words), patterns, q, threshold, lane_distances
+            )
+            if near:
+                near &= live[first >> 6]
+                _store(words, first, near, queries, q, slots, positions, store)
+            first += 64

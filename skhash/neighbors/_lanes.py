@@ -14,7 +14,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from skhash.neighbors._bitslice import _bytes_of
+from skhash.neighbors._bitslice import bytes_of
 
 LANES = 8
 _FLOAT, _INT64 = ir.FloatType(), ir.IntType(64)
@@ -49,8 +49,8 @@ def score_lanes(
 
     def codegen(context, builder, signature, args):
         kinds = signature.args
-        tables = _bytes_of(context, builder, kinds[0], args[0])
-        code = _bytes_of(context, builder, kinds[1], args[1], args[2])
+        tables = bytes_of(context, builder, kinds[0], args[0])
+        code = bytes_of(context, builder, kinds[1], args[1], args[2])
         packed = context.make_array(kinds[1])(context, builder, value=args[1])
         n_bytes = cgutils.unpack_tuple(builder, packed.shape)[1]
         total = cgutils.alloca_once_value(builder, ir.Constant(_VECTOR, [0.0] * LANES))
@@ -69,9 +69,9 @@ def score_lanes(
         is_low = builder.fcmp_ordered("<", score, floor)
         score = builder.select(is_low, floor, score)
         start = ir.Constant(_INT64, 0)
-        limits = _bytes_of(context, builder, kinds[6], args[6])
+        limits = bytes_of(context, builder, kinds[6], args[6])
         limits = builder.load(_vector_at(builder, limits, start), align=4)
-        scores = _bytes_of(context, builder, kinds[7], args[7])
+        scores = bytes_of(context, builder, kinds[7], args[7])
         builder.store(score, _vector_at(builder, scores, start), align=4)
         below = builder.fcmp_ordered("<", score, limits)
         mask = builder.bitcast(below, ir.IntType(LANES))

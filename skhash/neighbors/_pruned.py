@@ -14,7 +14,7 @@ import numpy as np
 from skhash.neighbors import _pruned_kernels as kernels
 from skhash.neighbors import _search
 from skhash.neighbors._bitslice import BLOCK
-from skhash.neighbors._search import _read_only, _run, _workspace
+from skhash.neighbors._search import _lane_room, _read_only, _run, _workspace
 
 # Queries answered at a time, a thread: many, as those that a block is left for share
 # the cost of turning it on its side.
@@ -89,7 +89,10 @@ class Clusters:
                 chunk,
                 _read_only(chunk.T),
                 n_first,
-                _workspace(self.n_planes, chunk, threshold=self.n_planes + 1),
+                (
+                    *_workspace(self.n_planes, chunk, threshold=self.n_planes + 1),
+                    _lane_room(),
+                ),
                 np.empty((len(self.centers), len(chunk)), dtype=np.int32),
                 self.sizes,
                 np.empty((len(chunk), self.n_planes + 1), dtype=np.int64),

@@ -12,14 +12,17 @@ from skhash.neighbors._bitslice import (
     group_step,
     n_levels,
 )
+from skhash.neighbors._kernels import FEW_QUERIES
+from skhash.neighbors._merge import merge_neighbors
+from skhash.neighbors._rowwise import VECTOR_WORDS
 from skhash.utils.chunks import CHUNK_BYTES, even_chunks
 from skhash.utils.threads import count_threads, map_in_threads
 
 # Turning a block of codes on its side costs as much as some 20 queries, so chunks are
 # large; larger ones would push the state of the queries out of the second-level cache.
 MAX_CHUNK = 256
-# Pairs of words below which a thread takes longer to start than to do its share.
-MIN_THREAD_WORK = 2**23
+# Pairs of words below which a thread takes longer to wake than to do its share.
+MIN_THREAD_WORK = 2**19
 
 
 def nearest(words, n_planes, queries, k, n_jobs=None, live=None):
@@ -42,6 +45,17 @@ def nearest(words, n_planes, queries, k, n_jobs=None, live=None):
     distances : ndarray of shape (n_queries, k), int32
     positions : ndarray of shape (n_queries, k), int64
     """
+    parts = _code_parts(words, queries, n_jobs)
+    if len(parts) > 1:
+
+        def search_part(rows):
+            some = None if live is None else live[rows]
+            n_live = rows.stop - rows.start if some is None else np.count_nonzero(some)
+            most = min(k, n_live)
+            found = nearest(words[rows], n_planes, queries, most, 1, some)
+            return found[0], found[1] + rows.start
+
+        return merge_neighbors(map_in_threads(search_part, parts, len(parts)), k)
     live = _live_bits(len(words), live)
     words, queries = _read_only(words), _read_only(queries)
     capacity = _found_capacity(len(words), k)
@@ -52,20 +66,20 @@ def nearest(words, n_planes, queries, k, n_jobs=None, live=None):
         chunk = queries[rows]
         states = np.zeros((len(chunk), 3), dtype=np.int64)
         states[:, 0] = n_planes + 1
-        _kernels.nearest(
-            words,
-            live,
-            n_planes,
-            chunk,
-            k,
-            _workspace(n_planes, chunk, threshold=n_planes + 1),
+        found = (
             states,
             np.zeros((len(chunk), n_planes + 2), dtype=np.int64),
             np.empty((len(chunk), capacity), dtype=np.int32),
             np.empty((len(chunk), capacity), dtype=np.int64),
-            distances[rows],
-            positions[rows],
         )
+        answers = found, distances[rows], positions[rows]
+        if len(chunk) < FEW_QUERIES:
+            task = words, live, chunk, _patterns(chunk), k, _lane_room()
+            _kernels.nearest_to_few(*task, *answers)
+        else:
+            work = _workspace(n_planes, chunk, threshold=n_planes + 1)
+            task = words, live, n_planes, chunk, k, work, np.arange(len(chunk))
+            _kernels.nearest(*task, *answers)
 
     _run(search, words, queries, n_jobs, 12 * capacity + 8 * n_planes)
     return distances, positions
@@ -86,6 +100,15 @@ def within(words, n_planes, queries, radius, n_jobs=None, live=None):
     distances : list of n_queries ndarrays, int32
     positions : list of n_queries ndarrays, int64
     """
+    parts = _code_parts(words, queries, n_jobs)
+    if len(parts) > 1:
+
+        def search_part(rows):
+            some = None if live is None else live[rows]
+            found = within(words[rows], n_planes, queries, radius, 1, some)
+            return found[0], [positions + rows.start for positions in found[1]]
+
+        return _join_within(map_in_threads(search_part, parts, len(parts)))
     live = _live_bits(len(words), live)
     words, queries = _read_only(words), _read_only(queries)
     radius = min(radius, n_planes)
@@ -145,16 +168,45 @@ def _count_and_store(words, live, n_planes, queries, radius):
 
     It scans twice, first for the counts, so that the memory is that of the answer.
     """
-    work = _workspace(n_planes, queries, threshold=radius + 1)
+    if len(queries) < FEW_QUERIES:
+        search = _kernels.within_of_few
+        task = words, live, queries, _patterns(queries), _lane_room()
+    else:
+        search = _kernels.within
+        work = _workspace(n_planes, queries, threshold=radius + 1)
+        task = words, live, n_planes, queries, work, np.arange(len(queries))
     counts = np.zeros((len(queries), radius + 1), dtype=np.int64)
     nothing = np.empty(0, dtype=np.int64)
-    _kernels.within(words, live, n_planes, queries, work, counts, nothing, False)
+    search(*task, counts, nothing, False)
     stops = np.cumsum(counts).reshape(counts.shape)
     positions = np.empty(stops[-1, -1], dtype=np.int64)
     if len(positions):
         slots = stops - counts
-        _kernels.within(words, live, n_planes, queries, work, slots, positions, True)
+        search(*task, slots, positions, True)
     return counts, positions
+
+
+def _code_parts(words, queries, n_jobs):
+    """Return slices of the codes for threads to search, where queries are too few.
+
+    Few queries leave most time to reading the codes, which each thread does for its
+    part alone.
+    """
+    n_parts = 1
+    if len(queries) < FEW_QUERIES:
+        n_parts = _count_threads(len(words) * queries.size, n_jobs)
+    return even_chunks(len(words), n_parts)
+
+
+def _join_within(parts):
+    """Join what was found in parts of the codes, which follow each other."""
+    distances, positions = [], []
+    for found in zip(*(zip(*part, strict=True) for part in parts), strict=True):
+        near, places = map(np.concatenate, zip(*found, strict=True))
+        order = np.argsort(near, kind="stable")
+        distances.append(near[order])
+        positions.append(places[order])
+    return distances, positions
 
 
 def _live_bits(n, live):
@@ -180,6 +232,8 @@ def _found_capacity(n, k):
 def _workspace(n_planes, queries, threshold):
     """Make the arrays that the kernels work in, for codes nearer than `threshold`."""
     n_queries, n_words = queries.shape
+    hits = np.empty((n_queries + 1, LANES), dtype=np.uint64)
+    hit_queries = np.empty(n_queries + 1, dtype=np.int64)
     step = group_step(n_planes)
     n_groups = step * -(-n_planes // (GROUP * step))
     # Planes past the last bit stay 0, in codes and queries alike.
@@ -188,10 +242,16 @@ def _workspace(n_planes, queries, threshold):
     bias = np.empty((n_queries, n_levels(n_planes)), dtype=np.uint64)
     _kernels.set_threshold(bias[0], threshold)
     bias[1:] = bias[0]
-    hits = np.empty((n_queries + 1, LANES), dtype=np.uint64)
-    hit_queries = np.empty(n_queries + 1, dtype=np.int64)
-    choices, lane = _choices(queries, n_groups), np.empty(64, dtype=np.int64)
-    return planes, table, choices, bias, hits, hit_queries, lane
+    return planes, table, _choices(queries, n_groups), bias, hits, hit_queries
+
+
+def _lane_room():
+    return np.empty(64, dtype=np.int64)
+
+
+def _patterns(queries):
+    """Return the words of each query, over and over, so that they fill a vector."""
+    return np.concatenate([queries] * -(-VECTOR_WORDS // queries.shape[1]), axis=1)
 
 
 def _choices(queries, n_groups):
@@ -207,16 +267,23 @@ def _choices(queries, n_groups):
 
 def _read_only(array):
     """Return a view that cannot be written, so that numba compiles one version only."""
-    view = np.require(array, requirements=["C", "A"])[:]
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        array = np.require(array, requirements=["C", "A"])
+    view = array[:]
     view.flags.writeable = False
     return view
 
 
+def _count_threads(work, n_jobs):
+    """Return how many threads pay for so many pairs of words."""
+    affordable = max(1, work // MIN_THREAD_WORK)
+    # Asking how many there are takes as long as a small search.
+    return 1 if affordable == 1 else min(count_threads(n_jobs), affordable)
+
+
 def _run(search, words, queries, n_jobs, bytes_per_query, max_chunk=None):
     """Call `search` on slices that cover the queries, in threads where that pays."""
-    affordable = max(1, len(words) * queries.size // MIN_THREAD_WORK)
-    # Asking how many there are takes as long as a small search.
-    threads = 1 if affordable == 1 else min(count_threads(n_jobs), affordable)
+    threads = _count_threads(len(words) * queries.size, n_jobs)
     size = max(1, min(max_chunk or MAX_CHUNK, CHUNK_BYTES // bytes_per_query))
     n_chunks = -(-len(queries) // size)
     n_chunks = min(len(queries), -(-n_chunks // threads) * threads)

@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from skhash.codes import hamming_distances, pack_bits, packed_to_words
 from skhash.neighbors import _kernels, _search, _torch_search
 
-WIDTHS = (1, 7, 8, 9, 24, 63, 64, 65, 100, 128, 200, 256, 300, 520)
+WIDTHS = (1, 7, 8, 9, 24, 63, 64, 65, 100, 128, 200, 256, 300, 512, 520)
+# Few queries take another way than many.
+FEW = _kernels.FEW_QUERIES
+N_QUERIES = st.one_of(st.integers(1, FEW - 1), st.integers(FEW, 3 * FEW))
 CPU = torch.device("cpu")
 
 
@@ -48,18 +51,18 @@ def among_others(packed):
     return mixed, live
 
 
-def masked_nearest(packed, queries, k):
+def masked_nearest(packed, queries, k, n_jobs=1):
     mixed, live = among_others(packed)
     arguments = numba_arguments(mixed, queries)
-    distances, positions = _search.nearest(*arguments, k, 1, live)
+    distances, positions = _search.nearest(*arguments, k, n_jobs, live)
     assert live[positions].all()
     return distances, np.cumsum(live)[positions] - 1
 
 
-def masked_within(packed, queries, radius):
+def masked_within(packed, queries, radius, n_jobs=1):
     mixed, live = among_others(packed)
     arguments = numba_arguments(mixed, queries)
-    distances, positions = _search.within(*arguments, radius, 1, live)
+    distances, positions = _search.within(*arguments, radius, n_jobs, live)
     return distances, [np.cumsum(live)[found] - live[found] for found in positions]
 
 
@@ -114,7 +117,7 @@ problems = st.fixed_dictionaries(
 
 @pytest.mark.parametrize("path", NEAREST)
 @settings(max_examples=60, deadline=None)
-@given(problem=problems, n_queries=st.integers(1, 9), share=st.floats(0, 1))
+@given(problem=problems, n_queries=N_QUERIES, share=st.floats(0, 1))
 def test_nearest_is_the_reference(path, problem, n_queries, share):
     packed = make_codes(**problem)
     queries = make_codes(**{**problem, "n": n_queries, "seed": problem["seed"] + 1})
@@ -124,7 +127,7 @@ def test_nearest_is_the_reference(path, problem, n_queries, share):
 
 @pytest.mark.parametrize("path", WITHIN)
 @settings(max_examples=60, deadline=None)
-@given(problem=problems, n_queries=st.integers(1, 9), share=st.floats(0, 1.1))
+@given(problem=problems, n_queries=N_QUERIES, share=st.floats(0, 1.1))
 def test_within_is_the_reference(path, problem, n_queries, share):
     packed = make_codes(**problem)
     queries = make_codes(**{**problem, "n": n_queries, "seed": problem["seed"] + 1})
@@ -134,13 +137,37 @@ def test_within_is_the_reference(path, problem, n_queries, share):
 
 @pytest.mark.parametrize("n_bits", WIDTHS)
 @pytest.mark.parametrize("n", [1023, 1024, 1025])
-def test_block_edges(n, n_bits):
+@pytest.mark.parametrize("n_queries", [3, FEW])
+def test_block_edges(n_queries, n, n_bits):
     packed = make_codes(0, n, n_bits, 0.3)
-    queries = make_codes(1, 3, n_bits, 0.3)
+    queries = make_codes(1, n_queries, n_bits, 0.3)
     for k in (1, 100, n):
         assert_nearest(packed, queries, k, numba_nearest)
     for radius in (0, n_bits // 4, n_bits):
         assert_within(packed, queries, radius, numba_within)
+
+
+@pytest.mark.parametrize("n_queries", [2, 2 * FEW])
+def test_queries_that_have_found_equal_codes_leave_the_others_to_search(n_queries):
+    packed = np.repeat(make_codes(0, 100, 128, 0.5), 20, axis=0)
+    queries = packed[:: len(packed) // n_queries][:n_queries].copy()
+    queries[1::2, 0] ^= 1
+    for k in (1, 20, 21):
+        assert_nearest(packed, queries, k, numba_nearest)
+
+
+@pytest.mark.parametrize("n_queries", [1, 3, FEW])
+@pytest.mark.parametrize("n_bits", [64, 200])
+def test_threads_share_the_codes_where_queries_are_few(n_bits, n_queries, monkeypatch):
+    monkeypatch.setattr(_search, "MIN_THREAD_WORK", 1)
+    packed = make_codes(0, 700, n_bits, 0.1)
+    queries = make_codes(1, n_queries, n_bits, 0.1)
+    for k in (1, 30, 300):
+        assert_nearest(packed, queries, k, lambda *a: numba_nearest(*a, 3))
+        assert_nearest(packed, queries, k, lambda *a: masked_nearest(*a, 3))
+    for radius in (0, n_bits // 8):
+        assert_within(packed, queries, radius, lambda *a: numba_within(*a, 3))
+        assert_within(packed, queries, radius, lambda *a: masked_within(*a, 3))
 
 
 @pytest.mark.parametrize("k", [1, 5, 600])
