@@ -47,6 +47,7 @@ from skhash.utils.kernels import kernel, popcount
 FEW_QUERIES = 12
 # Codes that few queries are compared with in turn, so that they stay in the cache.
 SLAB = 2**13
+POSITION_BITS = 40
 _ONE = np.uint64(1)
 _ALL = np.uint64(2**64 - 1)
 _GROUP_WORDS = GROUP_BYTES // 8
@@ -331,48 +332,70 @@ def nearest_to_few(
 
 
 @kernel
-def _store(words, first, bits, queries, q, slots, positions, store):
-    """Advance the slots of codes behind `first`, one for each bit set."""
+def _note(words, first, bits, queries, q, counts, hits, size):
+    """Append the codes behind `first`, one for each bit set; return the new size."""
     while bits:
         position = first + np.int64(trailing_zeros(bits))
         bits &= bits - _ONE
         distance = _distance(words, position, queries, q)
-        if store:
-            positions[slots[q, distance]] = position
-        slots[q, distance] += 1
+        counts[q, distance] += 1
+        row = q * counts.shape[1] + distance
+        hits[size] = (row << POSITION_BITS) | position
+        size += 1
+    return size
 
 
 @kernel
-def within(words, live, n_planes, queries, work, asked, slots, positions, store):
-    """Advance the slot of each code found; with `store`, write its position there.
+def within(words, live, n_planes, queries, work, asked, begin, counts, found):
+    """Write codes within the radius to `found`, from the position `begin` on.
 
-    slots (n_queries, radius + 1) : int64, one for each distance; the radius is what
-    `work` was made for.
+    Return where the next call goes on, as `found` may be full, and how many it has:
+    numbers with the query and the distance above, the row of `counts`, and the position
+    in the lower bits, in the order of positions for each query.
+
+    counts (n_queries, radius + 1) : int64, advanced; the radius is what `work` was made
+    for; found : int64, with room for a block of all queries at least.
     """
     hits, hit_queries = work[4:]
-    for start in range(0, len(words), BLOCK):
+    size = 0
+    for start in range(begin, len(words), BLOCK):
+        if size + BLOCK * len(asked) > len(found):
+            return start, size
         n_hits = _find_in_block(words, n_planes, start, asked, work)
         for slot in range(n_hits):
             q = hit_queries[slot]
             for lane in range(LANES):
                 first = start + 64 * lane
                 near = hits[slot, lane] & live[first >> 6]
-                _store(words, first, near, queries, q, slots, positions, store)
+                size = _note(words, first, near, queries, q, counts, found, size)
+    return len(words), size
 
 
 @kernel
-def within_of_few(
-    words, live, queries, patterns, lane_distances, slots, positions, store
-):
+def within_of_few(words, live, queries, patterns, lane_distances, begin, counts, found):
     """Do what `within` does, code by code; see `nearest_to_few`."""
-    threshold = slots.shape[1]
-    for q in range(len(queries)):
-        first = 0
-        while first < len(words):
-            first, near = _next_near(
-                words, first, len(words), patterns, q, threshold, lane_distances
-            )
-            if near:
-                near &= live[first >> 6]
-                _store(words, first, near, queries, q, slots, positions, store)
-            first += 64
+    size = 0
+    for start in range(begin, len(words), SLAB):
+        if size + SLAB * len(queries) > len(found):
+            return start, size
+        stop = min(start + SLAB, len(words))
+        for q in range(len(queries)):
+            first = start
+            while first < stop:
+                first, near = _next_near(
+                    words, first, stop, patterns, q, counts.shape[1], lane_distances
+                )
+                if near:
+                    near &= live[first >> 6]
+                    size = _note(words, first, near, queries, q, counts, found, size)
+                first += 64
+    return len(words), size
+
+
+@kernel
+def place(found, slots, positions):
+    """Write positions to the slots of their rows, and advance those."""
+    for hit in found:
+        row = hit >> POSITION_BITS
+        positions[slots[row]] = hit & (2**POSITION_BITS - 1)
+        slots[row] += 1

@@ -23,6 +23,8 @@ from skhash.utils.threads import count_threads, map_in_threads
 MAX_CHUNK = 256
 # Pairs of words below which a thread takes longer to wake than to do its share.
 MIN_THREAD_WORK = 2**19
+# Codes within a radius that a thread finds at a time.
+WITHIN_ROOM = 2**20
 
 
 def nearest(words, n_planes, queries, k, n_jobs=None, live=None):
@@ -114,7 +116,7 @@ def within(words, n_planes, queries, radius, n_jobs=None, live=None):
     radius = min(radius, n_planes)
 
     def search(rows):
-        counts, found = _count_and_store(words, live, n_planes, queries[rows], radius)
+        counts, found = _find_within(words, live, n_planes, queries[rows], radius)
         levels = np.tile(np.arange(radius + 1, dtype=np.int32), len(counts))
         distances = np.repeat(levels, counts.ravel())
         stops = np.cumsum(counts.sum(axis=1))[:-1]
@@ -150,7 +152,7 @@ def pairs_behind(words, n_planes, rows, radius, n_jobs=None):
         start, stop = rows.start + chunk.start, rows.start + chunk.stop
         others, queries = words[start:], words[start:stop]
         live = _live_bits(len(others), None)
-        counts, found = _count_and_store(others, live, n_planes, queries, radius)
+        counts, found = _find_within(others, live, n_planes, queries, radius)
         first = np.repeat(np.arange(len(queries)), counts.sum(axis=1))
         levels = np.tile(np.arange(radius + 1, dtype=np.int32), len(queries))
         behind = found > first
@@ -163,11 +165,8 @@ def pairs_behind(words, n_planes, rows, radius, n_jobs=None):
     return np.concatenate(distances), np.concatenate(pairs)
 
 
-def _count_and_store(words, live, n_planes, queries, radius):
-    """Return the counts by (query, distance), and the positions in that order.
-
-    It scans twice, first for the counts, so that the memory is that of the answer.
-    """
+def _find_within(words, live, n_planes, queries, radius):
+    """Return the counts by (query, distance), and the positions in that order."""
     if len(queries) < FEW_QUERIES:
         search = _kernels.within_of_few
         task = words, live, queries, _patterns(queries), _lane_room()
@@ -176,13 +175,14 @@ def _count_and_store(words, live, n_planes, queries, radius):
         work = _workspace(n_planes, queries, threshold=radius + 1)
         task = words, live, n_planes, queries, work, np.arange(len(queries))
     counts = np.zeros((len(queries), radius + 1), dtype=np.int64)
-    nothing = np.empty(0, dtype=np.int64)
-    search(*task, counts, nothing, False)
-    stops = np.cumsum(counts).reshape(counts.shape)
-    positions = np.empty(stops[-1, -1], dtype=np.int64)
-    if len(positions):
-        slots = stops - counts
-        search(*task, slots, positions, True)
+    room, found, start = np.empty(WITHIN_ROOM, dtype=np.int64), [], 0
+    while start < len(words):
+        start, size = search(*task, start, counts, room)
+        found.append(room[:size].copy())
+    slots = np.cumsum(counts) - counts.ravel()
+    positions = np.empty(counts.sum(), dtype=np.int64)
+    for hits in found:
+        _kernels.place(hits, slots, positions)
     return counts, positions
 
 

@@ -170,6 +170,15 @@ def test_threads_share_the_codes_where_queries_are_few(n_bits, n_queries, monkey
         assert_within(packed, queries, radius, lambda *a: masked_within(*a, 3))
 
 
+@pytest.mark.parametrize("n_queries", [2, FEW])
+def test_more_codes_within_the_radius_than_fit_at_a_time(n_queries, monkeypatch):
+    room = n_queries * (_kernels.SLAB if n_queries < FEW else _search.BLOCK)
+    monkeypatch.setattr(_search, "WITHIN_ROOM", room)
+    packed, queries = make_codes(0, 20_000, 9, 0.4), make_codes(1, n_queries, 9, 0.4)
+    for radius in (1, 9):
+        assert_within(packed, queries, radius, numba_within)
+
+
 @pytest.mark.parametrize("k", [1, 5, 600])
 def test_a_database_that_gets_ever_nearer_overflows_no_buffer(k):
     # Each code is nearer than all before: the most that a scan can be made to hold.
