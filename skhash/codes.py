@@ -26,7 +26,22 @@ __all__ = [
 
 
 def packed_width(n_bits: int) -> int:
-    """Return the number of bytes that hold `n_bits` bits."""
+    """Return the number of bytes that hold `n_bits` bits.
+
+    Parameters
+    ----------
+    n_bits : int
+
+    Returns
+    -------
+    n_bytes : int
+
+    Examples
+    --------
+    >>> from skhash.codes import packed_width
+    >>> packed_width(12)
+    2
+    """
     return -(-n_bits // 8)
 
 
@@ -47,6 +62,12 @@ def check_bits(bits) -> np.ndarray:
     ValueError
         If the array is not two-dimensional, has no columns, or holds another value
         than 0 and 1.
+
+    Examples
+    --------
+    >>> from skhash.codes import check_bits
+    >>> check_bits([[True, False, 1.0]])
+    array([[1, 0, 1]], dtype=uint8)
     """
     bits = np.asarray(bits)
     if bits.ndim != 2 or bits.shape[1] == 0:
@@ -87,6 +108,13 @@ def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
     ------
     ValueError
         If the dtype is not ``uint8``, the shape does not fit, or a padding bit is set.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.codes import check_packed
+    >>> check_packed(np.array([[255, 128]], dtype=np.uint8), n_bits=9)
+    array([[255, 128]], dtype=uint8)
     """
     packed = np.asarray(packed)
     if packed.dtype != np.uint8:
@@ -152,9 +180,21 @@ def unpack_bits(packed, n_bits: int) -> np.ndarray:
     -------
     bits : ndarray of shape (n, n_bits), uint8
 
+    Raises
+    ------
+    ValueError
+        As `check_packed`.
+
     See Also
     --------
-    pack_bits : The inverse, with an example.
+    pack_bits : The inverse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.codes import unpack_bits
+    >>> unpack_bits(np.array([[0b10100000]], dtype=np.uint8), n_bits=3)
+    array([[1, 0, 1]], dtype=uint8)
     """
     packed = check_packed(packed, n_bits)
     return np.unpackbits(packed, axis=1, count=n_bits, bitorder="big")
@@ -173,6 +213,14 @@ def packed_to_words(packed: np.ndarray) -> np.ndarray:
     Returns
     -------
     words : ndarray of shape (n, ceil(n_bytes / 8)), uint64
+        A view of `packed` where its rows are whole words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.codes import packed_to_words
+    >>> np.bitwise_count(packed_to_words(np.array([[1, 3]], dtype=np.uint8)))
+    array([[3]], dtype=uint8)
     """
     n, n_bytes = packed.shape
     n_words = -(-n_bytes // 8)
@@ -186,19 +234,53 @@ def packed_to_words(packed: np.ndarray) -> np.ndarray:
 def bits_to_signs(bits, dtype=np.float32) -> np.ndarray:
     """Map 0/1 to -1/+1.
 
+    Parameters
+    ----------
+    bits : array-like of shape (n, n_bits)
+        0 and 1, or booleans.
+    dtype : dtype, default=np.float32
+
+    Returns
+    -------
+    signs : ndarray of shape (n, n_bits), dtype
+
+    Raises
+    ------
+    ValueError
+        As `check_bits`.
+
     Examples
     --------
-    >>> from skhash.codes import bits_to_signs, signs_to_bits
+    >>> from skhash.codes import bits_to_signs
     >>> bits_to_signs([[0, 1]])
     array([[-1.,  1.]], dtype=float32)
-    >>> signs_to_bits([[-1.0, 1.0]])
-    array([[0, 1]], dtype=uint8)
     """
     return check_bits(bits).astype(dtype) * 2 - 1
 
 
 def signs_to_bits(signs) -> np.ndarray:
-    """Map -1/+1 to 0/1; any other value, 0 included, raises ``ValueError``."""
+    """Map -1/+1 to 0/1.
+
+    Parameters
+    ----------
+    signs : array-like of any shape
+        -1 and +1.
+
+    Returns
+    -------
+    bits : ndarray of the same shape, uint8
+
+    Raises
+    ------
+    ValueError
+        If there is any other value, 0 included.
+
+    Examples
+    --------
+    >>> from skhash.codes import signs_to_bits
+    >>> signs_to_bits([[-1.0, 1.0]])
+    array([[0, 1]], dtype=uint8)
+    """
     signs = np.asarray(signs)
     wrong = np.abs(signs) != 1
     if wrong.any():

@@ -1,10 +1,11 @@
 """The engines that `knn.py` compares: each makes an index and gives its searches."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 import faiss
-import joblib
 import numpy as np
 from numba import njit
 
@@ -215,11 +216,11 @@ def scikit_learn(codes, k, radius, threads):
 def popcount_limit(codes, k, radius, threads):
     """What counting all differing bits takes, word by word, without looking at them."""
     words = np.ascontiguousarray(codes.view(np.uint64).T)
-    parallel = joblib.Parallel(n_jobs=threads, prefer="threads")
+    pool = ThreadPoolExecutor(threads)
 
     def count(queries):
         chunks = np.array_split(queries.view(np.uint64), min(threads, len(queries)))
-        parallel(joblib.delayed(count_all)(words, chunk) for chunk in chunks)
+        list(pool.map(partial(count_all, words), chunks))
 
     return Engine({"popcount limit": count}, lambda: None)
 
