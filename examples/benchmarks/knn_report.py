@@ -4,6 +4,7 @@ import statistics
 from itertools import groupby
 
 CENTER = {"bits": 64, "k": 10}
+FAISS = ("faiss flat", "faiss knn_hamming")
 
 
 def show(results):
@@ -14,6 +15,7 @@ def show(results):
         f"{head['processor']}, {head['threads']} threads, {head['date']}, seed "
         f"{head['seed']}. {versions} (faiss built for {head['faiss options']}).\n"
     )
+    show_summary(results)
     print(
         "| codes | bits | n | asked | engine | queries/s | times ours | best to best | "
         "one query, ms | recall | build, s | bytes a code |"
@@ -33,6 +35,31 @@ def show(results):
         print(f"\nLeft out: {what}.")
 
 
+def show_summary(results):
+    """Print a line a setting: ours beside the better exact search of faiss."""
+    print(
+        "| codes | bits | n | asked | ours, queries/s | faiss, queries/s | ratio | "
+        "share of the popcount limit | one query, ms | faiss, ms |"
+    )
+    print("|" + "---|" * 10)
+    for setting, rows in groupby(results["rows"], key=_setting):
+        rows = {row["engine"]: row for row in rows}
+        ours, limit = rows["ours"], rows.get("popcount limit")
+        peers = [rows[name] for name in FAISS if name in rows]
+        peer, median = min(peers, key=_median), _median(ours)
+        cells = (
+            *_setting_cells(setting),
+            f"{ours['queries'] / median:,.0f}",
+            f"{peer['queries'] / _median(peer):,.0f}",
+            f"{_median(peer) / median:.1f}",
+            "" if limit is None else f"{_median(limit) / median:.2f}",
+            f"{1000 * ours['single']:.3f}",
+            f"{1000 * min(row['single'] for row in peers):.3f}",
+        )
+        print("| " + " | ".join(cells) + " |")
+    print()
+
+
 def show_constants(results):
     """Print what comparing one code takes: the constants to predict time by.
 
@@ -44,7 +71,7 @@ def show_constants(results):
     for row in results["rows"]:
         if (row["engine"], row["kind"], row["k"]) != ("ours, brute", "random", 10):
             continue
-        batch = statistics.median(row["seconds"]) * threads / row["queries"]
+        batch = _median(row) * threads / row["queries"]
         print(
             f"| {row['bits']} | {row['n']} | {1e12 * batch / row['n']:.0f} | "
             f"{1e12 * row['single'] / row['n']:.0f} |"
@@ -75,7 +102,7 @@ def draw(results, path):
             if not points:
                 continue
             points.sort(key=lambda row: row["n"])
-            rates = [r["queries"] / statistics.median(r["seconds"]) for r in points]
+            rates = [r["queries"] / _median(r) for r in points]
             last = points[-1]["recall"]
             exact = last is None or last == 1
             ax.loglog(
@@ -98,15 +125,21 @@ def _setting(row):
     return row["kind"], row["bits"], row["n"], row["k"], row["radius"]
 
 
+def _setting_cells(setting):
+    kind, bits, n, k, radius = setting
+    asked = f"k = {k}" if radius is None else f"radius {radius}"
+    return kind, str(bits), f"{n:,}", asked
+
+
+def _median(row):
+    return statistics.median(row["seconds"])
+
+
 def _cells(row, ours):
     """Return the cells of a row; `ours` are the sorted seconds of ours."""
-    median = statistics.median(row["seconds"])
-    asked = f"k = {row['k']}" if row["radius"] is None else f"radius {row['radius']}"
+    median = _median(row)
     return (
-        row["kind"],
-        str(row["bits"]),
-        f"{row['n']:,}",
-        asked,
+        *_setting_cells(_setting(row)),
         row["engine"],
         f"{row['queries'] / median:,.0f}",
         f"{median / statistics.median(ours):.2f}",
