@@ -1,61 +1,110 @@
 """Exact search with torch, for accelerators; the answers are those of the CPU.
 
-Distances come from a matrix product of -1/+1 vectors. Distance and position together
-make one integer, ``distance * n + position``, and no two are alike, so that the
-smallest k, in order, are the same on every device.
+Signs -1/+1 of queries times those of codes are ``n_bits - 2 * distance``. Distance and
+position together make one integer, ``distance * n + position``, and no two are alike,
+so that the smallest k, in order, are the same on every device. Only few pairs get one:
+codes that stand together make a group, and of a block, the k nearest codes stand in the
+k groups whose nearest codes come first in that order. (Otherwise the nearest codes of k
+groups would come before one of the k nearest.)
+
+Bytes that are written and read a pair, in half precision, 64 bits and k = 10: 2 + 2,
+and 0.2 to order 1 group in 400 and the codes of 10 groups; besides, 27 a bit in byte of
+each code, once a block, to unpack it. Keys of all pairs would take 156: in int64, they
+are written and read 5 times before a selection reads them 10 times. Half precision is
+preferred to int8, whose products are four bytes wide, for they outweigh the signs.
+
+Products are exact, whatever torch is allowed to round. Up to 2048 bits, all partial
+sums, in any order, are whole numbers that half precision holds: it does not matter in
+which precision they are kept or reduced. Longer codes take float32, and TF32 changes
+nothing, as it holds the signs and adds in float32.
 """
+
+from math import isqrt
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 
 from skhash.utils.chunks import row_chunks
 
-# Bytes of one block of products, keys and temporaries on the device.
-BLOCK_BYTES = 2**28
-MAX_QUERIES = 1024
+# Bytes that a search takes on the device, kept codes apart. An eighth each is for
+# queries and their best, and for pairs that are found; a quarter for the signs of a
+# block of codes, half for their products. Below 2^33, keys in a block fit in int32.
+BLOCK_BYTES = 2**30
 # Whole numbers up to this are exact in half precision.
 HALF_EXACT = 2048
+# Codes stay on the device if they take at most this share of its free memory, or so
+# many bytes where torch does not tell what is free.
+KEPT_SHARE, KEPT_BYTES = 0.5, 2**30
+# Groups are at least so large, which keeps rows of products aligned for the device.
+MIN_GROUP = 8
+# How many groups a query and block hold codes within the radius, for the groups' size.
+GROUPS_WITHIN = 64
 
 
-def nearest(packed, queries, k, device, budget=BLOCK_BYTES):
+def find(what, store, selected, queries, reach, device):
+    """Search a store on the device; see `skhash.neighbors._algorithms.find`."""
+    positions = selected.positions
+    if selected.live is not None:
+        positions = np.flatnonzero(selected.live)
+    # "cuda" is whichever device is current, but the codes stay on one.
+    device = torch.empty(0, device=device).device
+    search = {"nearest": nearest, "within": within}[what]
+    distances, found = search(_kept(store, device), queries, reach, device, positions)
+    if positions is None:
+        return distances, found
+    if what == "nearest":
+        return distances, positions[found]
+    return distances, [positions[one] for one in found]
+
+
+def nearest(packed, queries, k, device, positions=None, budget=BLOCK_BYTES):
     """Find the `k` nearest codes, ordered by (distance, position).
 
     Parameters
     ----------
-    packed : ndarray of shape (n, n_bytes), uint8
+    packed : ndarray of shape (n_codes, n_bytes), uint8, or tensor on the device
+        An array is brought to the device block by block.
     queries : ndarray of shape (n_queries, n_bytes), uint8
     k : int
         From 1 to n.
     device : torch.device
+    positions : ndarray of shape (n,), int64, default=None
+        Searches only these of the codes, and answers with indices of this array.
     budget : int
-        Bytes that one block of the search may take on the device, results apart.
+        Bytes that the search may take on the device.
 
     Returns
     -------
     distances : ndarray of shape (n_queries, k), int32
     positions : ndarray of shape (n_queries, k), int64
     """
-    n = len(packed)
+    n = len(packed if positions is None else positions)
+    n_bits = 8 * packed.shape[1]
     distances = np.empty((len(queries), k), dtype=np.int32)
-    positions = np.empty((len(queries), k), dtype=np.int64)
-    # The best so far, those and a block's best side by side, and their order.
-    for rows in _query_chunks(queries, 32 * k, budget):
-        best = None
-        for keys in _key_blocks(packed, queries[rows], device, budget):
-            if best is not None:
-                keys = torch.cat([best, keys], dim=1)
-            best = keys.topk(min(k, keys.shape[1]), largest=False, sorted=True).values
-        best = best.cpu().numpy()
-        distances[rows], positions[rows] = np.divmod(best, n)
-    return distances, positions
+    found = np.empty((len(queries), k), dtype=np.int64)
+
+    for part in row_chunks(len(queries), packed.shape[1] + 8 * k, budget // 8):
+        last = torch.iinfo(torch.int64).max
+        best = torch.full((part.stop - part.start, k), last, device=device)
+        for start, some, products in _tiles(
+            packed, positions, queries[part], k, device, budget
+        ):
+            keys, n_columns = _nearest_in(products, k, n_bits), products[0].numel()
+            keys = (keys // n_columns).long() * n + (keys % n_columns + start)
+            keys = torch.cat([best[some], keys], dim=1)
+            best[some] = keys.sort(dim=1).values[:, :k]
+            del products  # before the next are made
+        distances[part], found[part] = np.divmod(best.cpu().numpy(), n)
+    return distances, found
 
 
-def within(packed, queries, radius, device, budget=BLOCK_BYTES):
+def within(packed, queries, radius, device, positions=None, budget=BLOCK_BYTES):
     """Find all codes within `radius`, inclusive, ordered by (distance, position).
 
     Parameters
     ----------
-    packed, queries, device, budget
+    packed, queries, device, positions, budget
         As in `nearest`.
     radius : int
         At least 0.
@@ -65,45 +114,134 @@ def within(packed, queries, radius, device, budget=BLOCK_BYTES):
     distances : list of n_queries ndarrays, int32
     positions : list of n_queries ndarrays, int64
     """
-    n = len(packed)
-    key_limit = (min(radius, 8 * packed.shape[1]) + 1) * n
-    distances, positions = [], []
-    for rows in _query_chunks(queries, 0, budget):
-        found = []
-        for keys in _key_blocks(packed, queries[rows], device, budget):
-            query, column = torch.nonzero(keys < key_limit, as_tuple=True)
-            found.append((query.cpu().numpy(), keys[query, column].cpu().numpy()))
-        query, keys = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        order = np.lexsort((keys, query))
-        stops = np.cumsum(np.bincount(query, minlength=rows.stop - rows.start))[:-1]
-        distance, position = np.divmod(keys[order], n)
-        distances += np.split(distance.astype(np.int32), stops)
-        positions += np.split(position, stops)
-    return distances, positions
+    n_bits = 8 * packed.shape[1]
+    least = n_bits - 2 * min(radius, n_bits)
+    distances, found = [], []
+    for part in row_chunks(len(queries), packed.shape[1], budget // 8):
+        hits = [np.empty((3, 0), dtype=np.int64)]
+        for start, some, products in _tiles(
+            packed, positions, queries[part], GROUPS_WITHIN, device, budget
+        ):
+            size = products.shape[2]
+            query, group = torch.nonzero(products.amax(2) >= least, as_tuple=True)
+            for few in row_chunks(len(query), 128 * size, budget // 8):
+                near = products[query[few], group[few]]
+                row, offset = torch.nonzero(near >= least, as_tuple=True)
+                distance = (n_bits - near[row, offset].long()) // 2
+                position = group[few][row] * size + offset + start
+                hit = torch.stack([query[few][row] + some.start, distance, position])
+                hits.append(hit.cpu().numpy())
+            del products  # before the next are made
+        query, distance, position = np.concatenate(hits, axis=1)
+        order = np.lexsort((position, distance, query))
+        stops = np.cumsum(np.bincount(query, minlength=part.stop - part.start))[:-1]
+        distances += np.split(distance[order].astype(np.int32), stops)
+        found += np.split(position[order], stops)
+    return distances, found
 
 
-def _query_chunks(queries, bytes_per_query, budget):
-    least = -(-budget // MAX_QUERIES)
-    return row_chunks(len(queries), max(bytes_per_query, least), budget)
+def _tiles(packed, positions, queries, n_groups, device, budget):
+    """Yield products of some of the codes and some of the queries until all have met.
+
+    Each block of codes is unpacked once. Its groups are of a size at which finding
+    `n_groups` of them costs about as much as looking into them.
+
+    Yields
+    ------
+    start : int
+        The first code.
+    some : slice
+        The queries.
+    products : tensor of shape (n_some, n_groups, size)
+        The last codes of the last block may be none; these are further away than any.
+    """
+    n, n_bytes = len(packed if positions is None else positions), packed.shape[1]
+    n_bits = 8 * n_bytes
+    dtype = _dtype(device, n_bits)
+    signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1) * 2.0 - 1.0
+    signs = torch.from_numpy(signs).to(device, dtype)
+    queries = _to_device(queries, device)
+    # Its position, the code twice, its bytes as int32, and its signs; so for a query.
+    bytes_per_code = 8 + n_bytes * (6 + 8 * dtype.itemsize)
+    for rows in row_chunks(n, bytes_per_code, budget // 4):
+        block = packed[rows] if positions is None else packed[positions[rows]]
+        block = _to_device(block, device)
+        size = max(MIN_GROUP, isqrt(len(block) // n_groups) // MIN_GROUP * MIN_GROUP)
+        missing = -len(block) % size
+        block = torch.nn.functional.pad(block, (0, 0, 0, missing))
+        code_signs = _unpack(block, signs).T
+        # Products, keys of groups, keys of codes in the best groups, and the merge.
+        n_columns, n_looked_into = len(block), min(n_groups * size, len(block))
+        bytes_per_query = bytes_per_code + dtype.itemsize * n_columns
+        bytes_per_query += 16 * (n_columns // size + n_looked_into) + 96 * n_groups
+        for some in row_chunks(len(queries), bytes_per_query, budget // 2):
+            # Automatic mixed precision would take bfloat16, which rounds sums.
+            with torch.autocast(device.type, enabled=False):
+                products = _unpack(queries[some], signs) @ code_signs
+            products[:, n_columns - missing :] = -n_bits - 2
+            yield rows.start, some, products.unflatten(1, (-1, size))
+            del products
+        del code_signs
 
 
-def _key_blocks(packed, queries, device, budget):
-    """Yield the keys of all queries against one block of codes after the other."""
-    n, n_bits = len(packed), 8 * packed.shape[1]
+def _dtype(device, n_bits):
     half = device.type == "cuda" and n_bits <= HALF_EXACT
-    dtype = torch.float16 if half else torch.float32
-    query_signs = _signs(queries, device, dtype)
-    # Per code: bits and signs while unpacking; per pair: product, distance and key.
-    bytes_per_code = n_bits * 16 + len(queries) * 32
-    for rows in row_chunks(n, bytes_per_code, budget):
-        products = query_signs @ _signs(packed[rows], device, dtype).T
-        distances = (n_bits - products.to(torch.int64)) // 2
-        yield distances * n + torch.arange(rows.start, rows.stop, device=device)
+    return torch.float16 if half else torch.float32
 
 
-def _signs(packed, device, dtype):
-    """Unpack bytes to -1/+1 on the device; padding is alike in all codes."""
-    packed = torch.from_numpy(np.array(packed)).to(device)
-    shifts = torch.arange(7, -1, -1, device=device, dtype=torch.uint8)
-    bits = (packed[:, :, None] >> shifts) & 1
-    return bits.flatten(1).to(dtype) * 2 - 1
+def _nearest_in(products, k, n_bits):
+    """Return distance * columns + column, in int32, of each query's `k` smallest."""
+    n_groups, size = products.shape[1:]
+    groups = torch.arange(n_groups, dtype=torch.int32, device=products.device)
+    keys = _distances(products.amax(2), n_bits) * n_groups + groups
+    best = (_smallest(keys, k) % n_groups)[:, :, None]
+    near = products.gather(1, best.long().expand(-1, -1, size))
+    columns = best * size + torch.arange(size, dtype=torch.int32, device=best.device)
+    keys = _distances(near, n_bits) * (n_groups * size) + columns
+    return _smallest(keys.flatten(1), k)
+
+
+def _distances(products, n_bits):
+    return (n_bits - products.int()) // 2
+
+
+def _smallest(keys, k):
+    k = min(k, keys.shape[1])
+    return keys.topk(k, dim=1, largest=False, sorted=False).values
+
+
+def _unpack(packed, signs):
+    """Return the signs of packed codes; padding is alike in all codes."""
+    return signs.index_select(0, packed.flatten().int()).view(len(packed), -1)
+
+
+def _to_device(packed, device):
+    if isinstance(packed, torch.Tensor):
+        return packed
+    # Torch takes an array only if that may be written, which nobody does.
+    return torch.from_numpy(np.require(packed, requirements="CW")).to(device)
+
+
+def _kept(store, device):
+    """Return all packed codes on the device, or as they are if they are too many."""
+    kept = _KEPT.setdefault(store.codes_key, {})
+    if device not in kept:
+        packed = store.packed
+        if packed.size > _room(device):
+            return packed
+        codes = torch.empty(packed.shape, dtype=torch.uint8, device=device)
+        for rows in row_chunks(len(packed), packed.shape[1]):
+            codes[rows] = _to_device(packed[rows], device)
+        kept[device] = codes
+    return kept[device]
+
+
+def _room(device):
+    """Return how many bytes of codes may stay on the device."""
+    if device.type != "cuda":
+        return KEPT_BYTES
+    return KEPT_SHARE * torch.cuda.mem_get_info(device)[0]
+
+
+# Codes stay on a device as long as a store of them is there, and until then only.
+_KEPT: WeakKeyDictionary = WeakKeyDictionary()

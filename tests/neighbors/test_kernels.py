@@ -206,26 +206,6 @@ def test_threads_and_chunks_do_not_change_the_answer(n_bits, monkeypatch):
         assert_within(packed, queries, 9, lambda *a, j=n_jobs: numba_within(*a, j))
 
 
-def test_torch_chunks_of_queries(monkeypatch):
-    monkeypatch.setattr(_torch_search, "MAX_QUERIES", 4)
-    packed, queries = make_codes(0, 300, 70, 0.2), make_codes(1, 9, 70, 0.2)
-    assert_nearest(packed, queries, 20, torch_nearest)
-    assert_within(packed, queries, 12, torch_within)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("n_bits", [65, 256, 3000])
-def test_cuda_gives_the_same_answer(n_bits):
-    cuda = torch.device("cuda")
-    packed, queries = make_codes(0, 5000, n_bits, 0.1), make_codes(1, 9, n_bits, 0.1)
-    assert_nearest(
-        packed, queries, 50, lambda *a: _torch_search.nearest(*a, cuda, budget=2**22)
-    )
-    assert_within(
-        packed, queries, 8, lambda *a: _torch_search.within(*a, cuda, budget=2**22)
-    )
-
-
 def test_transpose():
     bits = np.random.default_rng(0).integers(0, 2, (4, 64, 64), dtype=np.uint8)
     rows = np.packbits(bits, axis=2, bitorder="little").view(np.uint64)[:, :, 0]
