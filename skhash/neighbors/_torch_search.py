@@ -1,22 +1,29 @@
 """Exact search with torch, for accelerators; the answers are those of the CPU.
 
-Signs -1/+1 of queries times those of codes are ``n_bits - 2 * distance``. Distance and
+Signs -1/+1 of a query times those of a code are ``n_bits - 2 * distance``. Distance and
 position together make one integer, ``distance * n + position``, and no two are alike,
-so that the smallest k, in order, are the same on every device. Only few pairs get one:
-codes that stand together make a group, and of a block, the k nearest codes stand in the
-k groups whose nearest codes come first in that order. (Otherwise the nearest codes of k
-groups would come before one of the k nearest.)
+so that the smallest k, in order, are the same on every device.
 
-Bytes that are written and read a pair, in half precision, 64 bits and k = 10: 2 + 2,
-and 0.2 to order 1 group in 400 and the codes of 10 groups; besides, 27 a bit in byte of
-each code, once a block, to unpack it. Keys of all pairs would take 156: in int64, they
-are written and read 5 times before a selection reads them 10 times. Half precision is
-preferred to int8, whose products are four bytes wide, for they outweigh the signs.
+Few pairs get such a key. Codes that stand side by side make a group, and groups are
+ordered by the first of their nearest codes. The k nearest codes of a block are in the
+first k groups: each group before that of a code has a code that comes before it. So all
+products are read once, for the nearest of each group, and then only those of k groups.
 
-Products are exact, whatever torch is allowed to round. Up to 2048 bits, all partial
-sums, in any order, are whole numbers that half precision holds: it does not matter in
-which precision they are kept or reduced. Longer codes take float32, and TF32 changes
-nothing, as it holds the signs and adds in float32.
+Bytes a pair, counted for CUDA, half precision and k = 10, not measured:
+
+* each product is written and read: 4;
+* signs of codes are read again for every chunk of queries: 0.8;
+* keys of groups, and of the codes in 10 groups: 0.5 at 64 bits, 1.3 at 512.
+
+Keys of all pairs, in int64, would take 156: a product is written, five operations make
+the key, and a selection reads it ten times. To unpack takes 27 bytes a byte of code,
+once for all queries. Products in int8 would be exact too, and twice as fast, but four
+bytes wide.
+
+Products are exact, whatever torch may round. Up to 2048 bits, every partial sum, in any
+order, is a whole number that half precision holds, so that it does not matter how
+products are split, accumulated and reduced. Longer codes take float32. TF32 holds the
+signs, and adds them in float32, so that it may be on or off.
 """
 
 from math import isqrt
@@ -27,9 +34,9 @@ import torch
 
 from skhash.utils.chunks import row_chunks
 
-# Bytes that a search takes on the device, kept codes apart. An eighth each is for
-# queries and their best, and for pairs that are found; a quarter for the signs of a
-# block of codes, half for their products. Below 2^33, keys in a block fit in int32.
+# Bytes that a search takes on the device, kept codes apart: an eighth for queries and
+# their best, a quarter for the signs of a block of codes, half for their products, and
+# an eighth for pairs within the radius. Below 2^33, keys in a block fit in int32.
 BLOCK_BYTES = 2**30
 # Whole numbers up to this are exact in half precision.
 HALF_EXACT = 2048
@@ -38,7 +45,7 @@ HALF_EXACT = 2048
 KEPT_SHARE, KEPT_BYTES = 0.5, 2**30
 # Groups are at least so large, which keeps rows of products aligned for the device.
 MIN_GROUP = 8
-# How many groups a query and block hold codes within the radius, for the groups' size.
+# In how many groups of a block to expect codes within the radius of a query.
 GROUPS_WITHIN = 64
 
 
@@ -83,15 +90,15 @@ def nearest(packed, queries, k, device, positions=None, budget=BLOCK_BYTES):
     n_bits = 8 * packed.shape[1]
     distances = np.empty((len(queries), k), dtype=np.int32)
     found = np.empty((len(queries), k), dtype=np.int64)
-
     for part in row_chunks(len(queries), packed.shape[1] + 8 * k, budget // 8):
         last = torch.iinfo(torch.int64).max
         best = torch.full((part.stop - part.start, k), last, device=device)
         for start, some, products in _tiles(
             packed, positions, queries[part], k, device, budget
         ):
-            keys, n_columns = _nearest_in(products, k, n_bits), products[0].numel()
-            keys = (keys // n_columns).long() * n + (keys % n_columns + start)
+            n_columns = products[0].numel()
+            keys = _nearest_in(products, k, n_bits).long()
+            keys = keys // n_columns * n + keys % n_columns + start
             keys = torch.cat([best[some], keys], dim=1)
             best[some] = keys.sort(dim=1).values[:, :k]
             del products  # before the next are made
@@ -240,7 +247,10 @@ def _room(device):
     """Return how many bytes of codes may stay on the device."""
     if device.type != "cuda":
         return KEPT_BYTES
-    return KEPT_SHARE * torch.cuda.mem_get_info(device)[0]
+    free, _ = torch.cuda.mem_get_info(device)
+    # Torch holds memory that it has no use for, as of an index that is gone.
+    held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return KEPT_SHARE * (free + held)
 
 
 # Codes stay on a device as long as a store of them is there, and until then only.

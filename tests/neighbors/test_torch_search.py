@@ -116,6 +116,24 @@ def test_blocks_of_codes_meet_all_chunks_of_queries(monkeypatch):
     assert_within(packed, queries, 12, budget=2**15)
 
 
+def test_more_positions_than_int32_holds(monkeypatch):
+    # As if the codes of a block stood behind three thousand million others.
+    packed = make_codes(0, 50, 64)
+    make = _torch_search._tiles
+    monkeypatch.setattr(
+        _torch_search,
+        "_tiles",
+        lambda *a: ((3 * 10**9 + start, *rest) for start, *rest in make(*a)),
+    )
+    n = 50
+    distances, positions = _torch_search.nearest(packed, packed[:2], n, CPU)
+    shifted = distances.astype(np.int64) * n + positions
+    near = np.sort(hamming_distances(packed[:2], packed) * n + np.arange(n), axis=1)
+    np.testing.assert_array_equal(shifted, near + 3 * 10**9)
+    _, positions = _torch_search.within(packed, packed[:2], 64, CPU)
+    np.testing.assert_array_equal(np.sort(positions[1]), np.arange(n) + 3 * 10**9)
+
+
 def test_mixed_precision_of_the_caller_is_not_taken():
     # bfloat16 would round products over 256.
     packed = make_codes(0, 500, 1024, 0.1)
