@@ -445,17 +445,7 @@ class HammingNeighbors(
             )
         from skhash.neighbors import _torch_search
 
-        positions = selected.positions
-        if selected.live is not None:
-            positions = np.flatnonzero(selected.live)
-        some = slice(None) if positions is None else positions
-        search = getattr(_torch_search, what)
-        distances, found = search(store.packed[some], queries, reach, device)
-        if positions is None:
-            return distances, found
-        if what == "nearest":
-            return distances, positions[found]
-        return distances, [positions[one] for one in found]
+        return _torch_search.find(what, store, selected, queries, reach, device)
 
     def _check_n_neighbors(self, n_neighbors, X, n_found, n):
         k = self.n_neighbors if n_neighbors is None else n_neighbors
