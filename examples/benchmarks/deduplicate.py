@@ -11,6 +11,12 @@ cosine is at least c::
 of the pairs within the radius that is true, and "lowest" the smallest cosine among
 them. "kept" is the number of groups of `duplicate_groups`, and "across" the number of
 test messages in a group with a training message.
+
+A second table has the seconds of one thread for SGH codes of 64 bits of GloVe words,
+and where there are not enough words, of sums of two random words. "all pairs" is what
+comparing all pairs would take: that of the rows in the middle, times their share::
+
+    python examples/benchmarks/deduplicate.py --only words
 """
 
 import argparse
@@ -23,11 +29,14 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import skhash
-from skhash import RandomHyperplaneHash
-from skhash.datasets import load_20newsgroups
-from skhash.neighbors import duplicate_groups, radius_pairs
+from skhash import RandomHyperplaneHash, SGHEncoder
+from skhash.codes import packed_to_words
+from skhash.datasets import load_20newsgroups, load_glove
+from skhash.neighbors import _search, duplicate_groups, radius_pairs
 
 LOWEST = 0.5
+# Rows whose pairs tell what all pairs would take.
+ROWS = 8192
 
 
 def similar_pairs(X):
@@ -42,14 +51,51 @@ def similar_pairs(X):
     return np.stack([i, j], axis=1), cosines
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bits", type=int, nargs="+", default=[64, 128, 256, 512])
-    parser.add_argument("--cosines", type=float, nargs="+", default=[0.95, 0.9, 0.8])
-    parser.add_argument("--words", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--data-home")
-    arguments = parser.parse_args()
+def word_codes(n, arguments):
+    """Return packed codes of words, and of sums of two words."""
+    rng = np.random.default_rng(arguments.seed)
+    data = load_glove(data_home=arguments.data_home)
+    encoder = SGHEncoder(64, random_state=arguments.seed).fit(data.train)
+    words = data.database[:n]
+    blocks = [encoder.transform_packed(words)]
+    for start in range(len(words), n, 100_000):
+        pairs = rng.integers(0, len(words), (min(100_000, n - start), 2))
+        sums = words[pairs[:, 0]] + words[pairs[:, 1]]
+        sums /= np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
+        blocks.append(encoder.transform_packed(sums))
+    return np.concatenate(blocks)
+
+
+def thread_seconds(function, *args, **kwargs):
+    """Return the seconds that a call takes its thread, and what it returns."""
+    start = time.thread_time()
+    result = function(*args, **kwargs)
+    return time.thread_time() - start, result
+
+
+def show_words(arguments):
+    """Print the times for codes of words."""
+    all_codes = word_codes(max(arguments.sizes), arguments)
+    for n in (ROWS, 8 * ROWS):  # compiles
+        radius_pairs(all_codes[:n], 1, packed=True, n_jobs=1)
+    header = ["n", "radius", "pairs", "groups", "s, all pairs", "s, pairs", "s, groups"]
+    print(f"| {' | '.join(header)} |\n{'|---' * len(header)}|")
+    for n in arguments.sizes:
+        codes, rows = all_codes[:n], slice((n - ROWS) // 2, (n + ROWS) // 2)
+        words = packed_to_words(codes)
+        for radius in arguments.radii:
+            middle, _ = thread_seconds(_search.pairs_behind, words, 64, rows, radius, 1)
+            kwargs = {"radius": radius, "packed": True, "n_jobs": 1}
+            pairs_seconds, (_, pairs) = thread_seconds(radius_pairs, codes, **kwargs)
+            group_seconds, groups = thread_seconds(duplicate_groups, codes, **kwargs)
+            row = [f"{count:,}" for count in (n, radius, len(pairs), groups.max() + 1)]
+            seconds = middle * n / ROWS, pairs_seconds, group_seconds
+            row += [f"{one:.2f}" for one in seconds]
+            print(f"| {' | '.join(row)} |", flush=True)
+
+
+def show_messages(arguments):
+    """Print what codes find of the pairs of similar messages."""
     data = load_20newsgroups("texts", data_home=arguments.data_home)
     texts = np.concatenate([data.database, data.query])
     is_test = np.arange(len(texts)) >= len(data.database)
@@ -59,9 +105,6 @@ def main():
     similar, cosines = similar_pairs(X)
     seconds = time.perf_counter() - start
     print(
-        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy "
-        f"{np.__version__}, skhash {skhash.__version__}, seed {arguments.seed}\n"
         f"{len(texts):,} messages, {len(set(texts)):,} different ones; all cosines by "
         f"sparse products: {seconds:.1f} s\n"
     )
@@ -94,6 +137,29 @@ def main():
                 f"| {across} | {pairs_seconds:.2f} | {group_seconds:.2f} |",
                 flush=True,
             )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bits", type=int, nargs="+", default=[64, 128, 256, 512])
+    parser.add_argument("--cosines", type=float, nargs="+", default=[0.95, 0.9, 0.8])
+    parser.add_argument("--words", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--radii", type=int, nargs="+", default=[0, 1, 2, 4, 6])
+    parser.add_argument("--only", choices=["messages", "words"])
+    parser.add_argument("--data-home")
+    arguments = parser.parse_args()
+    print(
+        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
+        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy "
+        f"{np.__version__}, skhash {skhash.__version__}, seed {arguments.seed}"
+    )
+    if arguments.only != "words":
+        show_messages(arguments)
+        print()
+    if arguments.only != "messages":
+        show_words(arguments)
 
 
 if __name__ == "__main__":

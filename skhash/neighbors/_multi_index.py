@@ -94,8 +94,18 @@ class MultiIndex:
         stops = np.cumsum(counts)[:-1]
         return np.split(distances, stops), np.split(positions, stops)
 
-    def find(self, words, queries, radius, most, n_jobs=None, live=None):
+    def pairs_behind(self, words, rows, radius, n_jobs=None):
+        """Find pairs of codes within `radius`; see `_search.pairs_behind`."""
+        first = np.arange(rows.start, rows.stop)
+        distances, second, counts = self.find(
+            words, words[rows], radius, len(words), n_jobs, floors=first
+        )
+        return distances, np.stack([np.repeat(first, counts), second], axis=1)
+
+    def find(self, words, queries, radius, most, n_jobs=None, live=None, floors=None):
         """Find codes within `radius`, of each query the `most` nearest.
+
+        Of query i, only codes at positions behind ``floors[i]`` count.
 
         Returns
         -------
@@ -108,6 +118,7 @@ class MultiIndex:
         radius = min(radius, self.n_planes)
         words, queries = _read_only(words), _read_only(queries)
         live = _read_only(np.ones(1, dtype=bool) if live is None else live)
+        floors = np.full(len(queries), -1) if floors is None else floors
         radii = _radii(len(self.parts), radius)
         flips = [
             _flips(len(part), bits)
@@ -134,7 +145,7 @@ class MultiIndex:
                 some, own = slice(start, rows.stop), counts[start : rows.stop]
                 task = (words, live, queries[some], keys[start - rows.start :])
                 answered, missing = kernels.find(
-                    *task, radius, most, *tables, own, room
+                    *task, floors[some], radius, most, *tables, own, room
                 )
                 found.append(room[: own[:answered].sum()].copy())
                 start += answered

@@ -35,6 +35,7 @@ def find(
     live,
     queries,
     keys,
+    floors,
     radius,
     most,
     firsts,
@@ -53,11 +54,12 @@ def find(
     did not fit into what the others left of `found`.
 
     live (n,) : bool, or (1,) where all codes are; keys (n_queries, n_parts) : int64;
-    firsts (n_parts,) : where the table of a part begins in `starts`; positions
-    (n_parts, n); masks (n_parts, n_words) : uint64, the bits of a part; radii
-    (n_parts,) : the bits that may differ there; flip_starts (n_parts + 1,) and flips :
-    which those may be; counts (n_queries,) : int64, written: the answers of a query;
-    found : int64, written.
+    floors (n_queries,) : int64, the last position that does not count; firsts
+    (n_parts,) : where the table of a part begins in `starts`; positions (n_parts, n);
+    masks (n_parts, n_words) : uint64, the bits of a part; radii (n_parts,) : the bits
+    that may differ there; flip_starts (n_parts + 1,) and flips : which those may be;
+    counts (n_queries,) : int64, written: the answers of a query; found : int64,
+    written.
     """
     size = 0
     for q in range(len(queries)):
@@ -65,8 +67,11 @@ def find(
         for part in range(len(firsts)):
             for flip in range(flip_starts[part], flip_starts[part + 1]):
                 entry = firsts[part] + (keys[q, part] ^ flips[flip])
-                for place in range(starts[entry], starts[entry + 1]):
+                # From the last one down to the floor, as they ascend.
+                for place in range(starts[entry + 1] - 1, starts[entry] - 1, -1):
                     position = positions[part, place]
+                    if position <= floors[q]:
+                        break
                     distance = 0
                     for word in range(words.shape[1]):
                         differ = words[position, word] ^ queries[q, word]

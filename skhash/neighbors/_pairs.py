@@ -8,6 +8,7 @@ from scipy.sparse.csgraph import connected_components
 
 from skhash.codes import check_packed, pack_bits, packed_to_words
 from skhash.utils._sklearn import Interval, validate_params
+from skhash.utils.chunks import row_chunks
 
 # Codes whose pairs are searched for at a time.
 BLOCK_ROWS = 2**14
@@ -54,8 +55,10 @@ def radius_pairs(codes, radius, *, packed=False, n_jobs=None):
 
     Notes
     -----
-    All pairs are compared; memory is that of the codes and of the answer. Of m equal
-    codes, that is m (m - 1) / 2 pairs: `duplicate_groups` does without them.
+    Codes are sorted for a radius of 0. For a small one they are looked up in tables, as
+    by ``HammingNeighbors(algorithm="multi_index")``; where that would take longer, all
+    pairs are compared. Memory is that of the codes, the tables and the answer. Of m
+    equal codes, that is m (m - 1) / 2 pairs: `duplicate_groups` does without them.
 
     Examples
     --------
@@ -64,8 +67,7 @@ def radius_pairs(codes, radius, *, packed=False, n_jobs=None):
     (array([0, 1], dtype=int32), array([[0, 2],
            [1, 3]]))
     """
-    packed_codes = check_packed(codes) if packed else pack_bits(codes)
-    blocks = list(_pair_blocks(packed_codes, radius, n_jobs))
+    blocks = list(_pair_blocks(*_words(codes, packed), radius, n_jobs))
     empty = np.empty(0, dtype=np.int32), np.empty((0, 2), dtype=np.int64)
     distances, pairs = zip(empty, *blocks, strict=True)
     return np.concatenate(distances), np.concatenate(pairs)
@@ -107,8 +109,9 @@ def duplicate_groups(codes, radius, *, packed=False, n_jobs=None):
 
     Notes
     -----
-    Equal codes are compared once, and pairs are forgotten as soon as they have been
-    counted, so that memory is a small multiple of that of the codes.
+    Pairs are found as by `radius_pairs`, but of different codes only, and forgotten as
+    soon as they have been joined, so that memory is a small multiple of that of the
+    codes.
 
     Examples
     --------
@@ -123,25 +126,65 @@ def duplicate_groups(codes, radius, *, packed=False, n_jobs=None):
     >>> np.unique(groups, return_index=True)[1]
     array([0, 1])
     """
-    packed_codes = check_packed(codes) if packed else pack_bits(codes)
-    rows = np.ascontiguousarray(packed_codes).view(f"V{packed_codes.shape[1]}")
-    _, different, number = np.unique(rows, return_index=True, return_inverse=True)
-    groups = np.arange(len(different))
-    for _, pairs in _pair_blocks(packed_codes[different], radius, n_jobs):
+    from skhash.neighbors._equal_codes import EqualCodes
+
+    words, n_planes = _words(codes, packed)
+    equal = EqualCodes(words)
+    groups = np.arange(len(equal))
+    blocks = _pair_blocks(words[equal.firsts], n_planes, radius, n_jobs)
+    for pairs in _batches((pairs for _, pairs in blocks), size=len(groups)):
         ones, ends = np.ones(len(pairs), dtype=bool), groups[pairs]
         joins = sparse.coo_array((ones, ends.T), shape=(len(groups), len(groups)))
         groups = connected_components(joins, directed=False)[1][groups]
-    groups = groups[number.ravel()]
     # Numbers by first appearance.
     _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[groups]
+    return np.argsort(np.argsort(first))[groups][equal.numbers()]
 
 
-def _pair_blocks(packed_codes, radius, n_jobs):
+def _batches(blocks, size):
+    """Yield at least `size` pairs at a time, but for the last ones."""
+    batch = []
+    for pairs in blocks:
+        batch.append(pairs)
+        if sum(map(len, batch)) >= size:
+            yield np.concatenate(batch)
+            batch = []
+    if batch:
+        yield np.concatenate(batch)
+
+
+def _words(codes, packed):
+    packed_codes = check_packed(codes) if packed else pack_bits(codes)
+    return packed_to_words(packed_codes), 8 * packed_codes.shape[1]
+
+
+def _pair_blocks(words, n_planes, radius, n_jobs):
     """Yield the distances and pairs of one block of codes after the other."""
-    from skhash.neighbors import _search  # numba is imported at the first search
+    # numba is imported at the first search
+    from skhash.neighbors import _search
+    from skhash.neighbors._equal_codes import EqualCodes
 
-    words, n_planes = packed_to_words(packed_codes), 8 * packed_codes.shape[1]
-    for start in range(0, len(words), BLOCK_ROWS):
-        rows = slice(start, min(start + BLOCK_ROWS, len(words)))
-        yield _search.pairs_behind(words, n_planes, rows, radius, n_jobs)
+    if radius == 0:
+        for pairs in EqualCodes(words).pair_blocks(BLOCK_ROWS):
+            yield np.zeros(len(pairs), dtype=np.int32), pairs
+        return
+    tables = _tables(words, n_planes, min(radius, n_planes))
+    for rows in row_chunks(len(words), 1, BLOCK_ROWS):
+        if tables is None:
+            yield _search.pairs_behind(words, n_planes, rows, radius, n_jobs)
+        else:
+            yield tables.pairs_behind(words, rows, radius, n_jobs)
+
+
+def _tables(words, n_planes, radius):
+    """Return tables of the codes, or None where comparing all pairs is faster."""
+    from skhash.neighbors._algorithms import BUILD_SECONDS, PAIR_SECONDS
+    from skhash.neighbors._multi_index import MultiIndex
+
+    # Of a code that is compared with all, or looked up; half of either is done.
+    compare = PAIR_SECONDS * words.size
+    build = 2 * BUILD_SECONDS * words.size / max(1, len(words))
+    if build + MultiIndex.hoped_seconds(len(words), n_planes, radius) > compare:
+        return None
+    tables = MultiIndex(words, n_planes)
+    return tables if tables.seconds(radius) < compare else None

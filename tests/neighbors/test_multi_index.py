@@ -57,6 +57,37 @@ def test_within(n, n_bits):
                 assert_same(found, expected)
 
 
+@pytest.mark.parametrize("n_bits", [8, 64, 70])
+def test_pairs_behind(n_bits):
+    words = packed_to_words(pack_bits(clustered(500, n_bits)))
+    n_planes = 8 * -(-n_bits // 8)
+    tables = MultiIndex(words, n_planes)
+    for radius in (0, 2, 6, 300):
+        if n_bits > 64 and radius > 6:
+            continue  # too many look-ups
+        for rows in (slice(0, 500), slice(130, 260), slice(499, 500)):
+            expected = _search.pairs_behind(words, n_planes, rows, radius)
+            found = tables.pairs_behind(words, rows, radius)
+            for one, other in zip(found, expected, strict=True):
+                assert_array_equal(one, other)
+                assert one.dtype == other.dtype
+
+
+def test_what_stands_before_is_not_kept(monkeypatch):
+    """There is room for the codes behind each of the equal ones, but not for all."""
+    monkeypatch.setattr("skhash.neighbors._multi_index.ROOM", 10)
+    words = np.zeros((300, 1), dtype=np.uint64)
+    tables = MultiIndex(words, 64)
+    made, empty = [], np.empty
+    monkeypatch.setattr(
+        "skhash.neighbors._multi_index.np.empty",
+        lambda shape, dtype: made.append(shape) or empty(shape, dtype),
+    )
+    _, pairs = tables.pairs_behind(words, slice(280, 300), 1, 1)
+    assert len(pairs) == 20 * 19 // 2
+    assert max(made) <= 20
+
+
 @pytest.mark.parametrize("room", [1, 40, 300])
 def test_chunks_and_full_rooms(monkeypatch, room):
     words = packed_to_words(pack_bits(clustered(600, 16)))

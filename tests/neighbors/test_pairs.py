@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 from sklearn.cluster import DBSCAN
 
 from skhash.codes import hamming_distances, pack_bits
-from skhash.neighbors import _pairs, duplicate_groups, radius_pairs
+from skhash.neighbors import (
+    _algorithms,
+    _pairs,
+    _search,
+    duplicate_groups,
+    radius_pairs,
+)
+from skhash.neighbors._multi_index import MultiIndex
 
 
 def make_codes(seed, n, n_bits, n_centres):
@@ -58,22 +65,77 @@ def test_pairs_and_groups(problem, radius):
     assert groups.dtype == np.int64
 
 
+@pytest.fixture
+def asked(monkeypatch):
+    """List by what blocks of pairs are found."""
+    kinds = []
+
+    def count(owner, kind):
+        find = owner.pairs_behind
+
+        def counting(*arguments):
+            kinds.append(kind)
+            return find(*arguments)
+
+        monkeypatch.setattr(owner, "pairs_behind", counting)
+
+    count(_search, "compare")
+    count(MultiIndex, "look up")
+    return kinds
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("packed", [False, True])
-def test_blocks_and_formats_and_threads(n_jobs, packed, monkeypatch):
+@pytest.mark.parametrize("kind", ["compare", "look up"])
+def test_blocks_and_formats_and_threads(n_jobs, packed, kind, asked, monkeypatch):
     """Blocks of rows, of uneven size, give what one block gives."""
     monkeypatch.setattr(_pairs, "BLOCK_ROWS", 130)
     monkeypatch.setattr("skhash.neighbors._search.MIN_THREAD_WORK", 1)
+    monkeypatch.setattr("skhash.neighbors._multi_index.MIN_THREAD_SECONDS", 1e-9)
+    if kind == "look up":
+        monkeypatch.setattr(_algorithms, "PAIR_SECONDS", 1.0)
     codes = make_codes(0, 700, 24, 60)
-    asked = pack_bits(codes) if packed else codes
+    given = pack_bits(codes) if packed else codes
     kwargs = {"packed": packed, "n_jobs": n_jobs}
-    distances, pairs = radius_pairs(asked, 4, **kwargs)
-    expected_distances, expected = expected_pairs(codes, 4)
-    np.testing.assert_array_equal(distances, expected_distances)
-    np.testing.assert_array_equal(pairs, expected)
-    groups = duplicate_groups(asked, 4, **kwargs)
-    np.testing.assert_array_equal(groups, expected_groups(codes, 4))
-    assert 1 < groups.max() + 1 < 700
+    for radius in (1, 4):
+        distances, pairs = radius_pairs(given, radius, **kwargs)
+        expected_distances, expected = expected_pairs(codes, radius)
+        np.testing.assert_array_equal(distances, expected_distances)
+        np.testing.assert_array_equal(pairs, expected)
+        assert (distances.dtype, pairs.dtype) == (np.int32, np.int64)
+        groups = duplicate_groups(given, radius, **kwargs)
+        np.testing.assert_array_equal(groups, expected_groups(codes, radius))
+        assert 1 < groups.max() + 1 < 700
+    assert set(asked) == {kind}
+
+
+def test_what_is_chosen(asked, monkeypatch):
+    """Tables where they are hoped to be faster, and are; sorting at radius 0."""
+    monkeypatch.setattr(_algorithms, "PAIR_SECONDS", 3e-8)
+    spread = np.random.default_rng(0).integers(0, 2, (1000, 32))
+    crowded = spread.copy()
+    crowded[:, 1:] = 0
+    for codes, radius, kinds in (
+        (spread, 0, []),
+        (crowded, 0, []),
+        (spread, 1, ["look up"]),
+        (crowded, 1, ["compare"]),
+        (spread, 16, ["compare"]),
+        (spread[:50], 1, ["compare"]),
+    ):
+        asked.clear()
+        radius_pairs(codes, radius)
+        assert asked == kinds
+
+
+@pytest.mark.parametrize("size", [1, 30, 10**6])
+def test_batches(size):
+    """Pairs are joined many at a time, all of them."""
+    blocks = [np.arange(2 * n).reshape(n, 2) for n in (0, 9, 40, 1, 0, 3)]
+    batches = list(_pairs._batches(blocks, size))
+    np.testing.assert_array_equal(np.concatenate(batches), np.concatenate(blocks))
+    assert all(len(batch) >= size for batch in batches[:-1])
+    assert len(batches) == {1: 4, 30: 2, 10**6: 1}[size]
 
 
 def test_a_chain_is_one_group_and_equal_codes_cost_nothing():
