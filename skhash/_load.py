@@ -8,6 +8,7 @@ from skhash.linear import (
     BinaryAutoencoderHash,
     ITQHash,
     KMeansHash,
+    LinearDecoder,
     PCAHash,
     RandomHyperplaneHash,
     ScalableGraphHash,
@@ -15,7 +16,7 @@ from skhash.linear import (
     SphericalHash,
     SupervisedDiscreteHash,
 )
-from skhash.neighbors import HammingNeighbors
+from skhash.neighbors import HammingNeighbors, HashedNeighbors
 from skhash.neural import (
     DualHashEncoder,
     NeighborHash,
@@ -31,6 +32,7 @@ LOADABLE = {
         DualHashEncoder,
         ITQHash,
         KMeansHash,
+        LinearDecoder,
         NeighborHash,
         PCAHash,
         RandomHyperplaneHash,
@@ -46,11 +48,15 @@ LOADABLE = {
 }
 
 
-def load(path):
-    """Load what a ``save`` method wrote: an encoder, a classifier or an index.
+# Those that read their files themselves, and can map them into memory.
+INDEXES = {cls.__name__: cls for cls in (HammingNeighbors, HashedNeighbors)}
 
-    It runs no code from the file. `HammingNeighbors.load` can also map an index into
-    memory.
+
+def load(path):
+    """Load what a ``save`` method wrote: an encoder, a classifier, an index, a search.
+
+    It runs no code from the file. `HammingNeighbors.load` and `HashedNeighbors.load`
+    can also map an index into memory.
 
     Parameters
     ----------
@@ -82,6 +88,7 @@ def load(path):
     >>> bool((loaded.transform(X) == encoder.transform(X)).all())
     True
     """
-    if read_manifest(Path(path))["class"] == HammingNeighbors.__name__:
-        return HammingNeighbors.load(path)
+    name = read_manifest(Path(path))["class"]
+    if name in INDEXES:
+        return INDEXES[name].load(path)
     return load_estimator(path, LOADABLE)

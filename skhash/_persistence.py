@@ -9,6 +9,7 @@ import json
 import os
 import re
 import warnings
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -35,12 +36,13 @@ LIST_MARK = "."
 NAMES = {"feature_names_in_": object, "classes_": None}
 # The arrays of an index, an `.npy` file each.
 INDEX_ARRAYS = ("codes", "y", "ids", "live", "vectors", "items", "codebook", "offset")
-# Files that a save leaves behind where it is stopped before the manifest is there, or
-# before it has cleaned up: those of encoders and those of indexes.
+# What a save leaves behind where it is stopped before the manifest is there, or before
+# it has cleaned up: files of encoders and indexes, directories of a search's parts.
 LEFTOVER = re.compile(
     r"arrays-[0-9a-f]{16}\.safetensors(\.part)?"
     rf"|({'|'.join(INDEX_ARRAYS)})(-[0-9a-f]{{16}}\.npy|\.npy\.part)"
     r"|manifest\.json\.part"
+    r"|part-(encoder|index|decoder)-[0-9a-f]{16}"
 )
 
 
@@ -87,12 +89,7 @@ def load_estimator(path, classes: dict[str, type]):
     """
     path = Path(path)
     manifest = read_manifest(path)
-    if manifest["class"] not in classes:
-        raise ValueError(
-            f"{path} holds a {manifest['class']!r}, which this version of skhash does "
-            f"not know; it loads {', '.join(sorted(classes))}. It was written by "
-            f"skhash {manifest['skhash_version']}."
-        )
+    estimator = unfitted(manifest, classes, path)
     array_path = path / manifest["arrays"]
     if not array_path.is_file():
         raise ValueError(f"{path} is damaged: its file {array_path.name} is missing.")
@@ -104,21 +101,20 @@ def load_estimator(path, classes: dict[str, type]):
     except SafetensorError as error:
         raise ValueError(f"{array_path} is damaged: {error}") from error
 
+    set_fitted_state(estimator, manifest["values"], _regrouped(arrays, path), path)
+    return estimator
+
+
+def unfitted(manifest, classes: dict[str, type], path):
+    """Return an estimator of a manifest's class, with its parameters, or raise."""
+    if manifest["class"] not in classes:
+        raise ValueError(
+            f"{path} holds a {manifest['class']!r}, which this version of skhash does "
+            f"not know; it loads {', '.join(sorted(classes))}. It was written by "
+            f"skhash {manifest['skhash_version']}."
+        )
     estimator = classes[manifest["class"]]()
     set_saved_params(estimator, manifest, path)
-    arrays = _regrouped(arrays, path)
-    names = [*manifest["values"], *arrays]
-    wrong = [name for name in names if not _is_fitted_attribute(name)]
-    if wrong:
-        raise ValueError(f"{path} is damaged: {wrong} name no fitted attributes.")
-    if len(set(names)) < len(names):
-        raise ValueError(f"{path} is damaged: it has two values of one attribute.")
-    for name, value in manifest["values"].items():
-        if name in NAMES:
-            value = np.array(value, dtype=NAMES[name])
-        setattr(estimator, name, value)
-    for name, value in arrays.items():
-        setattr(estimator, name, value)
     return estimator
 
 
@@ -140,6 +136,22 @@ def set_saved_params(estimator, manifest, path) -> None:
             f"{path} is damaged, or of a skhash with other parameters ({error}). "
             f"{written}."
         ) from error
+
+
+def set_fitted_state(estimator, values: dict, others: dict, path) -> None:
+    """Set fitted attributes: a manifest's JSON values, and others as they are."""
+    names = [*values, *others]
+    wrong = [name for name in names if not _is_fitted_attribute(name)]
+    if wrong:
+        raise ValueError(f"{path} is damaged: {wrong} name no fitted attributes.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"{path} is damaged: it has two values of one attribute.")
+    for name, value in values.items():
+        if name in NAMES:
+            value = np.array(value, dtype=NAMES[name])
+        setattr(estimator, name, value)
+    for name, value in others.items():
+        setattr(estimator, name, value)
 
 
 def _fitted_state(estimator):
@@ -263,7 +275,7 @@ def replace_manifest(path: Path, estimator, manifest: dict, files: list[str]) ->
     manifest : dict
         What is to stand in it, besides versions, class and checksum.
     files : list of str
-        The names of the files that it names; they are there already.
+        The files and directories that it names; they are there already.
     """
     from skhash import __version__
 
@@ -276,8 +288,49 @@ def replace_manifest(path: Path, estimator, manifest: dict, files: list[str]) ->
     manifest["checksum"] = _checksum(manifest)
     _replace(path / MANIFEST, json.dumps(manifest, indent=1).encode())
     for old in path.iterdir():
-        if LEFTOVER.fullmatch(old.name) and old.name not in files:
-            old.unlink()
+        if old.name not in files and _is_leftover(old):
+            remove_leftover(old)
+
+
+def remove_leftover(old: Path) -> None:
+    """Remove a file or directory that a save wrote, but for what others put into it."""
+    if old.is_symlink() or not old.is_dir():
+        old.unlink()
+        return
+    for entry in old.iterdir():
+        if _is_leftover(entry):
+            remove_leftover(entry)
+    (old / MANIFEST).unlink(missing_ok=True)
+    with suppress(OSError):  # it is not empty
+        old.rmdir()
+
+
+def load_whole(path: Path, load):
+    """Return ``load(manifest)``, again if another process saved meanwhile.
+
+    That one may have removed the files that the manifest names.
+    """
+    while True:
+        manifest = read_manifest(path)
+        try:
+            return load(manifest)
+        except (ValueError, FileNotFoundError):
+            if read_manifest(path) == manifest:
+                raise
+
+
+def check_class(manifest: dict, cls: type, path: Path) -> None:
+    """Raise ``ValueError`` unless a manifest is of class `cls`."""
+    if manifest["class"] != cls.__name__:
+        raise ValueError(
+            f"{path} holds a {manifest['class']} and no {cls.__name__}; load it by "
+            "skhash.load."
+        )
+
+
+def manifest_checksum(path: Path) -> str:
+    """Return the checksum of the manifest at `path`, which stands for what it names."""
+    return _checksum(read_manifest(path))
 
 
 def read_manifest(path: Path) -> dict:
@@ -327,10 +380,17 @@ def _was_saved_to(path: Path) -> bool:
     try:
         manifest = json.loads((path / MANIFEST).read_text())
     except FileNotFoundError:
-        return all(LEFTOVER.fullmatch(entry.name) for entry in path.iterdir())
+        return all(_is_leftover(entry) for entry in path.iterdir())
     except ValueError:
         return False
     return isinstance(manifest, dict) and "skhash_version" in manifest
+
+
+def _is_leftover(entry: Path) -> bool:
+    """Say whether a save wrote this, by its name and, if a directory, its content."""
+    if not LEFTOVER.fullmatch(entry.name):
+        return False
+    return entry.is_symlink() or not entry.is_dir() or _was_saved_to(entry)
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -45,7 +45,10 @@ ALLOWED["__main__"] = {"cli"}
 ALLOWED["__init__"] = ESTIMATORS | {"audit", "_audit"}
 
 # Allowed inside functions only, where importing skhash does not reach.
-ALLOWED_LATE = {"_persistence": {"__init__"}, "neighbors": {"linear", "metrics"}}
+ALLOWED_LATE = {
+    "_persistence": {"__init__"},
+    "neighbors": {"_load", "linear", "metrics"},
+}
 
 # Parts that are imported where a network is trained, and may import torch at once.
 IMPORT_TORCH = {"_net", "modules", "losses", "gradients", "noise"}

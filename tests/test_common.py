@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skhash
 from skhash._load import LOADABLE
+from skhash.linear import LinearDecoder
 from skhash.losses import DSDHLoss, MDSHCLoss
 
 # The smallest settings that still do all that the class does; others have defaults.
@@ -255,8 +256,11 @@ def test_exceptions_are_of_public_estimators():
 
 
 def test_every_encoder_can_be_loaded():
-    classifiers = {"SBNClassifier": skhash.SBNClassifier}
-    assert LOADABLE == public_encoders() | classifiers
+    others = {
+        "LinearDecoder": LinearDecoder,
+        "SBNClassifier": skhash.SBNClassifier,
+    }
+    assert LOADABLE == public_encoders() | others
 
 
 @pytest.mark.parametrize("name", ["PCAHash", "ITQHash", "KMeansHash"])

@@ -7,6 +7,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skhash._persistence import save_estimator
 from skhash.codes import check_bits
 from skhash.linear._descent import descend
 from skhash.linear._projection import column_means
@@ -216,6 +217,7 @@ class LinearDecoder(BaseEstimator):
     True
     """
 
+    _unsaved_attributes = ()
     _parameter_constraints: dict = {
         "n_alternations": [Interval(Integral, 0, None, closed="left")],
         "n_restarts": [Interval(Integral, 0, None, closed="left")],
@@ -333,6 +335,21 @@ class LinearDecoder(BaseEstimator):
             n_restarts=self.n_restarts,
             n_jobs=self.n_jobs,
         )
+
+    def save(self, path) -> None:
+        """Write the fitted decoder to a directory of JSON and safetensors.
+
+        Parameters
+        ----------
+        path : path-like
+            A new directory, or one that `save` wrote before.
+
+        See Also
+        --------
+        skhash.load : Reads the directory without running code.
+        """
+        check_is_fitted(self)
+        save_estimator(self, path)
 
     def _validate(self, X, *, reset):
         return validate_data(

@@ -14,9 +14,10 @@ import numpy as np
 from skhash._persistence import (
     INDEX_ARRAYS,
     NAMES,
+    check_class,
     check_target,
+    load_whole,
     plain_params,
-    read_manifest,
     replace_manifest,
     set_saved_params,
 )
@@ -59,22 +60,11 @@ def save_index(index, path) -> None:
 def load_index(cls, path, *, mmap, verify):
     """Read an index of class `cls` that `save_index` wrote."""
     path = Path(path)
-    while True:
-        manifest = read_manifest(path)
-        try:
-            return _load(cls, path, manifest, mmap, verify)
-        except (ValueError, FileNotFoundError):
-            # Another process may have saved meanwhile, and have removed the files.
-            if read_manifest(path) == manifest:
-                raise
+    return load_whole(path, lambda found: _load(cls, path, found, mmap, verify))
 
 
 def _load(cls, path, manifest, mmap, verify):
-    if manifest["class"] != cls.__name__:
-        raise ValueError(
-            f"{path} holds a {manifest['class']} and no {cls.__name__}; load it by "
-            "skhash.load."
-        )
+    check_class(manifest, cls, path)
     index = cls()
     set_saved_params(index, manifest, path)
     for name in VALUES:

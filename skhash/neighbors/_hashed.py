@@ -11,10 +11,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash.codes import pack_bits
 from skhash.neighbors._hamming import HammingNeighbors
+from skhash.neighbors._hashed_files import SavedInPartsMixin
 from skhash.utils._sklearn import HasMethods, fit_context
 
 
-class HashedNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class HashedNeighbors(
+    SavedInPartsMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+):
     """Nearest neighbours of real vectors, found by their codes.
 
     An encoder makes the codes, and an index searches them. What the index needs to

@@ -4,11 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
+from checks import assert_same_state
 from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
+import skhash
 from skhash import ITQHash, SGHEncoder
 from skhash.linear import LinearDecoder, _decoder
 from skhash.linear._decoder import fit_codebook, refine_bits
@@ -150,3 +152,20 @@ def test_what_does_not_fit_is_refused(digits, bits):
         decoder.refine(digits[:, 1:], bits)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         decoder.refine(digits[1:], bits)
+
+
+def test_saved_and_loaded(digits, bits, tmp_path):
+    decoder = LinearDecoder(n_alternations=1, n_restarts=2).fit(digits, bits)
+    decoder.save(tmp_path)
+    loaded = skhash.load(tmp_path)
+    assert repr(loaded) == repr(decoder)
+    assert_same_state(decoder, loaded)
+    np.testing.assert_array_equal(
+        loaded.refine(digits[:50]), decoder.refine(digits[:50])
+    )
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(ValueError, match="damaged"):
+        skhash.load(tmp_path)
+    with pytest.raises(NotFittedError):
+        LinearDecoder().save(tmp_path / "new")
+    assert not (tmp_path / "new").exists()

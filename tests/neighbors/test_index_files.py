@@ -4,18 +4,18 @@ import io
 import json
 import pickle
 import shutil
-import subprocess
 import sys
 
 import joblib
 import numpy as np
 import pytest
+from killed_saves import kill_saves
 
 import skhash
 from skhash import _persistence
 from skhash._persistence import INDEX_ARRAYS, MANIFEST
 from skhash.codes import pack_bits
-from skhash.neighbors import HammingNeighbors, _files
+from skhash.neighbors import HammingNeighbors
 
 RNG = np.random.default_rng(0)
 BITS = RNG.integers(0, 2, (300, 70), dtype=np.uint8)
@@ -176,15 +176,15 @@ def test_an_open_index_outlives_its_files(path):
 def test_opening_while_another_process_saves(path, monkeypatch):
     """The manifest that was read names files that are gone; the new one is read."""
     new = make_index().remove(IDS[9:100])
-    read = _files.read_manifest
+    read = _persistence.read_manifest
 
     def read_and_let_save(folder):
         manifest = read(folder)
-        monkeypatch.setattr(_files, "read_manifest", read)
+        monkeypatch.setattr(_persistence, "read_manifest", read)
         new.save(folder)
         return manifest
 
-    monkeypatch.setattr(_files, "read_manifest", read_and_let_save)
+    monkeypatch.setattr(_persistence, "read_manifest", read_and_let_save)
     assert_same(HammingNeighbors.load(path), new)
 
 
@@ -366,48 +366,6 @@ def assert_files_are_whole(path):
     assert arrays.keys() <= set(INDEX_ARRAYS)
 
 
-# Saves the index in OTHER over a copy of the one in PATH, killed before its first write
-# to the disk, before its second one, and so on; the last save is not killed.
-KILLED_WRITERS = """
-import os, pathlib, shutil, signal, sys
-from skhash.neighbors import HammingNeighbors, _files
-
-original, other, target = map(pathlib.Path, sys.argv[1:])
-index = HammingNeighbors.load(other)
-
-def save_until(step, folder):
-    count = 0
-    def counted(function):
-        def call(*args, **kwargs):
-            nonlocal count
-            if count == step:
-                os.kill(os.getpid(), signal.SIGKILL)
-            count += 1
-            return function(*args, **kwargs)
-        return call
-    for name in ("fsync", "replace", "unlink", "mkdir"):
-        setattr(os, name, counted(getattr(os, name)))
-    _files._HashingFile.write = counted(_files._HashingFile.write)
-    index.save(folder)
-    os._exit(0)
-
-step, status = 0, None
-while status != 0:
-    folder = target / f"{step:03d}"
-    if original.exists():
-        shutil.copytree(original, folder)
-    child = os.fork()
-    if not child:
-        try:
-            save_until(step, folder)
-        finally:
-            os._exit(1)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert status in (0, -signal.SIGKILL), status
-    step += 1
-"""
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 @pytest.mark.parametrize("old_exists", [True, False])
 def test_a_killed_writer_leaves_the_old_index_whole(path, old_exists, tmp_path):
@@ -418,14 +376,8 @@ def test_a_killed_writer_leaves_the_old_index_whole(path, old_exists, tmp_path):
     new.save(tmp_path / "new")
     if not old_exists:
         shutil.rmtree(path)
-    target = tmp_path / "killed"
-    target.mkdir()
-    subprocess.run(
-        [sys.executable, "-c", KILLED_WRITERS, path, tmp_path / "new", target],
-        check=True,
-    )
     states = []
-    for folder in sorted(target.iterdir()):
+    for folder in kill_saves(path, tmp_path / "new", tmp_path / "killed"):
         if not (folder / MANIFEST).exists():
             assert not old_exists
             states.append("none")
