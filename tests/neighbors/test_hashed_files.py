@@ -343,6 +343,19 @@ def test_flipped_bits_truncated_and_missing_files(path, name, mmap):
     answer()
 
 
+@pytest.mark.parametrize("mmap", [False, True])
+def test_without_verification_the_content_is_taken_as_it_is(path, mmap):
+    (file,) = part(path, "index").glob("y-*")
+    damaged = bytearray(file.read_bytes())
+    damaged[-1] ^= 1
+    file.write_bytes(damaged)
+    loaded = HashedNeighbors.load(path, mmap=mmap, verify=False)
+    assert loaded.index_.y_[-1] != LABELS[-1]
+    assert_same(loaded, make_search())
+    with pytest.raises(ValueError, match=f"{file.name} is damaged"):
+        HashedNeighbors.load(path, mmap=mmap).kneighbors(QUERIES)
+
+
 def test_flipped_bits_in_the_manifest(path):
     manifest = path / MANIFEST
     whole = manifest.read_bytes()
