@@ -244,31 +244,20 @@ class OwnDecoder(LinearDecoder):
     """Nor is this one."""
 
 
-PIPELINE = make_pipeline(StandardScaler(), PCAHash(9))
+PIPELINE = make_pipeline(StandardScaler(), PCAHash(9)).fit(X)
+PREFIXES = PrefixNeighbors(2, prefix_bits=8)
+REFUSED = [
+    ("encoder is a Pipeline", PIPELINE, None, None),
+    ("encoder is a Pipeline", FrozenEstimator(PIPELINE), None, None),
+    ("encoder is a OwnHash", OwnHash(9), None, None),
+    ("index is a PrefixNeighbors", PCAHash(9), PREFIXES, None),
+    ("decoder is a OwnDecoder", PCAHash(9), index("asymmetric"), OwnDecoder()),
+]
 
 
-@pytest.mark.parametrize(
-    ("search", "message"),
-    [
-        (HashedNeighbors(PIPELINE), "encoder is a Pipeline"),
-        (HashedNeighbors(OwnHash(9)), "encoder is a OwnHash"),
-        (
-            HashedNeighbors(FrozenEstimator(clone(PIPELINE).fit(X))),
-            "encoder is a Pipeline",
-        ),
-        (
-            HashedNeighbors(PCAHash(9), PrefixNeighbors(2, prefix_bits=8)),
-            "index is a PrefixNeighbors",
-        ),
-        (
-            HashedNeighbors(PCAHash(9), index("asymmetric"), decoder=OwnDecoder()),
-            "decoder is a OwnDecoder",
-        ),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_what_is_no_data_is_refused(search, message, path, tmp_path):
-    search.fit(X)
+@pytest.mark.parametrize(("message", "encoder", "index", "decoder"), REFUSED)
+def test_what_is_no_data_is_refused(message, encoder, index, decoder, path, tmp_path):
+    search = HashedNeighbors(encoder, index, decoder=decoder).fit(X)
     before = content(path)
     for target in (path, tmp_path / "new"):
         with pytest.raises(TypeError, match=f"{message}, .*pickle or joblib, or save"):
@@ -282,7 +271,7 @@ def test_parameters_that_are_no_estimators_of_ours_are_refused(path):
     for params, name in (
         ({"encoder": PIPELINE}, "encoder is a Pipeline"),
         ({"encoder": FrozenEstimator(PCAHash(9).fit(X))}, "encoder is a Frozen"),
-        ({"index": PrefixNeighbors()}, "index is a PrefixNeighbors"),
+        ({"index": PREFIXES}, "index is a PrefixNeighbors"),
     ):
         with pytest.raises(TypeError, match=name):
             make_search().set_params(**params).save(path)
