@@ -2,9 +2,9 @@
 
 Codes stand in clusters, each with a center c, ordered by their distance to it. With
 r the distance of a query q to the k-th nearest found so far, a code x can be nearer
-only if ``|d(q, c) - d(x, c)| <= r``, so that a ring is left of a cluster, or nothing.
-The rings of many queries are compared together, block by block, by the kernel that
-compares all codes elsewhere. The answer is exact; only the time depends on the data.
+only if ``d(x, c) >= d(q, c) - r``, so that an outer ring is left of a cluster, or
+nothing. The rings of many queries are compared together, block by block. The answer is
+exact; only the time depends on the data.
 """
 
 from math import isqrt
@@ -13,104 +13,127 @@ import numpy as np
 
 from skhash.neighbors import _pruned_kernels as kernels
 from skhash.neighbors import _search
-from skhash.neighbors._bitslice import BLOCK
-from skhash.neighbors._search import _lane_room, _read_only, _run, _workspace
+from skhash.neighbors._multi_index_kernels import fill
+from skhash.neighbors._nibbles import BLOCK, MOST
+from skhash.neighbors._search import _read_only, _run
 
-# Queries answered at a time, a thread: many, as those that a block is left for share
-# the cost of turning it on its side.
+# Queries answered at a time, a thread.
 CHUNK = 1024
 # Codes from which `share_left` judges.
 SAMPLE = 4096
-# Clusters, of the usual size, that a query is compared with at first.
-FIRST_CLUSTERS = 10
+# Codes that a query is compared with at first.
+FIRST_CODES = 4096
+SCALE = 2
+LINE=64
 
 
 class Clusters:
-    """Codes in the order of clusters.
-
-    Parameters
-    ----------
-    words : ndarray of shape (n, n_words), uint64
-        The codes.
-    n_planes : int
-        Bits of a code, padding of its last byte included.
-    n_jobs : int, default=None
-
-    Notes
-    -----
-    It holds the codes again, and 4 bytes a code more (8 from 2^31 codes on). The
-    centers are sqrt(n) of the codes, evenly spread over the positions; each code goes
-    to the nearest, so that making it takes n * sqrt(n) comparisons.
-    """
-
     def __init__(self, words, n_planes, n_jobs=None):
-        n = len(words)
-        self.n_planes = n_planes
-        self.centers = _read_only(_centers(words))
-        away, owners = _search.nearest(self.centers, n_planes, words, 1, n_jobs)
-        away, owners = away[:, 0], owners[:, 0]
-        # Within a ring in the order of positions, as this sort is stable.
-        order = np.argsort(owners * (n_planes + 1) + away, kind="stable")
-        self.words = _read_only(words[order])
+        n, n_bytes = len(words), 8 * words.shape[1]
+        self.n, self.n_planes = n, n_planes
+        centers = _centers(words)
+        words = _read_only(words)
+        center_blocks = _blocks(centers)
+        owners = np.empty(n, dtype=np.int64)
+
+        def assign(rows):
+            kernels.assign(
+                center_blocks,
+                len(centers),
+                _choices(words[rows]),
+                _rows(2 * n_bytes),
+                _rows(1),
+                np.empty(rows.stop - rows.start, dtype=np.uint8),
+                owners[rows],
+            )
+
+        _run(assign, centers, words, n_jobs, 2 * n_bytes, CHUNK)
+        away = np.bitwise_count(words ^ centers[owners]).sum(axis=1, dtype=np.int64)
+        keys = owners * (n_planes + 1) + n_planes - away
+        counts = np.bincount(keys, minlength=len(centers) * (n_planes + 1))
         kind = np.int32 if n < 2**31 else np.int64
-        self.positions = _read_only(order.astype(kind))
-        self.sizes = np.bincount(owners, minlength=len(self.centers))
-        n_blocks = -(-self.sizes // BLOCK)
-        self.clusters = np.cumsum([0, *n_blocks])
-        # Blocks are full but for the innermost of a cluster, which is needed least.
+        order = np.empty(n, dtype=kind)
+        fill(keys, np.cumsum(counts) - counts, order)
+        sizes = np.bincount(owners, minlength=len(centers))
+        n_blocks = -(-sizes // BLOCK)
+        clusters = np.cumsum([0, *n_blocks])
         owner = np.repeat(np.arange(len(n_blocks)), n_blocks)
-        stop = np.cumsum(self.sizes)[owner]
-        to_stop = self.clusters[owner + 1] - np.arange(len(owner))
-        starts = np.maximum(stop - BLOCK * to_stop, stop - self.sizes[owner])
-        self.starts = np.append(starts, n)
-        away = away[order]
-        self.rings = np.stack([away[starts], away[self.starts[1:] - 1]], axis=1)
-        self.lowest = np.minimum.reduceat(order, starts)
+        inner = np.arange(len(owner)) - clusters[owner]
+        starts = np.append((np.cumsum(sizes) - sizes)[owner] + BLOCK * inner, n)
+        blocks = np.zeros((len(owner), n_bytes, BLOCK), dtype=np.uint8)
+        kernels.fill_blocks(words, order, starts, blocks)
+        self.index = (
+            _read_only(blocks),
+            starts,
+            np.minimum(away[order[starts[:-1]]], MOST).astype(np.uint8),
+            np.minimum.reduceat(order, starts[:-1]),
+            clusters,
+            _read_only(order),
+            sizes,
+            center_blocks,
+            _choices(centers),
+        )
 
     def nearest(self, queries, k, n_jobs=None, live=None):
         """Find the `k` nearest codes; see `_search.nearest`."""
         queries = _read_only(queries)
         live = _read_only(np.ones(1, dtype=bool) if live is None else live)
-        n_first = max(FIRST_CLUSTERS * len(self.words) // len(self.centers), k)
         keys = np.empty((len(queries), k), dtype=np.int64)
+        n_centers = len(self.index[6])
 
         def search(rows):
             chunk = queries[rows]
+            blocks = _blocks(chunk)
             kernels.nearest(
-                self.words,
-                self.positions,
+                self.index,
                 live,
                 self.n_planes,
-                self.clusters,
-                self.starts,
-                self.rings,
-                self.lowest,
-                self.centers,
-                chunk,
-                _read_only(chunk.T),
-                n_first,
+                max(FIRST_CODES, k),
+                chunk.view(np.uint8),
+                _choices(chunk),
+                blocks,
                 (
-                    *_workspace(self.n_planes, chunk, threshold=self.n_planes + 1),
-                    _lane_room(),
+                    _rows(len(blocks) * n_centers),
+                    _rows(len(blocks)),
+                    _rows(len(blocks)),
+                    np.empty((len(chunk), MOST + 1), dtype=np.int64),
+                    _rows(2 * blocks.shape[1]),
+                    _rows(1),
                 ),
-                np.empty((len(self.centers), len(chunk)), dtype=np.int32),
-                self.sizes,
-                np.empty((len(chunk), self.n_planes + 1), dtype=np.int64),
-                np.empty(len(chunk) + 1, dtype=np.int64),
-                np.empty(len(chunk) + 1, dtype=np.int64),
                 keys[rows],
-                np.empty(len(chunk), dtype=np.int64),
             )
             keys[rows].sort(axis=1)
 
-        bytes_per_query = 4 * len(self.centers) + 8 * (k + self.n_planes)
-        _run(search, self.words, queries, n_jobs, bytes_per_query, CHUNK)
+        bytes_per_query = n_centers + 8 * (k + MOST)
+        _run(search, np.empty(self.n), queries, n_jobs, bytes_per_query, CHUNK)
         distances = (keys >> kernels.POSITION_BITS).astype(np.int32)
         return distances, keys & (2**kernels.POSITION_BITS - 1)
 
 
+def _blocks(words):
+    n = len(words)
+    starts = np.append(np.arange(0, n, BLOCK), n)
+    blocks = np.zeros((len(starts) - 1, 8 * words.shape[1], BLOCK), dtype=np.uint8)
+    kernels.fill_blocks(_read_only(words), np.arange(n, dtype=np.int32), starts, blocks)
+    return _read_only(blocks)
+
+
+def _rows(n):
+    """Return room for bytes by 128, aligned: vectors on two cache lines take twice."""
+    room = np.empty(n * BLOCK + LINE, dtype=np.uint8)
+    start = -room.ctypes.data % LINE
+    return room[start : start + n * BLOCK].reshape(n, BLOCK)
+
+
+def _choices(words):
+    """Return 16 times each four bits of the codes."""
+    codes = np.ascontiguousarray(words).view(np.uint8)
+    nibbles = np.stack([codes << 4, codes & 0xF0], axis=2)
+    return nibbles.reshape(len(codes), -1)
+
+
 def _centers(words):
-    return words[:: len(words) // isqrt(len(words))]
+    return words[:: max(1, int(len(words) // (SCALE * isqrt(len(words)))))]
 
 
 def share_left(words, n_planes, queries, reached):

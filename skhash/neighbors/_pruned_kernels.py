@@ -3,33 +3,60 @@
 A code that is found is a key, its distance above and its position in the lower bits, so
 that keys are in the order of answers. A query keeps the k least in a heap whose first
 key is the largest: a code enters if its key is less.
+
+Distances are bytes, 255 standing for all that are larger too. Where that might matter,
+they are computed again.
 """
 
 import numpy as np
 
-from skhash.neighbors._bitslice import LANES, trailing_zeros
-from skhash.neighbors._kernels import (
-    _distance,
-    _find_near,
-    _next_block,
-    set_threshold,
-)
+from skhash.neighbors._bitslice import trailing_zeros
+from skhash.neighbors._nibbles import BLOCK, MOST, at_most, in_reach, near, unpack
 from skhash.utils.kernels import kernel, popcount
 
 POSITION_BITS = 40
-# Turning a block of codes on its side costs as much as comparing it, code by code, with
-# so many queries.
-FEW_QUERIES = 6
+# Fewer queries do not fill a block, to be compared with the centers.
+FEW_QUERIES = 16
+# So many clusters tell how far away the nearest are.
+SOME_CLUSTERS = 256
 _ONE = np.uint64(1)
 
 
 @kernel
-def _reach(last, lowest):
-    """Return how far a code may be to come before the key `last`.
+def fill_blocks(words, order, starts, blocks):
+    """Write the bytes of codes, in an order, side by side; starts : of each block."""
+    for block in range(len(blocks)):
+        for i in range(starts[block], starts[block + 1]):
+            for word in range(words.shape[1]):
+                bits = words[order[i], word]
+                for byte in range(8 * word, 8 * word + 8):
+                    blocks[block, byte, i - starts[block]] = np.uint8(bits & np.uint64(255))
+                    bits >>= np.uint64(8)
 
-    Its position is `lowest` or more.
+
+@kernel
+def assign(center_blocks, n_centers, choices, nibbles, out, best, owners):
+    """Write the nearest center of each code, the first of several.
+
+    choices : those of the codes; best (n,) : uint8, room.
     """
-    return (last - lowest - 1) >> POSITION_BITS
+    best[:] = MOST
+    owners[:] = 0
+    for block in range(len(center_blocks)):
+        unpack(center_blocks, block, nibbles)
+        for i in range(len(owners)):
+            if best[i] == 0 or not near(nibbles, choices, i, best[i] - 1, out, 0):
+                continue
+            for half in range(2):
+                while best[i] > 0:
+                    bits = at_most(out, 0, half, best[i] - 1)
+                    if not bits:
+                        break
+                    place = 64 * half + np.int64(trailing_zeros(bits))
+                    if block * BLOCK + place >= n_centers:
+                        break
+                    best[i] = out[0, place]
+                    owners[i] = block * BLOCK + place
 
 
 @kernel
@@ -50,190 +77,168 @@ def _take(distance, position, live, heap):
 
 
 @kernel
-def _take_rows(words, positions, live, start, stop, queries, q, heap, distances):
-    """Take the codes from `start` to `stop` in, for one query."""
-    for first in range(start, stop, 64):
-        # Loops that do one thing each become vector instructions.
-        codes = words[first : min(first + 64, stop)]
-        distances[:] = 0
-        for word in range(words.shape[1]):
-            bits = queries[q, word]
-            for i in range(len(codes)):
-                distances[i] += np.int64(popcount(codes[i, word] ^ bits))
-        reach, n_near = _reach(heap[0], 0), 0
-        for i in range(len(codes)):
-            n_near += distances[i] <= reach
-        if n_near:
-            for i in range(len(codes)):
-                if distances[i] <= reach:
-                    _take(distances[i], np.int64(positions[first + i]), live, heap)
+def _distance(block, i, query):
+    distance = 0
+    for byte in range(len(block)):
+        distance += np.int64(popcount(np.uint64(block[byte, i] ^ query[byte])))
+    return distance
 
 
 @kernel
-def _note_last(q, heaps, lasts, bias):
-    """Write the last key of a query where it is at hand, and what follows from it."""
-    if heaps[q, 0] < lasts[q]:
-        lasts[q] = heaps[q, 0]
-        set_threshold(bias[q], _reach(lasts[q], 0) + 1)
-
-
-@kernel
-def _take_block(
-    words, positions, live, n_planes, start, stop, queries, n_chosen, work, heaps, lasts
-):
-    """Take the codes of a block in, for the first `n_chosen` in `hit_queries`."""
-    planes, table, choices, bias, hits, hit_queries, distances = work
-    if n_chosen < FEW_QUERIES:
-        for i in range(n_chosen):
-            q = hit_queries[i]
-            _take_rows(
-                words, positions, live, start, stop, queries, q, heaps[q], distances
-            )
-            _note_last(q, heaps, lasts, bias)
+def _take_hits(block, first, n_codes, lowest, positions, live, out, query, heap):
+    """Take those codes of a block in that come before the last one in the heap."""
+    # At the distance of the last one, those after its position come too late.
+    reach = (heap[0] - lowest - 1) >> POSITION_BITS
+    if reach < 0:
         return
-    _next_block(words[:stop], start, planes, table)
-    n_hits = _find_near(n_planes, table, choices, bias, hits, hit_queries, n_chosen)
-    for slot in range(n_hits):
-        q = hit_queries[slot]
-        for lane in range(LANES):
-            bits = hits[slot, lane]
-            while bits:
-                place = start + 64 * lane + np.int64(trailing_zeros(bits))
-                bits &= bits - _ONE
-                if place < stop:
-                    distance = _distance(words, place, queries, q)
-                    _take(distance, np.int64(positions[place]), live, heaps[q])
-        _note_last(q, heaps, lasts, bias)
+    for half in range(2):
+        bits = at_most(out, 0, half, np.uint8(min(reach, MOST)))
+        while bits:
+            i = 64 * half + np.int64(trailing_zeros(bits))
+            bits &= bits - _ONE
+            if i >= n_codes:
+                break
+            distance = np.int64(out[0, i])
+            if distance == MOST:
+                distance = _distance(block, i, query)
+            _take(distance, np.int64(positions[first + i]), live, heap)
 
 
 @kernel
-def _center_distances(centers, columns, out):
-    """Write the distances of centers and queries; columns (n_words, n_queries)."""
-    out[:] = 0
-    for center in range(len(centers)):
-        for word in range(len(columns)):
-            bits = centers[center, word]
-            for q in range(columns.shape[1]):
-                out[center, q] += np.int32(popcount(columns[word, q] ^ bits))
+def _count_hits(first, n_codes, positions, live, out, k, counts, last):
+    """Count distances less than `last`; return the new one, of the k-th that counts.
+
+    counts (256,) : int64; by distance; its last entry is how many are less than `last`.
+    """
+    for half in range(2):
+        bits = at_most(out, 0, half, last - 1)
+        while bits:
+            i = 64 * half + np.int64(trailing_zeros(bits))
+            bits &= bits - _ONE
+            if i >= n_codes:
+                break
+            if len(live) == 1 or live[positions[first + i]]:
+                counts[out[0, i]] += 1
+                counts[MOST] += out[0, i] < last
+                while counts[MOST] >= k:
+                    last -= 1
+                    counts[MOST] -= counts[last]
+    return last
 
 
 @kernel
-def _near_radii(away, sizes, n_codes, counts, radii):
-    """Write how far away to go for clusters that have `n_codes` codes together.
+def _scan(index, live, query_arrays, away, reach, lasts, counts, nibbles, out, heaps, counting):
+    """Compare queries with the clusters at distances from `low` to `high`.
 
-    counts (n_queries, n_planes + 1) : int64, room.
+    With `rings`, the distances of codes to their centers are added to `high`.
+    """
+    blocks, starts, tops, lowest, clusters, positions = index[:6]
+    queries, choices = query_arrays
+    for cluster in range(len(clusters) - 1):
+        for block in range(clusters[cluster], clusters[cluster + 1]):
+            more = np.uint8(0) if counting else tops[block]
+            needed = False
+            for group in range(len(reach)):
+                row = cluster * len(reach) + group
+                for half in range(2):
+                    bits = in_reach(away, row, reach, group, more, half)
+                    while bits:
+                        i = 64 * half + np.int64(trailing_zeros(bits))
+                        bits &= bits - _ONE
+                        q = BLOCK * group + i
+                        last = lasts[group, i]
+                        if q >= len(queries):
+                            break
+                        if counting and last == 0:
+                            continue
+                        if not needed:
+                            needed = True
+                            unpack(blocks, block, nibbles)
+                        if not near(nibbles, choices, q, last - counting, out, 0):
+                            continue
+                        first, n_codes = starts[block], starts[block + 1] - starts[block]
+                        if counting:
+                            lasts[group, i] = _count_hits(
+                                first, n_codes, positions, live, out, heaps.shape[1], counts[q], last)
+                        else:
+                            _take_hits(
+                                blocks[block],
+                                first,
+                                n_codes,
+                                lowest[block],
+                                positions,
+                                live,
+                                out,
+                                queries[q],
+                                heaps[q],
+                            )
+                            lasts[group, i] = min(lasts[group, i], heaps[q, 0] >> POSITION_BITS)
+            if not needed:
+                # The other blocks are nearer to the center still.
+                break
+
+
+@kernel
+def _center_distances(
+    center_blocks, center_choices, query_blocks, choices, nibbles, out, away
+):
+    n_groups, n = len(query_blocks), len(center_choices)
+    if len(choices) < FEW_QUERIES:
+        for block in range(len(center_blocks)):
+            unpack(center_blocks, block, nibbles)
+            first = BLOCK * block
+            for q in range(len(choices)):
+                near(nibbles, choices, q, np.uint8(0), out, 0)
+                for i in range(min(BLOCK, n - first)):
+                    away[first + i, q] = out[0, i]
+        return
+    for group in range(n_groups):
+        unpack(query_blocks, group, nibbles)
+        for center in range(n):
+            row = center * n_groups + group
+            near(nibbles, center_choices, center, np.uint8(0), away, row)
+
+
+@kernel
+def _first_radii(away, sizes, n_codes, n_queries, counts, high):
+    """Write how far away to go for clusters that have about `n_codes` together.
+
+    counts (n_queries, 256) : int64, room.
     """
     counts[:] = 0
-    for center in range(len(away)):
-        for q in range(len(radii)):
-            counts[q, away[center, q]] += sizes[center]
-    for q in range(len(radii)):
+    step = max(1, len(sizes) // SOME_CLUSTERS)
+    for cluster in range(0, len(sizes), step):
+        for q in range(n_queries):
+            row = cluster * len(high) + q // BLOCK
+            counts[q, away[row, q % BLOCK]] += sizes[cluster]
+    for q in range(n_queries):
         n, radius = counts[q, 0], 0
-        while n < n_codes and radius < counts.shape[1] - 1:
+        while n * step < n_codes and radius < MOST - 1:
             radius += 1
             n += counts[q, radius]
-        radii[q] = radius
-
-
-@kernel
-def _in_ring(away, rings, lowest, block, last):
-    """Return whether a code of a block may enter, by the triangle inequality."""
-    reach = _reach(last, lowest[block])
-    return (away - reach <= rings[block, 1]) & (away + reach >= rings[block, 0])
+        high[q // BLOCK, q % BLOCK] = radius
 
 
 @kernel
 def nearest(
-    words,
-    positions,
-    live,
-    n_planes,
-    clusters,
-    starts,
-    rings,
-    lowest,
-    centers,
-    queries,
-    columns,
-    n_first,
-    work,
-    away,
-    sizes,
-    counts,
-    radii,
-    list_room,
-    heaps,
-    lasts,
+    index, live, n_planes, n_first, queries, choices, query_blocks, work, heaps
 ):
     """Leave the keys of the nearest codes of each query in its heap, in no order.
-
-    words (n, n_words) : uint64 and positions (n,), block after block; live (n,) : bool,
-    by position, or (1,) where all codes are; clusters (n_clusters + 1,) : where the
-    blocks of a cluster begin; starts (n_blocks + 1,) : where the codes of a block do;
-    rings (n_blocks, 2) : int32, the least and the largest distance to the center;
-    lowest (n_blocks,) : int64, the least position; n_first : codes, at least, that a
-    query is compared with at first; away (n_clusters, n_queries) : int32, room; sizes
-    (n_clusters,) : int64; radii and list_room (n_queries + 1,) : int64, room; heaps
-    (n_queries, k) : int64; lasts (n_queries,) : int64, room for the largest keys.
     """
-    bias, hit_queries, distances = work[3], work[5], work[6]
-    n_queries = len(queries)
-    heaps[:] = np.int64(n_planes + 1) << POSITION_BITS
-    _center_distances(centers, columns, away)
-    _near_radii(away, sizes, n_first, counts, radii[:n_queries])
+    sizes, center_blocks, center_choices = index[6:9]
+    away, reach, lasts, counts, nibbles, out = work
+    _center_distances(
+        center_blocks, center_choices, query_blocks, choices, nibbles, out, away
+    )
     # The nearest clusters show how near the neighbours are.
-    for cluster in range(len(centers)):
-        n_near = 0
-        for q in range(n_queries):
-            list_room[n_near] = q
-            n_near += away[cluster, q] <= radii[q]
-        for block in range(clusters[cluster], clusters[cluster + 1]):
-            for i in range(n_near):
-                q = list_room[i]
-                if _in_ring(away[cluster, q], rings, lowest, block, heaps[q, 0]):
-                    _take_rows(
-                        words,
-                        positions,
-                        live,
-                        starts[block],
-                        starts[block + 1],
-                        queries,
-                        q,
-                        heaps[q],
-                        distances,
-                    )
-    lasts[:] = np.int64(n_planes + 1) << POSITION_BITS
-    for q in range(n_queries):
-        _note_last(q, heaps, lasts, bias)
-    # Of all others, the rings that the neighbours may lie in.
-    for cluster in range(len(centers)):
-        last = clusters[cluster + 1] - 1
-        if last < clusters[cluster]:
-            continue
-        n_left = 0
-        for q in range(n_queries):
-            list_room[n_left] = q
-            distance = away[cluster, q]
-            n_left += (distance > radii[q]) & (
-                distance - _reach(lasts[q], 0) <= rings[last, 1]
-            )
-        for block in range(clusters[cluster], last + 1):
-            n_chosen = 0
-            for i in range(n_left):
-                q = list_room[i]
-                hit_queries[n_chosen] = q
-                n_chosen += _in_ring(away[cluster, q], rings, lowest, block, lasts[q])
-            if n_chosen:
-                _take_block(
-                    words,
-                    positions,
-                    live,
-                    n_planes,
-                    starts[block],
-                    starts[block + 1],
-                    queries,
-                    n_chosen,
-                    work,
-                    heaps,
-                    lasts,
-                )
+    _first_radii(away, sizes, n_first, len(queries), counts, reach)
+    counts[:] = 0
+    lasts[:] = min(n_planes + 1, MOST)
+    arrays = queries, choices
+    _scan(
+        index, live, arrays, away, reach, lasts, counts, nibbles, out, heaps, True
+    )
+    heaps[:] = np.int64(n_planes + 1) << POSITION_BITS
+    _scan(
+        index, live, arrays, away, lasts, lasts, counts, nibbles, out, heaps, False
+    )
