@@ -101,6 +101,29 @@ def _look_up(builder, tables, choice, shuffle):
 
 
 @intrinsic
+def fetch(typing_context, blocks, block):
+    """Bring a block of codes nearer to the processor, which does not wait for it."""
+    signature = types.void(blocks, types.int64)
+
+    def codegen(context, builder, signature, args):
+        source = _row(context, builder, signature.args[0], args[0], args[1])
+        struct = context.make_array(signature.args[0])(context, builder, value=args[0])
+        n_bytes = cgutils.unpack_tuple(builder, struct.strides)[0]
+        byte_pointer = _BYTE.as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte_pointer, _INT32, _INT32, _INT32])
+        name = "llvm.prefetch.p0i8"
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, name)
+        options = [ir.Constant(_INT32, option) for option in (0, 3, 1)]
+        n_lines = builder.lshr(n_bytes, _int(6))
+        with cgutils.for_range(builder, n_lines) as loop:
+            line = builder.gep(source, [builder.mul(loop.index, _int(64))])
+            builder.call(prefetch, [line, *options])
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic
 def unpack(typing_context, blocks, block, nibbles):
     """Write the nibbles of a block of codes, those of a byte one after the other.
 
@@ -114,15 +137,14 @@ def unpack(typing_context, blocks, block, nibbles):
         source = _row(context, builder, kinds[0], args[0], args[1])
         target = _row(context, builder, kinds[2], args[2])
         n_nibbles = _length(context, builder, kinds[2], args[2])
-        low_bits = ir.Constant(_VECTOR, [15] * _WIDTH)
-        width = ir.Constant(_VECTOR, [4] * _WIDTH)
         with cgutils.for_range(builder, builder.lshr(n_nibbles, _int(1))) as loop:
             start = builder.mul(loop.index, _int(BLOCK))
             for part in range(0, BLOCK, _WIDTH):
                 codes = _load(builder, source, builder.add(start, _int(part)), _VECTOR)
-                low, high = builder.and_(codes, low_bits), builder.lshr(codes, width)
                 place = builder.add(builder.mul(start, _int(2)), _int(part))
+                low = builder.and_(codes, ir.Constant(_VECTOR, [15] * _WIDTH))
                 _store(builder, target, place, low)
+                high = builder.lshr(codes, ir.Constant(_VECTOR, [4] * _WIDTH))
                 _store(builder, target, builder.add(place, _int(BLOCK)), high)
         return context.get_dummy_value()
 
@@ -130,7 +152,10 @@ def unpack(typing_context, blocks, block, nibbles):
 
 
 def make_near(shuffle):
-    """Build the function that compares a block of codes with a query."""
+    """Build the function that compares a block of codes with a query.
+
+    It looks nibbles up, or, without `shuffle`, counts their bits.
+    """
 
     @intrinsic
     def near(typing_context, nibbles, choices, query, most, out, row):
@@ -169,23 +194,17 @@ def make_near(shuffle):
                         sums[part] = builder.add(sums[part], found)
                 # A word has 64 bits, so that only sums over words need care.
                 for place, total in zip(places, sums, strict=True):
-                    total = _call(
-                        builder, "llvm.uadd.sat.v32i8", builder.load(place), total
-                    )
+                    before = builder.load(place)
+                    total = _call(builder, "llvm.uadd.sat.v32i8", before, total)
                     builder.store(total, place)
             target = _row(context, builder, kinds[4], args[4], args[5])
-            least = None
-            for part, place in zip(parts, places, strict=True):
-                total = builder.load(place)
+            totals = [builder.load(place) for place in places]
+            least = totals[0]
+            for part, total in zip(parts, totals, strict=True):
                 _store(builder, target, _int(_WIDTH * part), total)
-                least = (
-                    total
-                    if least is None
-                    else _call(builder, "llvm.umin.v32i8", least, total)
-                )
-            bits = builder.icmp_unsigned(
-                "<=", least, _spread(builder, args[3], _VECTOR)
-            )
+                least = _call(builder, "llvm.umin.v32i8", least, total)
+            most = _spread(builder, args[3], _VECTOR)
+            bits = builder.icmp_unsigned("<=", least, most)
             bits = builder.bitcast(bits, _INT32)
             return builder.icmp_unsigned("!=", bits, ir.Constant(_INT32, 0))
 

@@ -2,7 +2,7 @@
 
 Codes stand in clusters, each with a center c, ordered by their distance to it. With
 r the distance of a query q to the k-th nearest found so far, a code x can be nearer
-only if ``d(x, c) >= d(q, c) - r``, so that an outer ring is left of a cluster, or
+only if ``d(x, c) >= d(q, c) - r``, so that the outer ring of a cluster is left, or
 nothing. The rings of many queries are compared together, block by block. The answer is
 exact; only the time depends on the data.
 """
@@ -17,123 +17,150 @@ from skhash.neighbors._multi_index_kernels import fill
 from skhash.neighbors._nibbles import BLOCK, MOST
 from skhash.neighbors._search import _read_only, _run
 
-# Queries answered at a time, a thread.
-CHUNK = 1024
+# Centers are so many times the square root of the number of codes.
+CENTERS = 2
+# Queries answered at a time, a thread: many, as they share the unpacking of blocks; and
+# how many are too few for that.
+CHUNK, FEW_QUERIES = 1024, 16
+# Codes, and codes a neighbour, that a query is compared with at first.
+FIRST_CODES, FIRST_CODES_EACH = 8192, 128
 # Codes from which `share_left` judges.
 SAMPLE = 4096
-# Codes that a query is compared with at first.
-FIRST_CODES = 4096
-SCALE = 2
-LINE=64
+# Bytes in a line of the cache.
+LINE = 64
 
 
 class Clusters:
+    """Codes in the order of clusters.
+
+    Parameters
+    ----------
+    words : ndarray of shape (n, n_words), uint64
+        The codes.
+    n_planes : int
+        Bits of a code, padding of its last byte included.
+    n_jobs : int, default=None
+
+    Notes
+    -----
+    It holds the codes again, with some places empty at the ends of clusters, and 4
+    bytes a code more (8 from 2^31 codes on). The centers are codes, evenly spread over
+    the positions, ``2 sqrt(n)`` of them; each code goes to the nearest, so that making
+    it takes ``2 n sqrt(n)`` comparisons.
+    """
+
     def __init__(self, words, n_planes, n_jobs=None):
-        n, n_bytes = len(words), 8 * words.shape[1]
-        self.n, self.n_planes = n, n_planes
-        centers = _centers(words)
+        self.n, self.n_planes = len(words), n_planes
         words = _read_only(words)
+        centers = _centers(words)
         center_blocks = _blocks(centers)
-        owners = np.empty(n, dtype=np.int64)
-
-        def assign(rows):
-            kernels.assign(
-                center_blocks,
-                len(centers),
-                _choices(words[rows]),
-                _rows(2 * n_bytes),
-                _rows(1),
-                np.empty(rows.stop - rows.start, dtype=np.uint8),
-                owners[rows],
-            )
-
-        _run(assign, centers, words, n_jobs, 2 * n_bytes, CHUNK)
+        owners = _nearest_centers(centers, center_blocks, words, n_jobs)
         away = np.bitwise_count(words ^ centers[owners]).sum(axis=1, dtype=np.int64)
-        keys = owners * (n_planes + 1) + n_planes - away
-        counts = np.bincount(keys, minlength=len(centers) * (n_planes + 1))
-        kind = np.int32 if n < 2**31 else np.int64
-        order = np.empty(n, dtype=kind)
-        fill(keys, np.cumsum(counts) - counts, order)
+        order = _order(owners, away, len(centers), n_planes)
         sizes = np.bincount(owners, minlength=len(centers))
         n_blocks = -(-sizes // BLOCK)
         clusters = np.cumsum([0, *n_blocks])
-        owner = np.repeat(np.arange(len(n_blocks)), n_blocks)
-        inner = np.arange(len(owner)) - clusters[owner]
-        starts = np.append((np.cumsum(sizes) - sizes)[owner] + BLOCK * inner, n)
-        blocks = np.zeros((len(owner), n_bytes, BLOCK), dtype=np.uint8)
-        kernels.fill_blocks(words, order, starts, blocks)
-        self.index = (
-            _read_only(blocks),
-            starts,
-            np.minimum(away[order[starts[:-1]]], MOST).astype(np.uint8),
-            np.minimum.reduceat(order, starts[:-1]),
-            clusters,
-            _read_only(order),
-            sizes,
-            center_blocks,
-            _choices(centers),
+        owners = np.repeat(np.arange(len(centers)), n_blocks)
+        inner = np.arange(len(owners)) - clusters[owners]
+        starts = (np.cumsum(sizes) - sizes)[owners] + BLOCK * inner
+        self.index = kernels.Index(
+            blocks=_blocks(words, order, starts),
+            starts=np.append(starts, self.n),
+            tops=np.minimum(away[order[starts]], MOST).astype(np.uint8),
+            lowest=np.minimum.reduceat(order, starts),
+            owners=owners,
+            positions=_read_only(order),
+            clusters=clusters,
+            sizes=sizes,
+            center_blocks=center_blocks,
+            center_choices=_choices(centers),
         )
 
     def nearest(self, queries, k, n_jobs=None, live=None):
         """Find the `k` nearest codes; see `_search.nearest`."""
         queries = _read_only(queries)
         live = _read_only(np.ones(1, dtype=bool) if live is None else live)
+        n_first = max(FIRST_CODES, FIRST_CODES_EACH * k)
         keys = np.empty((len(queries), k), dtype=np.int64)
-        n_centers = len(self.index[6])
+        n_centers, n_bytes = len(self.index.sizes), 8 * queries.shape[1]
 
         def search(rows):
             chunk = queries[rows]
-            blocks = _blocks(chunk)
-            kernels.nearest(
-                self.index,
-                live,
-                self.n_planes,
-                max(FIRST_CODES, k),
-                chunk.view(np.uint8),
-                _choices(chunk),
-                blocks,
-                (
-                    _rows(len(blocks) * n_centers),
-                    _rows(len(blocks)),
-                    _rows(len(blocks)),
-                    np.empty((len(chunk), MOST + 1), dtype=np.int64),
-                    _rows(2 * blocks.shape[1]),
-                    _rows(1),
-                ),
-                keys[rows],
-            )
+            task = self.index, live, self.n_planes, n_first
+            task = *task, chunk.view(np.uint8), _choices(chunk)
+            room = _rows(2 * n_bytes), _rows(1)  # nibbles, distances
+            if len(chunk) < FEW_QUERIES:
+                away = _rows(len(self.index.center_blocks))
+                chosen = np.empty(kernels.SPAN, dtype=np.int64)
+                counts = np.empty((1, MOST + 1), dtype=np.int64)
+                room = away, chosen, counts, *room
+                kernels.nearest_to_few(*task, room, keys[rows])
+            else:
+                blocks = _blocks(chunk)
+                away, reach, lasts = map(_rows, len(blocks) * np.array([n_centers, 1, 1]))
+                counts = np.empty((len(chunk), MOST + 1), dtype=np.int64)
+                room = away, reach, lasts, counts, *room
+                kernels.nearest(*task, blocks, room, keys[rows])
             keys[rows].sort(axis=1)
 
         bytes_per_query = n_centers + 8 * (k + MOST)
-        _run(search, np.empty(self.n), queries, n_jobs, bytes_per_query, CHUNK)
+        _run(search, self.index.positions, queries, n_jobs, bytes_per_query, CHUNK)
         distances = (keys >> kernels.POSITION_BITS).astype(np.int32)
         return distances, keys & (2**kernels.POSITION_BITS - 1)
 
 
-def _blocks(words):
-    n = len(words)
-    starts = np.append(np.arange(0, n, BLOCK), n)
-    blocks = np.zeros((len(starts) - 1, 8 * words.shape[1], BLOCK), dtype=np.uint8)
-    kernels.fill_blocks(_read_only(words), np.arange(n, dtype=np.int32), starts, blocks)
+def _centers(words):
+    step = max(1, len(words) // (CENTERS * isqrt(len(words))))
+    return _read_only(words[::step])
+
+
+def _nearest_centers(centers, center_blocks, words, n_jobs):
+    owners = np.empty(len(words), dtype=np.int64)
+
+    def search(rows):
+        choices = _choices(words[rows])
+        room = _rows(choices.shape[1]), _rows(1), np.empty(len(choices), dtype=np.uint8)
+        task = center_blocks, len(centers), choices
+        kernels.assign(*task, *room, owners[rows])
+
+    _run(search, centers, words, n_jobs, 16 * words.shape[1], CHUNK)
+    return owners
+
+
+def _order(owners, away, n_centers, n_planes):
+    """Return positions by cluster, then inwards, then as they are."""
+    keys = owners * (n_planes + 1) + n_planes - away
+    counts = np.bincount(keys, minlength=n_centers * (n_planes + 1))
+    order = np.empty(len(keys), dtype=np.int32 if len(keys) < 2**31 else np.int64)
+    fill(keys, np.cumsum(counts) - counts, order)
+    return order
+
+
+def _blocks(words, order=None, starts=None):
+    """Return the bytes of codes side by side, 128 codes to a block."""
+    if order is None:
+        order = np.arange(len(words), dtype=np.int32)
+        starts = np.arange(0, len(words), BLOCK)
+    blocks = np.zeros((len(starts), 8 * words.shape[1], BLOCK), dtype=np.uint8)
+    starts = np.append(starts, len(words))
+    kernels.fill_blocks(_read_only(words), _read_only(order), starts, blocks)
     return _read_only(blocks)
 
 
+def _choices(words):
+    """Return 16 times each nibble of the codes, the lower one of a byte first."""
+    codes = np.ascontiguousarray(words).view(np.uint8)
+    choices = np.empty((len(codes), codes.shape[1], 2), dtype=np.uint8)
+    choices[..., 0] = codes << 4
+    choices[..., 1] = codes & 0xF0
+    return choices.reshape(len(codes), -1)
+
+
 def _rows(n):
-    """Return room for bytes by 128, aligned: vectors on two cache lines take twice."""
+    """Return room for n times 128 bytes, where no vector lies on two cache lines."""
     room = np.empty(n * BLOCK + LINE, dtype=np.uint8)
     start = -room.ctypes.data % LINE
     return room[start : start + n * BLOCK].reshape(n, BLOCK)
-
-
-def _choices(words):
-    """Return 16 times each four bits of the codes."""
-    codes = np.ascontiguousarray(words).view(np.uint8)
-    nibbles = np.stack([codes << 4, codes & 0xF0], axis=2)
-    return nibbles.reshape(len(codes), -1)
-
-
-def _centers(words):
-    return words[:: max(1, int(len(words) // (SCALE * isqrt(len(words)))))]
 
 
 def share_left(words, n_planes, queries, reached):
@@ -142,9 +169,11 @@ def share_left(words, n_planes, queries, reached):
     reached : ndarray of shape (n_queries,), int32
         How far away the last neighbour of each query is.
     """
-    centers = _read_only(_centers(words))
-    some = words[:: -(-len(words) // SAMPLE)]
-    away, owners = _search.nearest(centers, n_planes, some, 1, 1)
-    differ = queries[:, None] ^ centers[owners[:, 0]]
+    centers = _centers(words)
+    some = _read_only(words[:: -(-len(words) // SAMPLE)])
+    owners = _nearest_centers(centers, _blocks(centers), some, 1)
+    own = centers[owners]
+    away = np.bitwise_count(some ^ own).sum(axis=1, dtype=np.int32)
+    differ = queries[:, None] ^ own
     to_queries = np.bitwise_count(differ).sum(axis=2, dtype=np.int32)
-    return float((np.abs(to_queries - away[:, 0]) <= reached[:, None]).mean())
+    return float((to_queries - away <= reached[:, None]).mean())
