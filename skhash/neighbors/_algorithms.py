@@ -6,6 +6,7 @@ from the tables and, for nearest neighbours, from how near the last ones were fo
 which also tells, by a sample of the codes, how many of them clusters would leave out.
 """
 
+from collections import defaultdict
 from threading import Lock
 from weakref import WeakKeyDictionary
 
@@ -14,20 +15,21 @@ import numpy as np
 from skhash.codes import packed_to_words
 from skhash.neighbors import _search
 from skhash.neighbors._multi_index import MultiIndex
-from skhash.neighbors._pruned import Clusters, share_left
+from skhash.neighbors._pruned import FEW_QUERIES, Clusters, share_left
 
 # Seconds on one core: comparing two words, and one code in making tables.
 PAIR_SECONDS, BUILD_SECONDS = 1.3e-10, 1e-6
 # The same of a code in making clusters; comparing what they leave takes the time of
-# comparing all, times the share that is left, times this.
-CLUSTER_SECONDS, LEFT_COST = 3e-6, 1.8
+# comparing all, times the share that is left, times this (many queries, and few).
+CLUSTER_SECONDS, LEFT_COST, FEW_LEFT_COST = 1.5e-6, 2.0, 3.2
 # Fewer codes are compared sooner than looked up, or than clusters tell them apart; for
 # more neighbours, keeping them in order would take too long.
-MIN_CODES, MIN_CLUSTERED, MAX_PRUNED = 2**15, 2**22, 100
+MIN_CODES, MIN_CLUSTERED, MAX_PRUNED = 2**15, 2**19, 100
 # How many of the last queries tell how far away the neighbours are.
 MEMORY = 256
-# How many queries tell which share of the codes clusters leave.
-MIN_JUDGES, MAX_JUDGES = 16, 32
+# How many queries tell which share of the codes clusters leave, and after how many
+# seconds of comparing they are asked, of which that takes a small part.
+MIN_JUDGES, MAX_JUDGES, JUDGED_SECONDS = 16, 32, 0.3
 
 
 def find(what, store, selected, queries, reach, n_jobs, algorithm):
@@ -70,8 +72,8 @@ class Searcher:
         self.tables = self.clusters = None
         self._making = Lock()
         self._could_save = self._could_prune = 0.0
-        self._left = {}
-        self._reached = (0, np.empty(0, dtype=np.int32))
+        self._left, self._unjudged = {}, defaultdict(float)
+        self._past = 0, words[:0], np.empty(0, dtype=np.int32)
 
     def nearest(self, queries, k, n_jobs, live, algorithm):
         """Find the `k` nearest codes; see `_search.nearest`."""
@@ -95,9 +97,9 @@ class Searcher:
             distances[rest], positions[rest] = self._compare_nearest(
                 queries[rest], k, n_jobs, live, algorithm
             )
-        last_k, reached = self._reached
-        reached = reached if last_k == k else reached[:0]
-        self._reached = k, np.append(distances[-MEMORY:, -1], reached)[:MEMORY]
+        self._remember(k, queries[-MEMORY:], distances[-MEMORY:, -1])
+        if algorithm == "auto":
+            self._judge(k, len(rest))
         return distances, positions
 
     def within(self, queries, radius, n_jobs, live, algorithm):
@@ -110,17 +112,26 @@ class Searcher:
     def _compare_nearest(self, queries, k, n_jobs, live, algorithm):
         """Find the nearest by comparing all codes, or those that clusters leave."""
         if self._prunes(len(queries), k, n_jobs, algorithm):
-            found = self.clusters.nearest(queries, k, n_jobs, live)
-        else:
-            found = _search.nearest(self.words, self.n_planes, queries, k, n_jobs, live)
-        judges = len(queries) >= (MEMORY if k in self._left else MIN_JUDGES)
-        many = len(self.words) >= MIN_CLUSTERED and k <= MAX_PRUNED
-        if algorithm == "auto" and judges and many:
+            return self.clusters.nearest(queries, k, n_jobs, live)
+        return _search.nearest(self.words, self.n_planes, queries, k, n_jobs, live)
+
+    def _remember(self, k, queries, reached):
+        """Note how far away the last neighbours of the last queries are."""
+        last_k, *past = self._past
+        if last_k == k:
+            queries, reached = map(np.concatenate, zip((queries, reached), past))
+        self._past = k, queries[:MEMORY], reached[:MEMORY]
+
+    def _judge(self, k, n_compared):
+        """Estimate the share of codes that clusters leave, after some comparing."""
+        self._unjudged[k] += n_compared * self._compare(k)
+        _, queries, reached = self._past
+        waited = self._unjudged[k] >= JUDGED_SECONDS and len(queries) >= MIN_JUDGES
+        if waited and k <= MAX_PRUNED and len(self.words) >= MIN_CLUSTERED:
+            self._unjudged[k] = 0.0
             some = slice(None, None, -(-len(queries) // MAX_JUDGES))
-            self._left[k] = share_left(
-                self.words, self.n_planes, queries[some], found[0][some, -1]
-            )
-        return found
+            queries, reached = queries[some], reached[some]
+            self._left[k] = share_left(self.words, self.n_planes, queries, reached)
 
     def _prunes(self, n_queries, k, n_jobs, algorithm):
         """Return whether to leave codes out; make the clusters when that is due.
@@ -129,7 +140,8 @@ class Searcher:
         and as soon as it would have saved what making the clusters costs.
         """
         if algorithm == "auto":
-            saved = (1 - LEFT_COST * self._left.get(k, 1)) * self._compare()
+            cost = FEW_LEFT_COST if n_queries < FEW_QUERIES else LEFT_COST
+            saved = (1 - cost * self._left.get(k, 1)) * self._compare()
             if saved <= 0:
                 return False
             self._could_prune += n_queries * saved
@@ -147,7 +159,7 @@ class Searcher:
 
         They are the largest for which the bits in each part differ by as few.
         """
-        last_k, reached = self._reached
+        last_k, _, reached = self._past
         if last_k != k or len(reached) < MIN_JUDGES:
             return []
         if not self._pays(n_queries, lambda: self._plan(reached, k)[0], algorithm, k):

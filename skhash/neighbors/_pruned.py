@@ -7,18 +7,18 @@ nothing. The rings of many queries are compared together, block by block. The an
 exact; only the time depends on the data.
 """
 
-from math import isqrt
-
 import numpy as np
 
 from skhash.neighbors import _pruned_kernels as kernels
 from skhash.neighbors import _search
 from skhash.neighbors._multi_index_kernels import fill
 from skhash.neighbors._nibbles import BLOCK, MOST
-from skhash.neighbors._search import _read_only, _run
+from skhash.neighbors._search import _count_threads, _read_only, _run
+from skhash.utils.chunks import even_chunks
+from skhash.utils.threads import map_in_threads
 
-# Centers are so many times the square root of the number of codes.
-CENTERS = 2
+# Of n codes, this times n^(2/3) are centers.
+CENTERS = 0.2
 # Queries answered at a time, a thread: many, as they share the unpacking of blocks; and
 # how many are too few for that.
 CHUNK, FEW_QUERIES = 1024, 16
@@ -45,8 +45,8 @@ class Clusters:
     -----
     It holds the codes again, with some places empty at the ends of clusters, and 4
     bytes a code more (8 from 2^31 codes on). The centers are codes, evenly spread over
-    the positions, ``2 sqrt(n)`` of them; each code goes to the nearest, so that making
-    it takes ``2 n sqrt(n)`` comparisons.
+    the positions; each code goes to the nearest, so that making it takes as many
+    comparisons as there are codes times centers.
     """
 
     def __init__(self, words, n_planes, n_jobs=None):
@@ -80,38 +80,57 @@ class Clusters:
         """Find the `k` nearest codes; see `_search.nearest`."""
         queries = _read_only(queries)
         live = _read_only(np.ones(1, dtype=bool) if live is None else live)
-        n_first = max(FIRST_CODES, FIRST_CODES_EACH * k)
+        task = self.index, live, self.n_planes, max(FIRST_CODES, FIRST_CODES_EACH * k)
+        if len(queries) < FEW_QUERIES:
+            keys = self._nearest_to_few(task, queries, k, n_jobs)
+        else:
+            keys = self._nearest_to_many(task, queries, k, n_jobs)
+        distances = (keys >> kernels.POSITION_BITS).astype(np.int32)
+        return distances, keys & (2**kernels.POSITION_BITS - 1)
+
+    def _nearest_to_many(self, task, queries, k, n_jobs):
+        n_centers = len(self.index.sizes)
         keys = np.empty((len(queries), k), dtype=np.int64)
-        n_centers, n_bytes = len(self.index.sizes), 8 * queries.shape[1]
 
         def search(rows):
             chunk = queries[rows]
-            task = self.index, live, self.n_planes, n_first
-            task = *task, chunk.view(np.uint8), _choices(chunk)
-            room = _rows(2 * n_bytes), _rows(1)  # nibbles, distances
-            if len(chunk) < FEW_QUERIES:
-                away = _rows(len(self.index.center_blocks))
-                chosen = np.empty(kernels.SPAN, dtype=np.int64)
-                counts = np.empty((1, MOST + 1), dtype=np.int64)
-                room = away, chosen, counts, *room
-                kernels.nearest_to_few(*task, room, keys[rows])
-            else:
-                blocks = _blocks(chunk)
-                away, reach, lasts = map(_rows, len(blocks) * np.array([n_centers, 1, 1]))
-                counts = np.empty((len(chunk), MOST + 1), dtype=np.int64)
-                room = away, reach, lasts, counts, *room
-                kernels.nearest(*task, blocks, room, keys[rows])
+            blocks, choices = _blocks(chunk), _choices(chunk)
+            sizes = n_centers * len(blocks), len(blocks), len(blocks)
+            away, reach, lasts = map(_rows, sizes)
+            counts = np.empty((len(chunk), MOST + 1), dtype=np.int64)
+            room = away, reach, lasts, counts, _rows(choices.shape[1]), _rows(1)
+            chunk = chunk.view(np.uint8), choices, blocks
+            kernels.nearest(*task, *chunk, room, keys[rows])
             keys[rows].sort(axis=1)
 
         bytes_per_query = n_centers + 8 * (k + MOST)
         _run(search, self.index.positions, queries, n_jobs, bytes_per_query, CHUNK)
-        distances = (keys >> kernels.POSITION_BITS).astype(np.int32)
-        return distances, keys & (2**kernels.POSITION_BITS - 1)
+        return keys
+
+    def _nearest_to_few(self, task, queries, k, n_jobs):
+        choices = _choices(queries)
+        threads = _count_threads(self.n * queries.size, n_jobs)
+
+        def search(part):
+            away = _rows(len(self.index.center_blocks))
+            chosen = np.empty(kernels.SPAN, dtype=np.int64)
+            counts = np.empty((1, MOST + 1), dtype=np.int64)
+            room = away, chosen, counts, _rows(choices.shape[1]), _rows(1)
+            keys = np.empty((len(queries), k), dtype=np.int64)
+            chunk = queries.view(np.uint8), choices
+            kernels.nearest_to_few(*task, part.start, part.stop, *chunk, room, keys)
+            return keys
+
+        # Each thread finds how near the neighbours are, and looks through its part.
+        parts = even_chunks(len(self.index.blocks), threads)
+        keys = np.concatenate(map_in_threads(search, parts, threads), axis=1)
+        keys.sort(axis=1)
+        return keys[:, :k]
 
 
 def _centers(words):
-    step = max(1, len(words) // (CENTERS * isqrt(len(words))))
-    return _read_only(words[::step])
+    n_centers = max(1, int(CENTERS * len(words) ** (2 / 3)))
+    return _read_only(words[:: len(words) // n_centers])
 
 
 def _nearest_centers(centers, center_blocks, words, n_jobs):

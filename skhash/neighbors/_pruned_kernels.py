@@ -280,10 +280,10 @@ def nearest(index, live, n_planes, n_first, queries, choices, query_blocks, room
 
 
 @kernel
-def _choose(index, start, away, counting, reach, chosen):
-    """Write which of `SPAN` blocks a query needs; return how many. See `_scan`."""
+def _choose(index, start, stop, away, counting, reach, chosen):
+    """Write which of some blocks a query needs; return how many. See `_scan`."""
     n = 0
-    for block in range(start, min(start + SPAN, len(index.blocks))):
+    for block in range(start, stop):
         owner = index.owners[block]
         more = 0 if counting else np.int64(index.tops[block])
         chosen[n] = block
@@ -292,10 +292,12 @@ def _choose(index, start, away, counting, reach, chosen):
 
 
 @kernel
-def nearest_to_few(index, live, n_planes, n_first, queries, choices, room, heaps):
-    """Do what `nearest` does, query by query."""
+def nearest_to_few(
+    index, live, n_planes, n_first, start, stop, queries, choices, room, heaps
+):
+    """Do what `nearest` does, query by query, for codes in some of the blocks."""
     away, chosen, counts, nibbles, out = room
-    sizes = index.sizes
+    sizes, k = index.sizes, heaps.shape[1]
     heaps[:] = np.int64(n_planes + 1) << POSITION_BITS
     for q in range(len(queries)):
         for block in range(len(index.center_blocks)):
@@ -308,21 +310,27 @@ def nearest_to_few(index, live, n_planes, n_first, queries, choices, room, heaps
         counts[:] = 0
         last = min(n_planes + 1, MOST)
         for counting in (True, False):
-            for start in range(0, len(index.blocks), SPAN):
+            first, behind = (0, len(index.blocks)) if counting else (start, stop)
+            for span in range(first, behind, SPAN):
                 reach = radius if counting else last
-                n_chosen = _choose(index, start, away, counting, reach, chosen)
+                n_chosen = _choose(
+                    index,
+                    span,
+                    min(span + SPAN, behind),
+                    away,
+                    counting,
+                    reach,
+                    chosen,
+                )
                 for i in range(n_chosen):
+                    block = chosen[i]
                     fetch(index.blocks, chosen[min(i + AHEAD, n_chosen - 1)])
-                    unpack(index.blocks, chosen[i], nibbles)
-                    if near(nibbles, choices, q, np.uint8(last), out, 0):
-                        last = _note(
-                            counting,
-                            index,
-                            chosen[i],
-                            live,
-                            out,
-                            queries[q],
-                            last,
-                            counts,
-                            heaps[q],
+                    unpack(index.blocks, block, nibbles)
+                    if not near(nibbles, choices, q, np.uint8(last), out, 0):
+                        continue
+                    if counting:
+                        last = _count_hits(index, block, live, out, k, counts, 0, last)
+                    else:
+                        last = _take_hits(
+                            index, block, live, out, queries, q, last, heaps
                         )
