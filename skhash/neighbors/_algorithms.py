@@ -118,9 +118,12 @@ class Searcher:
     def _remember(self, k, queries, reached):
         """Note how far away the last neighbours of the last queries are."""
         last_k, *past = self._past
-        if last_k == k:
-            queries, reached = map(np.concatenate, zip((queries, reached), past))
-        self._past = k, queries[:MEMORY], reached[:MEMORY]
+        kept = MEMORY if last_k == k else 0
+        queries, reached = (
+            np.concatenate([new, old[:kept]])[:MEMORY]
+            for new, old in zip((queries, reached), past, strict=True)
+        )
+        self._past = k, queries, reached
 
     def _judge(self, k, n_compared):
         """Estimate the share of codes that clusters leave, after some comparing."""

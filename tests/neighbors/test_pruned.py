@@ -1,5 +1,7 @@
 """Leaving codes out of the comparison gives what comparing all of them gives."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -54,47 +56,100 @@ def test_nearest(n, n_bits, noise, n_queries, share, some, seed):
     assert_same(clusters.nearest(queries, k, 1, live), expected)
 
 
-@pytest.mark.parametrize("chunk", [1, 5, 64])
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_chunks_threads_and_first_clusters(monkeypatch, chunk, n_jobs):
+@pytest.mark.parametrize("few", [0, 1000])
+@pytest.mark.parametrize("n_jobs", [1, 2, 5])
+def test_chunks_threads_and_first_codes(monkeypatch, few, n_jobs):
     words, queries = words_of(clustered(5000, 64)), words_of(clustered(150, 64, 1))
-    expected = _search.nearest(words, 64, queries, 7, 1)
-    monkeypatch.setattr(_pruned, "CHUNK", chunk)
+    live = np.random.default_rng(2).random(5000) < 0.5
+    monkeypatch.setattr(_pruned, "FEW_QUERIES", few)
     monkeypatch.setattr(_search, "MIN_THREAD_WORK", 1)
+    monkeypatch.setattr(_pruned, "FIRST_CODES_EACH", 0)
     clusters = Clusters(words, 64, n_jobs)
-    for first in (0, 1, 1000):
-        monkeypatch.setattr(_pruned, "FIRST_CLUSTERS", first)
-        assert_same(clusters.nearest(queries, 7, n_jobs), expected)
+    for chunk, first in ((1, 0), (7, 1), (64, 300), (200, 10**6)):
+        monkeypatch.setattr(_pruned, "CHUNK", chunk)
+        monkeypatch.setattr(_pruned, "FIRST_CODES", first)
+        for some in (None, live):
+            expected = _search.nearest(words, 64, queries, 7, 1, some)
+            assert_same(clusters.nearest(queries, 7, n_jobs, some), expected)
 
 
-def test_blocks_are_rings_of_clusters():
-    words = words_of(clustered(9000, 64, noise=0.2))
-    clusters = Clusters(words, 64, 1)
-    assert_array_equal(clusters.words, words[clusters.positions])
-    assert_array_equal(np.sort(clusters.positions), np.arange(9000))
-    owner = np.repeat(np.arange(len(clusters.sizes)), np.diff(clusters.clusters))
-    block = np.repeat(np.arange(len(owner)), np.diff(clusters.starts))
-    assert_array_equal(np.bincount(owner[block]), clusters.sizes)
-    away = np.bitwise_count(words[clusters.positions] ^ clusters.centers[owner[block]])
-    least, most = (
-        one.reduceat(away[:, 0], clusters.starts[:-1])
-        for one in (np.minimum, np.maximum)
+@pytest.mark.parametrize("n_queries", [1, 40])
+@pytest.mark.parametrize("n_bits", [8, 64, 300])
+def test_equal_codes_come_in_the_order_of_positions(n_queries, n_bits):
+    bits = np.zeros((2000, n_bits), dtype=np.uint8)
+    bits[1::7, 0] = 1
+    queries = words_of(bits[:n_queries])
+    clusters = Clusters(words_of(bits), 8 * -(-n_bits // 8), 1)
+    equal = np.flatnonzero(bits[:, 0] == 0)
+    for k in (1, 5, 1000):
+        distances, positions = clusters.nearest(queries[:1], k, 1)
+        assert_array_equal(positions[0], equal[:k])
+        assert_array_equal(distances[0], 0)
+    expected = _search.nearest(words_of(bits), clusters.n_planes, queries, 1900, 1)
+    assert_same(clusters.nearest(queries, 1900, 1), expected)
+
+
+@pytest.mark.parametrize("n_queries", [1, 40])
+def test_distances_that_no_byte_holds(n_queries):
+    bits = np.random.default_rng(0).integers(0, 2, (700, 512), dtype=np.uint8)
+    words, queries = words_of(bits), words_of(1 - bits[:n_queries])
+    clusters = Clusters(words, 512, 1)
+    expected = _search.nearest(words, 512, queries, 700, 1)
+    assert expected[0].min() < 255 and expected[0].max() == 512
+    assert_same(clusters.nearest(queries, 700, 1), expected)
+    assert_same(
+        clusters.nearest(queries, 2, 1), _search.nearest(words, 512, queries, 2, 1)
     )
-    assert_array_equal(clusters.rings, np.stack([least, most], axis=1))
-    lowest = np.minimum.reduceat(clusters.positions, clusters.starts[:-1])
-    assert_array_equal(clusters.lowest, lowest)
-    assert np.diff(clusters.starts).max() == 256
+
+
+@pytest.mark.parametrize("n_bits", [64, 512])
+def test_blocks_are_rings_of_clusters(n_bits):
+    bits = clustered(9000, n_bits, noise=0.2 if n_bits == 64 else 0.5)
+    if n_bits == 512:
+        bits[-20:] = 1 - bits[0]  # farther from a center than a byte tells
+    words = words_of(bits)
+    index = Clusters(words, n_bits, 1).index
+    assert_array_equal(np.sort(index.positions), np.arange(9000))
+    assert_array_equal(np.diff(index.clusters), np.bincount(index.owners))
+    sizes = np.diff(index.starts)
+    assert sizes.max() == 128 and sizes.min() > 0
+    centers = from_blocks(index.center_blocks)[: len(index.sizes)]
+    assert_array_equal(centers, _pruned._centers(words))
+    assert_array_equal(index.center_choices, _pruned._choices(centers))
+    shortest = np.bitwise_count(words[:, None, :] ^ centers[None]).sum(axis=2)
+    for block, (start, stop) in enumerate(pairwise(index.starts)):
+        owner, positions = index.owners[block], index.positions[start:stop]
+        codes = from_blocks(index.blocks[block : block + 1])
+        assert_array_equal(codes[: stop - start], words[positions])
+        away = shortest[positions, owner].astype(int)
+        # The nearest center, the first of several, as far as bytes tell.
+        assert_array_equal(
+            np.minimum(shortest[positions], 255).argmin(axis=1), owner
+        )
+        assert (np.diff(away) <= 0).all()
+        assert (np.diff(positions)[np.diff(away) == 0] > 0).all()
+        assert index.tops[block] == min(away[0], 255)
+        assert index.lowest[block] == positions.min()
+        if block and index.owners[block - 1] == owner:
+            outer = index.positions[start - 1]
+            assert shortest[outer, owner] >= away[0]
+            assert sizes[block - 1] == 128
+
+
+def from_blocks(blocks):
+    """The words of blocks, empty places of the last one included."""
+    codes = np.moveaxis(blocks, 1, 2).reshape(-1, blocks.shape[1])
+    return np.ascontiguousarray(codes).view(np.uint64)
 
 
 def test_share_left_counts_the_rings(monkeypatch):
     words, queries = words_of(clustered(4000, 64)), words_of(clustered(20, 64, 1))
     reached = _search.nearest(words, 64, queries, 5, 1)[0][:, -1]
-    clusters = Clusters(words, 64, 1)
-    owners = np.repeat(np.arange(len(clusters.sizes)), clusters.sizes)
-    centers = clusters.centers[owners]
-    away = np.bitwise_count(clusters.words ^ centers)[:, 0].astype(int)
+    centers = _pruned._centers(words)
+    between = np.bitwise_count(words[:, None] ^ centers)[..., 0].astype(int)
     to_queries = np.bitwise_count(queries[:, None] ^ centers)[..., 0].astype(int)
-    left = np.abs(to_queries - away) <= reached[:, None]
+    to_own = to_queries[:, between.argmin(axis=1)]
+    left = to_own - between.min(axis=1) <= reached[:, None]
     assert share_left(words, 64, queries, reached) == left.mean()
     monkeypatch.setattr(_pruned, "SAMPLE", 1000)
     assert share_left(words, 64, queries, reached) == pytest.approx(
@@ -145,6 +200,7 @@ def test_what_auto_chooses(monkeypatch, asked):
     monkeypatch.setattr(_algorithms, "MIN_CLUSTERED", 1)
     monkeypatch.setattr(_algorithms, "CLUSTER_SECONDS", 0.0)
     monkeypatch.setattr(_algorithms, "PAIR_SECONDS", 1.0)
+    monkeypatch.setattr(_algorithms, "JUDGED_SECONDS", 0.0)
     queries = clustered(300, 64, seed=1)
     # Of random codes, almost all are left, and comparing them all is faster.
     far = HammingNeighbors().fit(clustered(3000, 64, noise=0.5))

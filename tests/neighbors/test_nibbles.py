@@ -1,0 +1,63 @@
+"""Distances by nibbles are those of counting bits."""
+
+import numpy as np
+import pytest
+from numba import njit
+from numpy.testing import assert_array_equal
+
+from skhash.neighbors import _nibbles, _pruned
+
+
+def call(intrinsic, *arguments):
+    """Call an intrinsic, which only compiled code can."""
+    names = ", ".join(f"a{i}" for i in range(len(arguments)))
+    scope = {"intrinsic": intrinsic}
+    exec(f"def caller({names}):\n    return intrinsic({names})", scope)
+    return njit(scope["caller"])(*arguments)
+
+
+def bits_of(*halves):
+    words = np.array(halves, dtype=np.uint64)
+    return np.unpackbits(words.view(np.uint8), bitorder="little").astype(bool)
+
+
+@pytest.mark.parametrize("shuffle", {False, _nibbles.has_shuffle()})
+@pytest.mark.parametrize("n_words", [1, 2, 5])
+def test_near(shuffle, n_words):
+    rng = np.random.default_rng(n_words)
+    codes = rng.integers(0, 2**64, (128, n_words), dtype=np.uint64)
+    queries = codes[:3].copy()
+    queries[1] = ~queries[1]
+    distances = np.bitwise_count(queries[:, None] ^ codes).sum(axis=2, dtype=int)
+    nibbles, out = _pruned._rows(16 * n_words), _pruned._rows(4)
+    call(_nibbles.unpack, _pruned._blocks(codes), 0, nibbles)
+    expected = codes.view(np.uint8).T
+    assert_array_equal(nibbles[::2], expected & 15)
+    assert_array_equal(nibbles[1::2], expected >> 4)
+    choices = _pruned._choices(queries)
+    near = _nibbles.make_near(shuffle)
+    for query, own in enumerate(np.minimum(distances, 255)):
+        for most in (0, int(own.min()), int(own.min()) - 1, 255):
+            if most >= 0:
+                out[:] = 7
+                found = call(near, nibbles, choices, query, np.uint8(most), out, 2)
+                assert found == (own.min() <= most)
+                assert_array_equal(out[2], own)
+                assert (out[[0, 1, 3]] == 7).all()
+    assert distances.max() == 64 * n_words
+
+
+def test_comparisons_of_bytes():
+    rng = np.random.default_rng(0)
+    values, reach = rng.integers(0, 256, (2, 3, 128), dtype=np.uint8)
+    for most in (0, 100, 255):
+        bits = bits_of(*(call(_nibbles.at_most, values, 1, h, np.uint8(most)) for h in (0, 1)))
+        assert_array_equal(bits, values[1] <= most)
+    for more in (0, 60, 255):
+        bits = bits_of(
+            *(
+                call(_nibbles.in_reach, values, 1, reach, 2, np.uint8(more), half)
+                for half in (0, 1)
+            )
+        )
+        assert_array_equal(bits, values[1] <= reach[2].astype(int) + more)
