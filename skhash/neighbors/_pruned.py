@@ -10,7 +10,6 @@ exact; only the time depends on the data.
 import numpy as np
 
 from skhash.neighbors import _pruned_kernels as kernels
-from skhash.neighbors import _search
 from skhash.neighbors._multi_index_kernels import fill
 from skhash.neighbors._nibbles import BLOCK, MOST
 from skhash.neighbors._search import _count_threads, _read_only, _run

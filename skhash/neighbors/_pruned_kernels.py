@@ -242,7 +242,9 @@ def _scan(
 
 
 @kernel
-def nearest(index, live, n_planes, n_first, queries, choices, query_blocks, room, heaps):
+def nearest(
+    index, live, n_planes, n_first, queries, choices, query_blocks, room, heaps
+):
     """Leave the keys of the nearest codes of each query in its heap, in no order.
 
     live (n,) : bool, by position, or (1,) where all codes are; n_first : codes, about,

@@ -51,7 +51,9 @@ def test_comparisons_of_bytes():
     rng = np.random.default_rng(0)
     values, reach = rng.integers(0, 256, (2, 3, 128), dtype=np.uint8)
     for most in (0, 100, 255):
-        bits = bits_of(*(call(_nibbles.at_most, values, 1, h, np.uint8(most)) for h in (0, 1)))
+        bits = bits_of(
+            *(call(_nibbles.at_most, values, 1, h, np.uint8(most)) for h in (0, 1))
+        )
         assert_array_equal(bits, values[1] <= most)
     for more in (0, 60, 255):
         bits = bits_of(

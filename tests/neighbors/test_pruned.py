@@ -123,9 +123,7 @@ def test_blocks_are_rings_of_clusters(n_bits):
         assert_array_equal(codes[: stop - start], words[positions])
         away = shortest[positions, owner].astype(int)
         # The nearest center, the first of several, as far as bytes tell.
-        assert_array_equal(
-            np.minimum(shortest[positions], 255).argmin(axis=1), owner
-        )
+        assert_array_equal(np.minimum(shortest[positions], 255).argmin(axis=1), owner)
         assert (np.diff(away) <= 0).all()
         assert (np.diff(positions)[np.diff(away) == 0] > 0).all()
         assert index.tops[block] == min(away[0], 255)
