@@ -74,6 +74,7 @@ class Searcher:
         self._could_save = self._could_prune = 0.0
         self._left, self._unjudged = {}, defaultdict(float)
         self._past = 0, words[:0], np.empty(0, dtype=np.int32)
+        self._look_ups = {}
 
     def nearest(self, queries, k, n_jobs, live, algorithm):
         """Find the `k` nearest codes; see `_search.nearest`."""
@@ -179,7 +180,7 @@ class Searcher:
             if spent >= best[0]:
                 break
             radii.append(radius)
-            rest = (reached > radius).mean()
+            rest = np.count_nonzero(reached > radius) / len(reached)
             best = min(best, (spent + rest * compare, list(radii)))
         return best
 
@@ -224,9 +225,15 @@ class Searcher:
 
     def _look_up(self, radius):
         """Return the seconds that looking up a query takes: known, or hoped for."""
-        if self.tables is not None:
-            return self.tables.seconds(radius)
-        return MultiIndex.hoped_seconds(len(self.words), self.n_planes, radius)
+        known = self.tables is not None, radius
+        if known not in self._look_ups:
+            hoped = len(self.words), self.n_planes, radius
+            self._look_ups[known] = (
+                self.tables.seconds(radius)
+                if self.tables is not None
+                else MultiIndex.hoped_seconds(*hoped)
+            )
+        return self._look_ups[known]
 
     def _n_parts(self):
         return MultiIndex.n_parts(len(self.words), self.n_planes)
