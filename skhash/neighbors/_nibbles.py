@@ -17,7 +17,7 @@ code. As for `_bitslice`, the kernels that use this must be saved again after a 
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.extending import intrinsic
 
 BLOCK = 128  # codes in a block
@@ -31,8 +31,11 @@ _HALF = ir.VectorType(_BYTE, 64)
 
 
 def has_shuffle():
-    """Return whether the processor looks 32 bytes up at once."""
-    return bool(llvm.get_host_cpu_features().get("avx2"))
+    """Return whether numba compiles for a processor that looks 32 bytes up at once."""
+    if config.CPU_FEATURES is not None:
+        return "+avx2" in config.CPU_FEATURES
+    own = config.CPU_NAME in (None, "", "host")
+    return own and bool(llvm.get_host_cpu_features().get("avx2"))
 
 
 def _row(context, builder, kind, array, *indices):

@@ -234,3 +234,33 @@ def test_what_auto_chooses(monkeypatch, asked):
     for algorithm in ("brute", "multi_index"):
         HammingNeighbors(algorithm=algorithm).fit(codes).kneighbors(queries)
     assert len(asked) == 4
+
+
+def test_auto_judges_by_what_it_remembers(monkeypatch, asked):
+    monkeypatch.setattr(_algorithms, "MIN_CLUSTERED", 1)
+    monkeypatch.setattr(_algorithms, "CLUSTER_SECONDS", 0.0)
+    monkeypatch.setattr(_algorithms, "PAIR_SECONDS", 1.0)
+    codes, queries = clustered(3000, 64), clustered(60, 64, seed=1)
+    # Single queries tell as soon as there are enough of them, ...
+    monkeypatch.setattr(_algorithms, "JUDGED_SECONDS", 0.0)
+    index = HammingNeighbors().fit(codes)
+    for query in queries[: _algorithms.MIN_JUDGES]:
+        index.kneighbors(query[None])
+    assert not asked
+    index.kneighbors(queries[:1])
+    assert asked == [(1, 5)]
+    # ... all of the same number of neighbours, ...
+    index = HammingNeighbors().fit(codes)
+    for i, query in enumerate(queries):
+        index.kneighbors(query[None], 5 + i % 2)
+    assert len(asked) == 1
+    # ... and after so much comparing. Few queries gain less.
+    monkeypatch.setattr(_algorithms, "JUDGED_SECONDS", 50 * 3000.0)
+    monkeypatch.setattr(_algorithms, "FEW_LEFT_COST", 100.0)
+    index = HammingNeighbors().fit(codes)
+    for _ in range(3):
+        index.kneighbors(queries[:20])
+        assert len(asked) == 1
+    index.kneighbors(queries[:20])
+    index.kneighbors(queries[:2])
+    assert asked[1:] == [(20, 5)]
