@@ -14,11 +14,14 @@ import numpy as np
 
 from skhash.codes import packed_to_words
 from skhash.neighbors import _search
+from skhash.neighbors._equal_codes import DistinctChoice
 from skhash.neighbors._multi_index import MultiIndex
 from skhash.neighbors._pruned import FEW_QUERIES, Clusters, share_left
 
 # Seconds on one core: comparing two words, and one code in making tables.
 PAIR_SECONDS, BUILD_SECONDS = 1.3e-10, 1e-6
+# The same of a query among the different codes, and of a neighbour found there.
+DISTINCT_SECONDS, EXPAND_SECONDS = 5e-6, 8e-8
 # The same of a code in making clusters; comparing what they leave takes the time of
 # comparing all, times the share that is left, times this (for many queries, for few).
 # Measured on 64-bit codes of word vectors, 1 and 10 million, for 1 to 100 neighbours:
@@ -76,10 +79,26 @@ class Searcher:
         self._could_save = self._could_prune = 0.0
         self._left, self._unjudged = {}, defaultdict(float)
         self._past = 0, words[:0], np.empty(0, dtype=np.int32)
-        self._look_ups = {}
+        self._look_ups, self._found = {}, {}
+        self._distinct = DistinctChoice(words, lambda some: Searcher(some, n_planes))
 
     def nearest(self, queries, k, n_jobs, live, algorithm):
         """Find the `k` nearest codes; see `_search.nearest`."""
+        last_k, _, reached = self._past
+        reached = reached if last_k == k else reached[:0]
+
+        def seconds(share):
+            return _expand(share, k) + self._plan(reached, k, share)[0]
+
+        distinct = self._different(len(queries), live, seconds, algorithm)
+        if distinct is None:
+            return self._nearest(queries, k, n_jobs, live, algorithm)
+        found = distinct.nearest(queries, k, n_jobs)
+        self._remember(k, queries[-MEMORY:], found[0][-MEMORY:, -1])
+        return found
+
+    def _nearest(self, queries, k, n_jobs, live, algorithm):
+        """Find the nearest among all codes."""
         distances = np.empty((len(queries), k), dtype=np.int32)
         positions = np.empty((len(queries), k), dtype=np.int64)
         rest = np.arange(len(queries))
@@ -108,9 +127,30 @@ class Searcher:
     def within(self, queries, radius, n_jobs, live, algorithm):
         """Find all codes within `radius`; see `_search.within`."""
         radius = min(radius, self.n_planes)
+
+        def seconds(share):
+            search = min(self._compare(share=share), self._look_up(radius, share))
+            return search + _expand(share, self._found.get(radius, np.inf))
+
+        distinct = self._different(len(queries), live, seconds, algorithm)
+        if distinct is None:
+            found = self._within(queries, radius, n_jobs, live, algorithm)
+        else:
+            found = distinct.within(queries, radius, n_jobs)
+        self._found[radius] = sum(map(len, found[0])) / len(queries)
+        return found
+
+    def _within(self, queries, radius, n_jobs, live, algorithm):
+        """Find all within `radius` among all codes."""
         if self._pays(len(queries), lambda: self._look_up(radius), algorithm):
             return self.tables.within(self.words, queries, radius, n_jobs, live)
         return _search.within(self.words, self.n_planes, queries, radius, n_jobs, live)
+
+    def _different(self, n_queries, live, seconds, algorithm):
+        """Return what searches the different codes, where that pays; else None."""
+        if algorithm != "auto" or len(self.words) < MIN_CODES:
+            return None
+        return self._distinct(n_queries, live, seconds)
 
     def _compare_nearest(self, queries, k, n_jobs, live, algorithm):
         """Find the nearest by comparing all codes, or those that clusters leave."""
@@ -166,19 +206,25 @@ class Searcher:
         They are the largest for which the bits in each part differ by as few.
         """
         last_k, _, reached = self._past
-        if last_k != k or len(reached) < MIN_JUDGES:
+        if last_k != k:
             return []
         if not self._pays(n_queries, lambda: self._plan(reached, k)[0], algorithm, k):
             return []
         return self._plan(reached, k)[1]
 
-    def _plan(self, reached, k):
-        """Return the seconds a query, and the radii, of the best plan."""
-        compare, spent, rest = self._compare(k), 0.0, 1.0
+    def _plan(self, reached, k, share=1.0):
+        """Return the seconds a query, and the radii, of the best plan.
+
+        share : the share of the codes that are searched
+        """
+        compare, spent, rest = self._compare(k, share), 0.0, 1.0
         best = compare, []
+        if len(reached) < MIN_JUDGES:
+            return best
+        n_parts = MultiIndex.n_parts(int(share * len(self.words)), self.n_planes)
         radii = []
-        for radius in range(self._n_parts() - 1, self.n_planes, self._n_parts()):
-            spent += rest * self._look_up(radius)
+        for radius in range(n_parts - 1, self.n_planes, n_parts):
+            spent += rest * self._look_up(radius, share)
             if spent >= best[0]:
                 break
             radii.append(radius)
@@ -217,16 +263,21 @@ class Searcher:
             self._making.release()
         return True
 
-    def _compare(self, k=None):
-        """Return the seconds that comparing a query with all codes takes.
+    def _compare(self, k=None, share=1.0):
+        """Return the seconds that comparing a query with a share of the codes takes.
 
         For `k` neighbours, it is with those that clusters leave, if there are clusters.
         """
-        left = 1.0 if self.clusters is None else LEFT_COST * self._left.get(k, 1.0)
-        return min(1.0, left) * PAIR_SECONDS * self.words.size
+        left = 1.0
+        if self.clusters is not None and share * len(self.words) >= MIN_CLUSTERED:
+            left = min(1.0, LEFT_COST * self._left.get(k, 1.0))
+        return left * share * PAIR_SECONDS * self.words.size
 
-    def _look_up(self, radius):
+    def _look_up(self, radius, share=1.0):
         """Return the seconds that looking up a query takes: known, or hoped for."""
+        if share < 1:
+            n = int(share * len(self.words))
+            return MultiIndex.hoped_seconds(n, self.n_planes, radius)
         known = self.tables is not None, radius
         if known not in self._look_ups:
             hoped = len(self.words), self.n_planes, radius
@@ -237,8 +288,10 @@ class Searcher:
             )
         return self._look_ups[known]
 
-    def _n_parts(self):
-        return MultiIndex.n_parts(len(self.words), self.n_planes)
+
+def _expand(share, n_found):
+    """Return the seconds to tell positions of different codes, if it is only these."""
+    return DISTINCT_SECONDS + n_found * EXPAND_SECONDS if share < 1 else 0.0
 
 
 # What is made for codes goes with them, and outlives the removal of some.
