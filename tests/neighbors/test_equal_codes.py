@@ -1,12 +1,22 @@
-"""The different codes and their positions, against brute force."""
+"""Searching the different codes gives what searching all codes gives."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from skhash.codes import pack_bits, packed_to_words
-from skhash.neighbors._equal_codes import EqualCodes
+from skhash.codes import hamming_distances, pack_bits, packed_to_words
+from skhash.neighbors import HammingNeighbors, _algorithms, _equal_codes
+from skhash.neighbors._algorithms import Searcher
+from skhash.neighbors._equal_codes import (
+    DistinctSearch,
+    EqualCodes,
+    share_different,
+)
 
 N_BITS = 24
 
@@ -21,6 +31,22 @@ def repeated(n, n_different, seed=0, hub=0.0):
 
 def to_words(bits):
     return packed_to_words(pack_bits(bits))
+
+
+def expected_nearest(codes, queries, k, live):
+    """Return the first k by (distance, position) of those that are live."""
+    distances = hamming_distances(pack_bits(queries), pack_bits(codes))
+    distances[:, ~live] = N_BITS + 1
+    positions = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(distances, positions, axis=1), positions
+
+
+def assert_same(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        assert len(one) == len(other)
+        for row, expected_row in zip(one, other, strict=True):
+            assert_array_equal(row, expected_row)
+            assert row.dtype == expected_row.dtype
 
 
 problems = st.fixed_dictionaries(
@@ -54,3 +80,179 @@ def test_postings(problem, removed):
         assert_array_equal(here, np.flatnonzero(same))
     if not removed:
         assert_array_equal(codes[equal.firsts][equal.numbers()], codes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    problem=problems,
+    removed=st.booleans(),
+    k=st.sampled_from((1, 3, 20, 10**6)),
+    radius=st.sampled_from((0, 4, 10, 24)),
+)
+def test_nearest_and_within(problem, removed, k, radius):
+    codes, n = repeated(**problem), problem["n"]
+    queries = np.concatenate([codes[:4], repeated(5, 5, seed=1)])
+    live = some_live(n, problem["seed"]) if removed else np.ones(n, dtype=bool)
+    k = min(k, int(live.sum()))
+    search = DistinctSearch(
+        to_words(codes), live if removed else None, lambda some: Searcher(some, N_BITS)
+    )
+    distances, positions = search.nearest(to_words(queries), k, 1)
+    expected_distances, expected = expected_nearest(codes, queries, k, live)
+    assert_array_equal(distances, expected_distances)
+    assert_array_equal(positions, expected)
+    found = search.within(to_words(queries), radius, 1)
+    distances, positions = expected_nearest(codes, queries, n, live)
+    assert_same(
+        found,
+        (
+            [row[row <= radius].astype(np.int32) for row in distances],
+            [
+                where[row <= radius]
+                for row, where in zip(distances, positions, strict=True)
+            ],
+        ),
+    )
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_threads_and_long_codes(monkeypatch, n_jobs):
+    monkeypatch.setattr(_equal_codes, "MIN_THREAD_ANSWERS", 1)
+    rng = np.random.default_rng(0)
+    words = rng.integers(0, 4, (800, 3)).astype(np.uint64)
+    queries = rng.integers(0, 4, (25, 3)).astype(np.uint64)
+    plain = Searcher(words, 192)
+    search = DistinctSearch(words, None, lambda some: Searcher(some, 192))
+    assert len(search.codes) <= 64
+    expected = plain.nearest(queries, 70, 1, None, "brute")
+    assert_same(search.nearest(queries, 70, n_jobs), expected)
+    expected = plain.within(queries, 2, 1, None, "brute")
+    assert_same(search.within(queries, 2, n_jobs), expected)
+
+
+@pytest.mark.parametrize("n_different", [1, 300, 20_000, 10**6])
+def test_share_different(n_different):
+    """It is judged by a part of the codes, and many equal ones change nothing."""
+    rng = np.random.default_rng(0)
+    words = rng.integers(0, n_different, (100_000, 2)).astype(np.uint64)
+    words[:, 1] = 7
+    for mask in (None, rng.random(100_000) < 0.7):
+        for crowd in (0, 50_000):
+            words[:crowd, 0] = 0
+            count = len(np.unique(words[slice(None) if mask is None else mask, 0]))
+            share = share_different(words, mask)
+            # Of the different codes, one in 7 is chosen: a binomial deviation.
+            deviation = np.sqrt(6 * count) / 100_000
+            assert share == pytest.approx(count / 100_000, abs=4 * deviation)
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Let it pay soon for few codes, and list what is made."""
+    monkeypatch.setattr(_algorithms, "MIN_CODES", 1)
+    monkeypatch.setattr(_algorithms, "PAIR_SECONDS", 1e-6)
+    monkeypatch.setattr(_algorithms, "DISTINCT_SECONDS", 0.0)
+    monkeypatch.setattr(_algorithms, "EXPAND_SECONDS", 0.0)
+    monkeypatch.setattr(_equal_codes, "COUNT_AFTER", 0.0)
+    monkeypatch.setattr(_equal_codes, "SORT_SECONDS", 0.0)
+    calls = []
+    init = DistinctSearch.__init__
+
+    def count(self, words, live, make_searcher):
+        calls.append(live)
+        init(self, words, live, make_searcher)
+
+    monkeypatch.setattr(DistinctSearch, "__init__", count)
+    return calls
+
+
+@pytest.mark.parametrize("hub", [0.0, 0.5])
+def test_an_index_answers_as_ever(made, hub):
+    codes, queries = repeated(2000, 300, hub=hub), repeated(40, 300, seed=1)
+    index, brute = HammingNeighbors(), HammingNeighbors(algorithm="brute")
+    index.fit(codes), brute.fit(codes)
+    mask = np.random.default_rng(3).random(2000) < 0.8
+    for gone in ([], np.arange(0, 2000, 7)):
+        if len(gone):
+            index.remove(gone), brute.remove(gone)
+        for k in (1, 5, 5, 700):
+            assert_same(index.kneighbors(queries, k), brute.kneighbors(queries, k))
+        if not len(gone):
+            own = {"n_neighbors": 3}
+            assert_same(index.kneighbors(**own), brute.kneighbors(**own))
+        for radius in (0, 4, 40):
+            assert_same(
+                index.radius_neighbors(queries, radius),
+                brute.radius_neighbors(queries, radius),
+            )
+        assert_same(
+            index.kneighbors(queries, 4, mask=mask),
+            brute.kneighbors(queries, 4, mask=mask),
+        )
+    assert len(made) == 4
+
+
+def test_a_mask_that_is_written_to_is_another_mask(made):
+    codes, queries = repeated(500, 50), repeated(10, 50, seed=1)
+    index = HammingNeighbors(3).fit(codes)
+    brute = HammingNeighbors(3, algorithm="brute").fit(codes)
+    mask = np.ones(500, dtype=bool)
+    for position in range(0, 200, 20):
+        assert_same(
+            index.kneighbors(queries, mask=mask), brute.kneighbors(queries, mask=mask)
+        )
+        mask[position] = False
+    assert len(made) == 10
+
+
+def test_what_is_chosen(made, monkeypatch):
+    # Tables never pay.
+    monkeypatch.setattr("skhash.neighbors._multi_index.QUERY_SECONDS", 1.0)
+    codes, queries = repeated(2000, 300), repeated(40, 300, seed=1)
+    for algorithm in ("brute", "multi_index", "pruned"):
+        HammingNeighbors(2, algorithm=algorithm).fit(codes).kneighbors(queries)
+    # All different; then few codes.
+    words = np.arange(2000, dtype=np.uint64)[:, None]
+    different = words.view(np.uint8)
+    HammingNeighbors(2, packed=True).fit(different).kneighbors(different[:40])
+    with monkeypatch.context() as patch:
+        patch.setattr(_algorithms, "MIN_CODES", 3000)
+        HammingNeighbors(2).fit(codes).kneighbors(queries)
+    assert not made
+    # A query takes 2000 microseconds, and some 15 % of that among the different
+    # codes: half of the time is saved after 40 queries, all of it after 80.
+    monkeypatch.setattr(_equal_codes, "SORT_SECONDS", 60 * 0.85 * 1e-6)
+    index = HammingNeighbors(2).fit(codes)
+    mask = np.arange(2000) > 0
+    for asked, n_made in ((None, 0), (None, 1), (mask, 1), (None, 1), (mask, 2)):
+        index.kneighbors(queries, mask=asked)
+        assert len(made) == n_made
+    # Masks that come and go do not take its place.
+    for first in range(2, 8):
+        index.kneighbors(queries, mask=np.arange(2000) >= first)
+        index.kneighbors(queries, mask=mask)
+    assert len(made) == 2
+
+
+def test_threads_make_it_once(made, monkeypatch):
+    """Threads that ask while one makes it search all codes instead."""
+    codes, queries = repeated(500, 50), repeated(10, 50, seed=1)
+    expected = HammingNeighbors(3, algorithm="brute").fit(codes).kneighbors(queries)
+    begun, others_done = Event(), Event()
+    init = EqualCodes.__init__
+
+    def slow(self, words, live):
+        begun.set()
+        assert others_done.wait(60)
+        init(self, words, live)
+
+    monkeypatch.setattr(EqualCodes, "__init__", slow)
+    index = HammingNeighbors(3, n_jobs=1).fit(codes)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(index.kneighbors, queries)
+        assert begun.wait(60)
+        assert_same(index.kneighbors(queries), expected)
+        others_done.set()
+        assert_same(first.result(), expected)
+    assert_same(index.kneighbors(queries), expected)
+    assert len(made) == 1
