@@ -236,23 +236,36 @@ def at_most(typing_context, values, row, half, most):
 
 
 @intrinsic
-def in_reach(typing_context, values, row, reach, group, more, half):
+def in_reach(typing_context, values, row, reach, places, group, more, place, half):
     """Return a bit for each of 64 bytes: whether it is ``reach + more`` or less.
 
-    values : uint8 (rows, 128); row : int64; reach : uint8 (groups, 128); group : int64;
-    more : uint8; half : int64.
+    Equal does not suffice where `place` is larger than that of `places`. Sums stay at
+    255.
+
+    values : uint8 (rows, 128); row : int64; reach, places : uint8 (groups, 128); group
+    : int64; more, place : uint8; half : int64.
     """
     signature = types.uint64(
-        values, types.int64, reach, types.int64, types.uint8, types.int64
+        values,
+        types.int64,
+        reach,
+        places,
+        types.int64,
+        types.uint8,
+        types.uint8,
+        types.int64,
     )
 
     def codegen(context, builder, signature, args):
-        values, row, reach, group, more, half = args
-        values = _half(context, builder, signature.args[0], values, row, half)
-        reach = _half(context, builder, signature.args[2], reach, group, half)
-        reach = _call(
-            builder, "llvm.uadd.sat.v64i8", reach, _spread(builder, more, _HALF)
-        )
+        values, row, reach, places, group, more, place, half = args
+        kinds = signature.args
+        values = _half(context, builder, kinds[0], values, row, half)
+        reach = _half(context, builder, kinds[2], reach, group, half)
+        places = _half(context, builder, kinds[3], places, group, half)
+        more, place = _spread(builder, more, _HALF), _spread(builder, place, _HALF)
+        reach = _call(builder, "llvm.uadd.sat.v64i8", reach, more)
+        late = builder.zext(builder.icmp_unsigned(">", place, places), _HALF)
+        values = _call(builder, "llvm.uadd.sat.v64i8", values, late)
         return builder.bitcast(builder.icmp_unsigned("<=", values, reach), _INT64)
 
     return signature, codegen

@@ -67,6 +67,8 @@ class Clusters:
             starts=np.append(starts, self.n),
             tops=np.minimum(away[order[starts]], MOST).astype(np.uint8),
             lowest=np.minimum.reduceat(order, starts),
+            # Of codes equally far from the center, the first is the earliest.
+            places=(order[starts].astype(np.int64) * 256 // self.n).astype(np.uint8),
             owners=owners,
             positions=_read_only(order),
             clusters=clusters,
@@ -94,10 +96,10 @@ class Clusters:
         def search(rows):
             chunk = queries[rows]
             blocks, choices = _blocks(chunk), _choices(chunk)
-            sizes = n_centers * len(blocks), len(blocks), len(blocks)
-            away, reach, lasts = map(_rows, sizes)
+            sizes = n_centers * len(blocks), *[len(blocks)] * 3
+            away, reach, lasts, places = map(_rows, sizes)
             counts = np.empty((len(chunk), MOST + 1), dtype=np.int64)
-            room = away, reach, lasts, counts, _rows(choices.shape[1]), _rows(1)
+            room = away, reach, lasts, places, counts, _rows(choices.shape[1]), _rows(1)
             chunk = chunk.view(np.uint8), choices, blocks
             kernels.nearest(*task, *chunk, room, keys[rows])
             keys[rows].sort(axis=1)

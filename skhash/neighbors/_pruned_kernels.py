@@ -32,6 +32,7 @@ SOME_CLUSTERS = 256
 # asked for from memory.
 SPAN, AHEAD = 512, 4
 _ONE = np.uint64(1)
+_POSITION = 2**POSITION_BITS - 1
 # A call with so many arrays would take longer than what it does.
 _inlined = partial(kernel, forceinline=True)
 
@@ -41,8 +42,9 @@ class Index(NamedTuple):
 
     blocks (n_blocks, n_bytes, 128) : uint8; starts (n_blocks + 1,) : int64, where the
     codes of a block begin in `positions`; tops (n_blocks,) : uint8, the largest
-    distance to the center; lowest (n_blocks,) : the least position; owners (n_blocks,)
-    : int64, the cluster; positions (n,); clusters (n_clusters + 1,) : int64, where the
+    distance to the center; lowest (n_blocks,) : the least position; places (n_blocks,)
+    : uint8, see `_place`, the least at the largest distance; owners (n_blocks,) :
+    int64, the cluster; positions (n,); clusters (n_clusters + 1,) : int64, where the
     blocks of a cluster begin; sizes (n_clusters,) : int64, its codes; center_blocks :
     the centers as blocks; center_choices : and as queries.
     """
@@ -51,6 +53,7 @@ class Index(NamedTuple):
     starts: np.ndarray
     tops: np.ndarray
     lowest: np.ndarray
+    places: np.ndarray
     owners: np.ndarray
     positions: np.ndarray
     clusters: np.ndarray
@@ -165,6 +168,17 @@ def _count_hits(index, block, live, out, k, counts, q, last):
 
 
 @kernel
+def _place(last, heap_last, n):
+    """Return behind which place codes as far away as the last neighbour come too late.
+
+    Places are positions in a byte, 0 to 255 for all codes; 255 is that of none.
+    """
+    if heap_last >> POSITION_BITS != last:
+        return MOST
+    return (heap_last & _POSITION) * 256 // n
+
+
+@kernel
 def _radius(counts, q, n_codes):
     """Return how far away to go for so many codes."""
     n, radius = counts[q, 0], 0
@@ -198,6 +212,7 @@ def _scan(
     away,
     reach,
     lasts,
+    places,
     counts,
     nibbles,
     out,
@@ -205,18 +220,21 @@ def _scan(
 ):
     """Compare clusters with queries: those in reach, or rings that may hold neighbours.
 
-    The latter begin at ``reach + tops``. Blocks of a cluster follow each other inwards,
-    so that behind one that no query needs, none is needed.
+    The latter begin at ``reach + tops``; those that begin right there hold codes that
+    are at best as far away as the last neighbour, and may come too late. Blocks of a
+    cluster follow each other inwards, so that behind one that no query needs, none is
+    needed.
     """
     n_groups = len(reach)
     for cluster in range(len(index.sizes)):
         for block in range(index.clusters[cluster], index.clusters[cluster + 1]):
             more = np.uint8(0) if counting else index.tops[block]
+            place = np.uint8(0) if counting else index.places[block]
             needed = False
             for half in range(2 * n_groups):
                 group = half // 2
                 row = cluster * n_groups + group
-                bits = in_reach(away, row, reach, group, more, half % 2)
+                bits = in_reach(away, row, reach, places, group, more, place, half % 2)
                 while bits:
                     i = 64 * (half % 2) + np.int64(trailing_zeros(bits))
                     bits &= bits - _ONE
@@ -236,6 +254,9 @@ def _scan(
                             last = _take_hits(
                                 index, block, live, out, queries, q, last, heaps
                             )
+                            places[group, i] = _place(
+                                last, heaps[q, 0], len(index.positions)
+                            )
                         lasts[group, i] = last
             if not needed:
                 break
@@ -252,7 +273,7 @@ def nearest(
     choices and query_blocks : the same for `near`; room : see `_pruned`; heaps
     (n_queries, k) : int64.
     """
-    away, reach, lasts, counts, nibbles, out = room
+    away, reach, lasts, places, counts, nibbles, out = room
     n_groups = len(query_blocks)
     for group in range(n_groups):
         unpack(query_blocks, group, nibbles)
@@ -262,6 +283,7 @@ def nearest(
     _first_reach(away, index.sizes, n_first, counts, reach)
     counts[:] = 0
     lasts[:] = min(n_planes + 1, MOST)
+    places[:] = MOST
     heaps[:] = np.int64(n_planes + 1) << POSITION_BITS
     # The nearest clusters show how near the neighbours are, which others may hold too.
     for counting, near_enough in ((True, reach), (False, lasts)):
@@ -274,6 +296,7 @@ def nearest(
             away,
             near_enough,
             lasts,
+            places,
             counts,
             nibbles,
             out,
@@ -282,14 +305,15 @@ def nearest(
 
 
 @kernel
-def _choose(index, start, stop, away, counting, reach, chosen):
+def _choose(index, start, stop, away, counting, reach, place, chosen):
     """Write which of some blocks a query needs; return how many. See `_scan`."""
     n = 0
     for block in range(start, stop):
         owner = index.owners[block]
         more = 0 if counting else np.int64(index.tops[block])
+        late = index.places[block] > place
         chosen[n] = block
-        n += away[owner // BLOCK, owner % BLOCK] <= reach + more
+        n += away[owner // BLOCK, owner % BLOCK] + late <= reach + more
     return n
 
 
@@ -315,6 +339,9 @@ def nearest_to_few(
             first, behind = (0, len(index.blocks)) if counting else (start, stop)
             for span in range(first, behind, SPAN):
                 reach = radius if counting else last
+                place = MOST
+                if not counting:
+                    place = _place(last, heaps[q, 0], len(index.positions))
                 n_chosen = _choose(
                     index,
                     span,
@@ -322,6 +349,7 @@ def nearest_to_few(
                     away,
                     counting,
                     reach,
+                    place,
                     chosen,
                 )
                 for i in range(n_chosen):

@@ -55,11 +55,24 @@ def test_comparisons_of_bytes():
             *(call(_nibbles.at_most, values, 1, h, np.uint8(most)) for h in (0, 1))
         )
         assert_array_equal(bits, values[1] <= most)
-    for more in (0, 60, 255):
+    places = rng.integers(0, 256, (3, 128), dtype=np.uint8)
+    for more, place in ((0, 0), (60, 100), (60, 255), (255, 100)):
         bits = bits_of(
             *(
-                call(_nibbles.in_reach, values, 1, reach, 2, np.uint8(more), half)
+                call(
+                    _nibbles.in_reach,
+                    values,
+                    1,
+                    reach,
+                    places,
+                    2,
+                    np.uint8(more),
+                    np.uint8(place),
+                    half,
+                )
                 for half in (0, 1)
             )
         )
-        assert_array_equal(bits, values[1] <= reach[2].astype(int) + more)
+        last = np.minimum(reach[2].astype(int) + more, 255)
+        sooner = np.minimum(values[1] + (place > places[2]).astype(int), 255)
+        assert_array_equal(bits, sooner <= last)

@@ -128,6 +128,8 @@ def test_blocks_are_rings_of_clusters(n_bits):
         assert (np.diff(positions)[np.diff(away) == 0] > 0).all()
         assert index.tops[block] == min(away[0], 255)
         assert index.lowest[block] == positions.min()
+        farthest = positions[away == away[0]].min()
+        assert index.places[block] == farthest * 256 // 9000
         if block and index.owners[block - 1] == owner:
             outer = index.positions[start - 1]
             assert shortest[outer, owner] >= away[0]
