@@ -88,13 +88,16 @@ class Searcher:
         reached = reached if last_k == k else reached[:0]
 
         def seconds(share):
-            return _expand(share, k) + self._plan(reached, k, share)[0]
+            # Clusters that are not there yet would be made before long.
+            compare = self._compare(k, share, hoped=True)
+            return _expand(share, k) + min(compare, self._plan(reached, k, share)[0])
 
         distinct = self._different(len(queries), live, seconds, algorithm)
         if distinct is None:
             return self._nearest(queries, k, n_jobs, live, algorithm)
         found = distinct.nearest(queries, k, n_jobs)
         self._remember(k, queries[-MEMORY:], found[0][-MEMORY:, -1])
+        self._judge(k, len(queries))
         return found
 
     def _nearest(self, queries, k, n_jobs, live, algorithm):
@@ -263,13 +266,14 @@ class Searcher:
             self._making.release()
         return True
 
-    def _compare(self, k=None, share=1.0):
+    def _compare(self, k=None, share=1.0, hoped=False):
         """Return the seconds that comparing a query with a share of the codes takes.
 
-        For `k` neighbours, it is with those that clusters leave, if there are clusters.
+        For `k` neighbours, it is with those that clusters leave, if there are clusters
+        or if they are hoped for.
         """
-        left = 1.0
-        if self.clusters is not None and share * len(self.words) >= MIN_CLUSTERED:
+        left, hoped = 1.0, hoped or self.clusters is not None
+        if hoped and share * len(self.words) >= MIN_CLUSTERED:
             left = min(1.0, LEFT_COST * self._left.get(k, 1.0))
         return left * share * PAIR_SECONDS * self.words.size
 

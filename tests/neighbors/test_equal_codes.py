@@ -234,6 +234,20 @@ def test_what_is_chosen(made, monkeypatch):
     assert len(made) == 2
 
 
+@pytest.mark.parametrize(("left", "n_made"), [(0.01, 0), (1.0, 1)])
+def test_clusters_may_leave_less(made, monkeypatch, left, n_made):
+    """Too few codes are different for clusters, which would leave less of all."""
+    monkeypatch.setattr("skhash.neighbors._multi_index.QUERY_SECONDS", 1.0)
+    monkeypatch.setattr(_algorithms, "JUDGED_SECONDS", np.inf)
+    monkeypatch.setattr(_algorithms, "MIN_CLUSTERED", 1000)
+    words, queries = to_words(repeated(2000, 300)), to_words(repeated(40, 300, seed=1))
+    searcher = Searcher(words, N_BITS)
+    searcher._left[2] = left
+    expected = searcher.nearest(queries, 2, 1, None, "brute")
+    assert_same(searcher.nearest(queries, 2, 1, None, "auto"), expected)
+    assert len(made) == n_made
+
+
 def test_threads_make_it_once(made, monkeypatch):
     """Threads that ask while one makes it search all codes instead."""
     codes, queries = repeated(500, 50), repeated(10, 50, seed=1)
