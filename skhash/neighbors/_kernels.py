@@ -17,6 +17,8 @@ an allocation: planes (planes, LANES) and table (1-d) of one block; choices (que
 Few queries do without blocks: see `_rowwise`.
 """
 
+from functools import partial
+
 import numpy as np
 
 from skhash.neighbors._bitslice import (
@@ -48,6 +50,10 @@ FEW_QUERIES = 12
 # Codes that few queries are compared with in turn, so that they stay in the cache.
 SLAB = 2**13
 POSITION_BITS = 40
+# So many codes for each of k tell where to begin; more take longer than they save.
+SEEDS = 8
+# A call with so many arrays would take longer than what it does.
+_inlined = partial(kernel, forceinline=True)
 _ONE = np.uint64(1)
 _ALL = np.uint64(2**64 - 1)
 _GROUP_WORDS = GROUP_BYTES // 8
@@ -210,7 +216,7 @@ def _compact(k, state, distances, positions):
     return kept
 
 
-@kernel
+@_inlined
 def _take(words, first, bits, queries, q, k, found):
     """Take in codes behind `first`, one for each bit set; bring the threshold down.
 
@@ -252,6 +258,27 @@ def _unfinished(asked, states):
 
 
 @kernel
+def _seed(words, live, queries, k, found):
+    """Bring the thresholds down by the first codes, which are only counted.
+
+    Without that, all of them would be taken in.
+    """
+    states, histograms = found[:2]
+    stop = min(len(words), max(BLOCK, SEEDS * k))
+    for q in range(len(queries)):
+        counts = histograms[q]
+        for i in range(stop):
+            if (live[i >> 6] >> np.uint64(i & 63)) & _ONE:
+                counts[_distance(words, i, queries, q)] += 1
+        distance, n = 0, counts[0]
+        while n < k and distance < states[q, 0]:
+            distance += 1
+            n += counts[distance]
+        states[q, 0] = min(distance + 1, states[q, 0])
+        counts[:] = 0
+
+
+@kernel
 def _sort(k, found, distances, positions):
     """Order what was found by (distance, position): a counting sort."""
     states, histograms, found_distances, found_positions = found
@@ -285,6 +312,9 @@ def nearest(
     """
     bias, hits, hit_queries = work[3:]
     states = found[0]
+    _seed(words, live, queries, k, found)
+    for q in range(len(queries)):
+        set_threshold(bias[q], states[q, 0])
     for start in range(0, len(words), BLOCK):
         n_hits, n_done = _find_in_block(words, n_planes, start, asked, work), 0
         for slot in range(n_hits):
@@ -316,6 +346,7 @@ def nearest_to_few(
     lane_distances (64,) : int64, room.
     """
     states = found[0]
+    _seed(words, live, queries, k, found)
     for start in range(0, len(words), SLAB):
         stop = min(start + SLAB, len(words))
         for q in range(len(queries)):
