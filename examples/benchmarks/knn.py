@@ -37,7 +37,7 @@ import faiss
 import joblib
 import knn_engines
 import numpy as np
-from knn_engines import APPROXIMATE, EXACT, GRAPHS, RADIUS, SMALL, seconds_of
+from knn_engines import APPROXIMATE, EXACT, GRAPHS, RADIUS, SLOW, SMALL, seconds_of
 from knn_report import draw, show
 
 from skhash import SGHEncoder
@@ -49,12 +49,13 @@ from skhash.neighbors._multi_index import MultiIndex
 N_TRAIN = 20_000
 # Turns of a search end when they have taken so long, but not before the second.
 ENGINE_SECONDS = 6.0
-# How long searches are asked at most before time is taken.
-WARM_UP_SECONDS = 6.0
+# How long searches are asked at most before time is taken, and how long for each code:
+# "auto" makes clusters once they would have saved what they cost, which grows with n.
+WARM_UP_SECONDS, WARM_UP_PER_CODE = 6.0, 4e-6
 # Single queries, and for how many seconds they are asked at most.
 SINGLE, SINGLE_SECONDS = 100, 0.5
-# The largest n of scikit-learn, which takes minutes for more.
-SMALL_N = 10_000
+# The largest n of scikit-learn and of usearch's exact search: more takes minutes.
+SMALL_N, MEDIUM_N = 10_000, 100_000
 
 FIRST_QUERIES = {
     "ours": (
@@ -119,7 +120,8 @@ def settings(arguments):
         for kind in kinds:
             engines = EXACT + (SMALL if n <= SMALL_N else [])
             if kind == "real" and (n in sizes[-1:] or n == center):
-                engines = engines + APPROXIMATE + GRAPHS
+                slow = [] if n > MEDIUM_N else SLOW
+                engines = engines + APPROXIMATE + slow + GRAPHS
             yield kind, 64, n, 10, None, engines
     for kind in kinds:
         yield kind, 64, center, None, 2, RADIUS
@@ -128,12 +130,13 @@ def settings(arguments):
     if "real" in kinds and not arguments.quick:
         for n_bits in (128, 256):
             yield "real", n_bits, center, 10, None, EXACT
+    if arguments.large:
+        for kind in kinds:
+            yield kind, 64, 10 * center, 10, None, EXACT[:3] + EXACT[-1:]
+            yield kind, 64, 10 * center, None, 2, RADIUS
     for k in (100,) if arguments.quick else (100, 1000, 1):
         for kind in kinds:
             yield kind, 64, center, k, None, EXACT[:-1]
-    if arguments.large:
-        for kind in kinds:
-            yield kind, 64, 10 * center, 10, None, EXACT + [knn_engines.multi_hash]
 
 
 def recall(codes, queries, positions, truth, radius):
@@ -205,7 +208,9 @@ class Comparison:
         for make, engine, seconds in self.build(makers, codes, k, radius, name):
             for variant, search in engine.searches.items():
                 try:
-                    answer, found = warm_up(search, queries, engine.warm_up), None
+                    most = max(WARM_UP_SECONDS, WARM_UP_PER_CODE * len(codes))
+                    answer = warm_up(search, queries, engine.warm_up, most)
+                    found = None
                     if answer is not None:
                         found = recall(codes, queries, answer, truth, radius)
                 except Exception as error:
@@ -242,12 +247,12 @@ class Comparison:
         print(f"{self.minutes():5.1f} min  {name}", file=sys.stderr, flush=True)
 
 
-def warm_up(search, queries, calls):
+def warm_up(search, queries, calls, most_seconds):
     """Search so many times, as long as that takes little time; return the answer."""
     start = time.perf_counter()
     for _ in range(calls):
         answer = search(queries)
-        if time.perf_counter() - start > WARM_UP_SECONDS:
+        if time.perf_counter() - start > most_seconds:
             break
     return answer
 

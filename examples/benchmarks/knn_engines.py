@@ -40,6 +40,14 @@ class Engine:
     extra_seconds: callable = field(default=lambda: 0.0)
 
 
+def bytes_of(part):
+    """Return the bytes of all arrays that an object holds."""
+    if isinstance(part, np.ndarray):
+        return part.nbytes
+    parts = part if isinstance(part, tuple) else getattr(part, "__dict__", {}).values()
+    return sum(map(bytes_of, parts))
+
+
 def ours(name, algorithm, codes, k, radius, threads):
     index = HammingNeighbors(k or 1, algorithm=algorithm, packed=True, n_jobs=threads)
     index.fit(codes)
@@ -51,9 +59,7 @@ def ours(name, algorithm, codes, k, radius, threads):
         return [part for part in parts if part is not None]
 
     def n_bytes():
-        arrays = [x for part in made() for x in vars(part).values()]
-        extra = sum(x.nbytes for x in arrays if isinstance(x, np.ndarray))
-        return index._store["words"].nbytes + extra
+        return index._store["words"].nbytes + sum(map(bytes_of, made()))
 
     def extra_seconds():
         task = index._store["words"], 8 * codes.shape[1]
@@ -246,7 +252,8 @@ def _with(search, setting):
 
 EXACT = [brute, auto, flat, stateless, popcount_limit]
 RADIUS = [brute, auto, flat]
-APPROXIMATE = [multi_hash, inverted, usearch_exact, pynear]
+APPROXIMATE = [multi_hash, inverted, pynear]
+SLOW = [usearch_exact]
 # These take long to build.
 GRAPHS = [hnsw, usearch_graph]
 SMALL = [scikit_learn]

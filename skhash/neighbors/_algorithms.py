@@ -64,8 +64,10 @@ def find(what, store, selected, queries, reach, n_jobs, algorithm):
         if what == "nearest":
             return distances, selected.positions[found]
         return distances, [selected.positions[one] for one in found]
-    searcher = Searcher(store["words"], n_planes)
-    searcher = _SEARCHERS.setdefault(store.codes_key, searcher)
+    searcher = _SEARCHERS.get(store.codes_key)
+    if searcher is None:
+        searcher = Searcher(store["words"], n_planes)
+        searcher = _SEARCHERS.setdefault(store.codes_key, searcher)
     return getattr(searcher, what)(queries, reach, n_jobs, selected.live, algorithm)
 
 
@@ -102,10 +104,24 @@ class Searcher:
 
     def _nearest(self, queries, k, n_jobs, live, algorithm):
         """Find the nearest among all codes."""
+        radii, n_compared = self._radii(k, len(queries), algorithm), len(queries)
+        if radii:
+            found, n_compared = self._nearest_by_tables(
+                queries, k, radii, n_jobs, live, algorithm
+            )
+        else:
+            found = self._compare_nearest(queries, k, n_jobs, live, algorithm)
+        self._remember(k, queries[-MEMORY:], found[0][-MEMORY:, -1])
+        if algorithm == "auto":
+            self._judge(k, n_compared)
+        return found
+
+    def _nearest_by_tables(self, queries, k, radii, n_jobs, live, algorithm):
+        """Look the nearest up; return them, and how many queries had to be compared."""
         distances = np.empty((len(queries), k), dtype=np.int32)
         positions = np.empty((len(queries), k), dtype=np.int64)
         rest = np.arange(len(queries))
-        for radius in self._radii(k, len(queries), algorithm):
+        for radius in radii:
             if not len(rest):
                 break
             near, found, counts = self.tables.find(
@@ -122,10 +138,7 @@ class Searcher:
             distances[rest], positions[rest] = self._compare_nearest(
                 queries[rest], k, n_jobs, live, algorithm
             )
-        self._remember(k, queries[-MEMORY:], distances[-MEMORY:, -1])
-        if algorithm == "auto":
-            self._judge(k, len(rest))
-        return distances, positions
+        return (distances, positions), len(rest)
 
     def within(self, queries, radius, n_jobs, live, algorithm):
         """Find all codes within `radius`; see `_search.within`."""

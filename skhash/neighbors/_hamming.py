@@ -50,7 +50,8 @@ class HammingNeighbors(
         and near neighbours. "pruned" compares, for `kneighbors`, only codes that the
         triangle inequality does not exclude: it keeps them in clusters. "auto" does
         either where that is faster, once it would have saved the time that its tables
-        or clusters take to make. All are exact, with the same answers.
+        or clusters take to make, and searches equal codes once. All are exact, with the
+        same answers.
     packed : bool, default=False
         Codes are bits 0/1, a column each, or with True packed bytes (``uint8``, eight
         bits a column, as `transform_packed` and `pack_bits` give). It is never guessed.
@@ -102,8 +103,8 @@ class HammingNeighbors(
     Time is that of comparing all pairs at most; memory is that of the codes, the
     answer, and tens of megabytes a thread at most. The tables of "multi_index" take up
     to 8 bytes a code and part: a code of 64 bits is cut into 4 parts, from 2^22 codes
-    on into 3. "pruned" holds the codes again, and 4 bytes a code more. Both are made
-    anew after a change of the codes, when that is due. The first search in a fresh
+    on into 3. "pruned" holds the codes again, and 4 to 6 bytes a code more. Both are
+    made anew after a change of the codes, when that is due. The first search in a fresh
     installation compiles the kernels, which takes seconds and is then kept on disk.
 
     The order of equally near codes is fixed so that answers repeat. Metrics in
@@ -315,8 +316,7 @@ class HammingNeighbors(
         >>> index.kneighbors([[0, 0]], mask=[False, True, True])
         (array([[1]], dtype=int32), array([[1]]))
         """
-        check_is_fitted(self)
-        store = self._store
+        store = self._fitted_store()
         selected = select(store, mask, ids)
         k = self._check_n_neighbors(n_neighbors, X, selected.n, store.n)
         queries = self._read_queries(X, store)
@@ -376,14 +376,13 @@ class HammingNeighbors(
         >>> indices[0]
         array([0, 1])
         """
-        check_is_fitted(self)
+        store = self._fitted_store()
         radius = self.radius if radius is None else radius
         if not isinstance(radius, Integral) or radius < 0:
             raise ValueError(
                 "radius counts bits and must be an integer of at least 0, got "
                 f"{radius!r}."
             )
-        store = self._store
         selected = select(store, mask, ids)
         queries = self._read_queries(X, store)
         distances, positions = self._find(
@@ -396,6 +395,11 @@ class HammingNeighbors(
         found = map(store.ids_at, positions) if return_ids else positions
         found = _object_array(list(found))
         return (_object_array(distances), found) if return_distance else found
+
+    def _fitted_store(self):
+        if not hasattr(self, "_store"):
+            check_is_fitted(self)  # takes as long as a small search
+        return self._store
 
     def _read_codes(self, X, *, reset):
         """Return validated `X`, packed; with `reset`, of any width."""

@@ -216,6 +216,19 @@ def _compact(k, state, distances, positions):
     return kept
 
 
+@kernel
+def _may_be_found(live, first, n):
+    """Return a bit for each of 64 places from `first` on: whether a code may be found.
+
+    live (n_lanes,) : uint64, these bits, or (0,) where all `n` codes may be.
+    """
+    if len(live):
+        return live[first >> 6]
+    if first + 64 <= n:
+        return _ALL
+    return (_ONE << np.uint64(max(n - first, 0))) - _ONE
+
+
 @_inlined
 def _take(words, first, bits, queries, q, k, found):
     """Take in codes behind `first`, one for each bit set; bring the threshold down.
@@ -267,9 +280,11 @@ def _seed(words, live, queries, k, found):
     stop = min(len(words), max(BLOCK, SEEDS * k))
     for q in range(len(queries)):
         counts = histograms[q]
-        for i in range(stop):
-            if (live[i >> 6] >> np.uint64(i & 63)) & _ONE:
-                counts[_distance(words, i, queries, q)] += 1
+        for first in range(0, stop, 64):
+            bits = _may_be_found(live, first, stop)
+            for i in range(first, min(first + 64, stop)):
+                if (bits >> np.uint64(i - first)) & _ONE:
+                    counts[_distance(words, i, queries, q)] += 1
         distance, n = 0, counts[0]
         while n < k and distance < states[q, 0]:
             distance += 1
@@ -304,11 +319,10 @@ def nearest(
 ):
     """Write the `k` nearest of each query, ordered by (distance, position).
 
-    words (n, n_words) and queries (n_queries, n_words) : uint64, read-only; live
-    (n_lanes,) : uint64, read-only, a bit for each place of a block, set where a code
-    there may be found; n_planes : bits that may be set in a code; asked (n_queries,) :
-    int64, all of them; found : see `_take`; distances (n_queries, k) : int32 and
-    positions (n_queries, k) : int64, written.
+    words (n, n_words) and queries (n_queries, n_words) : uint64, read-only; live :
+    read-only, see `_may_be_found`; n_planes : bits that may be set in a code; asked
+    (n_queries,) : int64, all of them; found : see `_take`; distances (n_queries, k) :
+    int32 and positions (n_queries, k) : int64, written.
     """
     bias, hits, hit_queries = work[3:]
     states = found[0]
@@ -322,7 +336,7 @@ def nearest(
             threshold = states[q, 0]
             for lane in range(LANES):
                 first = start + 64 * lane
-                near = hits[slot, lane] & live[first >> 6]
+                near = hits[slot, lane] & _may_be_found(live, first, len(words))
                 if near:
                     _take(words, first, near, queries, q, k, found)
             if states[q, 0] != threshold:
@@ -356,7 +370,7 @@ def nearest_to_few(
                     words, first, stop, patterns, q, states[q, 0], lane_distances
                 )
                 if near:
-                    near &= live[first >> 6]
+                    near &= _may_be_found(live, first, len(words))
                     _take(words, first, near, queries, q, k, found)
                 first += 64
     _sort(k, found, distances, positions)
@@ -397,7 +411,7 @@ def within(words, live, n_planes, queries, work, asked, begin, counts, found):
             q = hit_queries[slot]
             for lane in range(LANES):
                 first = start + 64 * lane
-                near = hits[slot, lane] & live[first >> 6]
+                near = hits[slot, lane] & _may_be_found(live, first, len(words))
                 size = _note(words, first, near, queries, q, counts, found, size)
     return len(words), size
 
@@ -417,7 +431,7 @@ def within_of_few(words, live, queries, patterns, lane_distances, begin, counts,
                     words, first, stop, patterns, q, counts.shape[1], lane_distances
                 )
                 if near:
-                    near &= live[first >> 6]
+                    near &= _may_be_found(live, first, len(words))
                     size = _note(words, first, near, queries, q, counts, found, size)
                 first += 64
     return len(words), size

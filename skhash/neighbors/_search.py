@@ -210,12 +210,12 @@ def _join_within(parts):
 
 
 def _live_bits(n, live):
-    """Return a bit for each place in the blocks: whether a code there may be found."""
-    bits = np.zeros(BLOCK * -(-n // BLOCK) // 8, dtype=np.uint8)
-    if live is None:
-        bits[: n // 8] = 255
-        bits[n // 8 : -(-n // 8)] = (1 << n % 8) - 1
-    else:
+    """Return a bit for each place in the blocks: whether a code there may be found.
+
+    Without `live`, where all may be, it is an empty array.
+    """
+    bits = np.zeros(0 if live is None else BLOCK * -(-n // BLOCK) // 8, dtype=np.uint8)
+    if live is not None:
         bits[: -(-n // 8)] = np.packbits(live, bitorder="little")
     return _read_only(bits.view(np.uint64))
 
