@@ -93,8 +93,14 @@ def draw(results, path):
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     engines = list(dict.fromkeys(row["engine"] for row in rows))
     figure, axes = plt.subplots(
-        1, len(kinds), figsize=(5 * len(kinds), 4.4), sharey=True, squeeze=False
+        1,
+        len(kinds),
+        figsize=(4.5 * len(kinds) + 3, 4.4),
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
     )
+    named = {}
     colors = plt.get_cmap("tab20")
     for ax, kind in zip(axes[0], kinds, strict=True):
         for i, engine in enumerate(engines):
@@ -105,19 +111,18 @@ def draw(results, path):
             rates = [r["queries"] / _median(r) for r in points]
             last = points[-1]["recall"]
             exact = last is None or last == 1
-            ax.loglog(
+            (line,) = ax.loglog(
                 [row["n"] for row in points],
                 rates,
                 marker="o",
                 linestyle="-" if exact else ":",
                 linewidth=2.5 if engine.startswith("ours") else 1.2,
                 color=colors(i % 20),
-                label=engine if exact else f"{engine} ({last:.2f})",
             )
+            named[engine if exact else f"{engine} (recall {last:.2f})"] = line
         ax.set(xlabel="codes", title=f"{kind} codes, 64 bits, k = 10")
-        ax.legend(fontsize=6)
     axes[0, 0].set_ylabel("queries a second")
-    figure.tight_layout()
+    figure.legend(named.values(), named, loc="outside right upper", fontsize=8)
     figure.savefig(path, dpi=150)
 
 
