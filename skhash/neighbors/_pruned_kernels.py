@@ -150,7 +150,9 @@ def _count_hits(index, block, live, out, k, counts, q, last):
     nearer than `last`.
     """
     first, stop = index.starts[block], index.starts[block + 1]
-    for half in range(2 if last > 0 else 0):
+    for half in range(2):
+        if last == 0:
+            break
         bits = at_most(out, 0, half, np.uint8(last - 1))
         while bits:
             i = 64 * half + np.int64(trailing_zeros(bits))
@@ -313,7 +315,9 @@ def _choose(index, start, stop, away, counting, reach, place, chosen):
         more = 0 if counting else np.int64(index.tops[block])
         late = index.places[block] > place
         chosen[n] = block
-        n += away[owner // BLOCK, owner % BLOCK] + late <= reach + more
+        # Nothing is known of how much larger distances of 255 are.
+        to_center = min(away[owner // BLOCK, owner % BLOCK] + late, MOST)
+        n += to_center <= reach + more
     return n
 
 

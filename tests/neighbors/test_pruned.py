@@ -102,6 +102,16 @@ def test_distances_that_no_byte_holds(n_queries):
     )
 
 
+@pytest.mark.parametrize("n_queries", [15, 200])
+@pytest.mark.parametrize("k", [1, 2])
+def test_equal_codes_among_those_that_no_byte_tells_apart(k, n_queries):
+    # Random codes of 512 bits are some 256 bits apart; each has one equal to it.
+    words = np.repeat(words_of(clustered(1840, 512, noise=0.5)), 2, axis=0)
+    queries = words[:: len(words) // n_queries][:n_queries]
+    expected = _search.nearest(words, 512, queries, k, 1)
+    assert_same(Clusters(words, 512, 1).nearest(queries, k, 1), expected)
+
+
 @pytest.mark.parametrize("n_bits", [64, 512])
 def test_blocks_are_rings_of_clusters(n_bits):
     bits = clustered(9000, n_bits, noise=0.2 if n_bits == 64 else 0.5)
