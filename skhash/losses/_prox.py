@@ -35,11 +35,16 @@ def w_prox(x, threshold) -> torch.Tensor:
 
 
 def weakly_convex_prox(x, threshold) -> torch.Tensor:
-    """Proximal map of ``threshold |x^2 - 1|``, for a threshold below 1/2.
+    """Proximal map of ``threshold |x^2 - 1|``.
 
-    It stretches values within [-1, 1] and shrinks those beyond, not past -1 and +1, and
-    has no jump.
+    Values beyond [-1, 1] shrink, not past -1 and +1. Within, the objective
+    ``threshold (1 - z^2) + (z - x)^2 / 2`` is convex for a threshold below 1/2: values
+    stretch, and there is no jump. From 1/2 on it is concave, least at an end: values
+    become the nearer of -1 and +1, and 0 becomes +1.
     """
-    beyond = x.abs() / (1 + 2 * threshold)
+    nearer = torch.where(x < 0, -1.0, 1.0)
+    beyond = (x.abs() / (1 + 2 * threshold)).clamp(min=1)
+    if threshold >= 0.5:
+        return nearer * beyond
     within = (x.abs() / (1 - 2 * threshold)).clamp(max=1)
-    return x.sign() * torch.where(beyond > 1, beyond, within)
+    return nearer * within * beyond

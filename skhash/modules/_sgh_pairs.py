@@ -7,8 +7,10 @@ from torch import nn
 from torch.nn.functional import softplus
 
 from skhash.gradients._base import BernoulliUnits, attach_gradient
+from skhash.noise import Logistic
 
-SIGNS = BernoulliUnits(coding="pm1")
+# On with probability sigmoid(logit), as the model has it.
+SIGNS = BernoulliUnits(Logistic(scale=2.0), "pm1")
 # Rows that are no neighbours count together so many times what neighbours do.
 STRANGERS = 30
 
@@ -49,7 +51,7 @@ class PairLikelihood(nn.Module):
         Parameters
         ----------
         rows, others : Tensors of shape (..., n, n_bits) and (..., m, n_bits)
-            Logits of the bits.
+            Logits a of the bits, which are on with probability ``sigmoid(a)``.
         similar, weight : Tensors of shape (..., n, m)
             1 for similar pairs and 0 for others; and what each counts.
         generator : torch.Generator or None

@@ -34,18 +34,21 @@ def convex_hull(u, weight):
 @pytest.mark.parametrize(("weight", "step"), SETTINGS)
 def test_against_brute_force(weight, step):
     inside = torch.where(GRID.abs() <= weight, 0.0, torch.inf)
-    pairs = [
+    for result, penalty in [
         (soft_threshold(POINTS, step), step * GRID.abs()),
         (conjugate_prox(POINTS, step, weight), step * GRID.abs() + inside),
         (w_prox(POINTS, step), w_penalty(GRID, step)),
-    ]
-    if step < 0.5:
-        pairs += [
-            (weakly_convex_prox(POINTS, step), step * (GRID.square() - 1).abs()),
-        ]
-    for result, penalty in pairs:
+    ]:
         expected = brute_force(POINTS, lambda _, penalty=penalty: penalty)
         torch.testing.assert_close(result, expected, atol=1.1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("threshold", [0, 0.2, 0.49, 0.5, 0.51, 1, 2.5, 5])
+def test_weakly_convex_prox_against_brute_force(threshold):
+    result = weakly_convex_prox(POINTS, threshold)
+    expected = brute_force(POINTS, lambda z: threshold * (z.square() - 1).abs())
+    torch.testing.assert_close(result, expected, atol=1.1e-3, rtol=0)
+    assert (result.sign() == POINTS.sign()).all()
 
 
 @pytest.mark.parametrize("weight", [0.05, 0.5, 2.0])
@@ -79,6 +82,12 @@ def test_w_prox_at_zero_takes_plus():
     zero = torch.zeros(1)
     assert w_prox(zero, 0.25) == 0.25
     assert w_prox(zero, 7.0) == 1.0
+
+
+def test_weakly_convex_prox_at_zero_takes_plus_once_it_jumps():
+    zero = torch.zeros(1)
+    assert weakly_convex_prox(zero, 0.49) == 0.0
+    assert weakly_convex_prox(zero, 0.5) == 1.0
 
 
 @pytest.mark.parametrize(("weight", "step"), SETTINGS)
