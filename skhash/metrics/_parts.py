@@ -1,14 +1,16 @@
 """The encoder and the index within a fitted estimator, by what they can do.
 
-An *index* has `kneighbors` and holds `packed_codes_`; an *encoder* is whatever else has
-`transform`. No estimator of this library is imported.
+An *index* has `kneighbors` and holds `packed_codes_`; a search of vectors has an
+``encoder_`` and an ``index_``; an *encoder* is whatever else has `transform`. No
+estimator of this library is imported.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.pipeline import Pipeline
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline, make_pipeline
 
 from skhash.codes import check_packed, pack_bits
 
@@ -19,51 +21,56 @@ class Parts(NamedTuple):
     before: object  # the transformer of all steps in front of the encoder
     encoder: object  # from what is scored to codes
     index: object
+    is_packed: bool = False  # whether codes come as packed bytes
 
 
 def take_apart(estimator) -> Parts:
     """Find the parts of an encoder, index, Pipeline, or fitted search over these."""
     while hasattr(estimator, "best_estimator_"):
         estimator = estimator.best_estimator_
+    steps = _steps(estimator)
+    index, is_packed = None, False
+    if steps and _is_search_of_vectors(steps[-1]):
+        search = steps.pop()
+        steps += _steps(search.encoder_)
+        index = search.index_
+    elif steps and _is_index(steps[-1]):
+        index = steps.pop()
+        is_packed = getattr(index, "packed", False)
+    if not steps:
+        return Parts(None, None, index, is_packed)
+    if not hasattr(steps[-1], "transform"):
+        raise TypeError(
+            f"Cannot score {type(steps[-1]).__name__}: it has no transform. Retrieval "
+            "scorers take an encoder, HammingNeighbors, HashedNeighbors, or a Pipeline "
+            "that ends in one."
+        )
+    before = make_pipeline(*steps[:-1]) if len(steps) > 1 else None
+    return Parts(before, make_pipeline(*steps), index, is_packed)
+
+
+def _steps(estimator) -> list:
+    """Return the steps of a Pipeline that do something, or the one estimator."""
+    if isinstance(estimator, FrozenEstimator):
+        return _steps(estimator.estimator)
     if not isinstance(estimator, Pipeline):
-        if _is_index(estimator):
-            return Parts(None, None, estimator)
-        return Parts(None, _checked_encoder(estimator), None)
-    index, stop = None, _without_passthrough(estimator, len(estimator))
-    if stop and _is_index(estimator[stop - 1]):
-        index, stop = estimator[stop - 1], _without_passthrough(estimator, stop - 1)
-    if stop == 0:
-        return Parts(None, None, index)
-    before = estimator[: stop - 1] if stop > 1 else None
-    return Parts(before, _checked_encoder(estimator[:stop]), index)
+        return [estimator]
+    steps = [step for _, step in estimator.steps]
+    return [step for step in steps if step not in (None, "passthrough")]
 
 
-def _without_passthrough(pipeline, stop: int) -> int:
-    """Move `stop` back over steps that do nothing."""
-    while stop and pipeline[stop - 1] in (None, "passthrough"):
-        stop -= 1
-    return stop
+def _is_search_of_vectors(estimator) -> bool:
+    return hasattr(estimator, "encoder_") and hasattr(estimator, "index_")
 
 
 def _is_index(estimator) -> bool:
     return hasattr(estimator, "kneighbors") and hasattr(estimator, "packed_codes_")
 
 
-def _checked_encoder(estimator):
-    if not hasattr(estimator, "transform"):
-        raise TypeError(
-            f"Cannot score {type(estimator).__name__}: it has no transform. Retrieval "
-            "scorers take an encoder, HammingNeighbors, or a Pipeline that ends in one."
-        )
-    return estimator
-
-
 def packed_codes(parts: Parts, X) -> np.ndarray:
     """Encode what is scored."""
     codes = X if parts.encoder is None else parts.encoder.transform(X)
-    if getattr(parts.index, "packed", False):
-        return check_packed(codes)
-    return pack_bits(codes)
+    return check_packed(codes) if parts.is_packed else pack_bits(codes)
 
 
 def indexed(index):

@@ -57,7 +57,7 @@ class RetrievalScorer(_Scorer):
         Parameters
         ----------
         estimator : object
-            A fitted encoder, index, or Pipeline that ends in one of them.
+            A fitted encoder, index, `HashedNeighbors`, or Pipeline that ends in one.
         X : array-like, sparse matrix or list
             What the estimator takes.
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
@@ -112,7 +112,7 @@ class NeighborRecallScorer(_Scorer):
         Parameters
         ----------
         estimator : object
-            A fitted encoder, or a Pipeline with one.
+            A fitted encoder, or a Pipeline or `HashedNeighbors` with one.
         X : array-like, sparse matrix or list
             What the estimator takes.
         y : Ignored
@@ -171,9 +171,10 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
 
     - an encoder, or a Pipeline that ends in one: the fold itself. Each row is a query
       against all others, itself left out (leave-one-out).
-    - `HammingNeighbors`, or a Pipeline that ends in it: the codes and labels that it
-      was fitted with, the training fold in cross-validation. Where the scored rows are
-      those of the index (``return_train_score=True``), each leaves itself out.
+    - `HammingNeighbors`, `HashedNeighbors`, or a Pipeline that ends in one: the codes
+      and labels that it was fitted with, the training fold in cross-validation. Where
+      the scored rows are those of the index (``return_train_score=True``), each leaves
+      itself out. Codes are ranked by Hamming distance, whatever `rerank`.
 
     Parameters
     ----------

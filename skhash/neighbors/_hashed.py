@@ -1,12 +1,22 @@
 """`HashedNeighbors`: an encoder and an index as one search of real vectors."""
 
+from sklearn import get_config
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     clone,
 )
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import normalize
 from sklearn.utils import check_array, get_tags
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    process_routing,
+)
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash.codes import pack_bits
@@ -27,6 +37,11 @@ class HashedNeighbors(
     re-rank, it gets: the real vectors with ``rerank="vectors"``, and a decoder with
     ``rerank="asymmetric"``, which is the encoder itself where it has a codebook, and
     else a `skhash.linear.LinearDecoder`, fitted to its codes.
+
+    Codes decode to vectors as the encoder sees them: of unit length with its
+    ``normalize=True``, and behind the other steps where it is a Pipeline. So are the
+    queries that are compared with them. With ``rerank="vectors"`` vectors stay as they
+    are; set the `metric` of the index to the one that the codes follow.
 
     Parameters
     ----------
@@ -95,7 +110,7 @@ class HashedNeighbors(
         self.decoder = decoder
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y=None, *, ids=None):
+    def fit(self, X, y=None, *, ids=None, **fit_params):
         """Fit the encoder, and take in the codes of the same rows.
 
         Parameters
@@ -105,7 +120,11 @@ class HashedNeighbors(
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
             Labels, for the encoder and the index.
         ids : array-like of shape (n_samples,), default=None
-            Names of the vectors, as in `HammingNeighbors.fit`.
+            Names of the vectors, as in `HammingNeighbors.fit`. An encoder that takes
+            `pairs` gets them too.
+        **fit_params
+            What else the encoder's `fit` takes, such as `pairs` and `pair_labels`. With
+            metadata routing enabled, what it requests.
 
         Returns
         -------
@@ -126,7 +145,11 @@ class HashedNeighbors(
                 "decoder is for an index with rerank='asymmetric', and this one has "
                 f"rerank={_rerank(index)!r}; set it, or leave decoder out."
             )
-        self.encoder_ = clone(self.encoder).fit(X, y)
+        if "pairs" in fit_params:
+            fit_params["ids"] = ids
+        if get_config()["enable_metadata_routing"]:
+            fit_params = process_routing(self, "fit", **fit_params).encoder.fit
+        self.encoder_ = clone(self.encoder).fit(X, y, **fit_params)
         arguments = {} if ids is None else {"ids": ids}
         if _rerank(index) == "vectors":
             arguments["vectors"] = check_array(X)
@@ -160,18 +183,30 @@ class HashedNeighbors(
         self.index_.partial_fit(self._encode_database(X), y, **arguments)
         return self
 
-    def kneighbors(self, X=None, n_neighbors=None, return_distance=True, **filters):
+    def kneighbors(
+        self,
+        X=None,
+        n_neighbors=None,
+        return_distance=True,
+        *,
+        vectors=None,
+        **filters,
+    ):
         """Find the vectors nearest to each query.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features), default=None
             Real vectors. None asks for the neighbours of each fitted vector, itself
-            left out; with ``rerank="asymmetric"`` that takes the vectors once more.
+            left out.
         n_neighbors : int, default=None
             The default is the one of the index.
         return_distance : bool, default=True
             Whether to return the distances too.
+        vectors : {array-like, sparse matrix} of shape (n_samples, n_features), \
+                default=None
+            The fitted vectors once more, where `X` is None and
+            ``rerank="asymmetric"``, since the index does not keep them.
         **filters
             What else the index's `kneighbors` takes, such as `mask` and `ids`.
 
@@ -184,9 +219,16 @@ class HashedNeighbors(
             Positions among the fitted vectors, ordered by (distance, position).
         """
         check_is_fitted(self)
-        codes, vectors = self._read_queries(X)
+        if X is not None and vectors is not None:
+            raise ValueError(
+                "vectors are for queries that are the fitted vectors, X=None; the "
+                "queries in X are vectors themselves."
+            )
+        codes, queries = self._read_queries(X)
+        if vectors is not None:
+            queries = {"vectors": self._compared(vectors)}
         return self.index_.kneighbors(
-            codes, n_neighbors, return_distance, **vectors, **filters
+            codes, n_neighbors, return_distance, **queries, **filters
         )
 
     def kneighbors_graph(self, X=None, n_neighbors=None, mode="connectivity"):
@@ -227,12 +269,58 @@ class HashedNeighbors(
         check_is_fitted(self)
         return self.kneighbors_graph(X, self.index_.n_neighbors + 1, mode="distance")
 
+    @available_if(lambda self: hasattr(self.index or HammingNeighbors, "score"))
+    def score(self, X, y):
+        """Return the mean average precision of the ranking of the fitted codes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+            Real vectors.
+        y : array-like of shape (n_queries,) or (n_queries, n_labels)
+            Their labels. A fitted vector that shares one is relevant.
+
+        Returns
+        -------
+        score : float
+            That of the codes by Hamming distance, in expectation over the order of
+            equally near ones: see `skhash.metrics.mean_average_precision_score`.
+
+        Raises
+        ------
+        ValueError
+            If the search was fitted without labels.
+        """
+        check_is_fitted(self)
+        return self.index_.score(self._encode(X), y)
+
+    def get_metadata_routing(self):
+        """Return what `fit` requests for itself and for the encoder.
+
+        Returns
+        -------
+        routing : MetadataRouter
+        """
+        encoder = MethodMapping().add(caller="fit", callee="fit")
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(encoder=self.encoder, method_mapping=encoder)
+        )
+
     def _read_queries(self, X):
         """Return codes of queries, and their vectors if the index asks for them."""
         if X is None:
             return None, {}
-        vectors = {} if _rerank(self.index_) is None else {"vectors": X}
-        return self._encode(X), vectors
+        if _rerank(self.index_) is None:
+            return self._encode(X), {}
+        return self._encode(X), {"vectors": self._compared(X)}
+
+    def _compared(self, X):
+        """Return what re-ranking compares of rows."""
+        if _rerank(self.index_) == "vectors":
+            return X
+        return rows_within(self.encoder_, X)
 
     def _encode(self, X):
         if hasattr(self.encoder_, "transform_packed"):
@@ -242,18 +330,22 @@ class HashedNeighbors(
     def _encode_database(self, X):
         if self.decoder is None:
             return self._encode(X)
-        return pack_bits(self.decoder_.refine(X, self.encoder_.transform(X)))
+        rows = rows_within(self.encoder_, X)
+        return pack_bits(self.decoder_.refine(rows, self.encoder_.transform(X)))
 
     def _decoder(self, X):
         """Return what decodes the codes: by default the encoder, if it can."""
-        if self.decoder is not None:
-            self.decoder_ = clone(self.decoder).fit(X, self.encoder_.transform(X))
-            return self.decoder_
-        if hasattr(self.encoder_, "codebook_"):
-            return self.encoder_
+        encoder = _innermost(self.encoder_)
+        if self.decoder is None and hasattr(encoder, "codebook_"):
+            return encoder
         from skhash.linear import LinearDecoder
 
-        return LinearDecoder().fit(X, self.encoder_.transform(X))
+        decoder = LinearDecoder() if self.decoder is None else clone(self.decoder)
+        rows = rows_within(self.encoder_, X)
+        decoder.fit(rows, self.encoder_.transform(X))
+        if self.decoder is not None:
+            self.decoder_ = decoder
+        return decoder
 
     @property
     def _n_features_out(self):
@@ -267,6 +359,30 @@ class HashedNeighbors(
         tags.input_tags.sparse = takes_sparse
         tags.target_tags.required = encoder.target_tags.required
         return tags
+
+
+def rows_within(encoder, X):
+    """Return rows as a fitted encoder, the last step of a Pipeline, sees them.
+
+    Parameters
+    ----------
+    encoder : estimator
+        A Pipeline, or frozen, perhaps. With `normalize` it sees rows of unit length.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    """
+    if isinstance(encoder, FrozenEstimator):
+        return rows_within(encoder.estimator, X)
+    if isinstance(encoder, Pipeline):
+        X = encoder[:-1].transform(X) if len(encoder) > 1 else X
+        return rows_within(encoder[-1], X)
+    return normalize(X) if getattr(encoder, "normalize", False) else X
+
+
+def _innermost(encoder):
+    """Return the encoder itself, of a Pipeline that ends in it, or frozen."""
+    if isinstance(encoder, FrozenEstimator):
+        return _innermost(encoder.estimator)
+    return _innermost(encoder[-1]) if isinstance(encoder, Pipeline) else encoder
 
 
 def _rerank(index):

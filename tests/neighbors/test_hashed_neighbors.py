@@ -7,18 +7,26 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import Normalizer, StandardScaler, normalize
 
 from skhash import HashedNeighbors, PCAHash, RandomHyperplaneHash, SGHEncoder
 from skhash.datasets import load_digits_retrieval
 from skhash.linear import LinearDecoder
 from skhash.linear._decoder import fit_codebook
-from skhash.metrics import true_neighbors
+from skhash.metrics import (
+    make_neighbor_recall_scorer,
+    make_retrieval_scorer,
+    mean_average_precision_score,
+    precision_at_k_score,
+    true_neighbors,
+)
 from skhash.neighbors import HammingNeighbors, PrefixNeighbors, asymmetric_scores
 
 ENCODER = RandomHyperplaneHash(21, random_state=0)
@@ -83,15 +91,108 @@ def test_the_decoder_is_that_of_the_encoder(data, normalize):
     np.testing.assert_array_equal(search.kneighbors(data.query)[1], expected)
 
 
-@pytest.mark.parametrize(
-    "encoder", [ENCODER, make_pipeline(StandardScaler(), PCAHash(21))], ids=str
-)
-def test_else_the_decoder_is_that_of_least_squares(data, encoder):
-    search = HashedNeighbors(encoder, full("asymmetric")).fit(data.database)
-    encoder = clone(encoder).fit(data.database)
+def test_else_the_decoder_is_that_of_least_squares(data):
+    search = HashedNeighbors(ENCODER, full("asymmetric")).fit(data.database)
+    encoder = clone(ENCODER).fit(data.database)
     decoder = fit_codebook(data.database, encoder.transform(data.database))
     expected = asymmetric_order(data, encoder, decoder)
     np.testing.assert_array_equal(search.kneighbors(data.query)[1], expected)
+
+
+SGH = SGHEncoder(21, max_epochs=1, random_state=0)
+REFINER = LinearDecoder(n_alternations=1, n_restarts=2)
+
+
+@pytest.mark.parametrize("decoder", [None, REFINER])
+@pytest.mark.parametrize("encoder", [ENCODER, SGH], ids=["random", "SGH"])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_codes_decode_to_the_rows_that_the_encoder_sees(data, encoder, decoder, metric):
+    """The same as scaling rows before, wherever they are scaled."""
+    norms = np.random.default_rng(0).lognormal(size=len(data.database))[:, None]
+    X, query = data.database * norms, data.query * norms[: len(data.query)]
+    index = full("asymmetric").set_params(metric=metric)
+    by_hand = HashedNeighbors(encoder, index, decoder=decoder)
+    scores, expected = by_hand.fit(normalize(X)).kneighbors(normalize(query))
+    own = by_hand.kneighbors(vectors=normalize(X), return_distance=False)
+    within = clone(encoder).set_params(normalize=True)
+    frozen = FrozenEstimator(clone(within).fit(X))
+    steps = make_pipeline(Normalizer(), encoder)
+    for same in (within, frozen, steps, make_pipeline("passthrough", within)):
+        search = HashedNeighbors(same, index, decoder=decoder).fit(X)
+        found = search.kneighbors(query)
+        np.testing.assert_allclose(found[0], scores, rtol=1e-3, atol=1e-5)
+        assert (found[1] == expected).mean() > 0.98  # the rest are ties of rounding
+        positions = search.kneighbors(vectors=X, return_distance=False)
+        assert (positions == own).mean() > 0.98
+
+
+def test_a_pipeline_decodes_to_what_its_encoder_sees(data):
+    """A codebook of the last step is in its space, and so are the queries."""
+    pipeline = make_pipeline(PCA(12), SGH)
+    search = HashedNeighbors(pipeline, full("asymmetric")).fit(data.database)
+    before = PCA(12).fit(data.database)
+    encoder = clone(SGH).fit(before.transform(data.database))
+    codes = encoder.transform(before.transform(data.database))
+    scores = asymmetric_scores(before.transform(data.query), codes, encoder)
+    expected = np.argsort(scores, axis=1, kind="stable")[:, :5]
+    np.testing.assert_array_equal(search.kneighbors(data.query)[1], expected)
+
+
+def test_vectors_are_either_queries_or_the_fitted_ones(data):
+    search = HashedNeighbors(ENCODER, full("asymmetric")).fit(data.database)
+    with pytest.raises(ValueError, match="X=None"):
+        search.kneighbors(data.query, vectors=data.query)
+
+
+def test_its_score_is_that_of_the_codes(data):
+    search = HashedNeighbors(ENCODER, full("asymmetric"))
+    search.fit(data.database, data.database_labels)
+    encoder = clone(ENCODER).fit(data.database)
+    expected = mean_average_precision_score(
+        encoder.transform(data.query),
+        encoder.transform(data.database),
+        data.query_labels,
+        data.database_labels,
+    )
+    assert search.score(data.query, data.query_labels) == expected
+    scorer = make_retrieval_scorer()
+    assert scorer(search, data.query, data.query_labels) == expected
+    assert not hasattr(HashedNeighbors(ENCODER, PrefixNeighbors()), "score")
+
+
+@pytest.mark.parametrize("scoring", ["labels", "neighbors"])
+def test_scorers_see_encoder_and_index(data, scoring):
+    """The same numbers as a Pipeline of the two, whatever is in front of them."""
+    X, y = data.database, data.database_labels
+    scorer = {
+        "labels": make_retrieval_scorer(precision_at_k_score, k=5),
+        "neighbors": make_neighbor_recall_scorer(n_retrieved=20),
+    }[scoring]
+    index = HammingNeighbors()
+    plain = make_pipeline(StandardScaler(), ENCODER, index)
+    values = cross_val_score(plain, X, y, cv=2, scoring=scorer)
+    for search in (
+        HashedNeighbors(make_pipeline(StandardScaler(), ENCODER), index),
+        make_pipeline(StandardScaler(), HashedNeighbors(ENCODER)),
+    ):
+        found = cross_val_score(search, X, y, cv=2, scoring=scorer)
+        np.testing.assert_allclose(found, values, rtol=1e-12)
+    scaled = FrozenEstimator(plain[:2].fit(X))
+    assert scorer(HashedNeighbors(scaled).fit(X, y), X, y) == scorer(
+        plain.fit(X, y), X, y
+    )
+
+
+def test_a_grid_search_over_the_encoder(data):
+    search = GridSearchCV(
+        HashedNeighbors(PCAHash()),
+        {"encoder__n_bits": [2, 16]},
+        scoring=make_retrieval_scorer(),
+        cv=2,
+    ).fit(data.database, data.database_labels)
+    assert search.best_params_ == {"encoder__n_bits": 16}
+    scores = search.cv_results_["mean_test_score"]
+    assert 0.1 < scores[0] < scores[1] < 1
 
 
 def test_asymmetric_neighbors_of_the_fitted_vectors(data):
