@@ -13,7 +13,9 @@ If it has ``start_epoch``, that is called with the number of each epoch, from 0.
 has ``end_step``, that is called with the optimizer after each step.
 """
 
+import copy
 import inspect
+import reprlib
 from numbers import Real
 
 import numpy as np
@@ -30,6 +32,11 @@ from skhash.utils._torch_sparse import csr_tensor
 from skhash.utils.chunks import row_chunks
 from skhash.utils.torch import threads_that_pay
 
+# Parameters that may change while a net is trained: what it takes over, or `fit` reads.
+FREE = ("lr", "batch_size", "verbose", "max_epochs", "random_state")
+# The abstract one; one that wants the same loss several times, where bits are drawn
+# anew; and one for sparse gradients.
+NO_OPTIMIZERS = ("optimizer", "lbfgs", "sparseadam")
 # What the record of an epoch keeps of skorch's.
 MEASURED = ("train_loss", "valid_loss", "dur")
 
@@ -231,19 +238,19 @@ def make_net(
     callbacks : list of skorch callbacks or None
         Cloned, so that what the caller gave stays as it is.
     train_split : float, callable or None
-        The share of rows to validate on, or what skorch takes.
+        As `resolve_splitter` takes it.
     generator : torch.Generator
-        On the CPU; shuffles the batches, and draws the rows of a share to validate on.
+        On the CPU; shuffles the batches.
     optimizer_params : dict or None
         What the optimizer takes besides the learning rate, such as ``weight_decay``.
     lr_factor : callable or None
         Maps the number of an epoch, from 0, to what `lr` is multiplied with.
     """
-    if isinstance(train_split, Real):
-        seed = int(torch.randint(2**31, (), generator=generator))
-        train_split = ValidSplit(cv=float(train_split), random_state=seed)
+    splitter = resolve_splitter(train_split, generator)
     optimizer = resolve_optimizer(optimizer)
     callbacks = None if callbacks is None else clone(callbacks, safe=False)
+    if splitter is None:
+        _check_no_validation(callbacks or [])
     if lr_factor is not None:
         schedule = LRScheduler(torch.optim.lr_scheduler.LambdaLR, lr_lambda=lr_factor)
         callbacks = [*(callbacks or []), ("schedule", schedule)]
@@ -259,17 +266,30 @@ def make_net(
         iterator_valid=BatchIterator,
         iterator_valid__device=device,
         callbacks=callbacks,
-        train_split=train_split,
+        train_split=None,
         device=device,
         verbose=int(verbose),
     )
     for name, value in (optimizer_params or {}).items():
         net.set_params(**{f"optimizer__{name}": value})
-    if not verbose:
-        net.set_params(callbacks__print_log=None)
     if _has_fused_step(optimizer, device):
         net.set_params(optimizer__fused=True)
+    net.splitter = splitter
     return net.initialize()
+
+
+def _check_no_validation(callbacks):
+    """Raise ``ValueError`` where a callback watches rows that are not held out."""
+    for callback in callbacks:
+        callback = callback[1] if isinstance(callback, tuple) else callback
+        watched = getattr(callback, "monitor", None)
+        if isinstance(watched, str) and watched.startswith("valid"):
+            raise ValueError(
+                f"The callback {type(callback).__name__} watches {watched!r}, and no "
+                "rows are held out to validate on. Hold out a share of them, by "
+                "train_split=0.1 (of a classifier validation_fraction), or give "
+                "monitor='train_loss'."
+            )
 
 
 def _has_fused_step(optimizer, device) -> bool:
@@ -278,18 +298,18 @@ def _has_fused_step(optimizer, device) -> bool:
     return known and torch.device(device).type in ("cpu", "cuda")
 
 
-def train(net: HashNet, X, y, epochs: int, rows=None) -> list[dict]:
+def train(net: HashNet, X, y, epochs: int, split=None) -> list[dict]:
     """Train for `epochs` and return the record of each as plain numbers.
 
-    With `rows`, positions, only these make up the batches; others may be partners.
+    The rows of a `Split` make up the batches, by default of the net's own splitter;
+    others may be partners.
 
     A record has ``epoch``, ``train_loss``, ``valid_loss`` with a split, and ``dur``, in
     seconds.
     """
     n_before = len(net.history)
     data = feed(net.module_, X, y)
-    if rows is not None:
-        data = Subset(data, rows)
+    net.train_split = split_rows(net.splitter, X) if split is None else split
     # Each parameter takes part in about one multiplication a row.
     n_parameters = sum(parameter.numel() for parameter in net.module_.parameters())
     with threads_that_pay(net.batch_size * n_parameters):
@@ -301,6 +321,116 @@ def train(net: HashNet, X, y, epochs: int, rows=None) -> list[dict]:
         | {name: float(record[name]) for name in MEASURED if name in record}
         for record in net.history[n_before:]
     ]
+
+
+class Split:
+    """Which rows are trained on, and which validate, as skorch takes it.
+
+    Parameters
+    ----------
+    train : ndarray of int
+    valid : ndarray of int or None
+    """
+
+    def __init__(self, train, valid=None):
+        self.train, self.valid = train, valid
+
+    def __call__(self, dataset, y=None):
+        train = Subset(dataset, self.train)
+        return train, None if self.valid is None else Subset(dataset, self.valid)
+
+
+def resolve_splitter(train_split, generator):
+    """Return what splits a dataset, as skorch takes it, or None.
+
+    Parameters
+    ----------
+    train_split : float, callable or None
+        The share of rows to validate on, or what skorch takes.
+    generator : torch.Generator
+        On the CPU; draws the rows of a share.
+    """
+    if not isinstance(train_split, Real):
+        return train_split
+    seed = int(torch.randint(2**31, (), generator=generator))
+    return ValidSplit(cv=float(train_split), random_state=seed)
+
+
+def split_rows(splitter, X) -> Split | None:
+    """Return how a splitter parts these rows; None where there is none."""
+    if splitter is None:
+        return None
+    parts = splitter(ArrayDataset(X), None)
+    positions = [_unwrap(part)[1] for part in parts]
+    return Split(
+        *(np.arange(X.shape[0]) if p is None else p.numpy() for p in positions)
+    )
+
+
+def resume(net: HashNet, params, lr, batch_size, free=()) -> HashNet:
+    """Return a copy of a net to train on, with these step and batch sizes.
+
+    Parameters
+    ----------
+    net : HashNet
+        With `params`, the parameters of its estimator when it was made.
+    params : dict
+        Those of now.
+    lr : float
+    batch_size : int or "auto"
+        "auto" stays what it was.
+    free : sequence of str
+        Names of parameters that the net does not depend on.
+
+    Raises
+    ------
+    ValueError
+        If a parameter has changed, other than `FREE` and those.
+    """
+    for name in params.keys() - {*FREE, *free}:
+        before, now = net.params[name], params[name]
+        if not _are_same(before, now):
+            raise ValueError(
+                f"partial_fit goes on with the parameters of the calls before, and "
+                f"{name} was {reprlib.repr(before)} then, and is {reprlib.repr(now)} "
+                "now. Set it back, or fit anew; lr and batch_size may change."
+            )
+    net = copy.deepcopy(net)
+    net.params = snapshot(params)
+    net.verbose = int(params["verbose"])
+    for group in net.optimizer_.param_groups:
+        group["lr"] *= lr / net.lr  # which a schedule may have changed
+    net.lr = lr
+    if batch_size != "auto":
+        net.batch_size = batch_size
+    return net
+
+
+def snapshot(params) -> dict:
+    """Return parameters as they are now, whatever becomes of objects among them."""
+    return {
+        name: clone(value, safe=False) if hasattr(value, "get_params") else value
+        for name, value in params.items()
+    }
+
+
+def _are_same(first, second) -> bool:
+    """Say whether two values of a parameter are equal."""
+    if first is second:
+        return True
+    if type(first) is not type(second):
+        return np.isscalar(first) and np.isscalar(second) and first == second
+    if hasattr(first, "get_params"):
+        first, second = (one.get_params(deep=False) for one in (first, second))
+    if isinstance(first, dict):
+        names = first.keys() | second.keys()
+        return all(_are_same(first.get(name), second.get(name)) for name in names)
+    if isinstance(first, list | tuple):
+        pairs = zip(first, second, strict=False)
+        return len(first) == len(second) and all(_are_same(*pair) for pair in pairs)
+    if sparse.issparse(first):
+        return first.shape == second.shape and (first != second).nnz == 0
+    return np.array_equal(first, second)
 
 
 def feed(module, X, y=None) -> ArrayDataset:
@@ -319,20 +449,25 @@ def fed_batch(module, X) -> torch.Tensor:
 
 def resolve_optimizer(optimizer):
     """Return the `torch.optim` class of a name, or the class itself."""
-    if isinstance(optimizer, type) and issubclass(optimizer, torch.optim.Optimizer):
-        return optimizer
     classes = {
         name.lower(): value
         for name, value in vars(torch.optim).items()
         if isinstance(value, type) and issubclass(value, torch.optim.Optimizer)
     }
-    del classes["optimizer"]  # the abstract base
-    if not isinstance(optimizer, str) or optimizer.lower() not in classes:
+    for name in NO_OPTIMIZERS:
+        classes.pop(name)
+    if isinstance(optimizer, type) and issubclass(optimizer, torch.optim.Optimizer):
+        name, found = optimizer.__name__.lower(), optimizer
+    else:
+        name = optimizer.lower() if isinstance(optimizer, str) else None
+        found = classes.get(name)
+    if found is None or name in NO_OPTIMIZERS:
         known = ", ".join(sorted(classes))
         raise ValueError(
-            f"optimizer={optimizer!r} is not one of {known}, nor a torch.optim class."
+            f"optimizer={optimizer!r} is not one of {known}, nor another class of "
+            "torch.optim that takes one step a batch with dense gradients."
         )
-    return classes[optimizer.lower()]
+    return found
 
 
 def _unwrap(dataset):

@@ -4,7 +4,7 @@ A leaf writes `_fit_codes` and, unless it is linear, `_logits`. One that is trai
 gradient descent derives from `BaseNeuralHasher` and writes `_make_module` instead.
 """
 
-import copy
+import warnings
 from abc import ABCMeta, abstractmethod
 from numbers import Integral, Real
 
@@ -75,12 +75,19 @@ class BaseHasher(
         Raises
         ------
         ValueError
-            If `X` holds NaN or infinity, or the method cannot make `n_bits` bits of it.
+            If `X` holds NaN or infinity, all its rows are equal, or the method cannot
+            make `n_bits` bits of it.
+
+        Warns
+        -----
+        UserWarning
+            If most bits are the same for nearly all rows.
         """
         X = self._prepare(self._validate(X, reset=True))
-        check_magnitude(X)
+        self._check_rows(X)
         y = self._validate_targets(y)
         self._fit_codes(X, y, check_random_state(self.random_state))
+        self._warn_of_dead_bits(X)
         return self
 
     def decision_function(self, X) -> np.ndarray:
@@ -172,12 +179,42 @@ class BaseHasher(
             ensure_min_samples=2 if reset else 1,
         )
 
-    def _validate_targets(self, y):
-        """Return the targets to learn from: none, where a leaf does not say else."""
+    def _validate_targets(self, y, *, is_part=False):
+        """Return the targets to learn from: none, where a leaf does not say else.
+
+        is_part : whether the rows are some of a stream
+        """
         return None
 
     def _prepare(self, X):
         return normalize(X) if self.normalize else X
+
+    def _check_rows(self, X) -> None:
+        """Raise ``ValueError`` where nothing can be learned from prepared rows."""
+        check_magnitude(X)
+        # Rows of one direction are equal up to rounding once they have unit length.
+        rounding = 4 * np.finfo(X.dtype).eps if self.normalize else 0
+        if (X.max(axis=0) - X.min(axis=0)).max() <= rounding:
+            directions = ", of unit length," if self.normalize else ""
+            raise ValueError(
+                f"All {X.shape[0]} rows of X{directions} are equal, and "
+                f"{type(self).__name__} learns from how they differ. Check how X was "
+                "made."
+            )
+
+    def _warn_of_dead_bits(self, X) -> None:
+        """Warn where most bits tell no rows apart, in a sample of prepared rows."""
+        rows = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLE_ROWS).astype(int))
+        counts = np.count_nonzero(self._bits(X[rows]), axis=0)
+        rarer = np.minimum(counts, len(rows) - counts)
+        n_dead = np.count_nonzero(rarer <= len(rows) * DEAD_SHARE)
+        if 2 * n_dead > len(counts):
+            warnings.warn(
+                f"{n_dead} of {len(counts)} bits are the same for nearly all rows, and "
+                "tell nothing. Look for rows far from all others in X, which should be "
+                "removed or clipped, and for many equal rows.",
+                stacklevel=4,
+            )
 
     def _check_code_length(self, bits) -> None:
         if bits.shape[1] != self._n_features_out:
@@ -232,10 +269,11 @@ TRAINING_CONSTRAINTS: dict = {
 class BaseNeuralHasher(BaseHasher):
     """Base of the encoders that are trained by gradient descent, in a skorch net.
 
-    A leaf writes three methods. `_make_module(X, y, device, generator)` returns a torch
-    module with its first weights and a ``loss`` (see `skhash._net`); `_restore_module`
-    returns it from the fitted attributes instead; `_read_out(module, values)` turns
-    its parameters, as NumPy arrays, into the fitted attributes.
+    A leaf writes three methods. `_make_module(X, y, device, generator, rows)` returns a
+    torch module with its first weights and a ``loss`` (see `skhash._net`);
+    `_restore_module` returns it from the fitted attributes instead;
+    `_read_out(module, values)` turns its parameters, as NumPy arrays, into the fitted
+    attributes.
 
     The net is held as ``net_`` and not inherited from. It is what `partial_fit` goes on
     from; encoding does not need it, and `save` leaves it out.
@@ -248,8 +286,11 @@ class BaseNeuralHasher(BaseHasher):
     _auto_batch_sizes = (32, 512)
 
     @abstractmethod
-    def _make_module(self, X, y, device, generator):
-        """Return the module to train, with its first weights, on the CPU."""
+    def _make_module(self, X, y, device, generator, rows):
+        """Return the module to train, with its first weights, on the CPU.
+
+        rows : the positions of the rows that are trained on, or None for all
+        """
 
     @abstractmethod
     def _restore_module(self):
@@ -270,7 +311,8 @@ class BaseNeuralHasher(BaseHasher):
         The first call also builds the model, from its rows alone: let them be some
         thousands, drawn at random. Later calls keep the optimizer's state; on an
         encoder that was loaded from a file, or copied off an accelerator, the optimizer
-        starts afresh.
+        starts afresh. Of the parameters `lr` and `batch_size` may change from call to
+        call, and `max_epochs` is not used.
 
         Parameters
         ----------
@@ -283,20 +325,41 @@ class BaseNeuralHasher(BaseHasher):
         -------
         self : object
             The encoder. If a later call raises, the encoder is as it was before.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, or if a parameter has changed that the first call built on.
         """
         first = not self.__sklearn_is_fitted__()
+        if not first and self.n_bits != self._n_features_out:
+            raise ValueError(
+                f"n_bits={self.n_bits}, but the codes that were learned have "
+                f"{self._n_features_out} bits; set it back, or fit anew."
+            )
         X = self._prepare(self._validate(X, reset=first))
-        check_magnitude(X)
-        y = self._validate_targets(y)
         if first:
-            net = self._make_net(X, y, check_random_state(self.random_state))
-        elif hasattr(self, "net_"):
-            net = copy.deepcopy(self.net_)
+            self._check_rows(X)
         else:
-            net = self._make_net(X, y, check_random_state(self.random_state), True)
+            check_magnitude(X)
+        y = self._validate_targets(y, is_part=True)
         history = [] if first else self.history_
+        if hasattr(self, "net_"):
+            net = self._resumed_net(X)
+        else:
+            random_state = random_state_of_call(self.random_state, len(history))
+            net = self._make_net(X, y, random_state, restore=not first)
         self._train(net, X, y, 1, history)
         return self
+
+    def _resumed_net(self, X):
+        """Return a copy of the net to go on with, on other rows."""
+        from skhash._net import resume, split_rows
+
+        params = self.get_params(deep=False)
+        net = resume(self.net_, params, self.lr, self.batch_size)
+        net.split = split_rows(net.splitter, X)
+        return net
 
     def _training_inputs(self, X, y=None):
         """Return the module, a batch of all rows as training feeds it, and `y`."""
@@ -325,28 +388,34 @@ class BaseNeuralHasher(BaseHasher):
         self._train(net, X, y, self.max_epochs, history=[])
 
     def _make_net(self, X, y, random_state, restore=False):
-        from skhash._net import make_net
+        from skhash._net import make_net, resolve_splitter, snapshot, split_rows
 
         device = resolve_device(self.device)
         generator = seeded_generator(random_state)
+        splitter = resolve_splitter(self.train_split, generator)
+        split = split_rows(splitter, X)
         if restore:
             module = self._restore_module()
         else:
-            module = self._make_module(X, y, device, generator)
+            rows = None if split is None else split.train
+            module = self._make_module(X, y, device, generator, rows)
         module.generator = seeded_generator(random_state, device)
         optimizer, optimizer_params = self._optimizer(module)
-        return make_net(
+        net = make_net(
             module,
             lr=self.lr,
             batch_size=self._resolve_batch_size(X.shape[0]),
             optimizer=optimizer,
             optimizer_params=optimizer_params,
             callbacks=self.callbacks,
-            train_split=self.train_split,
+            train_split=splitter,
             device=device,
             generator=generator,
             verbose=self.verbose,
         )
+        net.split = split
+        net.params = snapshot(self.get_params(deep=False))
+        return net
 
     def _optimizer(self, module) -> tuple:
         """Return the optimizer, and what it takes besides the learning rate."""
@@ -359,10 +428,10 @@ class BaseNeuralHasher(BaseHasher):
         smallest, largest = self._auto_batch_sizes
         return int(np.clip(n_samples // self._auto_steps, smallest, largest))
 
-    def _train(self, net, X, y, epochs, history, rows=None):
+    def _train(self, net, X, y, epochs, history, split=None):
         from skhash._net import train
 
-        records = train(net, X, y, epochs, rows)
+        records = train(net, X, y, epochs, net.split if split is None else split)
         if not np.isfinite(records[-1]["train_loss"]):
             raise ValueError(
                 f"Training diverged: the loss is {records[-1]['train_loss']} after "
@@ -378,6 +447,23 @@ class BaseNeuralHasher(BaseHasher):
         )
 
 
+def random_state_of_call(random_state, n_before) -> np.random.RandomState:
+    """Return what a call draws from: the same for the same seed, but not in each call.
+
+    Parameters
+    ----------
+    random_state : int, RandomState instance or None
+    n_before : int
+        The epochs of the calls before.
+    """
+    random_state = check_random_state(random_state)
+    if not n_before:
+        return random_state
+    return np.random.RandomState([random_state.randint(2**31 - 1), n_before])
+
+
+# `fit` looks at so many rows for bits that are alike in all but this share of them.
+SAMPLE_ROWS, DEAD_SHARE = 1000, 0.002
 # Squares of values within these bounds, summed over any data, fit into float32.
 SMALLEST_VALUE, LARGEST_VALUE = 1e-15, 1e15
 

@@ -20,6 +20,8 @@ STATISTICS_ROWS = 512
 CHANNELS = {"allconv": (96, 192), "vgg": (128, 256, 512)}
 # Rows that first weights are whitened by.
 WHITENED_ROWS = 1024
+# Parameters that a net in training does not depend on.
+NOT_TRAINED = ("predict_mode", "n_predict_samples", "class_weight")
 # The search for a learning rate: epochs of each trial, trials, the logarithms that are
 # searched, and what a loss counts as that is beyond.
 SEARCH_EPOCHS, SEARCH_STEPS, LOG_LR, WORST_LOSS = 5, 10, (-6, 0), 1e10
@@ -35,7 +37,7 @@ class NetworkMixin:
         """
         import torch
 
-        from skhash._net import feed, make_net
+        from skhash._net import feed, make_net, resolve_splitter, snapshot, split_rows
         from skhash.gradients import resolve_network_gradient
         from skhash.modules._architectures import rebuild
         from skhash.modules._augmentation import AUGMENTATIONS
@@ -44,6 +46,9 @@ class NetworkMixin:
 
         device = resolve_device(self.device)
         generator = torch.Generator().manual_seed(seeds[0])
+        splitter = resolve_splitter(self.validation_fraction, generator)
+        split = split_rows(splitter, X)
+        X = X if split is None else X[split.train]
         weights = self._new_weights(X.shape[0])
         if restore:
             network = rebuild(self.layers_, self.weights_, self.noise)
@@ -75,19 +80,32 @@ class NetworkMixin:
             some = torch.randperm(X.shape[0], generator=generator)[:WHITENED_ROWS]
             whiten(network, feed(module, X).batch(some.numpy()), generator)
         module.generator = torch.Generator(device).manual_seed(seeds[1])
-        return make_net(
+        net = make_net(
             module,
             lr=lr,
             batch_size=self._resolve_batch_size(X.shape[0]),
             optimizer=self.optimizer,
             optimizer_params=_decays(network),
             callbacks=self.callbacks,
-            train_split=self.validation_fraction,
+            train_split=splitter,
             device=device,
             generator=generator,
             verbose=self.verbose,
             lr_factor=None if epochs is None else lr_factor(self.lr_schedule, epochs),
         )
+        net.split = split
+        net.params = snapshot(self.get_params(deep=False))
+        return net
+
+    def _resumed_net(self, X):
+        """Return a copy of the net to go on with, on other rows."""
+        from skhash._net import resume, split_rows
+
+        lr = self.lr_ if self.lr == "auto" else self.lr
+        params = self.get_params(deep=False)
+        net = resume(self.net_, params, lr, self.batch_size, NOT_TRAINED)
+        net.split = split_rows(net.splitter, X)
+        return net
 
     def _new_network(self, n_classes, weights, generator):
         from skhash.modules import _architectures as architectures
@@ -204,7 +222,7 @@ class NetworkMixin:
                 weights, dtype=torch.float32, device=_device_of(net)
             )
         targets = np.hstack([np.arange(len(codes))[:, None], codes])
-        return train(net, X, targets, epochs)
+        return train(net, X, targets, epochs, net.split)
 
     def _train(self, net, X, codes, weights, epochs, history):
         """Train a net and set the fitted attributes."""
@@ -229,6 +247,7 @@ class NetworkMixin:
         from skhash._net import BatchIterator, feed
         from skhash.modules._classifier import refresh_statistics
 
+        X = X if net.split is None else X[net.split.train]
         network = copy.deepcopy(net.module_.network)
         states = []
         for generator in (net.module_.generator, None):

@@ -182,7 +182,7 @@ class PredictionMixin(
         widest = max(map(_n_inputs, self.layers_))
         result = np.empty((X.shape[0], width), dtype=dtype)
         with torch.no_grad():
-            for rows in row_chunks(X.shape[0], 12 * widest):
+            for rows in row_chunks(X.shape[0], 20 * widest):
                 result[rows] = function(data.batch(rows).to(device)).cpu().numpy()
         return result
 

@@ -1,6 +1,5 @@
 """Classification with deep stochastic binary networks."""
 
-import copy
 from numbers import Integral, Real
 
 import numpy as np
@@ -10,7 +9,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash._persistence import save_estimator
-from skhash.base import TRAINING_CONSTRAINTS, check_magnitude
+from skhash.base import (
+    TRAINING_CONSTRAINTS,
+    check_magnitude,
+    random_state_of_call,
+)
 from skhash.classification._network import NetworkMixin
 from skhash.classification._prediction import PredictionMixin
 from skhash.classification._rows import positions, weighted_rows
@@ -302,7 +305,9 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
         The first call builds the network, and takes mean and scale of its rows: let
         them be some hundreds, drawn at random. Later calls keep the optimizer's state;
         on a classifier that was loaded from a file the optimizer starts afresh. The
-        statistics of batch norms are recalibrated from the rows of the last call.
+        statistics of batch norms are recalibrated from the rows of the last call. Of
+        the parameters `lr` and `batch_size`, and those of prediction, may change from
+        call to call; `max_epochs` is not used.
 
         Parameters
         ----------
@@ -316,6 +321,11 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
         -------
         self : object
             The classifier. If a later call raises, it is as it was before.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, or if a parameter has changed that the first call built on.
         """
         first = not self.__sklearn_is_fitted__()
         if first and classes is None:
@@ -336,9 +346,10 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
                 )
             known = given
         codes = positions(y, known)
-        seeds = _draw_seeds(check_random_state(self.random_state))
-        if not first and hasattr(self, "net_"):
-            net = copy.deepcopy(self.net_)
+        n_before = 0 if first else self.n_iter_
+        seeds = _draw_seeds(random_state_of_call(self.random_state, n_before))
+        if hasattr(self, "net_"):
+            net = self._resumed_net(X)
         else:
             lr = self.lr
             if lr == "auto" and first:

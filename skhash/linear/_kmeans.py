@@ -8,7 +8,6 @@ from sklearn.utils.validation import check_is_fitted
 from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.linear._projection import (
     check_enough_columns,
-    check_rows_differ,
     column_means,
     principal_axes,
     project,
@@ -160,7 +159,6 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
 
     def _fit_codes(self, X, y, random_state):
         check_enough_columns(X, self.n_bits, "KMeansHash")
-        check_rows_differ(X, "KMeansHash")
         device = resolve_device(self.device)
         generator = seeded_generator(random_state)
         self.mean_ = column_means(X)

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from skhash.utils.chunks import dense_chunks, dense_rows
+from skhash.utils.chunks import dense_chunks
 
 # Up to this width the covariance matrix is formed and decomposed exactly; beyond it,
 # its d^2 entries and d^3 operations cost more than a few passes over the data.
@@ -118,14 +118,4 @@ def check_enough_columns(X, n_bits: int, method: str) -> None:
             f"{n_bits} with n_samples={X.shape[0]}, n_features={X.shape[1]}. Use "
             f"n_bits<={limit}, or RandomHyperplaneHash or SGHEncoder, which have no "
             "such limit."
-        )
-
-
-def check_rows_differ(X, method: str) -> None:
-    """Raise ValueError where all rows are equal, so that nothing can be learned."""
-    first = dense_rows(X[:1])
-    if not any((chunk != first).any() for _, chunk in dense_chunks(X)):
-        raise ValueError(
-            f"All {X.shape[0]} rows of X are equal, and {method} learns from how they "
-            "differ. Check how X was made."
         )

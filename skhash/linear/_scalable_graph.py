@@ -7,7 +7,7 @@ from scipy.linalg import eigh
 
 from skhash.base import BaseHasher
 from skhash.linear._anchors import AnchorLogitsMixin, squared_distances
-from skhash.linear._projection import check_rows_differ, column_means
+from skhash.linear._projection import column_means
 from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
 from skhash.utils.torch import resolve_device
@@ -143,7 +143,6 @@ class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
         self.random_state = random_state
 
     def _fit_codes(self, X, y, random_state):
-        check_rows_differ(X, "ScalableGraphHash")
         device = resolve_device(self.device)
         self.mean_ = column_means(X)
         n_anchors = min(self.n_anchors, X.shape[0])

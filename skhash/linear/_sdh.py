@@ -10,7 +10,7 @@ from skhash.linear._anchors import AnchorLogitsMixin, squared_distances
 from skhash.linear._projection import column_means
 from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.chunks import dense_rows
-from skhash.utils.targets import encoded_targets
+from skhash.utils.targets import check_shared, encoded_targets
 from skhash.utils.torch import resolve_device
 
 MAX_SWEEPS = 10
@@ -162,9 +162,10 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
         self.device = device
         self.random_state = random_state
 
-    def _validate_targets(self, y):
+    def _validate_targets(self, y, *, is_part=False):
         """Return the indicator of the classes, float64, and set ``classes_``."""
         self.classes_, codes = encoded_targets(y, self)
+        check_shared(codes)
         if codes.shape[1] == 1:
             return np.eye(len(self.classes_))[codes[:, 0]]
         return codes.astype(np.float64)
@@ -213,15 +214,11 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
 
 
 def mean_nearest_distance(squares, anchor_rows) -> float:
-    """Return the mean distance of a row to its nearest anchor other than itself.
-
-    Where all rows are alike, this is 1, as any width would do.
-    """
+    """Return the mean distance of a row to its nearest anchor other than itself."""
     others = squares.copy()
     others[anchor_rows, np.arange(len(anchor_rows))] = np.inf
     nearest = others.min(axis=1)
-    mean = np.sqrt(nearest[np.isfinite(nearest)]).mean()
-    return float(mean) or 1.0
+    return float(np.sqrt(nearest[np.isfinite(nearest)]).mean())
 
 
 def fit_discrete_codes(features, classes, codes, *, lam, nu, ridge, max_iter, tol):

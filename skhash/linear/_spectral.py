@@ -6,7 +6,6 @@ import numpy as np
 
 from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.linear._projection import (
-    check_rows_differ,
     column_means,
     principal_axes,
     project,
@@ -117,7 +116,6 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
         self.random_state = random_state
 
     def _fit_codes(self, X, y, random_state):
-        check_rows_differ(X, "SpectralHash")
         device = resolve_device(self.device)
         generator = seeded_generator(random_state)
         self.mean_ = column_means(X)

@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skhash.base import BaseHasher
 from skhash.linear._anchors import squared_distances
-from skhash.linear._projection import centered_chunks, check_rows_differ, column_means
+from skhash.linear._projection import centered_chunks, column_means
 from skhash.utils._sklearn import Interval
 from skhash.utils.torch import resolve_device
 
@@ -18,6 +18,9 @@ ROWS_A_PIVOT = 5
 MAX_ROWS = 20_000
 # Of float32 squared distances, as a share of their mean.
 ROUNDING = 1e-5
+# Where many rows are equal no moves settle, and pivots run away from the data. They are
+# stopped where one is so many times further from the mean than the farthest row.
+REACH = 10
 # Iteration ends where overlaps of two balls miss n / 4 by no more than this share of
 # n / 4, on average and by their standard deviation (section 3.3 of the paper).
 MEAN_TOLERANCE, SPREAD_TOLERANCE = 0.10, 0.15
@@ -130,7 +133,6 @@ class SphericalHash(BaseHasher):
         self.random_state = random_state
 
     def _fit_codes(self, X, y, random_state):
-        check_rows_differ(X, "SphericalHash")
         device = resolve_device(self.device)
         self.mean_ = column_means(X)
         pivots = means_of_some_rows(X, self.mean_, self.n_bits, random_state)
@@ -220,16 +222,21 @@ def spread_pivots(products, squares, gram, max_iter: int):
         See `SphericalHash`.
     """
     n_pivots, quarter = len(gram), products.shape[1] / 4
+    farthest = float(squares.max())
     pairs = ~np.eye(n_pivots, dtype=bool)
-    mixing, imbalance = np.eye(n_pivots), []
+    mixing = best = np.eye(n_pivots)
+    imbalance, least = [], np.inf
     while True:
-        overlaps = shared_rows(products, squares, gram, mixing)
+        sizes = np.einsum("ki,ij,kj->k", mixing, gram, mixing)
+        if sizes.max() > REACH**2 * farthest:
+            return best, np.array(imbalance)
+        overlaps = shared_rows(products, squares, sizes, mixing)
         # What is in excess of a quarter, in quarters; a ball overlaps none of its own.
         excess = np.where(pairs, overlaps / quarter - 1, 0.0)
         of_pairs = excess[pairs] if n_pivots > 1 else np.zeros(1)
         imbalance.append((np.abs(of_pairs).mean(), of_pairs.std()))
-        if imbalance[-1][0] == min(mean for mean, _ in imbalance):
-            best = mixing
+        if imbalance[-1][0] < least:  # the first of equal ones: later ones run away
+            least, best = imbalance[-1][0], mixing
         if np.all(imbalance[-1] <= np.array([MEAN_TOLERANCE, SPREAD_TOLERANCE])):
             return mixing, np.array(imbalance)
         if len(imbalance) > max_iter:
@@ -239,13 +246,12 @@ def spread_pivots(products, squares, gram, max_iter: int):
         mixing = mixing + forces
 
 
-def shared_rows(products, squares, gram, mixing) -> np.ndarray:
+def shared_rows(products, squares, sizes, mixing) -> np.ndarray:
     """Count the rows in each two balls of half of the rows, as (n, n) float64."""
     import torch
 
     device, half = products.device, products.shape[1] // 2
     weights = torch.from_numpy(mixing).to(device, torch.float32)
-    sizes = np.einsum("ki,ij,kj->k", mixing, gram, mixing)
     distances = squares - 2 * weights @ products
     distances += torch.from_numpy(sizes).to(device, torch.float32)[:, None]
     # The nearer half, and what is as far as its last row up to rounding, so that equal

@@ -103,7 +103,8 @@ class Member:
     """A network with its noise and weights drawn once: all rows meet the same.
 
     Each row's outputs have the law that a draw of its own would have, and depend on no
-    other row.
+    other row: sums are in float64, where that is to be had, so that what they round to
+    does not depend on the order of the rows.
 
     Parameters
     ----------
@@ -115,7 +116,11 @@ class Member:
 
     def __init__(self, network, generator=None):
         is_certain = generator is None
-        *self.maps, self.head = network.realize(generator, deterministic=is_certain)
+        maps = network.realize(generator, deterministic=is_certain)
+        self.dtype = precision(maps[0].weight.device)
+        for layer in maps:
+            layer.weight = layer.weight.to(self.dtype)
+        *self.maps, self.head = maps
         sizes = [layer.n_outputs for layer in network.layers]
         if is_certain:
             self.noise = [0.0] * len(sizes)
@@ -127,6 +132,7 @@ class Member:
 
     def units(self, X):
         """Return the values of the last layer, -1 and +1."""
+        X = X.to(self.dtype)
         for layer, noise in zip(self.maps, self.noise, strict=True):
             X = layer.units.values((layer(X) > noise).to(X.dtype))
         return X
@@ -134,6 +140,11 @@ class Member:
     def __call__(self, X):
         """Return the outputs of the head."""
         return self.head(self.units(X))
+
+
+def precision(device):
+    """Return the widest floating-point dtype of a device."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 @torch.no_grad()

@@ -7,6 +7,7 @@ from torch import nn
 
 from skhash.gradients import BernoulliUnits
 
+# +1 with probability sigmoid(2 a): their mean is tanh(a), of slope 1 at the threshold.
 SIGNS = BernoulliUnits(coding="pm1")
 TINY = 1e-35  # keeps the logarithm of a sum that vanished finite
 # Codes of more bits have room to tell how far rows are, not only which are near.

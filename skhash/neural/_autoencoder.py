@@ -422,7 +422,8 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         # An estimator that remembers something of each row is told which they are.
         super()._train(net, X, np.arange(X.shape[0]), epochs, history)
 
-    def _make_module(self, X, y, device, generator):
+    def _make_module(self, X, y, device, generator, rows):
+        X = X if rows is None else X[rows]
         mean = column_means(X) if self.decoder == "gaussian" else None
         scale = 1.0 if mean is None else total_scale(X, mean)
         return self._module(X.shape[1], self.n_bits, generator, mean, scale)

@@ -20,6 +20,16 @@ def joined(first, second):
             "Give y in all calls of partial_fit or in none; -1 marks rows whose class "
             "is not known."
         )
+    if y is not None and (y.ndim, y.shape[1:]) != (other_y.ndim, other_y.shape[1:]):
+        raise ValueError(
+            f"y had shape (n, *{y.shape[1:]}) in the calls of partial_fit before, and "
+            f"has (n, *{other_y.shape[1:]}) now; give labels of one kind."
+        )
+    if y is not None and (y.dtype.kind == "U") != (other_y.dtype.kind == "U"):
+        raise ValueError(
+            "y has strings in some calls of partial_fit and numbers in others; give "
+            "labels of one kind."
+        )
     return _stacked(X, other_X), None if y is None else _stacked(y, other_y)
 
 

@@ -303,7 +303,7 @@ class DualHashEncoder(BaseSupervisedHash):
             return "sgd", params | {"momentum": self.momentum, "nesterov": nesterov}
         return "adamw", params
 
-    def _make_objective(self, X, training):
+    def _make_objective(self, X, rows, training):
         from skhash.losses._likelihood_of_pairs import PairwiseLikelihood
         from skhash.losses._splitting import SplitObjective, SplitSteps
 
@@ -328,16 +328,17 @@ class DualHashEncoder(BaseSupervisedHash):
             dual_step=self.dual_step,
             extrapolation=self.extrapolation,
         )
-        start = self._itq_codes(X, training) if self.u_init == "itq" else None
+        start = self._itq_codes(X, rows, training) if self.u_init == "itq" else None
         shape = (training.n_samples, training.n_bits)
         return SplitObjective(likelihood, steps, shape, self.warmup_epochs, start)
 
-    def _itq_codes(self, X, training):
+    def _itq_codes(self, X, rows, training):
         import torch
 
         seed = int(torch.randint(2**31, (), generator=training.generator))
         itq = ITQHash(n_bits=self.n_bits, device=self.device, random_state=seed)
-        bits = itq.fit_transform(X)
+        itq.fit(X if rows is None else X[rows])
+        bits = itq.transform(X)
         return torch.from_numpy(2 * bits.astype(np.float32) - 1)
 
     def _fit_codes(self, X, y, random_state):

@@ -10,11 +10,10 @@ from skhash.linear._projection import (
     principal_axes,
     project,
 )
-from skhash.utils.chunks import dense_rows, row_chunks
+from skhash.utils.chunks import row_chunks
 
 # Distances of this many bytes are held at a time.
 TABLE_BYTES = 2**25
-UNKNOWN = -1  # the class of a row whose class is not known
 GROUP = 64  # columns among which the smallest key is found at once
 
 
@@ -160,20 +159,6 @@ def table_of_graph(graph, n_neighbors, n_samples) -> np.ndarray:
     return columns[order][starts[:, None] + places].astype(np.int64)
 
 
-def encoded_labels(y) -> np.ndarray:
-    """Return labels as integers, of shape (n_samples, n_labels).
-
-    That is one column of classes, -1 where unknown, or a 0/1 column for each of several
-    labels.
-    """
-    if y.ndim == 2:
-        return np.asarray(dense_rows(y), dtype=np.int64)
-    codes = np.unique(y, return_inverse=True)[1]
-    if y.dtype.kind in "iuf":
-        codes[y == UNKNOWN] = -1
-    return codes[:, None].astype(np.int64)
-
-
 def label_partners(labels, table, rng) -> np.ndarray:
     """Return `table` with other rows of the same label in the place of neighbours.
 
@@ -183,7 +168,7 @@ def label_partners(labels, table, rng) -> np.ndarray:
     Parameters
     ----------
     labels : ndarray of shape (n_samples, n_labels), int64
-        As from `encoded_labels`.
+        As from `skhash.utils.targets.encoded_labels`.
     table : ndarray of shape (n_samples, n_neighbors), int64
     rng : RandomState
     """

@@ -5,19 +5,16 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import (
-    check_array,
-    check_consistent_length,
-    check_random_state,
-    column_or_1d,
-)
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils import check_consistent_length
 
-from skhash.base import TRAINING_CONSTRAINTS, BaseNeuralHasher
+from skhash.base import (
+    TRAINING_CONSTRAINTS,
+    BaseNeuralHasher,
+    random_state_of_call,
+)
 from skhash.linear._projection import column_means, project
 from skhash.neural._bank import drawn, joined
 from skhash.neural._graph import (
-    encoded_labels,
     label_partners,
     neighbor_table,
     table_of_graph,
@@ -31,6 +28,7 @@ from skhash.neural._mlp import (
 )
 from skhash.neural._start import starting_directions, total_scale
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
+from skhash.utils.targets import encoded_labels, partial_labels
 from skhash.utils.torch import resolve_device, seeded_generator
 
 # Principal components that graph="projected" compares rows by.
@@ -61,8 +59,9 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     This is the bound of mutual information of van den Oord et al. (2018) with the
     pairs of Dai et al. (2017, section E.2), ``y_ij = 1`` for near neighbours. The outer
     sum is over lengths: agreement over the first m bits makes every such prefix a code
-    of its own (Kusupati et al., 2022). Gradients pass the signs straight through, with
-    the slope of tanh.
+    of its own (Kusupati et al., 2022). A sign is +1 with probability ``sigmoid(2 a)``
+    of its logit a, so that its mean is ``tanh(a)``. By default signs are not drawn but
+    the likelier ones, and gradients pass them with the slope of that mean.
 
     Parameters
     ----------
@@ -286,9 +285,9 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Real vectors. Rows are samples.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
-            Classes, -1 where unknown, or a 0/1 column for each of several labels.
-            Partners then share a label; a row without one, or alone with it, has its
-            neighbours.
+            Classes, or a 0/1 column for each of several labels. Partners then share a
+            label; a row without one, or alone with it, has its neighbours. An unknown
+            class is -1, or among strings None or "-1".
 
         Returns
         -------
@@ -298,8 +297,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         Raises
         ------
         ValueError
-            If `X` holds NaN or infinity, `y` is not labels of its rows, or `graph` is
-            of other rows.
+            If `X` holds NaN or infinity, `y` is not labels of its rows, no rows share a
+            label or all do, or `graph` is of other rows.
         """
         return super().fit(X, y)
 
@@ -315,7 +314,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Real vectors. Rows are samples.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
-            As in `fit`; for all calls or for none.
+            As in `fit`; for all calls or for none. Some rows of a stream may all be of
+            unknown class.
 
         Returns
         -------
@@ -338,6 +338,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             A fitted copy, whose codes are a prefix of these.
         """
         length = self._n_features_out
+        if not isinstance(n_bits, Integral):
+            raise ValueError(f"n_bits={n_bits!r} must be an integer.")
         if not 1 <= n_bits <= length:
             raise ValueError(f"n_bits={n_bits} is not from 1 to {length}, the length.")
         encoder = copy.copy(self).set_params(n_bits=n_bits)
@@ -360,24 +362,22 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             X, [self.skip_coef_], [none], self.mean_, self.device
         )
 
-    def _validate_targets(self, y):
-        if y is None:
-            return None
-        check_classification_targets(y)
-        if type_of_target(y) == "multilabel-indicator":
-            return check_array(y, accept_sparse="csr", dtype=np.int64, order="C")
-        return column_or_1d(y)
+    def _validate_targets(self, y, *, is_part=False):
+        return None if y is None else partial_labels(y, is_part=is_part)
 
     def _fit_codes(self, X, y, random_state):
         super()._fit_codes(X, y, random_state)
         self.bank_ = None  # which is for streams
 
     def _train(self, net, X, y, epochs, history):
-        rng = check_random_state(self.random_state)
+        from skhash._net import Split
+
+        rng = random_state_of_call(self.random_state, len(history))
         if y is not None:
             check_consistent_length(X, y)
-        bank = getattr(self, "bank_", None)
+        bank, n_before = getattr(self, "bank_", None), 0
         if history and bank is not None:
+            n_before = bank[0].shape[0]
             X, y = joined(bank, (X, y))
         bank = None if sparse.issparse(self.graph) else drawn(X, y, BANK_ROWS, rng)
         anchors = np.arange(X.shape[0])
@@ -387,6 +387,10 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         # Rows that are neither trained on nor near one of those are of no use.
         used, places = np.unique(np.c_[anchors, near], return_inverse=True)
         places = places.reshape(len(anchors), -1)
+        split = Split(places[:, 0])
+        if net.split is not None:
+            validates = np.isin(anchors, n_before + net.split.valid)
+            split = Split(split.train[~validates], split.train[validates])
         X, anchors = X[used], places[:, 0]
         positions = np.arange(len(used))[:, None]
         table = np.repeat(positions, near.shape[1], axis=1)
@@ -396,7 +400,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             labels = encoded_labels(y[used])
             targets = [positions, label_partners(labels, table, rng), labels]
         net.module_.n_partners = table.shape[1]
-        super()._train(net, X, np.hstack(targets), epochs, history, anchors)
+        super()._train(net, X, np.hstack(targets), epochs, history, split)
         self.bank_ = bank
 
     def _table(self, X, anchors, rng):
@@ -413,7 +417,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             seeded_generator(rng),
         )
 
-    def _make_module(self, X, y, device, generator):
+    def _make_module(self, X, y, device, generator, rows):
+        X = X if rows is None else X[rows]
         mean = column_means(X)
         scale = total_scale(X, mean)
         directions = starting_directions(
@@ -443,6 +448,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         if isinstance(nested, bool | np.bool_):
             doublings = range(SHORTEST_PREFIX.bit_length() - 1, 64) if nested else ()
             nested = [2**i for i in doublings]
+        if not all(isinstance(m, Integral) for m in nested):
+            raise ValueError(f"nested={self.nested!r} must hold integers, of bits.")
         lengths = sorted({int(m) for m in nested if m < self.n_bits})
         if lengths and lengths[0] < 1:
             raise ValueError(f"nested={self.nested!r} has a length below 1.")

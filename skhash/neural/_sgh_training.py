@@ -24,7 +24,8 @@ class SGHTraining(BaseNeuralHasher):
     def _code_values(self):
         return {"01": (0.0, 1.0), "pm1": (-1.0, 2.0)}[self.coding]
 
-    def _make_module(self, X, y, device, generator):
+    def _make_module(self, X, y, device, generator, rows):
+        X = X if rows is None else X[rows]
         mean = column_means(X)
         scale = total_scale(X, mean)
         sample = sample_rows(X, generator)
@@ -107,7 +108,8 @@ class SGHTraining(BaseNeuralHasher):
     def _fit_codes(self, X, y, random_state):
         super()._fit_codes(X, y, random_state)
         if self.refit_decoder and self.fit_mean and self.scale == "none":
-            self._refit_decoder(X)
+            split = self.net_.split
+            self._refit_decoder(X if split is None else X[split.train])
 
     def _refit_decoder(self, X):
         import torch

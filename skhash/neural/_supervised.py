@@ -9,14 +9,14 @@ import numpy as np
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skhash.base import TRAINING_CONSTRAINTS, BaseNeuralHasher, check_magnitude
+from skhash.base import TRAINING_CONSTRAINTS, BaseNeuralHasher
 from skhash.linear._projection import column_means
 from skhash.metrics import class_distances
 from skhash.neural._mlp import MLPLogitsMixin, check_layer_sizes
 from skhash.neural._start import total_scale
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.chunks import row_chunks
-from skhash.utils.targets import encoded_targets
+from skhash.utils.targets import check_shared, encoded_targets
 from skhash.utils.torch import inference_device, seeded_globals
 
 # Rows that a network of the user's own encodes at once.
@@ -27,8 +27,8 @@ class BaseSupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     """Base of the encoders that learn from labels.
 
     A leaf has the parameters of `SUPERVISED_CONSTRAINTS` and writes
-    `_make_objective(X, training)`, which returns an `Objective` of `skhash.losses`
-    for the `Training` it gets; it may write `_optimizer` too.
+    `_make_objective(X, rows, training)`, which returns an `Objective` of
+    `skhash.losses` for the `Training` it gets; it may write `_optimizer` too.
 
     The network is a perceptron, which encodes as the other ones do, without torch; or
     what the factory `module` returns, whose weights then are ``weights_``.
@@ -37,7 +37,7 @@ class BaseSupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     _goes_on = False
 
     @abstractmethod
-    def _make_objective(self, X, training):
+    def _make_objective(self, X, rows, training):
         """Return the objective of a fit, a torch module on the CPU."""
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -73,12 +73,14 @@ class BaseSupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         check_consistent_length(X, y)
         if not _is_lazy(X):
             X = self._prepare(X)
-            check_magnitude(X)
+            self._check_rows(X)
         elif self.normalize:
             raise ValueError(
                 "normalize=True is not for a Dataset; scale rows in its transform."
             )
         self._fit_codes(X, y, check_random_state(self.random_state))
+        if not _is_lazy(X):
+            self._warn_of_dead_bits(X)
         return self
 
     def _check_module(self):
@@ -108,12 +110,13 @@ class BaseSupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
             )
         return rows
 
-    def _validate_targets(self, y):
+    def _validate_targets(self, y, *, is_part=False):
         """Return targets as columns of int64 and set ``classes_``."""
         self.classes_, codes = encoded_targets(y, self)
+        check_shared(codes)
         return codes
 
-    def _make_module(self, X, y, device, generator):
+    def _make_module(self, X, y, device, generator, rows):
         import torch
 
         from skhash.losses._objective import Training
@@ -121,8 +124,9 @@ class BaseSupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
 
         mean, scale = None, 1.0
         if not _is_lazy(X):
-            mean = column_means(X)
-            scale = total_scale(X, mean)
+            start = X if rows is None else X[rows]
+            mean = column_means(start)
+            scale = total_scale(start, mean)
         shape = self.input_shape
         if shape is None and _is_lazy(X):
             shape = X.item_shape
@@ -141,6 +145,7 @@ class BaseSupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
             _check_outputs(encoder, self.n_features_in_, self.n_bits)
             module.objective = self._make_objective(
                 X,
+                rows,
                 Training(
                     n_bits=int(self.n_bits),
                     labels=torch.from_numpy(y),
@@ -290,10 +295,16 @@ def _check_outputs(encoder, n_features, n_bits):
     import torch
 
     with torch.no_grad():
-        shape = tuple(encoder.eval()(torch.zeros(2, n_features)).shape)
+        outputs = encoder.eval()(torch.zeros(2, n_features))
     encoder.train()
-    if shape != (2, n_bits):
+    if not isinstance(outputs, torch.Tensor):
+        raise TypeError(
+            f"The network of module= returns a {type(outputs).__name__}; it has to "
+            "return one tensor, the logits."
+        )
+    if outputs.shape != (2, n_bits) or outputs.dtype != torch.float32:
         raise ValueError(
-            f"The network of module= maps 2 rows to an output of shape {shape}; it has "
-            f"to be (2, {n_bits}), for n_bits={n_bits}."
+            f"The network of module= maps 2 rows to {outputs.dtype} of shape "
+            f"{tuple(outputs.shape)}; it has to be torch.float32 of shape "
+            f"(2, {n_bits}), for n_bits={n_bits}."
         )

@@ -155,7 +155,7 @@ class SupervisedHash(BaseSupervisedHash):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _make_objective(self, X, training):
+    def _make_objective(self, X, rows, training):
         from skhash.losses import make_loss
 
         return make_loss(self.loss).objective(training)

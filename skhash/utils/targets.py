@@ -1,10 +1,21 @@
-"""Labels of any type as integers."""
+"""Labels of any type as integers, read the same way by all that learns from them.
+
+Labels are classes, one a row, or columns of 0 and 1 for several labels a row. Who
+learns from rows with and without a label takes -1 for unknown, or ``None`` or "-1"
+among strings, and a row of zeros among several labels.
+"""
+
+from numbers import Number
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import check_classification_targets
 
 from skhash.utils.chunks import dense_rows
+
+# The class of a row whose class is not known, among numbers and among strings.
+UNKNOWN, UNKNOWN_NAME = -1, "-1"
 
 
 def encoded_targets(y, estimator) -> tuple[np.ndarray, np.ndarray]:
@@ -30,24 +41,141 @@ def encoded_targets(y, estimator) -> tuple[np.ndarray, np.ndarray]:
     ValueError
         If `y` is None, no labels, or of one class only.
     """
-    if y is None:
-        raise ValueError(
-            f"This {type(estimator).__name__} estimator requires y to be passed, but "
-            "the target y is None."
-        )
-    check_classification_targets(y)
-    if type_of_target(y) == "multilabel-indicator":
-        codes = dense_rows(check_array(y, accept_sparse="csr", dtype=np.int64))
-        if not np.isin(codes, (0, 1)).all():
-            raise ValueError(
-                f"y has columns for several labels, but holds {codes.min()} and "
-                f"{codes.max()}; give 0 and 1."
-            )
+    _check_given(y, f"This {type(estimator).__name__} estimator")
+    if _has_columns(y):
+        codes = dense_rows(_checked_indicator(y))
         return np.arange(codes.shape[1]), codes
+    check_classification_targets(y)
     classes, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
     if len(classes) == 1:
         raise ValueError(
             f"y holds one class only, {classes.tolist()[0]!r}; give 2 or more."
         )
     # As a list, so that classes in an array of objects get a type that can be saved.
-    return np.array(classes.tolist()), codes[:, None].astype(np.int64)
+    return np.array(classes.tolist()), codes.reshape(-1, 1).astype(np.int64)
+
+
+def partial_labels(y, *, is_part=False):
+    """Return checked labels of rows of which some may have none.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,), or {array-like, sparse matrix} of shape \
+            (n_samples, n_labels)
+        Classes, unknown as this file says; or a 0/1 column for each of several labels.
+    is_part : bool
+        Whether these are some rows of a stream, of which none need have a label.
+
+    Returns
+    -------
+    y : ndarray of shape (n_samples,), or {ndarray, CSR array} of shape \
+            (n_samples, n_labels)
+        Numbers, or strings; unknown is `UNKNOWN`, or `UNKNOWN_NAME`. Or int64 columns.
+
+    Raises
+    ------
+    ValueError
+        If `y` is None or no labels; but of a stream, if no row has a label, if those
+        that have one have all the same, or if no two rows share one.
+    """
+    _check_given(y, "Learning from labels")
+    y = _checked_indicator(y) if _has_columns(y) else _checked_classes(y)
+    if not is_part:
+        check_shared(encoded_labels(y))
+    return y
+
+
+def encoded_labels(y) -> np.ndarray:
+    """Return what `partial_labels` does as int64, of shape (n_samples, n_labels).
+
+    That is one column of classes, -1 where unknown, or a 0/1 column for each of several
+    labels.
+    """
+    if y.ndim == 2:
+        return np.asarray(dense_rows(y), dtype=np.int64)
+    codes = np.unique(y, return_inverse=True)[1].reshape(-1)
+    codes[y == (UNKNOWN_NAME if y.dtype.kind == "U" else UNKNOWN)] = UNKNOWN
+    return codes[:, None].astype(np.int64)
+
+
+def check_shared(codes):
+    """Raise ``ValueError`` where labels say nothing of which rows are similar.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_samples, n_labels), int64
+        As from `encoded_labels`, or `encoded_targets`.
+    """
+    if codes.shape[1] > 1:
+        counts = codes.sum(axis=0)
+    else:
+        known = codes[codes != UNKNOWN]
+        counts = np.bincount(known)
+        if 0 < len(known) == counts.max():
+            raise ValueError(
+                "y holds one class only besides -1, which stands for unknown; give 2 "
+                "or more. If -1 is a class, call it by another number."
+            )
+    if not counts.any():
+        raise ValueError(
+            "y has no label: all rows are of unknown class (-1), or have no label of "
+            "several. Give some labels, or learn without y."
+        )
+    if counts.max() < 2:
+        raise ValueError(
+            f"y has {np.count_nonzero(counts)} labels, of which no two rows share one, "
+            "so no rows are similar; give labels that some rows have in common."
+        )
+
+
+def _check_given(y, who):
+    if y is None:
+        raise ValueError(f"{who} requires y to be passed, but the target y is None.")
+
+
+def _has_columns(y):
+    """Say whether labels have a column each."""
+    return sparse.issparse(y) or (np.ndim(y) == 2 and np.shape(y)[1] > 1)
+
+
+def _checked_indicator(y):
+    """Return columns of 0 and 1, int64; sparse ones stay so."""
+    y = check_array(y, accept_sparse="csr", dtype="numeric", input_name="y")
+    values = y.data if sparse.issparse(y) else y
+    wrong = values[~np.isin(values, (0, 1))]
+    if len(wrong):
+        raise ValueError(
+            f"y has columns for several labels, but holds {wrong[0]}; give 0 and 1."
+        )
+    return y.astype(np.int64)
+
+
+def _checked_classes(y):
+    """Return numbers or strings of shape (n,), unknown as above."""
+    if isinstance(y, list | tuple) and np.asarray(y).dtype.kind == "U":
+        y = np.array(y, dtype=object)  # NumPy would make strings of all, NaN too
+    y = column_or_1d(y, warn=True)
+    if y.dtype.kind in "OT":
+        y = _named(y)
+    check_classification_targets(y)
+    return y
+
+
+def _named(y):
+    """Return an array of objects as one of numbers, or of strings."""
+    is_unknown = np.array([one is None or _is_unknown(one) for one in y], dtype=bool)
+    known = y[~is_unknown]
+    are_names = any(isinstance(one, str) for one in known)
+    for one in known:
+        fits = isinstance(one, str) if are_names else isinstance(one, Number)
+        if not fits or one != one:
+            raise ValueError(
+                f"y holds {one!r} among {'strings' if are_names else 'numbers'}; give "
+                "all numbers or all strings, and None or -1 where a class is not known."
+            )
+    labels = np.where(is_unknown, UNKNOWN_NAME if are_names else UNKNOWN, y)
+    return np.array(labels.tolist())
+
+
+def _is_unknown(one):
+    return isinstance(one, str | Number) and one in (UNKNOWN, UNKNOWN_NAME)

@@ -178,8 +178,3 @@ def test_options_matter(digits):
     for options in ({"subspace_bits": 2}, {"lam": 0}, {"max_iter": 1}):
         other = KMeansHash(n_bits=16, **options).fit_transform(digits)
         assert (other != bits).mean() > 0.01
-
-
-def test_equal_rows_are_refused():
-    with pytest.raises(ValueError, match="All 10 rows of X are equal"):
-        KMeansHash(n_bits=2).fit(np.ones((10, 3)))

@@ -139,8 +139,3 @@ def test_options_matter():
     for options in ({"n_anchors": 50}, {"rho": 0.5}, {"gamma": 1e-2}):
         other = ScalableGraphHash(n_bits=16, n_anchors=100, random_state=0)
         assert (other.set_params(**options).fit_transform(X) != bits).mean() > 0.05
-
-
-def test_equal_rows_are_refused():
-    with pytest.raises(ValueError, match="All 10 rows of X are equal"):
-        ScalableGraphHash(n_bits=2).fit(np.ones((10, 3)))

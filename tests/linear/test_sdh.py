@@ -183,14 +183,6 @@ def test_auto_gamma_is_the_mean_distance_to_the_nearest_other_anchor(n_anchors):
     assert encoder.gamma_ == pytest.approx(0.5 / mean**2, rel=1e-5)
 
 
-def test_rows_that_are_all_alike_have_a_kernel():
-    encoder = SupervisedDiscreteHash(n_bits=2, random_state=0)
-    X, y = np.ones((6, 3)), [0, 1, 0, 1, 0, 1]
-    codes = encoder.fit(X, y).transform(X)
-    assert encoder.gamma_ == 0.5
-    assert len(np.unique(codes, axis=0)) == 1
-
-
 def test_labels_of_any_type_and_their_indicator():
     X, y = blobs()
     names = np.array([f"class {label}" for label in range(8)])

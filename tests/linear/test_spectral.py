@@ -75,8 +75,6 @@ def test_trim_leaves_far_rows_outside():
 
 
 def test_rows_that_do_not_differ_are_refused():
-    with pytest.raises(ValueError, match="All 10 rows of X are equal"):
-        SpectralHash(n_bits=2).fit(np.ones((10, 3)))
     X = np.zeros((1000, 2))
     X[0] = 1
     with pytest.raises(ValueError, match=r"trim=0\.01 at each end.*Use trim=0"):

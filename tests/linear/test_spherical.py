@@ -102,6 +102,20 @@ def test_options_matter(gaussian):
         assert (other.fit_transform(gaussian) != bits).mean() > 0.05
 
 
-def test_equal_rows_are_refused():
-    with pytest.raises(ValueError, match="All 10 rows of X are equal"):
-        SphericalHash(n_bits=2).fit(np.ones((10, 3)))
+@pytest.mark.filterwarnings("ignore:.*bits are the same")
+@pytest.mark.parametrize("n_bits", [4, 40])
+def test_pivots_do_not_run_away_from_equal_rows(n_bits):
+    X = np.zeros((100, 4))
+    X[:5] = np.random.default_rng(0).normal(size=(5, 4))
+    encoder = SphericalHash(n_bits, random_state=0).fit(X)
+    assert np.abs(encoder.pivots_).max() < 20 * np.abs(X).max()
+
+
+def test_the_first_of_the_best_moves_is_kept():
+    """Of two points every ball holds one: no move changes what they share."""
+    X = np.repeat(np.eye(2, 5), 50, axis=0)
+    moved, still = (
+        SphericalHash(8, max_iter=n, random_state=0).fit(X) for n in (100, 0)
+    )
+    assert len(np.unique(moved.imbalance_[:, 0])) == 1
+    np.testing.assert_array_equal(moved.pivots_, still.pivots_)

@@ -578,11 +578,24 @@ def test_labels_may_have_any_names(digits):
     assert (small().fit(X).transform(X) != bits).mean() > 0.05
 
 
-def test_no_label_is_no_supervision(digits):
+@pytest.mark.parametrize("unknown", [-1, "-1", None])
+def test_unknown_classes_have_several_names(unknown, digits):
     X, y = digits
-    bits = small().fit(X).transform(X)
+    some = np.where(np.arange(len(y)) % 3, -1, y)
+    bits = small().fit(X, some).transform(X)
+    names = np.array([*"abcdefghij", unknown], dtype=object)[some]
+    np.testing.assert_array_equal(small().fit(X, names).transform(X), bits)
+    assert (small().fit(X, y).transform(X) != bits).any()
+
+
+def test_no_label_is_no_supervision(digits):
+    """In a stream, whose other rows may have labels."""
+    X, y = digits
+    bits = small().partial_fit(X).transform(X)
     unknown = np.full(len(y), -1)
-    np.testing.assert_array_equal(small().fit(X, unknown).transform(X), bits)
+    np.testing.assert_array_equal(small().partial_fit(X, unknown).transform(X), bits)
+    with pytest.raises(ValueError, match="no label"):
+        small().fit(X, unknown)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
@@ -604,6 +617,13 @@ def test_wrong_labels_are_named(digits):
         small().fit(X, y[:-1])
     with pytest.raises(ValueError, match="Unknown label type"):
         small().fit(X, X[:, 3] + 0.5 * np.random.RandomState(0).rand(len(X)))
+    with pytest.raises(ValueError, match="holds -1; give 0 and 1"):
+        small().fit(X, 2 * np.eye(10, dtype=int)[y] - 1)
+    encoder = small().partial_fit(X, y)
+    with pytest.raises(ValueError, match="strings in some calls"):
+        encoder.partial_fit(X, y.astype(str))
+    with pytest.raises(ValueError, match=r"shape \(n, \*\(\)\)"):
+        encoder.partial_fit(X, np.eye(10, dtype=int)[y])
 
 
 @pytest.mark.parametrize("hidden", [(), (16,)])
@@ -621,9 +641,6 @@ def test_columns_that_are_constant_do_no_harm(digits):
     wide = np.hstack([X, np.full((len(X), 3), 7.0)])
     logits = small(n_bits=100).fit(wide).decision_function(wide)
     assert np.isfinite(logits).all()
-    same = np.ones((20, 3))
-    bits = small().fit_transform(same)
-    np.testing.assert_array_equal(bits, np.tile(bits[0], (20, 1)))
 
 
 @pytest.mark.parametrize("hidden", [(), (6,)])

@@ -124,7 +124,10 @@ def test_wrong_labels_are_named():
         (Y[:-1], "inconsistent numbers of samples"),
         (Y + 0.5 * X[:, 20], "Unknown label type: continuous"),
         (np.where(Y > 5, np.nan, Y), "contains NaN"),
-        (2 * np.eye(10, dtype=int)[Y] - 1, "holds -1 and 1; give 0 and 1"),
+        (np.zeros((300, 3), dtype=int), "has no label"),
+        (np.eye(300, dtype=int), "no two rows share one"),
+        (np.arange(300), "no two rows share one"),
+        (2 * np.eye(10, dtype=int)[Y] - 1, "holds -1; give 0 and 1"),
     ]:
         with pytest.raises(ValueError, match=message):
             encoder().fit(X, labels)

@@ -1,0 +1,62 @@
+"""What every encoder does with data of which little can be learned."""
+
+import warnings
+
+import numpy as np
+import pytest
+from checks import public_encoders, seeded, targets
+from scipy import sparse
+from sklearn.datasets import load_digits
+
+from skhash import PCAHash, SGHEncoder, SphericalHash
+
+ENCODERS = public_encoders().values()
+
+
+def encoder_of(cls):
+    encoder = seeded(cls(2))
+    if "max_epochs" in encoder.get_params():
+        encoder.set_params(max_epochs=1)
+    return encoder
+
+
+@pytest.mark.parametrize("cls", ENCODERS)
+def test_rows_that_are_all_equal_are_refused(cls):
+    encoder, X = encoder_of(cls), np.full((10, 3), 7.0)
+    y = targets(encoder, X)
+    for rows in (X, X.astype(np.float32), np.zeros((10, 3))):
+        with pytest.raises(
+            ValueError, match=f"All 10 rows .* equal, and {cls.__name__}"
+        ):
+            encoder.fit(rows, y)
+    if encoder.__sklearn_tags__().input_tags.sparse:
+        with pytest.raises(ValueError, match="All 10 rows of X are equal"):
+            encoder.fit(sparse.csr_array(X), y)
+    encoder.set_params(normalize=True)
+    with pytest.raises(ValueError, match="rows of X, of unit length, are equal"):
+        encoder.fit(X * np.arange(1, 11)[:, None], y)
+
+
+def test_rows_far_from_all_others_are_warned_of():
+    """They set the scale, and leave all other rows on one side of each bit."""
+    X, _ = load_digits(return_X_y=True)
+    encoder = SGHEncoder(16, max_epochs=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder.fit(X)
+    X = X.copy()
+    X[3] *= 1000
+    with pytest.warns(UserWarning, match="of 16 bits are the same for nearly all rows"):
+        encoder.fit(X)
+    bits = encoder.transform(X)
+    assert (np.minimum(bits.mean(axis=0), 1 - bits.mean(axis=0)) < 0.002).mean() > 0.5
+
+
+def test_many_equal_rows_are_warned_of():
+    X = np.zeros((100, 5))
+    X[:2] = np.random.default_rng(0).normal(size=(2, 5))
+    with pytest.warns(UserWarning, match="of 8 bits are the same"):
+        SphericalHash(8, random_state=0).fit(X[1:])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PCAHash(2).fit(X[:3])
