@@ -78,10 +78,12 @@ class PredictionMixin(
             0 and 1, as `skhash.HammingNeighbors` takes them.
         """
         X = self._validate_fitted(X)
-        members = self._members("det")
-        return self._run(
-            X, self._n_features_out, np.uint8, lambda rows: members[0].units(rows) > 0
-        )
+        (member,) = self._members("det")
+
+        def bits(rows):
+            return member.units(member.logits(rows)) > 0
+
+        return self._run(X, self._n_features_out, np.uint8, bits)
 
     def transform_packed(self, X) -> np.ndarray:
         """Return the bits of `transform` as packed bytes.
@@ -125,7 +127,9 @@ class PredictionMixin(
         def mean_log_probabilities(rows):
             import torch
 
-            scores = [torch.log_softmax(member(rows), dim=1) for member in members]
+            from skhash.modules._classifier import outputs_of
+
+            scores = [torch.log_softmax(h, dim=1) for h in outputs_of(members, rows)]
             total = torch.stack(scores).logsumexp(dim=0)
             return total - np.log(len(members))
 

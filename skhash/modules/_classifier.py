@@ -117,6 +117,8 @@ class Member:
     def __init__(self, network, generator=None):
         is_certain = generator is None
         maps = network.realize(generator, deterministic=is_certain)
+        # Whether other members have the same weights in front.
+        self.is_fixed = maps[0].weight is network.layers[0].weight
         self.dtype = precision(maps[0].weight.device)
         for layer in maps:
             layer.weight = layer.weight.to(self.dtype)
@@ -130,16 +132,29 @@ class Member:
                 for layer, size in zip(self.maps, sizes, strict=True)
             ]
 
-    def units(self, X):
-        """Return the values of the last layer, -1 and +1."""
-        X = X.to(self.dtype)
-        for layer, noise in zip(self.maps, self.noise, strict=True):
-            X = layer.units.values((layer(X) > noise).to(X.dtype))
-        return X
+    def logits(self, X):
+        """Return the logits of the first layer."""
+        return self.maps[0](X.to(self.dtype))
 
-    def __call__(self, X):
+    def units(self, logits):
+        """Return the values of the last layer, -1 and +1."""
+        first, *others = self.maps
+        values = first.units.values((logits > self.noise[0]).to(self.dtype))
+        for layer, noise in zip(others, self.noise[1:], strict=True):
+            values = layer.units.values((layer(values) > noise).to(self.dtype))
+        return values
+
+    def outputs(self, logits):
         """Return the outputs of the head."""
-        return self.head(self.units(X))
+        return self.head(self.units(logits))
+
+
+def outputs_of(members, X):
+    """Yield the outputs of each member for rows; equal logits are computed once."""
+    first, *_ = members
+    common = first.logits(X) if first.is_fixed else None
+    for member in members:
+        yield member.outputs(member.logits(X) if common is None else common)
 
 
 def precision(device):

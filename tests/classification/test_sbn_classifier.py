@@ -362,6 +362,18 @@ def test_predictions_repeat_and_rows_stand_alone():
     np.testing.assert_array_equal(model.predict_proba(X), more.predict_proba(X))
 
 
+def test_predictions_do_not_depend_on_the_rows_beside(digits):
+    """Nor on their order, to the rounding of float32: sums are in float64."""
+    X, _, y, _ = digits
+    model = SBNClassifier((64, 64), max_epochs=2, random_state=0).fit(X, y)
+    order = np.random.default_rng(0).permutation(len(X))
+    expected = model.decision_function(X)
+    for rows in (order, order[:700], order[:3], order[-1:]):
+        np.testing.assert_allclose(
+            model.decision_function(X[rows]), expected[rows], rtol=1e-7, atol=1e-9
+        )
+
+
 def test_global_generators_are_left_alone():
     X, y = blobs()
     before, torch_before = np.random.get_state()[1], torch.get_rng_state()

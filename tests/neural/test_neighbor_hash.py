@@ -416,6 +416,8 @@ def test_truncate_is_a_prefix(hidden, digits, tmp_path):
     for n_bits in (0, 17):
         with pytest.raises(ValueError, match=f"n_bits={n_bits} is not from 1 to 16"):
             encoder.truncate(n_bits)
+    with pytest.raises(ValueError, match="n_bits=16.0 must be an integer"):
+        encoder.truncate(16.0)
 
 
 OPTIONS = [
@@ -729,6 +731,8 @@ def test_function_wise_gradients_are_refused(digits):
 def test_lengths_below_one_are_refused(digits):
     with pytest.raises(ValueError, match="length below 1"):
         small(nested=(0, 8)).fit(digits[0])
+    with pytest.raises(ValueError, match=r"nested=\(8.5,\) must hold integers"):
+        small(nested=(8.5,)).fit(digits[0])
 
 
 @pytest.mark.parametrize("sizes", [(0,), (-1,), ("a",), (2.5,), ((3,),)])

@@ -2,6 +2,7 @@
 
 import pickle
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -167,10 +168,34 @@ def test_wrong_networks_are_named():
         TypeError, match=r"module=Linear\(...\) is a module; give a fac"
     ):
         encoder(module=nn.Linear(64, 8)).fit(X, Y)
-    with pytest.raises(ValueError, match=r"output of shape \(2, 9\).*n_bits=8"):
+    with pytest.raises(ValueError, match=r"of shape \(2, 9\); .*n_bits=8"):
         encoder(module=lambda d, b: nn.Linear(d, b + 1)).fit(X, Y)
     with pytest.raises(ValueError, match=r"input_shape=\(1, 9, 9\) has 81 .* 64 feat"):
         encoder(module=small_cnn, input_shape=(1, 9, 9)).fit(X, Y)
+
+
+class OtherOutputs(nn.Linear):
+    """A layer whose outputs are made into something else."""
+
+    def __init__(self, n_features, n_bits, change):
+        super().__init__(n_features, n_bits)
+        self.change = change
+
+    def forward(self, X):
+        return self.change(super().forward(X))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda h: (h, h), TypeError, "returns a tuple; it has to return one tensor"),
+        (lambda h: h.bfloat16(), ValueError, "to torch.bfloat16 .*be torch.float32"),
+        (lambda h: h.double(), ValueError, "to torch.float64 .*be torch.float32"),
+    ],
+)
+def test_outputs_that_are_no_logits_are_named(change, error, message):
+    with pytest.raises(error, match=message):
+        encoder(module=partial(OtherOutputs, change=change)).fit(X, Y)
 
 
 def test_saved_networks_want_their_factory():

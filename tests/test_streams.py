@@ -1,0 +1,185 @@
+"""`partial_fit` and validation rows: one contract of everything that is trained."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from checks import training_data
+from sklearn.base import clone
+from skorch.callbacks import EarlyStopping
+
+from skhash import (
+    DualHashEncoder,
+    NeighborHash,
+    SBNClassifier,
+    SGHEncoder,
+    StochasticAutoencoderHash,
+    SupervisedHash,
+    load,
+)
+from skhash.gradients import ARM
+
+X = training_data().astype(np.float32)
+Y = np.arange(len(X)) % 3
+SGH = SGHEncoder(5, max_epochs=2, random_state=0)
+AUTOENCODER = StochasticAutoencoderHash(
+    5, hidden_layer_sizes=(6,), decoder="gaussian", max_epochs=2, random_state=0
+)
+NEIGHBOR = NeighborHash(5, max_epochs=2, random_state=0)
+CLASSIFIER = SBNClassifier((6, 5), max_epochs=2, random_state=0)
+STREAMED = [SGH, AUTOENCODER, NEIGHBOR, CLASSIFIER]
+SUPERVISED = [
+    DualHashEncoder(5, max_epochs=2, warmup_epochs=1, u_init="itq", random_state=0),
+    SupervisedHash(5, max_epochs=2, loss="dsdh", random_state=0),
+]
+each_stream = pytest.mark.parametrize(
+    "estimator", STREAMED, ids=lambda estimator: type(estimator).__name__
+)
+each_trained = pytest.mark.parametrize(
+    "estimator", STREAMED + SUPERVISED, ids=lambda estimator: type(estimator).__name__
+)
+
+
+def begun(estimator, **params):
+    """A stream of one call."""
+    estimator = clone(estimator).set_params(**params)
+    if isinstance(estimator, SBNClassifier):
+        return estimator.partial_fit(X, Y, classes=[0, 1, 2])
+    return estimator.partial_fit(X)
+
+
+def goes_on(estimator, rows=X):
+    """What the parameters are after one more call."""
+    estimator = copy.deepcopy(estimator)
+    is_classifier = isinstance(estimator, SBNClassifier)
+    estimator.partial_fit(rows, *([Y[: len(rows)]] if is_classifier else []))
+    return outputs(estimator)
+
+
+def outputs(estimator):
+    """Numbers that every change of the weights changes."""
+    return estimator.decision_function(X)
+
+
+@each_stream
+@pytest.mark.parametrize("is_pickled", [False, True])
+def test_step_and_batch_sizes_may_change(estimator, is_pickled):
+    stream = begun(estimator)
+    if is_pickled:
+        stream = pickle.loads(pickle.dumps(stream))
+    expected = goes_on(stream)
+    np.testing.assert_array_equal(goes_on(stream.set_params(lr=stream.lr)), expected)
+    for params in ({"lr": 1e-12}, {"lr": 0.2}, {"batch_size": 16}):
+        before = stream.get_params()
+        assert (goes_on(stream.set_params(**params)) != expected).any(), params
+        stream.set_params(**before)
+    still = goes_on(stream.set_params(lr=1e-12))
+    if not isinstance(stream, SBNClassifier):  # whose norms have other statistics
+        np.testing.assert_allclose(still, outputs(stream), atol=1e-4)
+
+
+@each_stream
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_change_of_all_else_is_refused_or_has_its_effect(
+    estimator, is_loaded, tmp_path
+):
+    """On a loaded one, whose net is made anew, it has; of a net at hand it is named."""
+    changes = {
+        SGH: {"gradient": "exact", "kl_weight": 1.0, "coding": "pm1"},
+        AUTOENCODER: {"gradient": ARM(), "kl_weight": 0.7, "optimizer": "sgd"},
+        NEIGHBOR: {"gradient": "st", "temperature": 0.1, "optimizer": "sgd"},
+        CLASSIFIER: {"gradient": "psa", "n_train_samples": 3, "optimizer": "sgd"},
+    }[estimator]
+    stream = begun(estimator)
+    if is_loaded:
+        stream.save(tmp_path / "saved")
+        stream = load(tmp_path / "saved")
+    expected, before = goes_on(stream), stream.get_params(deep=False)
+    for name, value in changes.items():
+        stream.set_params(**{name: value})
+        if is_loaded and name != "coding":
+            assert (goes_on(stream) != expected).any(), name
+        elif not is_loaded:
+            with pytest.raises(ValueError, match=f"and {name} was"):
+                goes_on(stream)
+        stream.set_params(**before)
+    np.testing.assert_array_equal(goes_on(stream), expected)
+    stream.set_params(max_epochs=7, random_state=3, verbose=False)
+    assert np.isfinite(goes_on(stream)).all()
+
+
+def test_parameters_of_parameters_count():
+    stream = begun(AUTOENCODER, gradient=ARM(n_samples=1))
+    goes_on(stream)
+    stream.set_params(gradient__n_samples=4)
+    with pytest.raises(ValueError, match="and gradient was ARM"):
+        goes_on(stream)
+    stream.set_params(gradient=ARM(n_samples=1))
+    goes_on(stream)
+
+
+def test_what_a_prediction_reads_may_change():
+    stream = begun(CLASSIFIER)
+    expected = goes_on(stream)
+    stream.set_params(predict_mode="det", n_predict_samples=3)
+    stream.partial_fit(X, Y).set_params(predict_mode="ensemble", n_predict_samples=10)
+    np.testing.assert_array_equal(outputs(stream), expected)
+
+
+@each_stream
+def test_a_loaded_stream_draws_anew_in_each_call(estimator, tmp_path):
+    """As one whose net is at hand, whose generators go on."""
+    stream = begun(estimator)
+    seeds = []
+    for i in range(3):
+        stream.save(tmp_path / str(i))
+        stream = load(tmp_path / str(i))
+        stream.partial_fit(X, *([Y] if isinstance(stream, SBNClassifier) else []))
+        seeds.append(stream.net_.module_.generator.initial_seed())
+    assert len(set(seeds)) == 3
+
+
+@each_trained
+def test_validation_rows_take_part_in_validation_only(estimator):
+    """Whatever they hold, the fitted arrays are the same, and ``valid_loss`` is not."""
+    first = clone(estimator)
+    is_classifier = isinstance(estimator, SBNClassifier)
+    share = "validation_fraction" if is_classifier else "train_split"
+    first.set_params(**{share: 0.3}).fit(X, Y)
+    valid = first.net_.split.valid
+    assert len(valid) == 45
+    other = X.copy()
+    other[valid] = 5 * X[valid][::-1] + 100
+    if isinstance(estimator, NeighborHash):
+        # They may be partners of training rows, but have no part in the start.
+        first, second = (
+            first._make_net(rows, None, np.random.RandomState(0)).module_.state_dict()
+            for rows in (X, other)
+        )
+        for name, value in first.items():
+            np.testing.assert_array_equal(value, second[name], err_msg=name)
+        return
+    second = clone(first).fit(other, Y)
+    for name, value in vars(first).items():
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(value, getattr(second, name), err_msg=name)
+    np.testing.assert_array_equal(outputs(first), outputs(second))
+    losses = [[r["valid_loss"] for r in fit.history_] for fit in (first, second)]
+    assert losses[0] != losses[1]
+
+
+@each_trained
+def test_callbacks_that_watch_validation_need_some(estimator):
+    encoder = clone(estimator).set_params(callbacks=[EarlyStopping()])
+    with pytest.raises(ValueError, match="EarlyStopping watches 'valid_loss'.*0.1"):
+        encoder.fit(X, Y)
+    encoder.set_params(callbacks=[("stop", EarlyStopping(monitor="train_loss"))])
+    encoder.fit(X, Y)
+
+
+@each_stream
+@pytest.mark.parametrize("optimizer", ["lbfgs", "LBFGS", "SparseAdam"])
+def test_optimizers_that_cannot_work_are_named(estimator, optimizer):
+    with pytest.raises(ValueError, match=f"optimizer='{optimizer}' is not one of"):
+        clone(estimator).set_params(optimizer=optimizer).fit(X, Y)
