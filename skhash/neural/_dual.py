@@ -74,7 +74,10 @@ class DualHashEncoder(BaseSupervisedHash):
         * "prox": u-steps by the proximal map of the penalty, without v.
         * "wcr": the same for the weakly convex ``lambda |u^2 - 1|``.
     w_weight : float, default=0.01
-        lambda. It has no effect with "none", nor with "dual" while v stays 0.
+        lambda. It has no effect with "none", nor with "dual" while v stays 0. With the
+        automatic `u_step`, u becomes the signs of the outputs from
+        ``w_weight = penalty`` on for "prox", and from ``penalty / 2`` on for "wcr": a
+        larger one changes nothing more.
     penalty : float, default=0.03
         rho: how strongly outputs and their copies pull at each other.
     u_step : float or "auto", default="auto"

@@ -102,7 +102,15 @@ def test_weight_matters_where_the_penalty_is_applied():
     assert not changes("dual", dual_step=9.0)
     assert not changes("none", w_weight=7.0)
     assert not changes("none", penalty=7.0)
-    # Beyond it they have.
+    # The copy is the sign of the output from some weight on.
+    for solver, least in (("prox", 1.0), ("wcr", 0.5)):
+        below, at, beyond = (
+            logits(split_solver=solver, penalty=0.2, w_weight=0.2 * least * share)
+            for share in (0.9, 1.01, 30.0)
+        )
+        np.testing.assert_array_equal(at, beyond)
+        assert (below != at).any(), solver
+    # Beyond its inert region "dual" has an effect.
     active = {"split_solver": "dual", "u_step": 1.5, "max_epochs": 8}
     assert (logits(**active) != logits(**active, w_weight=1e-3)).any()
     assert (logits(**active) != logits(**active, dual_step=0.1)).any()
