@@ -128,7 +128,7 @@ class LiveMixin:
         ValueError
             If labels are neither numbers nor strings.
         """
-        check_is_fitted(self)
+        self._fitted_store()
         save_index(self, path)
 
     @classmethod

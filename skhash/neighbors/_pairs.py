@@ -67,7 +67,7 @@ def radius_pairs(codes, radius, *, packed=False, n_jobs=None):
     (array([0, 1], dtype=int32), array([[0, 2],
            [1, 3]]))
     """
-    blocks = list(_pair_blocks(*_words(codes, packed), radius, n_jobs))
+    blocks = list(_pair_blocks(*_words(codes, packed), int(radius), n_jobs))
     empty = np.empty(0, dtype=np.int32), np.empty((0, 2), dtype=np.int64)
     distances, pairs = zip(empty, *blocks, strict=True)
     return np.concatenate(distances), np.concatenate(pairs)
@@ -131,7 +131,7 @@ def duplicate_groups(codes, radius, *, packed=False, n_jobs=None):
     words, n_planes = _words(codes, packed)
     equal = EqualCodes(words)
     groups = np.arange(len(equal))
-    blocks = _pair_blocks(words[equal.firsts], n_planes, radius, n_jobs)
+    blocks = _pair_blocks(words[equal.firsts], n_planes, int(radius), n_jobs)
     for pairs in _batches((pairs for _, pairs in blocks), size=len(groups)):
         ones, ends = np.ones(len(pairs), dtype=bool), groups[pairs]
         joins = sparse.coo_array((ones, ends.T), shape=(len(groups), len(groups)))
