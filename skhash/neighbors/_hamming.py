@@ -22,6 +22,7 @@ from skhash.neighbors._rows import all_but_self, check_column_fits, read_labels
 from skhash.neighbors._select import select
 from skhash.neighbors._store import Store
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
+from skhash.utils.threads import late_import
 from skhash.utils.torch import inference_device, resolve_device
 
 
@@ -457,7 +458,8 @@ class HammingNeighbors(
         device = inference_device(self.device) if selected.n else "cpu"
         if device == "cpu":
             # numba is imported at the first search: importing skhash stays quick.
-            from skhash.neighbors import _algorithms
+            with late_import:
+                from skhash.neighbors import _algorithms
 
             return _algorithms.find(
                 what, store, selected, queries, reach, self.n_jobs, self.algorithm

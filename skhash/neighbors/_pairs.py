@@ -9,6 +9,7 @@ from scipy.sparse.csgraph import connected_components
 from skhash.codes import check_packed, pack_bits, packed_to_words
 from skhash.utils._sklearn import Interval, validate_params
 from skhash.utils.chunks import row_chunks
+from skhash.utils.threads import late_import
 
 # Codes whose pairs are searched for at a time.
 BLOCK_ROWS = 2**14
@@ -126,7 +127,8 @@ def duplicate_groups(codes, radius, *, packed=False, n_jobs=None):
     >>> np.unique(groups, return_index=True)[1]
     array([0, 1])
     """
-    from skhash.neighbors._equal_codes import EqualCodes
+    with late_import:
+        from skhash.neighbors._equal_codes import EqualCodes
 
     words, n_planes = _words(codes, packed)
     equal = EqualCodes(words)
@@ -161,8 +163,9 @@ def _words(codes, packed):
 def _pair_blocks(words, n_planes, radius, n_jobs):
     """Yield the distances and pairs of one block of codes after the other."""
     # numba is imported at the first search
-    from skhash.neighbors import _search
-    from skhash.neighbors._equal_codes import EqualCodes
+    with late_import:
+        from skhash.neighbors import _search
+        from skhash.neighbors._equal_codes import EqualCodes
 
     if radius == 0:
         for pairs in EqualCodes(words).pair_blocks(BLOCK_ROWS):
@@ -178,8 +181,9 @@ def _pair_blocks(words, n_planes, radius, n_jobs):
 
 def _tables(words, n_planes, radius):
     """Return tables of the codes, or None where comparing all pairs is faster."""
-    from skhash.neighbors._algorithms import BUILD_SECONDS, PAIR_SECONDS
-    from skhash.neighbors._multi_index import MultiIndex
+    with late_import:
+        from skhash.neighbors._algorithms import BUILD_SECONDS, PAIR_SECONDS
+        from skhash.neighbors._multi_index import MultiIndex
 
     # Of a code that is compared with all, or looked up; half of either is done.
     compare = PAIR_SECONDS * words.size

@@ -12,7 +12,7 @@ from skhash.codes import check_unmasked
 from skhash.neighbors._asymmetric import CodeScorer, read_decoder, smallest
 from skhash.neighbors._rows import all_but_self
 from skhash.utils.chunks import row_chunks
-from skhash.utils.threads import count_threads, map_in_threads
+from skhash.utils.threads import count_threads, late_import, map_in_threads
 
 # Bytes of vectors that a thread reads at a time.
 BLOCK_BYTES = 2**24
@@ -64,7 +64,8 @@ class VectorScorer:
 
     def _score(self, queries, positions):
         # numba is imported at the first search: importing skhash stays quick.
-        from skhash.neighbors._vector_kernels import score_vectors
+        with late_import:
+            from skhash.neighbors._vector_kernels import score_vectors
 
         vectors = self.vectors[:]
         if vectors.dtype.char in "eg" or not vectors.dtype.isnative:
