@@ -4,7 +4,6 @@ import hashlib
 import io
 import json
 import pickle
-from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import load as parse_arrays
@@ -16,26 +15,30 @@ from skhash._persistence import INDEX_ARRAYS, MANIFEST
 # What may stand in the place of a value in a manifest.
 VALUES = (
     *(None, True, False, 0, 1, -1, 7, 9, 255, 10**6, 2**31, 2**63, 2**64, -(2**63)),
-    *(0.5, 1e308, float("nan"), float("inf"), "", "x", "auto", "pruned", "cuda", "meta"),
-    *("multi_index", "../x", "/etc/hostname", "a\0b", "\ud800", "cosine", "vectors"),
+    *(0.5, 1e308, float("nan"), float("inf"), "", "x", "auto", "pruned", "cuda"),
+    *("multi_index", "../x", "/etc/hostname", "a\0b", "\ud800", "cosine", "meta"),
     *([], {}, [[]], [0, 1], ["a", "b"], {"__tuple__": [1]}, {"a": None}, [[[[0]]]]),
 )
 TYPES = ("u1", "i1", "i4", "i8", "u8", "f2", "f4", "f8", ">f4", ">i8", "?", "c8", "U3")
 
 
+def read(path):
+    """Return the manifest of a saved directory."""
+    return json.loads((path / MANIFEST).read_text())
+
+
 def mutate(path, rng):
     """Change something in a saved directory, or in one of its parts."""
-    manifest = json.loads((path / MANIFEST).read_text())
+    manifest = read(path)
     if "parts" in manifest and rng.random() < 0.8:
         part = manifest["parts"][rng.choice(sorted(manifest["parts"]))]
         mutate(path / part["folder"], rng)
-        inner = json.loads((path / part["folder"] / MANIFEST).read_text())
-        part["checksum"] = inner["checksum"]
-    elif rng.random() < 0.4:
+        part["checksum"] = read(path / part["folder"])["checksum"]
+    elif "parts" in manifest or rng.random() < 0.4:
         _change_value(manifest, rng)
     elif isinstance(manifest["arrays"], str):
         _change_encoder_arrays(path, manifest, rng)
-    elif "parts" not in manifest:
+    else:
         _change_index_array(path, manifest, rng)
     write_manifest(path, manifest)
 
@@ -95,8 +98,15 @@ def _change_index_array(path, manifest, rng):
     write_index_array(path, manifest, name, content, array)
 
 
+def replace_index_array(path, name, array):
+    """Put an array in the place of one of a saved index, with all that goes along."""
+    manifest, content = read(path), io.BytesIO()
+    np.save(content, array)
+    write_index_array(path, manifest, name, content.getvalue(), array)
+    write_manifest(path, manifest)
+
+
 def write_index_array(path, manifest, name, content, array):
-    """Write the bytes of an `.npy` file, and its entry."""
     digest = hashlib.sha256(content).hexdigest()
     (path / f"{name}-{digest[:16]}.npy").write_bytes(content)
     manifest["arrays"][name] = {
@@ -117,23 +127,24 @@ def changed_bytes(content, rng, share):
     return bytes(content)
 
 
+def _bounds(dtype):
+    return [np.iinfo(dtype).min, np.iinfo(dtype).max]
+
+
 def changed_array(array, rng):
     """Return an array of other values, of another type or of another shape."""
-    change = rng.integers(6)
+    change, kind = rng.integers(6), array.dtype.kind
     if change == 0:
         changed = np.frombuffer(rng.bytes(array.nbytes), array.dtype)
         return changed.reshape(array.shape)
-    if change == 1 and array.dtype.kind in "fiu":
+    if change == 1 and kind in "fiu":
+        bounds = (-np.inf, np.inf, np.nan) if kind == "f" else _bounds(array.dtype)
         changed = array.copy()
-        most = np.inf if array.dtype.kind == "f" else np.iinfo(array.dtype).max
-        values = [most, -most - 1, np.nan if array.dtype.kind == "f" else most // 2]
-        places = rng.random(array.shape) < rng.choice([0.02, 1])
-        changed[places] = np.array(values, dtype=array.dtype)[rng.integers(3)]
+        changed[rng.random(array.shape) < rng.choice([0.02, 1])] = rng.choice(bounds)
         return changed
-    if change == 2:
-        kind = TYPES[rng.integers(len(TYPES))]
+    if change == 2 and kind in "fiub":
         with np.errstate(all="ignore"):
-            return array.astype(kind)
+            return array.astype(TYPES[rng.integers(len(TYPES))])
     if change == 3 and array.ndim:
         n = rng.choice([0, 1, len(array) // 2, 2 * len(array)])
         return np.resize(array, (n, *array.shape[1:]))
@@ -144,13 +155,3 @@ def changed_array(array, rng):
     if array.ndim == 2:
         return array.T if rng.random() < 0.5 else array.reshape(shapes[rng.integers(4)])
     return array.reshape(shapes[rng.integers(4)])
-
-
-def copy_of(path, target):
-    """Copy a saved directory."""
-    for file in Path(path).rglob("*"):
-        if file.is_file():
-            copied = target / file.relative_to(path)
-            copied.parent.mkdir(parents=True, exist_ok=True)
-            copied.write_bytes(file.read_bytes())
-    return target
