@@ -14,7 +14,6 @@ from importlib import import_module
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError
 from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as serialize_arrays
 from sklearn.base import BaseEstimator
@@ -29,21 +28,31 @@ PARTS = (
     "skhash.utils.schedules",
 )
 # The keys that mark such an object, and a tuple, which JSON does not know.
-PART, TUPLE = "__part__", "__tuple__"
+OBJECT, TUPLE = "__part__", "__tuple__"
 # Between the name of a list of arrays and the number of the item: "coefs_.0".
 LIST_MARK = "."
 # Attributes that are arrays of strings, and their type; None is NumPy's choice.
 NAMES = {"feature_names_in_": object, "classes_": None}
 # The arrays of an index, an `.npy` file each.
 INDEX_ARRAYS = ("codes", "y", "ids", "live", "vectors", "items", "codebook", "offset")
-# What a save leaves behind where it is stopped before the manifest is there, or before
-# it has cleaned up: files of encoders and indexes, directories of a search's parts.
-LEFTOVER = re.compile(
-    r"arrays-[0-9a-f]{16}\.safetensors(\.part)?"
-    rf"|({'|'.join(INDEX_ARRAYS)})(-[0-9a-f]{{16}}\.npy|\.npy\.part)"
-    r"|manifest\.json\.part"
-    r"|part-(encoder|index|decoder)-[0-9a-f]{16}"
+# What a manifest names: files of encoders and indexes, directories of a search's parts.
+SAVED = re.compile(
+    r"arrays-([0-9a-f]{16})\.safetensors"
+    rf"|(?:{'|'.join(INDEX_ARRAYS)})-([0-9a-f]{{16}})\.npy"
+    r"|part-(?:encoder|index|decoder)-([0-9a-f]{16})"
 )
+# What is written before it gets its name.
+PART = re.compile(
+    r"arrays-[0-9a-f]{16}\.safetensors\.part"
+    rf"|(?:{'|'.join(INDEX_ARRAYS)})\.npy\.part"
+    r"|manifest\.json\.part"
+)
+# A manifest holds parameters and names: those of a million columns take some 20 MB.
+MAX_MANIFEST_BYTES = 2**26
+# How deep its lists and objects may lie in each other; a parser recurses into them.
+MAX_DEPTH = 64
+# Strings are passed over, whatever brackets are in them.
+BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+"|([\[{])|([\]}])', re.DOTALL)
 
 
 def save_estimator(estimator, path) -> None:
@@ -53,9 +62,12 @@ def save_estimator(estimator, path) -> None:
     ------
     FileExistsError
         If `path` is a file, or a directory that holds something else.
+    ValueError
+        If a parameter is none that `fit` takes.
     """
     path = Path(path)
     check_target(path)
+    estimator._validate_params()
     arrays, values = _fitted_state(estimator)
     content = serialize_arrays(arrays)
     digest = hashlib.sha256(content).hexdigest()
@@ -65,9 +77,9 @@ def save_estimator(estimator, path) -> None:
         "arrays": f"arrays-{digest[:16]}.safetensors",
         "arrays_sha256": digest,
     }
-    path.mkdir(parents=True, exist_ok=True)
+    make_directory(path)
     _replace(path / manifest["arrays"], content)
-    replace_manifest(path, estimator, manifest, [manifest["arrays"]])
+    replace_manifest(path, estimator, manifest)
 
 
 def load_estimator(path, classes: dict[str, type]):
@@ -88,19 +100,21 @@ def load_estimator(path, classes: dict[str, type]):
         is not in `classes`.
     """
     path = Path(path)
-    manifest = read_manifest(path)
+    return load_whole(path, lambda found: _load(path, found, classes))
+
+
+def _load(path, manifest, classes):
     estimator = unfitted(manifest, classes, path)
-    array_path = path / manifest["arrays"]
-    if not array_path.is_file():
-        raise ValueError(f"{path} is damaged: its file {array_path.name} is missing.")
+    check_saved_params(estimator, path)
+    check_keys(manifest, {"arrays": str, "arrays_sha256": str}, path / MANIFEST)
+    array_path = saved_file(path, manifest["arrays"])
     content = array_path.read_bytes()
     if hashlib.sha256(content).hexdigest() != manifest["arrays_sha256"]:
         raise ValueError(f"{array_path} is damaged: its checksum does not match.")
     try:
         arrays = parse_arrays(content)
-    except SafetensorError as error:
+    except Exception as error:  # SafetensorError, or of NumPy for a type it lacks
         raise ValueError(f"{array_path} is damaged: {error}") from error
-
     set_fitted_state(estimator, manifest["values"], _regrouped(arrays, path), path)
     return estimator
 
@@ -138,6 +152,16 @@ def set_saved_params(estimator, manifest, path) -> None:
         ) from error
 
 
+def check_saved_params(estimator, path) -> None:
+    """Raise ``ValueError`` unless `fit` would take the parameters of a file."""
+    try:
+        estimator._validate_params()
+    except ValueError as error:
+        raise ValueError(
+            f"{path} is damaged, or of a skhash with other parameters: {error}"
+        ) from error
+
+
 def set_fitted_state(estimator, values: dict, others: dict, path) -> None:
     """Set fitted attributes: a manifest's JSON values, and others as they are."""
     names = [*values, *others]
@@ -146,12 +170,15 @@ def set_fitted_state(estimator, values: dict, others: dict, path) -> None:
         raise ValueError(f"{path} is damaged: {wrong} name no fitted attributes.")
     if len(set(names)) < len(names):
         raise ValueError(f"{path} is damaged: it has two values of one attribute.")
-    for name, value in values.items():
-        if name in NAMES:
-            value = np.array(value, dtype=NAMES[name])
-        setattr(estimator, name, value)
-    for name, value in others.items():
-        setattr(estimator, name, value)
+    try:
+        for name, value in values.items():
+            if name in NAMES:
+                value = np.array(value, dtype=NAMES[name])
+            setattr(estimator, name, value)
+        for name, value in others.items():
+            setattr(estimator, name, value)
+    except (AttributeError, ValueError) as error:  # a property, or a ragged list
+        raise ValueError(f"{path} is damaged: {error}") from error
 
 
 def _fitted_state(estimator):
@@ -222,7 +249,7 @@ def _param_to_plain(value):
         if own and _exported_part(module, name) is type(value):
             params = value.get_params(deep=False).items()
             plain = {key: _param_to_plain(item) for key, item in params}
-            return {PART: [module, name], "params": plain}
+            return {OBJECT: [module, name], "params": plain}
     return _to_plain(value)
 
 
@@ -232,9 +259,9 @@ def _from_plain(value):
         return value
     if TUPLE in value:
         return tuple(_from_plain(item) for item in value[TUPLE])
-    if PART not in value:
+    if OBJECT not in value:
         return value
-    module, name = value[PART]
+    module, name = value[OBJECT]
     part = _exported_part(module, name)
     if part is None:
         raise ValueError(f"{module}.{name} is not known here")
@@ -264,18 +291,25 @@ def _to_plain(value):
     raise TypeError(f"{value!r} is not plain data.")
 
 
-def replace_manifest(path: Path, estimator, manifest: dict, files: list[str]) -> None:
+def make_directory(path: Path) -> None:
+    """Make a directory to save to, or clean up what killed saves left there.
+
+    They may have filled the disk.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(path)
+
+
+def replace_manifest(path: Path, estimator, manifest: dict) -> None:
     """Move from the old state to the new one, and remove what only the old one names.
 
     Parameters
     ----------
     path : Path
-        The directory.
+        The directory. What the manifest names is there already.
     estimator : estimator
     manifest : dict
         What is to stand in it, besides versions, class and checksum.
-    files : list of str
-        The files and directories that it names; they are there already.
     """
     from skhash import __version__
 
@@ -286,10 +320,26 @@ def replace_manifest(path: Path, estimator, manifest: dict, files: list[str]) ->
         **manifest,
     }
     manifest["checksum"] = _checksum(manifest)
-    _replace(path / MANIFEST, json.dumps(manifest, indent=1).encode())
-    for old in path.iterdir():
-        if old.name not in files and _is_leftover(old):
-            remove_leftover(old)
+    content = json.dumps(manifest, indent=1).encode()
+    if len(content) > MAX_MANIFEST_BYTES:
+        raise ValueError(
+            f"Parameters and names take {len(content)} bytes, and a manifest may have "
+            f"{MAX_MANIFEST_BYTES}; give columns shorter names, or none."
+        )
+    _replace(path / MANIFEST, content)
+    _remove_leftovers(path)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove what saves wrote to a directory, but for what its manifest names."""
+    file = path / MANIFEST
+    manifest = file.read_text("utf-8") if file.exists() else ""
+    for entry in path.iterdir():
+        saved = SAVED.fullmatch(entry.name)
+        # The digits are those of a checksum, or random: nothing else has them.
+        named = saved is not None and saved[saved.lastindex] in manifest
+        if not named and _is_leftover(entry):
+            remove_leftover(entry)
 
 
 def remove_leftover(old: Path) -> None:
@@ -315,7 +365,7 @@ def load_whole(path: Path, load):
         try:
             return load(manifest)
         except (ValueError, FileNotFoundError):
-            if read_manifest(path) == manifest:
+            if manifest_checksum(path) == _checksum(manifest):
                 raise
 
 
@@ -335,29 +385,81 @@ def manifest_checksum(path: Path) -> str:
 
 def read_manifest(path: Path) -> dict:
     """Read a manifest whose content fits its checksum, or raise."""
-    try:
-        text = (path / MANIFEST).read_text()
-    except (FileNotFoundError, NotADirectoryError):
-        raise FileNotFoundError(
-            f"{path} is not a saved skhash estimator: it has no {MANIFEST}."
-        ) from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path / MANIFEST} is damaged: {error}") from error
-    try:
-        manifest = json.loads(text)
-        version = manifest["format_version"]
-        if version > FORMAT_VERSION:
-            raise ValueError(
-                f"{path} has format version {version}; this skhash reads up to "
-                f"{FORMAT_VERSION}. Update skhash to load it."
-            )
-        if manifest.pop("checksum") != _checksum(manifest):
-            raise KeyError("checksum")
-    except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+    file = path / MANIFEST
+    manifest = _read_json(file)
+    check_keys(manifest, {"format_version": int}, file)
+    version = manifest["format_version"]
+    if version > FORMAT_VERSION:
         raise ValueError(
-            f"{path / MANIFEST} is damaged: its content does not match its checksum."
-        ) from error
+            f"{path} has format version {version}; this skhash reads up to "
+            f"{FORMAT_VERSION}. Update skhash to load it."
+        )
+    if manifest.pop("checksum", None) != _checksum(manifest):
+        raise ValueError(f"{file} is damaged: its content does not match its checksum.")
+    kinds = {"skhash_version": str, "class": str, "params": dict, "values": dict}
+    check_keys(manifest, kinds, file)
     return manifest
+
+
+def _read_json(file: Path):
+    """Parse a file of bounded size and depth, or raise ValueError that names it."""
+    check_no_link(file)
+    if not file.is_file():
+        raise FileNotFoundError(
+            f"{file.parent} is not a saved skhash estimator: it has no {file.name}."
+        )
+    with open(file, "rb") as opened:
+        content = opened.read(MAX_MANIFEST_BYTES + 1)
+    try:
+        if len(content) > MAX_MANIFEST_BYTES:
+            raise ValueError(f"it has more than {MAX_MANIFEST_BYTES} bytes")
+        text, depth = content.decode(), 0
+        for found in BRACKET.finditer(text):
+            depth += bool(found[1]) - bool(found[2])
+            if depth > MAX_DEPTH:
+                raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{file} is damaged: {error}.") from error
+
+
+def check_keys(found, kinds: dict[str, type], file: Path) -> None:
+    """Raise ``ValueError`` unless JSON is an object with values of these types."""
+    for key, kind in kinds.items():
+        if type(found) is not dict or type(found.get(key)) is not kind:
+            raise ValueError(
+                f"{file} is damaged: there is no {key!r}, or it is no {kind.__name__}."
+            )
+
+
+def saved_path(path: Path, name: str) -> Path:
+    """Return what a manifest names in a directory, or raise ``ValueError``.
+
+    It has a name that a save gives, and is no link: nothing outside is read.
+    """
+    if not SAVED.fullmatch(name):
+        raise ValueError(
+            f"{path / MANIFEST} is damaged: a save names nothing {name!r}."
+        )
+    check_no_link(path / name)
+    return path / name
+
+
+def saved_file(path: Path, name: str) -> Path:
+    """Return the file that a manifest names, as `saved_path`, if it is there."""
+    file = saved_path(path, name)
+    if not file.is_file():
+        raise ValueError(f"{path} is damaged: its file {name} is missing.")
+    return file
+
+
+def check_no_link(file: Path) -> None:
+    """Raise ``ValueError`` where a file or directory is a link."""
+    if file.is_symlink():
+        raise ValueError(
+            f"{file} is a link, and a save writes none; copy what it leads to in its "
+            "place (cp -RL copies a whole directory so)."
+        )
 
 
 def _checksum(manifest: dict) -> str:
@@ -378,7 +480,7 @@ def check_target(path: Path) -> None:
 def _was_saved_to(path: Path) -> bool:
     """Say whether a directory is empty, or what a save wrote or began to write."""
     try:
-        manifest = json.loads((path / MANIFEST).read_text())
+        manifest = _read_json(path / MANIFEST)
     except FileNotFoundError:
         return all(_is_leftover(entry) for entry in path.iterdir())
     except ValueError:
@@ -388,7 +490,7 @@ def _was_saved_to(path: Path) -> bool:
 
 def _is_leftover(entry: Path) -> bool:
     """Say whether a save wrote this, by its name and, if a directory, its content."""
-    if not LEFTOVER.fullmatch(entry.name):
+    if not (SAVED.fullmatch(entry.name) or PART.fullmatch(entry.name)):
         return False
     return entry.is_symlink() or not entry.is_dir() or _was_saved_to(entry)
 

@@ -7,6 +7,8 @@ are the packed bytes seen as ``uint64``, which is what the kernels count. Conver
 stand here and nowhere else.
 """
 
+from operator import index
+
 import numpy as np
 
 from skhash.utils.chunks import row_chunks
@@ -23,6 +25,9 @@ __all__ = [
     "spherical_hamming_distances",
     "unpack_bits",
 ]
+
+# Kernels keep a distance and a position in one word of 64 bits.
+MAX_BITS = 2**22
 
 
 def packed_width(n_bits: int) -> int:
@@ -42,7 +47,17 @@ def packed_width(n_bits: int) -> int:
     >>> packed_width(12)
     2
     """
-    return -(-n_bits // 8)
+    return -(-index(n_bits) // 8)
+
+
+def check_unmasked(array):
+    """Return `array` as it is, or raise ValueError if it is masked."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise ValueError(
+            "A masked array would lose its mask here; pass array.filled(...), or only "
+            "the rows that are whole."
+        )
+    return array
 
 
 def check_bits(bits) -> np.ndarray:
@@ -60,8 +75,8 @@ def check_bits(bits) -> np.ndarray:
     Raises
     ------
     ValueError
-        If the array is not two-dimensional, has no columns, or holds another value
-        than 0 and 1.
+        If the array is not two-dimensional, is masked, has no columns, or holds another
+        value than 0 and 1.
 
     Examples
     --------
@@ -69,7 +84,7 @@ def check_bits(bits) -> np.ndarray:
     >>> check_bits([[True, False, 1.0]])
     array([[1, 0, 1]], dtype=uint8)
     """
-    bits = np.asarray(bits)
+    bits = np.asarray(check_unmasked(bits))
     if bits.ndim != 2 or bits.shape[1] == 0:
         raise ValueError(
             "Codes must have shape (n_codes, n_bits) with n_bits >= 1, got an array of "
@@ -107,7 +122,8 @@ def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
     Raises
     ------
     ValueError
-        If the dtype is not ``uint8``, the shape does not fit, or a padding bit is set.
+        If the dtype is not ``uint8``, the shape does not fit, the array is masked, or a
+        padding bit is set.
 
     Examples
     --------
@@ -116,7 +132,7 @@ def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
     >>> check_packed(np.array([[255, 128]], dtype=np.uint8), n_bits=9)
     array([[255, 128]], dtype=uint8)
     """
-    packed = np.asarray(packed)
+    packed = np.asarray(check_unmasked(packed))
     if packed.dtype != np.uint8:
         raise ValueError(f"Packed codes must have dtype uint8, got {packed.dtype}.")
     if packed.ndim != 2 or packed.shape[1] == 0:
@@ -130,7 +146,7 @@ def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
                 f"Codes of {n_bits} bits take {packed_width(n_bits)} bytes, got "
                 f"{packed.shape[1]}."
             )
-        padding = 8 * packed.shape[1] - n_bits
+        padding = 8 * packed.shape[1] - index(n_bits)
         if padding and (packed[:, -1] & ((1 << padding) - 1)).any():
             raise ValueError(
                 f"The last {padding} bit(s) of the last byte must be 0 in packed codes "
@@ -215,6 +231,11 @@ def packed_to_words(packed: np.ndarray) -> np.ndarray:
     words : ndarray of shape (n, ceil(n_bytes / 8)), uint64
         A view of `packed` where its rows are whole words.
 
+    Raises
+    ------
+    ValueError
+        If codes have more than 2^22 bits.
+
     Examples
     --------
     >>> import numpy as np
@@ -223,6 +244,10 @@ def packed_to_words(packed: np.ndarray) -> np.ndarray:
     array([[3]], dtype=uint8)
     """
     n, n_bytes = packed.shape
+    if 8 * n_bytes > MAX_BITS:
+        raise ValueError(
+            f"Codes of {8 * n_bytes} bits are too long; they may have {MAX_BITS}."
+        )
     n_words = -(-n_bytes // 8)
     if n_bytes == 8 * n_words and packed.flags.c_contiguous:
         return packed.view(np.uint64)
@@ -239,6 +264,7 @@ def bits_to_signs(bits, dtype=np.float32) -> np.ndarray:
     bits : array-like of shape (n, n_bits)
         0 and 1, or booleans.
     dtype : dtype, default=np.float32
+        A signed integer or a float.
 
     Returns
     -------
@@ -247,7 +273,7 @@ def bits_to_signs(bits, dtype=np.float32) -> np.ndarray:
     Raises
     ------
     ValueError
-        As `check_bits`.
+        As `check_bits`, or if `dtype` does not hold -1.
 
     Examples
     --------
@@ -255,6 +281,11 @@ def bits_to_signs(bits, dtype=np.float32) -> np.ndarray:
     >>> bits_to_signs([[0, 1]])
     array([[-1.,  1.]], dtype=float32)
     """
+    if np.dtype(dtype).kind not in "if":
+        raise ValueError(
+            f"dtype must hold -1, got {np.dtype(dtype)}; take a signed integer or a "
+            "float."
+        )
     return check_bits(bits).astype(dtype) * 2 - 1
 
 
@@ -281,8 +312,10 @@ def signs_to_bits(signs) -> np.ndarray:
     >>> signs_to_bits([[-1.0, 1.0]])
     array([[0, 1]], dtype=uint8)
     """
-    signs = np.asarray(signs)
-    wrong = np.abs(signs) != 1
+    signs = np.asarray(check_unmasked(signs))
+    if signs.dtype.kind not in "iuf":
+        raise ValueError(f"Signs must be numbers -1 and +1, got dtype {signs.dtype}.")
+    wrong = (signs != 1) & (signs != -1)
     if wrong.any():
         raise ValueError(f"Signs must be -1 or +1, got {signs[wrong][0]!s}.")
     return (signs > 0).astype(np.uint8)

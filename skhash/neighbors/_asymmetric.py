@@ -10,7 +10,7 @@ from sklearn.utils import check_array
 from skhash.codes import check_packed, pack_bits, packed_width
 from skhash.utils._sklearn import StrOptions, validate_params
 from skhash.utils.chunks import CHUNK_BYTES, dense_rows, even_chunks, row_chunks
-from skhash.utils.threads import count_threads, map_in_threads
+from skhash.utils.threads import count_threads, late_import, map_in_threads
 
 METRICS = ("euclidean", "inner_product", "cosine")
 # Bytes of codes to look up, over all pairs, below which a thread does not pay.
@@ -252,7 +252,8 @@ class CodeScorer:
         n_scored : codes that a query is compared with
         """
         # numba is imported at the first search: importing skhash stays quick.
-        from skhash.neighbors import _asymmetric_kernels as kernels
+        with late_import:
+            from skhash.neighbors import _asymmetric_kernels as kernels
 
         n_queries, n_bytes = queries.shape[0], self.packed_codes.shape[1]
         is_cosine = self.decoder.metric == "cosine"

@@ -13,15 +13,27 @@ import numpy as np
 
 from skhash._persistence import (
     INDEX_ARRAYS,
+    MANIFEST,
     NAMES,
     check_class,
+    check_keys,
+    check_saved_params,
     check_target,
     load_whole,
+    make_directory,
     plain_params,
     replace_manifest,
+    saved_file,
+    set_fitted_state,
     set_saved_params,
 )
 from skhash.neighbors._asymmetric import Decoder
+from skhash.neighbors._file_checks import (
+    COLUMNS,
+    check_arrays,
+    check_content,
+    count_bits,
+)
 from skhash.neighbors._store import Store
 
 # Fitted attributes that are not in the store.
@@ -44,7 +56,7 @@ def save_index(index, path) -> None:
     for name in values.keys() & NAMES.keys():
         values[name] = values[name].tolist()
 
-    path.mkdir(parents=True, exist_ok=True)
+    make_directory(path)
     entries = {name: _write_array(path, name, array) for name, array in arrays.items()}
     manifest = {
         "params": plain_params(index),
@@ -53,8 +65,7 @@ def save_index(index, path) -> None:
         "decoder": scoring,
         "arrays": entries,
     }
-    files = [_file(path, *item).name for item in entries.items()]
-    replace_manifest(path, index, manifest, files)
+    replace_manifest(path, index, manifest)
 
 
 def load_index(cls, path, *, mmap, verify):
@@ -65,14 +76,8 @@ def load_index(cls, path, *, mmap, verify):
 
 def _load(cls, path, manifest, mmap, verify):
     check_class(manifest, cls, path)
-    index = cls()
-    set_saved_params(index, manifest, path)
-    for name in VALUES:
-        value = manifest["values"].get(name)
-        if value is not None:
-            value = np.array(value, dtype=NAMES[name]) if name in NAMES else value
-            setattr(index, name, value)
-
+    index = _without_codes(cls, path, manifest)
+    check_keys(manifest, {"n_bytes": int, "arrays": dict}, path / MANIFEST)
     entries = manifest["arrays"]
     unknown = sorted(entries.keys() - set(INDEX_ARRAYS))
     if unknown:
@@ -80,36 +85,61 @@ def _load(cls, path, manifest, mmap, verify):
             f"{path} has arrays that this skhash does not know: {unknown}. It was "
             f"written by skhash {manifest['skhash_version']}; update skhash."
         )
-    maps = {
-        name: _map(_file(path, name, entry), entry) for name, entry in entries.items()
-    }
-
-    def check():
-        for name, entry in entries.items():
-            # What is mapped, even if the file has been removed; its base is the file.
-            if hashlib.sha256(maps[name].base).hexdigest() != entry["sha256"]:
-                file = _file(path, name, entry)
-                raise ValueError(f"{file} is damaged: its checksum does not match.")
-
-    if verify and not mmap:
-        check()
+    maps = {name: _map(path, name, entry) for name, entry in entries.items()}
     arrays = {
         name: np.asarray(array) if mmap else np.array(array)
         for name, array in maps.items()
     }
-    index._decoder, scoring = None, manifest["decoder"]
+    check_arrays(arrays, manifest, path / MANIFEST)
+    n_bits = count_bits(manifest, path / MANIFEST)
+
+    def check():
+        if verify:
+            _check_sums(path, entries, maps)
+        check_content(arrays, n_bits, path)
+
+    if not mmap:
+        check()
+    index._decoder, scoring = None, manifest.get("decoder")
     if scoring is not None:
-        index._decoder = Decoder(
-            arrays.pop("codebook"), arrays.pop("offset"), **scoring
-        )
-    codes = arrays.pop("codes")
-    if {len(column) for column in arrays.values()} - {len(codes)}:
-        raise ValueError(f"{path} is damaged: its arrays differ in length.")
-    index._store = Store(codes, **arrays)
+        decoding = arrays["codebook"], arrays["offset"]
+        index._decoder = Decoder(*decoding, scoring["normalized"], scoring["metric"])
+    columns = {name: arrays[name] for name in arrays.keys() & set(COLUMNS)}
+    index._store = Store(arrays["codes"], **columns)
     index._store.n_bytes = manifest["n_bytes"]
-    if verify and mmap:
+    if mmap:
         index._store.check_first(check)
     return index
+
+
+def _without_codes(cls, path, manifest):
+    """Return an index with the parameters and the values of a manifest."""
+    index = cls()
+    set_saved_params(index, manifest, path)
+    check_saved_params(index, path)
+    values = manifest["values"]
+    kinds = {"n_features_in_": int, "algorithm_": str}
+    check_keys(values, kinds, path / MANIFEST)
+    names = values.get("feature_names_in_")
+    if names is not None and (
+        type(names) is not list
+        or len(names) != values["n_features_in_"]
+        or not all(isinstance(name, str) for name in names)
+    ):
+        raise ValueError(
+            f"{path / MANIFEST} is damaged: feature_names_in_ must be a name a column."
+        )
+    values = {name: values[name] for name in VALUES if values.get(name) is not None}
+    set_fitted_state(index, values, {}, path)
+    return index
+
+
+def _check_sums(path, entries, maps):
+    for name, entry in entries.items():
+        # What is mapped, even if the file has been removed; its base is the file.
+        if hashlib.sha256(maps[name].base).hexdigest() != entry["sha256"]:
+            file = path / _name(name, entry)
+            raise ValueError(f"{file} is damaged: its checksum does not match.")
 
 
 def _plain(name, array):
@@ -124,8 +154,8 @@ def _plain(name, array):
     return array.astype(str)
 
 
-def _file(path, name, entry):
-    return path / f"{name}-{entry['sha256'][:16]}.npy"
+def _name(name, entry):
+    return f"{name}-{entry['sha256'][:16]}.npy"
 
 
 class _HashingFile:
@@ -140,7 +170,7 @@ class _HashingFile:
 
 
 def _write_array(path, name, array):
-    """Write an array to the file that `_file` names; return its entry."""
+    """Write an array to the file that `_name` names; return its entry."""
     temporary = path / f"{name}.npy.part"
     with open(temporary, "wb") as file:
         hashing = _HashingFile(file)
@@ -154,21 +184,22 @@ def _write_array(path, name, array):
         "shape": list(array.shape),
         "dtype": array.dtype.str,
     }
-    os.replace(temporary, _file(path, name, entry))
+    os.replace(temporary, path / _name(name, entry))
     return entry
 
 
-def _map(file, entry):
+def _map(path, name, entry):
     """Map the array of a file into memory after a look at its size and header."""
-    if not file.is_file():
-        raise ValueError(f"{file.parent} is damaged: its file {file.name} is missing.")
+    kinds = {"sha256": str, "size": int, "shape": list, "dtype": str}
+    check_keys(entry, kinds, path / MANIFEST)
+    file = saved_file(path, _name(name, entry))
     size = file.stat().st_size
     if size != entry["size"]:
         raise ValueError(
             f"{file} is damaged: it has {size} bytes instead of {entry['size']}."
         )
     try:
-        array = np.load(file, mmap_mode="r", allow_pickle=False)
+        array = np.lib.format.open_memmap(file, mode="r")
     except Exception as error:  # NumPy reads the header by a parser of Python
         raise ValueError(f"{file} is damaged: {error}") from error
     if list(array.shape) != entry["shape"] or array.dtype.str != entry["dtype"]:

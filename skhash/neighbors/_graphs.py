@@ -2,7 +2,6 @@
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
 
 
 class GraphMixin:
@@ -93,8 +92,8 @@ class GraphMixin:
         >>> classifier.fit(codes, y).predict([[0, 0], [1, 1]])
         array([0, 1])
         """
-        check_is_fitted(self)
-        return self.kneighbors_graph(X, self.n_neighbors + 1, mode="distance")
+        self._fitted_store()
+        return self.kneighbors_graph(X, int(self.n_neighbors) + 1, mode="distance")
 
     def score(self, X, y):
         """Return the mean average precision of the ranking of the fitted codes.
@@ -119,15 +118,14 @@ class GraphMixin:
         """
         from skhash.metrics import mean_average_precision_score
 
-        check_is_fitted(self)
-        store = self._store.compact()
+        store = self._fitted_store().compact()
         if store["y"] is None:
             raise ValueError(
                 "score needs the labels of the fitted codes, and this HammingNeighbors "
                 "was fitted without any; fit it by fit(codes, y)."
             )
         return mean_average_precision_score(
-            self._read_codes(X, reset=False),
+            self._read_more_codes(X, store),
             store.packed,
             y,
             store["y"],

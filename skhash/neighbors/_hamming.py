@@ -11,16 +11,18 @@ from sklearn.base import (
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skhash.codes import check_packed, pack_bits
+from skhash.codes import check_packed, check_unmasked, pack_bits
 from skhash.neighbors._asymmetric import METRICS
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._ids import check_same_kind, read_ids
 from skhash.neighbors._live import LiveMixin
+from skhash.neighbors._params import check_params
 from skhash.neighbors._rerank import RerankMixin
 from skhash.neighbors._rows import all_but_self, check_column_fits, read_labels
 from skhash.neighbors._select import select
 from skhash.neighbors._store import Store
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
+from skhash.utils.threads import late_import
 from skhash.utils.torch import inference_device, resolve_device
 
 
@@ -193,7 +195,7 @@ class HammingNeighbors(
         if self.device not in ("auto", "cpu"):
             resolve_device(self.device)
         y, ids = read_labels(X, y), read_ids(ids, X)
-        packed, decoder = self._read_codes(X, reset=True), self._read_decoder(decoder)
+        packed, decoder = self._read_codes(X), self._read_decoder(decoder)
         rerank_columns = self._rerank_columns(decoder, X, packed, vectors)
         store = Store(packed, y=y, ids=ids, **rerank_columns)
         self._check_rerank(store, decoder)
@@ -241,8 +243,8 @@ class HammingNeighbors(
                 "decoder is taken in by fit, or by the first partial_fit, for all "
                 "codes; leave it out here."
             )
-        store = self._store
-        packed = self._read_codes(X, reset=False)
+        store = self._fitted_store()
+        packed = self._read_more_codes(X, store)
         y, ids = read_labels(X, y), read_ids(ids, X)
         check_column_fits("labels", "y", store["y"], y)
         check_column_fits("ids", "ids", store["ids"], ids)
@@ -399,18 +401,35 @@ class HammingNeighbors(
     def _fitted_store(self):
         if not hasattr(self, "_store"):
             check_is_fitted(self)  # takes as long as a small search
+        check_params(self)
         return self._store
 
-    def _read_codes(self, X, *, reset):
-        """Return validated `X`, packed; with `reset`, of any width."""
-        if not reset and self._is_plain(X):
-            return self._pack(X)
+    def _read_codes(self, X):
+        """Return validated `X`, packed."""
+        kind = None if self.packed else "numeric"
         codes = check_array(
-            X, dtype=None if self.packed else "numeric", estimator=self, input_name="X"
+            check_unmasked(X), dtype=kind, estimator=self, input_name="X"
         )
-        if not reset:
-            validate_data(self, X, reset=False, skip_check_array=True)
         return self._pack(codes)
+
+    def _read_more_codes(self, X, store):
+        """Return validated `X`, packed, of the width of the codes in `store`."""
+        if self._is_plain(X):
+            packed = self._pack(X)
+        else:
+            packed = self._read_codes(X)
+            validate_data(self, X, reset=False, skip_check_array=True)
+        # Kernels take the width for granted.
+        if packed.shape[1] != store.n_bytes:
+            raise ValueError(
+                f"packed={self.packed} takes these codes for {packed.shape[1]} bytes, "
+                f"and those of the index have {store.n_bytes}; set packed back to what "
+                "it was in fit, or fit again."
+            )
+        return packed
+
+    def _pack(self, codes):
+        return check_packed(codes) if self.packed else pack_bits(codes)
 
     def _is_plain(self, X):
         """Return whether scikit-learn would pass `X` on as it is; asking takes long."""
@@ -423,12 +442,9 @@ class HammingNeighbors(
             and not hasattr(self, "feature_names_in_")
         )
 
-    def _pack(self, codes):
-        return check_packed(codes) if self.packed else pack_bits(codes)
-
     def _read_queries(self, X, store):
         if X is not None:
-            return self._read_codes(X, reset=False)
+            return self._read_more_codes(X, store)
         if store["live"] is not None:
             raise ValueError(
                 f"{store.n - store.n_live} codes were removed, so the neighbours of "
@@ -442,7 +458,8 @@ class HammingNeighbors(
         device = inference_device(self.device) if selected.n else "cpu"
         if device == "cpu":
             # numba is imported at the first search: importing skhash stays quick.
-            from skhash.neighbors import _algorithms
+            with late_import:
+                from skhash.neighbors import _algorithms
 
             return _algorithms.find(
                 what, store, selected, queries, reach, self.n_jobs, self.algorithm

@@ -12,15 +12,19 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skhash._persistence import (
+    MANIFEST,
     check_class,
+    check_keys,
     check_target,
     load_estimator,
     load_whole,
+    make_directory,
     manifest_checksum,
     plain_params,
     remove_leftover,
     replace_manifest,
     save_estimator,
+    saved_path,
     set_fitted_state,
     set_saved_params,
     unfitted,
@@ -80,6 +84,7 @@ class SavedInPartsMixin:
         for name, estimator in params.items():
             params[name] = _plain(estimator)
 
+        make_directory(path)
         folders = {name: path / f"part-{name}-{token_hex(8)}" for name in parts}
         try:
             for name, folder in folders.items():
@@ -102,8 +107,7 @@ class SavedInPartsMixin:
                 for name, folder in folders.items()
             },
         }
-        names = [folder.name for folder in folders.values()]
-        replace_manifest(path, self, manifest, names)
+        replace_manifest(path, self, manifest)
 
     @classmethod
     def load(cls, path, *, mmap=False, verify=True):
@@ -159,13 +163,14 @@ def _load(cls, path, manifest, mmap, verify):
     check_class(manifest, cls, path)
     search = cls(None)
     set_saved_params(search, manifest, path)
+    _check_manifest(manifest, path / MANIFEST)
     classes = {**LOADABLE, HammingNeighbors.__name__: HammingNeighbors}
     for name, plain in manifest["params"].items():
         if plain is not None:
             setattr(search, name, unfitted({**manifest, **plain}, classes, path))
     parts = {}
     for name, part in manifest["parts"].items():
-        folder = path / part["folder"]
+        folder = saved_path(path, part["folder"])
         _check_part(folder, part["checksum"])
         if name == "index":
             parts[name] = load_index(HammingNeighbors, folder, mmap=mmap, verify=verify)
@@ -178,6 +183,22 @@ def _load(cls, path, manifest, mmap, verify):
     fitted = {f"{name}_": part for name, part in parts.items()}
     set_fitted_state(search, manifest["values"], fitted, path)
     return search
+
+
+def _check_manifest(manifest, file):
+    """Raise ``ValueError`` unless a manifest has what that of a search has."""
+    check_keys(manifest, {"frozen": bool, "parts": dict}, file)
+    check_keys(manifest["values"], {"n_features_in_": int}, file)
+    for plain in manifest["params"].values():
+        if plain is not None:
+            check_keys(plain, {"class": str, "params": dict}, file)
+    parts = manifest["parts"]
+    check_keys(parts, {"encoder": dict, "index": dict}, file)
+    unknown = sorted(parts.keys() - {"encoder", "index", "decoder"})
+    if unknown:
+        raise ValueError(f"{file} is damaged: it has parts {unknown}.")
+    for part in parts.values():
+        check_keys(part, {"folder": str, "checksum": str}, file)
 
 
 def _check_part(folder, checksum):

@@ -3,6 +3,8 @@
 import numpy as np
 from sklearn.utils import check_consistent_length
 
+from skhash.codes import check_unmasked
+
 
 def read_ids(ids, X=None):
     """Return ids as an array of int64 or of strings, one a row of `X`; None is None.
@@ -14,7 +16,7 @@ def read_ids(ids, X=None):
     """
     if ids is None:
         return None
-    array = np.asarray(ids)
+    array = np.asarray(check_unmasked(ids))
     # Of a list of numbers and strings NumPy makes strings, without a word.
     if array.dtype.kind in "OT" or (array.dtype.kind == "U" and array is not ids):
         wrong = [one for one in ids if not isinstance(one, str)]
@@ -22,7 +24,7 @@ def read_ids(ids, X=None):
             raise ValueError(
                 f"Ids must be all integers or all strings, got {wrong[0]!r} among them."
             )
-        array = array.astype(str)
+        array = array.astype(object).astype(str)
     if array.size == 0:
         array = array.astype(np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iuU":

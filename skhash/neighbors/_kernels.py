@@ -234,9 +234,9 @@ def _take(words, first, bits, queries, q, k, found):
     """Take in codes behind `first`, one for each bit set; bring the threshold down.
 
     found : what queries found so far, a row each: states (n_queries, 3), the threshold,
-    how many are nearer, and how many there are; histograms (n_queries, n_planes + 2),
-    how many at each distance; distances and positions (n_queries, capacity), the
-    capacity being n or more than k.
+    how many are nearer, and how many there are; histograms (n_queries, n_distances),
+    how many at each distance that words can have; distances and positions (n_queries,
+    capacity), the capacity being n or more than k.
     """
     states, histograms, distances, positions = found
     threshold, below, size = states[q, 0], states[q, 1], states[q, 2]
@@ -383,6 +383,8 @@ def _note(words, first, bits, queries, q, counts, hits, size):
         position = first + np.int64(trailing_zeros(bits))
         bits &= bits - _ONE
         distance = _distance(words, position, queries, q)
+        if distance >= counts.shape[1]:  # by bits behind the codes, if there are any
+            continue
         counts[q, distance] += 1
         row = q * counts.shape[1] + distance
         hits[size] = (row << POSITION_BITS) | position

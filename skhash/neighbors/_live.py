@@ -74,6 +74,8 @@ class LiveMixin:
         """
         check_is_fitted(self)
         store = self._store
+        if ids is None:
+            raise ValueError("remove takes the ids of codes, got None.")
         ids = read_ids(ids)
         positions = store.find(ids)
         missing = ids[positions < 0]
@@ -126,9 +128,10 @@ class LiveMixin:
         FileExistsError
             If `path` is a file, or a directory with other content.
         ValueError
-            If labels are neither numbers nor strings.
+            If labels are neither numbers nor strings, or a parameter is none that `fit`
+            takes.
         """
-        check_is_fitted(self)
+        self._fitted_store()
         save_index(self, path)
 
     @classmethod
@@ -137,7 +140,8 @@ class LiveMixin:
 
         The manifest is checked against its checksum, and every file against the size,
         shape and dtype that stand there, at once. The content of the files is checked
-        too: at once, or with `mmap` when it is first needed.
+        too: at once, or with `mmap` when it is first needed. Only files in the
+        directory are read, and no links.
 
         Parameters
         ----------
@@ -146,11 +150,12 @@ class LiveMixin:
         mmap : bool, default=False
             Whether to map the files into memory instead of reading them. It takes
             milliseconds, and processes share the memory. Adding codes copies them; the
-            files are never written.
+            files are never written, and nobody else may write or shorten them.
         verify : bool, default=True
             Whether to compare the content of the files with their checksums. With
             `mmap` that is done before the first answer, and takes as long as reading
-            the files.
+            the files. What a search takes for granted is looked at without, too: that
+            no bits stand behind those of a code, and which codes are live.
 
         Returns
         -------
@@ -162,8 +167,8 @@ class LiveMixin:
         FileNotFoundError
             If `path` holds no saved index.
         ValueError
-            If a file is damaged, missing or another one, or was written by a newer
-            version.
+            If a file is damaged, missing, a link or another one, or was written by a
+            newer version.
 
         Examples
         --------

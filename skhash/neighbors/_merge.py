@@ -46,7 +46,8 @@ def merge_neighbors(results, n_neighbors=None):
         raise ValueError("There is nothing to merge: results has no parts.")
     shapes = [array.shape for part in parts for array in part]
     if (
-        any(a.shape != b.shape or a.ndim != 2 for a, b in parts)
+        any(len(part) != 2 or part[0].shape != part[1].shape for part in parts)
+        or {len(shape) for shape in shapes} != {2}
         or len({shape[0] for shape in shapes}) != 1
     ):
         raise ValueError(

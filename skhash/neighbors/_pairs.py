@@ -9,6 +9,7 @@ from scipy.sparse.csgraph import connected_components
 from skhash.codes import check_packed, pack_bits, packed_to_words
 from skhash.utils._sklearn import Interval, validate_params
 from skhash.utils.chunks import row_chunks
+from skhash.utils.threads import late_import
 
 # Codes whose pairs are searched for at a time.
 BLOCK_ROWS = 2**14
@@ -67,7 +68,7 @@ def radius_pairs(codes, radius, *, packed=False, n_jobs=None):
     (array([0, 1], dtype=int32), array([[0, 2],
            [1, 3]]))
     """
-    blocks = list(_pair_blocks(*_words(codes, packed), radius, n_jobs))
+    blocks = list(_pair_blocks(*_words(codes, packed), int(radius), n_jobs))
     empty = np.empty(0, dtype=np.int32), np.empty((0, 2), dtype=np.int64)
     distances, pairs = zip(empty, *blocks, strict=True)
     return np.concatenate(distances), np.concatenate(pairs)
@@ -126,12 +127,13 @@ def duplicate_groups(codes, radius, *, packed=False, n_jobs=None):
     >>> np.unique(groups, return_index=True)[1]
     array([0, 1])
     """
-    from skhash.neighbors._equal_codes import EqualCodes
+    with late_import:
+        from skhash.neighbors._equal_codes import EqualCodes
 
     words, n_planes = _words(codes, packed)
     equal = EqualCodes(words)
     groups = np.arange(len(equal))
-    blocks = _pair_blocks(words[equal.firsts], n_planes, radius, n_jobs)
+    blocks = _pair_blocks(words[equal.firsts], n_planes, int(radius), n_jobs)
     for pairs in _batches((pairs for _, pairs in blocks), size=len(groups)):
         ones, ends = np.ones(len(pairs), dtype=bool), groups[pairs]
         joins = sparse.coo_array((ones, ends.T), shape=(len(groups), len(groups)))
@@ -161,8 +163,9 @@ def _words(codes, packed):
 def _pair_blocks(words, n_planes, radius, n_jobs):
     """Yield the distances and pairs of one block of codes after the other."""
     # numba is imported at the first search
-    from skhash.neighbors import _search
-    from skhash.neighbors._equal_codes import EqualCodes
+    with late_import:
+        from skhash.neighbors import _search
+        from skhash.neighbors._equal_codes import EqualCodes
 
     if radius == 0:
         for pairs in EqualCodes(words).pair_blocks(BLOCK_ROWS):
@@ -178,8 +181,9 @@ def _pair_blocks(words, n_planes, radius, n_jobs):
 
 def _tables(words, n_planes, radius):
     """Return tables of the codes, or None where comparing all pairs is faster."""
-    from skhash.neighbors._algorithms import BUILD_SECONDS, PAIR_SECONDS
-    from skhash.neighbors._multi_index import MultiIndex
+    with late_import:
+        from skhash.neighbors._algorithms import BUILD_SECONDS, PAIR_SECONDS
+        from skhash.neighbors._multi_index import MultiIndex
 
     # Of a code that is compared with all, or looked up; half of either is done.
     compare = PAIR_SECONDS * words.size

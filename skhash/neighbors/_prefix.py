@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import packed_to_words, packed_width
 from skhash.neighbors._hamming import HammingNeighbors
+from skhash.neighbors._params import check_params
 from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.chunks import row_chunks
 from skhash.utils.threads import count_threads, map_in_threads
@@ -115,15 +116,17 @@ class PrefixNeighbors(BaseEstimator):
         """
         index = HammingNeighbors(packed=self.packed).fit(X)
         n_bits = index.n_features_in_ * (8 if self.packed else 1)
-        if self.prefix_bits > n_bits:
+        prefix_bits = int(self.prefix_bits)
+        if prefix_bits > n_bits:
             raise ValueError(
-                f"prefix_bits={self.prefix_bits} is more than the {n_bits} bits of the "
+                f"prefix_bits={prefix_bits} is more than the {n_bits} bits of the "
                 "codes; take fewer, or search such codes with HammingNeighbors."
             )
         self.prefix_index_ = HammingNeighbors(packed=True, n_jobs=self.n_jobs).fit(
-            _prefix(index.packed_codes_, self.prefix_bits)
+            _prefix(index.packed_codes_, prefix_bits)
         )
         self.index_, self.n_features_in_ = index, index.n_features_in_
+        self._prefix_bits = prefix_bits
         return self
 
     def kneighbors(self, X, n_neighbors=None, return_distance=True):
@@ -149,25 +152,32 @@ class PrefixNeighbors(BaseEstimator):
         Raises
         ------
         ValueError
-            If there are fewer codes, or candidates, than `n_neighbors`.
+            If there are fewer codes, or candidates, than `n_neighbors`, or
+            `prefix_bits` is not what it was in `fit`.
         """
         check_is_fitted(self)
+        check_params(self)
+        if self.prefix_bits != self._prefix_bits:
+            raise ValueError(
+                f"prefix_bits={self.prefix_bits}, but the codes were taken in with "
+                f"prefix_bits={self._prefix_bits}; fit again."
+            )
         k = self.n_neighbors if n_neighbors is None else n_neighbors
-        n = self.index_.n_samples_fit_
-        k = self.index_._check_n_neighbors(k, X, n, n)
+        store = self.index_._fitted_store()
+        k = self.index_._check_n_neighbors(k, X, store.n, store.n)
         if k > self.n_candidates:
             raise ValueError(
                 f"n_neighbors={k} neighbours cannot come from n_candidates="
                 f"{self.n_candidates}; it takes n_candidates >= n_neighbors."
             )
-        queries = self.index_._read_codes(X, reset=False)
+        queries = self.index_._read_more_codes(X, store)
         candidates = self.prefix_index_.kneighbors(
-            _prefix(queries, self.prefix_bits),
-            min(self.n_candidates, n),
+            _prefix(queries, self._prefix_bits),
+            min(int(self.n_candidates), store.n),
             return_distance=False,
         )
         distances, positions = _nearest_candidates(
-            self.index_._store["words"],
+            store["words"],
             packed_to_words(queries),
             candidates,
             k,

@@ -2,12 +2,17 @@
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils import (
+    assert_all_finite,
+    check_array,
+    check_consistent_length,
+)
 
+from skhash.codes import check_unmasked
 from skhash.neighbors._asymmetric import CodeScorer, read_decoder, smallest
 from skhash.neighbors._rows import all_but_self
 from skhash.utils.chunks import row_chunks
-from skhash.utils.threads import count_threads, map_in_threads
+from skhash.utils.threads import count_threads, late_import, map_in_threads
 
 # Bytes of vectors that a thread reads at a time.
 BLOCK_BYTES = 2**24
@@ -16,12 +21,13 @@ BLOCK_BYTES = 2**24
 class VectorScorer:
     """Scores of candidates by the real vectors that their codes were made of.
 
-    They are computed in float32, or in the dtype of the vectors if that is wider.
+    They are computed in float32, or in float64 if the vectors are wider.
     """
 
     def __init__(self, vectors, metric, n_jobs):
         self.vectors, self.metric, self.n_jobs = vectors, metric, n_jobs
-        self.dtype = np.result_type(vectors.dtype, np.float32)
+        wide = np.result_type(vectors.dtype, np.float32) != np.float32
+        self.dtype = np.dtype(np.float64 if wide else np.float32)
 
     def read_queries(self, X, name):
         """Return validated queries."""
@@ -48,15 +54,23 @@ class VectorScorer:
         query_bytes = candidates.shape[1] * row_bytes
         blocks = row_chunks(len(queries), query_bytes, BLOCK_BYTES)
         map_in_threads(score, blocks, count_threads(self.n_jobs))
+        wrong = np.isnan(scores)
+        if wrong.any():  # those that are mapped from a file were not read before
+            raise ValueError(
+                f"The vector at position {candidates[wrong][0]} holds NaN or infinity; "
+                "remove it, or write a number there."
+            )
         return scores
 
     def _score(self, queries, positions):
         # numba is imported at the first search: importing skhash stays quick.
-        from skhash.neighbors._vector_kernels import score_vectors
+        with late_import:
+            from skhash.neighbors._vector_kernels import score_vectors
 
         vectors = self.vectors[:]
-        if vectors.dtype == np.float16 or not vectors.dtype.isnative:
-            # numba knows neither: these rows are converted one block at a time.
+        if vectors.dtype.char in "eg" or not vectors.dtype.isnative:
+            # numba does not know half and extended precision, and foreign bytes: these
+            # rows are converted one block at a time.
             vectors = vectors[positions.ravel()].astype(self.dtype)
             positions = np.arange(positions.size).reshape(positions.shape)
         vectors.flags.writeable = False  # numba compiles one version only
@@ -108,7 +122,7 @@ class RerankMixin:
         """
         self._check_rerank(store, self._decoder)
         available = selected.n - own
-        n_candidates = min(self.n_candidates or available, available)
+        n_candidates = min(int(self.n_candidates or available), available)
         if k > n_candidates:
             raise ValueError(
                 f"n_neighbors={k} neighbours cannot come from n_candidates="
@@ -161,13 +175,21 @@ def _read_vectors(vectors):
             "vectors of codes must be dense, got a sparse matrix; re-rank by "
             "rerank='asymmetric' instead, whose queries may be sparse."
         )
-    vectors = np.asarray(vectors)
+    vectors = np.asarray(check_unmasked(vectors))
     if vectors.ndim != 2 or vectors.dtype.kind not in "iuf":
         raise ValueError(
             "vectors must be numbers of shape (n_samples, n_features), got an array "
             f"of shape {vectors.shape} and dtype {vectors.dtype}."
         )
+    if not _is_mapped(vectors):
+        assert_all_finite(vectors, input_name="vectors")
     return vectors
+
+
+def _is_mapped(array):
+    while isinstance(array, np.ndarray) and not isinstance(array, np.memmap):
+        array = array.base
+    return isinstance(array, np.memmap)
 
 
 def _read_query_vectors(store, codes, vectors, own):

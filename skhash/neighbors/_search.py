@@ -61,8 +61,11 @@ def nearest(words, n_planes, queries, k, n_jobs=None, live=None):
     live = _live_bits(len(words), live)
     words, queries = _read_only(words), _read_only(queries)
     capacity = _found_capacity(len(words), k)
-    distances = np.empty((len(queries), k), dtype=np.int32)
-    positions = np.empty((len(queries), k), dtype=np.int64)
+    # Whatever the words hold, no distance is beyond the histograms, and no position
+    # beyond the codes.
+    n_distances = 64 * words.shape[1] + 2
+    distances = np.zeros((len(queries), k), dtype=np.int32)
+    positions = np.zeros((len(queries), k), dtype=np.int64)
 
     def search(rows):
         chunk = queries[rows]
@@ -70,7 +73,7 @@ def nearest(words, n_planes, queries, k, n_jobs=None, live=None):
         states[:, 0] = n_planes + 1
         found = (
             states,
-            np.zeros((len(chunk), n_planes + 2), dtype=np.int64),
+            np.zeros((len(chunk), n_distances), dtype=np.int64),
             np.empty((len(chunk), capacity), dtype=np.int32),
             np.empty((len(chunk), capacity), dtype=np.int64),
         )
@@ -83,7 +86,7 @@ def nearest(words, n_planes, queries, k, n_jobs=None, live=None):
             task = words, live, n_planes, chunk, k, work, np.arange(len(chunk))
             _kernels.nearest(*task, *answers)
 
-    _run(search, words, queries, n_jobs, 12 * capacity + 8 * n_planes)
+    _run(search, words, queries, n_jobs, 12 * capacity + 8 * n_distances)
     return distances, positions
 
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skhash.codes import check_unmasked
+
 # A scan passes over codes that do not count, at the cost of those that do. Where fewer
 # than this share count, copying them out is cheaper.
 SCAN_SHARE = 0.5
@@ -60,7 +62,7 @@ def select(store, mask=None, ids=None):
 
 
 def _read_mask(mask, n):
-    mask = np.asarray(mask)
+    mask = np.asarray(check_unmasked(mask))
     if mask.dtype != bool or mask.shape != (n,):
         raise ValueError(
             f"mask must be {n} booleans, one a position, got an array of shape "

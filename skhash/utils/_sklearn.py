@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import (
     HasMethods,
     Interval,
     StrOptions,
+    validate_parameter_constraints,
     validate_params,
 )
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
@@ -19,5 +20,6 @@ __all__ = [
     "StrOptions",
     "check_sample_weight",
     "fit_context",
+    "validate_parameter_constraints",
     "validate_params",
 ]

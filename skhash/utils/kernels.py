@@ -3,7 +3,13 @@
 from collections.abc import Callable
 
 from numba import njit, types
+from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
+
+from skhash.utils.threads import fork_locks
+
+with fork_locks[0]:  # as nobody forks now
+    fork_locks.append(global_compiler_lock)
 
 
 def kernel(function: Callable, **options) -> Callable:

@@ -5,9 +5,16 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from threading import RLock
 
 import joblib
 from joblib.parallel import get_active_backend
+
+# Whoever forks takes these locks before, in this order: one that another thread held
+# would stay locked in the child. The first is held while modules that need numba are
+# imported, where that is late; `kernels` adds that of numba's compiler.
+fork_locks = [RLock()]
+late_import = fork_locks[0]
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -63,6 +70,21 @@ def _pool():
     return ThreadPoolExecutor(max(32, joblib.cpu_count()), thread_name_prefix="skhash")
 
 
+def _take_locks():
+    for lock in fork_locks:
+        lock.acquire()
+
+
+def _release_locks():
+    for lock in reversed(fork_locks):
+        lock.release()
+
+
 if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_take_locks,
+        after_in_parent=_release_locks,
+        after_in_child=_release_locks,
+    )
     # Threads do not pass to a forked process.
     os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -39,17 +39,30 @@ def resolve_device(device: str):
             f"device={device!r} is not a device name that torch knows; use 'auto', "
             "'cpu', 'cuda', 'cuda:1' or 'mps'."
         ) from error
-    available = {
+    index = resolved.index or 0
+    counts = {
         "cpu": 1,
         "cuda": torch.cuda.device_count(),
         "mps": int(torch.backends.mps.is_available()),
-    }.get(resolved.type, 1)
-    if (resolved.index or 0) >= available:
+    }
+    known = resolved.type in counts
+    available = counts[resolved.type] if known else (index + 1) * _works(resolved)
+    if index >= available:
         raise ValueError(
             f"device={device!r} was asked for, but torch finds {available} "
             f"{resolved.type} device(s) here; use device='auto' or 'cpu'."
         )
     return resolved
+
+
+def _works(device) -> bool:
+    """Say whether a device of another kind takes numbers, and gives them back."""
+    import torch
+
+    try:
+        return torch.ones(1, device=device).cpu().item() == 1
+    except Exception:  # of any kind: it is the backend's
+        return False
 
 
 def inference_device(device: str):

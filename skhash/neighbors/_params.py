@@ -1,0 +1,25 @@
+"""Parameters that were set after `fit`, held against what `fit` takes."""
+
+from functools import lru_cache
+
+from skhash.utils._sklearn import validate_parameter_constraints
+
+
+def check_params(estimator) -> None:
+    """Raise scikit-learn's ``ValueError`` for a parameter that `fit` would not take.
+
+    Values that passed are remembered, as checking them takes as long as a small search.
+    """
+    constraints = estimator._parameter_constraints
+    values = [getattr(estimator, name) for name in constraints]
+    try:
+        _check_values(type(estimator), *values)
+    except TypeError:  # a wrong value, or one that cannot be remembered
+        estimator._validate_params()
+
+
+@lru_cache(maxsize=256, typed=True)
+def _check_values(cls, *values):
+    constraints = cls._parameter_constraints
+    params = dict(zip(constraints, values, strict=True))
+    validate_parameter_constraints(constraints, params, caller_name=cls.__name__)
