@@ -211,7 +211,7 @@ class BaseHasher(
         if 2 * n_dead > len(counts):
             warnings.warn(
                 f"{n_dead} of {len(counts)} bits are the same for nearly all rows, and "
-                "tell nothing. Look for rows far from all others in X, to be removed or "
+                "tell nothing. Look in X for rows far from all others, to be removed or "
                 "clipped, for many equal rows, and for too little training.",
                 stacklevel=4,
             )
