@@ -211,8 +211,8 @@ class BaseHasher(
         if 2 * n_dead > len(counts):
             warnings.warn(
                 f"{n_dead} of {len(counts)} bits are the same for nearly all rows, and "
-                "tell nothing. Look in X for rows far from all others, to be removed or "
-                "clipped, for many equal rows, and for too little training.",
+                "tell nothing. Look in X for rows far from all others, to be removed "
+                "or clipped, for many equal rows, and for too little training.",
                 stacklevel=4,
             )
 

@@ -79,10 +79,13 @@ def asymmetric_scores(
 
     Notes
     -----
-    With :math:`v_k = q^T b_k`, all three come from the sum of v over the bits that are
-    set, and one float per code: for "euclidean" :math:`|\hat x - o|^2`, as
+    All three come from a sum over the bits that are set, and a float a code, for
+    "cosine" two. For "euclidean" the float is :math:`|\hat x - o|^2`, as
 
     .. math:: |q - \hat x|^2 = |q - o|^2 - 2 \sum_k h_k (q - o)^T b_k + |\hat x - o|^2
+
+    For "cosine" the query is compared with the unit vector along o, so that codes far
+    from the origin, whose cosines are all nearly 1, keep their digits.
 
     The sum is looked up a byte at a time, in tables made once per query. Scoring for
     inner products, without decoding, is section D of [1]_.
@@ -130,6 +133,11 @@ def read_decoder(decoder, metric):
     return Decoder(codebook, offset, normalized, metric)
 
 
+def items_per_code(metric) -> int:
+    """Return how many floats `Decoder.items` has of a code."""
+    return 2 if metric == "cosine" else 1
+
+
 @dataclass(frozen=True)
 class Decoder:
     """What codes decode to, ``offset + bits @ codebook``, and how that is compared.
@@ -171,22 +179,30 @@ class Decoder:
         return normalize(X) if self.normalized else X
 
     def items(self, packed_codes):
-        """Return the float that scoring takes of each code, (n_codes,), float32."""
-        items = np.zeros(len(packed_codes), dtype=np.float32)
+        """Return what scoring takes of each code, float32.
+
+        Returns
+        -------
+        items : ndarray of shape (n_codes, 1), or (n_codes, 2) for "cosine"
+            What is added to the sum of the bits' weights, and what that is multiplied
+            with before.
+        """
+        n_bits, n_items = len(self.codebook), items_per_code(self.metric)
+        items = np.zeros((len(packed_codes), n_items), dtype=np.float32)
         if self.metric == "inner_product":
             return items
-        codebook, n_bits = self.codebook, len(self.codebook)
-        if self.metric == "cosine":  # the offset counts: one bit more that is always 1
-            codebook = np.vstack([codebook, self.offset])
         # Lengths are those in an orthonormal basis, which is no larger than the codes.
-        basis = np.linalg.qr(codebook.T, mode="r").T
-        for rows in row_chunks(len(packed_codes), 32 * len(basis)):
-            bits = np.ones((rows.stop - rows.start, len(basis)))
-            bits[:, :n_bits] = np.unpackbits(packed_codes[rows], axis=1, count=n_bits)
-            squares = np.square(bits @ basis).sum(axis=1)
+        vectors = np.vstack([self.codebook, self.offset])
+        vectors = np.linalg.qr(vectors.T, mode="r").T
+        codebook, offset = vectors[:n_bits], vectors[n_bits]
+        for rows in row_chunks(len(packed_codes), 32 * len(vectors)):
+            bits = np.unpackbits(packed_codes[rows], axis=1, count=n_bits)
+            beyond = bits.astype(np.float64) @ codebook
             if self.metric == "cosine":
-                squares = 1 / np.sqrt(np.where(squares > 0, squares, np.inf))
-            items[rows] = _to_float32(squares)
+                parts = angles_to(offset, beyond)
+            else:
+                parts = (np.square(beyond).sum(axis=1),)
+            items[rows] = np.stack([_to_float32(part) for part in parts], axis=1)
         return items
 
     def weights(self, X, n_planes):
@@ -198,13 +214,50 @@ class Decoder:
         if self.metric == "euclidean":
             X -= self.offset
             starts, times = np.square(X).sum(axis=1), -2
-        else:
-            if self.metric == "cosine":
-                X = normalize(X)
+        elif self.metric == "inner_product":
             starts, times = -(X @ self.offset), -1
+        else:
+            X = normalize(X)
+            length = np.linalg.norm(self.offset)
+            towards = self.offset / length if length > 0 else self.offset
+            is_zero = ~X.any(axis=1)
+            X -= towards
+            starts = length * np.where(is_zero, 1.0, np.square(X).sum(axis=1) / 2)
+            times = -1
         weights = np.zeros((len(X), n_planes), dtype=np.float32)
         weights[:, : len(self.codebook)] = _to_float32(times * (X @ self.codebook.T))
         return weights, _to_float32(starts)
+
+
+def angles_to(offset, beyond):
+    """Return what the cosine of a query takes of vectors ``x = offset + beyond``.
+
+    With unit vectors u along the offset and q of the query, the score
+    ``1 - q^T x / |x|`` is ``(|x| - u^T x) / |x|``, which is of x alone, plus
+    ``(u - q)^T x / |x|``. Where the offset is much longer than what is beyond it, all
+    of it is small, and neither part is a difference of large numbers.
+
+    Parameters
+    ----------
+    offset : ndarray of shape (n_axes,), float64
+    beyond : ndarray of shape (n, n_axes), float64
+
+    Returns
+    -------
+    terms, factors : ndarrays of shape (n,), float64
+        1 less the cosine of u and x, and ``1 / |x|``; 1 and 0 where x is zero.
+    """
+    length = np.linalg.norm(offset)
+    towards = offset / length if length > 0 else offset
+    across = beyond - np.outer(beyond @ towards, towards)
+    along = length + beyond @ towards
+    squares = np.square(across).sum(axis=1)
+    lengths = np.sqrt(along**2 + squares)
+    factors = 1 / np.where(lengths > 0, lengths, np.inf)
+    # lengths - along, of which one is nearly the other where along is positive.
+    excess = np.where(along > 0, squares / (lengths + along + (lengths == 0)), 0)
+    excess = np.where(along > 0, excess, lengths - along)
+    return np.where(lengths > 0, excess * factors, 1.0), factors
 
 
 class CodeScorer:
@@ -216,7 +269,7 @@ class CodeScorer:
     ----------
     decoder : Decoder
     packed_codes : ndarray of shape (n_codes, n_bytes), uint8
-    items : ndarray of shape (n_codes,), float32
+    items : ndarray of shape (n_codes, 1) or (n_codes, 2), float32
         What `Decoder.items` returns; NaN for a code that `nearest` is to leave out.
     n_jobs : int or None
     """
@@ -256,10 +309,9 @@ class CodeScorer:
             from skhash.neighbors import _asymmetric_kernels as kernels
 
         n_queries, n_bytes = queries.shape[0], self.packed_codes.shape[1]
-        is_cosine = self.decoder.metric == "cosine"
         is_product = self.decoder.metric == "inner_product"
         floor = np.float32(-np.inf if is_product else 0)
-        codes = self.packed_codes, self.items, is_cosine, floor
+        codes = self.packed_codes, self.items, floor
 
         def call(rows):
             weights = self.decoder.weights(dense_rows(queries[rows]), 8 * n_bytes)

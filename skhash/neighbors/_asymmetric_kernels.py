@@ -1,15 +1,15 @@
 """The kernels of asymmetric search: real queries against packed codes.
 
 The score of code i for query q is ``max(floor, factor_i * sum_q(i) + term_i)``, where
-the sum is that of one table entry per byte of the code, see `_lanes`. With `multiply`,
-the item's float is the factor and the term 1; else it is the term and the factor 1.
+the sum is that of one table entry per byte of the code, see `_lanes`. The item of a
+code holds term and factor, or the term alone, and the factor is 1.
 Every kernel adds in the same order, so a pair has one score, to the last bit.
 
 What all of them take, floats being float32:
 
 * queries: weights (n_queries, 8 * n_bytes), what each bit that is set adds, and starts
   (n_queries,), what a code of zeros has;
-* codes: packed (n, n_bytes) : uint8, items (n,), multiply : bool, floor;
+* codes: packed (n, n_bytes) : uint8, items (n, 1) or (n, 2), floor;
 * work, to work in: tables (n_bytes, 256, LANES), scores and limits (LANES,).
 """
 
@@ -42,20 +42,21 @@ def _fill_tables(weights, starts, first, tables):
 
 
 @kernel
-def _factor_and_term(item, multiply):
-    return (item, _ONE) if multiply else (_ONE, item)
+def _factor_and_term(items, row):
+    factor = items[row, 1] if items.shape[1] == 2 else _ONE
+    return factor, items[row, 0]
 
 
 @kernel
 def score_all(queries, codes, work, scores):
     """Write scores (n_queries, n)."""
     weights, starts = queries
-    packed, items, multiply, floor = codes
+    packed, items, floor = codes
     tables, buffer, limits = work
     for first in range(0, len(weights), LANES):
         present = _fill_tables(weights, starts, first, tables)
         for row in range(len(packed)):
-            factor, term = _factor_and_term(items[row], multiply)
+            factor, term = _factor_and_term(items, row)
             score_lanes(tables, packed, row, factor, term, floor, limits, buffer)
             for lane in range(present):
                 scores[first + lane, row] = buffer[lane]
@@ -65,7 +66,7 @@ def score_all(queries, codes, work, scores):
 def score_candidates(queries, codes, work, candidates, scores):
     """Write scores (n_queries, m), of each query's own candidates (n_queries, m)."""
     weights, starts = queries
-    packed, items, multiply, floor = codes
+    packed, items, floor = codes
     tables, _, _ = work
     for first in range(0, len(weights), LANES):
         present = _fill_tables(weights, starts, first, tables)
@@ -75,7 +76,7 @@ def score_candidates(queries, codes, work, candidates, scores):
                 total = _ZERO
                 for byte in range(packed.shape[1]):
                     total += tables[byte, packed[row, byte], lane]
-                factor, term = _factor_and_term(items[row], multiply)
+                factor, term = _factor_and_term(items, row)
                 scores[first + lane, i] = max(floor, factor * total + term)
 
 
@@ -110,14 +111,14 @@ def nearest(queries, codes, work, scores, positions):
     scores (n_queries, k) : infinity, and positions (n_queries, k) : int64, written.
     """
     weights, starts = queries
-    packed, items, multiply, floor = codes
+    packed, items, floor = codes
     tables, buffer, limits = work
     for first in range(0, len(weights), LANES):
         present = _fill_tables(weights, starts, first, tables)
         limits[:] = -np.inf
         limits[:present] = np.inf
         for row in range(len(packed)):
-            factor, term = _factor_and_term(items[row], multiply)
+            factor, term = _factor_and_term(items, row)
             # Positions grow: a code that only equals the worst so far comes too late.
             if score_lanes(tables, packed, row, factor, term, floor, limits, buffer):
                 for lane in range(present):

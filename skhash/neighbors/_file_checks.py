@@ -8,7 +8,7 @@ import numpy as np
 
 from skhash._persistence import check_keys
 from skhash.codes import packed_width
-from skhash.neighbors._asymmetric import METRICS
+from skhash.neighbors._asymmetric import METRICS, items_per_code
 
 # Arrays with a row a code, and what a decoder takes.
 COLUMNS = ("y", "ids", "live", "vectors", "items")
@@ -45,7 +45,7 @@ def _is_of_its_kind(name, array):
         "ids": (dtype == np.int64 or kind == "U") and ndim == 1,
         "live": kind == "b" and ndim == 1,
         "vectors": kind in "iuf" and ndim == 2,
-        "items": dtype == np.float32 and ndim == 1,
+        "items": dtype == np.float32 and ndim == 2 and array.flags.c_contiguous,
         "codebook": dtype == np.float64 and ndim == 2 and np.isfinite(array).all(),
         "offset": dtype == np.float64 and ndim == 1 and np.isfinite(array).all(),
     }[name]
@@ -65,6 +65,7 @@ def _check_decoder(arrays, manifest, file):
         # Of codes that were packed, the decoder alone knows how many bits they have.
         or packed_width(len(arrays["codebook"])) != n_bytes
         or len(arrays["codebook"]) > n_bits
+        or arrays["items"].shape[1] != items_per_code(scoring["metric"])
     ):
         raise ValueError(f"{file} is damaged: its decoder does not fit the codes.")
 

@@ -178,7 +178,7 @@ class HammingNeighbors(
             they are, a memory map on disk: only the rows of candidates are read.
         decoder : estimator or tuple (codebook, offset), default=None
             What the codes decode to, for ``rerank="asymmetric"``: see
-            `asymmetric_scores`. It adds a float32 a code.
+            `asymmetric_scores`. It adds a float32 a code, for the cosine two.
 
         Returns
         -------

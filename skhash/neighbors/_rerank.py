@@ -162,7 +162,7 @@ def _nearest(scorer, selected, queries, k):
     if selected.positions is not None:
         packed, items = packed[selected.positions], items[selected.positions]
     elif selected.live is not None:
-        items = np.where(selected.live, items, np.float32(np.nan))
+        items = np.where(selected.live[:, None], items, np.float32(np.nan))
     scorer = CodeScorer(decoder, packed, items, scorer.n_jobs)
     _, found = scorer.nearest(queries, k)
     return found if selected.positions is None else selected.positions[found]

@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import cosine_distances, euclidean_distances
+from sklearn.preprocessing import normalize
 
 from skhash import SGHEncoder
 from skhash.codes import pack_bits, packed_width
@@ -78,6 +79,21 @@ def test_far_from_the_origin_euclidean_scores_keep_their_precision():
     np.testing.assert_allclose(far, near, rtol=1e-4)
 
 
+@pytest.mark.parametrize("distance", [0.0, 1.0, 1e3, 1e5])
+def test_far_from_the_origin_cosines_keep_their_precision(distance):
+    """1 less a cosine is half the squared distance of two unit vectors."""
+    queries, bits, (codebook, offset) = make_data(64)
+    queries[0], offset = 0, distance * offset
+    queries[1:] += offset
+    decoder = codebook, offset
+    scores = asymmetric_scores(queries[1:], bits, decoder, metric="cosine")
+    rows = [normalize(x) for x in (queries[1:], offset + bits @ codebook)]
+    expected = ((rows[0][:, None] - rows[1]) ** 2).sum(axis=2) / 2
+    np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-6 * expected.max())
+    zero = asymmetric_scores(queries[:1], bits, decoder, metric="cosine")
+    np.testing.assert_allclose(zero, 1, rtol=1e-6)
+
+
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_rounding_makes_no_score_negative(metric):
     queries, bits, decoder = make_data(65)
@@ -130,7 +146,7 @@ def test_items_of_nan_are_left_out(metric):
     items = decoder.items(packed)
     kept = np.flatnonzero(np.arange(len(bits)) % 3)
     some = CodeScorer(decoder, packed[kept], items[kept], None).nearest(queries, 9)
-    masked = np.where(np.arange(len(bits)) % 3, items, np.float32(np.nan))
+    masked = np.where(np.arange(len(bits))[:, None] % 3, items, np.float32(np.nan))
     found = CodeScorer(decoder, packed, masked, None).nearest(queries, 9)
     np.testing.assert_array_equal(found[1], kept[some[1]])
     np.testing.assert_array_equal(found[0], some[0])

@@ -146,7 +146,12 @@ WRONG_ARRAYS = {
     "ids": [np.arange(300.0), np.arange(300)[:, None], np.arange(300, dtype=">i8")],
     "live": [np.ones(300, dtype="u1"), np.ones((300, 2), dtype=bool), np.array(True)],
     "vectors": [VECTORS > 0, VECTORS + 1j, VECTORS[:, 0], VECTORS[None]],
-    "items": [np.ones(300), np.ones((300, 1), "f4"), np.ones(300, ">f4")],
+    "items": [
+        np.ones((300, 1)),
+        np.ones(300, "f4"),
+        np.ones((300, 2), "f4"),
+        np.ones((300, 1), ">f4"),
+    ],
     "codebook": [CODEBOOK[0][:64], CODEBOOK[0].T, CODEBOOK[0] * np.nan],
     "offset": [CODEBOOK[1][:4], CODEBOOK[1].astype("f4"), CODEBOOK[1] * np.inf],
 }
@@ -176,7 +181,7 @@ def test_content_that_would_lead_kernels_astray(path):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_scores_that_are_no_numbers(path, value):
-    items = np.zeros(300, dtype=np.float32)
+    items = np.zeros((300, 1), dtype=np.float32)
     items[7] = value
     replace_index_array(path, "items", items)
     refused(path, "items holds NaN")
