@@ -14,6 +14,7 @@ from gradients.network_enumeration import (
     generic_loss,
     linear_loss,
     make_network,
+    path_losses,
 )
 
 from skhash.gradients import PSA
@@ -103,6 +104,23 @@ def test_default_gamma_is_the_mean_over_units():
     plain = by_path(DIRECT, network)
     close(plain, by_path(direct(enhanced=True, gamma=0), network))
     close(plain, by_path(direct(gamma=0.25), network))
+
+
+@pytest.mark.parametrize("n_samples", [1, 2])
+def test_enhanced_losses_are_means_over_one_unit(n_samples):
+    """Over both values of a unit of the last layer, and then over all such units."""
+    network = make_network([2, 2])
+    values = by_path(direct(enhanced=True), network, n_samples=n_samples)[0]
+    paths = all_paths(network, n_samples)
+    p, losses = path_losses(network, paths, generic_loss)
+    means = []
+    for sample in range(n_samples):
+        for unit in range(2):
+            below, last = paths[0], paths[1].clone()
+            last[sample, :, unit] ^= True
+            q, flipped = path_losses(network, [below, last], generic_loss)
+            means.append((p * losses + q * flipped) / (p + q))
+    close(values, torch.stack(means).mean(dim=0).detach())
 
 
 def test_enhancement_lowers_the_variance():
