@@ -18,6 +18,7 @@ from gradients.network_enumeration import (
     make_network,
     path_losses,
 )
+from page_examples import page_classes
 from sklearn.base import clone
 
 import skhash.gradients as gradients
@@ -29,6 +30,8 @@ from skhash.gradients import (
     DisARM,
     ExactNetwork,
     FunctionwiseNetwork,
+    GradientEstimator,
+    LayerwiseGradient,
     LayerwiseNetwork,
     LocalExpectation,
     LocalReparam,
@@ -47,6 +50,7 @@ from skhash.modules import (
     RealLinear,
     StochasticBinaryNetwork,
 )
+from skhash.noise import NOISES
 
 NAMES = [*gradients.GRADIENTS, *gradients.NETWORK_GRADIENTS]
 NAMES.remove("exact")
@@ -59,7 +63,9 @@ FUNCTIONWISE = [
     LocalExpectation(chunk_size=2),
     BitFlip(),
 ]
-every_name = pytest.mark.parametrize("name", NAMES)
+EXAMPLES = [example() for example in page_classes(GradientEstimator)]
+FUNCTIONWISE += [e for e in EXAMPLES if not isinstance(e, LayerwiseGradient)]
+every_name = pytest.mark.parametrize("name", [*NAMES, *EXAMPLES], ids=str)
 
 
 def make_images_network(**layer):
@@ -388,6 +394,17 @@ class TestPropagation:
         right = exact(network)
         assert differs(value, right[0])
         assert differs(gradients[0], right[1][0])
+
+
+def test_every_network_gradient_has_a_name_and_every_noise_a_law():
+    families = {
+        value
+        for value in vars(gradients).values()
+        if isinstance(value, type) and issubclass(value, NetworkGradient)
+    }
+    adapters = {NetworkGradient, LayerwiseNetwork, FunctionwiseNetwork}
+    assert families - adapters == set(gradients.NETWORK_GRADIENTS.values())
+    assert LAWS.keys() == NOISES.keys(), "LAWS needs its distribution and variance"
 
 
 class TestReach:

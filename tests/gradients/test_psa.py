@@ -19,10 +19,10 @@ from gradients.network_enumeration import (
 
 from skhash.gradients import PSA
 from skhash.modules import BinaryConv2d, RealLinear, StochasticBinaryNetwork
+from skhash.noise import NOISES
 
 DIRECT = PSA(psa_backend="direct")
 direct = partial(PSA, psa_backend="direct")
-NOISES = ["logistic", "uniform", "triangular", "normal"]
 every_noise = pytest.mark.parametrize("noise", NOISES)
 
 
