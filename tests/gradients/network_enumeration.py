@@ -92,12 +92,12 @@ def expected(gradient, network, loss=generic_loss, n_samples=1):
     return value.detach(), torch.autograd.grad(value, list(network.parameters()))
 
 
-def by_path(gradient, network, loss=generic_loss, n_samples=1):
+def by_path(gradient, network, loss=generic_loss):
     """Return values, gradients and probabilities of each path.
 
     The gradients are those of all parameters in one row, shape (n_paths, n_numbers).
     """
-    losses, p = along_paths(gradient, network, loss, n_samples)
+    losses, p = along_paths(gradient, network, loss)
     parameters = list(network.parameters())
     rows = [torch.autograd.grad(one, parameters, retain_graph=True) for one in losses]
     gradients = torch.stack([torch.cat([g.flatten() for g in row]) for row in rows])
