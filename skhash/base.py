@@ -40,8 +40,8 @@ class BaseHasher(
     """Base of all encoders: ``X -> logits -> bits``, bit = 1 where logit > 0.
 
     A leaf has the parameters `n_bits`, `normalize`, `device` and `random_state`, and
-    writes `_fit_codes(X, y, random_state)` and `_logits(X)`. Both see rows of unit
-    length where `normalize` asks for them.
+    writes `_fit_codes(X, y, random_state)`, `_logits(X)` and `_n_features_out`. The
+    first two see rows of unit length where `normalize` asks for them.
     """
 
     # Fitted attributes that `save` leaves out: what is needed to train on, not to
@@ -85,6 +85,8 @@ class BaseHasher(
         """
         X = self._prepare(self._validate(X, reset=True))
         self._check_rows(X)
+        if self.device not in ("auto", "cpu"):
+            resolve_device(self.device)  # says here, not later, that it is missing
         y = self._validate_targets(y)
         self._fit_codes(X, y, check_random_state(self.random_state))
         self._warn_of_dead_bits(X)
@@ -165,9 +167,14 @@ class BaseHasher(
         save_estimator(self, path)
 
     @property
+    @abstractmethod
     def _n_features_out(self) -> int:
-        check_is_fitted(self)
-        return self.n_bits
+        """The number of bits of the fitted encoder, whatever `n_bits` is set to now."""
+
+    def __sklearn_is_fitted__(self):
+        # Validation, which a failed fit has passed, leaves what the input was.
+        of_input = {"n_features_in_", "feature_names_in_"}
+        return any(name.endswith("_") for name in vars(self).keys() - of_input)
 
     def _validate(self, X, *, reset: bool):
         return validate_data(

@@ -6,12 +6,21 @@ import sys
 import numpy as np
 import pytest
 from checks import CONTRACT, fitted, public_encoders, public_estimators, training_data
+from page_examples import page_classes
+from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skhash
+from skhash import classification, linear, neighbors, neural
 from skhash._load import LOADABLE
+from skhash.base import BaseHasher
+from skhash.gradients import GradientEstimator, NetworkGradient
 from skhash.linear import LinearDecoder
-from skhash.losses import DSDHLoss, MDSHCLoss
+from skhash.losses import DSDHLoss, MDSHCLoss, Objective, SupervisedLoss
+from skhash.noise import Noise
+
+# The pages' own encoders keep the same contracts.
+EXAMPLES = {cls.__name__: cls for cls in page_classes(BaseHasher)}
 
 # The smallest settings that still do all that the class does; others have defaults.
 SMALL = {
@@ -27,6 +36,7 @@ SMALL = {
     ],
     "ITQHash": [{"n_bits": 2}],
     "KMeansHash": [{"n_bits": 2}],
+    "MedianHash": [{"n_bits": 1}],
     "NeighborHash": [{"n_bits": 2, "max_epochs": 1}],
     "PCAHash": [{"n_bits": 2}],
     "RandomHyperplaneHash": [{"n_bits": 2}],
@@ -91,6 +101,7 @@ CONTRACT_SETTINGS = {
         {"n_bits": 9},
         {"n_bits": 9, "subspace_bits": 2, "lam": 1.0, "normalize": True},
     ],
+    "MedianHash": [{"n_bits": 9}],
     "NeighborHash": [
         {"n_bits": 9, "max_epochs": 1},
         {
@@ -234,7 +245,7 @@ def instances(classes, settings):
 
 
 @parametrize_with_checks(
-    instances(public_estimators(), SMALL),
+    instances(public_estimators() | EXAMPLES, SMALL),
     expected_failed_checks=lambda e: EXPECTED_FAILED_CHECKS.get(type(e).__name__, {}),
 )
 def test_scikit_learn_checks(estimator, check):
@@ -243,7 +254,7 @@ def test_scikit_learn_checks(estimator, check):
 
 @pytest.mark.parametrize("check", CONTRACT, ids=lambda check: check.__name__)
 @pytest.mark.parametrize(
-    "encoder", instances(public_encoders(), CONTRACT_SETTINGS), ids=str
+    "encoder", instances(public_encoders() | EXAMPLES, CONTRACT_SETTINGS), ids=str
 )
 def test_our_contract(encoder, check):
     check(encoder)
@@ -251,8 +262,29 @@ def test_our_contract(encoder, check):
 
 def test_exceptions_are_of_public_estimators():
     assert EXPECTED_FAILED_CHECKS.keys() <= public_estimators().keys()
-    assert SMALL.keys() <= public_estimators().keys()
-    assert CONTRACT_SETTINGS.keys() <= public_encoders().keys()
+    assert SMALL.keys() <= public_estimators().keys() | EXAMPLES.keys()
+    assert CONTRACT_SETTINGS.keys() <= public_encoders().keys() | EXAMPLES.keys()
+
+
+def test_every_estimator_is_public_or_has_tests_of_its_own():
+    found = {
+        name
+        for package in (classification, linear, neighbors, neural)
+        for name in package.__all__
+        if isinstance(cls := getattr(package, name), type)
+        and issubclass(cls, BaseEstimator)
+    }
+    # In tests/linear/test_decoder.py and tests/neighbors/test_prefix_neighbors.py.
+    assert found - {"LinearDecoder", "PrefixNeighbors"} == public_estimators().keys()
+
+
+def test_every_class_on_a_page_is_of_a_kind_with_a_contract():
+    kinds = (BaseHasher, GradientEstimator, NetworkGradient, Noise, SupervisedLoss)
+    for cls in page_classes():
+        # An objective is made by its loss.
+        assert issubclass(cls, (*kinds, Objective)), cls
+    for kind in (BaseHasher, GradientEstimator, Noise, SupervisedLoss):
+        assert page_classes(kind), f"no page shows how to write a {kind.__name__}"
 
 
 def test_every_encoder_can_be_loaded():

@@ -7,7 +7,6 @@ import numpy as np
 from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.linear._projection import column_means
 from skhash.utils._sklearn import Interval
-from skhash.utils.torch import resolve_device
 
 
 class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):
@@ -89,8 +88,6 @@ class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):
         self.random_state = random_state
 
     def _fit_codes(self, X, y, random_state):
-        if self.device not in ("auto", "cpu"):
-            resolve_device(self.device)  # says here, not later, that it is missing
         n_features = X.shape[1]
         self.mean_ = column_means(X) if self.center else np.zeros(n_features)
         normals = random_state.standard_normal((self.n_bits, n_features))

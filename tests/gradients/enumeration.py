@@ -12,6 +12,7 @@ from unittest import mock
 
 import torch
 
+from skhash import noise
 from skhash.gradients import BernoulliUnits
 from skhash.noise import Logistic, Normal, Triangular, Uniform
 
@@ -23,6 +24,8 @@ NOISES = [
     Triangular(),
     Normal(scale=0.7),
 ]
+# A family that is registered and not listed above.
+NOISES += [f() for f in noise.NOISES.values() if f not in map(type, NOISES)]
 CODINGS = ["01", "pm1"]
 ALL_UNITS = [BernoulliUnits(noise, coding) for noise in NOISES for coding in CODINGS]
 

@@ -6,6 +6,7 @@ import pickle
 import pytest
 import torch
 from gradients.enumeration import ALL_UNITS, CODINGS, close
+from page_examples import page_classes
 from sklearn.base import clone
 
 import skhash.gradients as gradients
@@ -58,6 +59,10 @@ BLACK_BOX = [
     BitFlip(n_flips=2),
     Exact(chunk_size=5),
 ]
+# What the pages show keeps the same promises.
+for example in page_classes(GradientEstimator):
+    is_layerwise = issubclass(example, LayerwiseGradient)
+    (LAYERWISE if is_layerwise else BLACK_BOX).append(example())
 TOLD = [StraightThrough(debias="quadratic"), Reinforce("row"), MuProp("row")]
 ALL = [*LAYERWISE, MuProp(), *BLACK_BOX, *TOLD]
 # No value is between the low and the high one.
@@ -309,7 +314,8 @@ def test_every_class_is_tested_and_has_a_name():
         and issubclass(found, GradientEstimator)
         and found not in (GradientEstimator, LayerwiseGradient)
     }
-    assert classes == {type(estimator) for estimator in ALL}
+    tested = {type(estimator) for estimator in ALL}
+    assert classes == tested - set(page_classes()), "add it to the lists of this file"
     assert classes == set(gradients.GRADIENTS.values())
     assert gradients.__all__ == sorted(gradients.__all__)
 

@@ -1,6 +1,8 @@
 """What trains a whole network: every estimator through the same call."""
 
+import math
 import pickle
+from unittest import mock
 
 import pytest
 import torch
@@ -13,10 +15,10 @@ from gradients.network_enumeration import (
     expected,
     forcing_draws,
     generic_loss,
-    linear_loss,
     make_network,
     path_losses,
 )
+from page_examples import page_classes
 from sklearn.base import clone
 
 import skhash.gradients as gradients
@@ -28,6 +30,8 @@ from skhash.gradients import (
     DisARM,
     ExactNetwork,
     FunctionwiseNetwork,
+    GradientEstimator,
+    LayerwiseGradient,
     LayerwiseNetwork,
     LocalExpectation,
     LocalReparam,
@@ -46,6 +50,7 @@ from skhash.modules import (
     RealLinear,
     StochasticBinaryNetwork,
 )
+from skhash.noise import NOISES
 
 NAMES = [*gradients.GRADIENTS, *gradients.NETWORK_GRADIENTS]
 NAMES.remove("exact")
@@ -58,7 +63,9 @@ FUNCTIONWISE = [
     LocalExpectation(chunk_size=2),
     BitFlip(),
 ]
-every_name = pytest.mark.parametrize("name", NAMES)
+EXAMPLES = [example() for example in page_classes(GradientEstimator)]
+FUNCTIONWISE += [e for e in EXAMPLES if not isinstance(e, LayerwiseGradient)]
+every_name = pytest.mark.parametrize("name", [*NAMES, *EXAMPLES], ids=str)
 
 
 def make_images_network(**layer):
@@ -276,74 +283,103 @@ class TestExactNetwork:
             step(make_network([2]), "exact_network", X, n_samples=2)
 
 
-def moments_by_states(network, depth=1):
-    """Return mean and variance of a layer's logits over the layer below."""
-    below, above = network.realize()[depth - 1 : depth + 1]
-    on = all_states(below(X).shape[-1])
-    p = torch.where(
-        on, below.units.noise.cdf(below(X)), below.units.noise.cdf(-below(X))
-    )
-    p = p.prod(dim=1)
-    logits = above(2 * on.double() - 1)
-    mean = p @ logits
-    return mean, p @ (logits - mean).square()
+# Distribution function and variance of each noise, apart from the library's.
+LAWS = {
+    "logistic": (lambda a: (1 + torch.tanh(a)) / 2, math.pi**2 / 12),
+    "normal": (lambda a: (1 + torch.erf(math.sqrt(math.pi) / 2 * a)) / 2, 2 / math.pi),
+    "triangular": (
+        lambda a: 0.5 + (a - a * a.abs() / 4).clamp(-1, 1) / 2,
+        2 / 3,
+    ),
+    "uniform": (lambda a: ((1 + a) / 2).clamp(0, 1), 1 / 3),
+}
+
+
+def last_probabilities(gradient, network, noise, normals):
+    """Return those of the last layer by the papers' formulas, with their graph.
+
+    `normals` are the standard normal numbers of each layer but the first, shape
+    (n_samples, 1, n_units); "adf" has no use for them.
+    """
+    cdf, noise_variance = LAWS[noise]
+    first, *layers = network.layers
+    p = cdf(X @ first.weight.T + first.bias)
+    for layer, normal in zip(layers, normals, strict=True):
+        mean = (2 * p - 1) @ layer.weight.T + layer.bias
+        variance = (1 - (2 * p - 1) ** 2) @ (layer.weight**2).T
+        if gradient == "adf":
+            ratio = mean / torch.sqrt((variance + noise_variance) * 3)
+            p = 1 / (1 + torch.exp(-math.pi * ratio))
+        else:
+            p = cdf(mean + torch.sqrt(variance) * normal)
+    return p.expand(len(normals[0]), -1, -1)
+
+
+def drawn_from(p, on):
+    """Return uniform numbers just below p where units are on, and else just above."""
+    return torch.where(on, p * (1 - 1e-6), p * (1 + 1e-6)).detach()
+
+
+def over_last_layer(gradient, network, noise, n_samples=1):
+    """Return mean value and gradients over the last layer's draws, twice.
+
+    First an estimator's, then those of the enumerated objective. Draws are so near the
+    probabilities of `last_probabilities` that other ones lead to other values.
+    """
+    widths = [layer.n_outputs for layer in network.layers]
+    rng = torch.Generator().manual_seed(4)
+    normals = [
+        torch.randn(n_samples, 1, n, generator=rng, dtype=torch.float64)
+        for n in widths[1:]
+    ]
+    p = last_probabilities(gradient, network, noise, normals)
+    on = all_states(n_samples * widths[-1]).unflatten(1, (n_samples, -1)).movedim(1, 0)
+    weights = torch.where(on, p, 1 - p).prod(dim=-1).prod(dim=0)
+    likelihoods = torch.exp(-generic_loss(network.realize()[-1](2 * on.double() - 1)))
+    left = [normal.expand(-1, len(weights), -1) for normal in normals]
+
+    def randn(shape, **kwargs):
+        assert shape == left[0].shape
+        return left.pop(0)
+
+    with mock.patch.object(torch, "randn", randn), uniform_draws([drawn_from(p, on)]):
+        losses = resolve_network_gradient(gradient).network_surrogate(
+            generic_loss, network, X.expand(len(weights), -1), n_samples=n_samples
+        )
+    assert len(left) == (0 if gradient == "local_reparam" else len(normals))
+    values = weights.detach() @ losses, -(weights @ likelihoods.mean(dim=0).log())
+    parameters = list(network.parameters())
+    return [(v.detach(), torch.autograd.grad(v, parameters)) for v in values]
 
 
 class TestPropagation:
     @pytest.mark.parametrize("gradient", ["adf", "local_reparam"])
-    @pytest.mark.parametrize("noise", ["logistic", "uniform", "triangular"])
+    @pytest.mark.parametrize("noise", LAWS)
     def test_one_layer_is_exact(self, gradient, noise):
         network = make_network([3], noise, factor=0.8)
         value, right = exact(network)
         found, gradients = expected(gradient, network)
         close(found, value)
-        for a, b in zip(gradients, right, strict=True):
-            close(a, b)
+        close(gradients, right)
 
-    @pytest.mark.parametrize("noise", ["logistic", "triangular"])
-    def test_adf_passes_on_the_moments(self, noise):
-        """The value of a linear loss shows the last layer's probabilities."""
-        network = make_network([3, 2], noise)
-        mean, variance = moments_by_states(network)
-        total = variance + network.layers[1].units.noise.variance
-        p = torch.sigmoid(torch.pi * mean / (3 * total).sqrt())
-        on = all_states(2)
-        weights = torch.where(on, p, 1 - p).prod(dim=1)
-        with uniform_draws(forcing_draws([on[None]])):
-            losses = resolve_network_gradient("adf").network_surrogate(
-                linear_loss, network, X.expand(4, -1)
-            )
-        right = linear_loss(network.realize()[-1]((2 * p - 1)[None]))
-        close((weights @ losses).detach(), right[0].detach())
-
-    @pytest.mark.parametrize("normal", [0.0, 1.0, -0.7])
-    def test_local_reparam_draws_logits(self, normal, monkeypatch):
-        network = make_network([3, 2])
-        mean, variance = moments_by_states(network)
-        p = network.layers[1].units.noise.cdf(mean + normal * variance.sqrt())
-        on = all_states(2)
-        weights = torch.where(on, p, 1 - p).prod(dim=1)
-        calls = []
-
-        def randn(shape, **kwargs):
-            calls.append(shape)
-            return torch.full(shape, normal, dtype=torch.float64)
-
-        monkeypatch.setattr(torch, "randn", randn)
-        with uniform_draws(forcing_draws([on[None]])):
-            losses = resolve_network_gradient("local_reparam").network_surrogate(
-                linear_loss, network, X.expand(4, -1)
-            )
-        right = linear_loss(network.realize()[-1]((2 * p - 1)[None]))
-        close((weights @ losses).detach(), right[0].detach(), 1e-8)
-        assert calls == [(1, 4, 2)]
+    @pytest.mark.parametrize("gradient", ["adf", "local_reparam"])
+    @pytest.mark.parametrize("noise", LAWS)
+    @pytest.mark.parametrize(
+        "widths, n_samples", [([3, 2], 1), ([2, 3, 2], 1), ([2, 2], 2)], ids=str
+    )
+    def test_probabilities_of_the_formula(self, gradient, noise, widths, n_samples):
+        """In values and gradients; the normal noise of a layer is drawn once."""
+        network = make_network(widths, noise, factor=0.8)
+        found, right = over_last_layer(gradient, network, noise, n_samples)
+        # The library keeps the variance of a logit 1e-10 off 0.
+        close(found, right, 1e-12 if gradient == "adf" else 1e-8)
 
     def test_adf_is_exact_where_weights_are_0(self):
+        """A logit without variance leaves the noise, whose law is the logistic."""
         network = make_network([3, 2])
         with torch.no_grad():
             network.layers[1].weight.zero_()
-        found, _ = step_over_last_layer(network, "adf")
-        close(found, exact(network)[0])
+        close(over_last_layer("adf", network, "logistic")[0], exact(network))
 
     def test_local_reparam_is_finite_where_units_are_certain(self):
         network = make_network([3, 2])
@@ -352,28 +388,23 @@ class TestPropagation:
         _, found = step(network, "local_reparam", X)
         assert all(gradient.isfinite().all() for gradient in found)
 
-    def test_both_are_biased_in_deep_networks(self):
+    def test_adf_is_biased_in_deep_networks(self):
         network = make_network([3, 2])
-        value, gradients = step_over_last_layer(network, "adf")
+        (value, gradients), _ = over_last_layer("adf", network, "logistic")
         right = exact(network)
         assert differs(value, right[0])
         assert differs(gradients[0], right[1][0])
 
 
-def step_over_last_layer(network, gradient):
-    """Return mean value and gradients over the draws of the last layer alone."""
-    n_units = network.layers[-1].n_outputs
-    mean, variance = moments_by_states(network, len(network.layers) - 1)
-    total = variance + network.layers[-1].units.noise.variance
-    p = torch.sigmoid(torch.pi * mean / (3 * total).sqrt()).detach()
-    on = all_states(n_units)
-    weights = torch.where(on, p, 1 - p).prod(dim=1)
-    with uniform_draws(forcing_draws([on[None]])):
-        losses = resolve_network_gradient(gradient).network_surrogate(
-            generic_loss, network, X.expand(len(on), -1)
-        )
-    value = weights @ losses
-    return value.detach(), torch.autograd.grad(value, list(network.parameters()))
+def test_every_network_gradient_has_a_name_and_every_noise_a_law():
+    families = {
+        value
+        for value in vars(gradients).values()
+        if isinstance(value, type) and issubclass(value, NetworkGradient)
+    }
+    adapters = {NetworkGradient, LayerwiseNetwork, FunctionwiseNetwork}
+    assert families - adapters == set(gradients.NETWORK_GRADIENTS.values())
+    assert LAWS.keys() == NOISES.keys(), "LAWS needs its distribution and variance"
 
 
 class TestReach:

@@ -8,20 +8,22 @@ from gradients.enumeration import close
 from gradients.network_enumeration import (
     X,
     all_paths,
+    along_paths,
     by_path,
     exact,
     expected,
     generic_loss,
     linear_loss,
     make_network,
+    path_losses,
 )
 
 from skhash.gradients import PSA
 from skhash.modules import BinaryConv2d, RealLinear, StochasticBinaryNetwork
+from skhash.noise import NOISES
 
 DIRECT = PSA(psa_backend="direct")
 direct = partial(PSA, psa_backend="direct")
-NOISES = ["logistic", "uniform", "triangular", "normal"]
 every_noise = pytest.mark.parametrize("noise", NOISES)
 
 
@@ -82,7 +84,8 @@ def test_bias_is_below_that_of_straight_through():
 @pytest.mark.parametrize("loss", [generic_loss, linear_loss])
 def test_value_is_the_loss_of_the_path(loss):
     network = make_network([2, 3])
-    close(by_path(DIRECT, network, loss)[0], by_path("st", network, loss)[0])
+    psa, st = (along_paths(gradient, network, loss)[0] for gradient in (DIRECT, "st"))
+    close(psa, st)
 
 
 @pytest.mark.parametrize("gamma", [None, 0.2, 1.0], ids=str)
@@ -97,12 +100,29 @@ def test_enhancement_does_not_change_the_means(widths, gamma):
 
 
 def test_default_gamma_is_the_mean_over_units():
-    network = make_network([2, 4])
+    network = make_network([1, 4])
     default = by_path(direct(enhanced=True), network)
     close(default, by_path(direct(enhanced=True, gamma=0.25), network))
     plain = by_path(DIRECT, network)
     close(plain, by_path(direct(enhanced=True, gamma=0), network))
     close(plain, by_path(direct(gamma=0.25), network))
+
+
+@pytest.mark.parametrize("n_samples", [1, 2])
+def test_enhanced_losses_are_means_over_one_unit(n_samples):
+    """Over both values of a unit of the last layer, and then over all such units."""
+    network = make_network([2, 2])
+    values, _ = along_paths(direct(enhanced=True), network, n_samples=n_samples)
+    paths = all_paths(network, n_samples)
+    p, losses = path_losses(network, paths, generic_loss)
+    means = []
+    for sample in range(n_samples):
+        for unit in range(2):
+            below, last = paths[0], paths[1].clone()
+            last[sample, :, unit] ^= True
+            q, flipped = path_losses(network, [below, last], generic_loss)
+            means.append((p * losses + q * flipped) / (p + q))
+    close(values.detach(), torch.stack(means).mean(dim=0).detach())
 
 
 def test_enhancement_lowers_the_variance():
@@ -137,9 +157,9 @@ def test_one_layer_and_a_linear_loss_are_straight_through(noise):
 
 
 def test_uniform_noise_that_does_not_clip_is_straight_through():
-    network = make_network([3, 3, 2], "uniform", factor=0.3)
+    network = make_network([2, 2, 2], "uniform", factor=0.3)
     close(by_path(DIRECT, network, linear_loss), by_path("st", network, linear_loss))
-    clipped = make_network([3, 3, 2], "uniform", factor=2)
+    clipped = make_network([2, 2, 2], "uniform", factor=2)
     psa, st = (by_path(g, clipped, linear_loss)[1] for g in (DIRECT, "st"))
     assert (psa - st).abs().max() > 1e-2
 

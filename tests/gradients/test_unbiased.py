@@ -15,6 +15,7 @@ from gradients.enumeration import (
     independent,
     label,
 )
+from page_examples import page_classes
 
 from skhash.gradients import (
     ARM,
@@ -22,6 +23,8 @@ from skhash.gradients import (
     BitFlip,
     DisARM,
     Exact,
+    GradientEstimator,
+    LayerwiseGradient,
     LocalExpectation,
     MuProp,
     Reinforce,
@@ -59,6 +62,12 @@ UNBIASED = [
     (LocalExpectation(chunk_size=2), by_state),
     (BitFlip(), by_state_and_order),
     (BitFlip(2), by_state_and_order),
+    # A page that shows a function-wise one says that it is unbiased.
+    *(
+        (example(), by_state)
+        for example in page_classes(GradientEstimator)
+        if not issubclass(example, LayerwiseGradient)
+    ),
 ]
 
 

@@ -104,6 +104,19 @@ def test_no_iteration_raises_the_penalised_objective(digits, options):
         np.testing.assert_allclose(before[1:], after[:-1])
 
 
+def test_the_weight_starts_in_units_of_the_variance_per_bit(digits, monkeypatch):
+    weights = []
+
+    def recorded(*problem):
+        weights.append(problem[5])
+        return z_step(*problem)
+
+    monkeypatch.setattr(_binary_autoencoder, "z_step", recorded)
+    BinaryAutoencoderHash(4, mu=0.5, mu_growth=3.0, max_iter=3).fit(digits)
+    variance_per_bit = digits.shape[1] / 4  # of data of mean variance 1
+    np.testing.assert_allclose(weights, 0.5 * variance_per_bit * 3.0 ** np.arange(3))
+
+
 def best_error(X, bits):
     """The least error that a linear decoder can have, on data of mean variance 1."""
     codebook, offset = fit_codebook(X, bits)

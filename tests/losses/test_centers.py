@@ -17,6 +17,7 @@ from losses.fits import (
     several_labels,
     value,
 )
+from scipy import stats
 from scipy.special import expit, log_softmax, softmax
 
 from skhash.losses import (
@@ -68,6 +69,14 @@ def test_hadamard_centers_of_other_lengths_are_put_together():
     few = hash_centers(16, 48, "hadamard", generator())
     assert distances(few)[0] == {24.0}
     assert distances(hash_centers(64, 48, "hadamard", generator()))[1] >= 16
+
+
+def test_hadamard_centers_have_random_signs_and_order():
+    """A single centre is each row of the matrix, or its negation, about as often."""
+    rng = generator()
+    found = [tuple(hash_centers(1, 4, "hadamard", rng)[0].tolist()) for _ in range(800)]
+    _, counts = np.unique(found, axis=0, return_counts=True)
+    assert len(counts) == 8 and stats.chisquare(counts).pvalue > 1e-3
 
 
 def test_random_centers_are_balanced():
@@ -291,6 +300,15 @@ def test_pairs_are_with_outputs_of_an_average_of_the_encoder(pairs):
     found = pair_loss(*pairs)
     expected = expected_pair_loss(encoder(X).tanh(), (X @ average.T).tanh(), labels)
     torch.testing.assert_close(found, expected.detach())
+
+
+def test_the_average_of_the_encoder_drops_nothing_out(pairs):
+    _, linear, X, labels = pairs
+    encoder = torch.nn.Sequential(torch.nn.Dropout(0.9), linear)
+    objective = make_objective(MDSHCLoss(pair_epoch=0), labels, encoder=encoder)
+    assert objective.training and objective.follower.training
+    value(objective, encoder(X), labels, X=X)
+    torch.testing.assert_close(objective.bank, linear(X).tanh().detach())
 
 
 def test_pairs_are_with_the_rows_of_earlier_batches_too(pairs):

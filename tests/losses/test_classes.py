@@ -14,6 +14,7 @@ from losses.fits import (
     several_labels,
     value,
 )
+from scipy import stats
 from sklearn.metrics import log_loss
 
 from skhash.losses import SupervisedContrastiveLoss
@@ -44,6 +45,13 @@ def test_the_classifier_is_trained_and_follows_the_seed():
     assert all(part.grad.abs().sum() > 0 for part in objective.parameters())
     again = make_objective("cross_entropy", labels)
     assert torch.equal(objective.weight, again.weight)
+
+
+def test_the_classifier_starts_as_a_linear_layer_of_torch():
+    """Uniform within 1 / sqrt(n_bits) to either side of 0."""
+    labels = classes(n_classes=40)
+    weight = make_objective("cross_entropy", labels, 60, 40).weight.detach().ravel()
+    assert stats.kstest(math.sqrt(60) * weight, "uniform", (-1, 2)).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("temperature", [0.5, 2.0])

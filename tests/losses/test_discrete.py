@@ -46,6 +46,29 @@ def test_no_sweep_raises_the_objective():
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.parametrize("weight", [0.3, 4.0])
+@pytest.mark.parametrize("strength", [0.1, 1.0])
+def test_a_sweep_takes_the_better_value_of_one_bit_after_the_other(weight, strength):
+    codes, pull, targets = problem()
+    pull = strength * weight * pull
+    classifier = ridge_classifier(codes, targets, weight, RIDGE)
+
+    def losses(codes):
+        """Those of each row; the classifier's own size changes nothing."""
+        error = (targets - codes @ classifier).square().sum(dim=1)
+        return weight * error - 2 * (codes * pull).sum(dim=1)
+
+    expected = codes.clone()
+    for k in range(N_BITS):
+        flipped = expected.clone()
+        flipped[:, k] *= -1
+        is_better = losses(flipped) < losses(expected)
+        expected[is_better] = flipped[is_better]
+    found = discrete_codes(codes, pull, targets, weight, RIDGE, n_sweeps=1)
+    assert (expected != codes).any()
+    torch.testing.assert_close(found, expected)
+
+
 def test_no_single_bit_is_better_at_the_end():
     """At a fixed point of the sweeps every bit is the best one, given all others."""
     codes, pull, targets = problem()

@@ -6,6 +6,7 @@ import torch
 from scipy import sparse, stats
 from scipy.special import expit, gammaln, log_softmax, softmax
 
+from skhash import losses
 from skhash._net import sparse_tensor
 from skhash.losses import (
     BernoulliLikelihood,
@@ -103,6 +104,12 @@ LIKELIHOODS = {
 each_likelihood = pytest.mark.parametrize(
     ("likelihood", "X"), LIKELIHOODS.values(), ids=LIKELIHOODS.keys()
 )
+
+
+def test_every_likelihood_is_tested():
+    tested = {type(likelihood).__name__ for likelihood, _ in LIKELIHOODS.values()}
+    public = {name for name in losses.__all__ if name.endswith("Likelihood")}
+    assert public == tested, "add it to LIKELIHOODS"
 
 
 @each_likelihood

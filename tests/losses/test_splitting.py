@@ -4,9 +4,20 @@ import numpy as np
 import pytest
 import torch
 
+from skhash import DualHashEncoder
 from skhash.losses._likelihood_of_pairs import PairwiseLikelihood
 from skhash.losses._prox import w_prox, weakly_convex_prox
-from skhash.losses._splitting import SplitObjective, SplitSteps
+from skhash.losses._splitting import SPLIT_SOLVERS, SplitObjective, SplitSteps
+
+(OF_ENCODER,) = DualHashEncoder._parameter_constraints["split_solver"]
+SOLVERS = sorted(OF_ENCODER.options)
+# What each split applies to u, times `w_weight`. The dual's is the convex hull of W.
+PENALTIES = {
+    "dual": lambda u: (u.abs() - 1).clamp(min=0),
+    "dual_dc": lambda u: (u.abs() - 1).abs(),
+    "prox": lambda u: (u.abs() - 1).abs(),
+    "wcr": lambda u: (u.square() - 1).abs(),
+}
 
 N, M = 12, 5
 LABELS = torch.arange(N)[:, None] % 3
@@ -33,6 +44,21 @@ def iterate(solver, outputs, u, n, **params):
     for _ in range(n):
         u, v = update(u, v, outputs)
     return u, v
+
+
+def test_every_solver_is_tested():
+    assert PENALTIES.keys() == set(SPLIT_SOLVERS), "PENALTIES needs its penalty"
+    assert set(SOLVERS) == {"none", "subgradient", *SPLIT_SOLVERS}
+
+
+@pytest.mark.parametrize("solver", SPLIT_SOLVERS)
+def test_repeated_steps_end_at_the_minimum(solver):
+    """Of ``rho/2 (u - D)^2 + lambda penalty(u)``, from u = D, against a fine grid."""
+    outputs = torch.tensor([[-1.7, -1.05, -0.6, 0.2, 0.8, 1.4]])
+    grid = torch.linspace(-2, 2, 4001)[:, None]
+    values = (grid - outputs).square() + 0.3 * PENALTIES[solver](grid)
+    u, _ = iterate(solver, outputs, outputs.clone(), 400)
+    np.testing.assert_allclose(u[0], grid[values.argmin(dim=0), 0], atol=1.1e-3)
 
 
 # The dual variable
@@ -145,7 +171,7 @@ def gradient(module, logits, rows=None):
 LOGITS = 2 * uniform(N, M, seed=5)
 
 
-@pytest.mark.parametrize("solver", ["dual", "dual_dc", "prox", "wcr"])
+@pytest.mark.parametrize("solver", SPLIT_SOLVERS)
 def test_the_split_pulls_at_the_network(solver):
     """The gradient gains rho (D - u) (1 - D^2) / (n m); u is not differentiated."""
     module, plain = objective(solver), objective("none")
@@ -170,7 +196,7 @@ def test_none_is_the_likelihood():
     torch.testing.assert_close(loss, expected)
 
 
-@pytest.mark.parametrize("solver", ["subgradient", "dual", "dual_dc", "prox", "wcr"])
+@pytest.mark.parametrize("solver", [s for s in SOLVERS if s != "none"])
 def test_the_likelihood_alone_in_warm_up_and_validation(solver):
     plain = gradient(objective("none"), LOGITS)
     warming = objective(solver, warmup_epochs=2)
@@ -182,7 +208,7 @@ def test_the_likelihood_alone_in_warm_up_and_validation(solver):
     assert not torch.equal(gradient(warming, LOGITS), plain)
 
 
-@pytest.mark.parametrize("solver", ["dual", "dual_dc", "prox", "wcr"])
+@pytest.mark.parametrize("solver", SPLIT_SOLVERS)
 def test_rows_of_the_batch_step_once_and_others_stay(solver):
     module = objective(solver, u_step=0.4)
     rows = torch.tensor([7, 2, 9])

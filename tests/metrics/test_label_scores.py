@@ -1,10 +1,14 @@
 """Definitions, options and formats of the scores against labels."""
 
+from inspect import signature
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
+from skhash import metrics
 from skhash.codes import hamming_distances, pack_bits
 from skhash.metrics import (
     _counts,
@@ -16,14 +20,39 @@ from skhash.metrics import (
     recall_at_k_score,
 )
 
+# Every public score of queries against labels.
 SCORES = [
-    mean_average_precision_score,
-    ndcg_at_k_score,
-    precision_at_k_score,
-    precision_within_radius_score,
-    recall_at_k_score,
+    score
+    for name, score in vars(metrics).items()
+    if name.endswith("_score")
+    and {"query_labels", "average"} <= signature(score).parameters.keys()
 ]
-TIED = [mean_average_precision_score, precision_at_k_score, recall_at_k_score]
+# NDCG has no extremes under ties.
+TIED = [s for s in SCORES if "ties" in signature(s).parameters and s != ndcg_at_k_score]
+
+# What else is public, by the file that tests it.
+OTHERS = {
+    "DistanceHistogramDisplay": "test_displays.py",
+    "HammingPrecisionRecallDisplay": "test_displays.py",
+    "PrecisionAtKDisplay": "test_displays.py",
+    "class_distances": "test_separability.py",
+    "hamming_distance_histogram": "test_curves.py",
+    "hamming_precision_recall_curve": "test_curves.py",
+    "make_neighbor_recall_scorer": "test_scorers.py",
+    "make_retrieval_scorer": "test_scorers.py",
+    "neighbor_recall_score": "test_true_neighbors.py",
+    "quantization_error_score": "test_curves.py",
+    "retrieval_scorer": "test_scorers.py",
+    "separability_score": "test_separability.py",
+    "true_neighbors": "test_true_neighbors.py",
+}
+
+
+def test_every_public_name_is_tested():
+    tested = {score.__name__ for score in SCORES} | OTHERS.keys()
+    assert set(metrics.__all__) == tested, "OTHERS needs the file of its tests"
+    for name, file in OTHERS.items():
+        assert name in (Path(__file__).parent / file).read_text("utf-8"), name
 
 
 @pytest.fixture

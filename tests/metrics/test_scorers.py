@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from skhash import metrics
 from skhash.codes import pack_bits
 from skhash.metrics import (
     hamming_precision_recall_curve,
@@ -27,6 +28,13 @@ from skhash.metrics import (
     retrieval_scorer,
     true_neighbors,
 )
+
+# Every public scorer; those that are made, as they are by default.
+SCORERS = {
+    name: getattr(metrics, name)() if name.startswith("make_") else vars(metrics)[name]
+    for name in metrics.__all__
+    if name.endswith("_scorer")
+}
 
 
 class Signs(TransformerMixin, BaseEstimator):
@@ -240,6 +248,25 @@ def test_metadata_routing_does_not_break(digits, routing, several):
     search.fit(X, y, sample_weight=np.ones(len(X)))
     assert search.best_params_ == {"n_bits": 16}
     assert search.score(X, y) == retrieval_scorer(search.best_estimator_, X, y)
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_every_scorer_keeps_the_contract(digits, name):
+    """A number, the more the better, with or without an index or other rows."""
+    X, y = digits
+    scorer = SCORERS[name]
+    coarse, fine = Signs(2).fit(X), Signs(32).fit(X)
+    assert isinstance(scorer(fine, X, y), float)
+    assert 0 <= scorer(coarse, X, y) < scorer(fine, X, y) <= 1
+    pipeline = make_pipeline(Signs(32), Index()).fit(X, y)
+    assert scorer(pipeline, X, y) == scorer(fine, X, y)
+    for copied in [clone(scorer), pickle.loads(pickle.dumps(scorer))]:
+        assert repr(copied) == repr(scorer)
+        assert copied(fine, X, y) == scorer(fine, X, y)
+    assert name.removeprefix("make_") in repr(scorer)
+    assert not isinstance(scorer, BaseEstimator)
+    results = cross_validate(fine, X, y, scoring={name: scorer}, cv=2)
+    assert np.isfinite(results[f"test_{name}"]).all()
 
 
 @pytest.mark.parametrize(

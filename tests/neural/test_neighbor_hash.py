@@ -247,20 +247,26 @@ def test_forward_is_the_layers_and_the_skip():
 
 @pytest.mark.parametrize("labelled", [None, "classes", "several"])
 def test_rows_known_to_be_near_are_no_negatives(labelled):
-    """Own position, two partners, and labels of each row; then those of partners."""
-    rows = np.array([[0, 4, 5], [1, 6, 7], [2, 4, 9]])
-    partners = np.array([[4, 0, 2], [1, 0, 0], [9, 2, 2]])
-    labels, other_labels = np.array([[3], [-1], [3]]), np.array([[3], [-1], [8]])
+    """Own position, two partners, and labels of each row; then those of partners.
+
+    Row by row, without labels: 0 is the partner of row 3, 9 that of row 2 and 4 that of
+    row 0. That 1 is itself is on the diagonal, as is what row 0 has with 4.
+    """
+    rows = np.array([[0, 4, 5], [1, 6, 9], [2, 4, 7], [3, 7, 8]])
+    partners = np.array([[4, 0, 2], [1, 0, 0], [9, 2, 2], [0, 5, 5]])
+    near = [(0, 3), (1, 2), (2, 0)]
+    labels, other_labels = [[3], [-1], [5], [8]], [[-1], [8], [2], [5]]
+    if labelled == "classes":
+        near += [(3, 1), (2, 3)]
     if labelled == "several":
-        labels = np.array([[1, 1], [0, 0], [0, 1]])
-        other_labels = np.array([[0, 1], [1, 0], [1, 0]])
+        labels = [[1, 1], [0, 0], [0, 1], [0, 0]]
+        other_labels = [[0, 1], [1, 0], [1, 1], [0, 0]]
+        near += [(0, 1), (0, 2)]
     if labelled:
         rows, partners = np.hstack([rows, labels]), np.hstack([partners, other_labels])
     known = make_module(2)._known(torch.from_numpy(rows), torch.from_numpy(partners))
-    expected = np.zeros((3, 3), dtype=bool)
-    expected[2, 0] = True  # 4 is near 2; that 1 is itself is on the diagonal
-    if labelled == "several":
-        expected[0, [1, 2]] = True
+    expected = np.zeros((4, 4), dtype=bool)
+    expected[tuple(np.transpose(near))] = True
     np.testing.assert_array_equal(known.numpy(), expected)
 
 

@@ -1,0 +1,124 @@
+"""What every reader and every loader does, whichever there are."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.io import savemat
+
+from skhash import datasets
+from skhash.datasets import RetrievalData
+
+READERS = [name for name in datasets.__all__ if name.startswith(("open_", "read_"))]
+LOADERS = [name for name in datasets.__all__ if name.startswith("load_")]
+every_reader = pytest.mark.parametrize("name", READERS)
+
+X = np.random.default_rng(0).integers(0, 9, (3, 4))
+
+
+def write_hdf5(path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        file.attrs["distance"] = "euclidean"
+        file["train"] = file["test"] = X.astype(np.float32)
+
+
+def write_mat(path):
+    parts = {"train": sparse.csc_matrix(X), "test": sparse.csc_matrix(X)}
+    labels = {"gnd_train": np.ones((3, 2)), "gnd_test": np.ones((3, 2))}
+    savemat(path, parts | labels, do_compression=True)
+
+
+def write_npz(path):
+    with open(path, "wb") as file:
+        sparse.save_npz(file, sparse.csr_array(X))
+
+
+def write_cifar(path):
+    np.zeros((2, 3073), dtype=np.uint8).tofile(path)
+
+
+def save_npy(path):
+    with open(path, "wb") as file:
+        np.save(file, X)
+
+
+@pytest.fixture
+def write(tmp_path, write_idx, write_vecs):
+    """Write a small file that a reader reads, and return its path."""
+    writers = {
+        "open_vectors": save_npy,
+        "read_ann_hdf5": write_hdf5,
+        "read_bvecs": lambda path: write_vecs(path, X.astype("u1")),
+        "read_cifar_binary": write_cifar,
+        "read_fvecs": lambda path: write_vecs(path, X.astype("f4")),
+        "read_idx": lambda path: write_idx(path, X.astype("u1")),
+        "read_ivecs": lambda path: write_vecs(path, X.astype("i4")),
+        "read_sparse_npz": write_npz,
+        "read_vdsh_mat": write_mat,
+    }
+    assert writers.keys() == set(READERS), "every reader needs a file that it reads"
+
+    def write(name):
+        path = tmp_path / "sample.npy"  # a suffix that all of them take
+        writers[name](path)
+        return path
+
+    return write
+
+
+def same(a, b):
+    if isinstance(a, RetrievalData):
+        return all(same(vars(a)[key], vars(b)[key]) for key in vars(a))
+    if isinstance(a, tuple):
+        return all(map(same, a, b))
+    if sparse.issparse(a):
+        return (a != b).nnz == 0
+    return np.array_equal(a, b)
+
+
+def test_every_public_name_is_a_reader_or_a_loader():
+    assert {*READERS, *LOADERS, "RetrievalData"} == set(datasets.__all__)
+
+
+@every_reader
+def test_a_path_may_be_text(write, name):
+    reader, path = getattr(datasets, name), write(name)
+    assert same(reader(str(path)), reader(path))
+
+
+@every_reader
+def test_half_a_file_is_refused_by_name(write, name):
+    reader, path = getattr(datasets, name), write(name)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2 + 1])
+    with pytest.raises(ValueError, match="sample.npy"):
+        reader(path)
+
+
+@every_reader
+@pytest.mark.parametrize("content", [b"", b"\x07 nothing of any format\n" * 9])
+@pytest.mark.parametrize("suffix", ["", ".gz", ".npy", ".npz", ".csv", ".fvecs"])
+def test_a_file_of_no_format_is_refused_by_name(tmp_path, name, content, suffix):
+    path = tmp_path / f"bad{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"bad{suffix}"):
+        getattr(datasets, name)(path)
+
+
+@every_reader
+def test_a_missing_file_is_no_damaged_one(tmp_path, name):
+    with pytest.raises(FileNotFoundError):
+        getattr(datasets, name)(tmp_path / "absent.npy")
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_loaders_come_along_or_say_what_to_install(name, monkeypatch):
+    monkeypatch.setattr(Path, "is_file", lambda self: False)
+    try:
+        data = getattr(datasets, name)()
+    except FileNotFoundError as error:
+        assert "install" in str(error)
+    else:
+        assert isinstance(data, RetrievalData) and len(data.query)
