@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from skhash.datasets._bundle import RetrievalData
+from skhash.datasets._damage import parsing
 from skhash.datasets._paths import PathLike
 
 # Our part, the file's name of its rows; the labels are under "gnd_" and that name.
@@ -72,24 +73,21 @@ def _load_mat(path: PathLike) -> dict:
     from scipy import sparse
     from scipy.io import loadmat
 
-    with open(path, "rb") as file:
+    with (
+        open(path, "rb") as file,
+        parsing(f"{path} is not a MATLAB file or is damaged"),
+    ):
         try:
             content = loadmat(file)
-            # SciPy trusts the file's indices; a wrong one would end the process later.
-            for value in content.values():
-                if sparse.issparse(value):
-                    value.check_format(full_check=True)
-            return content
         except NotImplementedError as error:
             raise ValueError(
-                f"{path} is a MATLAB file of version 7.3, which is not read; save it "
-                "again in MATLAB with save(..., '-v7')."
+                "version 7.3 is not read; save it again in MATLAB with save(..., '-v7')"
             ) from error
-        # A damaged file fails anywhere inside SciPy's parser, with whatever exception.
-        except Exception as error:
-            raise ValueError(
-                f"{path} is not a MATLAB file or is damaged: {error}"
-            ) from error
+        # SciPy trusts the file's indices; a wrong one would end the process later.
+        for value in content.values():
+            if sparse.issparse(value):
+                value.check_format(full_check=True)
+        return content
 
 
 def _documents(path: PathLike, name: str, value):

@@ -1,24 +1,12 @@
 """Archives of arrays: NumPy's .npz and SciPy's sparse matrices in it, never pickled."""
 
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Sequence
 
 import numpy as np
 
+from skhash.datasets._damage import parsing
 from skhash.datasets._paths import PathLike
-
-# What NumPy and zipfile raise for a file that is damaged, pickled or encrypted.
-DAMAGE = (
-    ValueError,
-    OSError,
-    EOFError,
-    RuntimeError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 CSR_PARTS = ("data", "indices", "indptr", "shape")
 
@@ -128,17 +116,15 @@ def _open_npz(path: PathLike):
                 f"{path} is not a .npz file, or is truncated: it is no zip archive. "
                 "Write it with numpy.savez."
             )
-    try:
+    with parsing(f"{path} is a damaged .npz file"):
         return np.load(path, allow_pickle=False)
-    except DAMAGE as error:
-        raise ValueError(f"{path} is a damaged .npz file: {error}") from error
 
 
 def _read_member(path: PathLike, saved, name: str) -> np.ndarray:
-    try:
-        array = saved[name]
-    except DAMAGE as error:
-        raise ValueError(f"{path}: the array {name} cannot be read: {error}") from error
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"{path}: {name} is not an array that NumPy wrote.")
-    return array
+    with parsing(f"{path}: the array {name} cannot be read"):
+        in_zip = name if name in saved.zip.namelist() else f"{name}.npy"
+        # NumPy returns other content as bytes, all of it, however large.
+        with saved.zip.open(in_zip) as member:
+            if member.read(6) != np.lib.format.MAGIC_PREFIX:
+                raise ValueError("it is not one that NumPy wrote")
+        return saved[name]
