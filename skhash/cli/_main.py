@@ -79,6 +79,8 @@ def _one_line(error: Exception) -> str:
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
         text = ": ".join(filter(None, (error.filename, error.strerror)))
+    # What a file calls its arrays may hold a terminal's control characters.
+    text = "".join(c if c.isprintable() or c.isspace() else "?" for c in text)
     return textwrap.shorten(text, LONGEST_LINE, placeholder=" ...")
 
 

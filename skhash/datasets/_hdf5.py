@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from skhash.datasets._bundle import RetrievalData
-from skhash.datasets._damage import LARGEST_EXPANSION, parsing
+from skhash.datasets._damage import LARGEST_EXPANSION, listed, parsing
 from skhash.datasets._paths import PathLike
 
 # ann-benchmarks' word for a distance, and ours.
@@ -49,9 +49,8 @@ def read_ann_hdf5(path: PathLike) -> RetrievalData:
     Truncation is noticed. The HDF5 library has no checksums by default, though, and can
     hang on other damage: read files of a source that you trust.
     """
-    arrays, distance = read_hdf5(
-        path, ("train", "test"), optional=("neighbors", "distances")
-    )
+    arrays = read_hdf5(path, ("train", "test"), optional=("neighbors", "distances"))
+    distance = _read_distance(path)
     if not isinstance(distance, str) or distance not in ANN_METRICS:
         raise ValueError(
             f"{path}: the attribute 'distance' is {distance!r}; files with "
@@ -75,8 +74,8 @@ def read_ann_hdf5(path: PathLike) -> RetrievalData:
 
 def read_hdf5(
     path: PathLike, names: tuple[str, ...], optional: tuple[str, ...] = ()
-) -> tuple[dict[str, np.ndarray], str | None]:
-    """Read data sets of an HDF5 file, and its attribute ``distance`` if it has one."""
+) -> dict[str, np.ndarray]:
+    """Read data sets of an HDF5 file."""
     h5py = _import_h5py(path)
     # Opened here first, since h5py's OSError for a missing file reads as for a bad one.
     with open(path, "rb"):
@@ -87,13 +86,18 @@ def read_hdf5(
         if missing:
             raise ValueError(
                 f"it has no data set {', '.join(missing)}, but "
-                f"{', '.join(sorted(found)) or 'none'}; links are not followed"
+                f"{listed(sorted(found))}; links are not followed"
             )
         wanted = [*names, *(name for name in optional if name in found)]
-        arrays = {name: _read_dataset(file[name]) for name in wanted}
+        return {name: _read_dataset(file[name]) for name in wanted}
+
+
+def _read_distance(path: PathLike):
+    """Return what the attribute ``distance`` of a file holds, or None."""
+    h5py = _import_h5py(path)
+    with parsing(f"{path} cannot be read as HDF5"), h5py.File(path, "r") as file:
         distance = file.attrs.get("distance")
-        distance = distance.decode() if isinstance(distance, bytes) else distance
-    return arrays, distance
+        return distance.decode() if isinstance(distance, bytes) else distance
 
 
 def _is_own_dataset(h5py, file, name: str) -> bool:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from skhash.datasets._damage import listed
 from skhash.datasets._hdf5 import read_hdf5
 from skhash.datasets._npy import read_npy
 from skhash.datasets._npz import (
@@ -99,7 +100,7 @@ def _open_npz(path: PathLike, mmap: bool):
     if len(matrices) != 1:
         raise ValueError(
             f"{path} holds {len(matrices)} matrices of numbers among its arrays "
-            f"({', '.join(names) or 'none'}), so that it is not clear which one is "
+            f"({listed(names)}), so that it is not clear which one is "
             f"meant: name it one of {', '.join(NPZ_NAMES)}."
         )
     return matrices.popitem()[1]
@@ -153,7 +154,7 @@ def _are_numbers(line: str) -> bool:
 
 
 def _open_hdf5(path: PathLike, mmap: bool) -> np.ndarray:
-    return read_hdf5(path, ("train",))[0]["train"]
+    return read_hdf5(path, ("train",))["train"]
 
 
 OPENERS = {
