@@ -33,6 +33,9 @@ METHODS = {
 # They turn principal axes into bits, of which there are no more than features.
 LIMITED_METHODS = ("itq", "pca")
 
+# Far above any code that is searched: a slip of the pen, which no memory would hold.
+MAX_BITS = 2**16
+
 POSITIVE = Interval(Integral, 1, None, closed="left")
 
 
@@ -285,9 +288,15 @@ def _check_choices(methods, n_bits, k, rescore) -> tuple[list[str], list[int]]:
         raise ValueError(
             f"Unknown methods: {', '.join(unknown)}; use some of {', '.join(METHODS)}."
         )
-    wrong = [bits for bits in n_bits if not isinstance(bits, Integral) or bits < 1]
+    wrong = [
+        bits
+        for bits in n_bits
+        if not isinstance(bits, Integral) or not 1 <= bits <= MAX_BITS
+    ]
     if wrong:
-        raise ValueError(f"n_bits must be integers of 1 or more, got {wrong[0]!r}.")
+        raise ValueError(
+            f"n_bits must be integers from 1 to {MAX_BITS}, got {wrong[0]!r}."
+        )
     if not len(methods) or not len(n_bits):
         raise ValueError("It takes at least one of methods and one of n_bits.")
     if rescore < k:

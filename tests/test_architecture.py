@@ -40,7 +40,7 @@ AUDIT = ESTIMATORS | {"utils", "codes", "base", "metrics", "datasets"}
 AUDIT_FILES = {"audit", "_audit", *(file.stem for file in ROOT.glob("_audit*.py"))}
 for audit_file in AUDIT_FILES:
     ALLOWED[audit_file] = AUDIT | AUDIT_FILES
-ALLOWED["cli"] = AUDIT | AUDIT_FILES | {"__init__"}
+ALLOWED["cli"] = AUDIT | AUDIT_FILES | {"_persistence", "__init__"}
 ALLOWED["__main__"] = {"cli"}
 ALLOWED["__init__"] = ESTIMATORS | {"audit", "_audit"}
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ import skhash
 from skhash import _audit_measure
 from skhash.cli import _audit as audit_command
 from skhash.cli import _encode as encode_command
-from skhash.cli import _terminal, main
+from skhash.cli import _files, _main, _terminal, main
 from skhash.utils.chunks import row_chunks
 
 N, D = 150, 6
@@ -190,6 +191,7 @@ class TestHelp:
             (["audit", "--k", "many"], "--k: invalid int value"),
             (["audit", "--metric", "hamming"], "--metric: invalid choice"),
             (["encode", "encoder"], "VECTORS, CODES.npy"),
+            (["audit", "a.npy", "b.npy"], "unrecognized arguments: b.npy"),
         ],
     )
     def test_argparse_refuses(self, words, message, capsys):
@@ -354,11 +356,34 @@ class TestOut:
         assert 'pip install "scikit-hash[audit]"' in output
         assert sorted(path.name for path in out.iterdir()) == ["encoder", "report.json"]
 
-    def test_a_file_is_refused_before_the_audit(self, run, vectors, monkeypatch):
+    @pytest.mark.parametrize(
+        "out, message",
+        [
+            ("vectors.npy", "vectors.npy is a file; name a directory"),
+            ("vectors.npy/report", "vectors.npy is a file; name a directory"),
+            ("dangling", "dangling is a file; name a directory"),
+            ("taken", "encoder is a directory with other content"),
+            ("guarded/report", "guarded cannot be written to: Permission denied"),
+        ],
+    )
+    def test_it_is_tried_before_the_audit(
+        self, run, vectors, tmp_path, monkeypatch, out, message
+    ):
+        def temporary_file(dir):
+            if dir.name == "guarded":  # the superuser may write to any
+                raise PermissionError(13, "Permission denied")
+            return open(os.devnull)
+
+        monkeypatch.setattr(_files.tempfile, "TemporaryFile", temporary_file)
         monkeypatch.setattr(audit_command, "audit", None)
-        status, _, errors = run("audit", vectors, "--out", vectors)
+        (tmp_path / "taken" / "encoder" / "other").mkdir(parents=True)
+        (tmp_path / "guarded").mkdir()
+        (tmp_path / "dangling").symlink_to(tmp_path / "absent")
+        before = sorted(tmp_path.rglob("*"))
+        status, _, errors = run("audit", vectors, "--out", tmp_path / out)
         assert status == 2
-        assert "is a file; name a directory" in errors
+        assert message in errors
+        assert sorted(tmp_path.rglob("*")) == before
 
 
 class TestEncode:
@@ -464,6 +489,50 @@ class TestEncode:
         assert "wide.npy holds vectors of 12 numbers" in errors
         assert "encodes vectors of 6" in errors
 
+    def test_a_full_disk_is_noticed_midway(
+        self, vectors, encoder, tmp_path, monkeypatch, capsys
+    ):
+        resource = pytest.importorskip("resource")
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        transform = skhash.PCAHash.transform
+
+        def fill_disk(self, rows):  # no file may grow; maps of grown ones may
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+            return transform(self, rows)
+
+        monkeypatch.setattr(skhash.PCAHash, "transform", fill_disk)
+        codes = tmp_path / "codes.npy"
+        before = sorted(tmp_path.iterdir())
+        try:
+            status = main(["encode", str(tmp_path / "encoder"), vectors, str(codes)])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert (status, capsys.readouterr().err) == (
+            2,
+            f"skhash: {codes}: File too large\n",
+        )
+        assert sorted(tmp_path.iterdir()) == before
+
+    def test_a_full_disk_is_noticed_before_the_work(
+        self, run, vectors, encoder, tmp_path, monkeypatch
+    ):
+        free = SimpleNamespace(free=749)
+        monkeypatch.setattr(_files.shutil, "disk_usage", lambda path: free)
+        words = ["encode", tmp_path / "encoder", vectors, tmp_path / "codes.npy"]
+        status, _, errors = run(*words)
+        assert status == 2
+        assert "codes.npy takes 750 bytes, and its disk has 749 left" in errors
+        assert run(*words, "--packed")[0] == 0
+
+    def test_what_is_no_encoder(self, run, X, vectors, encoder, tmp_path):
+        index = skhash.HammingNeighbors().fit(encoder.transform(X))
+        index.save(tmp_path / "index")
+        status, _, errors = run(
+            "encode", tmp_path / "index", vectors, tmp_path / "c.npy"
+        )
+        assert status == 2
+        assert "index holds a HammingNeighbors, which encodes no vectors" in errors
+
     def test_no_encoder(self, run, vectors, tmp_path):
         status, _, errors = run("encode", tmp_path, vectors, tmp_path / "c.npy")
         assert status == 2
@@ -478,14 +547,24 @@ class TestErrors:
             (["X.txt"], "suffix '.txt', which is not known"),
             (["text.npy"], "text.npy is not a .npy file"),
             (["nan.npy"], "Row 3 (from 0) holds NaN or infinity."),
-            (["X.npy", "--labels", "short.npy"], "150 rows and y 9"),
+            (["X.npy", "--labels", "short.npy"], "shape (9,) for 150 vectors"),
+            (["X.npy", "--labels", "number.npy"], "shape () for 150 vectors"),
+            (["X.npy", "--labels", "column.npy"], "--labels column.npy holds an array"),
+            (["X.npy", "--labels", "pairs.npy"], "--labels pairs.npy holds an array"),
+            (["X.npy", "--labels", "halves.npy"], "labels are whole numbers or"),
             (["X.npy", "--labels", "missing.npy"], "missing.npy: No such file"),
             (["X.npy", "--labels", "X.txt"], "labels are read from .npy"),
             (["X.npy", "--labels", "text.npy"], "text.npy cannot be read as labels"),
             (["X.npy", "--labels", "empty.npy"], "empty.npy cannot be read as labels"),
             (["--labels", "short.npy"], "--labels belong to VECTORS"),
             (["X.npy", "--methods", "lsh,foo"], "Unknown methods: foo"),
-            (["X.npy", "--bits", "0"], "n_bits must be integers of 1 or more, got 0"),
+            (
+                ["X.npy", "--bits", "0"],
+                "n_bits must be integers from 1 to 65536, got 0",
+            ),
+            (["X.npy", "--bits", "99999999999"], "from 1 to 65536, got 99999999999"),
+            (["X.npy", "--bits", "64", "128"], "--bits 64,128"),
+            (["--bits", "64,", "128", "X.npy"], "--bits 64,128"),
             (["X.npy", "--k", "200"], "rescore >= k"),
             (["X.npy", "--rescore", "140"], "150 rows are too few"),
             (["X.npy", "--target-recall", "90"], "'target_recall'"),
@@ -497,6 +576,10 @@ class TestErrors:
         monkeypatch.chdir(tmp_path)
         np.save("X.npy", X)
         np.save("short.npy", np.arange(9))
+        np.save("number.npy", 9)
+        np.save("column.npy", np.arange(N)[:, None])
+        np.save("pairs.npy", np.arange(2 * N).reshape(N, 2))
+        np.save("halves.npy", np.arange(N) / 2)
         X[3, 1] = np.nan
         np.save("nan.npy", X)
         Path("X.txt").touch()
@@ -508,20 +591,83 @@ class TestErrors:
         assert message in errors
         assert errors.count("\n") == 1
 
-    def test_a_message_of_several_lines_becomes_one(self, run, vectors, monkeypatch):
+    @pytest.mark.parametrize(
+        "error, line",
+        [
+            (ValueError("one\ntwo"), "one two"),
+            (ValueError("one\r\n\u2028two"), "one two"),
+            (ValueError("begun " + 10**6 * "x"), "begun ..."),
+            (MemoryError("1 TiB"), "out of memory, so try fewer rows or bits: 1 TiB"),
+            (RuntimeError("CUDA out of memory"), "out of memory, so try fewer rows or "
+             "bits: CUDA out of memory"),
+            (OSError(28, "No space left"), "No space left"),
+        ],
+    )  # fmt: skip
+    def test_any_message_becomes_one_line(self, run, vectors, monkeypatch, error, line):
         def fail(*arguments, **options):
-            raise ValueError("one\ntwo")
+            raise error
 
         monkeypatch.setattr(audit_command, "audit", fail)
-        assert run("audit", vectors) == (2, "", "skhash: one two\n")
+        assert run("audit", vectors) == (2, "", f"skhash: {line}\n")
+
+    @pytest.mark.parametrize("device", ["nowhere", "meta"])
+    @pytest.mark.parametrize(
+        "words", [["audit", "absent.npy"], ["encode", "absent", "absent.npy", "c.npy"]]
+    )
+    def test_the_device_is_tried_before_anything_is_read(self, run, words, device):
+        status, output, errors = run(*words, "--device", device)
+        assert (status, output) == (2, "")
+        assert device in errors and "absent" not in errors
+
+    def test_an_interrupt_while_arguments_are_read(self, run, monkeypatch):
+        def interrupt():
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(_main, "_parser", interrupt)
+        assert run("audit") == (130, "", "skhash: interrupted\n")
 
     def test_a_mistake_in_the_program_is_not_hidden(self, vectors, monkeypatch):
-        def fail(*arguments, **options):
-            raise AssertionError
+        for mistake in (AssertionError, RuntimeError("a mistake")):
 
-        monkeypatch.setattr(audit_command, "audit", fail)
-        with pytest.raises(AssertionError):
-            main(["audit", vectors])
+            def fail(*arguments, mistake=mistake, **options):
+                raise mistake
+
+            monkeypatch.setattr(audit_command, "audit", fail)
+            with pytest.raises((AssertionError, RuntimeError)):
+                main(["audit", vectors])
+
+
+@pytest.fixture
+def closed_stream():
+    """Return a stream into a pipe that nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    stream = os.fdopen(writing, "w")
+    yield stream
+    stream.close()  # fails where the test has left something to write
+
+
+class TestClosedStreams:
+    def test_nobody_reads_the_output(
+        self, vectors, tmp_path, monkeypatch, capsys, closed_stream
+    ):
+        monkeypatch.setattr(sys, "stdout", closed_stream)
+        status = main(["audit", vectors, "--out", str(tmp_path / "report"), *FAST])
+        assert status == 2
+        assert capsys.readouterr().err == "skhash: standard output: Broken pipe\n"
+        assert (tmp_path / "report" / "report.json").exists()
+
+    def test_the_output_is_closed(self, run, monkeypatch):
+        monkeypatch.setattr(sys, "stdout", None)
+        assert run("audit") == (2, "", "skhash: standard output is closed\n")
+
+    def test_nobody_reads_the_errors(self, monkeypatch, closed_stream):
+        monkeypatch.setattr(sys, "stderr", closed_stream)
+        assert main(["audit", "absent.npy"]) == 2
+
+    def test_errors_are_closed(self, vectors, monkeypatch):
+        monkeypatch.setattr(sys, "stderr", None)
+        assert main(["audit", vectors, *FAST]) == 0
 
 
 HEADER = ["name", "long number", "small"]

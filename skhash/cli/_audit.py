@@ -7,17 +7,25 @@ from pathlib import Path
 import numpy as np
 
 from skhash._audit import AuditResult, audit
+from skhash._persistence import check_target
+from skhash.cli._device import check_device
+from skhash.cli._files import check_writable, replacing
 from skhash.cli._terminal import print_table, print_text, progress
+from skhash.datasets._npy import read_npy
 
 # Columns that a narrow terminal does without, the first one first.
 DISPENSABLE = ("balance", "corr", "search/s", "encode/s", "fit s", "smaller", "mAP")
+# Where --out keeps the recommended encoder.
+ENCODER = "encoder"
 
 
 def run_audit(arguments) -> None:
     """Run the command with its parsed arguments."""
     folder = None if arguments.out is None else Path(arguments.out)
-    if folder is not None and folder.exists() and not folder.is_dir():
-        raise ValueError(f"--out {folder} is a file; name a directory.")
+    check_device(arguments.device)
+    if folder is not None:
+        check_writable(folder)
+        check_target(folder / ENCODER)
     X, y, name = _read(arguments)
     with progress() as show:
         result = audit(
@@ -35,9 +43,11 @@ def run_audit(arguments) -> None:
             random_state=arguments.seed,
             progress=show,
         )
-    print_audit(result, name)
-    if folder is not None:
-        _write(result, folder, arguments.vectors)
+    try:
+        print_audit(result, name)
+    finally:  # also where nobody reads what is printed
+        if folder is not None:
+            _write(result, folder, arguments.vectors)
 
 
 def _read(arguments):
@@ -51,19 +61,45 @@ def _read(arguments):
         return X.astype(np.float32), y, "scikit-learn's digits"
     from skhash.datasets import open_vectors
 
-    y = None if arguments.labels is None else _read_labels(arguments.labels)
-    return open_vectors(arguments.vectors), y, Path(arguments.vectors).name
+    X, y = open_vectors(arguments.vectors), None
+    if arguments.labels is not None:
+        y = _read_labels(arguments.labels, X.shape[0])
+    return X, y, Path(arguments.vectors).name
 
 
-def _read_labels(path: str) -> np.ndarray:
+def _read_labels(path: str, n_vectors: int) -> np.ndarray:
     if Path(path).suffix != ".npy":
         raise ValueError(f"{path}: labels are read from .npy; write with numpy.save.")
     try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+        y = read_npy(path)
+    except ValueError as error:
         raise ValueError(
             f"{path} cannot be read as labels, an array of numbers or strings: {error}"
         ) from error
+    if y.shape[:1] != (n_vectors,):
+        raise ValueError(
+            f"--labels {path} holds an array of shape {y.shape} for {n_vectors} "
+            "vectors; it takes one label a vector."
+        )
+    if not (_are_classes(y) or _are_indicators(y)):
+        raise ValueError(
+            f"--labels {path} holds an array of shape {y.shape} and dtype {y.dtype}; "
+            "labels are whole numbers or strings in one dimension, or 0 and 1 in two, "
+            "with a column for each of two labels or more."
+        )
+    return y
+
+
+def _are_classes(y: np.ndarray) -> bool:
+    if y.dtype.kind == "f":
+        return y.ndim == 1 and bool((y == np.round(y)).all())
+    return y.ndim == 1 and y.dtype.kind in "biuSU"
+
+
+def _are_indicators(y: np.ndarray) -> bool:
+    if y.ndim != 2 or y.shape[1] < 2 or y.dtype.kind not in "biuf":
+        return False
+    return bool(((y == 0) | (y == 1)).all())
 
 
 def print_audit(result: AuditResult, name: str) -> None:
@@ -157,14 +193,15 @@ def _short(number: float) -> str:
 def _write(result: AuditResult, folder: Path, vectors: str | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     report = json.dumps(result.to_dict(), indent=1, allow_nan=False)
-    (folder / "report.json").write_text(report + "\n")
-    result.encoder.save(folder / "encoder")
+    with replacing(folder / "report.json") as file:
+        file.write(f"{report}\n".encode())
+    result.encoder.save(folder / ENCODER)
     drawn = _draw(result, folder / "audit.png")
     print()
-    print(f"Wrote {folder}: report.json, encoder/{', audit.png' if drawn else ''}")
+    print(f"Wrote {folder}: report.json, {ENCODER}/{', audit.png' if drawn else ''}")
     if not drawn:
         print('No picture: install matplotlib, pip install "scikit-hash[audit]".')
-    words = ["skhash", "encode", str(folder / "encoder"), vectors or "VECTORS.npy"]
+    words = ["skhash", "encode", str(folder / ENCODER), vectors or "VECTORS.npy"]
     print(f"Next: {shlex.join([*words, 'codes.npy', '--packed'])}")
 
 
@@ -179,5 +216,6 @@ def _draw(result: AuditResult, path: Path) -> bool:
     # A figure without pyplot: no window, no state of the process is touched.
     figure = Figure(figsize=FIGURE_SIZE, layout="constrained")
     result.plot(figure.subplots())
-    figure.savefig(path, dpi=150)
+    with replacing(path) as file:
+        figure.savefig(file, format="png", dpi=150)
     return True

@@ -1,12 +1,14 @@
 """``skhash encode``: a file of vectors into a file of codes, a chunk at a time."""
 
-import os
 from pathlib import Path
 
 import numpy as np
 
 from skhash._audit_data import read_rows
 from skhash._load import load
+from skhash.base import BaseHasher
+from skhash.cli._device import check_device
+from skhash.cli._files import check_space, check_writable, replacing
 from skhash.cli._terminal import progress
 from skhash.codes import packed_width
 from skhash.datasets import open_vectors
@@ -17,9 +19,7 @@ def run_encode(arguments) -> None:
     """Run the command with its parsed arguments."""
     path = Path(arguments.codes)
     _check_target(path, Path(arguments.vectors))
-    encoder = load(arguments.encoder)
-    if arguments.device is not None:
-        encoder.set_params(device=arguments.device)
+    encoder = _load_encoder(arguments.encoder, arguments.device)
     X = open_vectors(arguments.vectors)
     if X.shape[1] != encoder.n_features_in_:
         raise ValueError(
@@ -40,6 +40,19 @@ def _check_target(path: Path, vectors: Path) -> None:
         raise ValueError(f"{path} is a directory; name a file to write.")
     if path.exists() and vectors.exists() and path.samefile(vectors):
         raise ValueError(f"{path} holds the vectors; write the codes to another file.")
+    check_writable(path.parent)
+
+
+def _load_encoder(path: str, device: str | None) -> BaseHasher:
+    if device is not None:
+        check_device(device)
+    encoder = load(path)
+    if not isinstance(encoder, BaseHasher):
+        raise ValueError(
+            f"{path} holds a {type(encoder).__name__}, which encodes no vectors; name "
+            "the directory of an encoder, such as `skhash audit --out` writes."
+        )
+    return encoder if device is None else encoder.set_params(device=device)
 
 
 def encode_file(encoder, X, path: Path, packed: bool) -> tuple[int, int]:
@@ -53,18 +66,13 @@ def encode_file(encoder, X, path: Path, packed: bool) -> tuple[int, int]:
     n_bits = len(encoder.get_feature_names_out())
     width = packed_width(n_bits) if packed else n_bits
     transform = encoder.transform_packed if packed else encoder.transform
-    temporary = path.with_name(path.name + ".part")
     shape = (X.shape[0], width)
-    try:
-        codes = np.lib.format.open_memmap(temporary, "w+", np.uint8, shape)
+    check_space(path, shape[0] * width)
+    with replacing(path) as file:
+        header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
         with progress() as show:
             for rows in row_chunks(X.shape[0], 8 * X.shape[1] + width):
-                codes[rows] = transform(read_rows(X, rows))
+                file.write(transform(read_rows(X, rows)))
                 show(f"encoding: {rows.stop:,} of {X.shape[0]:,}")
-        codes.flush()
-        del codes  # some systems rename no file that is mapped
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
     return n_bits, width

@@ -1,7 +1,11 @@
 """Arguments of the command ``skhash``."""
 
 import argparse
+import os
+import re
 import sys
+import textwrap
+from pathlib import Path
 
 EPILOG = """\
 examples:
@@ -11,6 +15,8 @@ examples:
   skhash encode report/encoder vectors.npy codes.npy --packed
 """
 VECTORS_HELP = ".npy, .npz, .fvecs, .bvecs, .csv or .hdf5, one vector a row"
+# What is cut off an error: a parser's may quote the whole file.
+LONGEST_LINE = 1000
 
 
 def main(argv=None) -> int:
@@ -26,22 +32,75 @@ def main(argv=None) -> int:
     status : int
         0, or 2 where the input cannot be used, or 130 where the user interrupts.
     """
-    arguments = _parser().parse_args(argv)
     try:
-        arguments.run(arguments)
+        if sys.stdout is None:
+            raise ValueError("standard output is closed")
+        try:
+            arguments = _parse(argv)
+            arguments.run(arguments)
+        finally:
+            _flush_output()
     except (ValueError, OSError, ImportError) as error:
-        print(f"skhash: {_one_line(error)}", file=sys.stderr)
+        _complain(_one_line(error))
+        return 2
+    except (MemoryError, RuntimeError) as error:  # for lack of memory torch raises both
+        if isinstance(error, RuntimeError) and "memory" not in str(error):
+            raise
+        _complain(f"out of memory, so try fewer rows or bits: {_one_line(error)}")
         return 2
     except KeyboardInterrupt:
-        print("skhash: interrupted", file=sys.stderr)
+        _complain("interrupted")
         return 130
     return 0
 
 
+def _flush_output() -> None:
+    """Write what was printed, here, where a failure can be told, and not at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _discard(sys.stdout)
+        raise ValueError(f"standard output: {error.strerror}") from None
+
+
+def _complain(line: str) -> None:
+    try:
+        print(f"skhash: {line}", file=sys.stderr, flush=True)
+    except OSError:
+        _discard(sys.stderr)
+
+
+def _discard(stream) -> None:
+    """Drop what a stream could not write: it would be tried, and fail, at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def _one_line(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split("\n"))
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = ": ".join(filter(None, (error.filename, error.strerror)))
+    # What a file calls its arrays may hold a terminal's control characters.
+    text = "".join(c if c.isprintable() or c.isspace() else "?" for c in text)
+    return textwrap.shorten(text, LONGEST_LINE, placeholder=" ...")
+
+
+def _parse(argv) -> argparse.Namespace:
+    parser = _parser()
+    arguments, rest = parser.parse_known_args(argv)
+    if hasattr(arguments, "bits"):
+        _check_commas([arguments.vectors or "", *rest])
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return arguments
+
+
+def _check_commas(words: list[str]) -> None:
+    """Refuse numbers that stand where files do: ``--bits 64 128`` lacks a comma."""
+    for word in words:
+        if re.fullmatch(r"[\d,]+", word) and not Path(word).exists():
+            raise ValueError(
+                f"{word!r} stands alone; lists have commas and no spaces: --bits 64,128"
+            )
 
 
 def _parser() -> argparse.ArgumentParser:

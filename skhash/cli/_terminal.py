@@ -71,7 +71,7 @@ def progress():
     The line replaces the one before and is gone at the end. Where standard error is no
     terminal, nothing is shown.
     """
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda line: None
     elif _rich() is None:
         with _overwritten_line() as show:

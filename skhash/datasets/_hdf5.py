@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from skhash.datasets._bundle import RetrievalData
+from skhash.datasets._damage import LARGEST_EXPANSION, listed, parsing
 from skhash.datasets._paths import PathLike
 
 # ann-benchmarks' word for a distance, and ours.
@@ -38,7 +39,7 @@ def read_ann_hdf5(path: PathLike) -> RetrievalData:
         If h5py is not installed.
     ValueError
         If the file is damaged, lacks ``train`` or ``test``, has another distance, or
-        its parts do not fit together.
+        its parts do not fit together or lie in other files.
 
     Notes
     -----
@@ -48,10 +49,9 @@ def read_ann_hdf5(path: PathLike) -> RetrievalData:
     Truncation is noticed. The HDF5 library has no checksums by default, though, and can
     hang on other damage: read files of a source that you trust.
     """
-    arrays, distance = read_hdf5(
-        path, ("train", "test"), optional=("neighbors", "distances")
-    )
-    if distance not in ANN_METRICS:
+    arrays = read_hdf5(path, ("train", "test"), optional=("neighbors", "distances"))
+    distance = _read_distance(path)
+    if not isinstance(distance, str) or distance not in ANN_METRICS:
         raise ValueError(
             f"{path}: the attribute 'distance' is {distance!r}; files with "
             f"{', '.join(ANN_METRICS)} are read."
@@ -74,27 +74,52 @@ def read_ann_hdf5(path: PathLike) -> RetrievalData:
 
 def read_hdf5(
     path: PathLike, names: tuple[str, ...], optional: tuple[str, ...] = ()
-) -> tuple[dict[str, np.ndarray], str | None]:
-    """Read data sets of an HDF5 file, and its attribute ``distance`` if it has one."""
+) -> dict[str, np.ndarray]:
+    """Read data sets of an HDF5 file."""
     h5py = _import_h5py(path)
     # Opened here first, since h5py's OSError for a missing file reads as for a bad one.
     with open(path, "rb"):
         pass
-    try:
-        with h5py.File(path, "r") as file:
-            found = {n for n in file if isinstance(file[n], h5py.Dataset)}
-            missing = [name for name in names if name not in found]
-            if missing:
-                raise ValueError(
-                    f"it has no data set {', '.join(missing)}, but "
-                    f"{', '.join(sorted(found)) or 'none'}"
-                )
-            wanted = [*names, *(name for name in optional if name in found)]
-            distance = file.attrs.get("distance")
-            arrays = {name: np.asarray(file[name][()]) for name in wanted}
-    except (OSError, RuntimeError, KeyError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read as HDF5: {error}.") from error
-    return arrays, distance.decode() if isinstance(distance, bytes) else distance
+    with parsing(f"{path} cannot be read as HDF5"), h5py.File(path, "r") as file:
+        found = [name for name in file if _is_own_dataset(h5py, file, name)]
+        missing = [name for name in names if name not in found]
+        if missing:
+            raise ValueError(
+                f"it has no data set {', '.join(missing)}, but "
+                f"{listed(sorted(found))}; links are not followed"
+            )
+        wanted = [*names, *(name for name in optional if name in found)]
+        return {name: _read_dataset(file[name]) for name in wanted}
+
+
+def _read_distance(path: PathLike):
+    """Return what the attribute ``distance`` of a file holds, or None."""
+    h5py = _import_h5py(path)
+    with parsing(f"{path} cannot be read as HDF5"), h5py.File(path, "r") as file:
+        distance = file.attrs.get("distance")
+        return distance.decode() if isinstance(distance, bytes) else distance
+
+
+def _is_own_dataset(h5py, file, name: str) -> bool:
+    """Tell whether a name is a data set's own; links may lead to any other file."""
+    is_own = file.get(name, getclass=True, getlink=True) is h5py.HardLink
+    return is_own and file.get(name, getclass=True) is h5py.Dataset
+
+
+def _read_dataset(dataset) -> np.ndarray:
+    """Read a data set of numbers, all of which lie in its file."""
+    name = dataset.name
+    if dataset.external or dataset.is_virtual:
+        raise ValueError(f"{name} lies in other files, which are not read; copy it")
+    if dataset.dtype.kind not in "fiub":
+        raise ValueError(f"{name} has dtype {dataset.dtype}, which is no number")
+    held = dataset.id.get_storage_size()
+    if dataset.nbytes > LARGEST_EXPANSION * held:
+        raise ValueError(
+            f"{name} declares {dataset.nbytes:,} bytes of numbers, and the file holds "
+            f"{held:,}"
+        )
+    return np.asarray(dataset[()])
 
 
 def _import_h5py(path: PathLike):

@@ -3,12 +3,12 @@
 import gzip
 import math
 import os
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from skhash.datasets._damage import LARGEST_EXPANSION, parsing
 from skhash.datasets._paths import PathLike
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -22,6 +22,9 @@ IDX_DTYPES = {
     0x0D: np.dtype(">f4"),
     0x0E: np.dtype(">f8"),
 }
+
+# Four bytes, and four for each of as many dimensions as a byte can say.
+LONGEST_IDX_HEADER = 4 + 4 * 255
 
 CIFAR_PIXELS = 3 * 32 * 32
 
@@ -59,30 +62,19 @@ def read_idx(path: PathLike) -> np.ndarray:
     ...     read_idx(path)
     array([7, 2, 1], dtype=uint8)
     """
-    content = _read_maybe_gzipped(path)
-    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in IDX_DTYPES:
-        raise ValueError(
-            f"{path} is not an IDX file: it starts with the bytes "
-            f"{content[:4].hex(' ') or '(none)'}, where 00 00, a type code from 08 to "
-            "0e and the number of dimensions are expected."
-        )
-    dtype, n_dims = IDX_DTYPES[content[2]], content[3]
-    header = 4 + 4 * n_dims
-    if n_dims == 0 or len(content) < header:
-        raise ValueError(
-            f"{path} is not a whole IDX file: it declares {n_dims} dimensions and has "
-            f"{len(content)} bytes."
-        )
-    sizes = np.frombuffer(content, dtype=">u4", count=n_dims, offset=4)
-    shape = tuple(int(size) for size in sizes)
+    dtype, shape = _read_idx_header(path)
+    header = 4 + 4 * len(shape)
     expected = header + math.prod(shape) * dtype.itemsize
+    content = _read_start(path, expected + 1)
     if len(content) != expected:
+        has = "more" if len(content) > expected else len(content)
         raise ValueError(
             f"{path} declares an array of shape {shape}, which takes {expected} bytes "
-            f"with the header, and has {len(content)}: it is truncated or corrupt."
+            f"with the header, and has {has}: it is truncated or corrupt."
         )
-    values = np.frombuffer(content, dtype=dtype, offset=header)
-    return values.reshape(shape).astype(dtype.newbyteorder("="))
+    with parsing(f"{path} declares an array that cannot be"):
+        values = np.frombuffer(content, dtype=dtype, offset=header).reshape(shape)
+    return values.astype(dtype.newbyteorder("="))
 
 
 def read_cifar_binary(
@@ -147,13 +139,37 @@ def _cifar_records(path: PathLike, n_classes: int) -> np.ndarray:
     return records
 
 
-def _read_maybe_gzipped(path: PathLike) -> bytes:
-    content = Path(path).read_bytes()
-    if not content.startswith(GZIP_MAGIC):
-        return content
-    try:
-        return gzip.decompress(content)
-    except (EOFError, OSError, zlib.error) as error:
+def _read_idx_header(path: PathLike) -> tuple[np.dtype, tuple[int, ...]]:
+    """Return the type and the shape that a file declares."""
+    content = _read_start(path, LONGEST_IDX_HEADER)
+    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in IDX_DTYPES:
         raise ValueError(
-            f"{path} is a damaged gzip file of {len(content)} bytes: {error}"
-        ) from error
+            f"{path} is not an IDX file: it starts with the bytes "
+            f"{content[:4].hex(' ') or '(none)'}, where 00 00, a type code from 08 to "
+            "0e and the number of dimensions are expected."
+        )
+    n_dims = content[3]
+    if n_dims == 0 or len(content) < 4 + 4 * n_dims:
+        raise ValueError(
+            f"{path} is not a whole IDX file: it declares {n_dims} dimensions and has "
+            f"{len(content)} bytes."
+        )
+    sizes = np.frombuffer(content, dtype=">u4", count=n_dims, offset=4)
+    return IDX_DTYPES[content[2]], tuple(int(size) for size in sizes)
+
+
+def _read_start(path: PathLike, n_bytes: int) -> bytes:
+    """Return the first bytes of a file, or of what it holds compressed.
+
+    No more is unpacked, nor is memory asked for that the file could not fill.
+    """
+    size = Path(path).stat().st_size
+    with open(path, "rb") as file:
+        if file.read(2) != GZIP_MAGIC:
+            file.seek(0)
+            return file.read(min(n_bytes, size))
+        file.seek(0)
+        with parsing(f"{path} is a damaged gzip file of {size} bytes"):
+            return gzip.GzipFile(fileobj=file).read(
+                min(n_bytes, LARGEST_EXPANSION * size)
+            )

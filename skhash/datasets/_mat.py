@@ -5,10 +5,14 @@ from pathlib import Path
 import numpy as np
 
 from skhash.datasets._bundle import RetrievalData
+from skhash.datasets._damage import listed, parsing
+from skhash.datasets._mat_tags import check_matrices
 from skhash.datasets._paths import PathLike
 
 # Our part, the file's name of its rows; the labels are under "gnd_" and that name.
 PARTS = {"train": "train", "query": "test", "validation": "cv"}
+# The first number of the version that is HDF5; that of the oldest files is 0.
+HDF5_VERSION = 2
 
 
 def read_vdsh_mat(path: PathLike) -> RetrievalData:
@@ -38,17 +42,13 @@ def read_vdsh_mat(path: PathLike) -> RetrievalData:
 
     Notes
     -----
-    Loading runs no code. But SciPy's parser believes what an uncompressed file says of
-    itself, and some damage ends the process instead of raising: read files of a source
-    that you trust.
+    Loading runs no code. Further variables are left alone.
     """
-    content = _load_mat(path)
+    content, names = _load_mat(path)
     for name in ("train", "test", "gnd_train", "gnd_test"):
         if name not in content:
-            found = [key for key in content if not key.startswith("__")]
             raise ValueError(
-                f"{path} has no variable {name!r}; it holds "
-                f"{', '.join(sorted(found)) or 'none'}."
+                f"{path} has no variable {name!r}; it holds {listed(sorted(names))}."
             )
     rows, labels = {}, {}
     for part, name in PARTS.items():
@@ -68,28 +68,29 @@ def read_vdsh_mat(path: PathLike) -> RetrievalData:
     )
 
 
-def _load_mat(path: PathLike) -> dict:
+def _load_mat(path: PathLike) -> tuple[dict, list[str]]:
+    """Return the variables of the layout that a file has, and the names of all."""
     from scipy import sparse
     from scipy.io import loadmat
+    from scipy.io.matlab import matfile_version
 
-    with open(path, "rb") as file:
-        try:
-            content = loadmat(file)
-            # SciPy trusts the file's indices; a wrong one would end the process later.
-            for value in content.values():
-                if sparse.issparse(value):
-                    value.check_format(full_check=True)
-            return content
-        except NotImplementedError as error:
+    wanted = [prefix + name for name in PARTS.values() for prefix in ("", "gnd_")]
+    failure = f"{path} is not a MATLAB file or is damaged"
+    with open(path, "rb") as file, parsing(failure):
+        version, _ = matfile_version(file)
+        if version == HDF5_VERSION:
             raise ValueError(
-                f"{path} is a MATLAB file of version 7.3, which is not read; save it "
-                "again in MATLAB with save(..., '-v7')."
-            ) from error
-        # A damaged file fails anywhere inside SciPy's parser, with whatever exception.
-        except Exception as error:
-            raise ValueError(
-                f"{path} is not a MATLAB file or is damaged: {error}"
-            ) from error
+                "version 7.3 is not read; save it again in MATLAB with save(..., '-v7')"
+            )
+        if version:
+            file.seek(0)
+            names = check_matrices(file.read(), wanted)
+        content = loadmat(file, variable_names=wanted)
+        # SciPy trusts the file's indices; a wrong one would end the process later.
+        for value in content.values():
+            if sparse.issparse(value):
+                value.check_format(full_check=True)
+        return content, names if version else list(content)
 
 
 def _documents(path: PathLike, name: str, value):

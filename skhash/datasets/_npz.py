@@ -1,24 +1,13 @@
 """Archives of arrays: NumPy's .npz and SciPy's sparse matrices in it, never pickled."""
 
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
+from skhash.datasets._damage import listed, parsing
 from skhash.datasets._paths import PathLike
-
-# What NumPy and zipfile raise for a file that is damaged, pickled or encrypted.
-DAMAGE = (
-    ValueError,
-    OSError,
-    EOFError,
-    RuntimeError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 CSR_PARTS = ("data", "indices", "indptr", "shape")
 
@@ -79,7 +68,7 @@ def read_arrays(
         if missing:
             raise ValueError(
                 f"{path} has no array {', '.join(missing)}; it holds "
-                f"{', '.join(saved.files) or 'nothing'}."
+                f"{listed(saved.files)}."
             )
         wanted = [*names, *(name for name in optional if name in saved.files)]
         return {name: _read_member(path, saved, name) for name in wanted}
@@ -119,26 +108,29 @@ def csr_from_arrays(path: PathLike, arrays: dict[str, np.ndarray]):
     return X
 
 
+@contextmanager
 def _open_npz(path: PathLike):
-    # Opened here so that a missing file stays a FileNotFoundError, and so that NumPy
-    # does not take what is no archive for a pickle and advise to allow pickles.
+    # Opened here so that a missing file stays a FileNotFoundError, that a damaged one
+    # is closed, and that NumPy does not take what is no archive for a pickle and
+    # advise to allow pickles.
     with open(path, "rb") as file:
         if not zipfile.is_zipfile(file):
             raise ValueError(
                 f"{path} is not a .npz file, or is truncated: it is no zip archive. "
                 "Write it with numpy.savez."
             )
-    try:
-        return np.load(path, allow_pickle=False)
-    except DAMAGE as error:
-        raise ValueError(f"{path} is a damaged .npz file: {error}") from error
+        file.seek(0)
+        with parsing(f"{path} is a damaged .npz file"):
+            saved = np.load(file, allow_pickle=False)
+        with saved:
+            yield saved
 
 
 def _read_member(path: PathLike, saved, name: str) -> np.ndarray:
-    try:
-        array = saved[name]
-    except DAMAGE as error:
-        raise ValueError(f"{path}: the array {name} cannot be read: {error}") from error
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"{path}: {name} is not an array that NumPy wrote.")
-    return array
+    with parsing(f"{path}: the array {listed([name])} cannot be read"):
+        in_zip = name if name in saved.zip.namelist() else f"{name}.npy"
+        # NumPy returns other content as bytes, all of it, however large.
+        with saved.zip.open(in_zip) as member:
+            if member.read(6) != np.lib.format.MAGIC_PREFIX:
+                raise ValueError("it is not one that NumPy wrote")
+        return saved[name]

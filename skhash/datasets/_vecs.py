@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from skhash.datasets._paths import PathLike
+from skhash.utils.chunks import row_chunks
 
 # Far above any descriptor; a first number beyond it means another format.
 LARGEST_DIMENSION = 2**20
@@ -27,8 +28,8 @@ def read_fvecs(
         ``None`` is the number of vectors.
     mmap : bool, default=False
         Leave the vectors on disk and return a read-only view of the file, whose rows
-        are read when they are used. Only the first and the last vector are checked
-        then, since looking at every one would read the file.
+        are read when they are used. The dimensions of all of them are checked before,
+        which goes through the file once.
 
     Returns
     -------
@@ -99,7 +100,7 @@ def _read_vecs(path, dtype, start, stop, mmap):
             f"0 <= start <= stop <= {n_vectors}."
         )
     chosen = records[start:stop]
-    _check_dimensions(path, chosen[:: max(1, stop - start - 1)] if mmap else chosen)
+    _check_dimensions(path, chosen)
     # A copy drops the interleaved dimensions, and gives native byte order.
     return chosen["values"] if mmap else np.array(chosen["values"], dtype=dtype)
 
@@ -135,10 +136,13 @@ def _map_records(path, dtype: np.dtype) -> np.ndarray:
 
 def _check_dimensions(path, records) -> None:
     expected = records.dtype["values"].shape[0]
-    wrong = np.flatnonzero(records["dimension"] != expected)
-    if len(wrong):
-        raise ValueError(
-            f"{path} has a vector of dimension {records['dimension'][wrong[0]]} where "
-            f"the first has {expected}: it is corrupt, or its components have another "
-            "type."
-        )
+    # The last one first: most damage moves all that follows.
+    for rows in (slice(-1, None), *row_chunks(len(records), records.dtype.itemsize)):
+        dimensions = records["dimension"][rows]
+        wrong = np.flatnonzero(dimensions != expected)
+        if len(wrong):
+            raise ValueError(
+                f"{path} has a vector of dimension {dimensions[wrong[0]]} where the "
+                f"first has {expected}: it is corrupt, or its components have another "
+                "type."
+            )

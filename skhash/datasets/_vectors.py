@@ -4,9 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
+from skhash.datasets._damage import listed
 from skhash.datasets._hdf5 import read_hdf5
+from skhash.datasets._npy import read_npy
 from skhash.datasets._npz import (
-    DAMAGE,
     is_sparse_npz,
     npz_names,
     read_arrays,
@@ -84,17 +85,6 @@ def open_vectors(path: PathLike, *, mmap: bool = True):
     return X
 
 
-def _open_npy(path: PathLike, mmap: bool) -> np.ndarray:
-    # The magic is checked first: NumPy takes any other content for a pickle.
-    with open(path, "rb") as file:
-        if file.read(6) != np.lib.format.MAGIC_PREFIX:
-            raise ValueError(f"{path} is not a .npy file; write it with numpy.save.")
-    try:
-        return np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
-    except DAMAGE as error:
-        raise ValueError(f"{path} cannot be read as .npy: {error}") from error
-
-
 def _open_npz(path: PathLike, mmap: bool):
     names = npz_names(path)
     if is_sparse_npz(names):
@@ -110,7 +100,7 @@ def _open_npz(path: PathLike, mmap: bool):
     if len(matrices) != 1:
         raise ValueError(
             f"{path} holds {len(matrices)} matrices of numbers among its arrays "
-            f"({', '.join(names) or 'none'}), so that it is not clear which one is "
+            f"({listed(names)}), so that it is not clear which one is "
             f"meant: name it one of {', '.join(NPZ_NAMES)}."
         )
     return matrices.popitem()[1]
@@ -164,11 +154,11 @@ def _are_numbers(line: str) -> bool:
 
 
 def _open_hdf5(path: PathLike, mmap: bool) -> np.ndarray:
-    return read_hdf5(path, ("train",))[0]["train"]
+    return read_hdf5(path, ("train",))["train"]
 
 
 OPENERS = {
-    ".npy": _open_npy,
+    ".npy": read_npy,
     ".npz": _open_npz,
     ".fvecs": lambda path, mmap: read_fvecs(path, mmap=mmap),
     ".bvecs": lambda path, mmap: read_bvecs(path, mmap=mmap),

@@ -23,7 +23,7 @@ def test_idx_of_no_items(tmp_path, write_idx):
     ("damage", "message"),
     [
         (lambda b: b[:-1], r"shape \(3, 2\), which takes 18 bytes.*has 17"),
-        (lambda b: b + b"\0", "takes 18 bytes.*has 19"),
+        (lambda b: b + b"\0", "takes 18 bytes.*has more"),
         (lambda b: b[:7], "declares 2 dimensions and has 7 bytes"),
         (lambda b: b[:3] + b"\0", "declares 0 dimensions"),
         (lambda b: b"\x01" + b[1:], "starts with the bytes 01 00 08 02"),

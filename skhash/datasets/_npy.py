@@ -1,0 +1,16 @@
+"""NumPy's .npy files: arrays of numbers or strings, never pickled."""
+
+import numpy as np
+
+from skhash.datasets._damage import parsing
+from skhash.datasets._paths import PathLike
+
+
+def read_npy(path: PathLike, mmap: bool = False) -> np.ndarray:
+    """Read or map the array of a ``.npy`` file; ``ValueError`` where it holds none."""
+    # The magic is checked first: NumPy takes any other content for a pickle.
+    with open(path, "rb") as file:
+        if file.read(6) != np.lib.format.MAGIC_PREFIX:
+            raise ValueError(f"{path} is not a .npy file; write it with numpy.save.")
+    with parsing(f"{path} cannot be read as .npy"):
+        return np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)

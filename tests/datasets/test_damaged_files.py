@@ -1,0 +1,418 @@
+"""Whatever a file holds, a reader reads it or raises one clear ValueError."""
+
+import gzip
+import io
+import random
+import struct
+import tracemalloc
+import zipfile
+import zlib
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.io import savemat
+
+from skhash.cli import main
+from skhash.datasets import (
+    open_vectors,
+    read_ann_hdf5,
+    read_fvecs,
+    read_idx,
+    read_ivecs,
+    read_sparse_npz,
+    read_vdsh_mat,
+)
+
+X = np.random.default_rng(0).standard_normal((12, 5)).astype(np.float32)
+SMALL = 2**20  # bytes: what a refused file may cost
+
+
+def npy(array):
+    file = io.BytesIO()
+    np.lib.format.write_array(file, array)
+    return file.getvalue()
+
+
+def npz(compressed, **arrays):
+    file = io.BytesIO()
+    (np.savez_compressed if compressed else np.savez)(file, **arrays)
+    return file.getvalue()
+
+
+def sparse_npz():
+    file = io.BytesIO()
+    sparse.save_npz(file, sparse.csr_array(X * (X > 0)))
+    return file.getvalue()
+
+
+def zipped(**members):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return file.getvalue()
+
+
+def vecs(vectors):
+    head = struct.pack("<i", vectors.shape[1])
+    return b"".join(head + vector.tobytes() for vector in vectors)
+
+
+def idx(compressed):
+    content = bytes([0, 0, 8, 2, 0, 0, 0, 12, 0, 0, 0, 5]) + bytes(range(60))
+    return gzip.compress(content, mtime=0) if compressed else content
+
+
+def mat(compressed):
+    values = {}
+    for name, n in {"train": 7, "test": 3}.items():
+        values[name] = sparse.csc_matrix(np.arange(6.0 * n).reshape(n, 6) % 3)
+        values[f"gnd_{name}"] = np.eye(n, 4)
+    file = io.BytesIO()
+    savemat(file, values, do_compression=compressed)
+    # The time of writing, so that the same seeds damage the same file.
+    return b"MATLAB 5.0".ljust(116) + file.getvalue()[116:]
+
+
+def hdf5(fill):
+    h5py = pytest.importorskip("h5py")
+    file = io.BytesIO()
+    with h5py.File(file, "w") as saved:
+        fill(h5py, saved)
+    return file.getvalue()
+
+
+def ann(h5py, saved):
+    saved.attrs["distance"] = np.bytes_("angular")
+    saved["test"] = X[:3]
+    saved.create_dataset("train", data=X, chunks=(4, 5), compression="gzip")
+
+
+def csv():
+    return "\n".join(",".join(f"{value:g}" for value in row) for row in X).encode()
+
+
+# For each format: the suffix of its files, whole ones, and what reads them.
+FORMATS = {
+    "npy": (".npy", lambda: [npy(X), npy(X.T.astype(">f8"))], [open_vectors]),
+    "npz": (
+        ".npz",
+        lambda: [npz(False, X=X), npz(True, a=X, b=X[0]), sparse_npz()],
+        [open_vectors, read_sparse_npz],
+    ),
+    "fvecs": (".fvecs", lambda: [vecs(X)], [open_vectors, read_fvecs]),
+    "bvecs": (".bvecs", lambda: [vecs(X.astype("u1"))], [open_vectors]),
+    "ivecs": (".ivecs", lambda: [vecs(X.astype("i4"))], [read_ivecs]),
+    "csv": (".csv", lambda: [csv(), b"a,b,c,d,e\n" + csv()], [open_vectors]),
+    "idx": ("-idx", lambda: [idx(False), idx(True)], [read_idx]),
+    "mat": (".mat", lambda: [mat(False), mat(True)], [read_vdsh_mat]),
+    "hdf5": (".hdf5", lambda: [hdf5(ann)], [open_vectors, read_ann_hdf5]),
+}
+
+
+def truncated(rng, content):
+    return content[: rng.randrange(len(content))]
+
+
+def flipped(rng, content):
+    content = bytearray(content)
+    content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+    return bytes(content)
+
+
+def extreme(rng, content):
+    """Return the content with the largest or smallest of some integer type in it."""
+    width = rng.choice([1, 2, 4, 8])
+    number = rng.choice(
+        [b"\xff" * width, b"\xff" * (width - 1) + b"\x7f", b"\0" * width]
+    )
+    start = rng.randrange(len(content))
+    return content[:start] + number + content[start + width :]
+
+
+def cut_out(rng, content):
+    start = rng.randrange(len(content))
+    return content[:start] + content[start + rng.randrange(1, 40) :]
+
+
+def noise(rng, content):
+    return rng.randbytes(rng.randrange(200))
+
+
+def noise_after_the_start(rng, content):
+    return content[: rng.randrange(1, 16)] + noise(rng, content)
+
+
+# The HDF5 library loops for ever on some damage to its heaps; it is spared these.
+HARMLESS = (truncated, noise, noise_after_the_start)
+DAMAGES = (*HARMLESS, flipped, extreme, cut_out)
+N_DAMAGED = 60
+
+
+def damaged_files(kind):
+    rng = random.Random(kind)
+    damages = HARMLESS if kind == "hdf5" else DAMAGES
+    wholes = FORMATS[kind][1]()
+    for _ in range(N_DAMAGED):
+        yield rng.choice(damages)(rng, rng.choice(wholes))
+
+
+def error_of(read, path):
+    """Return the message of the ValueError that a reader raises, or None."""
+    try:
+        read(path)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", FORMATS)
+def test_any_damage_is_one_clear_error_or_none(tmp_path, kind):
+    suffix, _, readers = FORMATS[kind]
+    path = tmp_path / f"bad{suffix}"
+    messages = []
+    for content in damaged_files(kind):
+        path.write_bytes(content)
+        messages += [error_of(read, path) for read in readers]
+    told = [message for message in messages if message is not None]
+    assert len(told) > len(messages) / 3
+    for message in told:
+        assert str(path) in message
+        assert "\n" not in message and len(message) < 1000
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in FORMATS if kind not in ("ivecs", "idx", "mat")]
+)
+def test_the_command_line_says_it_in_one_line(tmp_path, monkeypatch, capsys, kind):
+    def measure(X, y, **options):
+        raise ValueError("it was read")
+
+    monkeypatch.setattr("skhash.cli._audit.audit", measure)
+    path = tmp_path / f"bad{FORMATS[kind][0]}"
+    for content in damaged_files(kind):
+        path.write_bytes(content)
+        assert main(["audit", str(path)]) == 2
+        output, errors = capsys.readouterr()
+        assert output == ""
+        assert errors.startswith("skhash: ") and errors.endswith("\n")
+        assert errors[:-1].isprintable() and len(errors) < 1100
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "shape",
+    [
+        b"(99999999999999999999, 5)",
+        b"(4611686018427387904, 4)",
+        b"(4294967296, 4294967296)",
+        b"(1000000000000, 5)",
+        b"(-12, -5)",
+        b"(13, 5)",
+        b"(" + 200 * b"(",
+    ],
+)
+def test_npy_that_declares_what_it_does_not_hold(tmp_path, shape):
+    path = tmp_path / "bad.npy"
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + b"}"
+    header = header.ljust(500) + b"\n"
+    content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
+    for mmap in (True, False):
+        path.write_bytes(content + X.tobytes())
+        with pytest.raises(ValueError, match="bad.npy cannot be read as .npy: "):
+            open_vectors(path, mmap=mmap)
+    path.with_suffix(".npz").write_bytes(zipped(X=content + X.tobytes()))
+    with pytest.raises(ValueError, match="bad.npz: the array X cannot be read: "):
+        open_vectors(path.with_suffix(".npz"))
+
+
+def cost(read, path):
+    """Return the most memory that a refusal took."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=path.name):
+            read(path)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_bombs_are_not_unpacked(tmp_path):
+    zeros = bytes(2**25)
+    files = {
+        "zeros-idx.gz": (read_idx, gzip.compress(zeros)),
+        "more-idx.gz": (read_idx, gzip.compress(idx(False) + zeros)),
+        "bomb.npz": (open_vectors, zipped(X=zeros)),
+        "bomb.mat": (
+            read_vdsh_mat,
+            mat_of(15, zlib.compress(b"\x0e" + 7 * b"\0" + zeros)),
+        ),
+    }
+    for name, (read, content) in files.items():
+        (tmp_path / name).write_bytes(content)
+        assert cost(read, tmp_path / name) < SMALL, name
+
+
+def test_idx_that_declares_more_than_can_be_packed(tmp_path):
+    path = tmp_path / "bad-idx.gz"
+    path.write_bytes(gzip.compress(b"\0\0\x08\x03" + 12 * b"\xff" + bytes(99)))
+    assert cost(read_idx, path) < SMALL
+    path.write_bytes(b"\0\0\x08\x80" + 128 * 4 * b"\0")
+    with pytest.raises(ValueError, match="bad-idx.gz declares an array that cannot be"):
+        read_idx(path)
+
+
+def test_names_in_an_archive_are_shown_on_one_line(tmp_path):
+    path = tmp_path / "bad.npz"
+    path.write_bytes(zipped(**{"a\nb\x1b[31m": npy(X[0]), 999 * "c": npy(X[0])}))
+    for read in (open_vectors, read_sparse_npz):
+        message = error_of(read, path)
+        assert message.isprintable() and len(message) < 1000
+
+
+@pytest.mark.parametrize("compression", [1, 12, 99])
+def test_archives_packed_in_other_ways(tmp_path, compression):
+    content = bytearray(zipped(X=npy(X)))
+    for mark, offset in ((b"PK\3\4", 8), (b"PK\1\2", 10)):
+        content[content.index(mark) + offset] = compression
+    (tmp_path / "bad.npz").write_bytes(content)
+    with pytest.raises(ValueError, match="bad.npz: the array X cannot be read"):
+        open_vectors(tmp_path / "bad.npz")
+
+
+@pytest.mark.parametrize("mmap", [True, False])
+def test_a_vector_of_another_dimension_between_others(tmp_path, mmap):
+    content = bytearray(vecs(np.zeros((50_000, 3), np.float32)))
+    content[16 * 23_456] = 4
+    (tmp_path / "bad.fvecs").write_bytes(content)
+    with pytest.raises(
+        ValueError, match="a vector of dimension 4 where the first has 3"
+    ):
+        open_vectors(tmp_path / "bad.fvecs", mmap=mmap)
+
+
+def mat_of(kind, content):
+    """Return a MATLAB file of one element."""
+    header = b"MATLAB 5.0".ljust(124) + b"\0\1IM"
+    return header + struct.pack("<II", kind, len(content)) + content
+
+
+def element(kind, content):
+    return struct.pack("<II", kind, len(content)) + content + bytes(-len(content) % 8)
+
+
+def matrix(flags=6, values_kind=9, n_parts=1, flags_bytes=8):
+    parts = [
+        element(6, struct.pack("<I", flags).ljust(flags_bytes, b"\0")),
+        element(5, struct.pack("<II", 1, 1)),
+        element(1, b"train"),
+        *(element(values_kind, bytes(8)) for _ in range(n_parts)),
+    ]
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (mat_of(14, matrix(values_kind=8)), "train must be a matrix of numbers"),
+        (mat_of(14, matrix(values_kind=21845)), "train must be a matrix of numbers"),
+        (mat_of(14, matrix(n_parts=0)), "train must be a matrix of numbers"),
+        (mat_of(14, matrix(flags=5)), "train must be a matrix of numbers"),
+        (mat_of(14, matrix(flags=6 | 0x800)), "train must be a matrix of numbers"),
+        (mat_of(14, matrix(flags=1)), "train must be a matrix of numbers"),
+        (mat_of(14, matrix(flags_bytes=16)), "'train' has 16 bytes of flags"),
+        (mat_of(13, matrix()), "an element of type 13"),
+        (mat_of(14, matrix()[:-8]), "an element of 8 bytes is truncated"),
+        (mat_of(15, zlib.compress(bytes(8))), "an element of type 0"),
+        (mat_of(15, zlib.compress(element(14, matrix())[:-9])), "is truncated"),
+        (mat_of(14, matrix()), "no variable 'test'; it holds train"),
+    ],
+)
+def test_mat_elements_that_scipy_would_trust(tmp_path, content, message):
+    (tmp_path / "bad.mat").write_bytes(content)
+    with pytest.raises(ValueError, match=f"bad.mat.*{message}"):
+        read_vdsh_mat(tmp_path / "bad.mat")
+
+
+class TestHDF5:
+    @pytest.fixture
+    def refused(self, tmp_path):
+        """Return a function that gives the message about a file that it fills."""
+
+        def refused(fill):
+            path = tmp_path / "bad.hdf5"
+            path.write_bytes(hdf5(fill))
+            messages = [error_of(read, path) for read in (open_vectors, read_ann_hdf5)]
+            assert all("bad.hdf5 cannot be read as HDF5: " in text for text in messages)
+            return messages[0]
+
+        return refused
+
+    @pytest.fixture
+    def secret(self, tmp_path):
+        (tmp_path / "secret").write_bytes(X.tobytes())
+        return tmp_path / "secret"
+
+    def test_external_storage(self, refused, secret):
+        def fill(h5py, saved):
+            ann(h5py, saved)
+            del saved["train"]
+            where = [(str(secret), 0, X.nbytes)]
+            saved.create_dataset("train", X.shape, X.dtype, external=where)
+
+        assert "/train lies in other files" in refused(fill)
+
+    def test_virtual_data_sets(self, refused, secret):
+        def fill(h5py, saved):
+            ann(h5py, saved)
+            del saved["train"]
+            layout = h5py.VirtualLayout(X.shape, X.dtype)
+            layout[:] = h5py.VirtualSource(str(secret), "train", X.shape)
+            saved.create_virtual_dataset("train", layout)
+
+        assert "/train lies in other files" in refused(fill)
+
+    def test_links(self, refused, tmp_path):
+        (tmp_path / "other.hdf5").write_bytes(hdf5(ann))
+        for link in (("ExternalLink", (str(tmp_path / "other.hdf5"), "/train")),
+                     ("SoftLink", ("/test",))):  # fmt: skip
+
+            def fill(h5py, saved, link=link):
+                ann(h5py, saved)
+                del saved["train"]
+                saved["train"] = getattr(h5py, link[0])(*link[1])
+
+            assert "no data set train, but test; links are not" in refused(fill)
+
+    @pytest.mark.parametrize("chunks", [None, (1000, 1000)])
+    def test_terabytes_that_are_not_there(self, refused, chunks):
+        def fill(h5py, saved):
+            ann(h5py, saved)
+            del saved["train"]
+            saved.create_dataset("train", (10**9, 1000), "f4", chunks=chunks)
+
+        message = (
+            "/train declares 4,000,000,000,000 bytes of numbers, and the file holds"
+        )
+        assert message in refused(fill)
+
+    def test_what_is_no_number(self, refused):
+        for values in (["text"], np.zeros(3, "c8,f4")):
+
+            def fill(h5py, saved, values=values):
+                ann(h5py, saved)
+                del saved["train"]
+                saved["train"] = values
+
+            assert "which is no number" in refused(fill)
+
+    def test_a_distance_that_is_no_word(self, tmp_path):
+        def fill(h5py, saved):
+            ann(h5py, saved)
+            saved.attrs["distance"] = np.arange(3)
+
+        (tmp_path / "bad.hdf5").write_bytes(hdf5(fill))
+        message = error_of(read_ann_hdf5, tmp_path / "bad.hdf5")
+        assert "the attribute 'distance' is array([0, 1, 2])" in message
