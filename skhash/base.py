@@ -26,6 +26,7 @@ from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.chunks import row_chunks
 from skhash.utils.torch import (
     inference_device,
+    random_state_of_call,
     resolve_device,
     seeded_generator,
 )
@@ -452,21 +453,6 @@ class BaseNeuralHasher(BaseHasher):
             net.module_,
             {name: value.cpu().numpy().copy() for name, value in parameters.items()},
         )
-
-
-def random_state_of_call(random_state, n_before) -> np.random.RandomState:
-    """Return what a call draws from: the same for the same seed, but not in each call.
-
-    Parameters
-    ----------
-    random_state : int, RandomState instance or None
-    n_before : int
-        The epochs of the calls before.
-    """
-    random_state = check_random_state(random_state)
-    if not n_before:
-        return random_state
-    return np.random.RandomState([random_state.randint(2**31 - 1), n_before])
 
 
 # `fit` looks at so many rows for bits that are alike in all but this share of them.

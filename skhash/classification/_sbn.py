@@ -12,7 +12,6 @@ from skhash._persistence import save_estimator
 from skhash.base import (
     TRAINING_CONSTRAINTS,
     check_magnitude,
-    random_state_of_call,
 )
 from skhash.classification._network import NetworkMixin
 from skhash.classification._prediction import PredictionMixin
@@ -23,6 +22,7 @@ from skhash.utils._sklearn import (
     fit_context,
 )
 from skhash.utils.targets import encoded_targets
+from skhash.utils.torch import random_state_of_call
 
 
 class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):

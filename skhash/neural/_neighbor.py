@@ -10,7 +10,6 @@ from sklearn.utils import check_consistent_length
 from skhash.base import (
     TRAINING_CONSTRAINTS,
     BaseNeuralHasher,
-    random_state_of_call,
 )
 from skhash.linear._projection import column_means, project
 from skhash.neural._bank import drawn, joined
@@ -29,7 +28,7 @@ from skhash.neural._mlp import (
 from skhash.neural._start import starting_directions, total_scale
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.targets import encoded_labels, partial_labels
-from skhash.utils.torch import resolve_device, seeded_generator
+from skhash.utils.torch import random_state_of_call, resolve_device, seeded_generator
 
 # Principal components that graph="projected" compares rows by.
 GRAPH_AXES = 128

@@ -3,10 +3,9 @@
 import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from skhash.base import random_state_of_call
 from skhash.neural._graph import neighbor_table
 from skhash.utils.targets import encoded_labels, partial_labels
-from skhash.utils.torch import resolve_device, seeded_generator
+from skhash.utils.torch import random_state_of_call, resolve_device, seeded_generator
 
 # Neighbours are those of at most so many rows, by at most so many components.
 NEIGHBOR_ROWS, NEIGHBOR_AXES = 20_000, 128

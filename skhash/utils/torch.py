@@ -4,6 +4,7 @@ import sys
 from contextlib import contextmanager
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 # Multiplications below which a product is not shared among threads. The gain would be
 # small, and on a busy machine each hand-over can cost a time slice of milliseconds.
@@ -86,6 +87,21 @@ def seeded_generator(random_state: np.random.RandomState, device="cpu"):
 
     seed = int(random_state.randint(np.iinfo(np.int32).max))
     return torch.Generator(device=device).manual_seed(seed)
+
+
+def random_state_of_call(random_state, n_before) -> np.random.RandomState:
+    """Return what a call draws from: the same for the same seed, but not in each call.
+
+    Parameters
+    ----------
+    random_state : int, RandomState instance or None
+    n_before : int
+        The epochs of the calls before.
+    """
+    random_state = check_random_state(random_state)
+    if not n_before:
+        return random_state
+    return np.random.RandomState([random_state.randint(2**31 - 1), n_before])
 
 
 @contextmanager
