@@ -52,7 +52,7 @@ def encoded_targets(y, estimator) -> tuple[np.ndarray, np.ndarray]:
             f"y holds one class only, {classes.tolist()[0]!r}; give 2 or more."
         )
     # As a list, so that classes in an array of objects get a type that can be saved.
-    return np.array(classes.tolist()), codes.reshape(-1, 1).astype(np.int64)
+    return np.array(classes.tolist()), codes[:, None].astype(np.int64)
 
 
 def partial_labels(y, *, is_part=False):
@@ -93,9 +93,10 @@ def encoded_labels(y) -> np.ndarray:
     """
     if y.ndim == 2:
         return np.asarray(dense_rows(y), dtype=np.int64)
-    codes = np.unique(y, return_inverse=True)[1].reshape(-1)
-    codes[y == (UNKNOWN_NAME if y.dtype.kind == "U" else UNKNOWN)] = UNKNOWN
-    return codes[:, None].astype(np.int64)
+    known = y != (UNKNOWN_NAME if y.dtype.kind == "U" else UNKNOWN)
+    codes = np.full((len(y), 1), UNKNOWN, dtype=np.int64)
+    codes[known, 0] = np.unique(y[known], return_inverse=True)[1]
+    return codes
 
 
 def check_shared(codes):
