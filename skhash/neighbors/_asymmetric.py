@@ -186,7 +186,7 @@ class Decoder:
             squares = np.square(bits @ basis).sum(axis=1)
             if self.metric == "cosine":
                 squares = 1 / np.sqrt(np.where(squares > 0, squares, np.inf))
-            items[rows] = _to_float32(squares)
+            items[rows] = _to_float32(2 * squares) / 2
         return items
 
     def weights(self, X, n_planes):
@@ -202,9 +202,12 @@ class Decoder:
             if self.metric == "cosine":
                 X = normalize(X)
             starts, times = -(X @ self.offset), -1
+        own = times * (X @ self.codebook.T)
+        # No sum of them may be beyond float32, nor one with the float of a code.
+        _to_float32(2 * (np.abs(own).sum(axis=1) + np.abs(starts)))
         weights = np.zeros((len(X), n_planes), dtype=np.float32)
-        weights[:, : len(self.codebook)] = _to_float32(times * (X @ self.codebook.T))
-        return weights, _to_float32(starts)
+        weights[:, : len(self.codebook)] = own
+        return weights, starts.astype(np.float32)
 
 
 class CodeScorer:

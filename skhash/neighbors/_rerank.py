@@ -57,8 +57,9 @@ class VectorScorer:
         wrong = np.isnan(scores)
         if wrong.any():  # those that are mapped from a file were not read before
             raise ValueError(
-                f"The vector at position {candidates[wrong][0]} holds NaN or infinity; "
-                "remove it, or write a number there."
+                f"The score of the vector at position {candidates[wrong][0]} is NaN: it "
+                f"holds NaN or infinity, or numbers too large for {self.dtype}; remove "
+                "it, or scale all vectors."
             )
         return scores
 

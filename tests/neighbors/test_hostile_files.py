@@ -186,7 +186,7 @@ def test_vectors_that_are_no_numbers(path):
     """They are not read before they are needed."""
     replace_index_array(path, "vectors", np.where(VECTORS > 0, VECTORS, np.nan))
     for mmap, verify in all_ways():
-        with pytest.raises(ValueError, match=r"The vector at position \d+ holds NaN"):
+        with pytest.raises(ValueError, match=r"vector at position \d+ is NaN"):
             ask(path, mmap, verify)
 
 

@@ -400,7 +400,7 @@ def test_mapped_vectors_are_looked_at_where_they_are_read(data, tmp_path):
     vectors[-1] = np.nan
     index = HammingNeighbors(3, rerank="vectors", n_candidates=None)
     index.fit(data.bits, vectors=vectors)
-    with pytest.raises(ValueError, match=f"The vector at position {N - 1} holds NaN"):
+    with pytest.raises(ValueError, match=f"at position {N - 1} is NaN: it holds NaN"):
         index.kneighbors(data.codes, vectors=data.queries)
     found = index.remove([N - 1]).kneighbors(data.codes, vectors=data.queries)
     expected = data.index(n_candidates=None).remove([N - 1])
