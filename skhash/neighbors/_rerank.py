@@ -56,10 +56,11 @@ class VectorScorer:
         map_in_threads(score, blocks, count_threads(self.n_jobs))
         wrong = np.isnan(scores)
         if wrong.any():  # those that are mapped from a file were not read before
+            position = candidates[wrong][0]
             raise ValueError(
-                f"The score of the vector at position {candidates[wrong][0]} is NaN: it "
-                f"holds NaN or infinity, or numbers too large for {self.dtype}; remove "
-                "it, or scale all vectors."
+                f"The score of the vector at position {position} is NaN: it holds NaN "
+                f"or infinity, or numbers too large for {self.dtype}; remove it, or "
+                "scale all vectors."
             )
         return scores
 

@@ -348,6 +348,7 @@ def test_what_is_no_file_is_not_opened(saved, kind, tmp_path):
         LOADERS[kind](target)
 
 
+@pytest.mark.filterwarnings("ignore:None of the")  # no code has a query's label
 @pytest.mark.parametrize("seed", range(150))
 def test_mutants(saved, seed, tmp_path):
     """What was changed anywhere is refused by a ValueError, or gives some answer."""
