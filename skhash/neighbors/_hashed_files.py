@@ -96,11 +96,7 @@ class SavedInPartsMixin:
             raise
         manifest = {
             "params": params,
-            "values": {
-                name: np.asarray(getattr(self, name)).tolist()
-                for name in VALUES
-                if hasattr(self, name)
-            },
+            "values": _values(self),
             "frozen": frozen,
             "parts": {
                 name: {"folder": folder.name, "checksum": manifest_checksum(folder)}
@@ -155,6 +151,12 @@ class SavedInPartsMixin:
         """
         path = Path(path)
         return load_whole(path, lambda found: _load(cls, path, found, mmap, verify))
+
+
+def _values(search):
+    """Return the fitted attributes that are no parts, as JSON can hold them."""
+    names = [name for name in VALUES if hasattr(search, name)]
+    return {name: np.asarray(getattr(search, name)).tolist() for name in names}
 
 
 def _load(cls, path, manifest, mmap, verify):
