@@ -204,6 +204,9 @@ def _read_query_vectors(store, codes, vectors, own):
             "kneighbors(codes, vectors=...), or put the encoder and the index into "
             "one HashedNeighbors, which does so."
         )
-    vectors = vectors.tocsr() if sparse.issparse(vectors) else np.asarray(vectors)
+    if sparse.issparse(vectors):
+        vectors = vectors.tocsr()
+    else:
+        vectors = np.asarray(check_unmasked(vectors))
     check_consistent_length(codes, vectors)
     return vectors

@@ -421,6 +421,8 @@ def test_masked_codes_are_refused(bits, method):
         getattr(HammingNeighbors().fit(bits), method)(masked)
     with pytest.raises(ValueError, match="masked array would lose its mask"):
         HammingNeighbors().fit(bits).kneighbors(bits, mask=masked[:, 0] == 0)
+    with pytest.raises(ValueError, match="masked array would lose its mask"):
+        HammingNeighbors().fit(bits, masked[:, 0])
 
 
 @pytest.mark.parametrize("device", ["meta", "meta:1"])

@@ -412,6 +412,11 @@ def test_masked_vectors_are_refused(data):
     vectors = np.ma.array(data.vectors, mask=data.vectors == 0)
     with pytest.raises(ValueError, match="masked array would lose its mask"):
         HammingNeighbors(rerank="vectors").fit(data.bits, vectors=vectors)
+    for rerank in ("vectors", "asymmetric"):
+        with pytest.raises(ValueError, match="masked array would lose its mask"):
+            data.index(rerank).kneighbors(data.bits, vectors=vectors)
+    with pytest.raises(ValueError, match="masked array would lose its mask"):
+        asymmetric_scores(vectors, data.bits, data.decoder)
 
 
 @pytest.mark.parametrize("rerank", ["vectors", "asymmetric"])
