@@ -28,7 +28,7 @@ PARTS = (
     "skhash.utils.schedules",
 )
 # The keys that mark such an object, and a tuple, which JSON does not know.
-OBJECT, TUPLE = "__part__", "__tuple__"
+PART, TUPLE = "__part__", "__tuple__"
 # Between the name of a list of arrays and the number of the item: "coefs_.0".
 LIST_MARK = "."
 # Attributes that are arrays of strings, and their type; None is NumPy's choice.
@@ -42,7 +42,7 @@ SAVED = re.compile(
     r"|part-(?:encoder|index|decoder)-([0-9a-f]{16})"
 )
 # What is written before it gets its name.
-PART = re.compile(
+UNFINISHED = re.compile(
     r"arrays-[0-9a-f]{16}\.safetensors\.part"
     rf"|(?:{'|'.join(INDEX_ARRAYS)})\.npy\.part"
     r"|manifest\.json\.part"
@@ -249,7 +249,7 @@ def _param_to_plain(value):
         if own and _exported_part(module, name) is type(value):
             params = value.get_params(deep=False).items()
             plain = {key: _param_to_plain(item) for key, item in params}
-            return {OBJECT: [module, name], "params": plain}
+            return {PART: [module, name], "params": plain}
     return _to_plain(value)
 
 
@@ -259,9 +259,9 @@ def _from_plain(value):
         return value
     if TUPLE in value:
         return tuple(_from_plain(item) for item in value[TUPLE])
-    if OBJECT not in value:
+    if PART not in value:
         return value
-    module, name = value[OBJECT]
+    module, name = value[PART]
     part = _exported_part(module, name)
     if part is None:
         raise ValueError(f"{module}.{name} is not known here")
@@ -490,7 +490,7 @@ def _was_saved_to(path: Path) -> bool:
 
 def _is_leftover(entry: Path) -> bool:
     """Say whether a save wrote this, by its name and, if a directory, its content."""
-    if not (SAVED.fullmatch(entry.name) or PART.fullmatch(entry.name)):
+    if not (SAVED.fullmatch(entry.name) or UNFINISHED.fullmatch(entry.name)):
         return False
     return entry.is_symlink() or not entry.is_dir() or _was_saved_to(entry)
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from skhash.codes import (
+    MAX_BITS,
     bits_to_signs,
     check_bits,
     check_packed,
@@ -239,3 +240,39 @@ def test_hamming_distances_of_different_widths_are_refused(function):
     a, b = np.zeros((1, 2), dtype=np.uint8), np.zeros((1, 3), dtype=np.uint8)
     with pytest.raises(ValueError, match="2 bytes and of 3 bytes"):
         function(a, b)
+
+
+@pytest.mark.parametrize(
+    "function", [check_bits, check_packed, pack_bits, signs_to_bits]
+)
+def test_masked_arrays_are_refused(function):
+    masked = np.ma.array([[1, 1]], mask=[[0, 1]], dtype=np.uint8)
+    with pytest.raises(ValueError, match="masked array would lose its mask"):
+        function(masked)
+
+
+@pytest.mark.parametrize("values", [[[1j, 1]], [["1", "-1"]], [[None, 1]]])
+@pytest.mark.parametrize("function", [pack_bits, signs_to_bits])
+def test_values_that_are_no_real_numbers_are_refused(function, values):
+    with pytest.raises(ValueError, match="must be numbers .* got dtype"):
+        function(np.array(values))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, bool, str, object, complex])
+def test_signs_of_types_without_them_are_refused(dtype):
+    with pytest.raises(ValueError, match=f"dtype must hold -1, got {np.dtype(dtype)}"):
+        bits_to_signs([[0, 1]], dtype)
+
+
+@pytest.mark.parametrize("number", [np.uint8, np.int8, np.int64, int])
+def test_widths_in_numbers_of_few_bits(number):
+    bits = np.ones((2, 12), dtype=np.uint8)
+    assert packed_width(number(12)) == 2
+    np.testing.assert_array_equal(unpack_bits(pack_bits(bits), number(12)), bits)
+
+
+def test_codes_that_are_too_long_for_the_kernels():
+    packed = np.zeros((1, MAX_BITS // 8 + 1), dtype=np.uint8)
+    assert packed_to_words(packed[:, 1:]).shape == (1, MAX_BITS // 64)
+    with pytest.raises(ValueError, match=f"too long; they may have {MAX_BITS}"):
+        packed_to_words(packed)

@@ -16,6 +16,7 @@ from skorch.callbacks import EarlyStopping
 
 import skhash
 from skhash import _persistence
+from skhash._load import LOADABLE
 from skhash._persistence import FORMAT_VERSION, MANIFEST
 from skhash.gradients import ARM, StraightThrough
 from skhash.noise import Logistic
@@ -493,4 +494,81 @@ def test_only_exported_parts_are_built(path, part):
 def test_damaged_parts(path, value):
     rewrite(path, params={"n_bits": value})
     with pytest.raises(ValueError, match="damaged|not known"):
+        skhash.load(path)
+
+
+# What killed saves left behind
+
+
+def killed_save(path, save, patched):
+    """Save until the first file has its name, and then be killed."""
+
+    def die(source, target):
+        os.rename(source, target)
+        raise KeyboardInterrupt
+
+    with patched.context() as patch:
+        patch.setattr(_persistence.os, "replace", die)
+        with pytest.raises(KeyboardInterrupt):
+            save(path)
+
+
+def full_disk(*arguments):
+    raise OSError("disk full")
+
+
+def test_leftovers_go_before_a_save_begins(path, encoder, other, monkeypatch):
+    """They may be what has filled the disk."""
+    whole = {file.name for file in path.iterdir()}
+    killed_save(path, other.save, monkeypatch)
+    (path / "manifest.json.part").write_text("{")
+    assert {file.name for file in path.iterdir()} > whole
+    with monkeypatch.context() as patch:
+        patch.setattr(_persistence.os, "fsync", full_disk)
+        patch.setattr(_persistence.os, "replace", full_disk)
+        with pytest.raises(OSError, match="disk full"):
+            other.save(path)
+    left = {file.name for file in path.iterdir()}
+    assert not {name for name in left - whole if not name.endswith(".part")}
+    assert "manifest.json.part" not in left
+    assert_same_state(encoder, skhash.load(path))
+
+
+def test_a_save_writes_through_no_link(path, encoder, tmp_path):
+    """One that somebody put where a part of a file is written first."""
+    (tmp_path / "outside").write_text("mine")
+    for name in (f"{array_file(path).name}.part", f"{MANIFEST}.part"):
+        (path / name).symlink_to(tmp_path / "outside")
+    encoder.save(path)
+    assert (tmp_path / "outside").read_text() == "mine"
+    assert len(list(path.iterdir())) == 2
+
+
+def test_loading_while_another_process_saves(path, other, monkeypatch):
+    """The manifest that was read names a file that is gone; the new one is read."""
+    read = _persistence.read_manifest
+
+    def read_and_let_save(folder):
+        manifest = read(folder)
+        monkeypatch.setattr(_persistence, "read_manifest", read)
+        other.save(folder)
+        return manifest
+
+    monkeypatch.setattr(_persistence, "read_manifest", read_and_let_save)
+    assert_same_state(other, _persistence.load_estimator(path, LOADABLE))
+
+
+@pytest.mark.parametrize("value", [0, "many", None, [1], {"a": 1}])
+def test_parameters_that_fit_would_not_take(path, encoder, value, tmp_path):
+    rewrite(path, params={"n_bits": value})
+    with pytest.raises(ValueError, match=f"{path} is damaged, or .*'n_bits' parameter"):
+        skhash.load(path)
+    with pytest.raises(ValueError, match="'n_bits' parameter of ITQHash must be"):
+        encoder.set_params(n_bits=value).save(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_value_that_no_array_can_have(path):
+    rewrite(path, values={"classes_": [[1], [2, 3]]})
+    with pytest.raises(ValueError, match=f"{path} is damaged"):
         skhash.load(path)

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_array
 
-from skhash.codes import check_packed, pack_bits, packed_width
+from skhash.codes import check_packed, check_unmasked, pack_bits, packed_width
 from skhash.utils._sklearn import StrOptions, validate_params
 from skhash.utils.chunks import CHUNK_BYTES, dense_rows, even_chunks, row_chunks
 from skhash.utils.threads import count_threads, late_import, map_in_threads
@@ -105,7 +105,7 @@ def asymmetric_scores(
     decoder = read_decoder(decoder, metric)
     packed_codes = check_packed(codes) if packed else pack_bits(codes)
     decoder.check_codes(packed_codes, np.shape(codes)[1], packed)
-    queries = decoder.read_queries(X_query, "X_query")
+    queries = decoder.read_queries(check_unmasked(X_query), "X_query")
     items = decoder.items(packed_codes)
     return CodeScorer(decoder, packed_codes, items, n_jobs).score_all(queries)
 
@@ -202,7 +202,8 @@ class Decoder:
                 parts = angles_to(offset, beyond)
             else:
                 parts = (np.square(beyond).sum(axis=1),)
-            items[rows] = np.stack([_to_float32(part) for part in parts], axis=1)
+            items[rows] = np.stack([_to_float32(2 * part) for part in parts], axis=1)
+            items[rows] /= 2
         return items
 
     def weights(self, X, n_planes):
@@ -224,9 +225,12 @@ class Decoder:
             X -= towards
             starts = length * np.where(is_zero, 1.0, np.square(X).sum(axis=1) / 2)
             times = -1
+        own = times * (X @ self.codebook.T)
+        # No sum of them may be beyond float32, nor one with the float of a code.
+        _to_float32(2 * (np.abs(own).sum(axis=1) + np.abs(starts)))
         weights = np.zeros((len(X), n_planes), dtype=np.float32)
-        weights[:, : len(self.codebook)] = _to_float32(times * (X @ self.codebook.T))
-        return weights, _to_float32(starts)
+        weights[:, : len(self.codebook)] = own
+        return weights, starts.astype(np.float32)
 
 
 def angles_to(offset, beyond):

@@ -18,7 +18,7 @@ DECODER = ("codebook", "offset", "items")
 def check_arrays(arrays, manifest, file) -> None:
     """Raise ``ValueError`` unless types and shapes are those that a save writes.
 
-    arrays : dict of ndarrays, or memory maps, of which nothing is read but the decoder
+    arrays : dict of ndarrays, or of memory maps, of which nothing is read
     """
     wrong = [name for name, array in arrays.items() if not _is_of_its_kind(name, array)]
     if wrong or "codes" not in arrays:
@@ -46,8 +46,8 @@ def _is_of_its_kind(name, array):
         "live": kind == "b" and ndim == 1,
         "vectors": kind in "iuf" and ndim == 2,
         "items": dtype == np.float32 and ndim == 2 and array.flags.c_contiguous,
-        "codebook": dtype == np.float64 and ndim == 2 and np.isfinite(array).all(),
-        "offset": dtype == np.float64 and ndim == 1 and np.isfinite(array).all(),
+        "codebook": dtype == np.float64 and ndim == 2,
+        "offset": dtype == np.float64 and ndim == 1,
     }[name]
 
 
@@ -94,5 +94,6 @@ def check_content(arrays, n_bits, path) -> None:
     # Of booleans that are neither 0 nor 1, counts are wrong.
     if "live" in arrays and arrays["live"].view(np.uint8).max(initial=0) > 1:
         raise ValueError(f"{path} is damaged: live holds others than 0 and 1.")
-    if "items" in arrays and not np.isfinite(arrays["items"]).all():
-        raise ValueError(f"{path} is damaged: items holds NaN or infinity.")
+    for name in arrays.keys() & set(DECODER):
+        if not np.isfinite(arrays[name]).all():
+            raise ValueError(f"{path} is damaged: {name} holds NaN or infinity.")

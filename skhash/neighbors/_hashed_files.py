@@ -96,11 +96,7 @@ class SavedInPartsMixin:
             raise
         manifest = {
             "params": params,
-            "values": {
-                name: np.asarray(getattr(self, name)).tolist()
-                for name in VALUES
-                if hasattr(self, name)
-            },
+            "values": _values(self),
             "frozen": frozen,
             "parts": {
                 name: {"folder": folder.name, "checksum": manifest_checksum(folder)}
@@ -157,6 +153,12 @@ class SavedInPartsMixin:
         return load_whole(path, lambda found: _load(cls, path, found, mmap, verify))
 
 
+def _values(search):
+    """Return the fitted attributes that are no parts, as JSON can hold them."""
+    names = [name for name in VALUES if hasattr(search, name)]
+    return {name: np.asarray(getattr(search, name)).tolist() for name in names}
+
+
 def _load(cls, path, manifest, mmap, verify):
     from skhash._load import LOADABLE
 
@@ -176,6 +178,7 @@ def _load(cls, path, manifest, mmap, verify):
             parts[name] = load_index(HammingNeighbors, folder, mmap=mmap, verify=verify)
         else:
             parts[name] = load_estimator(folder, LOADABLE)
+    _check_parts(parts, path)
     if manifest["frozen"]:
         parts["encoder"] = FrozenEstimator(parts["encoder"])
     if search.encoder is None:
@@ -199,6 +202,16 @@ def _check_manifest(manifest, file):
         raise ValueError(f"{file} is damaged: it has parts {unknown}.")
     for part in parts.values():
         check_keys(part, {"folder": str, "checksum": str}, file)
+
+
+def _check_parts(parts, path):
+    """Raise ``ValueError`` where a part is of a class that cannot do its work."""
+    for name, method in (("encoder", "transform"), ("decoder", "refine")):
+        if name in parts and not hasattr(parts[name], method):
+            raise ValueError(
+                f"{path} is damaged: its {name} is a {type(parts[name]).__name__}, "
+                f"which has no {method}."
+            )
 
 
 def _check_part(folder, checksum):

@@ -56,9 +56,11 @@ class VectorScorer:
         map_in_threads(score, blocks, count_threads(self.n_jobs))
         wrong = np.isnan(scores)
         if wrong.any():  # those that are mapped from a file were not read before
+            position = candidates[wrong][0]
             raise ValueError(
-                f"The vector at position {candidates[wrong][0]} holds NaN or infinity; "
-                "remove it, or write a number there."
+                f"The score of the vector at position {position} is NaN: it holds NaN "
+                f"or infinity, or numbers too large for {self.dtype}; remove it, or "
+                "scale all vectors."
             )
         return scores
 
@@ -202,6 +204,9 @@ def _read_query_vectors(store, codes, vectors, own):
             "kneighbors(codes, vectors=...), or put the encoder and the index into "
             "one HashedNeighbors, which does so."
         )
-    vectors = vectors.tocsr() if sparse.issparse(vectors) else np.asarray(vectors)
+    if sparse.issparse(vectors):
+        vectors = vectors.tocsr()
+    else:
+        vectors = np.asarray(check_unmasked(vectors))
     check_consistent_length(codes, vectors)
     return vectors

@@ -3,12 +3,14 @@
 import numpy as np
 from sklearn.utils import check_array, check_consistent_length
 
+from skhash.codes import check_unmasked
+
 
 def read_labels(X, y):
     """Return validated labels of the codes `X`, or None."""
     if y is None:
         return None
-    y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+    y = check_array(check_unmasked(y), ensure_2d=False, dtype=None, input_name="y")
     check_consistent_length(X, y)
     return y
 

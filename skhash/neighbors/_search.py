@@ -61,8 +61,7 @@ def nearest(words, n_planes, queries, k, n_jobs=None, live=None):
     live = _live_bits(len(words), live)
     words, queries = _read_only(words), _read_only(queries)
     capacity = _found_capacity(len(words), k)
-    # Whatever the words hold, no distance is beyond the histograms, and no position
-    # beyond the codes.
+    # Histograms take any distance, and answers are positions, whatever words hold.
     n_distances = 64 * words.shape[1] + 2
     distances = np.zeros((len(queries), k), dtype=np.int32)
     positions = np.zeros((len(queries), k), dtype=np.int64)

@@ -40,15 +40,15 @@ def resolve_device(device: str):
             f"device={device!r} is not a device name that torch knows; use 'auto', "
             "'cpu', 'cuda', 'cuda:1' or 'mps'."
         ) from error
-    index = resolved.index or 0
     counts = {
         "cpu": 1,
         "cuda": torch.cuda.device_count(),
         "mps": int(torch.backends.mps.is_available()),
     }
-    known = resolved.type in counts
-    available = counts[resolved.type] if known else (index + 1) * _works(resolved)
-    if index >= available:
+    if resolved.type not in counts and _works(resolved):
+        return resolved
+    available = counts.get(resolved.type, 0)
+    if (resolved.index or 0) >= available:
         raise ValueError(
             f"device={device!r} was asked for, but torch finds {available} "
             f"{resolved.type} device(s) here; use device='auto' or 'cpu'."

@@ -338,3 +338,98 @@ def test_searching_on_the_cpu_does_not_import_torch():
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+QUERY_METHODS = (
+    "kneighbors",
+    "radius_neighbors",
+    "kneighbors_graph",
+    "radius_neighbors_graph",
+    "transform",
+    "score",
+)
+
+
+def ask(index, method, queries):
+    arguments = (queries, queries[:, 0]) if method == "score" else (queries,)
+    return getattr(index, method)(*arguments)
+
+
+@pytest.mark.parametrize("method", [*QUERY_METHODS, "partial_fit"])
+@pytest.mark.parametrize("fitted_packed", [False, True])
+def test_codes_of_another_width_reach_no_kernel(method, fitted_packed):
+    """Of bits taken for bytes there are as many columns, and more bits."""
+    codes = np.random.default_rng(0).integers(0, 2, (20, 8), dtype=np.uint8)
+    index = HammingNeighbors(2, packed=fitted_packed).fit(codes, codes[:, 0])
+    index.set_params(packed=not fitted_packed)
+    message = f"packed={not fitted_packed} takes .* for {1 + 7 * (not fitted_packed)} "
+    with pytest.raises(ValueError, match=message):
+        ask(index, "score" if method == "partial_fit" else method, codes)
+    index.set_params(packed=fitted_packed)
+    ask(index, method if method != "partial_fit" else "kneighbors", codes)
+
+
+@pytest.mark.parametrize("method", [*QUERY_METHODS, "partial_fit", "save"])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"n_neighbors": 0},
+        {"n_neighbors": "3"},
+        {"n_neighbors": [3]},
+        {"radius": -1},
+        {"radius": 2.0},
+        {"algorithm": "fast"},
+        {"packed": "no"},
+        {"rerank": "score"},
+        {"n_candidates": 0},
+        {"metric": "l1"},
+        {"n_jobs": 1.5},
+        {"device": 0},
+    ],
+    ids=str,
+)
+def test_impossible_parameters_after_fit(bits, method, params, tmp_path):
+    """The message is that of fit, whatever passed before."""
+    index = HammingNeighbors(2).fit(bits, bits[:, 0])
+    ask(index, "kneighbors", bits[:1])
+    index.set_params(**params)
+    with pytest.raises(ValueError) as expected:
+        clone(index).fit(bits)
+    assert "parameter of HammingNeighbors must be" in str(expected.value)
+    with pytest.raises(type(expected.value)) as found:
+        index.save(tmp_path) if method == "save" else ask(index, method, bits[:1])
+    assert str(found.value) == str(expected.value)
+
+
+def test_numbers_of_few_bits(bits, queries):
+    """Sums and products of them do not wrap around."""
+    small, large = np.int8(100), np.uint8(250)
+    index = HammingNeighbors(small, radius=large).fit(bits)
+    plain = HammingNeighbors(100, radius=250).fit(bits)
+    np.testing.assert_array_equal(index.kneighbors(queries), plain.kneighbors(queries))
+    assert (index.transform(queries) != plain.transform(queries)).nnz == 0
+    index.set_params(n_neighbors=np.int8(127))
+    assert index.transform(queries[:1]).nnz == 128
+    found = index.radius_neighbors(queries, return_distance=False)
+    assert all(len(one) == len(bits) for one in found)
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit", "kneighbors"])
+def test_masked_codes_are_refused(bits, method):
+    masked = np.ma.array(bits, mask=bits == 1)
+    with pytest.raises(ValueError, match="masked array would lose its mask"):
+        getattr(HammingNeighbors().fit(bits), method)(masked)
+    with pytest.raises(ValueError, match="masked array would lose its mask"):
+        HammingNeighbors().fit(bits).kneighbors(bits, mask=masked[:, 0] == 0)
+    with pytest.raises(ValueError, match="masked array would lose its mask"):
+        HammingNeighbors().fit(bits, masked[:, 0])
+
+
+@pytest.mark.parametrize("device", ["meta", "meta:1"])
+def test_devices_that_hold_no_data(bits, queries, device):
+    with pytest.raises(ValueError, match=f"device='{device}' was asked for"):
+        HammingNeighbors(device=device).fit(bits)
+    index = HammingNeighbors().fit(bits)
+    expected = index.kneighbors(queries)
+    found = index.set_params(device=device).kneighbors(queries)
+    np.testing.assert_array_equal(found, expected)

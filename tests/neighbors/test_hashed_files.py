@@ -517,3 +517,21 @@ def test_a_killed_writer_leaves_the_old_search_whole(path, old_exists, tmp_path)
     # goes: all files but its manifest, which was replaced, and three directories.
     assert states.count(before) >= 2 * N_FILES
     assert states.count("new") == 1 + (N_FILES - 1 + 3) * old_exists
+
+
+def test_leftovers_go_before_a_save_begins(path, monkeypatch):
+    """They may be what has filled the disk."""
+    whole = content(path)
+    leftover = path / "part-index-0123456789abcdef"
+    shutil.copytree(part(path, "index"), leftover)
+    (leftover / MANIFEST).unlink()
+    (path / "manifest.json.part").write_text("{")
+
+    def full_disk(*arguments):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(_persistence.os, "fsync", full_disk)
+    with pytest.raises(OSError, match="disk full"):
+        changed_search().save(path)
+    assert content(path) == whole
+    assert_same(HashedNeighbors.load(path), make_search())

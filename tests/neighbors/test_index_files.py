@@ -15,7 +15,7 @@ import skhash
 from skhash import _persistence
 from skhash._persistence import INDEX_ARRAYS, MANIFEST
 from skhash.codes import pack_bits
-from skhash.neighbors import HammingNeighbors
+from skhash.neighbors import HammingNeighbors, _files
 
 RNG = np.random.default_rng(0)
 BITS = RNG.integers(0, 2, (300, 70), dtype=np.uint8)
@@ -394,3 +394,20 @@ def test_a_killed_writer_leaves_the_old_index_whole(path, old_exists, tmp_path):
     # Four arrays and the manifest are each written and renamed before the new state.
     assert states.count(before) >= 14
     assert states.count("new") >= 1 + 4 * old_exists
+
+
+def test_leftovers_go_before_a_save_begins(path, monkeypatch):
+    """They may be what has filled the disk."""
+    whole = {file.name for file in path.iterdir()}
+    for name in ("codes-0123456789abcdef.npy", "y.npy.part", "manifest.json.part"):
+        (path / name).write_text("half")
+
+    def full_disk(*arguments):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(_files._HashingFile, "write", full_disk)
+    with pytest.raises(OSError, match="disk full"):
+        make_index().remove(IDS[9:100]).save(path)
+    left = {file.name for file in path.iterdir()}
+    assert {name for name in left if (path / name).stat().st_size} == whole
+    assert_same(HammingNeighbors.load(path), make_index())

@@ -215,3 +215,20 @@ def test_transpose():
     square = np.ascontiguousarray(rows.T)
     _kernels._transpose(square, 0)
     np.testing.assert_array_equal(square, columns.T)
+
+
+@pytest.mark.parametrize("n_queries", [3, 40])
+@pytest.mark.parametrize("n_bytes", [1, 9, 31, 63])
+def test_bits_behind_the_codes_stay_within_the_arrays(n_bytes, n_queries):
+    """Answers are of no use then, and still positions of codes."""
+    n_words = -(-n_bytes // 8)
+    words = np.full((600, n_words), 2**64 - 1, dtype=np.uint64)
+    queries = np.zeros((n_queries, n_words), dtype=np.uint64)
+    for k in (1, 600):
+        distances, positions = _search.nearest(words, 8 * n_bytes, queries, k, 1)
+        assert ((0 <= positions) & (positions < 600)).all()
+        assert ((0 <= distances) & (distances <= 64 * n_words)).all()
+    for radius in (0, 8 * n_bytes):
+        distances, positions = _search.within(words, 8 * n_bytes, queries, radius, 1)
+        for near, found in zip(distances, positions, strict=True):
+            assert (near <= radius).all() and ((0 <= found) & (found < 600)).all()

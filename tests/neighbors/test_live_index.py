@@ -409,3 +409,26 @@ def test_concurrent_searches_equal_the_serial_one(codes):
             pool.map(fresh.kneighbors, questions), serial, strict=True
         ):
             np.testing.assert_array_equal(found, expected)
+
+
+def test_ids_in_an_array_of_strings_of_any_length():
+    """NumPy's own type for them, with and without one that is missing."""
+    kinds = pytest.importorskip("numpy.dtypes")
+    ids = np.array(["a", "bcd", ""], dtype=kinds.StringDType())
+    index = HammingNeighbors(1).fit(BITS[:3], ids=ids).remove(ids[:1])
+    np.testing.assert_array_equal(index.ids_, ["a", "bcd", ""])
+    assert index.kneighbors(BITS[:1], ids=ids, return_ids=True)[1] == "bcd"
+    index.partial_fit(BITS[:1], ids=ids[:1])
+    assert index.kneighbors(BITS[:1], return_ids=True)[1] == "a"
+    ids = np.array(["a", None], dtype=kinds.StringDType(na_object=None))
+    with pytest.raises(ValueError, match="all integers or all strings, got None"):
+        index.fit(BITS[:2], ids=ids)
+
+
+def test_ids_that_are_masked_or_missing():
+    index = HammingNeighbors(1).fit(BITS[:3])
+    with pytest.raises(ValueError, match="masked array would lose its mask"):
+        index.remove(np.ma.array([0, 1], mask=[True, False]))
+    with pytest.raises(ValueError, match="remove takes the ids of codes, got None"):
+        index.remove(None)
+    assert index.live_.all()

@@ -56,3 +56,9 @@ def test_errors():
     distances, positions = merge_neighbors([index.kneighbors(codes)] * 2, 4)
     assert_array_equal(distances[:, :2], 0)
     assert_array_equal(positions[:, 0], range(8))
+
+
+def test_parts_of_three_arrays():
+    part = np.zeros((2, 1)), np.zeros((2, 1)), np.zeros((2, 1))
+    with pytest.raises(ValueError, match="Each part has distances and positions"):
+        merge_neighbors([part])

@@ -156,3 +156,13 @@ def test_what_is_refused():
         duplicate_groups([[0, 2]], 1)
     with pytest.raises(ValueError, match="uint8"):
         radius_pairs([[0, 2]], 1, packed=True)
+
+
+@pytest.mark.parametrize("radius", [np.int8(1), np.uint8(1), np.int64(1)])
+@pytest.mark.parametrize("n", [30, 3000])
+def test_radii_of_few_bits(radius, n):
+    codes = make_codes(0, n, 40, n_centres=10)
+    expected = duplicate_groups(codes, 1)
+    np.testing.assert_array_equal(duplicate_groups(codes, radius), expected)
+    found, expected = radius_pairs(codes, radius), radius_pairs(codes, 1)
+    np.testing.assert_array_equal(found[1], expected[1])

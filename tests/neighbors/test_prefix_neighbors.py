@@ -144,3 +144,30 @@ def test_queries_of_another_width(bits, queries):
     index = PrefixNeighbors(prefix_bits=20).fit(bits)
     with pytest.raises(ValueError, match="89 features, but .* 90 features"):
         index.kneighbors(queries[:, 1:])
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"n_neighbors": 0}, {"prefix_bits": 0.5}, {"n_candidates": "all"}, {"packed": 2}],
+    ids=str,
+)
+def test_impossible_parameters_after_fit(bits, params):
+    index = PrefixNeighbors(prefix_bits=12).fit(bits).set_params(**params)
+    with pytest.raises(ValueError) as expected:
+        clone(index).fit(bits)
+    with pytest.raises(type(expected.value)) as found:
+        index.kneighbors(bits[:1])
+    assert str(found.value) == str(expected.value)
+
+
+def test_another_prefix_after_fit(bits):
+    index = PrefixNeighbors(prefix_bits=12).fit(bits).set_params(prefix_bits=14)
+    with pytest.raises(ValueError, match="prefix_bits=14, but .* prefix_bits=12; fit"):
+        index.kneighbors(bits[:1])
+
+
+def test_numbers_of_few_bits(bits, queries):
+    small = {"prefix_bits": np.uint8(13), "n_candidates": np.int8(100)}
+    plain = PrefixNeighbors(prefix_bits=13, n_candidates=100).fit(bits)
+    found = PrefixNeighbors(**small).fit(bits).kneighbors(queries)
+    np.testing.assert_array_equal(found, plain.kneighbors(queries))

@@ -219,7 +219,7 @@ def test_codes_in_parts(data, rerank, n_candidates):
 
 
 @pytest.mark.parametrize(
-    "dtype", ["float16", "float32", "float64", "uint8", "int64", ">f4"]
+    "dtype", ["float16", "float32", "float64", "g", "uint8", "int64", ">f4"]
 )
 def test_a_memory_map_is_read_and_never_written(data, dtype, tmp_path):
     vectors = (data.vectors + 4).astype(dtype)
@@ -232,7 +232,8 @@ def test_a_memory_map_is_read_and_never_written(data, dtype, tmp_path):
     found = index.kneighbors(data.codes, vectors=data_of.queries)
     expected = data_of.expected("vectors", "euclidean", 5, 100)
     np.testing.assert_array_equal(found, expected)
-    assert found[0].dtype == ("float64" if dtype in ("float64", "int64") else "float32")
+    wide = dtype in ("float64", "g", "int64")
+    assert found[0].dtype == ("float64" if wide else "float32")
     index.partial_fit(data.bits[:3], vectors=mapped[:3])
     np.testing.assert_array_equal(mapped, vectors)
     found = index.kneighbors(
@@ -377,3 +378,52 @@ def test_saved_it_answers_the_same(data, rerank, mmap, tmp_path):
     loaded = HammingNeighbors.load(tmp_path, mmap=mmap)
     found = loaded.kneighbors(data.codes, vectors=data.queries)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_vectors_that_are_no_numbers_are_refused(data, value, method):
+    vectors = data.vectors.copy()
+    vectors[3, 1] = value
+    index = data.index()
+    before = index.n_samples_fit_
+    with pytest.raises(ValueError, match="Input vectors contains (NaN|infinity)"):
+        getattr(index, method)(data.bits, vectors=vectors)
+    assert index.n_samples_fit_ == before
+
+
+def test_mapped_vectors_are_looked_at_where_they_are_read(data, tmp_path):
+    vectors = np.lib.format.open_memmap(
+        tmp_path / "vectors.npy", "w+", shape=data.vectors.shape
+    )
+    vectors[:] = data.vectors
+    vectors[-1] = np.nan
+    index = HammingNeighbors(3, rerank="vectors", n_candidates=None)
+    index.fit(data.bits, vectors=vectors)
+    with pytest.raises(ValueError, match=f"at position {N - 1} is NaN: it holds NaN"):
+        index.kneighbors(data.codes, vectors=data.queries)
+    found = index.remove([N - 1]).kneighbors(data.codes, vectors=data.queries)
+    expected = data.index(n_candidates=None).remove([N - 1])
+    expected = expected.kneighbors(data.codes, 3, vectors=data.queries)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_masked_vectors_are_refused(data):
+    vectors = np.ma.array(data.vectors, mask=data.vectors == 0)
+    with pytest.raises(ValueError, match="masked array would lose its mask"):
+        HammingNeighbors(rerank="vectors").fit(data.bits, vectors=vectors)
+    for rerank in ("vectors", "asymmetric"):
+        with pytest.raises(ValueError, match="masked array would lose its mask"):
+            data.index(rerank).kneighbors(data.bits, vectors=vectors)
+    with pytest.raises(ValueError, match="masked array would lose its mask"):
+        asymmetric_scores(vectors, data.bits, data.decoder)
+
+
+@pytest.mark.parametrize("rerank", ["vectors", "asymmetric"])
+def test_numbers_of_candidates_of_few_bits(data, rerank):
+    small = data.index(rerank, n_candidates=np.int8(127))
+    plain = data.index(rerank, n_candidates=127)
+    for options in ({}, {"X": data.codes, "vectors": data.queries}):
+        options = {"X": None, "vectors": data.vectors, **options}
+        found, expected = small.kneighbors(**options), plain.kneighbors(**options)
+        np.testing.assert_array_equal(found, expected)

@@ -8,9 +8,10 @@ import joblib
 import numba
 import numpy as np
 import pytest
+from numba.core.compiler_lock import global_compiler_lock
 
-from skhash.utils import kernels
-from skhash.utils.threads import count_threads, map_in_threads
+from skhash.utils import kernels, threads
+from skhash.utils.threads import count_threads, late_import, map_in_threads
 
 
 def test_none_follows_joblib():
@@ -81,3 +82,36 @@ def test_kernels_compile_where_nothing_can_be_written(monkeypatch):
 
     words = np.array([0, 1, 2**63 + 7, 2**64 - 1], dtype=np.uint64)
     assert count(words) == np.bitwise_count(words).sum()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize("lock", [late_import, global_compiler_lock._lock])
+def test_a_fork_waits_for_kernels_that_another_thread_imports_or_compiles(
+    lock, monkeypatch
+):
+    """In the child nobody would release what that thread held."""
+    held, forking = threading.Event(), threading.Event()
+
+    class Signal:
+        acquire, release = forking.set, lambda self: None
+
+    # The first lock to be taken before a fork tells that one is about to be.
+    monkeypatch.setattr(threads, "fork_locks", [Signal(), *threads.fork_locks])
+
+    def compile_until_someone_forks():
+        with lock:
+            held.set()
+            forking.wait(60)
+
+    def take():
+        os._exit(0 if lock.acquire(blocking=False) else 1)
+
+    compiler = threading.Thread(target=compile_until_someone_forks)
+    compiler.start()
+    held.wait(60)
+    program = multiprocessing.get_context("fork").Process(target=take)
+    program.start()
+    forking.set()
+    program.join(60)
+    compiler.join(60)
+    assert program.exitcode == 0

@@ -55,3 +55,12 @@ def test_generators_follow_the_random_state():
     ]
     assert torch.equal(draws[0], draws[1])
     assert not torch.equal(draws[0], draws[2])
+
+
+@pytest.mark.parametrize("device", ["meta", "meta:2", "vulkan", "ipu:1"])
+def test_devices_that_give_no_numbers_back(device):
+    kind = device.partition(":")[0]
+    message = f"device='{device}' was asked for, but torch finds 0 {kind} device"
+    with pytest.raises(ValueError, match=message):
+        resolve_device(device)
+    assert inference_device(device) == "cpu"
