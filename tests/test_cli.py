@@ -61,6 +61,19 @@ def small_chunks(monkeypatch):
 
 
 @pytest.fixture
+def full_disk():
+    """Return a function after which no file can grow, until it is called with False."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def full_disk(full=True):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0 if full else soft, hard))
+
+    yield full_disk
+    full_disk(False)
+
+
+@pytest.fixture
 def run(capsys):
     """Return a function that runs the command and gives status, output and errors."""
 
@@ -342,6 +355,18 @@ class TestOut:
             assert run("audit", vectors, "--out", out, *words)[0] == 0
         assert skhash.load(out / "encoder").n_bits == 4
 
+    def test_a_full_disk_leaves_no_half_report(
+        self, vectors, tmp_path, monkeypatch, capsys, full_disk
+    ):
+        monkeypatch.setattr(
+            audit_command, "print_audit", lambda *arguments: full_disk()
+        )
+        status = main(["audit", vectors, "--out", str(tmp_path / "report"), *FAST])
+        full_disk(False)
+        message = f"skhash: {tmp_path / 'report' / 'report.json'}: File too large\n"
+        assert (status, capsys.readouterr().err) == (2, message)
+        assert not list((tmp_path / "report").iterdir())
+
     def test_digits_have_no_file_to_encode(self, run, tmp_path):
         output = run("audit", "--out", tmp_path / "report", *FAST)[1]
         assert "VECTORS.npy codes.npy --packed" in output
@@ -490,23 +515,19 @@ class TestEncode:
         assert "encodes vectors of 6" in errors
 
     def test_a_full_disk_is_noticed_midway(
-        self, vectors, encoder, tmp_path, monkeypatch, capsys
+        self, vectors, encoder, tmp_path, monkeypatch, capsys, full_disk
     ):
-        resource = pytest.importorskip("resource")
-        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         transform = skhash.PCAHash.transform
 
         def fill_disk(self, rows):  # no file may grow; maps of grown ones may
-            resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+            full_disk()
             return transform(self, rows)
 
         monkeypatch.setattr(skhash.PCAHash, "transform", fill_disk)
         codes = tmp_path / "codes.npy"
         before = sorted(tmp_path.iterdir())
-        try:
-            status = main(["encode", str(tmp_path / "encoder"), vectors, str(codes)])
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        status = main(["encode", str(tmp_path / "encoder"), vectors, str(codes)])
+        full_disk(False)
         assert (status, capsys.readouterr().err) == (
             2,
             f"skhash: {codes}: File too large\n",

@@ -113,14 +113,15 @@ def _table_lines(columns: list[tuple[str, ...]]) -> list[str]:
 
 def _print_styled(lines: list[str], marked: int | None) -> None:
     from rich.console import Console
+    from rich.text import Text
 
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     header, *rows = lines
-    console.print(header, style="bold")
+    console.print(Text(header, "bold"))
     dash = "─" if console.encoding.startswith("utf") else "-"
     console.print(dash * max(map(len, lines)))
     for number, line in enumerate(rows):
-        console.print(line, style="bold green" if number == marked else None)
+        console.print(Text(line, "bold green" if number == marked else ""))
 
 
 @contextmanager

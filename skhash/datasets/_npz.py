@@ -79,32 +79,35 @@ def csr_from_arrays(path: PathLike, arrays: dict[str, np.ndarray]):
     from scipy import sparse
 
     # SciPy writes the format as bytes, which NumPy reads as a zero-dimensional array.
-    saved_as = arrays.get("format", np.array(b"csr")).item()
-    saved_as = saved_as.decode() if isinstance(saved_as, bytes) else str(saved_as)
+    saved_as = arrays.get("format", np.array(b"csr")).tolist()
+    saved_as = saved_as.decode("latin-1") if isinstance(saved_as, bytes) else saved_as
     if saved_as != "csr":
         raise ValueError(
-            f"{path} holds a sparse matrix in format {saved_as!r}; only 'csr' is read. "
-            "Save it with scipy.sparse.save_npz(path, X.tocsr())."
+            f"{path} holds a sparse matrix in format {listed([repr(saved_as)])}; only "
+            "'csr' is read. Save it with scipy.sparse.save_npz(path, X.tocsr())."
         )
     data, shape = arrays["data"], arrays["shape"]
     if shape.shape != (2,) or shape.dtype.kind not in "iu":
         raise ValueError(
-            f"{path}: shape must be two integers, got {shape.tolist()!r} of dtype "
-            f"{shape.dtype}."
+            f"{path}: shape must be two integers, got an array of shape {shape.shape} "
+            f"and dtype {shape.dtype}."
         )
     if data.dtype.kind not in "fiub":
         raise ValueError(f"{path}: data must be numbers, got dtype {data.dtype}.")
-    try:
+    if data.dtype == np.float16:  # which SciPy does not compute with
+        data = data.astype(np.float32)
+    with parsing(
+        f"{path} is not a sparse matrix of shape {shape.tolist()} with {data.size} "
+        "stored values"
+    ):
+        for name in ("indices", "indptr"):
+            if arrays[name].dtype.kind not in "iu":
+                raise ValueError(f"{name} must be integers, got {arrays[name].dtype}")
         X = sparse.csr_array(
             (data, arrays["indices"], arrays["indptr"]),
             shape=tuple(int(size) for size in shape),
         )
         X.check_format(full_check=True)
-    except (ValueError, TypeError) as error:
-        raise ValueError(
-            f"{path} is not a sparse matrix of shape {shape.tolist()} with {data.size} "
-            f"stored values: {error}"
-        ) from error
     return X
 
 

@@ -193,8 +193,8 @@ def _class_groups(task: Comparison):
 
 def _label_set_groups(task: Comparison):
     """Return the same, where a group is a set of labels and has several partners."""
-    wanted, query_groups = np.unique(task.wanted, axis=0, return_inverse=True)
-    having, groups = np.unique(task.masks.T, axis=0, return_inverse=True)
+    wanted, query_groups = _unique_rows(task.wanted)
+    having, groups = _unique_rows(task.masks.T)
     queries = _bit_counts(task.queries, query_groups, len(wanted))
     database = _bit_counts(task.database.T, groups, len(having))
     partners = np.empty_like(queries)
@@ -204,6 +204,12 @@ def _label_set_groups(task: Comparison):
             share |= (mask[:, None] & other) != 0
         partners[rows] = share.astype(np.float64) @ database
     return queries, partners, database
+
+
+def _unique_rows(rows) -> tuple[np.ndarray, np.ndarray]:
+    """Return the different rows, and which of them each row is."""
+    different, which = np.unique(rows, axis=0, return_inverse=True)
+    return different, which.reshape(-1)  # NumPy 2.0.0 gives it two dimensions
 
 
 def _bit_counts(words, groups, n_groups: int) -> np.ndarray:

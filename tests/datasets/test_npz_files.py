@@ -44,8 +44,13 @@ def test_plain_parts_with_further_arrays(tmp_path, X):
         ({"shape": np.array([6, 1])}, r"not a sparse matrix of shape \[6, 1\]"),
         ({"shape": np.array([6.0, 5.0])}, "shape must be two integers"),
         ({"shape": np.array(6)}, "shape must be two integers"),
+        ({"shape": np.array([2**63, 5], dtype="u8")}, "not a sparse matrix of shape"),
+        ({"indices": np.full(3, 1.5)}, "indices must be integers, got float64"),
+        ({"indptr": np.full(7, 1j)}, "indptr must be integers, got complex128"),
         ({"data": np.array(["a"])}, "data must be numbers"),
         ({"format": np.array(b"csc")}, "format 'csc'.*tocsr"),
+        ({"format": np.array([b"csr", b"csr"])}, r"format \[b'csr', b'csr'\]"),
+        ({"format": np.array(b"\xff")}, "format 'ÿ'"),
         ({"data": np.array([None])}, "data cannot be read"),
     ],
 )
@@ -54,6 +59,14 @@ def test_parts_that_are_no_csr_matrix(tmp_path, X, change, message):
     np.savez(path, **(parts(X) | change))
     with pytest.raises(ValueError, match=f"bad.npz.*{message}"):
         read_sparse_npz(path)
+
+
+def test_half_floats_become_floats(tmp_path, X):
+    path = tmp_path / "halves.npz"
+    np.savez(path, **(parts(X) | {"data": X.data.astype(np.float16)}))
+    read = read_sparse_npz(path)
+    assert read.dtype == np.float32
+    np.testing.assert_array_equal(read[[0, 2]].toarray(), X[[0, 2]].toarray())
 
 
 def test_missing_parts_are_named(tmp_path):

@@ -1,6 +1,7 @@
 """Scorers within scikit-learn's searches, on encoders, pipelines and indexes."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -48,6 +49,7 @@ class Signs(TransformerMixin, BaseEstimator):
         self.mean_ = np.asarray(X.mean(axis=0)).ravel()
         rng = np.random.default_rng(0)
         self.planes_ = rng.normal(size=(X.shape[1], self.n_bits))
+        self.weighted_ = sample_weight is not None
         return self
 
     def transform(self, X):
@@ -225,11 +227,14 @@ def test_nested_search_is_scored_by_its_best(digits):
 
 def test_sample_weight_reaches_fit_and_not_the_scorer(digits):
     X, y = digits
-    with pytest.warns(UserWarning, match="sample_weight"):
-        GridSearchCV(
-            Signs(), {"n_bits": [4]}, cv=2, refit="map",
+    with warnings.catch_warnings():
+        # scikit-learn says so from 1.7 on
+        warnings.filterwarnings("ignore", ".*sample_weight", UserWarning)
+        search = GridSearchCV(
+            Signs(), {"n_bits": [4]}, cv=2, refit="map", error_score="raise",
             scoring={"map": retrieval_scorer, "recall": make_neighbor_recall_scorer()},
         ).fit(X, y, sample_weight=np.ones(len(X)))  # fmt: skip
+    assert search.best_estimator_.weighted_
 
 
 @pytest.mark.parametrize("several", [False, True])

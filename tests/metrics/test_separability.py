@@ -123,3 +123,16 @@ def test_it_scores_an_encoder():
     intra, inter = class_distances(codes, labels)
     scorer = make_retrieval_scorer(separability_score)
     assert scorer(Identity(), codes, labels) == pytest.approx(inter - intra)
+
+
+def test_groups_in_whatever_shape_numpy_gives_them(monkeypatch):
+    unique = np.unique
+
+    def of_2_0_0(rows, axis, return_inverse):
+        values, inverse = unique(rows, axis=axis, return_inverse=return_inverse)
+        return values, inverse.reshape(-1, 1)
+
+    codes, labels = random_data(multilabel=True)
+    expected = class_distances(codes, labels)
+    monkeypatch.setattr(np, "unique", of_2_0_0)
+    assert class_distances(codes, labels) == expected
