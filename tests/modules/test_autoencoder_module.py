@@ -293,6 +293,15 @@ def test_kl_of_independent_bits(prior):
         torch.testing.assert_close(kl, (N_BITS * math.log(2) - entropy).mean())
 
 
+def test_sampled_bound_of_independent_bits_is_the_enumerated_one():
+    n = 20_000
+    module = make_module()
+    samples = module.posterior.sample_bound(MU.expand(n, -1), reconstruct, module)
+    q = expit((2 * STATES.numpy() - 1) * MU.numpy()).prod(axis=1)
+    error = samples.std().item() / n**0.5
+    assert abs(samples.mean().item() - q @ (LOG_JOINT - np.log(q))) < 4 * error
+
+
 def test_kl_of_a_bit_at_known_probabilities():
     module = make_module(kl_weight=1.0)
 
