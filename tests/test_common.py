@@ -364,7 +364,7 @@ for saved in folder.glob("encoder*"):
     )
 
 
-def test_import_and_search_without_torch():
+def test_import_search_and_metrics_without_torch():
     run_python(
         """
 import sys
@@ -372,6 +372,8 @@ import numpy as np
 import skhash
 import skhash.codes, skhash.metrics, skhash.datasets
 assert "torch" not in sys.modules, "import skhash imported torch"
+skhash.metrics.recall_at_k_score([[0]], [[0]], [1], [1], k=1)
+assert "torch" not in sys.modules, "a metric imported torch"
 index = skhash.HammingNeighbors(n_neighbors=1).fit(np.eye(9, dtype=np.uint8))
 index.kneighbors(np.eye(9)), index.radius_neighbors(np.eye(9))
 assert "torch" not in sys.modules, "search imported torch"

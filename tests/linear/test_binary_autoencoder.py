@@ -202,8 +202,9 @@ def test_held_out_rows_choose_the_iterate(digits):
     np.testing.assert_array_equal(short.components_, encoder.components_)
 
 
-def test_random_state_draws_the_first_rotation(digits):
-    options = {"n_bits": 6, "init": "itq", "max_iter": 2}
+@pytest.mark.parametrize("option", [{"init": "itq"}, {"validation_fraction": 0.3}])
+def test_random_state_draws_the_first_rotation_and_the_rows_held_out(digits, option):
+    options = {"n_bits": 6, "max_iter": 2} | option
     fits = [
         BinaryAutoencoderHash(random_state=seed, **options).fit(digits).components_
         for seed in (0, 0, 1)

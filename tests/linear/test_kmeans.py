@@ -154,6 +154,21 @@ def test_objective_is_the_error_of_the_reconstruction(gaussian):
     np.testing.assert_allclose(encoder.objective_[-1, 0], error, rtol=1e-3)
 
 
+def test_affinity_is_that_of_all_pairs_of_rows(gaussian):
+    """Targets are edges and diagonals of the cube of half edge ``mean |x|``."""
+    rows = gaussian[:, :3] - gaussian[:, :3].mean(axis=0)
+    of_torch = torch.from_numpy(rows).float()
+    centers, objective = affinity_kmeans(of_torch, lam=1.0, max_iter=500)
+    assert len(objective) < 500
+    nearest = ((rows[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
+    found, codes = centers[nearest], corners(3)[nearest]
+    distances = np.linalg.norm(found[:, None] - found, axis=2)
+    hamming = (codes[:, None] != codes).sum(axis=2)
+    targets = 2 * np.abs(rows).mean() * np.sqrt(hamming)
+    error = ((distances - targets) ** 2).mean()
+    np.testing.assert_allclose(objective[-1, 1], error, rtol=1e-4)
+
+
 def test_affinity_makes_distances_follow_the_codes(digits):
     errors = {}
     for lam in (0.0, 1.0, 10.0):
@@ -165,6 +180,9 @@ def test_affinity_makes_distances_follow_the_codes(digits):
 
 def test_axes_are_shared_out_in_equal_products():
     assert balanced_subspaces(np.array([8.0, 4, 2, 1]), [2, 2]) == [[0, 3], [1, 2]]
+    # By products and not by sums, for which [1, 2, 3] would be shared out together.
+    variances = np.array([16.0, 5, 5, 1, 1, 1])
+    assert balanced_subspaces(variances, [3, 3]) == [[0, 3, 4], [1, 2, 5]]
     # The unit is of no account, and neither are axes without variance.
     assert balanced_subspaces(np.array([8.0, 4, 2, 1]) / 99, [2, 2]) == [[0, 3], [1, 2]]
     shared = balanced_subspaces(np.array([5.0, 4, 3, 2, 1, 0, 0]), [3, 3, 1])

@@ -8,6 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import rbf_kernel
 
 from skhash import ScalableGraphHash
+from skhash.linear import _scalable_graph
 from skhash.linear._scalable_graph import (
     learn_directions,
     similarity_of,
@@ -130,6 +131,30 @@ def test_relearning_follows_the_order_drawn(X):
     again = bits.fit_transform(X)
     once = bits.set_params(relearn=False).fit_transform(X)
     assert (again != once).mean() > 0.05
+
+
+def test_fit_draws_distinct_anchors_and_a_second_round(X, monkeypatch):
+    calls = []
+
+    def recorded(features, similarity, order, device):
+        calls.append((features, similarity, order))
+        return learn_directions(features, similarity, order, device)
+
+    monkeypatch.setattr(_scalable_graph, "learn_directions", recorded)
+    anchors = []
+    for seed in (0, 1):
+        encoder = ScalableGraphHash(n_bits=9, n_anchors=150, random_state=seed).fit(X)
+        anchors.append(encoder.anchors_ + encoder.mean_)
+        distances = np.linalg.norm(anchors[-1][:, None] - X, axis=2)
+        drawn = distances.argmin(axis=1)
+        assert distances.min(axis=1).max() < 1e-5 and len(set(drawn)) == 150
+        features, similarity, order = calls[-1]
+        expected = 9 * similarity_of(X, X.mean(axis=0), 2.0, features)
+        np.testing.assert_allclose(similarity, expected)
+        assert order[:9].tolist() == sorted(order[9:]) == list(range(9))
+        assert order[9:].tolist() != list(range(9))
+    assert np.abs(anchors[0] - anchors[1]).max() > 0.1
+    assert calls[0][2].tolist() != calls[1][2].tolist()
 
 
 def test_options_matter():

@@ -133,6 +133,18 @@ def blobs():
     return make_blobs(300, 5, centers=8, cluster_std=0.3, random_state=2)
 
 
+def test_anchors_are_distinct_rows_that_the_seed_draws():
+    X, y = blobs()
+    drawn = []
+    for seed in (0, 1):
+        encoder = SupervisedDiscreteHash(4, n_anchors=250, random_state=seed).fit(X, y)
+        distances = euclidean_distances(encoder.anchors_ + encoder.mean_, X)
+        assert distances.min(axis=1).max() < 1e-5
+        drawn.append(distances.argmin(axis=1).tolist())
+        assert len(set(drawn[-1])) == 250
+    assert set(drawn[0]) != set(drawn[1])
+
+
 def test_distinct_class_codes_are_kept_and_learned():
     X, y = blobs()
     rng = np.random.default_rng(0)

@@ -39,7 +39,7 @@ from skhash.modules._autoencoder import (
     scale_rows,
 )
 from skhash.modules._mlp import MLP
-from skhash.noise import Logistic
+from skhash.noise import Logistic, Uniform
 from skhash.utils.schedules import LinearSchedule
 
 USUAL = BernoulliUnits(Logistic(scale=2))  # P(on) = sigmoid(a)
@@ -291,6 +291,21 @@ def test_kl_of_independent_bits(prior):
     if prior == 0.5:
         entropy = Bernoulli(p).entropy().sum(dim=1)
         torch.testing.assert_close(kl, (N_BITS * math.log(2) - entropy).mean())
+
+
+@pytest.mark.parametrize("noise", [Logistic(scale=2), Uniform(scale=1.5)], ids=str)
+def test_bounds_of_independent_bits_are_the_enumerated_one(noise):
+    """In training without chance, and as the mean of samples; with any noise."""
+    n = 20_000
+    module = make_module(kl_weight=1.0, units=BernoulliUnits(noise))
+    p = noise.cdf(MU).numpy()
+    q = np.where(STATES.numpy() == 1, p, 1 - p).prod(axis=1)
+    bound = q @ (LOG_JOINT - np.log(q))
+    loss = module.posterior.losses(MU[None], reconstruct, module)
+    assert -loss.item() == pytest.approx(bound, rel=1e-9)
+    samples = module.posterior.sample_bound(MU.expand(n, -1), reconstruct, module)
+    error = samples.std().item() / n**0.5
+    assert abs(samples.mean().item() - bound) < 4 * error
 
 
 def test_kl_of_a_bit_at_known_probabilities():

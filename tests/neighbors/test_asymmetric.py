@@ -155,10 +155,13 @@ def test_items_of_nan_are_left_out(metric):
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("n_bits", [8, 65])
 def test_candidates_have_the_scores_that_all_have(metric, n_bits):
-    queries, bits, decoder = make_data(n_bits)
+    """Also where rounding would make the score of a decoded vector negative."""
+    _, bits, (codebook, offset) = make_data(n_bits)
+    queries, decoder = offset + bits @ codebook, (codebook, offset)
     scores = asymmetric_scores(queries, bits, decoder, metric=metric)
     rng = np.random.default_rng(1)
     candidates = rng.integers(0, len(bits), (len(queries), 17))
+    candidates[:, 0] = np.arange(len(bits))
     decoder, packed = read_decoder(decoder, metric), pack_bits(bits)
     scorer = CodeScorer(decoder, packed, decoder.items(packed), None)
     np.testing.assert_array_equal(
