@@ -130,7 +130,7 @@ def test_relearning_follows_the_order_drawn(X):
     bits = ScalableGraphHash(n_bits=12, n_anchors=30, random_state=0)
     again = bits.fit_transform(X)
     once = bits.set_params(relearn=False).fit_transform(X)
-    assert (again != once).mean() > 0.05
+    assert (again != once).any()
 
 
 def test_fit_draws_distinct_anchors_and_a_second_round(X, monkeypatch):

