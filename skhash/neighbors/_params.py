@@ -1,6 +1,7 @@
 """Parameters that were set after `fit`, held against what `fit` takes."""
 
 from functools import lru_cache
+from operator import attrgetter
 
 from skhash.utils._sklearn import validate_parameter_constraints
 
@@ -10,12 +11,16 @@ def check_params(estimator) -> None:
 
     Values that passed are remembered, as checking them takes as long as a small search.
     """
-    constraints = estimator._parameter_constraints
-    values = [getattr(estimator, name) for name in constraints]
+    cls = type(estimator)
     try:
-        _check_values(type(estimator), *values)
+        _check_values(cls, *_reader(cls)(estimator))
     except TypeError:  # a wrong value, or one that cannot be remembered
         estimator._validate_params()
+
+
+@lru_cache
+def _reader(cls):
+    return attrgetter(*cls._parameter_constraints)
 
 
 @lru_cache(maxsize=256, typed=True)
