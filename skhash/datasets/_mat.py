@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from skhash.datasets._bundle import RetrievalData
-from skhash.datasets._damage import listed, parsing
+from skhash.datasets._damage import check_sparse, listed, parsing
 from skhash.datasets._mat_tags import check_matrices
 from skhash.datasets._paths import PathLike
 
@@ -86,10 +86,9 @@ def _load_mat(path: PathLike) -> tuple[dict, list[str]]:
             file.seek(0)
             names = check_matrices(file.read(), wanted)
         content = loadmat(file, variable_names=wanted)
-        # SciPy trusts the file's indices; a wrong one would end the process later.
         for value in content.values():
             if sparse.issparse(value):
-                value.check_format(full_check=True)
+                check_sparse(value)
         return content, names if version else list(content)
 
 
