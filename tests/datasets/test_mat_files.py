@@ -90,6 +90,14 @@ def test_other_layouts(tmp_path, name, value, message):
         read_vdsh_mat(path)
 
 
+@pytest.mark.parametrize("name", ["train", "gnd_train"])
+def test_a_shape_that_no_memory_holds(tmp_path, name):
+    values = content() | {name: sparse.csc_matrix((2**31 - 1, 2**20))}
+    path = write(tmp_path / "bad.mat", values)
+    with pytest.raises(ValueError, match=f"bad.mat.*{name}"):
+        read_vdsh_mat(path)
+
+
 def test_an_index_outside_the_matrix_is_noticed_before_it_is_used(tmp_path):
     values = content()
     path = tmp_path / "bad.mat"
