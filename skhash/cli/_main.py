@@ -78,7 +78,9 @@ def _discard(stream) -> None:
 def _one_line(error: Exception) -> str:
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
-        text = ": ".join(filter(None, (error.filename, error.strerror)))
+        text = error.strerror
+        if error.filename:
+            text = f"{error.filename}: {text}"
     # What a file calls its arrays may hold a terminal's control characters.
     text = "".join(c if c.isprintable() or c.isspace() else "?" for c in text)
     return textwrap.shorten(text, LONGEST_LINE, placeholder=" ...")

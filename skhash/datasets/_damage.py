@@ -37,6 +37,18 @@ def parsing(failure: str):
         raise ValueError(f"{failure}: {reason}") from error
 
 
+def check_sparse(X) -> None:
+    """Raise ``ValueError`` unless the parts of a sparse matrix fit together.
+
+    SciPy trusts them, and a wrong one would end the process when it is used.
+    """
+    if X.format in ("csr", "csc"):
+        X.check_format(full_check=True)
+        # SciPy looks at this only where a value is stored.
+        if (X.indptr[:-1] > X.indptr[1:]).any():
+            raise ValueError("indptr must be a non-decreasing sequence")
+
+
 def listed(names: Iterable[str]) -> str:
     """Write names that a file holds, however strange, as a piece of a line."""
     shown = (name if name.isprintable() else ascii(name) for name in names)

@@ -8,6 +8,9 @@ from skhash.datasets._bundle import RetrievalData
 from skhash.datasets._damage import LARGEST_EXPANSION, listed, parsing
 from skhash.datasets._paths import PathLike
 
+# What the HDF5 library takes off a chunk with a checksum, without a look at its size.
+CHECKSUM_BYTES = 4
+
 # ann-benchmarks' word for a distance, and ours.
 ANN_METRICS = {
     "euclidean": "euclidean",
@@ -113,6 +116,8 @@ def _read_dataset(dataset) -> np.ndarray:
         raise ValueError(f"{name} lies in other files, which are not read; copy it")
     if dataset.dtype.kind not in "fiub":
         raise ValueError(f"{name} has dtype {dataset.dtype}, which is no number")
+    if dataset.fletcher32 and _smallest_chunk(dataset) < CHECKSUM_BYTES:
+        raise ValueError(f"{name} has a chunk that is smaller than its checksum")
     held = dataset.id.get_storage_size()
     if dataset.nbytes > LARGEST_EXPANSION * held:
         raise ValueError(
@@ -120,6 +125,12 @@ def _read_dataset(dataset) -> np.ndarray:
             f"{held:,}"
         )
     return np.asarray(dataset[()])
+
+
+def _smallest_chunk(dataset) -> int:
+    sizes = [CHECKSUM_BYTES]
+    dataset.id.chunk_iter(lambda chunk: sizes.append(chunk.size))
+    return min(sizes)
 
 
 def _import_h5py(path: PathLike):

@@ -1,11 +1,12 @@
 """The .mat files in which semantic hashing exchanges its text sets."""
 
+import os
 from pathlib import Path
 
 import numpy as np
 
 from skhash.datasets._bundle import RetrievalData
-from skhash.datasets._damage import listed, parsing
+from skhash.datasets._damage import LARGEST_EXPANSION, check_sparse, listed, parsing
 from skhash.datasets._mat_tags import check_matrices
 from skhash.datasets._paths import PathLike
 
@@ -86,11 +87,19 @@ def _load_mat(path: PathLike) -> tuple[dict, list[str]]:
             file.seek(0)
             names = check_matrices(file.read(), wanted)
         content = loadmat(file, variable_names=wanted)
-        # SciPy trusts the file's indices; a wrong one would end the process later.
-        for value in content.values():
+        for name, value in content.items():
             if sparse.issparse(value):
-                value.check_format(full_check=True)
+                check_sparse(value)
+                _check_length(name, value, os.fstat(file.fileno()).st_size)
         return content, names if version else list(content)
+
+
+def _check_length(name: str, value, n_bytes: int) -> None:
+    """Refuse more rows than labels, of a byte each at least, the file can hold."""
+    if value.shape[0] > LARGEST_EXPANSION * n_bytes:
+        raise ValueError(
+            f"{name} declares {value.shape[0]:,} rows in a file of {n_bytes:,} bytes"
+        )
 
 
 def _documents(path: PathLike, name: str, value):
@@ -104,13 +113,15 @@ def _documents(path: PathLike, name: str, value):
             f"{path}: {name} must be a matrix of numbers, got shape {value.shape} and "
             f"dtype {value.dtype}."
         )
-    return sparse.csr_array(value)
+    with parsing(f"{path}: {name} of shape {value.shape} cannot be held"):
+        return sparse.csr_array(value)
 
 
 def _labels(path: PathLike, name: str, value, n_rows: int) -> np.ndarray:
     from scipy import sparse
 
-    labels = value.toarray() if sparse.issparse(value) else np.asarray(value)
+    with parsing(f"{path}: {name} of shape {value.shape} cannot be held"):
+        labels = value.toarray() if sparse.issparse(value) else np.asarray(value)
     if labels.ndim == 2 and labels.shape[0] != n_rows and labels.shape[1] == n_rows:
         labels = labels.T  # MATLAB users keep items in columns about as often
     if labels.ndim != 2 or labels.shape[0] != n_rows or labels.dtype.kind not in "fiub":

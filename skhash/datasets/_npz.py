@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from skhash.datasets._damage import listed, parsing
+from skhash.datasets._damage import check_sparse, listed, parsing
 from skhash.datasets._paths import PathLike
 
 CSR_PARTS = ("data", "indices", "indptr", "shape")
@@ -107,7 +107,7 @@ def csr_from_arrays(path: PathLike, arrays: dict[str, np.ndarray]):
             (data, arrays["indices"], arrays["indptr"]),
             shape=tuple(int(size) for size in shape),
         )
-        X.check_format(full_check=True)
+        check_sparse(X)
     return X
 
 

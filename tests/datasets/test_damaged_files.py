@@ -408,6 +408,20 @@ class TestHDF5:
 
             assert "which is no number" in refused(fill)
 
+    def test_a_chunk_smaller_than_its_checksum(self, tmp_path):
+        def fill(h5py, saved):
+            saved.create_dataset("train", data=X, chunks=(3, 5), fletcher32=True)
+
+        content = hdf5(fill)
+        first_chunk = struct.pack("<IIQQQ", 64, 0, 0, 0, 0)  # size, filters, position
+        assert content.count(first_chunk) == 1
+        path = tmp_path / "bad.hdf5"
+        path.write_bytes(content)
+        np.testing.assert_array_equal(open_vectors(path), X)
+        path.write_bytes(content.replace(first_chunk, bytes(4) + first_chunk[4:]))
+        with pytest.raises(ValueError, match="smaller than its checksum"):
+            open_vectors(path)
+
     def test_a_distance_that_is_no_word(self, tmp_path):
         def fill(h5py, saved):
             ann(h5py, saved)

@@ -36,6 +36,14 @@ def test_round_trip(tmp_path):
         assert labels.dtype == np.uint8
 
 
+def test_the_oldest_format(tmp_path):
+    values = content()
+    savemat(tmp_path / "old.mat", values, format="4")
+    data = read_vdsh_mat(tmp_path / "old.mat")
+    np.testing.assert_array_equal(data.train.toarray(), values["train"].toarray())
+    np.testing.assert_array_equal(data.query_labels, values["gnd_test"])
+
+
 def test_the_validation_part_may_be_missing(tmp_path):
     values = {k: v for k, v in content().items() if not k.endswith("cv")}
     data = read_vdsh_mat(write(tmp_path / "reuters.mat", values))
@@ -79,6 +87,14 @@ def test_other_layouts(tmp_path, name, value, message):
     values = {k: v for k, v in values.items() if v is not None}
     path = write(tmp_path / "bad.mat", values)
     with pytest.raises(ValueError, match=f"bad.mat.*{message}"):
+        read_vdsh_mat(path)
+
+
+@pytest.mark.parametrize("name", ["train", "gnd_train"])
+def test_a_shape_that_no_memory_holds(tmp_path, name):
+    values = content() | {name: sparse.csc_matrix((2**31 - 1, 2**20))}
+    path = write(tmp_path / "bad.mat", values)
+    with pytest.raises(ValueError, match=f"bad.mat.*{name}"):
         read_vdsh_mat(path)
 
 

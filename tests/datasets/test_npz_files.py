@@ -61,6 +61,13 @@ def test_parts_that_are_no_csr_matrix(tmp_path, X, change, message):
         read_sparse_npz(path)
 
 
+def test_a_pointer_outside_a_matrix_of_zeros(tmp_path):
+    path = tmp_path / "bad.npz"
+    np.savez(path, **parts(sparse.csr_array((3, 5))) | {"indptr": [0, 0, 1000, 0]})
+    with pytest.raises(ValueError, match="bad.npz.*indptr must be a non-decreasing"):
+        read_sparse_npz(path)
+
+
 def test_half_floats_become_floats(tmp_path, X):
     path = tmp_path / "halves.npz"
     np.savez(path, **(parts(X) | {"data": X.data.astype(np.float16)}))

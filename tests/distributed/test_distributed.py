@@ -126,3 +126,4 @@ def test_a_dead_worker_loses_nothing(codes, queries, tmp_path):
         os.kill(pids[dead], signal.SIGKILL)
         for found, wanted in zip(index.kneighbors(queries), expected, strict=True):
             assert_array_equal(found, wanted)
+        client.wait_for_workers(2)  # Dask closes none that is about to start
