@@ -302,6 +302,17 @@ class TestModule:
         assert torch.equal(generator.get_state(), states[1])
         assert np.array_equal(np.random.get_state()[1], states[2])
 
+    def test_the_seed_covers_dropout_too(self, module, rows):
+        module.encoder = nn.Sequential(nn.Dropout(0.5), module.encoder)
+        reports = []
+        for seed in (0, 0, 1):
+            torch.rand(1)  # the global generator has no say
+            report = gradient_report(
+                module, rows, ["st"], n_trials=3, random_state=seed
+            )
+            reports.append(report.to_dict()["rows"])
+        assert reports[0] == reports[1] != reports[2]
+
     def test_targets_and_rows_reach_the_loss(self, rows):
         module = Model(power=2)
         plain = gradient_report(module, rows, ["exact"], n_trials=2).rows[0]

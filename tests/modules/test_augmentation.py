@@ -1,10 +1,18 @@
 import itertools
 import math
+from collections import Counter
 
 import numpy as np
+import pytest
 import torch
+from scipy import stats
 
-from skhash.modules._augmentation import affine, flip_crop, random_affine
+from skhash.modules._augmentation import (
+    AUGMENTATIONS,
+    affine,
+    flip_crop,
+    random_affine,
+)
 
 
 def random_images(n_images=200, size=(16, 8)):
@@ -32,8 +40,9 @@ def test_flip_crop_makes_every_crop_of_the_padded_image_and_no_other():
         )
     }
     assert len(crops) == 5 * 3 * 2
-    found = {np.ascontiguousarray(x).tobytes() for x in flip_crop(images, generator)}
-    assert found == crops
+    found = Counter(x.numpy().tobytes() for x in flip_crop(images, generator))
+    assert found.keys() == crops
+    assert stats.chisquare(list(found.values())).pvalue > 1e-3
 
 
 def test_a_quarter_turn_is_exact():
@@ -61,13 +70,34 @@ def test_a_turn_keeps_circles_round_in_images_of_any_shape():
     assert (turned - blob).abs().max() < 2 / 9 / 4
 
 
-def test_random_affine_stays_small():
-    """The centre of mass moves by no more than the shift."""
-    y, x = centered_grid(20, 20)
-    blob = torch.exp(-(x**2 + y**2) / 8)[None, None].repeat(300, 1, 1, 1)
-    moved = random_affine(blob, torch.Generator().manual_seed(0))
-    mass = moved.sum(dim=(1, 2, 3))
-    for places in (x, y):
-        center = (moved * places).sum(dim=(1, 2, 3)) / mass
-        assert 0.8 < center.abs().max() < 1.01
-        assert center.min() < -0.8 and center.max() > 0.8
+def test_random_affine_draws_turn_and_shifts_uniformly_and_apart():
+    """Read off the moments of a long blob: its centre, and where it points."""
+    n = 400
+    y, x = centered_grid(40, 40)
+    blob = torch.exp(-(x**2) / 50 - y**2 / 8)[None, None].repeat(n, 1, 1, 1)
+    moved = random_affine(blob, torch.Generator().manual_seed(0))[:, 0]
+
+    def mean(values):
+        return (moved * values).sum(dim=(1, 2)) / moved.sum(dim=(1, 2))
+
+    right, down = mean(x), mean(y)
+    xx, yy, xy = mean(x**2) - right**2, mean(y**2) - down**2, mean(x * y) - right * down
+    turn = torch.atan2(2 * xy, xx - yy) / 2
+    draws = torch.stack([right / 2, down / 2, turn / math.radians(10)])  # 2 is 5 %
+    assert draws.abs().max() < 1.02
+    for values in draws:
+        assert stats.kstest(values, "uniform", (-1, 2)).pvalue > 1e-3
+    correlations = torch.corrcoef(draws)[[0, 0, 1], [1, 2, 2]]
+    assert correlations.abs().max() < 4 / n**0.5
+
+
+@pytest.mark.parametrize("augment", AUGMENTATIONS.values(), ids=AUGMENTATIONS)
+def test_every_image_is_drawn_from_the_generator(augment):
+    images, _ = random_images(20)
+    state = torch.get_rng_state()
+    first, again, other = (
+        augment(images, torch.Generator().manual_seed(seed)) for seed in (0, 0, 1)
+    )
+    assert torch.equal(state, torch.get_rng_state())
+    assert torch.equal(first, again) and not torch.equal(first, other)
+    assert len(first.flatten(1).unique(dim=0)) > 10

@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import torch
+from scipy import stats
 from torch import nn
 from torch.nn import functional
 
@@ -16,6 +17,7 @@ from skhash.modules import (
     StochasticBinaryNetwork,
 )
 from skhash.modules._sbn_weights import MirrorWeights, RealWeights, resolve_weights
+from skhash.noise import NOISES
 
 GEOMETRIES = [
     {},
@@ -166,8 +168,8 @@ def test_first_weights_are_those_of_torch():
     assert torch.equal(state, torch.get_rng_state())
     bound = 1 / 36**0.5
     for parameter in (layer.weight, layer.bias):
-        assert parameter.abs().max() <= bound
-        assert parameter.min() < -0.9 * bound and parameter.max() > 0.9 * bound
+        values = (parameter / bound).detach().ravel()
+        assert stats.kstest(values, "uniform", (-1, 2)).pvalue > 1e-3
     again = BinaryConv2d((4, 5, 5), 100, 3, generator=seeded(1))
     assert torch.equal(layer.weight, again.weight)
 
@@ -191,14 +193,15 @@ class TestMirrorWeights:
         (step(rows(5, 4)) * factor).sum().backward()
         close(layer.weight.grad, 2 * factor.T @ rows(5, 4))
 
-    def test_first_probabilities_are_uniform(self):
-        weights = MirrorWeights("uniform")
+    @pytest.mark.parametrize("noise", NOISES)
+    def test_first_probabilities_are_uniform(self, noise):
+        weights = MirrorWeights(noise)
         eta = weights.start((200, 100), 100, seeded())
         p = weights.units.noise.cdf(eta).flatten().sort().values
         even = (torch.arange(20_000) + 0.5) / 20_000
         # The Kolmogorov bound at 1e-4.
         assert (p - even).abs().max() < 2.23 / 20_000**0.5
-        assert MirrorWeights().start((100, 100), 100, seeded()).isfinite().all()
+        assert eta.isfinite().all()
 
     def test_one_draw_a_step(self):
         layer = BinaryLinear(30, 20, weights="mirror", generator=seeded())
