@@ -267,7 +267,8 @@ class HashedNeighbors(
             neighbour.
         """
         check_is_fitted(self)
-        return self.kneighbors_graph(X, self.index_.n_neighbors + 1, mode="distance")
+        n_neighbors = int(self.index_.n_neighbors) + 1
+        return self.kneighbors_graph(X, n_neighbors, mode="distance")
 
     @available_if(lambda self: hasattr(self.index or HammingNeighbors, "score"))
     def score(self, X, y):
