@@ -121,7 +121,8 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
     train_split : float, callable or None, default=None
-        Share of the rows to compute ``valid_loss`` on, or a skorch splitter.
+        Share of the rows to compute ``valid_loss`` on, or a skorch splitter. These rows
+        take part in nothing else.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None

@@ -306,7 +306,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
 
         The first call also builds the model, from its rows alone: let them be some
         thousands, drawn at random. Neighbours are those among the rows given and the
-        sample.
+        sample. Of the parameters `lr` and `batch_size` may change from call to call,
+        and `max_epochs` is not used.
 
         Parameters
         ----------
@@ -320,6 +321,11 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         -------
         self : object
             The encoder. If a later call raises, the encoder is as it was before.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, or if a parameter has changed that the first call built on.
         """
         return super().partial_fit(X, y)
 

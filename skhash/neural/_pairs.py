@@ -59,7 +59,8 @@ class PairsMixin:
         The first call also builds the model, from its rows alone: let them be some
         thousands, drawn at random. Later calls keep the optimizer's state; on an
         encoder that was loaded from a file, or copied off an accelerator, the optimizer
-        starts afresh.
+        starts afresh. Of the parameters `lr` and `batch_size` may change from call to
+        call, and `max_epochs` is not used. Each call draws pairs of its own.
 
         Parameters
         ----------
@@ -80,6 +81,11 @@ class PairsMixin:
         -------
         self : object
             The encoder. If a later call raises, the encoder is as it was before.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, or if a parameter has changed that the first call built on.
         """
         return super().partial_fit(X, (y, pairs, pair_labels, ids))
 
