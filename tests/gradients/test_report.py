@@ -123,7 +123,7 @@ class TestAgainstEnumeration:
         covered = dict.fromkeys(exact, 0)
         n_reports = 50
         for seed in range(n_reports):
-            (row,) = report_of(["zgr"], n_trials=200, random_state=seed).rows
+            (row,) = report_of(["zgr"], n_trials=80, random_state=seed).rows
             for name, value in exact.items():
                 low, high = getattr(row, f"{name}_low"), getattr(row, f"{name}_high")
                 covered[name] += low <= value <= high
