@@ -45,8 +45,9 @@ def take_apart(estimator) -> Parts:
             "scorers take an encoder, HammingNeighbors, HashedNeighbors, or a Pipeline "
             "that ends in one."
         )
-    before = make_pipeline(*steps[:-1]) if len(steps) > 1 else None
-    return Parts(before, make_pipeline(*steps), index, is_packed)
+    if len(steps) == 1:
+        return Parts(None, *steps, index, is_packed)
+    return Parts(make_pipeline(*steps[:-1]), make_pipeline(*steps), index, is_packed)
 
 
 def _steps(estimator) -> list:

@@ -136,7 +136,10 @@ def _check_given(y, who):
 
 def _has_columns(y):
     """Say whether labels have a column each."""
-    return sparse.issparse(y) or (np.ndim(y) == 2 and np.shape(y)[1] > 1)
+    if sparse.issparse(y):
+        return True
+    shape = np.asarray(y).shape
+    return len(shape) == 2 and shape[1] > 1
 
 
 def _checked_indicator(y):
