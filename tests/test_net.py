@@ -461,6 +461,16 @@ def test_pairs_are_rows_then_their_partners(X, make):
     np.testing.assert_array_equal(first[:, 0], np.r_[np.arange(n), y[:, 1]])
 
 
+def test_partners_follow_the_generator(X):
+    y = (np.arange(len(X))[:, None] + [0, 1, 2]) % len(X)
+    dataset = ArrayDataset(X, y, n_partners=2)
+    first, again = (
+        torch.cat([targets for _, targets in BatchIterator(dataset, 5, CPU, given)])
+        for given in (generator(), generator())
+    )
+    np.testing.assert_array_equal(first, again)
+
+
 def test_two_partners_of_a_row_are_from_the_same_draw(X):
     """Columns 1 and 2 hold the first of a pair, columns 3 and 4 the second."""
     n = len(X)

@@ -206,6 +206,12 @@ def test_csq_is_its_formula():
     assert loss_of(loss, logits, labels) == pytest.approx(expected, abs=1e-12)
 
 
+def test_csq_breaks_ties_by_a_random_code():
+    """Two centres that are opposite in a bit leave its sign to the code."""
+    ties = make_objective("csq", several_labels(), 400).ties
+    assert ties.abs().eq(1).all() and abs(ties.mean()) < 4 / 400**0.5
+
+
 def test_csq_leaves_rows_without_a_label_out():
     labels, logits = several_labels(), randn(14, 8)
     objective = make_objective("csq", labels, 8)

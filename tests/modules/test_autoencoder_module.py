@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.polynomial.hermite_e import hermegauss
-from scipy import sparse
+from scipy import sparse, stats
 from scipy.special import expit, logsumexp
 from torch.distributions import Bernoulli, Normal
 from torch.nn.functional import softplus
@@ -166,6 +166,12 @@ def test_draws_have_the_covariance_of_the_model():
     assert ((r.mean(dim=0) - MU).abs() < 5 * error).all()
     error = ((variance[:, None] * variance + SIGMA.square()) / n).sqrt()
     assert ((r.T.cov() - SIGMA).abs() < 5 * error).all()
+    # Whatever is drawn is normal, also what the rank adds alone.
+    factor_only = heads_for(std=torch.full((3,), 1e-9).double(), n_rows=20_000)
+    for draws in (r, posterior.draw(factor_only, 1, seeded(1))[0]):
+        standard = (draws - draws.mean(dim=0)) / draws.std(dim=0)
+        for values in standard.T:
+            assert stats.kstest(values, "norm").pvalue > 1e-3
 
 
 def test_marginals_and_joint_probabilities_of_drawn_codes():
@@ -587,6 +593,7 @@ def test_noise_of_the_decoder_is_standard_normal_times_its_weight():
     values = module.reconstruction(x)(torch.zeros(n, N_BITS).double())
     assert abs(values.mean().item()) < 5 * 0.3 / (3 * n) ** 0.5
     assert abs(values.std().item() / 0.3 - 1) < 5 / (6 * n) ** 0.5
+    assert stats.kstest(values.detach().ravel() / 0.3, "norm").pvalue > 1e-3
 
 
 def test_all_codes_of_a_row_meet_the_same_noise():
