@@ -21,11 +21,12 @@ def test_units_of_members_are_on_with_their_probability_and_independent(noise):
     with torch.no_grad():
         p = layer.units.noise.cdf(layer.realize()(X))[0]
         members = [Member(network, generator) for _ in range(N_MEMBERS)]
-        on = torch.stack([member.units(X)[0] > 0 for member in members]).double()
+        logits = members[0].logits(X)
+        on = torch.stack([member.units(logits)[0] > 0 for member in members]).double()
     error = (p * (1 - p) / N_MEMBERS).sqrt()
-    assert ((on.mean(dim=0) - p).abs() < 4 * error).all()
+    assert ((on.mean(dim=0) - p).abs() < 5 * error).all()
     correlations = torch.corrcoef(on.T)[[0, 0, 1], [1, 2, 2]]
-    assert correlations.abs().max() < 4 / N_MEMBERS**0.5
+    assert correlations.abs().max() < 5 / N_MEMBERS**0.5
 
 
 def test_augmentations_see_the_images_as_they_were():
