@@ -360,11 +360,8 @@ def split_rows(splitter, X) -> Split | None:
     """Return how a splitter parts these rows; None where there is none."""
     if splitter is None:
         return None
-    parts = splitter(ArrayDataset(X), None)
-    positions = [_unwrap(part)[1] for part in parts]
-    return Split(
-        *(np.arange(X.shape[0]) if p is None else p.numpy() for p in positions)
-    )
+    train, valid = splitter(ArrayDataset(X), None)
+    return Split(_positions(train), None if valid is None else _positions(valid))
 
 
 def resume(net: HashNet, params, lr, batch_size, free=()) -> HashNet:
@@ -468,6 +465,12 @@ def resolve_optimizer(optimizer):
             "torch.optim that takes one step a batch with dense gradients."
         )
     return found
+
+
+def _positions(dataset) -> np.ndarray:
+    """Return which rows of the `ArrayDataset` behind it a dataset has."""
+    data, rows = _unwrap(dataset)
+    return np.arange(len(data)) if rows is None else rows.numpy()
 
 
 def _unwrap(dataset):

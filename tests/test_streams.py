@@ -169,6 +169,17 @@ def test_validation_rows_take_part_in_validation_only(estimator):
     assert losses[0] != losses[1]
 
 
+@pytest.mark.parametrize("estimator", [SGH, AUTOENCODER, NEIGHBOR])
+def test_a_splitter_may_hold_out_nothing(estimator):
+    """It is one of skorch's: any callable that parts a dataset."""
+    plain, split = (
+        clone(estimator).set_params(train_split=splitter).fit(X)
+        for splitter in (None, lambda dataset, y=None: (dataset, None))
+    )
+    np.testing.assert_array_equal(outputs(split), outputs(plain))
+    assert "valid_loss" not in split.history_[0]
+
+
 @each_trained
 def test_callbacks_that_watch_validation_need_some(estimator):
     encoder = clone(estimator).set_params(callbacks=[EarlyStopping()])

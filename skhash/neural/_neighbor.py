@@ -393,7 +393,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         used, places = np.unique(np.c_[anchors, near], return_inverse=True)
         places = places.reshape(len(anchors), -1)
         split = Split(places[:, 0])
-        if net.split is not None:
+        if net.split is not None and net.split.valid is not None:
             validates = np.isin(anchors, n_before + net.split.valid)
             split = Split(split.train[~validates], split.train[validates])
         X, anchors = X[used], places[:, 0]
