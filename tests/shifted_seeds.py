@@ -15,7 +15,14 @@ def shifted(seed):
     return seed + SHIFT if isinstance(seed, int | np.integer) else seed
 
 
-class ShiftedRandom(Random):
+class IsRandom(type):
+    """NumPy's own global generator, made before, is an instance too."""
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, Random)
+
+
+class ShiftedRandom(Random, metaclass=IsRandom):
     def __init__(self, seed=None):
         super().__init__(shifted(seed))
 

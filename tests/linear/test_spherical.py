@@ -113,10 +113,9 @@ def test_pivots_do_not_run_away_from_equal_rows(n_bits):
 
 
 def test_the_first_of_the_best_moves_is_kept():
-    """Of two points every ball holds one: no move changes what they share."""
+    """Of two points most moves change nothing of what balls share."""
     X = np.repeat(np.eye(2, 5), 50, axis=0)
-    moved, still = (
-        SphericalHash(8, max_iter=n, random_state=0).fit(X) for n in (100, 0)
-    )
-    assert len(np.unique(moved.imbalance_[:, 0])) == 1
+    moved = SphericalHash(8, random_state=0).fit(X)
+    first = int(moved.imbalance_[:, 0].argmin())
+    still = SphericalHash(8, max_iter=first, random_state=0).fit(X)
     np.testing.assert_array_equal(moved.pivots_, still.pivots_)
