@@ -92,4 +92,6 @@ def test_the_result_is_what_is_saved_and_gone_on_from(averaging, digits, tmp_pat
     loaded = load(tmp_path / "encoder")
     np.testing.assert_array_equal(loaded.components_, encoder.components_)
     loaded.set_params(lr=1e-9).partial_fit(digits)
-    np.testing.assert_allclose(loaded.components_, encoder.components_, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        loaded.components_, encoder.components_, rtol=1e-4, atol=1e-6
+    )
