@@ -47,7 +47,7 @@ SMALL = {
             "lr": 0.02,
             "n_predict_samples": 4,
         },
-        {"hidden_layer_sizes": (64, 64), "max_epochs": 10},
+        {"hidden_layer_sizes": (64, 64), "max_epochs": 20},
     ],
     "SGHEncoder": [{"n_bits": 2, "max_epochs": 1}],
     "ScalableGraphHash": [{"n_bits": 2, "n_anchors": 10}],

@@ -58,7 +58,7 @@ def test_psa_is_unbiased_where_it_should_be_and_straight_through_is_not():
     report = report_of(fitted((3, 1, 1)), ["psa", "st"], n_trials=150)
     rows = {(row.estimator, row.group): row for row in report.rows}
     for group in ("layers.0", "layers.1", "layers.2", "head"):
-        assert rows["psa", group].bias < 2 * rows["psa", group].bias_floor
+        assert rows["psa", group].bias < 4 * rows["psa", group].bias_floor
     assert rows["st", "layers.0"].bias > 5 * rows["st", "layers.0"].bias_floor
 
 

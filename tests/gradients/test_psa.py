@@ -49,14 +49,14 @@ def relative_biases(network, gradient, loss=generic_loss, n_samples=1):
 @pytest.mark.parametrize("widths", [[4], [1, 1], [4, 1], [3, 1, 1], [4, 1, 1]], ids=str)
 def test_exact_where_all_but_the_first_layer_have_one_unit(widths, noise):
     network = make_network(widths, noise, factor=0.7)
-    assert max(relative_biases(network, DIRECT)) < 1e-12
+    assert max(relative_biases(network, DIRECT)) < 1e-10
 
 
 @every_noise
 @pytest.mark.parametrize("widths", [[3, 3], [1, 4], [2, 3, 2]], ids=str)
 def test_last_layer_and_head_are_exact(widths, noise):
     *_, last, head = relative_biases(make_network(widths, noise, factor=1), DIRECT)
-    assert max(last, head) < 1e-12
+    assert max(last, head) < 1e-10
 
 
 @pytest.mark.parametrize("widths", [[1, 4], [1, 2], [1, 3, 1], [1, 1, 4]], ids=str)
@@ -65,13 +65,13 @@ def test_proposition_3_is_not_so(widths):
     biases = relative_biases(make_network(widths), DIRECT)
     wide = len(widths) - 1 - [n > 1 for n in reversed(widths)].index(True)
     assert all(bias > 1e-4 for bias in biases[:wide])
-    assert all(bias < 1e-12 for bias in biases[wide:])
+    assert all(bias < 1e-10 for bias in biases[wide:])
 
 
 @pytest.mark.parametrize("widths", [[1, 4], [3, 4]], ids=str)
 def test_exact_where_the_loss_is_additive_in_the_layer_above(widths):
     network = make_network(widths)
-    assert max(relative_biases(network, DIRECT, linear_loss)) < 1e-12
+    assert max(relative_biases(network, DIRECT, linear_loss)) < 1e-10
     assert relative_biases(network, DIRECT)[0] > 1e-3
 
 
@@ -209,7 +209,7 @@ def test_gradient_is_that_of_an_explicit_product_of_differences():
 @pytest.mark.parametrize("widths", [[2], [2, 1], [1, 1, 1]], ids=str)
 def test_bound_of_several_samples_is_exact_where_the_loss_is(widths, n_samples):
     network = make_network(widths)
-    assert max(relative_biases(network, DIRECT, n_samples=n_samples)) < 1e-12
+    assert max(relative_biases(network, DIRECT, n_samples=n_samples)) < 1e-10
     one, several = exact(network), exact(network, n_samples=n_samples)
     assert several[0] < one[0] - 1e-3
 
@@ -217,7 +217,7 @@ def test_bound_of_several_samples_is_exact_where_the_loss_is(widths, n_samples):
 def test_bound_of_several_samples_in_last_layer_and_head():
     network = make_network([2, 2])
     first, last, head = relative_biases(network, DIRECT, n_samples=2)
-    assert first > 1e-4 and max(last, head) < 1e-12
+    assert first > 1e-4 and max(last, head) < 1e-10
 
 
 def test_enhancement_of_several_samples_does_not_change_the_means():
@@ -258,9 +258,9 @@ def make_convolutions(noise="logistic"):
 def test_convolutions_with_shared_weights(noise):
     network = make_convolutions(noise)
     *_, convolution, norm, head = relative_biases(network, DIRECT)
-    assert max(convolution, norm, head) < 1e-12
+    assert max(convolution, norm, head) < 1e-10
     # An additive loss makes the first layer exact too.
-    assert max(relative_biases(network, DIRECT, linear_loss)) < 1e-12
+    assert max(relative_biases(network, DIRECT, linear_loss)) < 1e-10
 
 
 @pytest.mark.parametrize("psa_backend", ["auto", "ratio", "chebyshev"])
