@@ -7,10 +7,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_consistent_length
 
-from skhash.base import (
-    TRAINING_CONSTRAINTS,
-    BaseNeuralHasher,
-)
+from skhash.base import TRAINING_CONSTRAINTS, BaseNeuralHasher
 from skhash.linear._projection import column_means, project
 from skhash.neural._bank import drawn, joined
 from skhash.neural._graph import (
