@@ -180,6 +180,12 @@ def test_a_splitter_may_hold_out_nothing(estimator):
     assert "valid_loss" not in split.history_[0]
 
 
+def test_a_few_rows_to_train_on_may_leave_none_to_validate():
+    encoder = NeighborHash(5, max_epochs=1, max_train_samples=2, random_state=0)
+    history = encoder.set_params(train_split=0.01).fit(X).history_
+    assert len(encoder.net_.split.valid) and "valid_loss" not in history[0]
+
+
 @each_trained
 def test_callbacks_that_watch_validation_need_some(estimator):
     encoder = clone(estimator).set_params(callbacks=[EarlyStopping()])

@@ -392,7 +392,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         split = Split(places[:, 0])
         if net.split is not None and net.split.valid is not None:
             validates = np.isin(anchors, n_before + net.split.valid)
-            split = Split(split.train[~validates], split.train[validates])
+            valid = split.train[validates] if validates.any() else None
+            split = Split(split.train[~validates], valid)
         X, anchors = X[used], places[:, 0]
         positions = np.arange(len(used))[:, None]
         table = np.repeat(positions, near.shape[1], axis=1)
