@@ -8,7 +8,7 @@ import numpy as np
 
 from skhash._persistence import check_keys
 from skhash.codes import packed_width
-from skhash.neighbors._asymmetric import METRICS, items_per_code
+from skhash.neighbors.search.asymmetric import METRICS, items_per_code
 
 # Arrays with a row a code, and what a decoder takes.
 COLUMNS = ("y", "ids", "live", "vectors", "items")

@@ -15,7 +15,8 @@ import skhash
 from skhash import _persistence
 from skhash._persistence import INDEX_ARRAYS, MANIFEST
 from skhash.codes import pack_bits
-from skhash.neighbors import HammingNeighbors, _files
+from skhash.neighbors import HammingNeighbors
+from skhash.neighbors.store import files
 
 RNG = np.random.default_rng(0)
 BITS = RNG.integers(0, 2, (300, 70), dtype=np.uint8)
@@ -405,7 +406,7 @@ def test_leftovers_go_before_a_save_begins(path, monkeypatch):
     def full_disk(*arguments):
         raise OSError("disk full")
 
-    monkeypatch.setattr(_files._HashingFile, "write", full_disk)
+    monkeypatch.setattr(files._HashingFile, "write", full_disk)
     with pytest.raises(OSError, match="disk full"):
         make_index().remove(IDS[9:100]).save(path)
     left = {file.name for file in path.iterdir()}

@@ -27,14 +27,14 @@ from skhash._persistence import (
     set_fitted_state,
     set_saved_params,
 )
-from skhash.neighbors._asymmetric import Decoder
-from skhash.neighbors._file_checks import (
+from skhash.neighbors.search.asymmetric import Decoder
+from skhash.neighbors.store.file_checks import (
     COLUMNS,
     check_arrays,
     check_content,
     count_bits,
 )
-from skhash.neighbors._store import Store
+from skhash.neighbors.store.store import Store
 
 # Fitted attributes that are not in the store.
 VALUES = ("n_features_in_", "feature_names_in_", "algorithm_")
