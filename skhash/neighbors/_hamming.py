@@ -459,9 +459,9 @@ class HammingNeighbors(
         if device == "cpu":
             # numba is imported at the first search: importing skhash stays quick.
             with late_import:
-                from skhash.neighbors.search import plan
+                from skhash.neighbors.search import dispatch
 
-            return plan.find(
+            return dispatch.find(
                 what, store, selected, queries, reach, self.n_jobs, self.algorithm
             )
         from skhash.neighbors.search import _torch
