@@ -4,13 +4,13 @@ from numbers import Integral
 
 import numpy as np
 
-from skhash.base import BaseHasher, LinearLogitsMixin
-from skhash.linear._projection import (
+from skhash.algebra._projection import (
     check_enough_columns,
     column_means,
     principal_axes,
 )
-from skhash.linear._rotation import random_rotation
+from skhash.algebra._rotation import random_rotation
+from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.torch import resolve_device, seeded_generator
 

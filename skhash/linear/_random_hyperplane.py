@@ -4,8 +4,8 @@ from numbers import Integral
 
 import numpy as np
 
+from skhash.algebra._projection import column_means
 from skhash.base import BaseHasher, LinearLogitsMixin
-from skhash.linear._projection import column_means
 from skhash.utils._sklearn import Interval
 
 

@@ -5,9 +5,9 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.linalg import eigh
 
+from skhash.algebra._projection import column_means
 from skhash.base import BaseHasher
 from skhash.linear._anchors import AnchorLogitsMixin, squared_distances
-from skhash.linear._projection import column_means
 from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
 from skhash.utils.torch import resolve_device

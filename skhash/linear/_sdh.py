@@ -5,9 +5,9 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils import check_consistent_length
 
+from skhash.algebra._projection import column_means
 from skhash.base import BaseHasher
 from skhash.linear._anchors import AnchorLogitsMixin, squared_distances
-from skhash.linear._projection import column_means
 from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.chunks import dense_rows
 from skhash.utils.targets import check_shared, encoded_targets
