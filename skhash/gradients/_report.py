@@ -352,8 +352,9 @@ def _labelled(estimators, resolve) -> dict[str, GradientEstimator | NetworkGradi
 
 
 def _make_problem(model, X, y, batch_size, units, device):
-    if hasattr(model, "_training_inputs"):
-        model, X, y = model._training_inputs(X, y)
+    if hasattr(model, "_training_batch"):
+        model, batch = model._training_batch(X, y)
+        X, y = batch.X, batch.labels
     elif not callable(model):
         raise TypeError(
             f"model={model!r} is neither a function of bits, nor a torch module with "

@@ -8,8 +8,8 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
 from skhash import ITQHash, PCAHash, RandomHyperplaneHash
+from skhash.algebra import _projection
 from skhash.algebra._rotation import fit_itq_rotation, random_rotation
-from skhash.linear import _projection
 from skhash.metrics import neighbor_recall_score, true_neighbors
 
 
