@@ -144,9 +144,7 @@ def test_a_loaded_stream_draws_anew_in_each_call(estimator, tmp_path):
 def test_validation_rows_take_part_in_validation_only(estimator):
     """Whatever they hold, the fitted arrays are the same, and ``valid_loss`` is not."""
     first = clone(estimator)
-    is_classifier = isinstance(estimator, SBNClassifier)
-    share = "validation_fraction" if is_classifier else "validation_fraction"
-    first.set_params(**{share: 0.3}).fit(X, Y)
+    first.set_params(validation_fraction=0.3).fit(X, Y)
     valid = first.net_.split.valid
     assert len(valid) == 45
     other = X.copy()
@@ -154,7 +152,7 @@ def test_validation_rows_take_part_in_validation_only(estimator):
     if isinstance(estimator, NeighborHash):
         # They may be partners of training rows, but have no part in the start.
         first, second = (
-            first._make_net(rows, None, np.random.RandomState(0)).module_.state_dict()
+            first._make_net(rows, None, first.net_.seeds).module_.state_dict()
             for rows in (X, other)
         )
         for name, value in first.items():

@@ -236,7 +236,7 @@ class Model(nn.Module):
             return weight * (self.decoder(bits)[..., 0] - targets) ** self.power
 
         return self.gradient.surrogate(
-            function, logits, self.generator, units=self.units, rows=y
+            function, logits, self.generator, units=self.units, rows=batch.rows
         ).mean()
 
 

@@ -331,6 +331,7 @@ CHANGES = [
     ({"reset_optimizer": False}, {"correction_epochs": 1}),
     ({"normalize": True}, {}),
     ({"lr": 0.02}, {}),
+    ({"lr_schedule": "cosine"}, {}),
     ({"max_epochs": 2}, {}),
     ({"batch_size": 7}, {}),
     ({"optimizer": "sgd"}, {}),

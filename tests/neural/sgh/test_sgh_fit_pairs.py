@@ -234,10 +234,10 @@ def test_pairs_are_routed_through_a_pipeline(digits):
 class Watched(SGHEncoder):
     """Keeps the pairs that each call made up."""
 
-    def _pair_tables(self, X, y, rng):
-        kind, table, *more = super()._pair_tables(X, y, rng)
-        self.tables_ = [*getattr(self, "tables_", []), table]
-        return kind, table, *more
+    def _rows(self, X, y, net, n_before):
+        rows = super()._rows(X, y, net, n_before)
+        self.tables_ = [*getattr(self, "tables_", []), rows.partners]
+        return rows
 
 
 def test_pairs_are_those_of_the_rows_in_each_fold(digits):
@@ -252,9 +252,9 @@ def test_pairs_are_those_of_the_rows_in_each_fold(digits):
         folds = []
 
         class Fold(SGHEncoder):
-            def _pair_tables(self, X, y, rng, folds=folds):
-                folds.append((X, y[1], y[2]))
-                return super()._pair_tables(X, y, rng)
+            def _rows(self, X, y, net, n_before, folds=folds):
+                folds.append((X, y[0], y[1]))
+                return super()._rows(X, y, net, n_before)
 
         GridSearchCV(Fold(**options), search[0], refit=False, **search[1]).fit(
             X, y, **told
