@@ -148,7 +148,7 @@ def images(params, digits):
     return X, y
 
 
-@pytest.mark.parametrize("params", NETWORKS, ids=str)
+@pytest.mark.parametrize("params", NETWORKS)
 def test_the_exported_network_is_det(params, digits, tmp_path):
     X, y = images(params, digits)
     model = small(**params, predict_mode="det", max_epochs=1).fit(X, y)
