@@ -129,8 +129,7 @@ class AuditResult:
         "device": [str],
         "random_state": ["random_state"],
         "progress": [callable, None],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def audit(
     X,

@@ -170,8 +170,7 @@ class GradientReport:
         "confidence": [Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state"],
         "device": [str],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def gradient_report(
     model,
