@@ -49,6 +49,13 @@ class BaseHasher(
     # encode.
     _unsaved_attributes: tuple[str, ...] = ()
 
+    _parameter_constraints: dict = {
+        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        "normalize": ["boolean"],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
+
     @abstractmethod
     def _fit_codes(self, X, y, random_state: np.random.RandomState) -> None:
         """Learn from validated `X` and set the fitted attributes."""

@@ -231,7 +231,11 @@ METHODS |= {
 METHODS |= {
     "sdh": (
         partial(without_network, SupervisedDiscreteHash),
-        [{"nu": nu, "ridge": ridge} for nu in (1e-5, 1e-3) for ridge in (1e-2, 1.0)],
+        [
+            {"projection_weight": weight, "projection_ridge": ridge}
+            for weight in (1e-5, 1e-3)
+            for ridge in (1e-2, 1.0)
+        ],
     ),
     "ITQ": (partial(without_network, ITQHash), [{}]),
 }

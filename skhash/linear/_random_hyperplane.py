@@ -1,12 +1,9 @@
 """Random hyperplanes: the data-independent baseline."""
 
-from numbers import Integral
-
 import numpy as np
 
 from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.linear._projection import column_means
-from skhash.utils._sklearn import Interval
 
 
 class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):
@@ -65,11 +62,8 @@ class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):
     """
 
     _parameter_constraints: dict = {
-        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        **BaseHasher._parameter_constraints,
         "center": ["boolean"],
-        "normalize": ["boolean"],
-        "device": [str],
-        "random_state": ["random_state"],
     }
 
     def __init__(

@@ -1,6 +1,6 @@
 """Spectral hashing."""
 
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 
@@ -93,11 +93,8 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
     """
 
     _parameter_constraints: dict = {
-        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        **BaseHasher._parameter_constraints,
         "trim": [Interval(Real, 0, 0.5, closed="left")],
-        "normalize": ["boolean"],
-        "device": [str],
-        "random_state": ["random_state"],
     }
 
     def __init__(
