@@ -29,7 +29,7 @@ SMALL = {
     "HammingNeighbors": [{"n_neighbors": 2}],
     "HashedNeighbors": [
         {
-            "encoder": skhash.RandomHyperplaneHash(8, random_state=0),
+            "encoder": skhash.linear.RandomHyperplaneHash(8, random_state=0),
             "index": skhash.HammingNeighbors(2, rerank=rerank),
         }
         for rerank in (None, "asymmetric", "vectors")

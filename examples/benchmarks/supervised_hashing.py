@@ -44,8 +44,9 @@ from skorch.callbacks import LRScheduler
 from torch import nn
 
 import skhash
-from skhash import DualHashEncoder, ITQHash, SupervisedDiscreteHash, SupervisedHash
+from skhash import DualHashEncoder, ITQHash, SupervisedHash
 from skhash.datasets import load_20newsgroups, load_fashion_mnist
+from skhash.linear import SupervisedDiscreteHash
 from skhash.losses import make_loss
 from skhash.metrics import (
     hamming_distance_histogram,

@@ -91,8 +91,8 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
 
     See Also
     --------
-    SGHEncoder : A stochastic model of the same form, trained by gradients.
-    PCAHash : Where it starts.
+    skhash.SGHEncoder : A stochastic model of the same form, trained by gradients.
+    skhash.PCAHash : Where it starts.
 
     Notes
     -----
@@ -114,7 +114,7 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from skhash import BinaryAutoencoderHash
+    >>> from skhash.linear import BinaryAutoencoderHash
     >>> X, _ = load_digits(return_X_y=True)
     >>> encoder = BinaryAutoencoderHash(n_bits=16, random_state=0).fit(X)
     >>> encoder.transform_packed(X).shape

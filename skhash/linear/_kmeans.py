@@ -90,7 +90,7 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
 
     See Also
     --------
-    ITQHash : The corners of one rotated cube as centres.
+    skhash.ITQHash : The corners of one rotated cube as centres.
 
     Notes
     -----
@@ -119,7 +119,7 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from skhash import KMeansHash
+    >>> from skhash.linear import KMeansHash
     >>> X, _ = load_digits(return_X_y=True)
     >>> encoder = KMeansHash(n_bits=16).fit(X)
     >>> encoder.transform_packed(X).shape

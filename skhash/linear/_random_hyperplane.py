@@ -44,8 +44,8 @@ class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):
 
     See Also
     --------
-    PCAHash : Signs of principal components.
-    ITQHash : Signs of rotated principal components.
+    skhash.PCAHash : Signs of principal components.
+    skhash.ITQHash : Signs of rotated principal components.
 
     References
     ----------
@@ -54,7 +54,7 @@ class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from skhash import RandomHyperplaneHash
+    >>> from skhash.linear import RandomHyperplaneHash
     >>> X, _ = load_digits(return_X_y=True)
     >>> bits = RandomHyperplaneHash(n_bits=16, random_state=0).fit_transform(X)
     >>> bits.shape, bits.dtype

@@ -81,7 +81,7 @@ class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
 
     See Also
     --------
-    SGHEncoder : Stochastic generative hashing, another method with these initials.
+    skhash.SGHEncoder : Stochastic generative hashing, the other of these initials.
     SupervisedDiscreteHash : The same features, and labels.
 
     Notes
@@ -100,7 +100,7 @@ class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from skhash import ScalableGraphHash
+    >>> from skhash.linear import ScalableGraphHash
     >>> X, _ = load_digits(return_X_y=True)
     >>> bits = ScalableGraphHash(n_bits=16, random_state=0).fit_transform(X)
     >>> bits.shape, bits.dtype

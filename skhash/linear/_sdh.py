@@ -84,7 +84,7 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
 
     See Also
     --------
-    ITQHash : Without labels.
+    skhash.ITQHash : Without labels.
 
     Notes
     -----
@@ -108,7 +108,7 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from skhash import SupervisedDiscreteHash
+    >>> from skhash.linear import SupervisedDiscreteHash
     >>> from skhash.metrics import separability_score
     >>> X, y = load_digits(return_X_y=True)
     >>> encoder = SupervisedDiscreteHash(n_bits=16, n_anchors=200, random_state=0)

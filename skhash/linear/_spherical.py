@@ -102,7 +102,7 @@ class SphericalHash(BaseHasher):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from skhash import SphericalHash
+    >>> from skhash.linear import SphericalHash
     >>> X = load_digits().data[:1000]
     >>> bits = SphericalHash(n_bits=16, random_state=0).fit_transform(X)
     >>> bits.sum(axis=0)[:4]

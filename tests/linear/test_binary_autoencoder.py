@@ -8,8 +8,8 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.svm import LinearSVC
 
-from skhash import BinaryAutoencoderHash, PCAHash
-from skhash.linear import _binary_autoencoder
+from skhash import PCAHash
+from skhash.linear import BinaryAutoencoderHash, _binary_autoencoder
 from skhash.linear._binary_autoencoder import (
     SupportVectorMachines,
     penalized_error,

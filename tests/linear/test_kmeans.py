@@ -6,7 +6,7 @@ import torch
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
-from skhash import KMeansHash
+from skhash.linear import KMeansHash
 from skhash.linear._kmeans import (
     affinity_error,
     affinity_kmeans,

@@ -7,8 +7,8 @@ from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
-from skhash import ITQHash, PCAHash, RandomHyperplaneHash
-from skhash.linear import _projection
+from skhash import ITQHash, PCAHash
+from skhash.linear import RandomHyperplaneHash, _projection
 from skhash.linear._rotation import fit_itq_rotation, random_rotation
 from skhash.metrics import neighbor_recall_score, true_neighbors
 

@@ -7,8 +7,7 @@ from scipy.linalg import eigh
 from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import rbf_kernel
 
-from skhash import ScalableGraphHash
-from skhash.linear import _scalable_graph
+from skhash.linear import ScalableGraphHash, _scalable_graph
 from skhash.linear._scalable_graph import (
     learn_directions,
     similarity_of,

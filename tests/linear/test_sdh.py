@@ -10,7 +10,8 @@ from sklearn.datasets import load_digits, make_blobs
 from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 
-from skhash import PCAHash, SupervisedDiscreteHash
+from skhash import PCAHash
+from skhash.linear import SupervisedDiscreteHash
 from skhash.linear._sdh import fit_discrete_codes
 from skhash.losses._discrete import discrete_codes, ridge_classifier
 from skhash.metrics import mean_average_precision_score, separability_score
