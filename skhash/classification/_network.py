@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from skhash.algebra._perceptron import check_layer_sizes
+from skhash.algebra._projection import column_means
+from skhash.algebra._scale import total_scale
 from skhash.classification._prediction import statistics_of
 from skhash.classification._rows import positions
-from skhash.linear._projection import column_means
-from skhash.neural._mlp import check_layer_sizes
-from skhash.neural._start import total_scale
 from skhash.utils.torch import resolve_device, seeded_globals
 
 # Rows of a batch that statistics of norms are taken from after training.
@@ -37,12 +37,18 @@ class NetworkMixin:
         """
         import torch
 
-        from skhash._net import feed, make_net, resolve_splitter, snapshot, split_rows
+        from skhash.classification._architectures import rebuild
+        from skhash.classification._augmentation import AUGMENTATIONS
+        from skhash.classification._module import ClassifierModule, whiten
         from skhash.gradients import resolve_network_gradient
-        from skhash.modules._architectures import rebuild
-        from skhash.modules._augmentation import AUGMENTATIONS
-        from skhash.modules._classifier import ClassifierModule, whiten
-        from skhash.modules._latent_weights import law_of
+        from skhash.networks._latent_weights import law_of
+        from skhash.training._net import (
+            feed,
+            make_net,
+            resolve_splitter,
+            snapshot,
+            split_rows,
+        )
 
         device = resolve_device(self.device)
         generator = torch.Generator().manual_seed(seeds[0])
@@ -99,7 +105,7 @@ class NetworkMixin:
 
     def _resumed_net(self, X):
         """Return a copy of the net to go on with, on other rows."""
-        from skhash._net import resume, split_rows
+        from skhash.training._net import resume, split_rows
 
         lr = self.lr_ if self.lr == "auto" else self.lr
         params = self.get_params(deep=False)
@@ -108,7 +114,7 @@ class NetworkMixin:
         return net
 
     def _new_network(self, n_classes, weights, generator):
-        from skhash.modules import _architectures as architectures
+        from skhash.networks import _architectures as architectures
 
         n_features = int(self.n_features_in_)
         if callable(self.architecture):
@@ -139,7 +145,7 @@ class NetworkMixin:
         """Return what the user's factory makes."""
         import torch
 
-        from skhash.modules import StochasticBinaryNetwork
+        from skhash.networks import StochasticBinaryNetwork
 
         seed = int(torch.randint(2**31, (), generator=generator))
         with seeded_globals(seed):
@@ -147,7 +153,7 @@ class NetworkMixin:
         if not isinstance(network, StochasticBinaryNetwork):
             raise TypeError(
                 f"The factory of architecture= returned a {type(network).__name__}; it "
-                "has to be a skhash.modules.StochasticBinaryNetwork."
+                "has to be a skhash.networks.StochasticBinaryNetwork."
             )
         sizes = network.layers[0].n_inputs, network.head.n_outputs
         if sizes != (n_features, n_classes):
@@ -171,7 +177,7 @@ class NetworkMixin:
 
     def _new_weights(self, n_rows):
         """Return the weights of inner layers."""
-        from skhash.modules._latent_weights import make_weights
+        from skhash.networks._latent_weights import make_weights
 
         if self.prior_strength and self.weights != "mirror":
             raise ValueError(
@@ -213,7 +219,7 @@ class NetworkMixin:
         """Train a net and return the records of the epochs."""
         import torch
 
-        from skhash._net import train
+        from skhash.training._net import train
 
         module = net.module_
         module.row_weights = None
@@ -226,7 +232,7 @@ class NetworkMixin:
 
     def _train(self, net, X, codes, weights, epochs, history):
         """Train a net and set the fitted attributes."""
-        from skhash.modules._architectures import describe
+        from skhash.classification._architectures import describe
 
         records = self._run_epochs(net, X, codes, weights, epochs)
         if not np.isfinite(records[-1]["train_loss"]):
@@ -244,8 +250,8 @@ class NetworkMixin:
 
     def _read_out(self, net, X):
         """Return the parameters, and the statistics of norms without noise."""
-        from skhash._net import BatchIterator, feed
-        from skhash.modules._classifier import refresh_statistics
+        from skhash.classification._module import refresh_statistics
+        from skhash.training._net import BatchIterator, feed
 
         X = X if net.split is None else X[net.split.train]
         network = copy.deepcopy(net.module_.network)
@@ -270,9 +276,9 @@ class NetworkMixin:
 
         The module is made anew of the fitted arrays and the present parameters.
         """
-        from skhash._net import fed_batch
+        from skhash.classification._module import ClassifierModule
         from skhash.gradients import resolve_network_gradient
-        from skhash.modules._classifier import ClassifierModule
+        from skhash.training._net import fed_batch
 
         if y is None:
             raise ValueError("The loss of a classifier needs y=, the classes of rows.")

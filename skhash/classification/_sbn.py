@@ -9,10 +9,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash._persistence import save_estimator
-from skhash.base import TRAINING_CONSTRAINTS, check_magnitude
+from skhash.base import check_magnitude
 from skhash.classification._network import NetworkMixin
 from skhash.classification._prediction import PredictionMixin
 from skhash.classification._rows import positions, weighted_rows
+from skhash.training import TRAINING_CONSTRAINTS
 from skhash.utils._sklearn import (
     Interval,
     StrOptions,
@@ -48,7 +49,7 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
         "mlp" is fully connected. "allconv" has eight convolutions, for images of at
         least 27 x 27, and "vgg" pairs of convolutions with pooling, which PSA cannot
         pass: the networks of the two papers. Or a factory ``(n_features, n_classes) ->
-        skhash.modules.StochasticBinaryNetwork``, which then decides on `noise`,
+        skhash.networks.StochasticBinaryNetwork``, which then decides on `noise`,
         `weights` and `batch_norm` too.
     input_shape : tuple of int or None, default=None
         (channels, height, width) of the images that rows are.

@@ -90,7 +90,7 @@ class PSA(NetworkGradient):
     --------
     >>> import torch
     >>> from skhash.gradients import PSA
-    >>> from skhash.modules import StochasticBinaryNetwork, BinaryLinear, RealLinear
+    >>> from skhash.networks import StochasticBinaryNetwork, BinaryLinear, RealLinear
     >>> generator = torch.Generator().manual_seed(0)
     >>> network = StochasticBinaryNetwork(
     ...     [BinaryLinear(4, 3, generator=generator)],

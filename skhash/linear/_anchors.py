@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skhash.linear._projection import column_means
+from skhash.algebra._projection import column_means
 from skhash.utils.chunks import dense_rows, row_chunks
 
 

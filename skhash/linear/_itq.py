@@ -4,14 +4,14 @@ from numbers import Integral
 
 import numpy as np
 
-from skhash.base import BaseHasher, LinearLogitsMixin
-from skhash.linear._projection import (
+from skhash.algebra._projection import (
     check_enough_columns,
     column_means,
     principal_axes,
     project,
 )
-from skhash.linear._rotation import fit_itq_rotation, random_rotation
+from skhash.algebra._rotation import fit_itq_rotation, random_rotation
+from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.utils._sklearn import Interval
 from skhash.utils.torch import resolve_device, seeded_generator
 

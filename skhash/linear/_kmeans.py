@@ -5,13 +5,13 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skhash.base import BaseHasher, LinearLogitsMixin
-from skhash.linear._projection import (
+from skhash.algebra._projection import (
     check_enough_columns,
     column_means,
     principal_axes,
     project,
 )
+from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.utils._sklearn import Interval
 from skhash.utils.chunks import row_chunks
 from skhash.utils.torch import resolve_device, seeded_generator

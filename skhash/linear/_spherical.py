@@ -5,9 +5,9 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skhash.algebra._projection import centered_chunks, column_means
 from skhash.base import BaseHasher
 from skhash.linear._anchors import squared_distances
-from skhash.linear._projection import centered_chunks, column_means
 from skhash.utils._sklearn import Interval
 from skhash.utils.torch import resolve_device
 

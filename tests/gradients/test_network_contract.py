@@ -44,7 +44,7 @@ from skhash.gradients import (
     resolve_gradient,
     resolve_network_gradient,
 )
-from skhash.modules import (
+from skhash.networks import (
     BinaryConv2d,
     BinaryLinear,
     RealLinear,

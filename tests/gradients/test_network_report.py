@@ -7,6 +7,7 @@ from sklearn.datasets import load_iris
 
 import skhash
 from skhash import SBNClassifier
+from skhash.classification._module import cross_entropy
 from skhash.gradients import (
     BernoulliUnits,
     DeterministicST,
@@ -14,7 +15,6 @@ from skhash.gradients import (
     LayerwiseNetwork,
     gradient_report,
 )
-from skhash.modules._classifier import cross_entropy
 
 X, Y = load_iris(return_X_y=True)
 X, Y = X[::10], np.array(["a", "b", "c"])[Y[::10]]

@@ -19,7 +19,7 @@ from gradients.network_enumeration import (
 )
 
 from skhash.gradients import PSA
-from skhash.modules import BinaryConv2d, RealLinear, StochasticBinaryNetwork
+from skhash.networks import BinaryConv2d, RealLinear, StochasticBinaryNetwork
 from skhash.noise import NOISES
 
 DIRECT = PSA(psa_backend="direct")

@@ -15,7 +15,7 @@ from skhash.gradients._psa_backends import (
     chebyshev_degree,
     choose_backend,
 )
-from skhash.modules import BinaryConv2d, BinaryLinear
+from skhash.networks import BinaryConv2d, BinaryLinear
 from skhash.noise import Logistic, Normal, Triangular, Uniform
 
 NOISES = [Logistic(), Logistic(scale=2), Uniform(), Triangular(), Normal()]

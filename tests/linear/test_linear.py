@@ -8,8 +8,9 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
 from skhash import ITQHash, PCAHash
-from skhash.linear import RandomHyperplaneHash, _projection
-from skhash.linear._rotation import fit_itq_rotation, random_rotation
+from skhash.algebra import _projection
+from skhash.algebra._rotation import fit_itq_rotation, random_rotation
+from skhash.linear import RandomHyperplaneHash
 from skhash.metrics import neighbor_recall_score, true_neighbors
 
 
