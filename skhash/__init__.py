@@ -3,17 +3,7 @@
 from skhash._audit import AuditResult, audit
 from skhash._load import load
 from skhash.classification import SBNClassifier
-from skhash.linear import (
-    BinaryAutoencoderHash,
-    ITQHash,
-    KMeansHash,
-    PCAHash,
-    RandomHyperplaneHash,
-    ScalableGraphHash,
-    SpectralHash,
-    SphericalHash,
-    SupervisedDiscreteHash,
-)
+from skhash.linear import ITQHash, PCAHash
 from skhash.neighbors import HammingNeighbors, HashedNeighbors
 from skhash.neural import (
     DualHashEncoder,
@@ -25,22 +15,15 @@ from skhash.neural import (
 
 __all__ = [
     "AuditResult",
-    "BinaryAutoencoderHash",
     "DualHashEncoder",
     "HammingNeighbors",
     "HashedNeighbors",
     "ITQHash",
-    "KMeansHash",
     "NeighborHash",
     "PCAHash",
-    "RandomHyperplaneHash",
     "SBNClassifier",
     "SGHEncoder",
-    "ScalableGraphHash",
-    "SpectralHash",
-    "SphericalHash",
     "StochasticAutoencoderHash",
-    "SupervisedDiscreteHash",
     "SupervisedHash",
     "audit",
     "load",

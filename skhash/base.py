@@ -6,6 +6,7 @@ gradient descent derives from `BaseNeuralHasher` and writes `_make_module` inste
 
 import warnings
 from abc import ABCMeta, abstractmethod
+from numbers import Integral
 
 import numpy as np
 from scipy import sparse
@@ -20,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash._persistence import save_estimator
 from skhash.codes import packed_width
-from skhash.utils._sklearn import fit_context
+from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.chunks import row_chunks
 from skhash.utils.torch import (
     inference_device,
@@ -44,6 +45,13 @@ class BaseHasher(
     # Fitted attributes that `save` leaves out: what is needed to train on, not to
     # encode.
     _unsaved_attributes: tuple[str, ...] = ()
+
+    _parameter_constraints: dict = {
+        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        "normalize": ["boolean"],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
 
     @abstractmethod
     def _fit_codes(self, X, y, random_state: np.random.RandomState) -> None:

@@ -34,17 +34,20 @@ ROUNDING = 1e-4
 
 
 def public_estimators():
-    """Return the classes of `skhash.__all__` that are estimators, by name."""
-    values = ((name, getattr(skhash, name)) for name in sorted(skhash.__all__))
-    return {
+    """Return the estimators of `skhash` and the encoders of `skhash.linear`."""
+    top = {name: getattr(skhash, name) for name in skhash.__all__}
+    baselines = {name: getattr(skhash.linear, name) for name in skhash.linear.__all__}
+    found = {
         name: value
-        for name, value in values
-        if inspect.isclass(value) and issubclass(value, BaseEstimator)
+        for values, base in ((top, BaseEstimator), (baselines, BaseHasher))
+        for name, value in values.items()
+        if inspect.isclass(value) and issubclass(value, base)
     }
+    return dict(sorted(found.items()))
 
 
 def public_encoders():
-    """Return the classes of `skhash.__all__` that make codes, by name."""
+    """Return those of `public_estimators` that make codes."""
     return {
         name: cls
         for name, cls in public_estimators().items()

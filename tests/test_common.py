@@ -29,7 +29,7 @@ SMALL = {
     "HammingNeighbors": [{"n_neighbors": 2}],
     "HashedNeighbors": [
         {
-            "encoder": skhash.RandomHyperplaneHash(8, random_state=0),
+            "encoder": skhash.linear.RandomHyperplaneHash(8, random_state=0),
             "index": skhash.HammingNeighbors(2, rerank=rerank),
         }
         for rerank in (None, "asymmetric", "vectors")
@@ -67,8 +67,6 @@ CONTRACT_SETTINGS = {
         {
             "n_bits": 9,
             "max_iter": 2,
-            "z_step": "descent",
-            "init": "itq",
             "validation_fraction": 0.2,
             "normalize": True,
         },
@@ -100,7 +98,7 @@ CONTRACT_SETTINGS = {
     "ITQHash": [{"n_bits": 9}, {"n_bits": 9, "normalize": True}],
     "KMeansHash": [
         {"n_bits": 9},
-        {"n_bits": 9, "subspace_bits": 2, "lam": 1.0, "normalize": True},
+        {"n_bits": 9, "subspace_bits": 2, "affinity_weight": 1.0, "normalize": True},
     ],
     "MedianHash": [{"n_bits": 9}],
     "NeighborHash": [
@@ -139,7 +137,7 @@ CONTRACT_SETTINGS = {
     ],
     "ScalableGraphHash": [
         {"n_bits": 9, "n_anchors": 30},
-        {"n_bits": 19, "n_anchors": 30, "relearn": False, "normalize": True},
+        {"n_bits": 19, "n_anchors": 30, "normalize": True},
     ],
     "SpectralHash": [{"n_bits": 9}, {"n_bits": 19, "trim": 0, "normalize": True}],
     "SphericalHash": [

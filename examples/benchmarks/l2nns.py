@@ -26,24 +26,21 @@ import sklearn
 import torch
 
 import skhash
-from skhash import (
-    BinaryAutoencoderHash,
-    ITQHash,
-    KMeansHash,
-    NeighborHash,
-    PCAHash,
-    RandomHyperplaneHash,
-    ScalableGraphHash,
-    SGHEncoder,
-    SpectralHash,
-    SphericalHash,
-)
+from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder
 from skhash.codes import pack_bits, spherical_hamming_distances
 from skhash.datasets import (
     load_20newsgroups,
     load_digits_retrieval,
     load_fashion_mnist,
     load_glove,
+)
+from skhash.linear import (
+    BinaryAutoencoderHash,
+    KMeansHash,
+    RandomHyperplaneHash,
+    ScalableGraphHash,
+    SpectralHash,
+    SphericalHash,
 )
 from skhash.metrics import neighbor_recall_score, true_neighbors
 

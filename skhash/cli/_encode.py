@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from skhash._audit_data import read_rows
+from skhash._audit._data import read_rows
 from skhash._load import load
 from skhash.base import BaseHasher
 from skhash.cli._device import check_device

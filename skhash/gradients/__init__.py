@@ -1,7 +1,5 @@
 """Gradient estimators for Bernoulli units, as exchangeable parts."""
 
-from sklearn.base import clone
-
 from skhash.gradients._antithetic import ARM, DisARM
 from skhash.gradients._base import (
     BernoulliUnits,
@@ -20,7 +18,11 @@ from skhash.gradients._network import (
 )
 from skhash.gradients._propagation import ADF, LocalReparam
 from skhash.gradients._psa import PSA
-from skhash.gradients._report import GradientReport, GradientRow, gradient_report
+from skhash.gradients._resolve import (
+    require_layerwise,
+    resolve_gradient,
+    resolve_network_gradient,
+)
 from skhash.gradients._score import MuProp, Reinforce, ReinforceLOO
 from skhash.gradients._straight_through import (
     ZGR,
@@ -30,6 +32,7 @@ from skhash.gradients._straight_through import (
     MeanField,
     StraightThrough,
 )
+from skhash.gradients.report import GradientReport, GradientRow, gradient_report
 
 __all__ = [
     "ADF",
@@ -66,148 +69,3 @@ __all__ = [
     "resolve_gradient",
     "resolve_network_gradient",
 ]
-
-GRADIENTS = {
-    "arm": ARM,
-    "bitflip": BitFlip,
-    "det_st": DeterministicST,
-    "disarm": DisARM,
-    "exact": Exact,
-    "gumbel": GumbelSoftmax,
-    "hard_st": HardST,
-    "identity_st": IdentityST,
-    "local_expectation": LocalExpectation,
-    "mean_field": MeanField,
-    "muprop": MuProp,
-    "ram": LocalExpectation,
-    "reinforce": Reinforce,
-    "reinmax": ZGR,
-    "rloo": ReinforceLOO,
-    "st": StraightThrough,
-    "st_gumbel": STGumbel,
-    "tanh": MeanField,
-    "zgr": ZGR,
-}
-
-NETWORK_GRADIENTS = {
-    "adf": ADF,
-    "exact_network": ExactNetwork,
-    "local_reparam": LocalReparam,
-    "psa": PSA,
-}
-
-
-def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
-    """Return a fresh estimator of a name, or a clone of the estimator itself.
-
-    Parameters
-    ----------
-    gradient : str or GradientEstimator
-    parameter : str, default="gradient"
-        What the caller's parameter is called, for the message of the error.
-
-    Raises
-    ------
-    TypeError
-        If it is network-wise.
-    ValueError
-        If it is nothing of this package.
-
-    Examples
-    --------
-    >>> from skhash.gradients import resolve_gradient
-    >>> resolve_gradient("st_gumbel")
-    STGumbel()
-    """
-    if isinstance(gradient, str) and gradient in GRADIENTS:
-        return GRADIENTS[gradient]()
-    if isinstance(gradient, GradientEstimator):
-        return clone(gradient)
-    if isinstance(gradient, str) and gradient in NETWORK_GRADIENTS:
-        gradient = NETWORK_GRADIENTS[gradient]()
-    if isinstance(gradient, NetworkGradient):
-        raise TypeError(
-            f"{parameter}={gradient!r} works on the layers of a stochastic binary "
-            f"network, and {type(gradient).__name__} has no `surrogate` for the units "
-            "of one layer; take LocalExpectation ('ram') or ZGR ('zgr')."
-        )
-    raise ValueError(
-        f"{parameter}={gradient!r} is not one of {', '.join(sorted(GRADIENTS))}, nor "
-        "an instance of a class of skhash.gradients."
-    )
-
-
-def resolve_network_gradient(gradient, parameter="gradient") -> NetworkGradient:
-    """Return what trains a whole network with an estimator of any reach.
-
-    Parameters
-    ----------
-    gradient : str, GradientEstimator or NetworkGradient
-    parameter : str, default="gradient"
-        What the caller's parameter is called, for the message of the error.
-
-    Raises
-    ------
-    TypeError
-        If it needs what a network cannot tell, or is for a single layer only.
-    ValueError
-        If it is nothing of this package.
-
-    Examples
-    --------
-    >>> from skhash.gradients import resolve_network_gradient
-    >>> resolve_network_gradient("psa")
-    PSA()
-    >>> resolve_network_gradient("zgr")
-    LayerwiseNetwork(gradient=ZGR())
-    """
-    if isinstance(gradient, str) and gradient in NETWORK_GRADIENTS:
-        return NETWORK_GRADIENTS[gradient]()
-    if isinstance(gradient, NetworkGradient):
-        return clone(gradient)
-    is_name = isinstance(gradient, str) and gradient in GRADIENTS
-    if not (is_name or isinstance(gradient, GradientEstimator)):
-        names = ", ".join(sorted({*GRADIENTS, *NETWORK_GRADIENTS}))
-        raise ValueError(
-            f"{parameter}={gradient!r} is not one of {names}, nor an instance of a "
-            "class of skhash.gradients."
-        )
-    gradient = resolve_gradient(gradient)
-    if isinstance(gradient, LayerwiseGradient):
-        return LayerwiseNetwork(require_layerwise(gradient, "A network"))
-    if isinstance(gradient, Exact):
-        raise TypeError(
-            f"{gradient!r} enumerates the states of one layer, and has no way through "
-            "the layers above; take ExactNetwork ('exact_network')."
-        )
-    return FunctionwiseNetwork(gradient)
-
-
-def require_layerwise(gradient, consumer) -> LayerwiseGradient:
-    """Return `gradient` if it is layer-wise, for who backpropagates through units.
-
-    Parameters
-    ----------
-    gradient : GradientEstimator
-    consumer : str
-        The name of who needs it.
-
-    Raises
-    ------
-    TypeError
-        If it has no `sample`, or one that cannot do what its parameters ask for.
-    """
-    name = type(gradient).__name__
-    if not isinstance(gradient, LayerwiseGradient):
-        raise TypeError(
-            f"{consumer} backpropagates through its units, and {name} has no `sample` "
-            "to do that with; take a layer-wise estimator such as StraightThrough "
-            "('st') or ZGR ('zgr')."
-        )
-    if gradient.needs_curvature:
-        raise TypeError(
-            f"{consumer} backpropagates through its units, and `sample` of {name} "
-            "cannot correct for the curvature of a loss; take debias=None, or ZGR "
-            "('zgr')."
-        )
-    return gradient

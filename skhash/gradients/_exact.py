@@ -47,14 +47,7 @@ class Exact(GradientEstimator):
         self.chunk_size = chunk_size
 
     def surrogate(
-        self,
-        function,
-        logits,
-        generator=None,
-        *,
-        units=UNITS,
-        rows=None,
-        curvature=None,
+        self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None
     ):
         self._validate_params()
         n_bits = logits.shape[-1]
@@ -70,7 +63,7 @@ class Exact(GradientEstimator):
             on = (states[:, None, None] & powers).bool()
             on = on.expand(-1, *logits.shape)
             p = torch.where(on, units.noise.cdf(logits), units.noise.cdf(-logits))
-            losses = function(units.values(on.to(logits.dtype)))
+            losses = loss(units.values(on.to(logits.dtype)))
             return (p.prod(dim=-1) * losses).sum(dim=0)
 
         states = torch.arange(2**n_bits, device=logits.device)

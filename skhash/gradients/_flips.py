@@ -14,12 +14,12 @@ from skhash.gradients._base import (
 from skhash.utils._sklearn import Interval
 
 
-def flip_differences(function, values, losses, flips, units, chunk_size):
+def flip_differences(loss, values, losses, flips, units, chunk_size):
     """Return how far each loss is above that with one unit flipped.
 
     Parameters
     ----------
-    function, units
+    loss, units
         As in `GradientEstimator.surrogate`.
     values : Tensor of shape (n_rows, n_bits)
     losses : Tensor of shape (n_rows,)
@@ -38,9 +38,7 @@ def flip_differences(function, values, losses, flips, units, chunk_size):
     with torch.no_grad():
         for chunk in flips.split(chunk_size, dim=-1):
             is_flipped = one_hot(chunk.movedim(-1, 0), values.shape[-1]).bool()
-            differences.append(
-                losses - function(torch.where(is_flipped, flipped, values))
-            )
+            differences.append(losses - loss(torch.where(is_flipped, flipped, values)))
     return torch.cat(differences).movedim(0, -1)
 
 
@@ -88,22 +86,15 @@ class LocalExpectation(GradientEstimator):
         self.chunk_size = chunk_size
 
     def surrogate(
-        self,
-        function,
-        logits,
-        generator=None,
-        *,
-        units=UNITS,
-        rows=None,
-        curvature=None,
+        self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None
     ):
         self._validate_params()
         a = logits.detach()
         values = units.draw(a, generator)
-        losses = function(values)
+        losses = loss(values)
         flips = self._flips(a, generator)
         differences = flip_differences(
-            function, values, losses.detach(), flips, units, self.chunk_size
+            loss, values, losses.detach(), flips, units, self.chunk_size
         )
         weight = a.shape[-1] / flips.shape[-1]
         differences = torch.zeros_like(a).scatter(-1, flips, weight * differences)

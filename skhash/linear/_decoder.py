@@ -192,8 +192,8 @@ class LinearDecoder(BaseEstimator):
 
     See Also
     --------
-    SGHEncoder : An encoder with a decoder of its own.
-    HammingNeighbors : With ``rerank="asymmetric"``, searches by decoded codes.
+    skhash.SGHEncoder : An encoder with a decoder of its own.
+    skhash.HammingNeighbors : With ``rerank="asymmetric"``, searches by decoded codes.
 
     Notes
     -----

@@ -1,7 +1,5 @@
 """Signs of principal components."""
 
-from numbers import Integral
-
 import numpy as np
 
 from skhash.algebra._projection import (
@@ -11,7 +9,7 @@ from skhash.algebra._projection import (
 )
 from skhash.algebra._rotation import random_rotation
 from skhash.base import BaseHasher, LinearLogitsMixin
-from skhash.utils._sklearn import Interval, StrOptions
+from skhash.utils._sklearn import StrOptions
 from skhash.utils.torch import resolve_device, seeded_generator
 
 
@@ -72,11 +70,8 @@ class PCAHash(LinearLogitsMixin, BaseHasher):
     """
 
     _parameter_constraints: dict = {
-        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        **BaseHasher._parameter_constraints,
         "rotation": [StrOptions({"random"}), None],
-        "normalize": ["boolean"],
-        "device": [str],
-        "random_state": ["random_state"],
     }
 
     def __init__(

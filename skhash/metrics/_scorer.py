@@ -3,6 +3,9 @@
 A scorer imports no estimator: `_parts` finds encoder and index in what is scored.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 
 from skhash.metrics._hamming import mean_average_precision_score
@@ -44,12 +47,12 @@ class _Scorer:
         return False
 
 
+@dataclass(frozen=True, repr=False, eq=False)
 class RetrievalScorer(_Scorer):
     """Scores codes against labels; made by `make_retrieval_scorer`."""
 
-    def __init__(self, score_func, kwargs):
-        self._score_func = score_func
-        self._kwargs = kwargs
+    _score_func: Callable
+    _kwargs: dict
 
     def __call__(self, estimator, X, y=None) -> float:
         """Encode `X` and score the codes against labels `y`.
@@ -96,15 +99,15 @@ class RetrievalScorer(_Scorer):
         return f"make_retrieval_scorer({name}{options})"
 
 
+@dataclass(frozen=True, repr=False, eq=False)
 class NeighborRecallScorer(_Scorer):
     """Scores codes against float neighbours; made by `make_neighbor_recall_scorer`."""
 
-    def __init__(self, n_neighbors, n_retrieved, metric, space, device):
-        self._n_neighbors = n_neighbors
-        self._n_retrieved = n_retrieved
-        self._metric = metric
-        self._space = space
-        self._device = device
+    _n_neighbors: int
+    _n_retrieved: int
+    _metric: str
+    _space: str
+    _device: str
 
     def __call__(self, estimator, X, y=None) -> float:
         """Encode `X` and score its codes against the neighbours of its vectors.

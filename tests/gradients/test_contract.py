@@ -33,6 +33,7 @@ from skhash.gradients import (
     require_layerwise,
     resolve_gradient,
 )
+from skhash.gradients._resolve import GRADIENTS
 from skhash.noise import Logistic, Normal, Triangular, Uniform
 
 LAYERWISE = [
@@ -316,11 +317,11 @@ def test_every_class_is_tested_and_has_a_name():
     }
     tested = {type(estimator) for estimator in ALL}
     assert classes == tested - set(page_classes()), "add it to the lists of this file"
-    assert classes == set(gradients.GRADIENTS.values())
+    assert classes == set(GRADIENTS.values())
     assert gradients.__all__ == sorted(gradients.__all__)
 
 
-@pytest.mark.parametrize("name, family", gradients.GRADIENTS.items(), ids=str)
+@pytest.mark.parametrize("name, family", GRADIENTS.items(), ids=str)
 def test_names_resolve_to_fresh_estimators(name, family):
     found = resolve_gradient(name)
     assert type(found) is family and found is not resolve_gradient(name)

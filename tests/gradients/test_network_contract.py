@@ -44,6 +44,7 @@ from skhash.gradients import (
     resolve_gradient,
     resolve_network_gradient,
 )
+from skhash.gradients._resolve import GRADIENTS, NETWORK_GRADIENTS
 from skhash.networks import (
     BinaryConv2d,
     BinaryLinear,
@@ -52,7 +53,7 @@ from skhash.networks import (
 )
 from skhash.noise import NOISES
 
-NAMES = [*gradients.GRADIENTS, *gradients.NETWORK_GRADIENTS]
+NAMES = [*GRADIENTS, *NETWORK_GRADIENTS]
 NAMES.remove("exact")
 FUNCTIONWISE = [
     Reinforce(),
@@ -403,13 +404,13 @@ def test_every_network_gradient_has_a_name_and_every_noise_a_law():
         if isinstance(value, type) and issubclass(value, NetworkGradient)
     }
     adapters = {NetworkGradient, LayerwiseNetwork, FunctionwiseNetwork}
-    assert families - adapters == set(gradients.NETWORK_GRADIENTS.values())
+    assert families - adapters == set(NETWORK_GRADIENTS.values())
     assert LAWS.keys() == NOISES.keys(), "LAWS needs its distribution and variance"
 
 
 class TestReach:
     def test_a_layer_is_refused_what_is_for_networks(self):
-        for name, family in gradients.NETWORK_GRADIENTS.items():
+        for name, family in NETWORK_GRADIENTS.items():
             for gradient in (name, family()):
                 with pytest.raises(TypeError, match="network.*`surrogate`.*'zgr'") as e:
                     resolve_gradient(gradient)

@@ -17,9 +17,9 @@ from skhash.gradients import (
     GradientEstimator,
     Reinforce,
     StraightThrough,
-    _report_measure,
     gradient_report,
 )
+from skhash.gradients.report import _trials
 from skhash.training._batches import Batch
 
 WEIGHTS = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
@@ -153,9 +153,9 @@ class TestAgainstEnumeration:
         class Half(GradientEstimator):
             """The exact gradient or none, at even odds."""
 
-            def surrogate(self, function, logits, generator=None, **options):
-                loss = Exact().surrogate(function, logits, **options)
-                return loss * (torch.rand((), generator=generator) < 0.5)
+            def surrogate(self, loss, logits, generator=None, **options):
+                losses = Exact().surrogate(loss, logits, **options)
+                return losses * (torch.rand((), generator=generator) < 0.5)
 
         (row,) = report_of({"half": Half()}, n_trials=50).rows
         assert 0 < row.n_zero < 50
@@ -163,7 +163,7 @@ class TestAgainstEnumeration:
 
     def test_blocks_of_trials_leave_the_bias_alone(self, monkeypatch):
         (row,) = report_of(["st"], n_trials=30).rows
-        monkeypatch.setattr(_report_measure, "BLOCK_ELEMENTS", 1)
+        monkeypatch.setattr(_trials, "BLOCK_ELEMENTS", 1)
         (merged,) = report_of(["st"], n_trials=30).rows
         assert merged.bias == pytest.approx(row.bias)
         assert merged.cosine == row.cosine

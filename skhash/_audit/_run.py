@@ -1,12 +1,6 @@
-"""What binary codes would cost on the user's own vectors, measured before they commit.
-
-`audit` is the measurement behind the command ``skhash audit``: methods times lengths,
-each fitted on one part of the data and searched with held-out queries, into one result
-object.
-"""
+"""The audit: methods times lengths, each fitted, timed and searched."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
 
@@ -14,14 +8,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from skhash._audit_data import split_rows
-from skhash._audit_measure import AuditRow, measure, timed_fit
+from skhash._audit._data import split_rows
+from skhash._audit._measure import measure, timed_fit
+from skhash._audit._result import AuditResult, recommend
 from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
 from skhash.metrics import true_neighbors
 from skhash.neural import NeighborHash, SGHEncoder
 from skhash.utils._sklearn import Interval, StrOptions, validate_params
-
-__all__ = ["AuditResult", "audit"]
 
 METHODS = {
     "sgh": SGHEncoder,
@@ -39,81 +32,6 @@ MAX_BITS = 2**16
 POSITIVE = Interval(Integral, 1, None, closed="left")
 
 
-@dataclass(frozen=True, repr=False)
-class AuditResult:
-    """The measurements of an audit, and the code that they recommend.
-
-    Attributes
-    ----------
-    rows : list of AuditRow
-        One a method and length, in the order in which they were asked for.
-    recommended : AuditRow
-        Of the codes of fewest bytes that reach the target the one of best recall; the
-        one of best recall of all where none reaches it.
-    reason : str
-        Why that one, in a sentence.
-    encoder : object
-        The recommended encoder, fitted.
-    settings : dict
-        What was measured: sizes, metric, `k`, `rescore`, target, random state.
-    skipped : list of str
-        What was asked for and could not be measured, with the reason.
-    """
-
-    rows: list[AuditRow]
-    recommended: AuditRow
-    reason: str
-    encoder: object
-    settings: dict
-    skipped: list[str]
-
-    def __repr__(self) -> str:
-        best = self.recommended
-        return (
-            f"<AuditResult: {len(self.rows)} codes measured, recommended "
-            f"{best.method} at {best.n_bits} bits>"
-        )
-
-    def to_frame(self):
-        """Return the rows as a pandas DataFrame, one column a measurement."""
-        import pandas as pd
-
-        return pd.DataFrame([vars(row) for row in self.rows])
-
-    def to_dict(self) -> dict:
-        """Return all but the encoder as plain data, ready for JSON."""
-        return {
-            "settings": self.settings,
-            "rows": [vars(row) for row in self.rows],
-            "recommended": {
-                "method": self.recommended.method,
-                "n_bits": self.recommended.n_bits,
-                "reason": self.reason,
-            },
-            "skipped": self.skipped,
-        }
-
-    def plot(self, ax=None):
-        """Draw recall against bytes per vector, two curves a method.
-
-        The solid one is the recall after re-scoring, the dotted one that of Hamming
-        distance alone. The legend stands right of the axes, where it hides no curve.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; by default in a new figure. Give a figure of your own
-            ``layout="constrained"``, so that it leaves room for the legend.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        from skhash._audit_plot import plot_audit
-
-        return plot_audit(self, ax)
-
-
 @validate_params(
     {
         "X": ["array-like", "sparse matrix"],
@@ -129,8 +47,7 @@ class AuditResult:
         "device": [str],
         "random_state": ["random_state"],
         "progress": [callable, None],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def audit(
     X,
@@ -232,7 +149,7 @@ def audit(
         raise ValueError(f"Nothing could be measured: {'; '.join(skipped)}.")
     if y is not None and rows[0].mean_average_precision is None:
         skipped.append("mAP: no query has a label that occurs in the database")
-    best, reason = _recommend(rows, k, rescore, target_recall)
+    best, reason = recommend(rows, k, rescore, target_recall)
     settings = {
         "n_rows": data.n_rows,
         "n_database": data.database.shape[0],
@@ -308,35 +225,3 @@ def _check_choices(methods, n_bits, k, rescore) -> tuple[list[str], list[int]]:
 
 def _as_int_or_none(random_state):
     return int(random_state) if isinstance(random_state, Integral) else None
-
-
-def _recommend(rows, k, rescore, target) -> tuple[AuditRow, str]:
-    """Take the smallest code that reaches the target, and the best of its size."""
-    neighbors = "true neighbour" if k == 1 else f"{k} true neighbours"
-    goal = f"{100 * target:g}% of the {neighbors} among {rescore} candidates"
-    reaching = [row for row in rows if row.recall_rescored >= target]
-    if not reaching:
-        best = min(rows, key=lambda row: (-row.recall_rescored, row.bytes_per_vector))
-        return best, (
-            f"the best of these, although none keeps {goal}: try more bits or a larger "
-            "rescore"
-        )
-    best = min(reaching, key=lambda row: (row.bytes_per_vector, -row.recall_rescored))
-    reason = f"the smallest code that keeps {goal}"
-    rivals = [
-        row
-        for row in reaching
-        if row.bytes_per_vector == best.bytes_per_vector and row is not best
-    ]
-    if rivals:
-        second = max(rivals, key=lambda row: row.recall_rescored)
-        reason += (
-            f"; next comes {second.method} at {second.n_bits} bits with "
-            f"{second.recall_rescored:.3f}"
-        )
-    if best.recall_rescored - 2 * best.recall_rescored_error < target:
-        reason += (
-            f"; but it is within two standard errors of {100 * target:g}%, so with "
-            "other queries it may fall short"
-        )
-    return best, reason

@@ -15,7 +15,7 @@ import pytest
 from scipy import sparse
 
 import skhash
-from skhash import _audit_measure
+from skhash._audit import _measure
 from skhash.cli import _audit as audit_command
 from skhash.cli import _encode as encode_command
 from skhash.cli import _files, _main, _terminal, main
@@ -29,7 +29,7 @@ PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 @pytest.fixture(autouse=True)
 def timed_once(monkeypatch):
     """Results do not depend on how often the audit takes the time."""
-    monkeypatch.setattr(_audit_measure, "TIMED_SECONDS", 0.0)
+    monkeypatch.setattr(_measure, "TIMED_SECONDS", 0.0)
 
 
 @pytest.fixture
