@@ -29,8 +29,8 @@ from skhash._persistence import (
     set_saved_params,
     unfitted,
 )
-from skhash.neighbors._files import load_index, save_index
 from skhash.neighbors._hamming import HammingNeighbors
+from skhash.neighbors.store.files import load_index, save_index
 
 # Fitted attributes that are no parts.
 VALUES = ("n_features_in_", "feature_names_in_")
