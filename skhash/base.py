@@ -20,8 +20,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skhash._persistence import save_estimator
 from skhash.codes import packed_width
+from skhash.persistence import save_estimator
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.chunks import row_chunks
 from skhash.utils.torch import (

@@ -16,7 +16,7 @@ MAX_LINES = 520
 ALLOWED = {
     "utils": set(),
     "codes": {"utils"},
-    "_persistence": {"utils", "codes"},
+    "persistence": {"utils", "codes"},
     "noise": {"utils", "codes"},
     "gradients": {"utils", "codes", "noise"},
     "losses": {"utils", "codes"},
@@ -24,30 +24,29 @@ ALLOWED = {
     "_net": {"utils", "codes", "noise", "gradients", "modules"},
     "metrics": {"utils", "codes"},
     "datasets": {"utils"},
-    "base": {"utils", "codes", "_persistence", "_net"},
+    "base": {"utils", "codes", "persistence", "_net"},
 }
 METHODS = {"linear", "neural", "classification"}
 BELOW_METHODS = {*ALLOWED, "base"} - {"datasets", "metrics"}
 ALLOWED["linear"] = BELOW_METHODS
 ALLOWED["neural"] = BELOW_METHODS | {"linear", "metrics"}
 ALLOWED["classification"] = BELOW_METHODS | {"linear", "neural", "metrics"}
-ALLOWED["neighbors"] = {"utils", "codes", "_persistence"}
+ALLOWED["neighbors"] = {"utils", "codes", "persistence"}
 ALLOWED["distributed"] = {"utils", "codes", "neighbors"}
 ALLOWED["export"] = {"utils", "codes", "neighbors"}
-ALLOWED["_load"] = {"_persistence", "neighbors", *METHODS}
-ESTIMATORS = {"_load", "neighbors", *METHODS}
+ESTIMATORS = {"persistence", "neighbors", *METHODS}
 AUDIT = ESTIMATORS | {"utils", "codes", "base", "metrics", "datasets"}
 AUDIT_FILES = {"audit", "_audit", *(file.stem for file in ROOT.glob("_audit*.py"))}
 for audit_file in AUDIT_FILES:
     ALLOWED[audit_file] = AUDIT | AUDIT_FILES
-ALLOWED["cli"] = AUDIT | AUDIT_FILES | {"_persistence", "__init__"}
+ALLOWED["cli"] = AUDIT | AUDIT_FILES | {"__init__"}
 ALLOWED["__main__"] = {"cli"}
 ALLOWED["__init__"] = ESTIMATORS | {"audit", "_audit"}
 
 # Allowed inside functions only, where importing skhash does not reach.
 ALLOWED_LATE = {
-    "_persistence": {"__init__"},
-    "neighbors": {"_load", "linear", "metrics"},
+    "persistence": {"__init__"},
+    "neighbors": {"linear", "metrics"},
 }
 
 # Parts that are imported where a network is trained, and may import torch at once.

@@ -12,12 +12,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skhash
 from skhash import classification, linear, neighbors, neural
-from skhash._load import LOADABLE
 from skhash.base import BaseHasher
 from skhash.gradients import GradientEstimator, NetworkGradient
 from skhash.linear import LinearDecoder
 from skhash.losses import DSDHLoss, MDSHCLoss, Objective, SupervisedLoss
 from skhash.noise import Noise
+from skhash.persistence.estimators import MODULES, known_class
 
 # The pages' own encoders keep the same contracts.
 EXAMPLES = {cls.__name__: cls for cls in page_classes(BaseHasher)}
@@ -288,12 +288,9 @@ def test_every_class_on_a_page_is_of_a_kind_with_a_contract():
         assert page_classes(kind), f"no page shows how to write a {kind.__name__}"
 
 
-def test_every_encoder_can_be_loaded():
-    others = {
-        "LinearDecoder": LinearDecoder,
-        "SBNClassifier": skhash.SBNClassifier,
-    }
-    assert LOADABLE == public_encoders() | others
+def test_every_estimator_can_be_loaded():
+    loadable = {name: known_class(name) for name in MODULES}
+    assert loadable == public_estimators() | {"LinearDecoder": LinearDecoder}
 
 
 @pytest.mark.parametrize("name", ["PCAHash", "ITQHash", "KMeansHash"])

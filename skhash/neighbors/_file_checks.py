@@ -6,9 +6,9 @@ must not make a kernel leave its arrays.
 
 import numpy as np
 
-from skhash._persistence import check_keys
 from skhash.codes import packed_width
 from skhash.neighbors._asymmetric import METRICS, items_per_code
+from skhash.persistence.directory import check_keys
 
 # Arrays with a row a code, and what a decoder takes.
 COLUMNS = ("y", "ids", "live", "vectors", "items")

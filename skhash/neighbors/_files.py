@@ -8,25 +8,10 @@ the kernels take, and opening it reads none of them.
 import hashlib
 import os
 from pathlib import Path
+from secrets import token_hex
 
 import numpy as np
 
-from skhash._persistence import (
-    INDEX_ARRAYS,
-    MANIFEST,
-    NAMES,
-    check_class,
-    check_keys,
-    check_saved_params,
-    check_target,
-    load_whole,
-    make_directory,
-    plain_params,
-    replace_manifest,
-    saved_file,
-    set_fitted_state,
-    set_saved_params,
-)
 from skhash.neighbors._asymmetric import Decoder
 from skhash.neighbors._file_checks import (
     COLUMNS,
@@ -35,9 +20,22 @@ from skhash.neighbors._file_checks import (
     count_bits,
 )
 from skhash.neighbors._store import Store
+from skhash.persistence.directory import (
+    MANIFEST,
+    UNFINISHED,
+    check_class,
+    check_keys,
+    check_target,
+    load_whole,
+    make_directory,
+    replace_manifest,
+    saved_file,
+)
+from skhash.persistence.estimators import unfitted
+from skhash.persistence.state import fitted_state, plain_params, set_fitted_state
 
-# Fitted attributes that are not in the store.
-VALUES = ("n_features_in_", "feature_names_in_", "algorithm_")
+# An `.npy` file each.
+ARRAYS = ("codes", *COLUMNS, "codebook", "offset")
 
 
 def save_index(index, path) -> None:
@@ -52,14 +50,11 @@ def save_index(index, path) -> None:
     arrays = {
         name: _plain(name, array) for name, array in arrays.items() if array is not None
     }
-    values = {name: getattr(index, name) for name in VALUES if hasattr(index, name)}
-    for name in values.keys() & NAMES.keys():
-        values[name] = values[name].tolist()
-
+    params, (_, values) = plain_params(index), fitted_state(index)
     make_directory(path)
     entries = {name: _write_array(path, name, array) for name, array in arrays.items()}
     manifest = {
-        "params": plain_params(index),
+        "params": params,
         "values": values,
         "n_bytes": store.n_bytes,
         "decoder": scoring,
@@ -76,10 +71,12 @@ def load_index(cls, path, *, mmap, verify):
 
 def _load(cls, path, manifest, mmap, verify):
     check_class(manifest, cls, path)
-    index = _without_codes(cls, path, manifest)
+    index, values = unfitted(manifest, path), manifest["values"]
+    check_keys(values, {"algorithm_": str}, path / MANIFEST)
+    set_fitted_state(index, values, {}, path)
     check_keys(manifest, {"n_bytes": int, "arrays": dict}, path / MANIFEST)
     entries = manifest["arrays"]
-    unknown = sorted(entries.keys() - set(INDEX_ARRAYS))
+    unknown = sorted(entries.keys() - set(ARRAYS))
     if unknown:
         raise ValueError(
             f"{path} has arrays that this skhash does not know: {unknown}. It was "
@@ -109,28 +106,6 @@ def _load(cls, path, manifest, mmap, verify):
     index._store.n_bytes = manifest["n_bytes"]
     if mmap:
         index._store.check_first(check)
-    return index
-
-
-def _without_codes(cls, path, manifest):
-    """Return an index with the parameters and the values of a manifest."""
-    index = cls()
-    set_saved_params(index, manifest, path)
-    check_saved_params(index, path)
-    values = manifest["values"]
-    kinds = {"n_features_in_": int, "algorithm_": str}
-    check_keys(values, kinds, path / MANIFEST)
-    names = values.get("feature_names_in_")
-    if names is not None and (
-        type(names) is not list
-        or len(names) != values["n_features_in_"]
-        or not all(isinstance(name, str) for name in names)
-    ):
-        raise ValueError(
-            f"{path / MANIFEST} is damaged: feature_names_in_ must be a name a column."
-        )
-    values = {name: values[name] for name in VALUES if values.get(name) is not None}
-    set_fitted_state(index, values, {}, path)
     return index
 
 
@@ -171,7 +146,7 @@ class _HashingFile:
 
 def _write_array(path, name, array):
     """Write an array to the file that `_name` names; return its entry."""
-    temporary = path / f"{name}.npy.part"
+    temporary = path / f"{name}-{token_hex(8)}.npy{UNFINISHED}"
     with open(temporary, "wb") as file:
         hashing = _HashingFile(file)
         np.save(hashing, array, allow_pickle=False)

@@ -7,37 +7,32 @@ the checksums of their own manifests, and is replaced last, in one rename.
 from pathlib import Path
 from secrets import token_hex
 
-import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skhash._persistence import (
+from skhash.neighbors._files import load_index, save_index
+from skhash.neighbors._hamming import HammingNeighbors
+from skhash.persistence import load_estimator, save_estimator
+from skhash.persistence.directory import (
     MANIFEST,
     check_class,
     check_keys,
     check_target,
-    load_estimator,
     load_whole,
     make_directory,
-    manifest_checksum,
-    plain_params,
+    read_manifest,
     remove_leftover,
     replace_manifest,
-    save_estimator,
     saved_path,
-    set_fitted_state,
-    set_saved_params,
-    unfitted,
 )
-from skhash.neighbors._files import load_index, save_index
-from skhash.neighbors._hamming import HammingNeighbors
-
-# Fitted attributes that are no parts.
-VALUES = ("n_features_in_", "feature_names_in_")
+from skhash.persistence.estimators import check_param_names, known_class, unfitted
+from skhash.persistence.state import fitted_state, plain_params, set_fitted_state
 
 
 class SavedInPartsMixin:
     """How `HashedNeighbors` is saved and loaded."""
+
+    _unsaved_attributes = ("encoder_", "index_", "decoder_")  # they are parts
 
     def save(self, path) -> None:
         """Write the search to a directory: a manifest, and a directory for each part.
@@ -96,10 +91,13 @@ class SavedInPartsMixin:
             raise
         manifest = {
             "params": params,
-            "values": _values(self),
+            "values": fitted_state(self)[1],
             "frozen": frozen,
             "parts": {
-                name: {"folder": folder.name, "checksum": manifest_checksum(folder)}
+                name: {
+                    "folder": folder.name,
+                    "checksum": read_manifest(folder)["checksum"],
+                }
                 for name, folder in folders.items()
             },
         }
@@ -153,36 +151,33 @@ class SavedInPartsMixin:
         return load_whole(path, lambda found: _load(cls, path, found, mmap, verify))
 
 
-def _values(search):
-    """Return the fitted attributes that are no parts, as JSON can hold them."""
-    names = [name for name in VALUES if hasattr(search, name)]
-    return {name: np.asarray(getattr(search, name)).tolist() for name in names}
+def _entry(folder):
+    """Return how the manifest names a part."""
+    return {"folder": folder.name, "checksum": read_manifest(folder)["checksum"]}
 
 
 def _load(cls, path, manifest, mmap, verify):
-    from skhash._load import LOADABLE
-
     check_class(manifest, cls, path)
-    search = cls(None)
-    set_saved_params(search, manifest, path)
+    check_param_names(cls, manifest, path)
     _check_manifest(manifest, path / MANIFEST)
-    classes = {**LOADABLE, HammingNeighbors.__name__: HammingNeighbors}
-    for name, plain in manifest["params"].items():
-        if plain is not None:
-            setattr(search, name, unfitted({**manifest, **plain}, classes, path))
+    params = {
+        name: None if plain is None else unfitted({**manifest, **plain}, path)
+        for name, plain in manifest["params"].items()
+    }
     parts = {}
     for name, part in manifest["parts"].items():
         folder = saved_path(path, part["folder"])
-        _check_part(folder, part["checksum"])
+        _check_part(folder, part)
         if name == "index":
             parts[name] = load_index(HammingNeighbors, folder, mmap=mmap, verify=verify)
         else:
-            parts[name] = load_estimator(folder, LOADABLE)
+            parts[name] = load_estimator(folder)
     _check_parts(parts, path)
     if manifest["frozen"]:
         parts["encoder"] = FrozenEstimator(parts["encoder"])
-    if search.encoder is None:
-        search.encoder = parts["encoder"]
+    if params.get("encoder") is None:
+        params["encoder"] = parts["encoder"]
+    search = unfitted({**manifest, "params": params}, path)
     fitted = {f"{name}_": part for name, part in parts.items()}
     set_fitted_state(search, manifest["values"], fitted, path)
     return search
@@ -191,7 +186,6 @@ def _load(cls, path, manifest, mmap, verify):
 def _check_manifest(manifest, file):
     """Raise ``ValueError`` unless a manifest has what that of a search has."""
     check_keys(manifest, {"frozen": bool, "parts": dict}, file)
-    check_keys(manifest["values"], {"n_features_in_": int}, file)
     for plain in manifest["params"].values():
         if plain is not None:
             check_keys(plain, {"class": str, "params": dict}, file)
@@ -214,10 +208,10 @@ def _check_parts(parts, path):
             )
 
 
-def _check_part(folder, checksum):
+def _check_part(folder, entry):
     """Raise ``ValueError`` unless a part is there, and the one that was saved."""
     try:
-        same = manifest_checksum(folder) == checksum
+        same = _entry(folder) == entry
     except FileNotFoundError:
         same = False
     if not same:
@@ -229,11 +223,10 @@ def _check_part(folder, checksum):
 
 def _check_is_data(name, estimator):
     """Raise ``TypeError`` unless an estimator, or None, can be saved and loaded."""
-    from skhash._load import LOADABLE
-
-    if type(estimator) not in {*LOADABLE.values(), HammingNeighbors, type(None)}:
+    cls = type(estimator)
+    if estimator is not None and known_class(cls.__name__) is not cls:
         raise TypeError(
-            f"{name} is a {type(estimator).__name__}, which is not saved as data. Keep "
+            f"{name} is a {cls.__name__}, which is not saved as data. Keep "
             "the whole search by pickle or joblib, or save those parts, such as "
             "encoder_ and index_, that have a save of their own."
         )

@@ -17,10 +17,11 @@ from sklearn.preprocessing import StandardScaler
 from skorch.callbacks import EarlyStopping
 
 import skhash
-from skhash import HashedNeighbors, ITQHash, PCAHash, SGHEncoder, _persistence
-from skhash._persistence import MANIFEST
+from skhash import HashedNeighbors, ITQHash, PCAHash, SGHEncoder
 from skhash.linear import LinearDecoder
 from skhash.neighbors import HammingNeighbors, PrefixNeighbors
+from skhash.persistence import directory
+from skhash.persistence.directory import MANIFEST, checksum_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 12)) @ RNG.normal(size=(12, 12))
@@ -221,15 +222,15 @@ def test_a_map_stays_one_and_outlives_its_files(path):
 
 def test_opening_while_another_process_saves(path, monkeypatch):
     """The manifest that was read names parts that are gone; the new one is read."""
-    new, read = changed_search(), _persistence.read_manifest
+    new, read = changed_search(), directory.read_manifest
 
     def read_and_let_save(folder):
         manifest = read(folder)
-        monkeypatch.setattr(_persistence, "read_manifest", read)
+        monkeypatch.setattr(directory, "read_manifest", read)
         new.save(folder)
         return manifest
 
-    monkeypatch.setattr(_persistence, "read_manifest", read_and_let_save)
+    monkeypatch.setattr(directory, "read_manifest", read_and_let_save)
     assert_same(HashedNeighbors.load(path), new)
 
 
@@ -383,7 +384,7 @@ def rewrite(path, **changes):
     manifest.pop("checksum")
     for key, change in changes.items():
         manifest[key] = change(manifest[key])
-    manifest["checksum"] = _persistence._checksum(manifest)
+    manifest["checksum"] = checksum_of(manifest)
     (path / MANIFEST).write_text(json.dumps(manifest))
 
 
@@ -530,7 +531,7 @@ def test_leftovers_go_before_a_save_begins(path, monkeypatch):
     def full_disk(*arguments):
         raise OSError("disk full")
 
-    monkeypatch.setattr(_persistence.os, "fsync", full_disk)
+    monkeypatch.setattr(directory.os, "fsync", full_disk)
     with pytest.raises(OSError, match="disk full"):
         changed_search().save(path)
     assert content(path) == whole

@@ -14,10 +14,11 @@ import pytest
 from mutants import replace_index_array, write_manifest
 
 import skhash
-from skhash import HashedNeighbors, ITQHash, _persistence
-from skhash._persistence import MANIFEST
+from skhash import HashedNeighbors, ITQHash
 from skhash.linear import LinearDecoder
 from skhash.neighbors import HammingNeighbors
+from skhash.persistence import directory
+from skhash.persistence.directory import MANIFEST
 
 RNG = np.random.default_rng(0)
 BITS = RNG.integers(0, 2, (300, 70), dtype=np.uint8)
@@ -308,7 +309,7 @@ def test_manifests_beyond_all_bounds(saved, kind, tmp_path, monkeypatch):
     target = shutil.copytree(saved / kind, tmp_path / kind)
     manifest = target / MANIFEST
     whole = manifest.read_text()
-    depth = _persistence.MAX_DEPTH
+    depth = directory.MAX_DEPTH
     for nested in ("[" * 10**6, '{"a":' * 10**6, "[" * depth + '"]"' + "[[" + "]"):
         manifest.write_text(nested)
         with pytest.raises(ValueError, match=f"{MANIFEST} is damaged: .*nested"):
@@ -320,7 +321,7 @@ def test_manifests_beyond_all_bounds(saved, kind, tmp_path, monkeypatch):
         LOADERS[kind](target)
     manifest.write_text(whole)
     LOADERS[kind](target)
-    monkeypatch.setattr(_persistence, "MAX_MANIFEST_BYTES", len(whole) - 1)
+    monkeypatch.setattr(directory, "MAX_MANIFEST_BYTES", len(whole) - 1)
     with pytest.raises(ValueError, match=f"{MANIFEST} is damaged: it has more"):
         LOADERS[kind](target)
     with pytest.raises(ValueError, match="a manifest may have"):

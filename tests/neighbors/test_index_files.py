@@ -12,10 +12,11 @@ import pytest
 from killed_saves import kill_saves
 
 import skhash
-from skhash import _persistence
-from skhash._persistence import INDEX_ARRAYS, MANIFEST
 from skhash.codes import pack_bits
 from skhash.neighbors import HammingNeighbors, _files
+from skhash.neighbors._files import ARRAYS
+from skhash.persistence import directory
+from skhash.persistence.directory import MANIFEST, checksum_of
 
 RNG = np.random.default_rng(0)
 BITS = RNG.integers(0, 2, (300, 70), dtype=np.uint8)
@@ -176,15 +177,15 @@ def test_an_open_index_outlives_its_files(path):
 def test_opening_while_another_process_saves(path, monkeypatch):
     """The manifest that was read names files that are gone; the new one is read."""
     new = make_index().remove(IDS[9:100])
-    read = _persistence.read_manifest
+    read = directory.read_manifest
 
     def read_and_let_save(folder):
         manifest = read(folder)
-        monkeypatch.setattr(_persistence, "read_manifest", read)
+        monkeypatch.setattr(directory, "read_manifest", read)
         new.save(folder)
         return manifest
 
-    monkeypatch.setattr(_persistence, "read_manifest", read_and_let_save)
+    monkeypatch.setattr(directory, "read_manifest", read_and_let_save)
     assert_same(HammingNeighbors.load(path), new)
 
 
@@ -296,7 +297,7 @@ def rewrite(path, **changes):
     manifest.pop("checksum")
     for key, value in changes.items():
         manifest[key] = value(manifest[key])
-    manifest["checksum"] = _persistence._checksum(manifest)
+    manifest["checksum"] = checksum_of(manifest)
     (path / MANIFEST).write_text(json.dumps(manifest))
 
 
@@ -363,7 +364,7 @@ def assert_files_are_whole(path):
     arrays = json.loads((path / MANIFEST).read_text())["arrays"]
     names = {f"{name}-{entry['sha256'][:16]}.npy" for name, entry in arrays.items()}
     assert {file.name for file in path.iterdir()} == {MANIFEST, *names}
-    assert arrays.keys() <= set(INDEX_ARRAYS)
+    assert arrays.keys() <= set(ARRAYS)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
@@ -399,7 +400,11 @@ def test_a_killed_writer_leaves_the_old_index_whole(path, old_exists, tmp_path):
 def test_leftovers_go_before_a_save_begins(path, monkeypatch):
     """They may be what has filled the disk."""
     whole = {file.name for file in path.iterdir()}
-    for name in ("codes-0123456789abcdef.npy", "y.npy.part", "manifest.json.part"):
+    for name in (
+        "codes-0123456789abcdef.npy",
+        "y-0123456789abcdef.npy.part",
+        "manifest.json.part",
+    ):
         (path / name).write_text("half")
 
     def full_disk(*arguments):
