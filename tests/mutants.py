@@ -9,7 +9,7 @@ import numpy as np
 from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as serialize_arrays
 
-from skhash.neighbors._files import ARRAYS
+from skhash.neighbors.store.files import ARRAYS
 from skhash.persistence.directory import MANIFEST, checksum_of
 
 # What may stand in the place of a value in a manifest.

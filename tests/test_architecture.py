@@ -190,7 +190,7 @@ def test_private_names_of_scikit_learn_pass_one_door():
 def test_torch_is_imported_late():
     """`import skhash` and encoding with a linear model do without torch.
 
-    A file named for torch, as `neighbors/_torch_search.py`, may import it at once,
+    A file named for torch, as `neighbors/search/_torch.py`, may import it at once,
     where nothing imports that file at once.
     """
     torch_files = {file for file in FILES if file.stem.startswith("_torch")}

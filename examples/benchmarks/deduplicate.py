@@ -32,7 +32,8 @@ import skhash
 from skhash import RandomHyperplaneHash, SGHEncoder
 from skhash.codes import packed_to_words
 from skhash.datasets import load_20newsgroups, load_glove
-from skhash.neighbors import _search, duplicate_groups, radius_pairs
+from skhash.neighbors import duplicate_groups, radius_pairs
+from skhash.neighbors.search import brute
 
 LOWEST = 0.5
 # Rows whose pairs tell what all pairs would take.
@@ -84,7 +85,7 @@ def show_words(arguments):
         codes, rows = all_codes[:n], slice((n - ROWS) // 2, (n + ROWS) // 2)
         words = packed_to_words(codes)
         for radius in arguments.radii:
-            middle, _ = thread_seconds(_search.pairs_behind, words, 64, rows, radius, 1)
+            middle, _ = thread_seconds(brute.pairs_behind, words, 64, rows, radius, 1)
             kwargs = {"radius": radius, "packed": True, "n_jobs": 1}
             pairs_seconds, (_, pairs) = thread_seconds(radius_pairs, codes, **kwargs)
             group_seconds, groups = thread_seconds(duplicate_groups, codes, **kwargs)

@@ -44,7 +44,7 @@ from skhash import SGHEncoder
 from skhash.codes import hamming_distances
 from skhash.datasets import load_glove
 from skhash.neighbors import HammingNeighbors
-from skhash.neighbors._multi_index import MultiIndex
+from skhash.neighbors.search.multi_index import MultiIndex
 
 N_TRAIN = 20_000
 # Turns of a search end when they have taken so long, but not before the second.

@@ -9,7 +9,8 @@ import faiss
 import numpy as np
 from numba import njit
 
-from skhash.neighbors import HammingNeighbors, _algorithms
+from skhash.neighbors import HammingNeighbors
+from skhash.neighbors.search import plan
 from skhash.utils.kernels import popcount
 
 SLICE = 1024  # codes whose words stay in the first cache while queries pass
@@ -54,7 +55,7 @@ def ours(name, algorithm, codes, k, radius, threads):
 
     def made():
         """Return what "auto" has made to search faster: tables, for one."""
-        searcher = _algorithms._SEARCHERS.get(index._store.codes_key)
+        searcher = plan._SEARCHERS.get(index._store.codes_key)
         parts = (getattr(searcher, name, None) for name in ("tables", "clusters"))
         return [part for part in parts if part is not None]
 

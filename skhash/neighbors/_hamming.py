@@ -12,15 +12,15 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash.codes import check_packed, check_unmasked, pack_bits
-from skhash.neighbors._asymmetric import METRICS
 from skhash.neighbors._graphs import GraphMixin
-from skhash.neighbors._ids import check_same_kind, read_ids
-from skhash.neighbors._live import LiveMixin
 from skhash.neighbors._params import check_params
 from skhash.neighbors._rerank import RerankMixin
-from skhash.neighbors._rows import all_but_self, check_column_fits, read_labels
-from skhash.neighbors._select import select
-from skhash.neighbors._store import Store
+from skhash.neighbors.search.asymmetric import METRICS
+from skhash.neighbors.store.ids import check_same_kind, read_ids
+from skhash.neighbors.store.live import LiveMixin
+from skhash.neighbors.store.rows import all_but_self, check_column_fits, read_labels
+from skhash.neighbors.store.select import select
+from skhash.neighbors.store.store import Store
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.threads import late_import
 from skhash.utils.torch import inference_device, resolve_device
@@ -459,14 +459,14 @@ class HammingNeighbors(
         if device == "cpu":
             # numba is imported at the first search: importing skhash stays quick.
             with late_import:
-                from skhash.neighbors import _algorithms
+                from skhash.neighbors.search import plan
 
-            return _algorithms.find(
+            return plan.find(
                 what, store, selected, queries, reach, self.n_jobs, self.algorithm
             )
-        from skhash.neighbors import _torch_search
+        from skhash.neighbors.search import _torch
 
-        return _torch_search.find(what, store, selected, queries, reach, device)
+        return _torch.find(what, store, selected, queries, reach, device)
 
     def _check_n_neighbors(self, n_neighbors, X, n_found, n):
         k = self.n_neighbors if n_neighbors is None else n_neighbors

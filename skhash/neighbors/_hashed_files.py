@@ -10,8 +10,8 @@ from secrets import token_hex
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skhash.neighbors._files import load_index, save_index
 from skhash.neighbors._hamming import HammingNeighbors
+from skhash.neighbors.store.files import load_index, save_index
 from skhash.persistence import load_estimator, save_estimator
 from skhash.persistence.directory import (
     MANIFEST,

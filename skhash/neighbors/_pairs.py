@@ -128,7 +128,7 @@ def duplicate_groups(codes, radius, *, packed=False, n_jobs=None):
     array([0, 1])
     """
     with late_import:
-        from skhash.neighbors._equal_codes import EqualCodes
+        from skhash.neighbors.search.equal_codes import EqualCodes
 
     words, n_planes = _words(codes, packed)
     equal = EqualCodes(words)
@@ -164,8 +164,8 @@ def _pair_blocks(words, n_planes, radius, n_jobs):
     """Yield the distances and pairs of one block of codes after the other."""
     # numba is imported at the first search
     with late_import:
-        from skhash.neighbors import _search
-        from skhash.neighbors._equal_codes import EqualCodes
+        from skhash.neighbors.search import brute
+        from skhash.neighbors.search.equal_codes import EqualCodes
 
     if radius == 0:
         for pairs in EqualCodes(words).pair_blocks(BLOCK_ROWS):
@@ -174,7 +174,7 @@ def _pair_blocks(words, n_planes, radius, n_jobs):
     tables = _tables(words, n_planes, min(radius, n_planes))
     for rows in row_chunks(len(words), 1, BLOCK_ROWS):
         if tables is None:
-            yield _search.pairs_behind(words, n_planes, rows, radius, n_jobs)
+            yield brute.pairs_behind(words, n_planes, rows, radius, n_jobs)
         else:
             yield tables.pairs_behind(words, rows, radius, n_jobs)
 
@@ -182,8 +182,8 @@ def _pair_blocks(words, n_planes, radius, n_jobs):
 def _tables(words, n_planes, radius):
     """Return tables of the codes, or None where comparing all pairs is faster."""
     with late_import:
-        from skhash.neighbors._algorithms import BUILD_SECONDS, PAIR_SECONDS
-        from skhash.neighbors._multi_index import MultiIndex
+        from skhash.neighbors.search.multi_index import MultiIndex
+        from skhash.neighbors.search.plan import BUILD_SECONDS, PAIR_SECONDS
 
     # Of a code that is compared with all, or looked up; half of either is done.
     compare = PAIR_SECONDS * words.size

@@ -9,8 +9,8 @@ from sklearn.utils import (
 )
 
 from skhash.codes import check_unmasked
-from skhash.neighbors._asymmetric import CodeScorer, read_decoder, smallest
-from skhash.neighbors._rows import all_but_self
+from skhash.neighbors.search.asymmetric import CodeScorer, read_decoder, smallest
+from skhash.neighbors.store.rows import all_but_self
 from skhash.utils.chunks import row_chunks
 from skhash.utils.threads import count_threads, late_import, map_in_threads
 
@@ -67,7 +67,7 @@ class VectorScorer:
     def _score(self, queries, positions):
         # numba is imported at the first search: importing skhash stays quick.
         with late_import:
-            from skhash.neighbors._vector_kernels import score_vectors
+            from skhash.neighbors.kernels.vectors import score_vectors
 
         vectors = self.vectors[:]
         if vectors.dtype.char in "eg" or not vectors.dtype.isnative:

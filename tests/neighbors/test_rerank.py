@@ -15,7 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 from skhash.codes import pack_bits
 from skhash.metrics import true_neighbors
 from skhash.neighbors import HammingNeighbors, _rerank
-from skhash.neighbors._asymmetric import METRICS, asymmetric_scores
+from skhash.neighbors.search.asymmetric import METRICS, asymmetric_scores
 
 N, N_BITS, N_FEATURES = 300, 21, 6
 

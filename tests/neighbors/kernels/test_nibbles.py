@@ -5,7 +5,8 @@ import pytest
 from numba import njit
 from numpy.testing import assert_array_equal
 
-from skhash.neighbors import _nibbles, _pruned
+from skhash.neighbors.kernels import nibbles
+from skhash.neighbors.search import pruned
 
 
 def call(intrinsic, *arguments):
@@ -21,7 +22,7 @@ def bits_of(*halves):
     return np.unpackbits(words.view(np.uint8), bitorder="little").astype(bool)
 
 
-@pytest.mark.parametrize("shuffle", {False, _nibbles.has_shuffle()})
+@pytest.mark.parametrize("shuffle", {False, nibbles.has_shuffle()})
 @pytest.mark.parametrize("n_words", [1, 2, 5])
 def test_near(shuffle, n_words):
     rng = np.random.default_rng(n_words)
@@ -29,18 +30,18 @@ def test_near(shuffle, n_words):
     queries = codes[:3].copy()
     queries[1] = ~queries[1]
     distances = np.bitwise_count(queries[:, None] ^ codes).sum(axis=2, dtype=int)
-    nibbles, out = _pruned._rows(16 * n_words), _pruned._rows(4)
-    call(_nibbles.unpack, _pruned._blocks(codes), 0, nibbles)
+    unpacked, out = pruned._rows(16 * n_words), pruned._rows(4)
+    call(nibbles.unpack, pruned._blocks(codes), 0, unpacked)
     expected = codes.view(np.uint8).T
-    assert_array_equal(nibbles[::2], expected & 15)
-    assert_array_equal(nibbles[1::2], expected >> 4)
-    choices = _pruned._choices(queries)
-    near = _nibbles.make_near(shuffle)
+    assert_array_equal(unpacked[::2], expected & 15)
+    assert_array_equal(unpacked[1::2], expected >> 4)
+    choices = pruned._choices(queries)
+    near = nibbles.make_near(shuffle)
     for query, own in enumerate(np.minimum(distances, 255)):
         for most in (0, int(own.min()), int(own.min()) - 1, 255):
             if most >= 0:
                 out[:] = 7
-                found = call(near, nibbles, choices, query, np.uint8(most), out, 2)
+                found = call(near, unpacked, choices, query, np.uint8(most), out, 2)
                 assert found == (own.min() <= most)
                 assert_array_equal(out[2], own)
                 assert (out[[0, 1, 3]] == 7).all()
@@ -52,7 +53,7 @@ def test_comparisons_of_bytes():
     values, reach = rng.integers(0, 256, (2, 3, 128), dtype=np.uint8)
     for most in (0, 100, 255):
         bits = bits_of(
-            *(call(_nibbles.at_most, values, 1, h, np.uint8(most)) for h in (0, 1))
+            *(call(nibbles.at_most, values, 1, h, np.uint8(most)) for h in (0, 1))
         )
         assert_array_equal(bits, values[1] <= most)
     places = rng.integers(0, 256, (3, 128), dtype=np.uint8)
@@ -60,7 +61,7 @@ def test_comparisons_of_bytes():
         bits = bits_of(
             *(
                 call(
-                    _nibbles.in_reach,
+                    nibbles.in_reach,
                     values,
                     1,
                     reach,

@@ -9,7 +9,7 @@ from threading import Lock
 
 import numpy as np
 
-from skhash.neighbors import _equal_codes_kernels as kernels
+from skhash.neighbors.kernels import equal_codes as kernels
 from skhash.utils.chunks import even_chunks, row_chunks
 from skhash.utils.threads import count_threads, map_in_threads
 
@@ -145,7 +145,7 @@ class DistinctSearch:
         self._searcher = make_searcher(words[self.codes.firsts])
 
     def nearest(self, queries, k, n_jobs=None):
-        """Find the `k` nearest codes; see `_search.nearest`."""
+        """Find the `k` nearest codes; see `brute.nearest`."""
         n_asked = min(k, len(self.codes))
         distances, codes = self._searcher.nearest(
             queries, n_asked, n_jobs, None, "auto"
@@ -157,7 +157,7 @@ class DistinctSearch:
         return distances.reshape(-1, k), positions.reshape(-1, k)
 
     def within(self, queries, radius, n_jobs=None):
-        """Find all codes within `radius`; see `_search.within`."""
+        """Find all codes within `radius`; see `brute.within`."""
         distances, codes = self._searcher.within(queries, radius, n_jobs, None, "auto")
         counts = np.array([len(some) for some in codes])
         distances, codes = np.concatenate(distances), np.concatenate(codes)

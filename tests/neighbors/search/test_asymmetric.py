@@ -10,8 +10,9 @@ from sklearn.preprocessing import normalize
 from skhash import SGHEncoder
 from skhash.codes import pack_bits, packed_width
 from skhash.linear._decoder import fit_codebook
-from skhash.neighbors import HammingNeighbors, _asymmetric
-from skhash.neighbors._asymmetric import (
+from skhash.neighbors import HammingNeighbors
+from skhash.neighbors.search import asymmetric
+from skhash.neighbors.search.asymmetric import (
     METRICS,
     CodeScorer,
     asymmetric_scores,
@@ -117,8 +118,8 @@ def test_neither_threads_nor_chunks_nor_company_change_a_score(metric, monkeypat
     expected = asymmetric_scores(queries, bits, decoder, metric=metric, n_jobs=1)
     alone = [asymmetric_scores(q[None], bits, decoder, metric=metric) for q in queries]
     np.testing.assert_array_equal(np.concatenate(alone), expected)
-    monkeypatch.setattr(_asymmetric, "MIN_THREAD_WORK", 1)
-    monkeypatch.setattr(_asymmetric, "CHUNK_BYTES", 2000)
+    monkeypatch.setattr(asymmetric, "MIN_THREAD_WORK", 1)
+    monkeypatch.setattr(asymmetric, "CHUNK_BYTES", 2000)
     scores = asymmetric_scores(queries, bits, decoder, metric=metric, n_jobs=3)
     np.testing.assert_array_equal(scores, expected)
 

@@ -310,7 +310,7 @@ class CodeScorer:
         """
         # numba is imported at the first search: importing skhash stays quick.
         with late_import:
-            from skhash.neighbors import _asymmetric_kernels as kernels
+            from skhash.neighbors.kernels import asymmetric as kernels
 
         n_queries, n_bytes = queries.shape[0], self.packed_codes.shape[1]
         is_product = self.decoder.metric == "inner_product"

@@ -15,7 +15,7 @@ digits are planes again. Two things make this cheaper than counting bits word by
 Everything here is plain LLVM vector code (and, or, xor), so it runs wherever numba
 does, at the width that the machine has.
 
-numba's cache does not see changes of this file: after one, `_kernels.py` must be saved
+numba's cache does not see changes of this file: after one, `brute.py` must be saved
 again too, or its compiled form stays the old one.
 """
 

@@ -9,9 +9,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from skhash.codes import hamming_distances, pack_bits
-from skhash.neighbors import _algorithms, _torch_search
-from skhash.neighbors._select import select
-from skhash.neighbors._store import Store
+from skhash.neighbors.search import _torch, plan
+from skhash.neighbors.store.select import select
+from skhash.neighbors.store.store import Store
 
 CPU = torch.device("cpu")
 N_BITS = (1, 7, 8, 64, 65, 200, 512, 2048, 2049, 4096)
@@ -38,7 +38,7 @@ def small_budget(n_bits):
 
 
 def assert_nearest(packed, queries, k, device=CPU, **options):
-    answers = _torch_search.nearest(packed, queries, k, device, **options)
+    answers = _torch.nearest(packed, queries, k, device, **options)
     distances = hamming_distances(queries, packed)
     positions = np.argsort(distances, axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(answers[1], positions)
@@ -47,7 +47,7 @@ def assert_nearest(packed, queries, k, device=CPU, **options):
 
 
 def assert_within(packed, queries, radius, device=CPU, **options):
-    answers = _torch_search.within(packed, queries, radius, device, **options)
+    answers = _torch.within(packed, queries, radius, device, **options)
     for row, near in enumerate(hamming_distances(queries, packed)):
         positions = np.argsort(near, kind="stable")[: np.sum(near <= radius)]
         np.testing.assert_array_equal(answers[1][row], positions)
@@ -72,7 +72,7 @@ def test_all_lengths_and_numbers(n, n_bits, device):
 
 @pytest.mark.parametrize("n_bits", [8, 64, 1000, 2048])
 def test_half_precision_is_exact(n_bits, monkeypatch):
-    monkeypatch.setattr(_torch_search, "_dtype", lambda device, n_bits: torch.float16)
+    monkeypatch.setattr(_torch, "_dtype", lambda device, n_bits: torch.float16)
     packed = make_codes(0, 700, n_bits)
     far = pack_bits(1 - np.unpackbits(packed[:3], axis=1)[:, :n_bits])
     queries = np.concatenate([packed[:3], far])
@@ -103,9 +103,9 @@ def test_blocks_of_codes_meet_all_chunks_of_queries(monkeypatch):
     # Queries in several parts, each in several chunks; codes in several blocks.
     packed, queries = make_codes(0, 600, 70), make_codes(1, 400, 70)
     tiles = []
-    make = _torch_search._tiles
+    make = _torch._tiles
     monkeypatch.setattr(
-        _torch_search,
+        _torch,
         "_tiles",
         lambda *a: ((tiles.append(t[:2]), t)[1] for t in make(*a)),
     )
@@ -119,18 +119,18 @@ def test_blocks_of_codes_meet_all_chunks_of_queries(monkeypatch):
 def test_more_positions_than_int32_holds(monkeypatch):
     # As if the codes of a block stood behind three thousand million others.
     packed = make_codes(0, 50, 64)
-    make = _torch_search._tiles
+    make = _torch._tiles
     monkeypatch.setattr(
-        _torch_search,
+        _torch,
         "_tiles",
         lambda *a: ((3 * 10**9 + start, *rest) for start, *rest in make(*a)),
     )
     n = 50
-    distances, positions = _torch_search.nearest(packed, packed[:2], n, CPU)
+    distances, positions = _torch.nearest(packed, packed[:2], n, CPU)
     shifted = distances.astype(np.int64) * n + positions
     near = np.sort(hamming_distances(packed[:2], packed) * n + np.arange(n), axis=1)
     np.testing.assert_array_equal(shifted, near + 3 * 10**9)
-    _, positions = _torch_search.within(packed, packed[:2], 64, CPU)
+    _, positions = _torch.within(packed, packed[:2], 64, CPU)
     np.testing.assert_array_equal(np.sort(positions[1]), np.arange(n) + 3 * 10**9)
 
 
@@ -187,11 +187,11 @@ def test_memory_stays_within_the_budget(n_bits):
     packed, budget = make_codes(0, 4000, n_bits), 2**20
     for k in (1, 10, 1000):
         with LargestMemory() as memory:
-            _torch_search.nearest(packed, packed[:40], k, CPU, budget=budget)
+            _torch.nearest(packed, packed[:40], k, CPU, budget=budget)
         assert budget / 8 < memory.most <= budget
     for radius in (n_bits, n_bits // 4, 0):
         with LargestMemory() as memory:
-            distances, _ = _torch_search.within(
+            distances, _ = _torch.within(
                 packed, packed[:40], radius, CPU, budget=budget
             )
         # On the CPU, what was found stays where it was: three int64 a pair.
@@ -218,14 +218,12 @@ def selections(store):
 @pytest.mark.parametrize("room", [0, 2**20], ids=["streamed", "kept"])
 @pytest.mark.parametrize("n_bits", [13, 64, 130])
 def test_find_answers_as_the_cpu(n_bits, room, device, monkeypatch):
-    monkeypatch.setattr(_torch_search, "_room", lambda device: room)
+    monkeypatch.setattr(_torch, "_room", lambda device: room)
     queries = make_codes(1, 9, n_bits)
     for store, selected in selections(Store(make_codes(0, 300, n_bits))).values():
         for what, reach in (("nearest", min(7, selected.n)), ("within", n_bits // 5)):
-            answers = _torch_search.find(what, store, selected, queries, reach, device)
-            expected = _algorithms.find(
-                what, store, selected, queries, reach, 1, "brute"
-            )
+            answers = _torch.find(what, store, selected, queries, reach, device)
+            expected = plan.find(what, store, selected, queries, reach, 1, "brute")
             for one, expected_one in zip(answers, expected, strict=True):
                 assert len(one) == len(expected_one) == len(queries)
                 for row, expected_row in zip(one, expected_one, strict=True):
@@ -235,21 +233,21 @@ def test_find_answers_as_the_cpu(n_bits, room, device, monkeypatch):
 
 def test_codes_go_to_the_device_once_and_leave_with_the_store(monkeypatch):
     sent = []
-    send = _torch_search._to_device
+    send = _torch._to_device
     monkeypatch.setattr(
-        _torch_search,
+        _torch,
         "_to_device",
         lambda packed, device: (
             sent.append(packed.shape) if isinstance(packed, np.ndarray) else None,
             send(packed, device),
         )[1],
     )
-    _torch_search._KEPT.clear()
+    _torch._KEPT.clear()
     store, queries = Store(make_codes(0, 300, 64)), make_codes(1, 9, 64)
 
     def ask(store):
         sent.clear()
-        _torch_search.find("nearest", store, select(store), queries, 3, CPU)
+        _torch.find("nearest", store, select(store), queries, 3, CPU)
         return list(sent)
 
     assert ask(store) == [(300, 8), (9, 8)]
@@ -259,15 +257,15 @@ def test_codes_go_to_the_device_once_and_leave_with_the_store(monkeypatch):
     assert ask(store) == [(9, 8)]
     store = store.append(queries, ids=None)
     gc.collect()
-    assert len(_torch_search._KEPT) == 0
+    assert len(_torch._KEPT) == 0
     assert ask(store) == [(309, 8), (9, 8)]
     # Codes that do not fit are sent at each call.
-    monkeypatch.setattr(_torch_search, "_room", lambda device: 309 * 8 - 1)
+    monkeypatch.setattr(_torch, "_room", lambda device: 309 * 8 - 1)
     other = Store(make_codes(0, 309, 64))
     assert ask(other) == ask(other) == [(9, 8), (309, 8)]
     del store
     gc.collect()
-    assert not any(_torch_search._KEPT.values())
+    assert not any(_torch._KEPT.values())
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -291,5 +289,5 @@ def test_cuda_memory_stays_within_the_budget(k):
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
-    _torch_search.nearest(packed, packed[:500], k, torch.device("cuda"), budget=budget)
+    _torch.nearest(packed, packed[:500], k, torch.device("cuda"), budget=budget)
     assert torch.cuda.max_memory_allocated() - before <= 1.25 * budget

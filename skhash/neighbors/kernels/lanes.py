@@ -5,8 +5,8 @@ the query has for it. Tables of eight queries lie side by side, so that one vect
 holds what a byte gives to each of them: a code costs one load and one addition a byte
 for all eight.
 
-As with `_bitslice`, numba's cache does not see changes of this file: after one,
-`_asymmetric_kernels.py` must be saved again too.
+As with `bitslice`, numba's cache does not see changes of this file: after one,
+`asymmetric.py` must be saved again too.
 """
 
 from llvmlite import ir
@@ -14,7 +14,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from skhash.neighbors._bitslice import bytes_of
+from skhash.neighbors.kernels.bitslice import bytes_of
 
 LANES = 8
 _FLOAT, _INT64 = ir.FloatType(), ir.IntType(64)

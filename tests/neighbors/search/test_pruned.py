@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from skhash.codes import pack_bits, packed_to_words
-from skhash.neighbors import HammingNeighbors, _algorithms, _pruned, _search
-from skhash.neighbors._pruned import Clusters, share_left
+from skhash.neighbors import HammingNeighbors
+from skhash.neighbors.search import brute, plan, pruned
+from skhash.neighbors.search.pruned import Clusters, share_left
 
 
 def clustered(n, n_bits, seed=0, noise=0.06):
@@ -51,7 +52,7 @@ def test_nearest(n, n_bits, noise, n_queries, share, some, seed):
     n_found = n if live is None else live.sum()
     k = max(1, int(share**3 * n_found))
     n_planes = 8 * -(-n_bits // 8)
-    expected = _search.nearest(words, n_planes, queries, k, 1, live)
+    expected = brute.nearest(words, n_planes, queries, k, 1, live)
     clusters = Clusters(words, n_planes, 1)
     assert_same(clusters.nearest(queries, k, 1, live), expected)
 
@@ -61,15 +62,15 @@ def test_nearest(n, n_bits, noise, n_queries, share, some, seed):
 def test_chunks_threads_and_first_codes(monkeypatch, few, n_jobs):
     words, queries = words_of(clustered(5000, 64)), words_of(clustered(150, 64, 1))
     live = np.random.default_rng(2).random(5000) < 0.5
-    monkeypatch.setattr(_pruned, "FEW_QUERIES", few)
-    monkeypatch.setattr(_search, "MIN_THREAD_WORK", 1)
-    monkeypatch.setattr(_pruned, "FIRST_CODES_EACH", 0)
+    monkeypatch.setattr(pruned, "FEW_QUERIES", few)
+    monkeypatch.setattr(brute, "MIN_THREAD_WORK", 1)
+    monkeypatch.setattr(pruned, "FIRST_CODES_EACH", 0)
     clusters = Clusters(words, 64, n_jobs)
     for chunk, first in ((1, 0), (7, 1), (64, 300), (200, 10**6)):
-        monkeypatch.setattr(_pruned, "CHUNK", chunk)
-        monkeypatch.setattr(_pruned, "FIRST_CODES", first)
+        monkeypatch.setattr(pruned, "CHUNK", chunk)
+        monkeypatch.setattr(pruned, "FIRST_CODES", first)
         for some in (None, live):
-            expected = _search.nearest(words, 64, queries, 7, 1, some)
+            expected = brute.nearest(words, 64, queries, 7, 1, some)
             assert_same(clusters.nearest(queries, 7, n_jobs, some), expected)
 
 
@@ -85,7 +86,7 @@ def test_equal_codes_come_in_the_order_of_positions(n_queries, n_bits):
         distances, positions = clusters.nearest(queries[:1], k, 1)
         assert_array_equal(positions[0], equal[:k])
         assert_array_equal(distances[0], 0)
-    expected = _search.nearest(words_of(bits), clusters.n_planes, queries, 1900, 1)
+    expected = brute.nearest(words_of(bits), clusters.n_planes, queries, 1900, 1)
     assert_same(clusters.nearest(queries, 1900, 1), expected)
 
 
@@ -94,11 +95,11 @@ def test_distances_that_no_byte_holds(n_queries):
     bits = np.random.default_rng(0).integers(0, 2, (700, 512), dtype=np.uint8)
     words, queries = words_of(bits), words_of(1 - bits[:n_queries])
     clusters = Clusters(words, 512, 1)
-    expected = _search.nearest(words, 512, queries, 700, 1)
+    expected = brute.nearest(words, 512, queries, 700, 1)
     assert expected[0].min() < 255 and expected[0].max() == 512
     assert_same(clusters.nearest(queries, 700, 1), expected)
     assert_same(
-        clusters.nearest(queries, 2, 1), _search.nearest(words, 512, queries, 2, 1)
+        clusters.nearest(queries, 2, 1), brute.nearest(words, 512, queries, 2, 1)
     )
 
 
@@ -108,7 +109,7 @@ def test_equal_codes_among_those_that_no_byte_tells_apart(k, n_queries):
     # Random codes of 512 bits are some 256 bits apart; each has one equal to it.
     words = np.repeat(words_of(clustered(1840, 512, noise=0.5)), 2, axis=0)
     queries = words[:: len(words) // n_queries][:n_queries]
-    expected = _search.nearest(words, 512, queries, k, 1)
+    expected = brute.nearest(words, 512, queries, k, 1)
     assert_same(Clusters(words, 512, 1).nearest(queries, k, 1), expected)
 
 
@@ -124,8 +125,8 @@ def test_blocks_are_rings_of_clusters(n_bits):
     sizes = np.diff(index.starts)
     assert sizes.max() == 128 and sizes.min() > 0
     centers = from_blocks(index.center_blocks)[: len(index.sizes)]
-    assert_array_equal(centers, _pruned._centers(words))
-    assert_array_equal(index.center_choices, _pruned._choices(centers))
+    assert_array_equal(centers, pruned._centers(words))
+    assert_array_equal(index.center_choices, pruned._choices(centers))
     shortest = np.bitwise_count(words[:, None, :] ^ centers[None]).sum(axis=2)
     for block, (start, stop) in enumerate(pairwise(index.starts)):
         owner, positions = index.owners[block], index.positions[start:stop]
@@ -154,14 +155,14 @@ def from_blocks(blocks):
 
 def test_share_left_counts_the_rings(monkeypatch):
     words, queries = words_of(clustered(4000, 64)), words_of(clustered(20, 64, 1))
-    reached = _search.nearest(words, 64, queries, 5, 1)[0][:, -1]
-    centers = _pruned._centers(words)
+    reached = brute.nearest(words, 64, queries, 5, 1)[0][:, -1]
+    centers = pruned._centers(words)
     between = np.bitwise_count(words[:, None] ^ centers)[..., 0].astype(int)
     to_queries = np.bitwise_count(queries[:, None] ^ centers)[..., 0].astype(int)
     to_own = to_queries[:, between.argmin(axis=1)]
     left = to_own - between.min(axis=1) <= reached[:, None]
     assert share_left(words, 64, queries, reached) == left.mean()
-    monkeypatch.setattr(_pruned, "SAMPLE", 1000)
+    monkeypatch.setattr(pruned, "SAMPLE", 1000)
     assert share_left(words, 64, queries, reached) == pytest.approx(
         left.mean(), abs=0.05
     )
@@ -178,7 +179,7 @@ def asked(monkeypatch):
         return nearest(self, queries, k, *rest)
 
     monkeypatch.setattr(Clusters, "nearest", count)
-    monkeypatch.setattr(_algorithms, "MIN_CODES", 2**40)  # no tables
+    monkeypatch.setattr(plan, "MIN_CODES", 2**40)  # no tables
     return calls
 
 
@@ -207,10 +208,10 @@ def test_pruned_gives_the_same_answers(asked):
 
 
 def test_what_auto_chooses(monkeypatch, asked):
-    monkeypatch.setattr(_algorithms, "MIN_CLUSTERED", 1)
-    monkeypatch.setattr(_algorithms, "CLUSTER_SECONDS", 0.0)
-    monkeypatch.setattr(_algorithms, "PAIR_SECONDS", 1.0)
-    monkeypatch.setattr(_algorithms, "JUDGED_SECONDS", 0.0)
+    monkeypatch.setattr(plan, "MIN_CLUSTERED", 1)
+    monkeypatch.setattr(plan, "CLUSTER_SECONDS", 0.0)
+    monkeypatch.setattr(plan, "PAIR_SECONDS", 1.0)
+    monkeypatch.setattr(plan, "JUDGED_SECONDS", 0.0)
     queries = clustered(300, 64, seed=1)
     # Of random codes, almost all are left, and comparing them all is faster.
     far = HammingNeighbors().fit(clustered(3000, 64, noise=0.5))
@@ -230,15 +231,15 @@ def test_what_auto_chooses(monkeypatch, asked):
     assert asked == [(300, 5), (3, 5)]
     # The share is judged anew, so that other queries may change the choice.
     with monkeypatch.context() as patch:
-        patch.setattr(_algorithms, "share_left", lambda *_: 1.0)
+        patch.setattr(plan, "share_left", lambda *_: 1.0)
         near.kneighbors(queries)
     assert len(asked) == 3
     near.kneighbors(queries)
     assert len(asked) == 3
     # It waits until the clusters would have paid for themselves.
-    share = _algorithms._SEARCHERS[near._store.codes_key]._left[5]
-    saved = 3000 * (1 - _algorithms.LEFT_COST * share)
-    monkeypatch.setattr(_algorithms, "CLUSTER_SECONDS", 450 * saved / 3000)
+    share = plan._SEARCHERS[near._store.codes_key]._left[5]
+    saved = 3000 * (1 - plan.LEFT_COST * share)
+    monkeypatch.setattr(plan, "CLUSTER_SECONDS", 450 * saved / 3000)
     waiting = HammingNeighbors().fit(codes)
     for answered in (3, 3, 4):
         waiting.kneighbors(queries)
@@ -249,14 +250,14 @@ def test_what_auto_chooses(monkeypatch, asked):
 
 
 def test_auto_judges_by_what_it_remembers(monkeypatch, asked):
-    monkeypatch.setattr(_algorithms, "MIN_CLUSTERED", 1)
-    monkeypatch.setattr(_algorithms, "CLUSTER_SECONDS", 0.0)
-    monkeypatch.setattr(_algorithms, "PAIR_SECONDS", 1.0)
+    monkeypatch.setattr(plan, "MIN_CLUSTERED", 1)
+    monkeypatch.setattr(plan, "CLUSTER_SECONDS", 0.0)
+    monkeypatch.setattr(plan, "PAIR_SECONDS", 1.0)
     codes, queries = clustered(3000, 64), clustered(60, 64, seed=1)
     # Single queries tell as soon as there are enough of them, ...
-    monkeypatch.setattr(_algorithms, "JUDGED_SECONDS", 0.0)
+    monkeypatch.setattr(plan, "JUDGED_SECONDS", 0.0)
     index = HammingNeighbors().fit(codes)
-    for query in queries[: _algorithms.MIN_JUDGES]:
+    for query in queries[: plan.MIN_JUDGES]:
         index.kneighbors(query[None])
     assert not asked
     index.kneighbors(queries[:1])
@@ -267,8 +268,8 @@ def test_auto_judges_by_what_it_remembers(monkeypatch, asked):
         index.kneighbors(query[None], 5 + i % 2)
     assert len(asked) == 1
     # ... and after so much comparing. Few queries gain less.
-    monkeypatch.setattr(_algorithms, "JUDGED_SECONDS", 50 * 3000.0)
-    monkeypatch.setattr(_algorithms, "FEW_LEFT_COST", 100.0)
+    monkeypatch.setattr(plan, "JUDGED_SECONDS", 50 * 3000.0)
+    monkeypatch.setattr(plan, "FEW_LEFT_COST", 100.0)
     index = HammingNeighbors().fit(codes)
     for _ in range(3):
         index.kneighbors(queries[:20])

@@ -9,10 +9,10 @@ exact; only the time depends on the data.
 
 import numpy as np
 
-from skhash.neighbors import _pruned_kernels as kernels
-from skhash.neighbors._multi_index_kernels import fill
-from skhash.neighbors._nibbles import BLOCK, MOST
-from skhash.neighbors._search import _count_threads, _read_only, _run
+from skhash.neighbors.kernels import pruned as kernels
+from skhash.neighbors.kernels.multi_index import fill
+from skhash.neighbors.kernels.nibbles import BLOCK, MOST
+from skhash.neighbors.search.brute import _count_threads, _read_only, _run
 from skhash.utils.chunks import even_chunks
 from skhash.utils.threads import map_in_threads
 
@@ -78,7 +78,7 @@ class Clusters:
         )
 
     def nearest(self, queries, k, n_jobs=None, live=None):
-        """Find the `k` nearest codes; see `_search.nearest`."""
+        """Find the `k` nearest codes; see `brute.nearest`."""
         queries = _read_only(queries)
         live = _read_only(np.ones(1, dtype=bool) if live is None else live)
         task = self.index, live, self.n_planes, max(FIRST_CODES, FIRST_CODES_EACH * k)

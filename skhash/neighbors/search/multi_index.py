@@ -13,8 +13,8 @@ from math import comb
 
 import numpy as np
 
-from skhash.neighbors import _multi_index_kernels as kernels
-from skhash.neighbors._search import _read_only
+from skhash.neighbors.kernels import multi_index as kernels
+from skhash.neighbors.search.brute import _read_only
 from skhash.utils.chunks import even_chunks, row_chunks
 from skhash.utils.threads import count_threads, map_in_threads
 
@@ -86,7 +86,7 @@ class MultiIndex:
         return _seconds(widths, [n / 2**width for width in widths], radius)
 
     def within(self, words, queries, radius, n_jobs=None, live=None):
-        """Find all codes within `radius`; see `_search.within`."""
+        """Find all codes within `radius`; see `brute.within`."""
         everything = len(words)
         distances, positions, counts = self.find(
             words, queries, radius, everything, n_jobs, live
@@ -95,7 +95,7 @@ class MultiIndex:
         return np.split(distances, stops), np.split(positions, stops)
 
     def pairs_behind(self, words, rows, radius, n_jobs=None):
-        """Find pairs of codes within `radius`; see `_search.pairs_behind`."""
+        """Find pairs of codes within `radius`; see `brute.pairs_behind`."""
         first = np.arange(rows.start, rows.stop)
         distances, second, counts = self.find(
             words, words[rows], radius, len(words), n_jobs, floors=first

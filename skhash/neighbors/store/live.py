@@ -3,9 +3,9 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skhash.neighbors._files import load_index, save_index
-from skhash.neighbors._ids import read_ids
-from skhash.neighbors._store import Store
+from skhash.neighbors.store.files import load_index, save_index
+from skhash.neighbors.store.ids import read_ids
+from skhash.neighbors.store.store import Store
 
 
 class LiveMixin:

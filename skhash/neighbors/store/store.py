@@ -3,7 +3,7 @@
 import numpy as np
 
 from skhash.codes import packed_to_words
-from skhash.neighbors._ids import IdLookup, check_same_kind, read_ids
+from skhash.neighbors.store.ids import IdLookup, check_same_kind, read_ids
 
 
 class CodesKey:

@@ -4,24 +4,25 @@ Codes are scanned in blocks of 256, in the order of their positions, against a c
 queries. A query keeps the distance of the k-th best so far; as positions only grow, a
 code at that very distance comes too late, and the test is a strict "nearer". Blocks
 with no such code, which after a short while are nearly all, cost a query the few vector
-operations of `_bitslice` and nothing else.
+operations of `bitslice` and nothing else.
 
 Bit r of a word is the plane r of its codes: bytes must stand in words the way they do
 on a little-endian machine, which is all that numba compiles for.
 
-What the kernels work in (`work`) is made by `_search`, as numba takes long to compile
-an allocation: planes (planes, LANES) and table (1-d) of one block; choices (queries,
-2 * groups) and bias (queries, levels); hits (queries + 1, LANES) and hit_queries
-(queries + 1,), where one slot more than queries takes answers that are no hits.
+What the kernels work in (`work`) is made by `search.brute`, as numba takes long to
+compile an allocation: planes (planes, LANES) and table (1-d) of one block; choices
+(queries, 2 * groups) and bias (queries, levels); hits (queries + 1, LANES) and
+hit_queries (queries + 1,), where one slot more than queries takes answers that are no
+hits.
 
-Few queries do without blocks: see `_rowwise`.
+Few queries do without blocks: see `rowwise`.
 """
 
 from functools import partial
 
 import numpy as np
 
-from skhash.neighbors._bitslice import (
+from skhash.neighbors.kernels.bitslice import (
     BLOCK,
     GROUP_BYTES,
     LANES,
@@ -37,7 +38,7 @@ from skhash.neighbors._bitslice import (
     swap_bits,
     trailing_zeros,
 )
-from skhash.neighbors._rowwise import (
+from skhash.neighbors.kernels.rowwise import (
     next_near_1,
     next_near_2,
     next_near_4,

@@ -13,8 +13,9 @@ from killed_saves import kill_saves
 
 import skhash
 from skhash.codes import pack_bits
-from skhash.neighbors import HammingNeighbors, _files
-from skhash.neighbors._files import ARRAYS
+from skhash.neighbors import HammingNeighbors
+from skhash.neighbors.store import files
+from skhash.neighbors.store.files import ARRAYS
 from skhash.persistence import directory
 from skhash.persistence.directory import MANIFEST, checksum_of
 
@@ -410,7 +411,7 @@ def test_leftovers_go_before_a_save_begins(path, monkeypatch):
     def full_disk(*arguments):
         raise OSError("disk full")
 
-    monkeypatch.setattr(_files._HashingFile, "write", full_disk)
+    monkeypatch.setattr(files._HashingFile, "write", full_disk)
     with pytest.raises(OSError, match="disk full"):
         make_index().remove(IDS[9:100]).save(path)
     left = {file.name for file in path.iterdir()}

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from skhash.codes import hamming_distances, pack_bits, packed_to_words
-from skhash.neighbors import HammingNeighbors, _algorithms, _equal_codes
-from skhash.neighbors._algorithms import Searcher
-from skhash.neighbors._equal_codes import (
+from skhash.neighbors import HammingNeighbors
+from skhash.neighbors.search import equal_codes, plan
+from skhash.neighbors.search.equal_codes import (
     DistinctSearch,
     EqualCodes,
     share_different,
 )
+from skhash.neighbors.search.plan import Searcher
 
 N_BITS = 24
 
@@ -117,7 +118,7 @@ def test_nearest_and_within(problem, removed, k, radius):
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_threads_and_long_codes(monkeypatch, n_jobs):
-    monkeypatch.setattr(_equal_codes, "MIN_THREAD_ANSWERS", 1)
+    monkeypatch.setattr(equal_codes, "MIN_THREAD_ANSWERS", 1)
     rng = np.random.default_rng(0)
     words = rng.integers(0, 4, (800, 3)).astype(np.uint64)
     queries = rng.integers(0, 4, (25, 3)).astype(np.uint64)
@@ -149,12 +150,12 @@ def test_share_different(n_different):
 @pytest.fixture
 def made(monkeypatch):
     """Let it pay soon for few codes, and list what is made."""
-    monkeypatch.setattr(_algorithms, "MIN_CODES", 1)
-    monkeypatch.setattr(_algorithms, "PAIR_SECONDS", 1e-6)
-    monkeypatch.setattr(_algorithms, "DISTINCT_SECONDS", 0.0)
-    monkeypatch.setattr(_algorithms, "EXPAND_SECONDS", 0.0)
-    monkeypatch.setattr(_equal_codes, "COUNT_AFTER", 0.0)
-    monkeypatch.setattr(_equal_codes, "SORT_SECONDS", 0.0)
+    monkeypatch.setattr(plan, "MIN_CODES", 1)
+    monkeypatch.setattr(plan, "PAIR_SECONDS", 1e-6)
+    monkeypatch.setattr(plan, "DISTINCT_SECONDS", 0.0)
+    monkeypatch.setattr(plan, "EXPAND_SECONDS", 0.0)
+    monkeypatch.setattr(equal_codes, "COUNT_AFTER", 0.0)
+    monkeypatch.setattr(equal_codes, "SORT_SECONDS", 0.0)
     calls = []
     init = DistinctSearch.__init__
 
@@ -207,7 +208,7 @@ def test_a_mask_that_is_written_to_is_another_mask(made):
 
 def test_what_is_chosen(made, monkeypatch):
     # Tables never pay.
-    monkeypatch.setattr("skhash.neighbors._multi_index.QUERY_SECONDS", 1.0)
+    monkeypatch.setattr("skhash.neighbors.search.multi_index.QUERY_SECONDS", 1.0)
     codes, queries = repeated(2000, 300), repeated(40, 300, seed=1)
     for algorithm in ("brute", "multi_index", "pruned"):
         HammingNeighbors(2, algorithm=algorithm).fit(codes).kneighbors(queries)
@@ -216,12 +217,12 @@ def test_what_is_chosen(made, monkeypatch):
     different = words.view(np.uint8)
     HammingNeighbors(2, packed=True).fit(different).kneighbors(different[:40])
     with monkeypatch.context() as patch:
-        patch.setattr(_algorithms, "MIN_CODES", 3000)
+        patch.setattr(plan, "MIN_CODES", 3000)
         HammingNeighbors(2).fit(codes).kneighbors(queries)
     assert not made
     # A query takes 2000 microseconds, and some 15 % of that among the different
     # codes: half of the time is saved after 40 queries, all of it after 80.
-    monkeypatch.setattr(_equal_codes, "SORT_SECONDS", 60 * 0.85 * 1e-6)
+    monkeypatch.setattr(equal_codes, "SORT_SECONDS", 60 * 0.85 * 1e-6)
     index = HammingNeighbors(2).fit(codes)
     mask = np.arange(2000) > 0
     for asked, n_made in ((None, 0), (None, 1), (mask, 1), (None, 1), (mask, 2)):
@@ -237,9 +238,9 @@ def test_what_is_chosen(made, monkeypatch):
 @pytest.mark.parametrize(("left", "n_made"), [(0.01, 0), (1.0, 1)])
 def test_clusters_may_leave_less(made, monkeypatch, left, n_made):
     """Too few codes are different for clusters, which would leave less of all."""
-    monkeypatch.setattr("skhash.neighbors._multi_index.QUERY_SECONDS", 1.0)
-    monkeypatch.setattr(_algorithms, "JUDGED_SECONDS", np.inf)
-    monkeypatch.setattr(_algorithms, "MIN_CLUSTERED", 1000)
+    monkeypatch.setattr("skhash.neighbors.search.multi_index.QUERY_SECONDS", 1.0)
+    monkeypatch.setattr(plan, "JUDGED_SECONDS", np.inf)
+    monkeypatch.setattr(plan, "MIN_CLUSTERED", 1000)
     words, queries = to_words(repeated(2000, 300)), to_words(repeated(40, 300, seed=1))
     searcher = Searcher(words, N_BITS)
     searcher._left[2] = left

@@ -1,10 +1,10 @@
 """The inner loop of the search for few queries: 64 codes at a time, code by code.
 
-Turning codes on their side, as `_bitslice` does, takes as long as comparing them with
+Turning codes on their side, as `bitslice` does, takes as long as comparing them with
 some queries. For fewer, the bits that differ are counted word by word, four words to a
 vector, and the counts of the words of a code are brought together.
 
-numba's cache does not see changes of this file: see `_bitslice`.
+numba's cache does not see changes of this file: see `bitslice`.
 """
 
 from llvmlite import ir
@@ -12,7 +12,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from skhash.neighbors._bitslice import bytes_of, load, spread
+from skhash.neighbors.kernels.bitslice import bytes_of, load, spread
 
 LANE = 64
 VECTOR_WORDS = 4

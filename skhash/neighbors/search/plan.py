@@ -13,10 +13,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from skhash.codes import packed_to_words
-from skhash.neighbors import _search
-from skhash.neighbors._equal_codes import DistinctChoice
-from skhash.neighbors._multi_index import MultiIndex
-from skhash.neighbors._pruned import FEW_QUERIES, Clusters, share_left
+from skhash.neighbors.search import brute
+from skhash.neighbors.search.equal_codes import DistinctChoice
+from skhash.neighbors.search.multi_index import MultiIndex
+from skhash.neighbors.search.pruned import FEW_QUERIES, Clusters, share_left
 
 # Seconds on one core: comparing two words, and one code in making tables.
 PAIR_SECONDS, BUILD_SECONDS = 1.3e-10, 1e-6
@@ -25,7 +25,7 @@ DISTINCT_SECONDS, EXPAND_SECONDS = 5e-6, 8e-8
 # The same of a code in making clusters; comparing what they leave takes the time of
 # comparing all, times the share that is left, times this (for many queries, for few).
 # Measured on 64-bit codes of word vectors, 1 and 10 million, for 1 to 100 neighbours:
-# the time of `Clusters.nearest` by that of `_search.nearest` and by `share_left`.
+# the time of `Clusters.nearest` by that of `brute.nearest` and by `share_left`.
 CLUSTER_SECONDS, LEFT_COST, FEW_LEFT_COST = 1.5e-6, 2.2, 3.4
 # Fewer codes are compared sooner than looked up, or than clusters tell them apart; for
 # more neighbours, keeping them in order would take too long.
@@ -54,12 +54,12 @@ def find(what, store, selected, queries, reach, n_jobs, algorithm):
     Returns
     -------
     distances, positions
-        As of `_search`.
+        As of `search.brute`.
     """
     queries, n_planes = packed_to_words(queries), 8 * store.n_bytes
     if selected.positions is not None:
         some = store["words"][selected.positions]
-        search = getattr(_search, what)
+        search = getattr(brute, what)
         distances, found = search(some, n_planes, queries, reach, n_jobs)
         if what == "nearest":
             return distances, selected.positions[found]
@@ -85,7 +85,7 @@ class Searcher:
         self._distinct = DistinctChoice(words, lambda some: Searcher(some, n_planes))
 
     def nearest(self, queries, k, n_jobs, live, algorithm):
-        """Find the `k` nearest codes; see `_search.nearest`."""
+        """Find the `k` nearest codes; see `brute.nearest`."""
         last_k, _, reached = self._past
         reached = reached if last_k == k else reached[:0]
 
@@ -141,7 +141,7 @@ class Searcher:
         return (distances, positions), len(rest)
 
     def within(self, queries, radius, n_jobs, live, algorithm):
-        """Find all codes within `radius`; see `_search.within`."""
+        """Find all codes within `radius`; see `brute.within`."""
         radius = min(radius, self.n_planes)
 
         def seconds(share):
@@ -160,7 +160,7 @@ class Searcher:
         """Find all within `radius` among all codes."""
         if self._pays(len(queries), lambda: self._look_up(radius), algorithm):
             return self.tables.within(self.words, queries, radius, n_jobs, live)
-        return _search.within(self.words, self.n_planes, queries, radius, n_jobs, live)
+        return brute.within(self.words, self.n_planes, queries, radius, n_jobs, live)
 
     def _different(self, n_queries, live, seconds, algorithm):
         """Return what searches the different codes, where that pays; else None."""
@@ -172,7 +172,7 @@ class Searcher:
         """Find the nearest by comparing all codes, or those that clusters leave."""
         if self._prunes(len(queries), k, n_jobs, algorithm):
             return self.clusters.nearest(queries, k, n_jobs, live)
-        return _search.nearest(self.words, self.n_planes, queries, k, n_jobs, live)
+        return brute.nearest(self.words, self.n_planes, queries, k, n_jobs, live)
 
     def _remember(self, k, queries, reached):
         """Note how far away the last neighbours of the last queries are."""

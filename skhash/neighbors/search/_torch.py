@@ -50,7 +50,7 @@ GROUPS_WITHIN = 64
 
 
 def find(what, store, selected, queries, reach, device):
-    """Search a store on the device; see `skhash.neighbors._algorithms.find`."""
+    """Search a store on the device; see `skhash.neighbors.search.plan.find`."""
     positions = selected.positions
     if selected.live is not None:
         positions = np.flatnonzero(selected.live)

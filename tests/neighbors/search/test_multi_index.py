@@ -9,16 +9,17 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skhash.codes import pack_bits, packed_to_words
-from skhash.neighbors import HammingNeighbors, _algorithms, _search
-from skhash.neighbors._multi_index import MultiIndex, _flips
+from skhash.neighbors import HammingNeighbors
+from skhash.neighbors.search import brute, plan
+from skhash.neighbors.search.multi_index import MultiIndex, _flips
 
 
 @pytest.fixture
 def search_small(monkeypatch):
     """Let a few codes be enough to look up, at no cost."""
-    monkeypatch.setattr(_algorithms, "MIN_CODES", 1)
-    monkeypatch.setattr(_algorithms, "PAIR_SECONDS", 1.0)
-    monkeypatch.setattr(_algorithms, "BUILD_SECONDS", 0.0)
+    monkeypatch.setattr(plan, "MIN_CODES", 1)
+    monkeypatch.setattr(plan, "PAIR_SECONDS", 1.0)
+    monkeypatch.setattr(plan, "BUILD_SECONDS", 0.0)
 
 
 def clustered(n, n_bits, seed=0):
@@ -51,7 +52,7 @@ def test_within(n, n_bits):
         if n_bits > 64 and radius > 5 and n < 100:
             continue  # one part has half of the bits: too many look-ups
         for mask in (None, live):
-            expected = _search.within(words, n_planes, queries, radius, 1, mask)
+            expected = brute.within(words, n_planes, queries, radius, 1, mask)
             for n_jobs in (1, 2):
                 found = tables.within(words, queries, radius, n_jobs, mask)
                 assert_same(found, expected)
@@ -66,7 +67,7 @@ def test_pairs_behind(n_bits):
         if n_bits > 64 and radius > 6:
             continue  # too many look-ups
         for rows in (slice(0, 500), slice(130, 260), slice(499, 500)):
-            expected = _search.pairs_behind(words, n_planes, rows, radius)
+            expected = brute.pairs_behind(words, n_planes, rows, radius)
             found = tables.pairs_behind(words, rows, radius)
             for one, other in zip(found, expected, strict=True):
                 assert_array_equal(one, other)
@@ -75,12 +76,12 @@ def test_pairs_behind(n_bits):
 
 def test_what_stands_before_is_not_kept(monkeypatch):
     """There is room for the codes behind each of the equal ones, but not for all."""
-    monkeypatch.setattr("skhash.neighbors._multi_index.ROOM", 10)
+    monkeypatch.setattr("skhash.neighbors.search.multi_index.ROOM", 10)
     words = np.zeros((300, 1), dtype=np.uint64)
     tables = MultiIndex(words, 64)
     made, empty = [], np.empty
     monkeypatch.setattr(
-        "skhash.neighbors._multi_index.np.empty",
+        "skhash.neighbors.search.multi_index.np.empty",
         lambda shape, dtype: made.append(shape) or empty(shape, dtype),
     )
     _, pairs = tables.pairs_behind(words, slice(280, 300), 1, 1)
@@ -92,14 +93,14 @@ def test_what_stands_before_is_not_kept(monkeypatch):
 def test_chunks_and_full_rooms(monkeypatch, room):
     words = packed_to_words(pack_bits(clustered(600, 16)))
     tables = MultiIndex(words, 16)
-    expected = _search.within(words, 16, words, 4)
+    expected = brute.within(words, 16, words, 4)
     # The answers of some queries fit into the larger rooms, several at once into the
     # largest; those of others do not.
     sizes = sorted(map(len, expected[0]))
     assert 16 < sizes[0] < 40 < sizes[-1] < 300
-    monkeypatch.setattr("skhash.neighbors._multi_index.CHUNK", 7)
-    monkeypatch.setattr("skhash.neighbors._multi_index.MIN_THREAD_SECONDS", 1e-9)
-    monkeypatch.setattr("skhash.neighbors._multi_index.ROOM", room)
+    monkeypatch.setattr("skhash.neighbors.search.multi_index.CHUNK", 7)
+    monkeypatch.setattr("skhash.neighbors.search.multi_index.MIN_THREAD_SECONDS", 1e-9)
+    monkeypatch.setattr("skhash.neighbors.search.multi_index.ROOM", room)
     for n_jobs in (1, 2):
         assert_same(tables.within(words, words, 4, n_jobs), expected)
         distances, positions, counts = tables.find(words, words, 4, 9, n_jobs)
@@ -143,7 +144,7 @@ def test_threads_make_tables_once(monkeypatch):
             assert others_done.wait(60)
             super().__init__(*arguments)
 
-    monkeypatch.setattr(_algorithms, "MultiIndex", SlowIndex)
+    monkeypatch.setattr(plan, "MultiIndex", SlowIndex)
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(index.radius_neighbors, codes, 2)
         assert begun.wait(60)
@@ -224,8 +225,8 @@ def asked(monkeypatch):
 
 
 def test_what_is_chosen(monkeypatch, asked):
-    monkeypatch.setattr(_algorithms, "MIN_CODES", 1)
-    monkeypatch.setattr(_algorithms, "PAIR_SECONDS", 2e-8)
+    monkeypatch.setattr(plan, "MIN_CODES", 1)
+    monkeypatch.setattr(plan, "PAIR_SECONDS", 2e-8)
     codes = np.random.default_rng(0).integers(0, 2, (2000, 64))
     queries = np.random.default_rng(1).integers(0, 2, (100, 64))
     for algorithm, answered in (("brute", 0), ("multi_index", 1)):
@@ -239,7 +240,7 @@ def test_what_is_chosen(monkeypatch, asked):
     assert len(asked) == 1
     # "auto" makes tables when the questions so far would have paid for them.
     saved = 2000 * 2e-8 - MultiIndex.hoped_seconds(2000, 64, 1)
-    monkeypatch.setattr(_algorithms, "BUILD_SECONDS", 150 * saved / 2000)
+    monkeypatch.setattr(plan, "BUILD_SECONDS", 150 * saved / 2000)
     index = HammingNeighbors().fit(codes)
     for answered in (1, 2, 3):
         index.radius_neighbors(queries, 1)

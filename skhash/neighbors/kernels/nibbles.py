@@ -6,12 +6,12 @@ many of these a code differs from the query depends on two numbers below 16: the
 of the query chooses one of 16 tables, each of 16 bytes, and one instruction looks 32
 codes up in it. A distance is the sum of what is found; it stays at 255 if it is larger.
 
-Unlike the planes of `_bitslice`, nothing has to be made for a block but the nibbles
+Unlike the planes of `bitslice`, nothing has to be made for a block but the nibbles
 themselves, and half as many codes fill it, so this is what compares few codes with some
 of the queries.
 
 Where there is no such instruction (AVX2 has it), bits are counted, in plain LLVM vector
-code. As for `_bitslice`, the kernels that use this must be saved again after a change.
+code. As for `bitslice`, the kernels that use this must be saved again after a change.
 """
 
 import llvmlite.binding as llvm

@@ -7,7 +7,7 @@ must not make a kernel leave its arrays.
 import numpy as np
 
 from skhash.codes import packed_width
-from skhash.neighbors._asymmetric import METRICS, items_per_code
+from skhash.neighbors.search.asymmetric import METRICS, items_per_code
 from skhash.persistence.directory import check_keys
 
 # Arrays with a row a code, and what a decoder takes.

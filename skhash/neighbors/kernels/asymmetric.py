@@ -1,7 +1,7 @@
 """The kernels of asymmetric search: real queries against packed codes.
 
 The score of code i for query q is ``max(floor, factor_i * sum_q(i) + term_i)``, where
-the sum is that of one table entry per byte of the code, see `_lanes`. The item of a
+the sum is that of one table entry per byte of the code, see `lanes`. The item of a
 code holds term and factor, or the term alone, and the factor is 1.
 Every kernel adds in the same order, so a pair has one score, to the last bit.
 
@@ -15,7 +15,7 @@ What all of them take, floats being float32:
 
 import numpy as np
 
-from skhash.neighbors._lanes import LANES, score_lanes
+from skhash.neighbors.kernels.lanes import LANES, score_lanes
 from skhash.utils.kernels import kernel
 
 _ZERO, _ONE = np.float32(0), np.float32(1)

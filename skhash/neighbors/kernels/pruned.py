@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skhash.neighbors._bitslice import trailing_zeros
-from skhash.neighbors._nibbles import (
+from skhash.neighbors.kernels.bitslice import trailing_zeros
+from skhash.neighbors.kernels.nibbles import (
     BLOCK,
     MOST,
     at_most,
@@ -272,7 +272,7 @@ def nearest(
 
     live (n,) : bool, by position, or (1,) where all codes are; n_first : codes, about,
     that a query is compared with at first; queries (n_queries, n_bytes) : uint8;
-    choices and query_blocks : the same for `near`; room : see `_pruned`; heaps
+    choices and query_blocks : the same for `near`; room : see `search.pruned`; heaps
     (n_queries, k) : int64.
     """
     away, reach, lasts, places, counts, nibbles, out = room

@@ -12,14 +12,14 @@ from secrets import token_hex
 
 import numpy as np
 
-from skhash.neighbors._asymmetric import Decoder
-from skhash.neighbors._file_checks import (
+from skhash.neighbors.search.asymmetric import Decoder
+from skhash.neighbors.store.file_checks import (
     COLUMNS,
     check_arrays,
     check_content,
     count_bits,
 )
-from skhash.neighbors._store import Store
+from skhash.neighbors.store.store import Store
 from skhash.persistence.directory import (
     MANIFEST,
     UNFINISHED,

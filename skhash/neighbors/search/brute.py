@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from skhash.neighbors import _kernels
-from skhash.neighbors._bitslice import (
+from skhash.neighbors.kernels import brute as kernels
+from skhash.neighbors.kernels.bitslice import (
     BLOCK,
     GROUP,
     GROUP_BYTES,
@@ -12,9 +12,9 @@ from skhash.neighbors._bitslice import (
     group_step,
     n_levels,
 )
-from skhash.neighbors._kernels import FEW_QUERIES
-from skhash.neighbors._merge import merge_neighbors
-from skhash.neighbors._rowwise import VECTOR_WORDS
+from skhash.neighbors.kernels.brute import FEW_QUERIES
+from skhash.neighbors.kernels.rowwise import VECTOR_WORDS
+from skhash.neighbors.search.merge import merge_neighbors
 from skhash.utils.chunks import CHUNK_BYTES, even_chunks
 from skhash.utils.threads import count_threads, map_in_threads
 
@@ -79,11 +79,11 @@ def nearest(words, n_planes, queries, k, n_jobs=None, live=None):
         answers = found, distances[rows], positions[rows]
         if len(chunk) < FEW_QUERIES:
             task = words, live, chunk, _patterns(chunk), k, _lane_room()
-            _kernels.nearest_to_few(*task, *answers)
+            kernels.nearest_to_few(*task, *answers)
         else:
             work = _workspace(n_planes, chunk, threshold=n_planes + 1)
             task = words, live, n_planes, chunk, k, work, np.arange(len(chunk))
-            _kernels.nearest(*task, *answers)
+            kernels.nearest(*task, *answers)
 
     _run(search, words, queries, n_jobs, 12 * capacity + 8 * n_distances)
     return distances, positions
@@ -170,10 +170,10 @@ def pairs_behind(words, n_planes, rows, radius, n_jobs=None):
 def _find_within(words, live, n_planes, queries, radius):
     """Return the counts by (query, distance), and the positions in that order."""
     if len(queries) < FEW_QUERIES:
-        search = _kernels.within_of_few
+        search = kernels.within_of_few
         task = words, live, queries, _patterns(queries), _lane_room()
     else:
-        search = _kernels.within
+        search = kernels.within
         work = _workspace(n_planes, queries, threshold=radius + 1)
         task = words, live, n_planes, queries, work, np.arange(len(queries))
     counts = np.zeros((len(queries), radius + 1), dtype=np.int64)
@@ -184,7 +184,7 @@ def _find_within(words, live, n_planes, queries, radius):
     slots = np.cumsum(counts) - counts.ravel()
     positions = np.empty(counts.sum(), dtype=np.int64)
     for hits in found:
-        _kernels.place(hits, slots, positions)
+        kernels.place(hits, slots, positions)
     return counts, positions
 
 
@@ -242,7 +242,7 @@ def _workspace(n_planes, queries, threshold):
     planes = np.zeros((max(GROUP * n_groups, 64 * n_words), LANES), dtype=np.uint64)
     table = np.empty(n_groups * GROUP_BYTES // 8, dtype=np.uint64)
     bias = np.empty((n_queries, n_levels(n_planes)), dtype=np.uint64)
-    _kernels.set_threshold(bias[0], threshold)
+    kernels.set_threshold(bias[0], threshold)
     bias[1:] = bias[0]
     return planes, table, _choices(queries, n_groups), bias, hits, hit_queries
 
