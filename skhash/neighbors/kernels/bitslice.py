@@ -14,9 +14,6 @@ digits are planes again. Two things make this cheaper than counting bits word by
 
 Everything here is plain LLVM vector code (and, or, xor), so it runs wherever numba
 does, at the width that the machine has.
-
-numba's cache does not see changes of this file: after one, `brute.py` must be saved
-again too, or its compiled form stays the old one.
 """
 
 from llvmlite import ir

@@ -4,9 +4,6 @@ The score of a code is a sum of one number per byte, looked up in a table of 256
 the query has for it. Tables of eight queries lie side by side, so that one vector
 holds what a byte gives to each of them: a code costs one load and one addition a byte
 for all eight.
-
-As with `bitslice`, numba's cache does not see changes of this file: after one,
-`asymmetric.py` must be saved again too.
 """
 
 from llvmlite import ir

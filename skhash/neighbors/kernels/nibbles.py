@@ -11,7 +11,7 @@ themselves, and half as many codes fill it, so this is what compares few codes w
 of the queries.
 
 Where there is no such instruction (AVX2 has it), bits are counted, in plain LLVM vector
-code. As for `bitslice`, the kernels that use this must be saved again after a change.
+code.
 """
 
 import llvmlite.binding as llvm

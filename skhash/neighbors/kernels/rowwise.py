@@ -3,8 +3,6 @@
 Turning codes on their side, as `bitslice` does, takes as long as comparing them with
 some queries. For fewer, the bits that differ are counted word by word, four words to a
 vector, and the counts of the words of a code are brought together.
-
-numba's cache does not see changes of this file: see `bitslice`.
 """
 
 from llvmlite import ir
