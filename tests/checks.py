@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 import skhash
 from skhash.base import BaseHasher
 from skhash.codes import pack_bits, unpack_bits
-from skhash.persistence.estimators import MODULES
+from skhash.persistence.state import MODULES
 from skhash.utils.chunks import dense_chunks, row_chunks
 
 N_FEATURES = 12

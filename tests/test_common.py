@@ -17,7 +17,7 @@ from skhash.gradients import GradientEstimator, NetworkGradient
 from skhash.linear import LinearDecoder
 from skhash.losses import DSDHLoss, MDSHCLoss, Objective, SupervisedLoss
 from skhash.noise import Noise
-from skhash.persistence.estimators import MODULES, known_class
+from skhash.persistence.state import MODULES, known_class
 
 # The pages' own encoders keep the same contracts.
 EXAMPLES = {cls.__name__: cls for cls in page_classes(BaseHasher)}
@@ -30,9 +30,14 @@ SMALL = {
     "HashedNeighbors": [
         {
             "encoder": skhash.RandomHyperplaneHash(8, random_state=0),
-            "index": skhash.HammingNeighbors(2, rerank=rerank),
+            "index": index,
+            "keep_vectors": keep_vectors,
         }
-        for rerank in (None, "asymmetric", "vectors")
+        for index, keep_vectors in (
+            (skhash.HammingNeighbors(2), False),
+            (neighbors.AsymmetricNeighbors(2), False),
+            (neighbors.AsymmetricNeighbors(2, n_candidates=100), True),
+        )
     ],
     "ITQHash": [{"n_bits": 2}],
     "KMeansHash": [{"n_bits": 2}],
@@ -275,8 +280,9 @@ def test_every_estimator_is_public_or_has_tests_of_its_own():
         if isinstance(cls := getattr(package, name), type)
         and issubclass(cls, BaseEstimator)
     }
-    # In tests/linear/test_decoder.py and tests/neighbors/test_prefix_neighbors.py.
-    assert found - {"LinearDecoder", "PrefixNeighbors"} == public_estimators().keys()
+    # In tests/linear/test_decoder.py and tests/neighbors/.
+    others = {"AsymmetricNeighbors", "LinearDecoder", "PrefixNeighbors"}
+    assert found - others == public_estimators().keys()
 
 
 def test_every_class_on_a_page_is_of_a_kind_with_a_contract():
@@ -290,7 +296,8 @@ def test_every_class_on_a_page_is_of_a_kind_with_a_contract():
 
 def test_every_estimator_can_be_loaded():
     loadable = {name: known_class(name) for name in MODULES}
-    assert loadable == public_estimators() | {"LinearDecoder": LinearDecoder}
+    others = (LinearDecoder, neighbors.AsymmetricNeighbors)
+    assert loadable == public_estimators() | {cls.__name__: cls for cls in others}
 
 
 @pytest.mark.parametrize("name", ["PCAHash", "ITQHash", "KMeansHash"])

@@ -2,7 +2,6 @@
 
 import copy
 import hashlib
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -23,33 +22,13 @@ from skhash.persistence.directory import (
 )
 from skhash.persistence.state import (
     fitted_state,
-    from_plain,
+    known_class,
     plain_params,
     regrouped,
     set_fitted_state,
+    unfitted,
 )
 
-# The classes that a file may name, and where they are: imported when one is needed.
-MODULES = {
-    "BinaryAutoencoderHash": "skhash.linear",
-    "DualHashEncoder": "skhash.neural",
-    "HammingNeighbors": "skhash.neighbors",
-    "HashedNeighbors": "skhash.neighbors",
-    "ITQHash": "skhash.linear",
-    "KMeansHash": "skhash.linear",
-    "LinearDecoder": "skhash.linear",
-    "NeighborHash": "skhash.neural",
-    "PCAHash": "skhash.linear",
-    "RandomHyperplaneHash": "skhash.linear",
-    "SBNClassifier": "skhash.classification",
-    "SGHEncoder": "skhash.neural",
-    "ScalableGraphHash": "skhash.linear",
-    "SpectralHash": "skhash.linear",
-    "SphericalHash": "skhash.linear",
-    "StochasticAutoencoderHash": "skhash.neural",
-    "SupervisedDiscreteHash": "skhash.linear",
-    "SupervisedHash": "skhash.neural",
-}
 # What a loaded estimator is asked to see that its arrays fit: some rows of zeros, no
 # more columns than there are numbers in the arrays, or than these.
 PROBE_ROWS, PROBE_COLUMNS = 3, 2**20
@@ -67,6 +46,7 @@ def save_estimator(estimator, path) -> None:
     """
     path = Path(path)
     check_target(path)
+    estimator._validate_params()
     params, (arrays, values) = plain_params(estimator), fitted_state(estimator)
     content = serialize_arrays(arrays)
     digest = hashlib.sha256(content).hexdigest()
@@ -117,7 +97,7 @@ def load(path):
     >>> bool((loaded.transform(X) == encoder.transform(X)).all())
     True
     """
-    cls = _saved_class(read_manifest(Path(path)), path)
+    cls = known_class(read_manifest(Path(path))["class"])
     # An index reads its files itself.
     return cls.load(path) if hasattr(cls, "load") else load_estimator(path)
 
@@ -135,49 +115,6 @@ def load_estimator(path):
     """
     path = Path(path)
     return load_whole(path, lambda manifest: _load(path, manifest))
-
-
-def known_class(name: str) -> type | None:
-    """Return the class of this name that a file may hold, or None."""
-    module = MODULES.get(name)
-    return None if module is None else getattr(import_module(module), name)
-
-
-def unfitted(manifest: dict, path):
-    """Return an estimator of a manifest's class, with its parameters, or raise."""
-    cls = _saved_class(manifest, path)
-    check_param_names(cls, manifest, path)
-    try:
-        params = {name: from_plain(item) for name, item in manifest["params"].items()}
-        estimator = cls(**params)
-        estimator._validate_params()
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{path} is damaged, or of a skhash with other parameters: {error} It was "
-            f"written by skhash {manifest['skhash_version']}."
-        ) from error
-    return estimator
-
-
-def check_param_names(cls, manifest, path) -> None:
-    """Raise ``ValueError`` where a manifest has parameters that `cls` has not."""
-    unknown = sorted(set(manifest["params"]) - set(cls._get_param_names()))
-    if unknown:
-        raise ValueError(
-            f"{path} has parameters that {cls.__name__} does not know: {unknown}. It "
-            f"was written by skhash {manifest['skhash_version']}; update skhash."
-        )
-
-
-def _saved_class(manifest, path):
-    cls = known_class(manifest["class"])
-    if cls is None:
-        raise ValueError(
-            f"{path} holds a {manifest['class']!r}, which this version of skhash does "
-            f"not know; it loads {', '.join(sorted(MODULES))}. It was written by "
-            f"skhash {manifest['skhash_version']}."
-        )
-    return cls
 
 
 def _load(path, manifest):

@@ -1,11 +1,34 @@
 """Parameters and fitted attributes as arrays and as what JSON can hold, and back."""
 
+import sys
 import warnings
 from importlib import import_module
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+# The classes that a file may name, and where they are: imported when one is needed.
+MODULES = {
+    "AsymmetricNeighbors": "skhash.neighbors",
+    "BinaryAutoencoderHash": "skhash.linear",
+    "DualHashEncoder": "skhash.neural",
+    "HammingNeighbors": "skhash.neighbors",
+    "HashedNeighbors": "skhash.neighbors",
+    "ITQHash": "skhash.linear",
+    "KMeansHash": "skhash.linear",
+    "LinearDecoder": "skhash.linear",
+    "NeighborHash": "skhash.neural",
+    "PCAHash": "skhash.linear",
+    "RandomHyperplaneHash": "skhash.linear",
+    "SBNClassifier": "skhash.classification",
+    "SGHEncoder": "skhash.neural",
+    "ScalableGraphHash": "skhash.linear",
+    "SpectralHash": "skhash.linear",
+    "SphericalHash": "skhash.linear",
+    "StochasticAutoencoderHash": "skhash.neural",
+    "SupervisedDiscreteHash": "skhash.linear",
+    "SupervisedHash": "skhash.neural",
+}
 # Modules whose exported objects may be parameters: gradient="arm" or gradient=ARM(3).
 PARTS = (
     "skhash.gradients",
@@ -13,8 +36,8 @@ PARTS = (
     "skhash.noise",
     "skhash.utils.schedules",
 )
-# The keys that mark such an object, and a tuple, which JSON does not know.
-PART, TUPLE = "__part__", "__tuple__"
+# The keys that mark such an object, an estimator, and a tuple, which JSON knows not.
+PART, CLASS, TUPLE = "__part__", "__class__", "__tuple__"
 # Between the name of a list of arrays and the number of the item: "coefs_.0".
 LIST_MARK = "."
 # Attributes that are arrays of strings, and their type; None is NumPy's choice.
@@ -22,14 +45,7 @@ NAMES = {"feature_names_in_": object, "classes_": None}
 
 
 def plain_params(estimator) -> dict:
-    """Return the parameters as JSON can hold them; warn of those that it cannot.
-
-    Raises
-    ------
-    ValueError
-        If one is none that `fit` takes.
-    """
-    estimator._validate_params()
+    """Return the parameters as JSON can hold them; warn of those that it cannot."""
     params = {}
     for name, value in estimator.get_params(deep=False).items():
         try:
@@ -39,24 +55,51 @@ def plain_params(estimator) -> dict:
                 f"{name}: {type(value).__name__} is not plain data and is not saved. "
                 f"The loaded {type(estimator).__name__} will have the default; its "
                 "codes are the same.",
-                stacklevel=4,
+                stacklevel=_level_of_user(),
             )
     return params
 
 
-def from_plain(value):
-    """Return a parameter that `plain_params` gave; only parts are built and called."""
-    if not isinstance(value, dict):
-        return value
-    if TUPLE in value:
-        return tuple(from_plain(item) for item in value[TUPLE])
-    if PART not in value:
-        return value
-    module, name = value[PART]
-    part = _exported_part(module, name)
-    if part is None:
-        raise ValueError(f"{module}.{name} is not known here")
-    return part(**{key: from_plain(item) for key, item in value["params"].items()})
+def _level_of_user():
+    """Return how far above its caller the first frame outside of the library is."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_globals["__name__"].startswith("skhash."):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def known_class(name: str) -> type | None:
+    """Return the class of this name that a file may hold, or None."""
+    module = MODULES.get(name)
+    return None if module is None else getattr(import_module(module), name)
+
+
+def unfitted(manifest: dict, path):
+    """Return an estimator of a manifest's class, with its parameters, or raise."""
+    try:
+        return _build(manifest["class"], manifest["params"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is damaged, or of another skhash: {error} It was written by "
+            f"skhash {manifest['skhash_version']}."
+        ) from error
+
+
+def _build(name, params):
+    cls = known_class(name)
+    if cls is None:
+        raise ValueError(
+            f"It holds a {name!r}, which this version does not know; it loads "
+            f"{', '.join(sorted(MODULES))}."
+        )
+    unknown = sorted(set(params) - set(cls._get_param_names()))
+    if unknown:
+        raise ValueError(
+            f"It has parameters that {name} does not know: {unknown}; update skhash."
+        )
+    estimator = cls(**{key: _from_plain(value) for key, value in params.items()})
+    estimator._validate_params()
+    return estimator
 
 
 def fitted_state(estimator) -> tuple[dict, dict]:
@@ -143,6 +186,9 @@ def _param_to_plain(value):
     if isinstance(value, tuple):
         return {TUPLE: [_param_to_plain(item) for item in value]}
     name = type(value).__name__
+    if name in MODULES and known_class(name) is type(value):
+        value._validate_params()
+        return {CLASS: name, "params": plain_params(value)}
     for module in PARTS:
         own = type(value).__module__.startswith(module)  # import it only then
         if own and _exported_part(module, name) is type(value):
@@ -150,6 +196,23 @@ def _param_to_plain(value):
             plain = {key: _param_to_plain(item) for key, item in params}
             return {PART: [module, name], "params": plain}
     return _to_plain(value)
+
+
+def _from_plain(value):
+    """Return a parameter that `plain_params` gave; nothing else is built or called."""
+    if not isinstance(value, dict):
+        return value
+    if TUPLE in value:
+        return tuple(_from_plain(item) for item in value[TUPLE])
+    if CLASS in value:
+        return _build(value[CLASS], value["params"])
+    if PART not in value:
+        return value
+    module, name = value[PART]
+    part = _exported_part(module, name)
+    if part is None:
+        raise ValueError(f"{module}.{name} is not known here")
+    return part(**{key: _from_plain(item) for key, item in value["params"].items()})
 
 
 def _exported_part(module, name):
