@@ -196,7 +196,7 @@ def test_filters_of_any_share(codes, share, device, monkeypatch):
         import torch
 
         monkeypatch.setattr(
-            "skhash.neighbors._hamming.inference_device", lambda _: torch.device("cpu")
+            "skhash.neighbors._index.inference_device", lambda _: torch.device("cpu")
         )
     mask = np.random.default_rng(1).random(700) < share
     index = HammingNeighbors().fit(codes)

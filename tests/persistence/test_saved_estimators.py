@@ -1,5 +1,6 @@
 """Saved encoders: damage is named, crashes lose nothing, nothing runs."""
 
+import hashlib
 import json
 import os
 import pickletools
@@ -15,11 +16,10 @@ from safetensors.numpy import save as serialize_arrays
 from skorch.callbacks import EarlyStopping
 
 import skhash
-from skhash import _persistence
-from skhash._load import LOADABLE
-from skhash._persistence import FORMAT_VERSION, MANIFEST
 from skhash.gradients import ARM, StraightThrough
 from skhash.noise import Logistic
+from skhash.persistence import directory
+from skhash.persistence.directory import FORMAT_VERSION, MANIFEST, checksum_of
 from skhash.utils.schedules import LinearSchedule
 
 
@@ -50,7 +50,7 @@ def rewrite(path, **changes):
     manifest = json.loads((path / MANIFEST).read_text())
     manifest.pop("checksum")
     manifest.update(changes)
-    manifest["checksum"] = _persistence._checksum(manifest)
+    manifest["checksum"] = checksum_of(manifest)
     (path / MANIFEST).write_text(json.dumps(manifest))
 
 
@@ -159,7 +159,7 @@ def test_arrays_that_are_no_safetensors(path):
     """A checksum that fits does not make garbage an array file."""
     garbage = b"\xff" * 100
     array_file(path).write_bytes(garbage)
-    rewrite(path, arrays_sha256=_persistence.hashlib.sha256(garbage).hexdigest())
+    rewrite(path, arrays_sha256=hashlib.sha256(garbage).hexdigest())
     with pytest.raises(ValueError, match="is damaged"):
         skhash.load(path)
 
@@ -240,7 +240,7 @@ def crash_at_rename(monkeypatch, number):
             raise OSError("crashed here")
         return os.rename(source, target)
 
-    monkeypatch.setattr(_persistence.os, "replace", replace)
+    monkeypatch.setattr(directory.os, "replace", replace)
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -274,7 +274,7 @@ def test_crash_while_writing(path, encoder, other, monkeypatch):
         raise OSError("disk full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(_persistence.os, "fsync", fsync)
+        patch.setattr(directory.os, "fsync", fsync)
         with pytest.raises(OSError, match="disk full"):
             other.save(path)
     assert_same_state(encoder, skhash.load(path))
@@ -357,7 +357,7 @@ def replace_arrays(path, change):
     """Rewrite the array file with names changed, and a checksum that fits."""
     content = serialize_arrays(change(load_file(array_file(path))))
     array_file(path).write_bytes(content)
-    rewrite(path, arrays_sha256=_persistence.hashlib.sha256(content).hexdigest())
+    rewrite(path, arrays_sha256=hashlib.sha256(content).hexdigest())
 
 
 def test_lists_of_arrays_come_back_in_order(layered, layered_path):
@@ -508,7 +508,7 @@ def killed_save(path, save, patched):
         raise KeyboardInterrupt
 
     with patched.context() as patch:
-        patch.setattr(_persistence.os, "replace", die)
+        patch.setattr(directory.os, "replace", die)
         with pytest.raises(KeyboardInterrupt):
             save(path)
 
@@ -524,8 +524,8 @@ def test_leftovers_go_before_a_save_begins(path, encoder, other, monkeypatch):
     (path / "manifest.json.part").write_text("{")
     assert {file.name for file in path.iterdir()} > whole
     with monkeypatch.context() as patch:
-        patch.setattr(_persistence.os, "fsync", full_disk)
-        patch.setattr(_persistence.os, "replace", full_disk)
+        patch.setattr(directory.os, "fsync", full_disk)
+        patch.setattr(directory.os, "replace", full_disk)
         with pytest.raises(OSError, match="disk full"):
             other.save(path)
     left = {file.name for file in path.iterdir()}
@@ -546,16 +546,16 @@ def test_a_save_writes_through_no_link(path, encoder, tmp_path):
 
 def test_loading_while_another_process_saves(path, other, monkeypatch):
     """The manifest that was read names a file that is gone; the new one is read."""
-    read = _persistence.read_manifest
+    read = directory.read_manifest
 
     def read_and_let_save(folder):
         manifest = read(folder)
-        monkeypatch.setattr(_persistence, "read_manifest", read)
+        monkeypatch.setattr(directory, "read_manifest", read)
         other.save(folder)
         return manifest
 
-    monkeypatch.setattr(_persistence, "read_manifest", read_and_let_save)
-    assert_same_state(other, _persistence.load_estimator(path, LOADABLE))
+    monkeypatch.setattr(directory, "read_manifest", read_and_let_save)
+    assert_same_state(other, skhash.load(path))
 
 
 @pytest.mark.parametrize("value", [0, "many", None, [1], {"a": 1}])
