@@ -61,7 +61,6 @@ class BaseHasher(
     def _logits(self, X) -> np.ndarray:
         """Return the float32 logits of one chunk of validated rows."""
 
-    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
         """Learn the hash functions.
 
@@ -88,11 +87,16 @@ class BaseHasher(
         UserWarning
             If most bits are the same for nearly all rows.
         """
+        return self._fit(X, y)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def _fit(self, X, y, **known):
+        """Fit; a leaf may know more of rows than `y`."""
         X = self._prepare(self._validate(X, reset=True))
         self._check_rows(X)
         if self.device not in ("auto", "cpu"):
             resolve_device(self.device)  # says here, not later, that it is missing
-        y = self._validate_targets(y)
+        y = self._validate_targets(X, y, **known)
         self._fit_codes(X, y, check_random_state(self.random_state))
         self._warn_of_dead_bits(X)
         return self
@@ -191,8 +195,8 @@ class BaseHasher(
             ensure_min_samples=2 if reset else 1,
         )
 
-    def _validate_targets(self, y, *, is_part=False):
-        """Return the targets to learn from: none, where a leaf does not say else.
+    def _validate_targets(self, X, y, *, is_part=False):
+        """Return what to learn from besides rows: nothing, unless a leaf says else.
 
         is_part : whether the rows are some of a stream
         """
@@ -225,7 +229,7 @@ class BaseHasher(
                 f"{n_dead} of {len(counts)} bits are the same for nearly all rows, and "
                 "tell nothing. Look in X for rows far from all others, to be removed "
                 "or clipped, for many equal rows, and for too little training.",
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def _check_code_length(self, bits) -> None:

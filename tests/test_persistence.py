@@ -295,12 +295,12 @@ def test_what_cannot_be_saved_leaves_the_old_state(path, encoder):
     [
         ("callbacks", [EarlyStopping()]),
         ("random_state", np.random.RandomState(0)),
-        ("train_split", lambda dataset, y=None: (dataset, dataset)),
+        ("validation_fraction", lambda dataset, y=None: (dataset, dataset)),
     ],
 )
 def test_params_that_are_no_data_are_left_out(name, value, tmp_path):
     X = training_data()
-    params = {"n_bits": 3, "max_epochs": 1, "train_split": 0.2, name: value}
+    params = {"n_bits": 3, "max_epochs": 1, "validation_fraction": 0.2, name: value}
     encoder = skhash.SGHEncoder(**params).fit(X)
     with pytest.warns(UserWarning, match=f"{name}: .* is not saved") as caught:
         encoder.save(tmp_path / "encoder")

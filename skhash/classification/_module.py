@@ -3,17 +3,16 @@
 from collections.abc import Callable
 
 import torch
-from torch import nn
 
 from skhash.gradients import resolve_network_gradient
 from skhash.networks._weights import RealWeights
+from skhash.training._module import TrainedModule
 
 
-class ClassifierModule(nn.Module):
+class ClassifierModule(TrainedModule):
     """A stochastic binary network, and the objective that its classes minimise.
 
-    Targets ``y`` are columns of int64: the position of the row among the training rows,
-    then its class.
+    The labels of a batch are one column of classes.
 
     Parameters
     ----------
@@ -28,10 +27,6 @@ class ClassifierModule(nn.Module):
     scale : float
         What rows are standardised with before the network sees them.
     """
-
-    # Set by whoever trains: what draws, and the weight of each training row.
-    generator: torch.Generator | None = None
-    row_weights: torch.Tensor | None = None
 
     # Changes images of a shape while training, or None.
     augment: Callable | None = None
@@ -52,10 +47,9 @@ class ClassifierModule(nn.Module):
         images = self.augment(images, self.generator)
         return (images.flatten(1) - mean) / self.scale
 
-    def loss(self, outputs, X, y):
+    def loss(self, outputs, batch):
         """Return the weighted mean over the rows of a batch."""
-        rows, labels = y.T
-        weights = None if self.row_weights is None else self.row_weights[rows]
+        rows, labels, weights = batch.rows, batch.labels[:, 0], batch.weights
         # Backpropagation through drawn units has the loss itself as its value.
         gradient = self.gradient if self.training else resolve_network_gradient("st")
         n_repeats, n_samples = (

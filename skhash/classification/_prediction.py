@@ -179,15 +179,16 @@ class PredictionMixin(
         """Return what a function of standardised rows makes, one chunk at a time."""
         import torch
 
-        from skhash.training._net import ArrayDataset
+        from skhash.training._batches import FedRows, Rows
 
-        data = ArrayDataset(X, None, self.mean_, self.scale_)
+        data = FedRows(Rows(X))
+        data.mean, data.scale = self.mean_, self.scale_
         device = inference_device(self.device)
         widest = max(map(_n_inputs, self.layers_))
         result = np.empty((X.shape[0], width), dtype=dtype)
         with torch.no_grad():
             for rows in row_chunks(X.shape[0], 20 * widest):
-                result[rows] = function(data.batch(rows).to(device)).cpu().numpy()
+                result[rows] = function(data.values(rows).to(device)).cpu().numpy()
         return result
 
 

@@ -157,7 +157,7 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
         self.device = device
         self.random_state = random_state
 
-    def _validate_targets(self, y, *, is_part=False):
+    def _validate_targets(self, X, y):
         """Return the indicator of the classes, float64, and set ``classes_``."""
         self.classes_, codes = encoded_targets(y, self)
         check_shared(codes)

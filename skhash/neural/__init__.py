@@ -2,12 +2,24 @@
 
 from skhash.neural.autoencoder import StochasticAutoencoderHash
 from skhash.neural.neighbor import NeighborHash
-from skhash.neural.sgh import SGHEncoder
+from skhash.neural.sgh import (
+    FeatureScale,
+    GivenPairs,
+    LabelPairs,
+    LatentScale,
+    NeighborPairs,
+    SGHEncoder,
+)
 from skhash.neural.supervised import DualHashEncoder, SupervisedHash
 
 __all__ = [
     "DualHashEncoder",
+    "FeatureScale",
+    "GivenPairs",
+    "LabelPairs",
+    "LatentScale",
     "NeighborHash",
+    "NeighborPairs",
     "SGHEncoder",
     "StochasticAutoencoderHash",
     "SupervisedHash",

@@ -20,6 +20,7 @@ import skhash
 from skhash import HammingNeighbors, SBNClassifier
 from skhash.gradients import PSA
 from skhash.noise import Logistic
+from skhash.training._batches import Batch
 
 
 def blobs(n_classes=3, n_samples=120):
@@ -147,7 +148,7 @@ def images(params, digits):
     return X, y
 
 
-@pytest.mark.parametrize("params", NETWORKS, ids=str)
+@pytest.mark.parametrize("params", NETWORKS)
 def test_the_exported_network_is_det(params, digits, tmp_path):
     X, y = images(params, digits)
     model = small(**params, predict_mode="det", max_epochs=1).fit(X, y)
@@ -239,9 +240,8 @@ def test_weights_are_repetitions_in_the_loss():
 
     def gradients(rows, labels, weights):
         module.zero_grad()
-        module.row_weights = weights
-        columns = torch.stack([torch.arange(len(labels)), labels], dim=1)
-        loss = module.loss(rows, rows, columns)
+        batch = Batch.of(rows, labels=labels[:, None], weights=weights)
+        loss = module.loss(rows, batch)
         loss.backward()
         return [loss, *(p.grad for p in module.parameters())]
 

@@ -12,7 +12,7 @@ from skhash.losses import (
     GaussianLikelihood,
     MultinomialLikelihood,
 )
-from skhash.training._net import sparse_tensor
+from skhash.training._batches import sparse_tensor
 
 N_ROWS, N_FEATURES = 4, 6
 

@@ -10,6 +10,7 @@ from skhash.classification._module import ClassifierModule
 from skhash.gradients import resolve_network_gradient
 from skhash.networks._latent_weights import BayesBiNNWeights, make_weights
 from skhash.noise import Logistic
+from skhash.training._batches import Batch
 
 LR = 0.3
 
@@ -28,7 +29,7 @@ def stepped(name, divergence_weight=0.0, optimizer=torch.optim.SGD):
     module = ClassifierModule(network, resolve_network_gradient("st"), 1, False)
     module.generator = torch.Generator().manual_seed(1)
     X = torch.randn(20, 3, dtype=torch.float64, generator=generator)
-    y = torch.stack([torch.arange(20), torch.arange(20) % 3], dim=1)
+    batch = Batch.of(X, labels=torch.arange(20)[:, None] % 3)
     layer = network.layers[1]
     drawn = []
     draw = weights.draw
@@ -41,7 +42,7 @@ def stepped(name, divergence_weight=0.0, optimizer=torch.optim.SGD):
     weights.draw = watched
     steps = optimizer(module.parameters(), lr=LR)
     before = layer.weight.detach().clone()
-    module.loss(X, X, y).backward()
+    module.loss(X, batch).backward()
     # The chance of +1 moves the mean weight twice as fast.
     slope = 2 * drawn[0].grad
     steps.step()

@@ -7,7 +7,7 @@ from scipy import sparse, stats
 
 from skhash.algebra._perceptron import mlp_forward
 from skhash.networks._mlp import MLP, drop_out, sparse_linear
-from skhash.training._net import sparse_tensor
+from skhash.training._batches import sparse_tensor
 
 
 def seeded(seed=0):

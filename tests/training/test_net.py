@@ -13,14 +13,15 @@ from torch import nn
 from torch.utils.data import Subset
 
 from skhash import SGHEncoder
+from skhash.training._batches import Batch, BatchIterator, FedRows, Rows, sparse_tensor
+from skhash.training._module import TrainedModule
 from skhash.training._net import (
-    ArrayDataset,
-    BatchIterator,
-    fed_batch,
     make_net,
     resolve_optimizer,
-    sparse_tensor,
+    resolve_splitter,
+    split_rows,
     train,
+    whole_batch,
 )
 from skhash.utils.chunks import row_chunks
 
@@ -37,7 +38,7 @@ def X():
     return (rng.random((23, 5)) * (rng.random((23, 5)) < 0.5)).astype(np.float32)
 
 
-class Shift(nn.Module):
+class Shift(TrainedModule):
     """The least squares problem whose solution is the mean of the rows."""
 
     def __init__(self, n_features):
@@ -48,8 +49,8 @@ class Shift(nn.Module):
     def forward(self, X):
         return X - self.center
 
-    def loss(self, outputs, X, y):
-        self.batches.append((X, y, self.training))
+    def loss(self, outputs, batch):
+        self.batches.append((batch.X, batch.labels, self.training))
         return outputs.square().sum(dim=1).mean()
 
 
@@ -68,13 +69,38 @@ def shift_net(n_features=5, module=None, **params):
         "batch_size": 8,
         "optimizer": "sgd",
         "callbacks": None,
-        "train_split": None,
+        "splitter": None,
         "device": CPU,
         "generator": generator(),
         "verbose": False,
     }
     module = module or Shift(n_features)
-    return make_net(module, **{**defaults, **params})
+    params = {**defaults, **params}
+    if "validation_fraction" in params:
+        share = params.pop("validation_fraction")
+        params["splitter"] = resolve_splitter(share, params["generator"])
+    return make_net(module, **params)
+
+
+def rows_of(X, y=None, module=None, **known):
+    """Rows with labels, as they are fed."""
+    return FedRows(Rows(X, y, **known), module)
+
+
+def standardized(X, mean, scale):
+    """Rows as a module with these is fed them."""
+    module = Shift(X.shape[1])
+    module.mean, module.scale = mean, scale
+    return rows_of(X, module=module)
+
+
+def fit(net, X, y=None, epochs=1):
+    """Train on rows, parted by the splitter of the net."""
+    return train(net, Rows(X, y, split=split_rows(net.splitter, X)), epochs)
+
+
+def values_and_labels(batches):
+    return [(batch.X, batch.labels) for batch, _ in batches]
 
 
 # Batches
@@ -86,10 +112,10 @@ def shift_net(n_features=5, module=None, **params):
 def test_each_row_comes_once_an_epoch(X, make, batch_size, shuffled):
     y = np.arange(len(X))
     order = generator() if shuffled else None
-    batches = BatchIterator(ArrayDataset(make(X), y), batch_size, CPU, order)
+    batches = BatchIterator(rows_of(make(X), y), batch_size, CPU, order)
     epochs = []
     for _ in range(2):
-        parts = list(batches)
+        parts = values_and_labels(batches)
         assert len(parts) == len(batches) == -(-len(X) // batch_size)
         assert all(len(rows) == batch_size for rows, _ in parts[:-1])
         rows = torch.cat([rows for rows, _ in parts])
@@ -109,29 +135,29 @@ def test_each_row_comes_once_an_epoch(X, make, batch_size, shuffled):
 def test_sparse_batches_are_the_dense_ones(X, mean, dtype):
     X = X.astype(dtype)
     dense, from_sparse = (
-        BatchIterator(ArrayDataset(make(X), None, mean, 3.0), 7, CPU, generator())
+        BatchIterator(standardized(make(X), mean, 3.0), 7, CPU, generator())
         for make in (np.asarray, sparse.csr_array)
     )
-    for (rows, y), (sparse_rows, sparse_y) in zip(dense, from_sparse, strict=True):
-        assert rows.dtype == sparse_rows.dtype == torch.float32
-        np.testing.assert_array_equal(rows, sparse_rows)
-        assert y is None and sparse_y is None
+    for (batch, _), (other, _) in zip(dense, from_sparse, strict=True):
+        assert batch.X.dtype == other.X.dtype == torch.float32
+        np.testing.assert_array_equal(batch.X, other.X)
+        assert batch.labels is None and other.labels is None
 
 
 def test_rows_are_standardised_in_the_precision_of_the_data():
     """A large mean is taken off before the change to float32."""
     rng = np.random.default_rng(0)
     small = rng.normal(size=(10, 4))
-    dataset = ArrayDataset(small + 1e6, None, np.full(4, 1e6), 2.0)
-    (batch,) = (rows for rows, _ in BatchIterator(dataset, 10, CPU))
+    dataset = standardized(small + 1e6, np.full(4, 1e6), 2.0)
+    (batch,) = (batch.X for batch, _ in BatchIterator(dataset, 10, CPU))
     np.testing.assert_allclose(batch, small / 2, atol=1e-6)
 
 
 def test_standardising_in_chunks(X, monkeypatch):
     mean = X.mean(axis=0, dtype=float)
-    whole = BatchIterator(ArrayDataset(X, None, mean, 2.0), 23, CPU)
+    whole = BatchIterator(standardized(X, mean, 2.0), 23, CPU)
     monkeypatch.setattr(row_chunks, "__defaults__", (100,))
-    chunked = BatchIterator(ArrayDataset(X, None, mean, 2.0), 23, CPU)
+    chunked = BatchIterator(standardized(X, mean, 2.0), 23, CPU)
     np.testing.assert_array_equal(whole.X, chunked.X)
 
 
@@ -141,14 +167,15 @@ def test_subsets_of_subsets(X, make, shuffled):
     y = np.arange(len(X))
     outer = [20, 3, 7, 11, 2, 19]
     inner = np.array([5, 0, 2])
-    subset = Subset(Subset(ArrayDataset(make(X), y), outer), inner)
+    subset = Subset(Subset(rows_of(make(X), y), outer), inner)
     batches = BatchIterator(subset, 2, CPU, generator() if shuffled else None)
     assert len(batches) == 1  # the last of the three rows is not left alone
-    labels = torch.cat([labels for _, labels in batches]).tolist()
+    labels = torch.cat([batch.labels for batch, _ in batches]).tolist()
     expected = [outer[i] for i in inner]
     assert sorted(labels) == sorted(expected) if shuffled else labels == expected
-    for rows, labels in batches:
-        np.testing.assert_array_equal(rows, X[labels.numpy()])
+    for batch, _ in batches:
+        np.testing.assert_array_equal(batch.X, X[batch.labels.numpy()])
+        assert torch.equal(batch.rows, batch.labels)
 
 
 @pytest.mark.parametrize(
@@ -157,31 +184,31 @@ def test_subsets_of_subsets(X, make, shuffled):
 )
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_a_last_row_is_not_left_alone(X, make, batch_size, sizes):
-    batches = BatchIterator(ArrayDataset(make(X), np.arange(23)), batch_size, CPU)
-    assert [len(rows) for rows, _ in batches] == sizes
+    batches = BatchIterator(rows_of(make(X), np.arange(23)), batch_size, CPU)
+    assert [len(batch) for batch, _ in batches] == sizes
     assert len(batches) == len(sizes)
-    assert torch.cat([y for _, y in batches]).tolist() == list(range(23))
+    assert torch.cat([batch.labels for batch, _ in batches]).tolist() == list(range(23))
 
 
 def test_order_is_that_of_the_generator(X):
-    dataset = ArrayDataset(X, np.arange(len(X)))
+    dataset = rows_of(X, np.arange(len(X)))
 
     def orders(seed):
         batches = BatchIterator(dataset, 4, CPU, generator(seed))
-        return [torch.cat([y for _, y in batches]).tolist() for _ in range(3)]
+        return [
+            torch.cat([batch.labels for batch, _ in batches]).tolist() for _ in range(3)
+        ]
 
     assert orders(0) == orders(0)
     assert orders(0) != orders(1)
 
 
 def test_dataset_as_an_ordinary_one(X):
-    y = np.arange(len(X))
-    dataset = ArrayDataset(X, y)
+    dataset = rows_of(X, np.arange(len(X)))
     assert len(dataset) == len(X)
     row, label = dataset[3]
     np.testing.assert_array_equal(row, X[3])
-    assert label == 3
-    assert ArrayDataset(X)[3][1] == 0
+    assert label == 0  # what is known of rows is in batches
 
 
 # Training
@@ -189,7 +216,7 @@ def test_dataset_as_an_ordinary_one(X):
 
 def test_training_solves_least_squares(X):
     net = shift_net(batch_size=len(X))
-    train(net, X, None, epochs=100)
+    fit(net, X, None, 100)
     center = net.module_.center.detach()
     np.testing.assert_allclose(center, X.mean(axis=0), atol=1e-5)
 
@@ -197,7 +224,7 @@ def test_training_solves_least_squares(X):
 def test_modules_with_a_mean_are_fed_standardised_rows(X):
     net = shift_net(batch_size=len(X), generator=None)
     net.module_.mean, net.module_.scale = X.mean(axis=0), 2.0
-    train(net, X, None, epochs=1)
+    fit(net, X, None, 1)
     ((fed, y, training),) = net.module_.batches
     np.testing.assert_allclose(fed, (X - X.mean(axis=0)) / 2, atol=1e-6)
     assert training
@@ -206,27 +233,27 @@ def test_modules_with_a_mean_are_fed_standardised_rows(X):
 def test_targets_reach_the_loss(X):
     y = np.arange(len(X)) % 3
     net = shift_net()
-    train(net, X, y, epochs=1)
+    fit(net, X, y, 1)
     seen = torch.cat([labels for _, labels, _ in net.module_.batches])
     assert sorted(seen.tolist()) == sorted(y.tolist())
 
 
 def test_record_is_plain_data(X):
-    net = shift_net(train_split=0.3)
-    records = train(net, X, None, epochs=3)
+    net = shift_net(validation_fraction=0.3)
+    records = fit(net, X, None, 3)
     assert json.loads(json.dumps(records)) == records
     for epoch, record in enumerate(records, start=1):
         assert record["epoch"] == epoch
         assert type(record["train_loss"]) is type(record["valid_loss"]) is float
         assert "batches" not in record
-    more = train(net, X, None, epochs=2)
+    more = fit(net, X, None, 2)
     assert [record["epoch"] for record in more] == [4, 5]
 
 
 def test_train_loss_is_the_mean_over_rows(X):
     """Batches of unequal size count by their rows."""
     net = shift_net(lr=1e-12, batch_size=8, generator=None)
-    (record,) = train(net, X, None, epochs=1)
+    (record,) = fit(net, X, None, 1)
     expected = (X.astype(float) ** 2).sum(axis=1).mean()
     np.testing.assert_allclose(record["train_loss"], expected, rtol=1e-5)
 
@@ -235,8 +262,8 @@ def test_split_keeps_rows_apart_and_follows_the_generator(X):
     y = np.arange(len(X))
 
     def split(seed):
-        net = shift_net(train_split=0.3, generator=generator(seed))
-        train(net, X, y, epochs=1)
+        net = shift_net(validation_fraction=0.3, generator=generator(seed))
+        fit(net, X, y, 1)
         batches = net.module_.batches
         return [
             sorted(torch.cat([y for _, y, t in batches if t is kind]).tolist())
@@ -259,8 +286,8 @@ def test_a_callable_split_is_asked(X):
         return Subset(dataset, rows[:half]), Subset(dataset, rows[half:])
 
     y = np.arange(len(X))
-    net = shift_net(train_split=first_half)
-    train(net, X, y, epochs=1)
+    net = shift_net(validation_fraction=first_half)
+    fit(net, X, y, 1)
     trained = torch.cat([y for _, y, training in net.module_.batches if training])
     assert sorted(trained.tolist()) == y[: len(X) // 2].tolist()
 
@@ -269,7 +296,7 @@ def test_callbacks_are_cloned(X):
     plain, named = Recorder(), Recorder()
     callbacks = [plain, ("second", named)]
     net = shift_net(callbacks=callbacks)
-    train(net, X, None, epochs=3)
+    fit(net, X, None, 3)
     assert plain.epochs_ == named.epochs_ == 0
     assert callbacks == [plain, ("second", named)]
     own = dict(net.callbacks_)
@@ -278,8 +305,8 @@ def test_callbacks_are_cloned(X):
 
 def test_early_stopping(X):
     stopping = EarlyStopping(patience=2, threshold=0.5, threshold_mode="rel")
-    net = shift_net(lr=1e-9, train_split=0.3, callbacks=[stopping])
-    records = train(net, X, None, epochs=50)
+    net = shift_net(lr=1e-9, validation_fraction=0.3, callbacks=[stopping])
+    records = fit(net, X, None, 50)
     assert len(records) == 3  # the best one, and the patience after it
     assert stopping.misses_ == 0
 
@@ -292,7 +319,7 @@ def test_early_stopping_of_an_encoder():
         n_bits=4,
         max_epochs=30,
         init="pca",
-        train_split=0.25,
+        validation_fraction=0.25,
         callbacks=callbacks,
         random_state=0,
     ).fit(X)
@@ -306,15 +333,15 @@ def test_early_stopping_of_an_encoder():
 def test_schedulers(X):
     schedule = LRScheduler(policy="StepLR", step_size=1, gamma=0.5)
     net = shift_net(callbacks=[schedule])
-    train(net, X, None, epochs=3)
+    fit(net, X, None, 3)
     (group,) = net.optimizer_.param_groups
     assert group["lr"] == pytest.approx(0.1 * 0.5**3)
 
 
 def test_silence_and_verbose(X, capsys):
-    train(shift_net(), X, None, epochs=2)
+    fit(shift_net(), X, None, 2)
     assert capsys.readouterr() == ("", "")
-    train(shift_net(verbose=True), X, None, epochs=2)
+    fit(shift_net(verbose=True), X, None, 2)
     assert "train_loss" in capsys.readouterr().out
 
 
@@ -386,18 +413,17 @@ def test_sparse_tensors_do_not_warn(X):
 def test_kept_sparse_batches_are_the_dense_ones(X, batch_size, rows):
     y = np.arange(len(X))
     kept, dense = (
-        ArrayDataset(make(X), y, keep_sparse=True)
-        for make in (sparse.csr_array, np.asarray)
+        rows_of(make(X), y, SparseShift(5)) for make in (sparse.csr_array, np.asarray)
     )
     if rows is not None:
         kept, dense = Subset(kept, rows), Subset(dense, rows)
     batches, others = (
         BatchIterator(data, batch_size, CPU, generator()) for data in (kept, dense)
     )
-    for (batch, labels), (other, other_labels) in zip(batches, others, strict=True):
-        assert batch.layout == torch.sparse_csr and other.layout == torch.strided
-        np.testing.assert_array_equal(batch.to_dense(), other)
-        assert torch.equal(labels, other_labels)
+    for (batch, _), (other, _) in zip(batches, others, strict=True):
+        assert batch.X.layout == torch.sparse_csr and other.X.layout == torch.strided
+        np.testing.assert_array_equal(batch.X.to_dense(), other.X)
+        assert torch.equal(batch.labels, other.labels)
 
 
 def test_modules_say_whether_they_are_fed_sparse_rows(X):
@@ -405,17 +431,17 @@ def test_modules_say_whether_they_are_fed_sparse_rows(X):
         (SparseShift(5), torch.sparse_csr),
         (Shift(5), torch.strided),
     ]:
-        batch = fed_batch(module, sparse.csr_array(X))
+        batch = whole_batch(module, sparse.csr_array(X)).X
         assert batch.layout == layout
         np.testing.assert_array_equal(batch.to_dense(), X)
-        assert fed_batch(module, X).layout == torch.strided
+        assert whole_batch(module, X).X.layout == torch.strided
 
 
 def test_training_on_sparse_batches(X):
     dense = shift_net(batch_size=7)
     net = shift_net(module=SparseShift(5), batch_size=7)
-    train(net, sparse.csr_array(X), None, epochs=3)
-    train(dense, X, None, epochs=3)
+    fit(net, sparse.csr_array(X), None, 3)
+    fit(dense, X, None, 3)
     assert all(rows.layout == torch.sparse_csr for rows, _, _ in net.module_.batches)
     torch.testing.assert_close(net.module_.center, dense.module_.center)
 
@@ -426,7 +452,7 @@ def test_steps_are_fused_where_the_optimizer_can(X, name):
     assert net.optimizer_.defaults["fused"] is True
     plain = shift_net(optimizer=name).set_params(optimizer__fused=False).initialize()
     for other in (net, plain):
-        train(other, X, None, epochs=3)
+        fit(other, X, None, 3)
     torch.testing.assert_close(net.module_.center, plain.module_.center)
 
 
@@ -434,7 +460,7 @@ def test_steps_are_fused_where_the_optimizer_can(X, name):
 def test_other_optimizers_are_left_as_they_are(X, name):
     net = shift_net(optimizer=name)
     assert "fused" not in net.optimizer_.defaults
-    train(net, X, None, epochs=1)
+    fit(net, X, None, 1)
 
 
 def test_an_optimizer_that_is_made_anew_is_fused_too():
@@ -446,41 +472,59 @@ def test_an_optimizer_that_is_made_anew_is_fused_too():
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_pairs_are_rows_then_their_partners(X, make):
-    """Columns 1 and 2 of the targets are the rows that partners are drawn from."""
-    n = len(X)
-    y = (np.arange(n)[:, None] + [0, 1, 2]) % n
-    dataset = ArrayDataset(make(X), y, n_partners=2)
+    n, dense = len(X), X
+    X = make(X)
+    partners = ((np.arange(n)[:, None] + [1, 2]) % n)[:, :, None]
+    dataset = rows_of(X, np.arange(n), partners=partners)
     seen = set()
     for _ in range(20):
-        for batch, targets in BatchIterator(dataset, 5, CPU, generator()):
-            rows, partners = targets[:, 0].chunk(2)
-            np.testing.assert_array_equal(batch, X[targets[:, 0]])
-            seen |= {int(step) for step in (partners - rows) % n}
+        for batch, _ in BatchIterator(dataset, 5, CPU, generator()):
+            np.testing.assert_array_equal(batch.X, dense[batch.rows])
+            assert torch.equal(batch.labels, batch.rows)
+            own, theirs = batch.parts()
+            seen |= {int(step) for step in (theirs.rows - own.rows) % n}
+            assert torch.equal(own.partners, torch.from_numpy(partners)[own.rows])
     assert seen == {1, 2}
-    first = [targets for _, targets in BatchIterator(dataset, n, CPU)][0]
-    np.testing.assert_array_equal(first[:, 0], np.r_[np.arange(n), y[:, 1]])
+    ((first, _),) = BatchIterator(dataset, n, CPU)
+    np.testing.assert_array_equal(first.rows, np.r_[np.arange(n), partners[:, 0, 0]])
 
 
 def test_partners_follow_the_generator(X):
-    y = (np.arange(len(X))[:, None] + [0, 1, 2]) % len(X)
-    dataset = ArrayDataset(X, y, n_partners=2)
+    n = len(X)
+    partners = ((np.arange(n)[:, None] + [1, 2]) % n)[:, :, None]
+    dataset = rows_of(X, partners=partners)
     first, again = (
-        torch.cat([targets for _, targets in BatchIterator(dataset, 5, CPU, given)])
+        torch.cat([batch.rows for batch, _ in BatchIterator(dataset, 5, CPU, given)])
         for given in (generator(), generator())
     )
     np.testing.assert_array_equal(first, again)
 
 
 def test_two_partners_of_a_row_are_from_the_same_draw(X):
-    """Columns 1 and 2 hold the first of a pair, columns 3 and 4 the second."""
     n = len(X)
-    y = (np.arange(n)[:, None] + [0, 1, 2, 3, 4]) % n
-    dataset = ArrayDataset(X, y, n_partners=2, partners_each=2)
+    partners = (np.arange(n)[:, None, None] + [[1, 3], [2, 4]]) % n
+    dataset = rows_of(X, partners=partners)
     seen = set()
     for _ in range(20):
-        for batch, targets in BatchIterator(dataset, 5, CPU, generator()):
-            rows, first, second = targets[:, 0].chunk(3)
-            np.testing.assert_array_equal(batch, X[targets[:, 0]])
+        for batch, _ in BatchIterator(dataset, 5, CPU, generator()):
+            np.testing.assert_array_equal(batch.X, X[batch.rows])
+            rows, first, second = (part.rows for part in batch.parts())
             steps = zip((first - rows) % n, (second - rows) % n, strict=True)
             seen |= {(int(i), int(j)) for i, j in steps}
     assert seen == {(1, 3), (2, 4)}
+
+
+# Batches
+
+
+def test_some_rows_of_a_batch():
+    X = torch.arange(12.0).reshape(6, 2)
+    batch = Batch.of(X, labels=torch.arange(6)[:, None], weights=torch.rand(6))
+    some = batch.take(slice(1, 4)).to("cpu", torch.float64)
+    assert some.X.dtype == torch.float64 and len(some) == 3
+    for name in ("X", "rows", "labels", "weights"):
+        taken = getattr(some, name).to(getattr(batch, name).dtype)
+        assert torch.equal(taken, getattr(batch, name)[1:4])
+    assert some.partners is None
+    (alone,) = batch.parts()
+    assert torch.equal(alone.X, X)

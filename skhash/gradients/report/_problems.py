@@ -16,12 +16,12 @@ import torch
 from skhash.gradients._base import UNITS, GradientEstimator
 from skhash.gradients._network import LayerwiseNetwork, NetworkGradient
 from skhash.gradients._straight_through import StraightThrough
-from skhash.utils._torch_sparse import take_rows
 
 
 def make_problem(model, X, y, batch_size, units, device):
-    if hasattr(model, "_training_inputs"):
-        model, X, y = model._training_inputs(X, y)
+    if hasattr(model, "_training_batch"):
+        model, batch = model._training_batch(X, y)
+        X, y = batch.X, batch.labels
     elif not callable(model):
         raise TypeError(
             f"model={model!r} is neither a function of bits, nor a torch module with "
@@ -89,6 +89,8 @@ class ModuleProblem:
     """The gradient of a module's loss in all of its parameters, batch by batch."""
 
     def __init__(self, module, X, y, batch_size, units, device):
+        from skhash.training._batches import Batch
+
         # Not every generator can be copied, and this one is replaced at each call.
         own = getattr(module, "generator", None)
         known = {} if own is None else {id(own): torch.Generator()}
@@ -104,8 +106,8 @@ class ModuleProblem:
         self.parameters = list(self.named.values())
         self.is_network = isinstance(self.module.gradient, NetworkGradient)
         self.groups = _slices(self.named, _layer_of if self.is_network else _part_of)
-        self.X = X.to(device, self.parameters[0].dtype)
-        self.y = None if y is None else torch.as_tensor(y).to(device)
+        labels = None if y is None else torch.as_tensor(y)
+        self.batch = Batch.of(X, labels=labels).to(device, self.parameters[0].dtype)
         self.n_rows = len(X)
         self.batch_rows = min(batch_size or len(X), len(X))
         self.n_batches = -(-len(X) // self.batch_rows)
@@ -118,15 +120,13 @@ class ModuleProblem:
 
     def gradient(self, estimator, batch, seed):
         rows = slice(batch * self.batch_rows, (batch + 1) * self.batch_rows)
-        X, y = take_rows(self.X, rows), None if self.y is None else self.y[rows]
-        if y is None and estimator.needs_rows:
-            y = torch.arange(len(self.X), device=self.device)[rows]
+        batch = self.batch.take(rows)
         vars(self.module).update(self.attributes)
         for buffer, value in zip(self.module.buffers(), self.buffers, strict=True):
             buffer.copy_(value)
         self.module.gradient = estimator
         self.module.generator = seeded(seed, self.device)
-        loss = self.module.loss(self.module(X), X, y)
+        loss = self.module.loss(self.module(batch.X), batch)
         gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
         return torch.cat(
             [

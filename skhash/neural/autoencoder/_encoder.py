@@ -10,7 +10,7 @@ from skhash.algebra import _perceptron as mlp
 from skhash.algebra._projection import column_means
 from skhash.algebra._scale import total_scale
 from skhash.codes import check_bits
-from skhash.training import TRAINING_CONSTRAINTS, BaseNeuralHasher
+from skhash.training import TRAINING_CONSTRAINTS, BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.chunks import row_chunks
 from skhash.utils.torch import seeded_generator
@@ -111,6 +111,8 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         Whether rows are first scaled to unit length.
     lr : float, default=3e-3
         Step size.
+    lr_schedule : {"cosine", "inverse_sqrt", "step"}, LRSchedule or None, default=None
+        How the step size falls.
     max_epochs : int, default=12
         Number of passes over the data, before the correction. Codes of 16 bits and
         fewer want twice as many.
@@ -120,7 +122,7 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         A class of `torch.optim` or its name in any case.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
-    train_split : float, callable or None, default=None
+    validation_fraction : float, callable or None, default=None
         Share of the rows to compute ``valid_loss`` on, or a skorch splitter. These rows
         take part in nothing else.
     device : str, default="auto"
@@ -150,7 +152,7 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
     n_steps_ : int
         Steps of the optimizer that schedules have counted.
     history_ : list of dict
-        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `train_split`,
+        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
         ``valid_loss`` of each epoch. Losses are nats per row.
     n_iter_ : int
         Number of epochs trained.
@@ -231,6 +233,7 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         "correction_samples": [Interval(Integral, 1, None, closed="left")],
         "correction_epochs": [Interval(Integral, 0, None, closed="left")],
         "reset_optimizer": ["boolean"],
+        "normalize": ["boolean"],
         **TRAINING_CONSTRAINTS,
     }
 
@@ -261,11 +264,12 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         reset_optimizer=True,
         normalize=False,
         lr=3e-3,
+        lr_schedule=None,
         max_epochs=12,
         batch_size="auto",
         optimizer="adam",
         callbacks=None,
-        train_split=None,
+        validation_fraction=None,
         device="auto",
         random_state=None,
         verbose=False,
@@ -294,11 +298,12 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         self.reset_optimizer = reset_optimizer
         self.normalize = normalize
         self.lr = lr
+        self.lr_schedule = lr_schedule
         self.max_epochs = max_epochs
         self.batch_size = batch_size
         self.optimizer = optimizer
         self.callbacks = callbacks
-        self.train_split = train_split
+        self.validation_fraction = validation_fraction
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -356,7 +361,7 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         """
         import torch
 
-        from skhash.training._net import fed_batch
+        from skhash.training._net import whole_batch
 
         for name, number in [("n_mixture", n_mixture), ("n_samples", n_samples)]:
             if number is not None and number < 1:
@@ -370,8 +375,8 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         bound = np.empty(X.shape[0])
         with torch.inference_mode():
             for rows, chunk in self._chunks(X):
-                batch = fed_batch(module, chunk).double()
-                bound[rows] = module.bound(batch, n_samples).numpy()
+                values = whole_batch(module, chunk).X.double()
+                bound[rows] = module.bound(values, n_samples).numpy()
         return bound - self.n_features_in_ * np.log(self.scale_)
 
     def _logits(self, X):
@@ -419,11 +424,7 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
             gradient.set_params(n_samples=self.correction_samples)
         return gradient
 
-    def _train(self, net, X, y, epochs, history):
-        # An estimator that remembers something of each row is told which they are.
-        super()._train(net, X, np.arange(X.shape[0]), epochs, history)
-
-    def _make_module(self, X, y, device, generator, rows):
+    def _make_module(self, X, y, rows, device, generator):
         X = X if rows is None else X[rows]
         mean = column_means(X) if self.decoder == "gaussian" else None
         scale = 1.0 if mean is None else total_scale(X, mean)
@@ -469,7 +470,7 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         module.check_gradient(self._correction(), "correction")
         return module
 
-    def _restore_module(self):
+    def _restore_module(self, n_rows=None):
         unused = seeded_generator(np.random.RandomState(0))
         sizes = self.n_features_in_, self._n_features_out
         module = self._module(*sizes, unused, self.mean_, self.scale_)
@@ -492,7 +493,8 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
             module.likelihood.log_rho.data.fill_(np.log(self.rho_ / self.scale_))
         return module
 
-    def _read_out(self, module, values):
+    def _read_out(self, net, X):
+        module, values = net.module_, arrays_of(net.module_)
         self.mean_, self.scale_ = module.mean, module.scale
         self.n_steps_ = module.n_steps
         scale = np.float32(self.scale_)

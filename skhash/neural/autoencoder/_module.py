@@ -3,10 +3,10 @@
 import math
 
 import torch
-from torch import nn
 from torch.nn.functional import logsigmoid, softplus
 
-from skhash.neural.sgh._module import bernoulli_kl
+from skhash.losses._divergences import bernoulli_kl
+from skhash.training._module import TrainedModule
 from skhash.utils._torch_sparse import scale_rows
 from skhash.utils.schedules import weight_at
 
@@ -142,7 +142,7 @@ def _normal(shape, like, generator):
     return torch.randn(shape, generator=generator, device=like.device, dtype=like.dtype)
 
 
-class StochasticAutoencoder(nn.Module):
+class StochasticAutoencoder(TrainedModule):
     """Encoder, Bernoulli bits with an exchangeable gradient estimator, decoder.
 
     Parameters
@@ -166,7 +166,6 @@ class StochasticAutoencoder(nn.Module):
         counts.
     """
 
-    generator: torch.Generator | None = None
     rows: torch.Tensor | None = None
 
     def __init__(
@@ -211,10 +210,10 @@ class StochasticAutoencoder(nn.Module):
     def forward(self, X):
         return self.encoder(scale_rows(X, self.encoder_input), self.generator)
 
-    def loss(self, heads, X, y=None):
-        """Return the mean loss of the rows; `y` says which rows they are."""
-        self.rows = y
-        losses = self.posterior.losses(heads, self.reconstruction(X), self)
+    def loss(self, heads, batch):
+        """Return the mean loss of the rows."""
+        self.rows = batch.rows
+        losses = self.posterior.losses(heads, self.reconstruction(batch.X), self)
         if self.training:
             self.n_steps += 1
         return losses.mean()

@@ -23,7 +23,7 @@ from skhash.algebra._projection import column_means, project
 from skhash.algebra._scale import total_scale
 from skhash.neural._start import starting_directions
 from skhash.neural.neighbor._bank import drawn, joined
-from skhash.training import TRAINING_CONSTRAINTS, BaseNeuralHasher
+from skhash.training import TRAINING_CONSTRAINTS, BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.targets import encoded_labels, partial_labels
 from skhash.utils.torch import random_state_of_call, resolve_device, seeded_generator
@@ -87,9 +87,6 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         correlation over the pairs of a batch of Hamming distance and distance, near
         pairs weighing most. Long codes have room for it. It is left out with labels, a
         `graph` that is given, `interpolate`, and inner products.
-    negatives : {"masked", "batch"}, default="masked"
-        Whether partners that are known to be near a row too (as its neighbours, or by
-        their label) are left out of its sums.
     graph : {"projected", "exact"} or sparse matrix, default="projected"
         Where neighbours come from. "exact" compares all pairs of rows; "projected"
         compares them by at most 128 principal components, which for wide rows is much
@@ -102,15 +99,14 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         Where the hash directions start: at principal components rotated as by
         `ITQHash`, at the components, or at random. "auto" takes the first or the
         second, whichever keeps more neighbours of a sample.
-    skip_connection : bool, default=True
-        Whether a linear encoder is added to hidden layers. It starts as `init` says,
-        and hidden layers start with no effect.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
         cosine similarity. It is part of the encoder: raw rows are encoded rightly.
     lr : float, default=0.1
         Step size, in units of the spread of a logit. It needs no tuning to the unit of
         the data, which are standardised inside, nor to the width of the layers.
+    lr_schedule : {"cosine", "inverse_sqrt", "step"}, LRSchedule or None, default=None
+        How the step size falls.
     max_epochs : int, default=20
         Number of passes over the data.
     batch_size : int or "auto", default="auto"
@@ -121,7 +117,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         A class of `torch.optim` or its name in any case.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
-    train_split : float, callable or None, default=None
+    validation_fraction : float, callable or None, default=None
         Share of the rows to compute ``valid_loss`` on, or a skorch splitter. These rows
         may be partners of the others.
     device : str, default="auto"
@@ -145,7 +141,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     lengths_ : list of int
         The lengths that were trained, `n_bits` the last.
     history_ : list of dict
-        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `train_split`,
+        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
         ``valid_loss`` of each epoch.
     n_iter_ : int
         Number of epochs trained.
@@ -209,11 +205,10 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         "gradient": [str, HasMethods(["surrogate"])],
         "interpolate": ["boolean"],
         "distance_weight": [Interval(Real, 0, None, closed="left")],
-        "negatives": [StrOptions({"masked", "batch"})],
         "graph": [StrOptions({"projected", "exact"}), "sparse matrix"],
         "max_train_samples": [Interval(Integral, 2, None, closed="left"), None],
         "init": [StrOptions({"auto", "itq", "pca", "random"})],
-        "skip_connection": ["boolean"],
+        "normalize": ["boolean"],
         **TRAINING_CONSTRAINTS,
         "batch_size": [
             Interval(Integral, 2, None, closed="left"),
@@ -233,18 +228,17 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         gradient="det_st",
         interpolate=False,
         distance_weight=10.0,
-        negatives="masked",
         graph="projected",
         max_train_samples=20_000,
         init="auto",
-        skip_connection=True,
         normalize=False,
         lr=0.1,
+        lr_schedule=None,
         max_epochs=20,
         batch_size="auto",
         optimizer="adam",
         callbacks=None,
-        train_split=None,
+        validation_fraction=None,
         device="auto",
         random_state=None,
         verbose=False,
@@ -258,18 +252,17 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         self.gradient = gradient
         self.interpolate = interpolate
         self.distance_weight = distance_weight
-        self.negatives = negatives
         self.graph = graph
         self.max_train_samples = max_train_samples
         self.init = init
-        self.skip_connection = skip_connection
         self.normalize = normalize
         self.lr = lr
+        self.lr_schedule = lr_schedule
         self.max_epochs = max_epochs
         self.batch_size = batch_size
         self.optimizer = optimizer
         self.callbacks = callbacks
-        self.train_split = train_split
+        self.validation_fraction = validation_fraction
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -365,7 +358,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             X, [self.skip_coef_], [none], self.mean_, self.device
         )
 
-    def _validate_targets(self, y, *, is_part=False):
+    def _validate_targets(self, X, y, *, is_part=False):
         return None if y is None else partial_labels(y, is_part=is_part)
 
     def _fit_codes(self, X, y, random_state):
@@ -373,8 +366,6 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         self.bank_ = None  # which is for streams
 
     def _train(self, net, X, y, epochs, history):
-        from skhash.training._net import Split
-
         rng = random_state_of_call(self.random_state, len(history))
         if y is not None:
             check_consistent_length(X, y)
@@ -386,26 +377,28 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         anchors = np.arange(X.shape[0])
         if self.max_train_samples is not None:
             anchors = np.sort(rng.permutation(anchors)[: self.max_train_samples])
-        near = self._table(X, anchors, rng)
+        rows = self._pairs(X, y, anchors, self._table(X, anchors, rng), rng)
+        if net.split is not None and net.split.valid is not None:
+            validates = np.isin(anchors, n_before + net.split.valid)
+            rows.split.leave_out(validates)
+        self._fit_rows(net, rows, epochs, history)
+        self.bank_ = bank
+
+    def _pairs(self, X, y, anchors, near, rng):
+        """Return rows to train on, with the rows near them for partners."""
+        from skhash.training._batches import Rows
+        from skhash.training._net import Split
+
         # Rows that are neither trained on nor near one of those are of no use.
         used, places = np.unique(np.c_[anchors, near], return_inverse=True)
         places = places.reshape(len(anchors), -1)
-        split = Split(places[:, 0])
-        if net.split is not None and net.split.valid is not None:
-            validates = np.isin(anchors, n_before + net.split.valid)
-            valid = split.train[validates] if validates.any() else None
-            split = Split(split.train[~validates], valid)
-        X, anchors = X[used], places[:, 0]
-        positions = np.arange(len(used))[:, None]
-        table = np.repeat(positions, near.shape[1], axis=1)
-        table[anchors] = places[:, 1:]
-        targets = [positions, table]
+        table = np.repeat(np.arange(len(used))[:, None], near.shape[1], axis=1)
+        table[places[:, 0]] = places[:, 1:]
+        labels = None
         if y is not None:
             labels = encoded_labels(y[used])
-            targets = [positions, label_partners(labels, table, rng), labels]
-        net.module_.n_partners = table.shape[1]
-        super()._train(net, X, np.hstack(targets), epochs, history, split)
-        self.bank_ = bank
+            table = label_partners(labels, table, rng)
+        return Rows(X[used], labels, None, table[:, :, None], Split(places[:, 0]))
 
     def _table(self, X, anchors, rng):
         if sparse.issparse(self.graph):
@@ -421,7 +414,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             seeded_generator(rng),
         )
 
-    def _make_module(self, X, y, device, generator, rows):
+    def _make_module(self, X, y, rows, device, generator):
         X = X if rows is None else X[rows]
         mean = column_means(X)
         scale = total_scale(X, mean)
@@ -441,9 +434,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
                 _he_normal(shape, generator)
                 for shape in zip(sizes[:-1], sizes[1:], strict=True)
             ]
-            skip = start if self.skip_connection else None
-            if self.skip_connection:
-                coefs[-1][:] = 0.0
+            skip = start
+            coefs[-1][:] = 0.0
         intercepts = [np.zeros(size) for size in sizes[1:]]
         return self._module(mean, scale, coefs, intercepts, skip, self._lengths())
 
@@ -459,7 +451,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             raise ValueError(f"nested={self.nested!r} has a length below 1.")
         return [*lengths, int(self.n_bits)]
 
-    def _restore_module(self):
+    def _restore_module(self, n_rows=None):
         unit = self.scale_
         coefs = [self.coefs_[0] * unit, *self.coefs_[1:]]
         skip = None if self.skip_coef_ is None else self.skip_coef_ * unit
@@ -486,13 +478,13 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             lengths=lengths,
             temperature=self.temperature,
             gradient=require_layerwise(gradient, type(self).__name__),
-            masked=self.negatives == "masked",
             interpolate=self.interpolate,
             distance_weight=self.distance_weight if has_distances else 0.0,
             unit_rows=self.metric == "cosine",
         )
 
-    def _read_out(self, module, values):
+    def _read_out(self, net, X):
+        module, values = net.module_, arrays_of(net.module_)
         self.mean_, self.scale_, self.lengths_ = (
             module.mean,
             module.scale,

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from skhash.gradients import BernoulliUnits
+from skhash.training._module import TrainedModule
 
 # +1 with probability sigmoid(2 a): their mean is tanh(a), of slope 1 at the threshold.
 SIGNS = BernoulliUnits(coding="pm1")
@@ -14,16 +15,14 @@ TINY = 1e-35  # keeps the logarithm of a sum that vanished finite
 LONGEST_SHORT_CODE = 64
 
 
-class NeighborModule(nn.Module):
+class NeighborModule(TrainedModule):
     """Linear layers with ReLU between them, trained to tell partners from other rows.
 
     Every weight is divided by the root of its number of inputs where it is used, so
     that one step size suits all layers, whatever their width.
 
-    Fed by pairs (see `skhash.training`): the first half of a batch are rows, the second
-    half their partners. Targets ``y`` have the row's own position, its `n_partners`
-    possible partners, and then its labels, if there are any: one column of classes, -1
-    where unknown, or a 0/1 column for each of several labels.
+    Every row is fed with a partner. Labels are one column of classes, -1 where unknown,
+    or a 0/1 column for each of several labels.
 
     Parameters
     ----------
@@ -38,8 +37,6 @@ class NeighborModule(nn.Module):
     temperature : float
         That of a prefix of m bits is ``temperature / sqrt(m)``.
     gradient : LayerwiseGradient
-    masked : bool
-        Whether rows known to be near are left out of the negatives.
     interpolate : bool
         Whether partners are moved towards their rows while training.
     distance_weight : float
@@ -47,11 +44,6 @@ class NeighborModule(nn.Module):
     unit_rows : bool
         Whether its distances are those of raw rows of unit length.
     """
-
-    # Set by whoever trains: draws the bits, on the module's device; and how many
-    # columns of the targets are possible partners.
-    generator: torch.Generator | None = None
-    n_partners: int = 0
 
     def __init__(
         self,
@@ -64,7 +56,6 @@ class NeighborModule(nn.Module):
         lengths,
         temperature,
         gradient,
-        masked,
         interpolate,
         distance_weight,
         unit_rows,
@@ -77,7 +68,6 @@ class NeighborModule(nn.Module):
         self.lengths = lengths
         self.temperature = temperature
         self.gradient = gradient
-        self.masked = masked
         self.interpolate = interpolate
         self.distance_weight = distance_weight
         self.unit_rows = unit_rows
@@ -95,18 +85,17 @@ class NeighborModule(nn.Module):
             values = values + X @ _shrunk(self.skip_coef)
         return values
 
-    def loss(self, logits, X, y):
+    def loss(self, logits, batch):
         """Return the loss of a batch: the sum over lengths of what each one adds."""
         signs = self.gradient.sample(logits, self.generator, units=SIGNS)
         rows, partners = signs.chunk(2)
-        known = self._known(*y.chunk(2)) if self.masked else None
+        known = _known(*batch.parts())
         temperatures = [self.temperature / math.sqrt(m) for m in self.lengths]
         losses = prefix_losses(rows, partners, self.lengths, temperatures, known)
         long = [m for m in self.lengths if m > LONGEST_SHORT_CODE]
-        has_labels = y.shape[1] > self.n_partners + 1
-        if not long or self.distance_weight == 0 or has_labels:
+        if not long or self.distance_weight == 0 or batch.labels is not None:
             return losses.sum()
-        squares = self._squared_distances(*X.chunk(2))
+        squares = self._squared_distances(*batch.X.chunk(2))
         off = sum(distance_loss(rows[:, :m], partners[:, :m], squares) for m in long)
         return losses.sum() + self.distance_weight * off
 
@@ -127,18 +116,19 @@ class NeighborModule(nn.Module):
         )
         return torch.cat([rows, torch.lerp(rows, partners, share)])
 
-    def _known(self, rows, partners):
-        """Say which partners of other rows are near a row too, shape (n, n)."""
-        positions = partners[:, 0]
-        known = rows[:, :1] == positions
-        for neighbors in rows[:, 1 : self.n_partners + 1].T:
-            known |= neighbors[:, None] == positions
-        labels, other_labels = (y[:, self.n_partners + 1 :] for y in (rows, partners))
-        if labels.shape[1] == 1:
-            known |= (labels == other_labels.T) & (labels >= 0)
-        elif labels.shape[1]:
-            known |= labels.float() @ other_labels.T.float() > 0
+
+def _known(own, theirs):
+    """Say which partners of other rows are known to be near a row too, shape (n, n)."""
+    known = own.rows[:, None] == theirs.rows
+    for neighbors in own.partners[:, :, 0].T:
+        known |= neighbors[:, None] == theirs.rows
+    if own.labels is None:
         return known.fill_diagonal_(False)
+    if own.labels.shape[1] == 1:
+        known |= (own.labels == theirs.labels.T) & (own.labels >= 0)
+    else:
+        known |= own.labels.float() @ theirs.labels.T.float() > 0
+    return known.fill_diagonal_(False)
 
 
 def prefix_losses(rows, partners, lengths, temperatures, known=None):

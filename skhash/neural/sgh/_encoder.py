@@ -6,17 +6,22 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from skhash.algebra._projection import column_means
+from skhash.algebra._scale import total_scale
 from skhash.base import LinearLogitsMixin
 from skhash.codes import check_bits
 from skhash.linear._decoder import LinearDecoderMixin, decode
-from skhash.neural.sgh._pairs import PairsMixin
-from skhash.neural.sgh._training import SGHTraining
-from skhash.training import TRAINING_CONSTRAINTS
+from skhash.neural._start import sample_rows, starting_directions
+from skhash.neural.sgh._pairs import PairSource, resolve_pairs
+from skhash.neural.sgh._scales import CodewordScale, resolve_scale
+from skhash.neural.sgh._start import SGHStart, closed_form_decoder, sgh_start
+from skhash.training import TRAINING_CONSTRAINTS, BaseNeuralHasher
 from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.chunks import dense_rows
+from skhash.utils.torch import random_state_of_call, resolve_device
 
 
-class SGHEncoder(PairsMixin, LinearDecoderMixin, LinearLogitsMixin, SGHTraining):
+class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     r"""Stochastic Generative Hashing: the binary code that best regenerates the data.
 
     Bits h are drawn from q(h|x) with ``P(h_k = 1) = sigmoid(a_k)`` and logits
@@ -33,11 +38,9 @@ class SGHEncoder(PairsMixin, LinearDecoderMixin, LinearLogitsMixin, SGHTraining)
     with the normaliser of the model kept, which for this decoder is tractable. The code
     of a vector is the likeliest one: bit = 1 where the logit is above 0.
 
-    With ``scale="latent"`` (section E.1 of the supplement) each bit of each row has a
-    scale z of its own: x is Gaussian around ``alpha + (h o z) U``. It has the prior
-    ``N(1, s^2)``, which the paper leaves out, and the posterior ``q(z|x) = N(m, v)``
-    with m linear in x and the best v. The energy is then averaged over z too, and
-    ``KL(q(z|x) || p(z))`` is added, unweighted.
+    With `LatentScale` (section E.1 of the supplement) each bit of each row has a scale
+    z of its own. The energy is then averaged over z too, and ``KL(q(z|x) || p(z))`` is
+    added, unweighted.
 
     With pairs of rows that are known to be similar (y = 1) or not (section E.2), rows
     are similar with probability ``sigmoid(s t + c)``. The agreement t of two codes is
@@ -71,15 +74,9 @@ class SGHEncoder(PairsMixin, LinearDecoderMixin, LinearLogitsMixin, SGHTraining)
         at the components, or at random. "auto" tries the first two on a sample of the
         training rows and keeps the one whose codes keep more near neighbours. The
         codebook starts at its least-squares fit.
-    scale : {"none", "latent", "feature"}, default="none"
-        What the codewords are multiplied by: nothing; a latent scale of each bit and
-        row; or one learned positive scale of each column, as in the authors' code,
-        which starts at the column's standard deviation. The last is the same model as
-        "none" and only changes the way that training takes. With "latent" the codebook
-        decodes a code at the prior mean of its scales, 1; see `inverse_transform`.
-    scale_std : float, default=0.3
-        The prior standard deviation s, with ``scale="latent"``; towards 0 the model is
-        that of "none".
+    scale : {"feature", "latent"}, CodewordScale or None, default=None
+        What the codewords are multiplied by: nothing; one learned scale of each column,
+        `FeatureScale`; or a latent one of each bit and row, `LatentScale`.
     kl_weight : float, default=0.1
         The weight lambda. At 1 the objective is the free energy itself, a bound of the
         log likelihood, whose posterior collapses on data without structure: bits die.
@@ -89,32 +86,18 @@ class SGHEncoder(PairsMixin, LinearDecoderMixin, LinearLogitsMixin, SGHTraining)
     refit_decoder : bool, default=True
         Whether `fit` ends with codebook, alpha, rho and prior at their optimum for the
         encoder that was learned, which has a closed form. The codes stay the same. Not
-        done with a `scale` or ``fit_mean=False``, nor by `partial_fit`.
-    pair_source : {"given", "labels", "neighbors"}, default="given"
-        Which pairs to learn from. "given": those that `fit` is given as `pairs`, if
-        any. "labels": rows whose class is known from `y`, similar where it is the same.
-        "neighbors": each row with its near neighbours, which are similar, and with
-        other rows, which are not; this needs no labels.
-    n_neighbors : int, default=10
-        How many nearest rows are similar, with ``pair_source="neighbors"``. They are
-        found for at most 20 000 rows, among all, by at most 128 principal components.
-    pair_weight : float, default=10.0
-        The weight nu of pairs.
-    fit_scale : bool, default=True
-        Whether rho is learned; else it stays at its first estimate.
-    fit_mean : bool, default=True
-        Whether alpha is learned; else it stays at its first estimate.
-    fit_prior : bool, default=True
-        Whether the prior is learned; else each bit is 1 with probability one half.
+        done with a `scale`, nor by `partial_fit`.
+    pairs : {"given", "labels", "neighbors"} or PairSource, default="given"
+        Which pairs to learn from: those that `fit` is given, if any, `GivenPairs`;
+        rows whose class is known, `LabelPairs`; or near neighbours, `NeighborPairs`.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
         cosine similarity. It is part of the encoder: raw rows are encoded rightly.
     lr : float, default=0.01
         Step size. It needs no tuning to the unit of the data, which are standardised
         inside by their mean and one common scale.
-    lr_schedule : {"inverse_sqrt"} or None, default=None
-        How the step size falls: step t is ``lr / sqrt(t)``, as in Theorem 5 of the
-        paper, shorter in sum than with None. The count goes on in `partial_fit`; on an
+    lr_schedule : {"cosine", "inverse_sqrt", "step"}, LRSchedule or None, default=None
+        How the step size falls; "inverse_sqrt" is that of Theorem 5 of the paper. On an
         encoder that was loaded from a file it starts afresh, with the optimizer.
     averaging : {"last", "random", "mean"}, default="last"
         Which of the iterates, the parameters after each step, is the result: the last;
@@ -130,7 +113,7 @@ class SGHEncoder(PairsMixin, LinearDecoderMixin, LinearLogitsMixin, SGHTraining)
         A class of `torch.optim` or its name in any case.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
-    train_split : float, callable or None, default=None
+    validation_fraction : float, callable or None, default=None
         Share of the rows to compute ``valid_loss`` on, or a skorch splitter. These rows
         take part in nothing else.
     device : str, default="auto"
@@ -162,15 +145,15 @@ class SGHEncoder(PairsMixin, LinearDecoderMixin, LinearLogitsMixin, SGHTraining)
     rho_ : float
         The learned spread, in the data's unit.
     feature_scale_ : ndarray of shape (n_features,), float32
-        The learned scale of each column, in the data's unit (``scale="feature"`` only).
+        The learned scale of each column, in the data's unit (`FeatureScale` only).
     scale_components_ : ndarray of shape (n_bits, n_features), float32
     scale_intercept_ : ndarray of shape (n_bits,), float32
         The mean of q(z|x) is ``1 + scale_components_ (x - mean_) + scale_intercept_``
-        (``scale="latent"`` only).
+        (`LatentScale` only).
     pair_scale_, pair_offset_ : float or None
         The learned s and c; None without pairs.
     history_ : list of dict
-        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `train_split`,
+        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
         ``valid_loss`` of each epoch. Losses are per row of standardised data, at the
         iterates that they were met at.
     n_iter_ : int
@@ -217,19 +200,13 @@ class SGHEncoder(PairsMixin, LinearDecoderMixin, LinearLogitsMixin, SGHTraining)
         "coding": [StrOptions({"01", "pm1"})],
         "gradient": [StrOptions({"analytic", "exact", "linear"})],
         "init": [StrOptions({"auto", "itq", "pca", "random"})],
-        "scale": [StrOptions({"none", "latent", "feature"})],
-        "scale_std": [Interval(Real, 0, None, closed="neither")],
+        "scale": [StrOptions({"feature", "latent"}), CodewordScale, None],
         "kl_weight": [Interval(Real, 0, None, closed="left")],
         "weight_penalty": [Interval(Real, 0, None, closed="left")],
         "refit_decoder": ["boolean"],
-        "pair_source": [StrOptions({"given", "labels", "neighbors"})],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "pair_weight": [Interval(Real, 0, None, closed="left")],
-        "fit_scale": ["boolean"],
-        "fit_mean": ["boolean"],
-        "fit_prior": ["boolean"],
-        "lr_schedule": [StrOptions({"inverse_sqrt"}), None],
+        "pairs": [StrOptions({"given", "labels", "neighbors"}), PairSource],
         "averaging": [StrOptions({"last", "random", "mean"})],
+        "normalize": ["boolean"],
         **TRAINING_CONSTRAINTS,
     }
 
@@ -240,17 +217,11 @@ class SGHEncoder(PairsMixin, LinearDecoderMixin, LinearLogitsMixin, SGHTraining)
         coding="01",
         gradient="analytic",
         init="auto",
-        scale="none",
-        scale_std=0.3,
+        scale=None,
         kl_weight=0.1,
         weight_penalty=0.0,
         refit_decoder=True,
-        pair_source="given",
-        n_neighbors=10,
-        pair_weight=10.0,
-        fit_scale=True,
-        fit_mean=True,
-        fit_prior=True,
+        pairs="given",
         normalize=False,
         lr=0.01,
         lr_schedule=None,
@@ -259,7 +230,7 @@ class SGHEncoder(PairsMixin, LinearDecoderMixin, LinearLogitsMixin, SGHTraining)
         batch_size="auto",
         optimizer="adam",
         callbacks=None,
-        train_split=None,
+        validation_fraction=None,
         device="auto",
         random_state=None,
         verbose=False,
@@ -269,16 +240,10 @@ class SGHEncoder(PairsMixin, LinearDecoderMixin, LinearLogitsMixin, SGHTraining)
         self.gradient = gradient
         self.init = init
         self.scale = scale
-        self.scale_std = scale_std
         self.kl_weight = kl_weight
         self.weight_penalty = weight_penalty
         self.refit_decoder = refit_decoder
-        self.pair_source = pair_source
-        self.n_neighbors = n_neighbors
-        self.pair_weight = pair_weight
-        self.fit_scale = fit_scale
-        self.fit_mean = fit_mean
-        self.fit_prior = fit_prior
+        self.pairs = pairs
         self.normalize = normalize
         self.lr = lr
         self.lr_schedule = lr_schedule
@@ -287,10 +252,78 @@ class SGHEncoder(PairsMixin, LinearDecoderMixin, LinearLogitsMixin, SGHTraining)
         self.batch_size = batch_size
         self.optimizer = optimizer
         self.callbacks = callbacks
-        self.train_split = train_split
+        self.validation_fraction = validation_fraction
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
+
+    def fit(self, X, y=None, pairs=None, pair_labels=None, ids=None):
+        """Learn the hash functions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Real vectors. Rows are samples.
+        y : array-like of shape (n_samples,), default=None
+            Classes for `LabelPairs`; else not used. An unknown class is -1, or among
+            strings None or "-1".
+        pairs : array-like of shape (n_pairs, 2), int or str, default=None
+            The ids of rows that are known to be similar or dissimilar, for
+            `GivenPairs`. Pairs of which a row is missing, as in a fold of
+            cross-validation, are left out.
+        pair_labels : array-like of shape (n_pairs,), default=None
+            1 where the rows of a pair are similar, 0 where not.
+        ids : array-like of shape (n_samples,), int or str, default=None
+            The names of the rows, no two alike, that `pairs` call them by.
+
+        Returns
+        -------
+        self : object
+            The fitted encoder.
+
+        Raises
+        ------
+        ValueError
+            If `X` holds NaN or infinity; if `y`, `pairs`, `pair_labels` and `ids` do
+            not fit it or each other; if no pair is left, no rows share a label, or all
+            do.
+        """
+        return self._fit(X, y, given=(pairs, pair_labels, ids))
+
+    def partial_fit(self, X, y=None, pairs=None, pair_labels=None, ids=None):
+        """Train for one epoch on these rows, as one part of a stream.
+
+        The first call also builds the model, from its rows alone: let them be some
+        thousands, drawn at random. Later calls keep the optimizer's state; on an
+        encoder that was loaded from a file, or copied off an accelerator, the optimizer
+        starts afresh. Of the parameters `lr` and `batch_size` may change from call to
+        call, and `max_epochs` is not used. Each call draws pairs of its own.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Real vectors. Rows are samples.
+        y : array-like of shape (n_samples,), default=None
+            As in `fit`, but these rows may all be of unknown class.
+        pairs : array-like of shape (n_pairs, 2), int or str, default=None
+            As in `fit`, among the rows of this call. Neighbours of `NeighborPairs` are
+            among these too. If any call has pairs, the first needs some.
+        pair_labels : array-like of shape (n_pairs,), default=None
+            As in `fit`.
+        ids : array-like of shape (n_samples,), int or str, default=None
+            As in `fit`.
+
+        Returns
+        -------
+        self : object
+            The encoder. If a later call raises, the encoder is as it was before.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, or if a parameter has changed that the first call built on.
+        """
+        return self._partial_fit(X, y, given=(pairs, pair_labels, ids))
 
     def inverse_transform(self, X, scales=None) -> np.ndarray:
         """Decode bits into vectors, ``offset_ + bits codebook_``.
@@ -323,9 +356,9 @@ class SGHEncoder(PairsMixin, LinearDecoderMixin, LinearLogitsMixin, SGHTraining)
         values = ((low + step * bits) * scales - low) / step
         return decode(values, self.codebook_, self.offset_)
 
-    @available_if(lambda self: self.scale == "latent")
+    @available_if(lambda self: resolve_scale(self.scale).is_latent)
     def latent_scales(self, X) -> np.ndarray:
-        """Return the posterior mean of the scale of each bit, with ``scale="latent"``.
+        """Return the posterior mean of the scale of each bit, with `LatentScale`.
 
         Parameters
         ----------
@@ -367,3 +400,132 @@ class SGHEncoder(PairsMixin, LinearDecoderMixin, LinearLogitsMixin, SGHTraining)
                 standard = torch.from_numpy(standard)
                 energy[rows] = module.free_energy(module(standard), standard).numpy()
         return energy + self.n_features_in_ * np.log(self.scale_)
+
+    def _code_values(self):
+        return {"01": (0.0, 1.0), "pm1": (-1.0, 2.0)}[self.coding]
+
+    def _validate_targets(self, X, y, *, given, is_part=False):
+        if (given[0] is None) != (given[1] is None):
+            raise ValueError("pairs and pair_labels go together; give both or none.")
+        return resolve_pairs(self.pairs).read(y, given, is_part=is_part)
+
+    def _make_module(self, X, y, rows, device, generator):
+        X = X if rows is None else X[rows]
+        mean = column_means(X)
+        scale = total_scale(X, mean)
+        sample = sample_rows(X, generator)
+        directions = starting_directions(
+            sample, mean, self.n_bits, self.init, device, generator
+        )
+        start = sgh_start(X, mean, scale, directions, *self._code_values(), device)
+        resolve_scale(self.scale).start(start, X, mean, scale)
+        if y is not None or resolve_pairs(self.pairs).is_always_learned:
+            start.pairs = self._pair_likelihood()
+        return self._module(mean, scale, start)
+
+    def _make_net(self, X, y, seeds, **options):
+        net = super()._make_net(X, y, seeds, **options)
+        if self.averaging != "last":
+            from skhash.neural.sgh._iterates import KeptIterates
+
+            net.module_.kept = KeptIterates(self.averaging, seeds[2])
+        return net
+
+    def _rows(self, X, y, net, n_before):
+        from skhash.training._batches import Rows
+
+        if y is None:
+            return Rows(X, split=net.split)
+        if net.module_.pairs is None:
+            raise ValueError(
+                "pairs are given, but none were when the model was built; give some in "
+                "the first call of partial_fit too."
+            )
+        rng = random_state_of_call(self.random_state, n_before)
+        source = net.module_.pair_source
+        known = source.rows(X, y, rng, resolve_device(self.device))
+        return Rows(X, **known, split=net.split)
+
+    def _restore_module(self, n_rows=None):
+        low, step = self._code_values()
+        codebook = self.codebook_ / (step * self.scale_)
+        start = SGHStart(
+            weight=self.components_.T * self.scale_,
+            bias=self.intercept_,
+            codebook=codebook,
+            offset=(self.offset_ - self.mean_) / self.scale_
+            - low * codebook.sum(axis=0),
+            prior_logits=self.prior_logits_,
+            log_rho=np.log(self.rho_ / self.scale_),
+        )
+        resolve_scale(self.scale).restore(start, self)
+        if self.pair_scale_ is not None:
+            start.pairs = self._pair_likelihood(self.pair_scale_, self.pair_offset_)
+        return self._module(self.mean_, self.scale_, start)
+
+    def _pair_likelihood(self, *values):
+        from skhash.neural.sgh._pair_likelihood import PairLikelihood
+
+        return PairLikelihood(self.n_bits, *values)
+
+    def _module(self, mean, scale, start):
+        from skhash.neural.sgh._module import SGHModule
+
+        return SGHModule(
+            mean=mean,
+            scale=scale,
+            **vars(start),
+            coding=self.coding,
+            gradient=self.gradient,
+            kl_weight=self.kl_weight,
+            weight_penalty=self.weight_penalty,
+            pair_source=resolve_pairs(self.pairs),
+        )
+
+    def _fit_codes(self, X, y, random_state):
+        super()._fit_codes(X, y, random_state)
+        if self.refit_decoder and resolve_scale(self.scale).is_none:
+            split = self.net_.split
+            self._refit_decoder(X if split is None else X[split.train])
+
+    def _refit_decoder(self, X):
+        import torch
+
+        module = self.net_.module_
+        result = module.result
+        decoder = closed_form_decoder(
+            X,
+            self.mean_,
+            self.scale_,
+            result["weight"].cpu().numpy(),
+            result["bias"].cpu().numpy(),
+            *self._code_values(),
+            self.net_.device,
+            penalty=self.weight_penalty * float(torch.exp(2 * result["log_rho"])),
+        )
+        for name, value in decoder.items():
+            result[name].copy_(torch.from_numpy(np.asarray(value, dtype=np.float32)))
+        self._read_out(self.net_, X)
+
+    def _read_out(self, net, X):
+        module = net.module_
+        # The result of the training need not be its last iterate.
+        result = module.result.items()
+        values = {name: value.cpu().numpy().copy() for name, value in result}
+        self.mean_, self.scale_ = module.mean, module.scale
+        scale = np.float32(self.scale_)
+        self.components_ = np.ascontiguousarray(values["weight"].T) / scale
+        self.intercept_ = values["bias"]
+        factor, attributes = resolve_scale(self.scale).read_out(values, scale)
+        vars(self).update(attributes)
+        codebook = values["codebook"] * factor
+        low, step = self._code_values()
+        self.codebook_ = codebook * np.float32(step * self.scale_)
+        offset = values["offset"] + low * codebook.sum(axis=0)
+        self.offset_ = (self.mean_ + self.scale_ * offset).astype(np.float32)
+        self.prior_logits_ = values["prior_logits"]
+        self.rho_ = float(np.exp(values["log_rho"]) * self.scale_)
+        self.pair_scale_, self.pair_offset_ = (
+            None if module.pairs is None else float(values[f"pairs.{name}"])
+            for name in ("scale", "offset")
+        )

@@ -1,4 +1,4 @@
-"""What becomes of the steps of a training: their sizes, and which result is kept."""
+"""Which iterate of a training is its result."""
 
 import torch
 
@@ -44,12 +44,3 @@ class KeptIterates:
         else:
             for name, value in iterate.items():
                 self.values[name].lerp_(value, share)
-
-
-def next_step_size(optimizer, n_steps) -> None:
-    """Make the steps of an optimizer fall as ``1 / sqrt(t)``, after `n_steps` of them.
-
-    The size at hand is multiplied, so that one that is set on the way is gone on from.
-    """
-    for group in optimizer.param_groups:
-        group["lr"] *= (n_steps / (n_steps + 1)) ** 0.5

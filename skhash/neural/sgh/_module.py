@@ -6,14 +6,14 @@ from functools import partial
 
 import torch
 from torch import nn
-from torch.nn.functional import softplus
 
 from skhash.gradients._base import CODINGS, attach_gradient, uniform_like
-from skhash.neural.sgh._iterates import KeptIterates, next_step_size
-from skhash.neural.sgh._pair_likelihood import PAIRS
+from skhash.losses._divergences import bernoulli_kl
+from skhash.neural.sgh._iterates import KeptIterates
+from skhash.training._module import TrainedModule
 
 
-class SGHModule(nn.Module):
+class SGHModule(TrainedModule):
     """Gaussian decoder on Bernoulli bits, with a linear encoder.
 
     It works on standardised data, ``(x - mean) / scale``, so that every other number
@@ -32,8 +32,7 @@ class SGHModule(nn.Module):
     and the best variance, and the KL divergence of the two is added.
 
     With pairs, the mean of minus the log likelihood of those of a batch is added,
-    ``pair_weight * d`` times. Rows are then fed with partners, and
-    the targets are as `skhash.neural.sgh._pair_likelihood` says.
+    ``pair_weight * d`` times, where rows are fed with partners.
 
     Parameters
     ----------
@@ -52,19 +51,15 @@ class SGHModule(nn.Module):
     scale_weight, scale_bias : ndarrays of shape (d, n_bits) and (n_bits,), or None
         The mean of z is ``1 + scale_std * (x scale_weight + scale_bias)``.
     pairs : PairLikelihood or None
-    coding, gradient, kl_weight, weight_penalty, pair_weight, scale_std, lr_schedule
+    scale_std : float
+        The standard deviation of the prior of latent scales.
+    pair_source : PairSource or None
+        Says which pairs a batch makes up, and what they count.
+    kept : KeptIterates or None
+        What the result is, if not the last iterate.
+    coding, gradient, kl_weight, weight_penalty
         As in `SGHEncoder`.
-    frozen : sequence of str
-        Names of parameters that are not trained.
     """
-
-    # Set by whoever trains: draws the bits and scales, on the module's device.
-    generator: torch.Generator | None = None
-    # Set by whoever wants another result than the last iterate.
-    kept: KeptIterates | None = None
-    # Set by whoever trains on pairs: which ones, and how many partners to draw from.
-    pair_kind: str | None = None
-    n_partners = 0
 
     def __init__(
         self,
@@ -80,15 +75,14 @@ class SGHModule(nn.Module):
         log_feature_scale=None,
         scale_weight=None,
         scale_bias=None,
+        scale_std=1.0,
         pairs=None,
+        pair_source=None,
+        kept: KeptIterates | None = None,
         coding="01",
         gradient="analytic",
         kl_weight=1.0,
         weight_penalty=0.0,
-        pair_weight=1.0,
-        scale_std=1.0,
-        lr_schedule=None,
-        frozen=(),
     ):
         super().__init__()
         self.mean, self.scale = mean, scale
@@ -101,36 +95,27 @@ class SGHModule(nn.Module):
         self.log_feature_scale = _parameter(log_feature_scale)
         self.scale_weight = _parameter(scale_weight)
         self.scale_bias = _parameter(scale_bias)
-        self.pairs = pairs
-        for name in frozen:
-            getattr(self, name).requires_grad_(False)
+        self.scale_std = scale_std
+        self.pairs, self.pair_source = pairs, pair_source
+        self.kept = kept
         self.coding = coding
         self.gradient = gradient
         self.kl_weight = kl_weight
         self.weight_penalty = weight_penalty
-        self.pair_weight = pair_weight
-        self.scale_std = scale_std
-        self.lr_schedule = lr_schedule
-        self.n_steps = 0
 
     def forward(self, X):
         return X @ self.weight + self.bias
 
-    def loss(self, logits, X, y=None):
+    def loss(self, logits, batch):
         """Return the mean free energy of the rows, plus the penalty and the pairs'."""
         more = 0.5 * self.weight_penalty * self.codebook.square().sum()
-        if y is not None:
-            batch = PAIRS[self.pair_kind](logits, y, self.n_partners)
-            loss = self.pairs.loss(*batch, self.generator)
-            more = more + self.pair_weight * X.shape[1] * loss
-            n_rows = len(X) // (1 + self.partners_each)
-            logits, X = logits[:n_rows], X[:n_rows]
+        X = batch.X
+        if batch.partners is not None:
+            pairs = self.pair_source.of_batch(logits, batch)
+            loss = self.pairs.loss(*pairs, self.generator)
+            more = more + self.pair_source.weight * X.shape[1] * loss
+            logits, X = (values.chunk(batch.n_parts)[0] for values in (logits, X))
         return self.free_energy(logits, X).mean() + more
-
-    @property
-    def partners_each(self):
-        """How many partners each row is fed with, if any."""
-        return 2 if self.pair_kind == "list" else 1
 
     def free_energy(self, logits, X):
         """Return the free energy of each row of standardised data, shape (n,)."""
@@ -187,12 +172,9 @@ class SGHModule(nn.Module):
         return {name: value.detach() for name, value in self.named_parameters()}
 
     def end_step(self, optimizer):
-        """Note what a step of the optimizer led to, and set the size of the next."""
-        self.n_steps += 1
+        """Note what a step of the optimizer led to."""
         if self.kept is not None:
             self.kept.add(self, optimizer.param_groups[0]["lr"])
-        if self.lr_schedule == "inverse_sqrt":
-            next_step_size(optimizer, self.n_steps)
 
 
 @dataclass
@@ -229,13 +211,6 @@ def _parameter(values):
         return None
     # A copy: training must not reach the arrays that it starts from.
     return nn.Parameter(torch.tensor(values, dtype=torch.float32).contiguous())
-
-
-def bernoulli_kl(logits, prior_logits):
-    """Return ``sum_k KL(Ber(sigmoid(logits_k)) || Ber(sigmoid(prior_logits_k)))``."""
-    p = torch.sigmoid(logits)
-    kl = p * (logits - prior_logits) - softplus(logits) + softplus(prior_logits)
-    return kl.sum(dim=-1)
 
 
 def analytic_squared_error(

@@ -82,7 +82,7 @@ class PairLikelihood(nn.Module):
         )
 
 
-def neighbor_pairs(logits, y, n_partners):
+def neighbor_pairs(logits, batch):
     """Return the pairs of a batch of rows and one near neighbour of each.
 
     Every row is paired with every neighbour. Pairs are similar where either is among
@@ -92,8 +92,8 @@ def neighbor_pairs(logits, y, n_partners):
     Parameters
     ----------
     logits : Tensor of shape (2 n, n_bits)
-    y : Tensor of shape (2 n, 1 + n_partners), int64
-        The position of a row and those of its neighbours.
+    batch : Batch of n rows and a partner of each
+        The candidates of a row are its neighbours.
 
     Returns
     -------
@@ -101,9 +101,10 @@ def neighbor_pairs(logits, y, n_partners):
         As `PairLikelihood.loss` takes them; the weights sum to 1, here and below.
     """
     rows, others = logits.chunk(2)
-    own, theirs = y.chunk(2)
-    similar = _held(own[:, 1:], theirs[:, 0]) | _held(theirs[:, 1:], own[:, 0]).T
-    is_same = own[:, :1] == theirs[:, 0]
+    own, theirs = batch.parts()
+    similar = _held(own.partners[:, :, 0], theirs.rows)
+    similar = similar | _held(theirs.partners[:, :, 0], own.rows).T
+    is_same = own.rows[:, None] == theirs.rows
     near = (similar & ~is_same).to(logits.dtype)
     n_near = near.sum()
     n_far = near.numel() - n_near - is_same.sum()
@@ -112,31 +113,27 @@ def neighbor_pairs(logits, y, n_partners):
     return rows, others, near, weight.masked_fill_(is_same, 0)
 
 
-def labeled_pairs(logits, y, n_partners):
-    """Return all pairs among the drawn rows of a batch, whose classes are known.
-
-    The second half of a batch are those rows. The columns of `y` are as for
-    `neighbor_pairs`, and then the class.
-    """
+def labeled_pairs(logits, batch):
+    """Return all pairs among the partners of a batch, whose classes are known."""
     _, rows = logits.chunk(2)
-    _, own = y.chunk(2)
-    similar = (own[:, -1:] == own[:, -1]).to(logits.dtype)
-    weight = _share((own[:, :1] != own[:, 0]).to(logits.dtype))
+    _, own = batch.parts()
+    similar = (own.labels[:, None] == own.labels).to(logits.dtype)
+    weight = _share((own.rows[:, None] != own.rows).to(logits.dtype))
     return rows, rows, similar, weight
 
 
-def listed_pairs(logits, y, n_partners):
-    """Return the pairs that the second and the last third of a batch make up.
+def listed_pairs(logits, batch):
+    """Return the pairs that the first and the second partners of a batch make up.
 
-    The columns of `y` are the position of a row, so many first members of pairs, as
-    many second ones, and whether these pairs are similar.
+    The labels of a row say which of its candidates are similar pairs.
     """
     _, rows, others = logits.chunk(3)
-    y, first, second = y.chunk(3)
-    firsts, seconds, similar = y[:, 1:].split(n_partners, dim=1)
-    drawn = (firsts == first[:, :1]) & (seconds == second[:, :1])
+    own, first, second = batch.parts()
+    firsts, seconds = own.partners.unbind(dim=2)
+    drawn = (firsts == first.rows[:, None]) & (seconds == second.rows[:, None])
     # Where a pair is listed several times, with different labels: their mean.
-    similar = ((drawn * similar).sum(dim=1) / drawn.sum(dim=1)).to(logits.dtype)
+    similar = (drawn * own.labels).sum(dim=1) / drawn.sum(dim=1)
+    similar = similar.to(logits.dtype)
     weight = _share(torch.ones_like(similar))
     return rows[:, None], others[:, None], similar[:, None, None], weight[:, None, None]
 
@@ -153,6 +150,3 @@ def _held(table, values):
 
 def _share(weight):
     return weight / weight.sum().clamp(min=1)
-
-
-PAIRS = {"neighbors": neighbor_pairs, "labels": labeled_pairs, "list": listed_pairs}

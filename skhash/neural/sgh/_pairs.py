@@ -1,11 +1,17 @@
-"""Pairs of rows that are known to be similar or not, as training is fed them."""
+"""Pairs of rows that are known to be similar or not: where they come from."""
+
+from abc import abstractmethod
+from numbers import Integral, Real
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from skhash.algebra._graph import neighbor_table
+from skhash.utils._sklearn import Interval
+from skhash.utils.strategies import resolved
 from skhash.utils.targets import encoded_labels, partial_labels
-from skhash.utils.torch import random_state_of_call, resolve_device, seeded_generator
+from skhash.utils.torch import seeded_generator
 
 # Neighbours are those of at most so many rows, by at most so many components.
 NEIGHBOR_ROWS, NEIGHBOR_AXES = 20_000, 128
@@ -13,102 +19,114 @@ NEIGHBOR_ROWS, NEIGHBOR_AXES = 20_000, 128
 DRAWN_PAIRS = 16
 
 
-class PairsMixin:
-    """`fit` and `partial_fit` that take what is known of pairs of rows.
+class PairSource(BaseEstimator):
+    """Base of what says which pairs of rows are similar, and how much they count.
 
-    An encoder has the parameters `pair_source`, `n_neighbors` and `random_state`, and
-    its module learns from pairs as `skhash.neural.sgh._module` does.
+    A source reads what `fit` is given, says which rows each row is fed with, and which
+    pairs a batch of them makes up.
     """
 
-    def fit(self, X, y=None, pairs=None, pair_labels=None, ids=None):
-        """Learn the hash functions.
+    _parameter_constraints: dict = {"weight": [Interval(Real, 0, None, closed="left")]}
+    # Whether an encoder has a likelihood of pairs even while nothing is known yet.
+    is_always_learned = True
+
+    def __init__(self, weight=10.0):
+        self.weight = weight
+
+    def read(self, y, given, *, is_part):
+        """Return what is known of pairs, or None.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Real vectors. Rows are samples.
-        y : array-like of shape (n_samples,), default=None
-            Classes for ``pair_source="labels"``; else not used. An unknown class is -1,
-            or among strings None or "-1".
-        pairs : array-like of shape (n_pairs, 2), int or str, default=None
-            The ids of rows that are known to be similar or dissimilar, for
-            ``pair_source="given"``. Pairs of which a row is missing, as in a fold of
-            cross-validation, are left out.
-        pair_labels : array-like of shape (n_pairs,), default=None
-            1 where the rows of a pair are similar, 0 where not.
-        ids : array-like of shape (n_samples,), int or str, default=None
-            The names of the rows, no two alike, that `pairs` call them by.
-
-        Returns
-        -------
-        self : object
-            The fitted encoder.
-
-        Raises
-        ------
-        ValueError
-            If `X` holds NaN or infinity; if `y`, `pairs`, `pair_labels` and `ids` do
-            not fit it or each other; if no pair is left, no rows share a label, or all
-            do.
+        y : array-like of shape (n_samples,) or None
+        given : tuple of pairs, pair_labels and ids
+            As `SGHEncoder.fit` takes them.
+        is_part : bool
+            Whether the rows are some of a stream.
         """
-        return super().fit(X, (y, pairs, pair_labels, ids))
-
-    def partial_fit(self, X, y=None, pairs=None, pair_labels=None, ids=None):
-        """Train for one epoch on these rows, as one part of a stream.
-
-        The first call also builds the model, from its rows alone: let them be some
-        thousands, drawn at random. Later calls keep the optimizer's state; on an
-        encoder that was loaded from a file, or copied off an accelerator, the optimizer
-        starts afresh. Of the parameters `lr` and `batch_size` may change from call to
-        call, and `max_epochs` is not used. Each call draws pairs of its own.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Real vectors. Rows are samples.
-        y : array-like of shape (n_samples,), default=None
-            As in `fit`, but these rows may all be of unknown class.
-        pairs : array-like of shape (n_pairs, 2), int or str, default=None
-            As in `fit`, among the rows of this call. Neighbours of
-            ``pair_source="neighbors"`` are among these too. If any call has pairs, the
-            first needs some.
-        pair_labels : array-like of shape (n_pairs,), default=None
-            As in `fit`.
-        ids : array-like of shape (n_samples,), int or str, default=None
-            As in `fit`.
-
-        Returns
-        -------
-        self : object
-            The encoder. If a later call raises, the encoder is as it was before.
-
-        Raises
-        ------
-        ValueError
-            As `fit`, or if a parameter has changed that the first call built on.
-        """
-        return super().partial_fit(X, (y, pairs, pair_labels, ids))
-
-    def _validate_targets(self, given, *, is_part=False):
-        """Return the pair source and what it needs, or None if nothing is known."""
-        y, pairs, pair_labels, ids = given
-        if (pairs is None) != (pair_labels is None):
-            raise ValueError("pairs and pair_labels go together; give both or none.")
-        if self.pair_source == "given":
-            if pairs is None:
-                return None
-            return ("list", *_placed_pairs(pairs, pair_labels, ids))
-        if pairs is not None:
+        if given[0] is not None:
             raise ValueError(
-                f"pairs are given, but pair_source={self.pair_source!r} takes them "
-                "from elsewhere; leave out one of the two."
+                f"pairs are given, but the encoder has pairs={self!r}, which takes "
+                "them from elsewhere; leave out one of the two."
             )
-        if self.pair_source == "neighbors":
-            return ("neighbors",)
+        return self._read(y, is_part)
+
+    @abstractmethod
+    def rows(self, X, known, rng, device) -> dict:
+        """Return the candidates of each row, as `partners` of `Rows`, and `labels`."""
+
+    @abstractmethod
+    def of_batch(self, logits, batch):
+        """Return rows, others, similar and weight, as `PairLikelihood.loss` takes."""
+
+
+class GivenPairs(PairSource):
+    """The pairs that `fit` is given, if any.
+
+    Parameters
+    ----------
+    weight : float, default=10.0
+        The weight nu of pairs.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import SGHEncoder
+    >>> from skhash.neural import GivenPairs
+    >>> X, y = load_digits(return_X_y=True)
+    >>> pairs = [[0, 10], [0, 1], [1, 11]]
+    >>> encoder = SGHEncoder(16, pairs=GivenPairs(weight=3.0), random_state=0)
+    >>> encoder = encoder.fit(X, pairs=pairs, pair_labels=[1, 0, 1], ids=range(len(X)))
+    >>> encoder.pair_scale_ > 0
+    True
+    """
+
+    is_always_learned = False
+
+    def read(self, y, given, *, is_part):
+        pairs, pair_labels, ids = given
+        return None if pairs is None else placed_pairs(pairs, pair_labels, ids)
+
+    def rows(self, X, known, rng, device):
+        pairs, similar, ids = known
+        check_consistent_length(X, ids)
+        n_samples = X.shape[0]
+        drawn = _in_turn(len(pairs), n_samples * DRAWN_PAIRS, rng)
+        drawn = drawn.reshape(n_samples, DRAWN_PAIRS)
+        return {"partners": pairs[drawn], "labels": similar[drawn]}
+
+    def of_batch(self, logits, batch):
+        from skhash.neural.sgh._pair_likelihood import listed_pairs
+
+        return listed_pairs(logits, batch)
+
+
+class LabelPairs(PairSource):
+    """Rows whose class is known from `y`: similar where it is the same.
+
+    Parameters
+    ----------
+    weight : float, default=10.0
+        The weight nu of pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import SGHEncoder
+    >>> from skhash.neural import LabelPairs
+    >>> X, y = load_digits(return_X_y=True)
+    >>> y[::2] = -1  # not known
+    >>> encoder = SGHEncoder(16, pairs=LabelPairs(), random_state=0).fit(X, y)
+    >>> encoder.pair_scale_ > 0
+    True
+    """
+
+    def _read(self, y, is_part):
         if y is None:
             raise ValueError(
-                "pair_source='labels' requires y to be passed, but the target y is "
-                "None; give -1 where a class is not known."
+                f"pairs={self!r} requires y to be passed, but the target y is None; "
+                "give -1 where a class is not known."
             )
         labels = encoded_labels(partial_labels(y, is_part=is_part))
         if labels.shape[1] > 1:
@@ -116,53 +134,85 @@ class PairsMixin:
                 "y has several labels a row; give pairs and pair_labels instead, which "
                 "can say what makes rows similar."
             )
-        return ("labels", labels[:, 0]) if (labels >= 0).sum() > 1 else None
+        return labels[:, 0] if (labels >= 0).sum() > 1 else None
 
-    def _train(self, net, X, y, epochs, history):
-        targets = None
-        if y is not None:
-            module = net.module_
-            if module.pairs is None:
-                raise ValueError(
-                    "pairs are given, but none were when the model was built; give "
-                    "some in the first call of partial_fit too."
-                )
-            rng = random_state_of_call(self.random_state, len(history))
-            module.pair_kind, table, *more = self._pair_tables(X, y, rng)
-            module.n_partners = table.shape[1] // module.partners_each
-            positions = np.arange(X.shape[0])[:, None]
-            targets = np.hstack([positions, table, *more])
-        super()._train(net, X, targets, epochs, history)
+    def rows(self, X, known, rng, device):
+        check_consistent_length(X, known)
+        labeled = np.flatnonzero(known >= 0)
+        partners = rng.choice(labeled, (X.shape[0], DRAWN_PAIRS))
+        return {"partners": partners[:, :, None], "labels": known}
 
-    def _pair_tables(self, X, y, rng):
-        """Return the kind of pairs, and what is said of it there."""
-        kind, *known = y
+    def of_batch(self, logits, batch):
+        from skhash.neural.sgh._pair_likelihood import labeled_pairs
+
+        return labeled_pairs(logits, batch)
+
+
+class NeighborPairs(PairSource):
+    """Each row with its near neighbours, which are similar, and other rows, which not.
+
+    This needs no labels.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=10
+        How many nearest rows are similar. They are found for at most 20 000 rows, among
+        all, by at most 128 principal components.
+    weight : float, default=10.0
+        The weight nu of pairs.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import SGHEncoder
+    >>> from skhash.neural import NeighborPairs
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> encoder = SGHEncoder(16, pairs=NeighborPairs(n_neighbors=5), random_state=0)
+    >>> encoder.fit(X).pair_scale_ > 0
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        **PairSource._parameter_constraints,
+    }
+
+    def __init__(self, n_neighbors=10, weight=10.0):
+        self.n_neighbors = n_neighbors
+        self.weight = weight
+
+    def _read(self, y, is_part):
+        return True
+
+    def rows(self, X, known, rng, device):
         n_samples = X.shape[0]
-        if kind == "neighbors":
-            anchors = np.sort(rng.permutation(n_samples)[:NEIGHBOR_ROWS])
-            near = neighbor_table(
-                X,
-                anchors,
-                self.n_neighbors,
-                "euclidean",
-                NEIGHBOR_AXES,
-                resolve_device(self.device),
-                seeded_generator(rng),
-            )
-            # Other rows are their own partners, which makes no pair.
-            table = np.repeat(np.arange(n_samples)[:, None], near.shape[1], axis=1)
-            table[anchors] = near
-            return kind, table
-        if kind == "labels":
-            (classes,) = known
-            check_consistent_length(X, classes)
-            labeled = np.flatnonzero(classes >= 0)
-            return kind, rng.choice(labeled, (n_samples, DRAWN_PAIRS)), classes[:, None]
-        pairs, similar, ids = known
-        check_consistent_length(X, ids)
-        drawn = _in_turn(len(pairs), n_samples * DRAWN_PAIRS, rng)
-        drawn = drawn.reshape(n_samples, DRAWN_PAIRS)
-        return kind, np.hstack([pairs[drawn, 0], pairs[drawn, 1]]), similar[drawn]
+        anchors = np.sort(rng.permutation(n_samples)[:NEIGHBOR_ROWS])
+        near = neighbor_table(
+            X,
+            anchors,
+            self.n_neighbors,
+            "euclidean",
+            NEIGHBOR_AXES,
+            device,
+            seeded_generator(rng),
+        )
+        # Other rows are their own partners, which makes no pair.
+        table = np.repeat(np.arange(n_samples)[:, None], near.shape[1], axis=1)
+        table[anchors] = near
+        return {"partners": table[:, :, None]}
+
+    def of_batch(self, logits, batch):
+        from skhash.neural.sgh._pair_likelihood import neighbor_pairs
+
+        return neighbor_pairs(logits, batch)
+
+
+PAIR_SOURCES = {"given": GivenPairs, "labels": LabelPairs, "neighbors": NeighborPairs}
+
+
+def resolve_pairs(pairs) -> PairSource:
+    """Return the source of pairs of a name, or a clone of the source itself."""
+    return resolved(pairs, PAIR_SOURCES, PairSource, "pairs")
 
 
 def _in_turn(n, size, rng) -> np.ndarray:
@@ -170,7 +220,7 @@ def _in_turn(n, size, rng) -> np.ndarray:
     return rng.permutation(rng.permutation(n)[np.arange(size) % n])
 
 
-def _placed_pairs(pairs, pair_labels, ids):
+def placed_pairs(pairs, pair_labels, ids):
     """Return pairs as positions of rows, their labels, and the ids of the rows.
 
     Pairs of which a row is not among those with these ids are left out.

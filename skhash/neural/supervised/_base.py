@@ -6,15 +6,15 @@ from abc import abstractmethod
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.algebra._perceptron import MLPLogitsMixin, check_layer_sizes
 from skhash.algebra._projection import column_means
 from skhash.algebra._scale import total_scale
 from skhash.metrics import class_distances
-from skhash.training import TRAINING_CONSTRAINTS, BaseNeuralHasher
-from skhash.utils._sklearn import Interval, StrOptions, fit_context
+from skhash.training import TRAINING_CONSTRAINTS, BaseNeuralHasher, arrays_of
+from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.chunks import row_chunks
 from skhash.utils.targets import check_shared, encoded_targets
 from skhash.utils.torch import inference_device, seeded_globals
@@ -40,7 +40,6 @@ class BaseSupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     def _make_objective(self, X, rows, training):
         """Return the objective of a fit, a torch module on the CPU."""
 
-    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
         """Learn the hash functions.
 
@@ -68,20 +67,7 @@ class BaseSupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
             only, or the outputs of `module` are not `n_bits`.
         """
         self._check_module()
-        X = self._validate(X, reset=True)
-        y = self._validate_targets(X.labels() if y is None and _is_lazy(X) else y)
-        check_consistent_length(X, y)
-        if not _is_lazy(X):
-            X = self._prepare(X)
-            self._check_rows(X)
-        elif self.normalize:
-            raise ValueError(
-                "normalize=True is not for a Dataset; scale rows in its transform."
-            )
-        self._fit_codes(X, y, check_random_state(self.random_state))
-        if not _is_lazy(X):
-            self._warn_of_dead_bits(X)
-        return self
+        return self._fit(X, y)
 
     def _check_module(self):
         torch = sys.modules.get("torch")
@@ -110,13 +96,32 @@ class BaseSupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
             )
         return rows
 
-    def _validate_targets(self, y, *, is_part=False):
+    def _prepare(self, X):
+        if not _is_lazy(X):
+            return super()._prepare(X)
+        if self.normalize:
+            raise ValueError(
+                "normalize=True is not for a Dataset; scale rows in its transform."
+            )
+        return X
+
+    def _check_rows(self, X):
+        if not _is_lazy(X):
+            super()._check_rows(X)
+
+    def _warn_of_dead_bits(self, X):
+        if not _is_lazy(X):
+            super()._warn_of_dead_bits(X)
+
+    def _validate_targets(self, X, y):
         """Return targets as columns of int64 and set ``classes_``."""
+        y = X.labels() if y is None and _is_lazy(X) else y
         self.classes_, codes = encoded_targets(y, self)
         check_shared(codes)
+        check_consistent_length(X, codes)
         return codes
 
-    def _make_module(self, X, y, device, generator, rows):
+    def _make_module(self, X, y, rows, device, generator):
         import torch
 
         from skhash.losses._objective import Training
@@ -171,7 +176,7 @@ class BaseSupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
             return encoder
         return nn.Sequential(nn.Unflatten(1, tuple(self.input_shape_)), encoder)
 
-    def _restore_module(self):
+    def _restore_module(self, n_rows=None):
         """Return a network of the user's own, with the weights of the fit."""
         import torch
 
@@ -194,7 +199,8 @@ class BaseSupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
             ) from error
         return SupervisedModule(encoder, self.mean_, self.scale_)
 
-    def _read_out(self, module, values):
+    def _read_out(self, net, X):
+        module, values = net.module_, arrays_of(net.module_)
         self.mean_, self.scale_ = module.mean, module.scale
         self.n_bits_ = int(self.n_bits)
         if self.module is None:
@@ -215,11 +221,16 @@ class BaseSupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     def _optimizer(self, module):
         return self.optimizer, {"weight_decay": self.weight_decay}
 
-    def _train(self, net, X, y, epochs, history):
+    def _rows(self, X, y, net, n_before):
+        from skhash.training._batches import Rows
+
+        return Rows(X, labels=y, split=net.split)
+
+    def _fit_rows(self, net, rows, epochs, history):
+        # A network of the user's own draws from torch's global generators.
         seed = net.module_.generator.initial_seed()
-        targets = np.hstack([np.arange(len(y))[:, None], y])
         with seeded_globals(seed, net.device):
-            super()._train(net, X, targets, epochs, history)
+            super()._fit_rows(net, rows, epochs, history)
 
     def _fit_codes(self, X, y, random_state):
         super()._fit_codes(X, y, random_state)
@@ -246,7 +257,7 @@ class BaseSupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         """Return the logits of a network of the user's own."""
         import torch
 
-        from skhash.training._net import fed_batch
+        from skhash.training._net import whole_batch
 
         device = torch.device(inference_device(self.device))
         module = self.net_.module_ if hasattr(self, "net_") else self._restore_module()
@@ -256,7 +267,7 @@ class BaseSupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         with torch.inference_mode():
             return np.concatenate(
                 [
-                    module(fed_batch(module, X[i : i + ENCODED_ROWS]).to(device))
+                    module(whole_batch(module, X[i : i + ENCODED_ROWS]).X.to(device))
                     .float()
                     .cpu()
                     .numpy()
@@ -280,6 +291,7 @@ SUPERVISED_CONSTRAINTS: dict = {
     "input_shape": ["array-like", None],
     "weight_decay": [Interval(Real, 0, None, closed="left")],
     "num_workers": [Interval(Integral, 0, None, closed="left")],
+    "normalize": ["boolean"],
     **TRAINING_CONSTRAINTS,
     "batch_size": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"})],
 }

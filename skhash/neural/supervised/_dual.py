@@ -115,6 +115,8 @@ class DualHashEncoder(BaseSupervisedHash):
         Step size. "momentum" and "storm" want larger ones, such as 0.1 to 0.3.
     weight_decay : float, default=5e-4
         That of the optimizer.
+    lr_schedule : {"cosine", "inverse_sqrt", "step"}, LRSchedule or None, default=None
+        How the step size falls.
     max_epochs : int, default=30
         Number of passes over the data.
     batch_size : int or "auto", default="auto"
@@ -122,7 +124,7 @@ class DualHashEncoder(BaseSupervisedHash):
         rows, from 32 to 512.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
-    train_split : float, callable or None, default=None
+    validation_fraction : float, callable or None, default=None
         Share of the rows to compute ``valid_loss`` on, the likelihood alone, or a
         skorch splitter.
     num_workers : int, default=0
@@ -157,7 +159,7 @@ class DualHashEncoder(BaseSupervisedHash):
     scale_ : float
         Root of the mean variance of the columns, the unit inside.
     history_ : list of dict
-        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `train_split`,
+        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
         ``valid_loss`` of each epoch.
     n_iter_ : int
         Number of epochs trained.
@@ -253,11 +255,12 @@ class DualHashEncoder(BaseSupervisedHash):
         storm_c=0.1,
         normalize=False,
         lr=1e-3,
+        lr_schedule=None,
         weight_decay=5e-4,
         max_epochs=30,
         batch_size="auto",
         callbacks=None,
-        train_split=None,
+        validation_fraction=None,
         num_workers=0,
         device="auto",
         random_state=None,
@@ -285,11 +288,12 @@ class DualHashEncoder(BaseSupervisedHash):
         self.storm_c = storm_c
         self.normalize = normalize
         self.lr = lr
+        self.lr_schedule = lr_schedule
         self.weight_decay = weight_decay
         self.max_epochs = max_epochs
         self.batch_size = batch_size
         self.callbacks = callbacks
-        self.train_split = train_split
+        self.validation_fraction = validation_fraction
         self.num_workers = num_workers
         self.device = device
         self.random_state = random_state

@@ -41,6 +41,8 @@ class SupervisedHash(BaseSupervisedHash):
         Whether rows are first scaled to unit length.
     lr : float, default=1e-3
         Step size of the optimizer.
+    lr_schedule : {"cosine", "inverse_sqrt", "step"}, LRSchedule or None, default=None
+        How the step size falls.
     max_epochs : int, default=30
         Number of passes over the data.
     batch_size : int or "auto", default=128
@@ -49,7 +51,7 @@ class SupervisedHash(BaseSupervisedHash):
         A class of `torch.optim` or its name in any case.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
-    train_split : float, callable or None, default=None
+    validation_fraction : float, callable or None, default=None
         Share of the rows to compute ``valid_loss`` on, or a skorch splitter.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
@@ -78,7 +80,7 @@ class SupervisedHash(BaseSupervisedHash):
     separability_ : float
         ``inter_distance_ - intra_distance_``.
     history_ : list of dict
-        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `train_split`,
+        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
         ``valid_loss`` of each epoch.
     n_iter_ : int
         Number of epochs trained.
@@ -126,11 +128,12 @@ class SupervisedHash(BaseSupervisedHash):
         num_workers=0,
         normalize=False,
         lr=1e-3,
+        lr_schedule=None,
         max_epochs=30,
         batch_size=128,
         optimizer="adamw",
         callbacks=None,
-        train_split=None,
+        validation_fraction=None,
         device="auto",
         random_state=None,
         verbose=False,
@@ -146,11 +149,12 @@ class SupervisedHash(BaseSupervisedHash):
         self.num_workers = num_workers
         self.normalize = normalize
         self.lr = lr
+        self.lr_schedule = lr_schedule
         self.max_epochs = max_epochs
         self.batch_size = batch_size
         self.optimizer = optimizer
         self.callbacks = callbacks
-        self.train_split = train_split
+        self.validation_fraction = validation_fraction
         self.device = device
         self.random_state = random_state
         self.verbose = verbose

@@ -6,12 +6,13 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
+from skhash.training._module import TrainedModule
 
-class SupervisedModule(nn.Module):
+
+class SupervisedModule(TrainedModule):
     """A network that maps rows to logits, and the objective that they minimise.
 
-    Targets ``y`` are columns of int64: the position of the row among the training rows,
-    then its labels.
+    All that the network draws follows the seed of its ``generator``.
 
     Parameters
     ----------
@@ -20,9 +21,6 @@ class SupervisedModule(nn.Module):
     scale : float
         What rows are standardised with before the encoder sees them.
     """
-
-    # Set by whoever trains: its seed stands for all that the network draws.
-    generator: torch.Generator | None = None
 
     def __init__(self, encoder, mean=None, scale=1.0):
         super().__init__()
@@ -33,9 +31,9 @@ class SupervisedModule(nn.Module):
     def forward(self, X):
         return self.encoder(X)
 
-    def loss(self, logits, X, y):
+    def loss(self, logits, batch):
         """Return the objective of a batch."""
-        return self.objective(logits, y[:, 1:], y[:, 0], X)
+        return self.objective(logits, batch.labels, batch.rows, batch.X)
 
     def start_epoch(self, epoch):
         self.objective.start_epoch(epoch)

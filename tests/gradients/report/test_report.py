@@ -20,6 +20,7 @@ from skhash.gradients import (
     gradient_report,
 )
 from skhash.gradients.report import _trials
+from skhash.training._batches import Batch
 
 WEIGHTS = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
 LOGITS = torch.tensor([[0.3, -0.2, 0.9]], dtype=torch.float64)
@@ -223,7 +224,8 @@ class Model(nn.Module):
     def forward(self, X):
         return self.encoder(X)
 
-    def loss(self, logits, X, y=None):
+    def loss(self, logits, batch):
+        X, y = batch.X, batch.labels
         # What must not be felt by the next call.
         self.n_calls += 1
         self.n_seen += 1
@@ -234,7 +236,7 @@ class Model(nn.Module):
             return weight * (self.decoder(bits)[..., 0] - targets) ** self.power
 
         return self.gradient.surrogate(
-            function, logits, self.generator, units=self.units, rows=y
+            function, logits, self.generator, units=self.units, rows=batch.rows
         ).mean()
 
 
@@ -329,8 +331,8 @@ class TestModule:
 
     def test_a_fitted_encoder(self, module, rows):
         class Encoder:
-            def _training_inputs(self, X, y):
-                return module, torch.as_tensor(X) / 2, y
+            def _training_batch(self, X, y):
+                return module, Batch.of(torch.as_tensor(X) / 2)
 
         report = gradient_report(Encoder(), rows.numpy(), ["st"], random_state=0)
         plain = gradient_report(module, rows / 2, ["st"], random_state=0)

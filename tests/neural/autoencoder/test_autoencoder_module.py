@@ -29,8 +29,8 @@ from skhash.losses import (
     GaussianLikelihood,
     MultinomialLikelihood,
 )
-from skhash.networks import _autoencoder
 from skhash.networks._mlp import MLP
+from skhash.neural.autoencoder import _module as _autoencoder
 from skhash.neural.autoencoder._module import (
     CorrelatedPosterior,
     IndependentPosterior,
@@ -39,7 +39,7 @@ from skhash.neural.autoencoder._module import (
     scale_rows,
 )
 from skhash.noise import Logistic, Uniform
-from skhash.training._net import sparse_tensor
+from skhash.training._batches import Batch, sparse_tensor
 from skhash.utils.schedules import LinearSchedule
 
 USUAL = BernoulliUnits(Logistic(scale=2))  # P(on) = sigmoid(a)
@@ -288,7 +288,7 @@ def test_kl_of_independent_bits(prior):
     module = make_module(kl_weight=1.0, prior_logit=logit)
     without = make_module(kl_weight=0.0)
     X = counts()
-    kl = module.loss(module(X), X) - without.loss(without(X), X)
+    kl = module.loss(module(X), Batch.of(X)) - without.loss(without(X), Batch.of(X))
     p = torch.sigmoid(module(X))
     expected = torch.distributions.kl_divergence(
         Bernoulli(p), Bernoulli(torch.full_like(p, prior))
@@ -421,7 +421,7 @@ def test_exact_gradient_of_independent_bits_is_the_enumerated_one(name, prior_lo
         None, LIKELIHOODS[name](), kl_weight=0.7, prior_logit=prior_logit
     )
     x = data_for(name)
-    loss, expected = module.loss(module(x), x), enumerated_loss(module, x)
+    loss, expected = module.loss(module(x), Batch.of(x)), enumerated_loss(module, x)
     torch.testing.assert_close(loss, expected)
     gradient = gradients(expected, module)
     assert (gradient != 0).float().mean() > 0.2  # not all of the ReLUs are dead
@@ -438,7 +438,7 @@ def test_exact_gradient_given_r_is_the_enumerated_one(name, n_mixture, fixed_nor
         prior_logit=-0.8,
     )
     x = data_for(name)
-    loss = module.loss(module(x), x)
+    loss = module.loss(module(x), Batch.of(x))
     expected = enumerated_loss(module, x, fixed_normals.drawn)
     torch.testing.assert_close(loss, expected)
     gradient = gradients(expected, module)
@@ -452,7 +452,7 @@ def test_a_code_of_its_own_is_decoded_where_samples_are_not_shared():
     module = make_module(posterior, kl_weight=0.7)
     x = counts()
     heads = module(x)
-    loss = module.loss(heads, x)
+    loss = module.loss(heads, Batch.of(x))
     generator = seeded(0)
     draws, own = (posterior.draw(heads, n, generator) for n in (3, 1))
     q = log_mixture(STATES[:, None], own).exp()
@@ -488,11 +488,11 @@ def test_unbiased_estimators_reach_the_exact_gradient(
         made = CorrelatedPosterior(2, 3, 0.8)
     module = make_module(made, kl_weight=0.7, prior_logit=-0.8)
     x = counts()
-    exact = gradients(module.loss(module(x), x), module)
+    exact = gradients(module.loss(module(x), Batch.of(x)), module)
     module.gradient = estimator
     x = x.repeat(200, 1)
     trials = torch.stack(
-        [gradients(module.loss(module(x), x), module) for _ in range(40)]
+        [gradients(module.loss(module(x), Batch.of(x)), module) for _ in range(40)]
     )
     error = trials.std(dim=0) / len(trials) ** 0.5
     difference = (trials.mean(dim=0) - exact).abs()
@@ -529,7 +529,7 @@ def test_quadratic_correction_makes_straight_through_exact(decoder_noise):
         return normal.repeat(shape[0] // len(x), 1)
 
     with mock.patch.object(_autoencoder, "_normal", same_noise):
-        exact = gradients(module.loss(module(x), x), module)
+        exact = gradients(module.loss(module(x), Batch.of(x)), module)
         module.gradient = StraightThrough(debias="quadratic")
         torch.testing.assert_close(expected_gradient(module, x), exact)
         module.gradient = StraightThrough()
@@ -556,7 +556,7 @@ def test_weights_follow_the_steps_of_training_only():
     for training in (True, True, False, False, True, True, True):
         module.train(training)
         seen.append(module.kl_weight_now)
-        module.loss(module(x), x)
+        module.loss(module(x), Batch.of(x))
     np.testing.assert_allclose(seen, [0, 0.2, 0.4, 0.4, 0.4, 0.6, 0.6])
     assert module.kl_weight_now == 0.6
     assert module.n_steps == 5
@@ -633,7 +633,7 @@ def test_sparse_rows_give_the_same_loss_and_gradient(target):
             kl_weight=0.7,
             encoder_input="frequency",
         )
-        loss = module.loss(module(rows), rows)
+        loss = module.loss(module(rows), Batch.of(rows))
         found.append(torch.cat([loss[None], gradients(loss, module)]))
     torch.testing.assert_close(*found)
 

@@ -223,9 +223,9 @@ def test_codes_are_of_the_rows_that_the_network_was_trained_on(
         encoder_input=kind, posterior=posterior, hidden_layer_sizes=(6, 5)
     ).set_params(normalize=normalize)
     encoder.fit(X)
-    module, batch, _ = encoder._training_inputs(X)
+    module, batch = encoder._training_batch(X)
     with torch.no_grad():
-        logits = module.eval()(batch)[:, :N_BITS].numpy()
+        logits = module.eval()(batch.X)[:, :N_BITS].numpy()
     found = encoder.decision_function(X)
     np.testing.assert_allclose(found, logits, atol=1e-5)
     np.testing.assert_array_equal(encoder.transform(X), found > 0)
@@ -331,11 +331,12 @@ CHANGES = [
     ({"reset_optimizer": False}, {"correction_epochs": 1}),
     ({"normalize": True}, {}),
     ({"lr": 0.02}, {}),
+    ({"lr_schedule": "cosine"}, {}),
     ({"max_epochs": 2}, {}),
     ({"batch_size": 7}, {}),
     ({"optimizer": "sgd"}, {}),
     ({"callbacks": [LRScheduler(policy="StepLR", step_size=1)]}, {}),
-    ({"train_split": 0.2}, {}),
+    ({"validation_fraction": 0.2}, {}),
     ({"random_state": 1}, {}),
 ]
 
@@ -410,7 +411,9 @@ def test_covariance_scale(scale, rank):
 def test_row_baselines_are_of_the_rows_of_the_data():
     gradient = Reinforce(baseline="row", decay=1.0)
     for split, n_seen in ((None, 60), (0.25, 45)):
-        encoder = make(gradient=gradient, max_epochs=4, train_split=split).fit(COUNTS)
+        encoder = make(gradient=gradient, max_epochs=4, validation_fraction=split).fit(
+            COUNTS
+        )
         known = encoder.net_.module_.gradient
         # Without decay the weight of a row counts its visits.
         seen = known.weights_[known.weights_ > 0]
@@ -425,7 +428,9 @@ def test_row_baselines_are_of_the_rows_of_the_data():
 
 def test_annealing_reaches_its_end_by_steps():
     schedule = LinearSchedule(0.0, 0.7, n_steps=5)
-    encoder = make(kl_weight=schedule, batch_size=16, train_split=0.2, max_epochs=2)
+    encoder = make(
+        kl_weight=schedule, batch_size=16, validation_fraction=0.2, max_epochs=2
+    )
     module = encoder.fit(COUNTS).net_.module_
     assert encoder.n_steps_ == 2 * 3  # of 48 rows; validation does not count
     assert module.kl_weight_now == 0.7
@@ -440,7 +445,12 @@ def test_correction_goes_on_with_the_schedule():
 
 def test_noise_of_the_decoder_is_off_in_validation_and_encoding():
     """With steps too small to move, all that noise could change is the loss."""
-    still = {"lr": 1e-12, "gradient": "exact", "train_split": 0.3, "max_epochs": 2}
+    still = {
+        "lr": 1e-12,
+        "gradient": "exact",
+        "validation_fraction": 0.3,
+        "max_epochs": 2,
+    }
     plain, noisy = (
         make(decoder_noise=noise, **still).fit(COUNTS) for noise in (0.0, 2.0)
     )
@@ -516,17 +526,19 @@ def test_quadratic_correction_is_for_quadratic_losses(parameter, options):
         encoder.fit(DATA["bernoulli"])
 
 
-@pytest.mark.parametrize("train_split", [None, 0.2])
-def test_correction_adds_epochs_with_its_own_estimator(train_split):
+@pytest.mark.parametrize("validation_fraction", [None, 0.2])
+def test_correction_adds_epochs_with_its_own_estimator(validation_fraction):
     encoder = make(
-        correction_epochs=2, correction_samples=4, train_split=train_split
+        correction_epochs=2,
+        correction_samples=4,
+        validation_fraction=validation_fraction,
     ).fit(COUNTS)
     assert [record["epoch"] for record in encoder.history_] == [1, 2, 3, 4, 5]
     assert encoder.n_iter_ == 5
     gradient = encoder.net_.module_.gradient
     assert type(gradient) is ARM and gradient.n_samples == 4
     # Before it the training is that without a correction.
-    plain = make(train_split=train_split).fit(COUNTS)
+    plain = make(validation_fraction=validation_fraction).fit(COUNTS)
     losses = [
         [record["train_loss"] for record in other.history_[:3]]
         for other in (encoder, plain)
@@ -781,7 +793,7 @@ def test_global_generators_are_left_alone(posterior, gradient):
         dropout=0.3,
         input_dropout=0.2,
         decoder_noise=0.1,
-        train_split=0.2,
+        validation_fraction=0.2,
         correction_epochs=1,
     ).fit(COUNTS)
     encoder.partial_fit(COUNTS)

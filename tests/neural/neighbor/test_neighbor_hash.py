@@ -31,9 +31,11 @@ from skhash.metrics import (
 )
 from skhash.neural.neighbor._module import (
     NeighborModule,
+    _known,
     distance_loss,
     prefix_losses,
 )
+from skhash.training._batches import Batch
 from skhash.utils.chunks import row_chunks
 
 CPU = torch.device("cpu")
@@ -213,7 +215,7 @@ def test_loss_is_finite_at_any_temperature():
     assert torch.isfinite(loss) and torch.isfinite(rows.grad).all()
 
 
-def make_module(n_partners, **params):
+def make_module(**params):
     rng = np.random.RandomState(0)
     options = {
         "mean": np.zeros(4),
@@ -224,21 +226,25 @@ def make_module(n_partners, **params):
         "lengths": [6],
         "temperature": 2.0,
         "gradient": DeterministicST(),
-        "masked": True,
         "interpolate": False,
         "distance_weight": 0.0,
         "unit_rows": False,
     }
-    module = NeighborModule(**options | params)
-    module.n_partners = n_partners
-    return module
+    return NeighborModule(**options | params)
+
+
+def strangers(X, labels=None):
+    """A batch of rows and partners that are no candidates of other rows."""
+    n = len(X)
+    near = torch.arange(n).reshape(n, 1, 1)
+    return Batch(X, torch.arange(n), labels=labels, partners=near)
 
 
 def test_forward_is_the_layers_and_the_skip():
     rng = np.random.RandomState(1)
     coefs, intercepts = [rng.randn(4, 5), rng.randn(5, 6)], [rng.randn(5), rng.randn(6)]
     skip, X = rng.randn(4, 6), rng.randn(9, 4)
-    module = make_module(1, coefs=coefs, intercepts=intercepts, skip_coef=skip).double()
+    module = make_module(coefs=coefs, intercepts=intercepts, skip_coef=skip).double()
     hidden = np.maximum(X @ coefs[0] + intercepts[0], 0)
     expected = hidden @ coefs[1] + intercepts[1] + X @ skip
     logits = module(torch.from_numpy(X)).detach().numpy()
@@ -247,7 +253,7 @@ def test_forward_is_the_layers_and_the_skip():
 
 @pytest.mark.parametrize("labelled", [None, "classes", "several"])
 def test_rows_known_to_be_near_are_no_negatives(labelled):
-    """Own position, two partners, and labels of each row; then those of partners.
+    """Own position, and two candidates, of each row; then those of partners.
 
     Row by row, without labels: 0 is the partner of row 3, 9 that of row 2 and 4 that of
     row 0. That 1 is itself is on the diagonal, as is what row 0 has with 4.
@@ -262,16 +268,22 @@ def test_rows_known_to_be_near_are_no_negatives(labelled):
         labels = [[1, 1], [0, 0], [0, 1], [0, 0]]
         other_labels = [[0, 1], [1, 0], [1, 1], [0, 0]]
         near += [(0, 1), (0, 2)]
-    if labelled:
-        rows, partners = np.hstack([rows, labels]), np.hstack([partners, other_labels])
-    known = make_module(2)._known(torch.from_numpy(rows), torch.from_numpy(partners))
+    table = torch.from_numpy(np.vstack([rows, partners]))
+    known = _known(
+        *Batch(
+            torch.zeros(8, 1),
+            rows=table[:, 0],
+            labels=torch.tensor(labels + other_labels) if labelled else None,
+            partners=table[:, 1:, None],
+        ).parts()
+    )
     expected = np.zeros((4, 4), dtype=bool)
     expected[tuple(np.transpose(near))] = True
     np.testing.assert_array_equal(known.numpy(), expected)
 
 
 def test_interpolated_partners_lie_on_the_way_to_their_rows():
-    module = make_module(1, interpolate=True)
+    module = make_module(interpolate=True)
     X = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
     rows, partners = module._interpolated(X).chunk(2)
     torch.testing.assert_close(rows, X[:4])
@@ -284,12 +296,12 @@ def test_interpolated_partners_lie_on_the_way_to_their_rows():
 
 
 def test_loss_of_a_batch_sums_the_prefixes():
-    module = make_module(1, lengths=[2, 6], masked=False)
+    module = make_module(lengths=[2, 6])
     X = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
     logits = module(X)
     signs = torch.sign(logits)
     expected = prefix_losses(signs[:4], signs[4:], [2, 6], [2 / 2**0.5, 2 / 6**0.5])
-    loss = module.loss(logits, X, torch.zeros(8, 2, dtype=torch.int64))
+    loss = module.loss(logits, strangers(X))
     torch.testing.assert_close(loss, expected.sum())
     loss.backward()
     assert module.coefs[0].grad.abs().max() > 0
@@ -319,7 +331,7 @@ def test_distance_loss_is_finite_where_nothing_varies():
 def test_distances_are_those_of_the_rows(unit_rows):
     rng = np.random.RandomState(0)
     X, mean, scale = rng.randn(10, 4) + 1, np.array([1.0, 0, 2, 0]), 3.0
-    module = make_module(1, mean=mean, scale=scale, unit_rows=unit_rows).double()
+    module = make_module(mean=mean, scale=scale, unit_rows=unit_rows).double()
     fed = torch.from_numpy((X - mean) / scale)
     if unit_rows:
         expected = cosine_distances(X[:5], X[5:]) * 2
@@ -335,20 +347,19 @@ def test_long_codes_add_their_distance_loss():
         "coefs": [rng.randn(4, 100)],
         "intercepts": [rng.randn(100)],
         "lengths": [64, 80, 100],
-        "masked": False,
     }
     X = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
-    plain = make_module(1, **options)
-    weighted = make_module(1, **options, distance_weight=3.0)
+    plain = make_module(**options)
+    weighted = make_module(**options, distance_weight=3.0)
     logits = plain(X)
     rows, partners = torch.sign(logits).chunk(2)
     squares = torch.cdist(X[:4], X[4:]).square()
     added = sum(distance_loss(rows[:, :m], partners[:, :m], squares) for m in (80, 100))
-    y = torch.zeros(8, 2, dtype=torch.int64)
-    difference = weighted.loss(logits, X, y) - plain.loss(logits, X, y)
+    batch = strangers(X)
+    difference = weighted.loss(logits, batch) - plain.loss(logits, batch)
     torch.testing.assert_close(difference, 3 * added, rtol=1e-4, atol=1e-4)
-    labelled = torch.zeros(8, 3, dtype=torch.int64)
-    assert weighted.loss(logits, X, labelled) == plain.loss(logits, X, labelled)
+    labelled = strangers(X, labels=torch.arange(8)[:, None])
+    assert weighted.loss(logits, labelled) == plain.loss(logits, labelled)
 
 
 # The estimator
@@ -432,13 +443,12 @@ OPTIONS = [
     {"metric": "cosine"},
     {"metric": "inner_product"},
     {"hidden_layer_sizes": (5,)},
-    {"hidden_layer_sizes": (5,), "skip_connection": False},
     {"nested": False},
     {"nested": (4,)},
     {"temperature": 2.0},
     {"gradient": "st"},
     {"interpolate": True},
-    {"negatives": "batch"},
+    {"lr_schedule": "cosine"},
     {"max_train_samples": 300},
     {"init": "itq"},
     {"init": "pca"},
@@ -448,7 +458,7 @@ OPTIONS = [
     {"max_epochs": 4},
     {"batch_size": 64},
     {"optimizer": "sgd"},
-    {"train_split": 0.2},
+    {"validation_fraction": 0.2},
     {"random_state": 1},
 ]
 

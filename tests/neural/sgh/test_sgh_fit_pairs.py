@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import sklearn
+import torch
 from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
@@ -19,10 +20,10 @@ from skhash.metrics import (
     neighbor_recall_score,
     true_neighbors,
 )
-from skhash.neural.sgh._pairs import PairsMixin
+from skhash.neural import GivenPairs, LabelPairs, NeighborPairs
 
 SMALL = {"n_bits": 6, "max_epochs": 2, "init": "pca", "random_state": 0}
-LABELS = SMALL | {"pair_source": "labels"}
+LABELS = SMALL | {"pairs": "labels"}
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def test_a_few_labels_raise_the_precision_of_retrieval(retrieval):
     few = partly(data.train_labels, 0.02)
     plain, some, more, listed = (
         precision(
-            SGHEncoder(16, pair_source=source, max_epochs=3, random_state=0).fit(
+            SGHEncoder(16, pairs=source, max_epochs=3, random_state=0).fit(
                 data.train, **given
             ),
             data,
@@ -93,8 +94,8 @@ def test_neighbors_raise_the_recall_of_neighbors(retrieval):
     data = retrieval
     truth = true_neighbors(data.query, data.database, 10)
     recalls = []
-    for pair_source in ("given", "neighbors"):
-        encoder = SGHEncoder(8, pair_source=pair_source, max_epochs=5, random_state=0)
+    for source in ("given", "neighbors"):
+        encoder = SGHEncoder(8, pairs=source, max_epochs=5, random_state=0)
         encoder.fit(data.train)
         bits = encoder.transform(data.query), encoder.transform(data.database)
         recalls.append(neighbor_recall_score(*bits, truth, n_retrieved=50))
@@ -105,9 +106,11 @@ def test_neighbors_raise_the_recall_of_neighbors(retrieval):
 def test_pairs_without_weight_change_nothing(kind, digits):
     X, y = digits
     given = {"labels": {"y": y}, "given": given_pairs(y), "neighbors": {}}[kind]
-    options = SMALL | {"max_epochs": 1, "pair_source": kind}
+    options = SMALL | {"max_epochs": 1, "pairs": kind}
     plain = SGHEncoder(**SMALL | {"max_epochs": 1}).fit(X)
-    without = SGHEncoder(pair_weight=0.0, **options).fit(X, **given)
+    source = {"labels": LabelPairs, "given": GivenPairs, "neighbors": NeighborPairs}
+    without = SGHEncoder(**options | {"pairs": source[kind](weight=0.0)})
+    without.fit(X, **given)
     np.testing.assert_array_equal(without.components_, plain.components_)
     assert without.history_[0]["train_loss"] == plain.history_[0]["train_loss"]
     weighted = SGHEncoder(**options).fit(X, **given)
@@ -121,7 +124,7 @@ def test_number_of_neighbors_changes_the_result(digits):
     X, _ = digits
     X = X[:60]
     fits = [
-        SGHEncoder(pair_source="neighbors", n_neighbors=k, **SMALL).fit(X).components_
+        SGHEncoder(pairs=NeighborPairs(n_neighbors=k), **SMALL).fit(X).components_
         for k in (2, 20, 59, 1000)
     ]
     assert not np.array_equal(fits[0], fits[1])
@@ -153,7 +156,7 @@ def test_names_of_classes_do_not_matter(unknown, digits):
 def test_labels_are_not_used_unless_asked_for(source, digits):
     """So that a pipeline with a classifier at its end has the same codes."""
     X, y = digits
-    encoder = SGHEncoder(pair_source=source, **SMALL)
+    encoder = SGHEncoder(pairs=source, **SMALL)
     alone = encoder.fit(X).components_
     np.testing.assert_array_equal(encoder.fit(X, y + 0.5).components_, alone)
 
@@ -162,18 +165,17 @@ def test_neighbors_are_those_of_the_data(digits, monkeypatch):
     """Rows beyond the limit bring no neighbours, and the others their own."""
     X, _ = digits
     monkeypatch.setattr("skhash.neural.sgh._pairs.NEIGHBOR_ROWS", 100)
-    encoder = SGHEncoder(pair_source="neighbors", n_neighbors=3, **SMALL)
-    kind, table = PairsMixin._pair_tables(
-        encoder, X, ("neighbors",), np.random.RandomState(0)
-    )
+    random_state, device = np.random.RandomState(0), torch.device("cpu")
+    known = NeighborPairs(n_neighbors=3).rows(X, True, random_state, device)
+    table = known["partners"][:, :, 0]
     own = np.arange(len(X))
     searched = (table != own[:, None]).any(axis=1)
-    assert (kind, searched.sum()) == ("neighbors", 100)
+    assert searched.sum() == 100
     assert (table[~searched] == own[~searched, None]).all()
     truth = true_neighbors(X, None, 3)
     agree = (np.sort(table) == np.sort(truth)).all(axis=1)
     assert agree[searched].mean() > 0.95  # the rest are ties of rounding
-    encoder.fit(X)
+    SGHEncoder(pairs=NeighborPairs(n_neighbors=3), **SMALL).fit(X)
 
 
 @pytest.mark.parametrize("n_pairs", [3, 40, 4000])
@@ -183,13 +185,14 @@ def test_listed_pairs_are_drawn_in_turn(n_pairs, digits):
     pairs = np.c_[rng.randint(100, size=n_pairs), 100 + rng.permutation(n_pairs) % 100]
     pairs = np.unique(pairs, axis=0)
     similar = rng.randint(2, size=len(pairs))
-    table, drawn = PairsMixin._pair_tables(
-        SGHEncoder(), X[:200], ("list", pairs, similar, np.arange(200)), rng
-    )[1:]
-    firsts, seconds = np.hsplit(table, 2)
-    places = np.ravel_multi_index((firsts, seconds), (200, 200))
+    placed = pairs, similar, np.arange(200)
+    drawn = GivenPairs().rows(X[:200], placed, rng, torch.device("cpu"))
+    places = np.ravel_multi_index(
+        tuple(np.moveaxis(drawn["partners"], 2, 0)), (200, 200)
+    )
     known = np.ravel_multi_index(tuple(pairs.T), (200, 200))
-    np.testing.assert_array_equal(drawn, similar[np.searchsorted(known, places)])
+    expected = similar[np.searchsorted(known, places)]
+    np.testing.assert_array_equal(drawn["labels"], expected)
     counts = np.bincount(np.searchsorted(known, places).ravel(), minlength=len(pairs))
     assert counts.max() - counts.min() <= 1
 
@@ -198,7 +201,7 @@ def test_listed_pairs_are_drawn_in_turn(n_pairs, digits):
 def test_sparse_equals_dense(source, digits):
     X, y = digits
     dense, rows = (
-        SGHEncoder(pair_source=source, **SMALL).fit(kind(X), y)
+        SGHEncoder(pairs=source, **SMALL).fit(kind(X), y)
         for kind in (np.asarray, sparse.csr_array)
     )
     np.testing.assert_allclose(rows.components_, dense.components_, atol=2e-3)
@@ -207,7 +210,8 @@ def test_sparse_equals_dense(source, digits):
 def test_a_split_is_validated_with_its_pairs(digits):
     X, y = digits
     plain, labeled = (
-        SGHEncoder(train_split=0.2, **options).fit(X, y) for options in (SMALL, LABELS)
+        SGHEncoder(validation_fraction=0.2, **options).fit(X, y)
+        for options in (SMALL, LABELS)
     )
     assert labeled.history_[0]["valid_loss"] > plain.history_[0]["valid_loss"]
 
@@ -230,10 +234,10 @@ def test_pairs_are_routed_through_a_pipeline(digits):
 class Watched(SGHEncoder):
     """Keeps the pairs that each call made up."""
 
-    def _pair_tables(self, X, y, rng):
-        kind, table, *more = super()._pair_tables(X, y, rng)
-        self.tables_ = [*getattr(self, "tables_", []), table]
-        return kind, table, *more
+    def _rows(self, X, y, net, n_before):
+        rows = super()._rows(X, y, net, n_before)
+        self.tables_ = [*getattr(self, "tables_", []), rows.partners]
+        return rows
 
 
 def test_pairs_are_those_of_the_rows_in_each_fold(digits):
@@ -248,9 +252,9 @@ def test_pairs_are_those_of_the_rows_in_each_fold(digits):
         folds = []
 
         class Fold(SGHEncoder):
-            def _pair_tables(self, X, y, rng, folds=folds):
-                folds.append((X, y[1], y[2]))
-                return super()._pair_tables(X, y, rng)
+            def _rows(self, X, y, net, n_before, folds=folds):
+                folds.append((X, y[0], y[1]))
+                return super()._rows(X, y, net, n_before)
 
         GridSearchCV(Fold(**options), search[0], refit=False, **search[1]).fit(
             X, y, **told
@@ -284,7 +288,7 @@ def test_a_search_of_vectors_passes_pairs_on(digits):
 def test_each_call_of_a_stream_draws_other_pairs(source, digits):
     X, y = digits
     given = given_pairs(y, n_pairs=9000) if source == "given" else {"y": y}
-    streams = [Watched(**SMALL | {"pair_source": source}) for _ in range(2)]
+    streams = [Watched(**SMALL | {"pairs": source}) for _ in range(2)]
     for _ in range(3):
         for encoder in streams:
             encoder.partial_fit(X, **given)
@@ -297,7 +301,7 @@ def test_each_call_of_a_stream_draws_other_pairs(source, digits):
 def test_partial_fit_goes_on_where_fit_stopped(digits):
     """Neighbours are no draws: three calls are three epochs."""
     X, _ = digits
-    options = SMALL | {"pair_source": "neighbors"}
+    options = SMALL | {"pairs": "neighbors"}
     fitted = SGHEncoder(**options | {"max_epochs": 3}).fit(X)
     streamed = SGHEncoder(**options)
     for _ in range(3):

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from skhash.neural.sgh._module import SGHModule
+from skhash.training._batches import Batch
 
 
 @pytest.mark.parametrize("weight_penalty", [0.3, 2.0])
@@ -27,7 +28,7 @@ def test_weight_penalty_is_half_the_squared_norm_of_the_codebook(weight_penalty)
     )
     logits = plain(X)
     expected = plain.free_energy(logits, X).mean()
-    torch.testing.assert_close(plain.loss(logits, X), expected)
+    torch.testing.assert_close(plain.loss(logits, Batch.of(X)), expected)
     norm = plain.codebook.norm() ** 2
     expected = expected + weight_penalty / 2 * norm
-    torch.testing.assert_close(penalized.loss(logits, X), expected)
+    torch.testing.assert_close(penalized.loss(logits, Batch.of(X)), expected)

@@ -12,6 +12,7 @@ from skhash.neural.sgh._pair_likelihood import (
     listed_pairs,
     neighbor_pairs,
 )
+from skhash.training._batches import Batch
 
 N_BITS = 2
 
@@ -175,12 +176,22 @@ def one_hot_rows(n):
     return torch.eye(n, dtype=torch.float64)
 
 
+def batch_of(rows, candidates, labels=None):
+    """Rows at these positions, the second half the partners of the first."""
+    return Batch(
+        torch.zeros(len(rows), 1),
+        torch.tensor(list(rows)),
+        labels=None if labels is None else torch.tensor(labels),
+        partners=torch.tensor(candidates)[:, :, None],
+    )
+
+
 def test_neighbor_pairs_are_similar_in_either_direction():
     # Rows 0, 1, 2 bring along 3, 4, 5; 5 is a neighbour of 0, and 1 one of 3.
     neighbors = {0: (3, 5), 1: (4, 7), 2: (5, 8), 3: (1, 8), 4: (7, 8), 5: (8, 7)}
-    y = torch.tensor([[i, *near] for i, near in neighbors.items()])
+    batch = batch_of(list(neighbors), list(neighbors.values()))
     logits = one_hot_rows(6)
-    rows, others, similar, weight = neighbor_pairs(logits, y, 2)
+    rows, others, similar, weight = neighbor_pairs(logits, batch)
     assert torch.equal(rows, logits[:3])
     assert torch.equal(others, logits[3:])
     expected = [[1, 0, 1], [1, 1, 0], [0, 0, 1]]
@@ -191,22 +202,20 @@ def test_neighbor_pairs_are_similar_in_either_direction():
 
 def test_a_row_is_no_pair_with_itself():
     # Row 0 has no neighbours and brings along itself; row 1 brings along 2.
-    y = torch.tensor([[0, 0], [1, 2], [0, 0], [2, 1]])
-    _, _, similar, weight = neighbor_pairs(one_hot_rows(4), y, 1)
+    batch = batch_of([0, 1, 0, 2], [[0], [2], [0], [1]])
+    _, _, similar, weight = neighbor_pairs(one_hot_rows(4), batch)
     assert similar.tolist() == [[0, 0], [0, 1]]
     assert ((weight > 0) == torch.tensor([[False, True], [True, True]])).all()
-    y = torch.tensor([[0, 2, 0], [1, 2, 0], [2, 2, 1], [2, 2, 1]])
-    _, _, _, weight = labeled_pairs(one_hot_rows(4), y, 1)
+    batch = batch_of([0, 1, 2, 2], [[2]] * 4, [0, 0, 1, 1])
+    _, _, _, weight = labeled_pairs(one_hot_rows(4), batch)
     assert not weight.any()
 
 
 def test_labeled_pairs_are_similar_where_classes_are_equal():
     logits = one_hot_rows(6)
-    # Position, drawn partner, class. The first three rows have none.
-    y = torch.tensor(
-        [[0, 3, -1], [1, 4, -1], [2, 5, -1], [3, 3, 7], [4, 3, 9], [5, 3, 7]]
-    )
-    rows, others, similar, weight = labeled_pairs(logits, y, 1)
+    # The first three rows have no class; they bring along the last three.
+    batch = batch_of(range(6), [[3], [4], [5], [3], [3], [3]], [-1, -1, -1, 7, 9, 7])
+    rows, others, similar, weight = labeled_pairs(logits, batch)
     assert torch.equal(rows, logits[3:])
     assert torch.equal(others, logits[3:])
     expected = torch.tensor([[1, 0, 1], [0, 1, 0], [1, 0, 1]], dtype=torch.float64)
@@ -217,14 +226,15 @@ def test_labeled_pairs_are_similar_where_classes_are_equal():
 def test_listed_pairs_have_their_own_labels():
     logits = one_hot_rows(6)
     # Row 0 drew its second pair (4, 5), which it has twice with different labels;
-    # row 1 its first, (2, 3). Columns: position, firsts, seconds, labels.
-    table = [
-        [0, 2, 4, 4, 3, 5, 5, 0, 1, 0],
-        [1, 2, 4, 5, 3, 1, 0, 1, 0, 0],
-    ]
-    none = [0] * 9
-    y = torch.tensor([*table, [4, *none], [2, *none], [5, *none], [3, *none]])
-    rows, others, similar, weight = listed_pairs(logits, y, 3)
+    # row 1 its first, (2, 3).
+    candidates = torch.zeros(6, 3, 2, dtype=torch.int64)
+    candidates[0] = torch.tensor([[2, 3], [4, 5], [4, 5]])
+    candidates[1] = torch.tensor([[2, 3], [4, 1], [5, 0]])
+    labels = torch.zeros(6, 3, dtype=torch.int64)
+    labels[0, 1] = labels[1, 0] = 1
+    positions = torch.tensor([0, 1, 4, 2, 5, 3])
+    batch = Batch(torch.zeros(6, 1), positions, labels=labels, partners=candidates)
+    rows, others, similar, weight = listed_pairs(logits, batch)
     assert torch.equal(rows[:, 0], logits[2:4])
     assert torch.equal(others[:, 0], logits[4:])
     assert similar.flatten().tolist() == [0.5, 1.0]

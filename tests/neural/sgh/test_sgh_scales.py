@@ -10,6 +10,7 @@ from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
 from skhash import SGHEncoder, load
 from skhash.gradients._base import CODINGS
+from skhash.neural import LatentScale
 from skhash.neural.sgh._module import SQUARED_ERRORS, SGHModule
 
 # Gauss-Hermite nodes of a standard normal. Everything here is a polynomial of degree 2
@@ -320,7 +321,7 @@ def test_latent_scales_explain_rows_of_different_strength():
 
 def test_a_wider_prior_lets_latent_scales_differ_more(digits):
     spread = [
-        SGHEncoder(n_bits=8, scale="latent", scale_std=s, random_state=0)
+        SGHEncoder(n_bits=8, scale=LatentScale(std=s), random_state=0)
         .fit(digits)
         .latent_scales(digits)
         .std()

@@ -69,7 +69,7 @@ def changes(solver="prox", **params):
         {"weight_decay": 0.1},
         {"max_epochs": 5},
         {"batch_size": 60},
-        {"train_split": 0.2},
+        {"validation_fraction": 0.2},
         {"random_state": 1},
     ],
     ids=lambda params: next(iter(params)),
@@ -240,7 +240,7 @@ def test_the_penalty_lowers_the_quantization_error(solver, weight, epochs):
 
 def test_validation_measures_the_likelihood_alone():
     """A weight that dwarfs it is seen in the training loss only."""
-    fitted = encoder(split_solver="subgradient", w_weight=1e3, train_split=0.3)
+    fitted = encoder(split_solver="subgradient", w_weight=1e3, validation_fraction=0.3)
     last = fitted.fit(ROWS, LABELS).history_[-1]
     assert last["train_loss"] > 20 > last["valid_loss"] > 0
 

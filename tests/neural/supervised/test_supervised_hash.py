@@ -110,7 +110,9 @@ def test_the_loss_is_told_of_epochs_rows_and_data(digits):
             assert training.n_bits == 16 and training.n_classes == len(set(y))
             return Watched(training)
 
-    encoder = small(loss=WatchedLoss(), max_epochs=2, batch_size=20, train_split=0.2)
+    encoder = small(
+        loss=WatchedLoss(), max_epochs=2, batch_size=20, validation_fraction=0.2
+    )
     objective = encoder.fit(X, y).net_.module_.objective
     assert objective.epochs == [0, 1]
     for epoch in range(2):

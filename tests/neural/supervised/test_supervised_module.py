@@ -13,6 +13,7 @@ from skhash.neural.supervised._module import (
     folded_layers,
     hashing_perceptron,
 )
+from skhash.training._batches import Batch
 
 X = torch.from_numpy(np.random.default_rng(0).normal(size=(30, 6))).float()
 
@@ -69,21 +70,21 @@ def test_balanced_outputs_have_mean_zero_and_spread_one():
 
 def test_the_objective_gets_labels_and_positions():
     net = module()
-    y = torch.tensor([[5, 0, 1], [3, 1, 1]])
-    net.loss(net(X[:2]), X[:2], y)
+    given = Batch(X[:2], torch.tensor([5, 3]), labels=torch.tensor([[0, 1], [1, 1]]))
+    net.loss(net(X[:2]), given)
     labels, rows, batch = net.objective.seen
-    assert torch.equal(labels, y[:, 1:]) and torch.equal(rows, y[:, 0])
+    assert torch.equal(labels, given.labels) and torch.equal(rows, given.rows)
     assert torch.equal(batch, X[:2])
 
 
 def test_shadow_batches_give_the_gradients_and_leave_no_trace():
-    y = torch.zeros(30, 2, dtype=torch.int64)
+    batch = Batch.of(X, labels=torch.zeros(30, 1, dtype=torch.int64))
     plain, shadowed = module(), module()
     before = copy.deepcopy(shadowed.state_dict())
-    plain.loss(plain(X), X, y).backward()
+    plain.loss(plain(X), batch).backward()
     with shadowed.shadow():
         assert shadowed.objective.frozen
-        shadowed.loss(shadowed(X), X, y).backward()
+        shadowed.loss(shadowed(X), batch).backward()
     for parameter, other in zip(plain.parameters(), shadowed.parameters(), strict=True):
         assert torch.equal(parameter.grad, other.grad)
     for name, value in shadowed.state_dict().items():
@@ -91,7 +92,7 @@ def test_shadow_batches_give_the_gradients_and_leave_no_trace():
     moved = plain.state_dict()
     assert any(not torch.equal(moved[name], value) for name, value in before.items())
     # Afterwards batches count again.
-    shadowed.loss(shadowed(X), X, y)
+    shadowed.loss(shadowed(X), batch)
     for name, value in shadowed.state_dict().items():
         assert torch.equal(value, moved[name]), name
     assert not shadowed.objective.frozen
