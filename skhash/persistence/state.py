@@ -33,7 +33,10 @@ MODULES = {
 PARTS = (
     "skhash.gradients",
     "skhash.losses",
+    "skhash.networks",
+    "skhash.neural",
     "skhash.noise",
+    "skhash.training",
     "skhash.utils.schedules",
 )
 # The keys that mark such an object, an estimator, and a tuple, which JSON knows not.

@@ -314,7 +314,11 @@ def test_params_that_are_no_data_are_left_out(name, value, tmp_path):
 
 def test_numpy_numbers_are_saved_as_numbers(tmp_path):
     X = training_data()
-    params = {"n_bits": np.int64(3), "lr": np.float32(0.01), "fit_scale": np.bool_(1)}
+    params = {
+        "n_bits": np.int64(3),
+        "lr": np.float32(0.01),
+        "refit_decoder": np.bool_(1),
+    }
     encoder = skhash.SGHEncoder(max_epochs=1, random_state=0, **params).fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
