@@ -35,9 +35,9 @@ def find(what, store, selected, queries, reach, n_jobs, algorithm="auto", device
     if device == "cpu":
         # numba is imported at the first search: importing skhash stays quick.
         with late_import:
-            from skhash.neighbors.search import plan
+            from skhash.neighbors.search import dispatch
 
-        return plan.find(what, store, selected, queries, reach, n_jobs, algorithm)
+        return dispatch.find(what, store, selected, queries, reach, n_jobs, algorithm)
     from skhash.neighbors.search import _torch
 
     return _torch.find(what, store, selected, queries, reach, device)

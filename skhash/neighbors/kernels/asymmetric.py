@@ -10,11 +10,12 @@ What all of them take, floats being float32:
 * queries: weights (n_queries, 8 * n_bytes), what each bit that is set adds, and starts
   (n_queries,), what a code of zeros has;
 * codes: packed (n, n_bytes) : uint8, items (n, 1) or (n, 2), floor;
-* work, to work in: tables (n_bytes, 256, LANES), scores and limits (LANES,).
+* work, to work in: tables (n_bytes, 256, LANES), lanes (2, LANES).
 """
 
 import numpy as np
 
+from skhash.neighbors.kernels.heap import replace_top
 from skhash.neighbors.kernels.lanes import LANES, score_lanes
 from skhash.utils.kernels import kernel
 
@@ -52,14 +53,14 @@ def score_all(queries, codes, work, scores):
     """Write scores (n_queries, n)."""
     weights, starts = queries
     packed, items, floor = codes
-    tables, buffer, limits = work
+    tables, lanes = work
     for first in range(0, len(weights), LANES):
         present = _fill_tables(weights, starts, first, tables)
         for row in range(len(packed)):
             factor, term = _factor_and_term(items, row)
-            score_lanes(tables, packed, row, factor, term, floor, limits, buffer)
+            score_lanes(tables, packed, row, factor, term, floor, lanes)
             for lane in range(present):
-                scores[first + lane, row] = buffer[lane]
+                scores[first + lane, row] = lanes[1, lane]
 
 
 @kernel
@@ -67,7 +68,7 @@ def score_candidates(queries, codes, work, candidates, scores):
     """Write scores (n_queries, m), of each query's own candidates (n_queries, m)."""
     weights, starts = queries
     packed, items, floor = codes
-    tables, _, _ = work
+    tables = work[0]
     for first in range(0, len(weights), LANES):
         present = _fill_tables(weights, starts, first, tables)
         for lane in range(present):
@@ -81,30 +82,6 @@ def score_candidates(queries, codes, work, candidates, scores):
 
 
 @kernel
-def _replace_worst(scores, positions, score, position):
-    """Put an entry in place of the top of a heap, whose worst entry is on top.
-
-    Worse is of larger score, or of equal score and larger position.
-    """
-    size, hole = len(scores), 0
-    while 2 * hole + 1 < size:
-        child = 2 * hole + 1
-        other = child + 1
-        if other < size and (
-            scores[other] > scores[child]
-            or (scores[other] == scores[child] and positions[other] > positions[child])
-        ):
-            child = other
-        if scores[child] < score or (
-            scores[child] == score and positions[child] < position
-        ):
-            break
-        scores[hole], positions[hole] = scores[child], positions[child]
-        hole = child
-    scores[hole], positions[hole] = score, position
-
-
-@kernel
 def nearest(queries, codes, work, scores, positions):
     """Write the k codes of smallest (score, position) of each query, in no order.
 
@@ -112,17 +89,17 @@ def nearest(queries, codes, work, scores, positions):
     """
     weights, starts = queries
     packed, items, floor = codes
-    tables, buffer, limits = work
+    tables, lanes = work
     for first in range(0, len(weights), LANES):
         present = _fill_tables(weights, starts, first, tables)
-        limits[:] = -np.inf
-        limits[:present] = np.inf
+        lanes[0] = -np.inf
+        lanes[0, :present] = np.inf
         for row in range(len(packed)):
             factor, term = _factor_and_term(items, row)
             # Positions grow: a code that only equals the worst so far comes too late.
-            if score_lanes(tables, packed, row, factor, term, floor, limits, buffer):
+            if score_lanes(tables, packed, row, factor, term, floor, lanes):
                 for lane in range(present):
-                    if buffer[lane] < limits[lane]:
+                    if lanes[1, lane] < lanes[0, lane]:
                         q = first + lane
-                        _replace_worst(scores[q], positions[q], buffer[lane], row)
-                        limits[lane] = scores[q, 0]
+                        replace_top(scores[q], positions[q], lanes[1, lane], row)
+                        lanes[0, lane] = scores[q, 0]

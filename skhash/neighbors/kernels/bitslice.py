@@ -11,15 +11,25 @@ digits are planes again. Two things make this cheaper than counting bits word by
 * No distance is written and none is compared. Adding ``2**levels - threshold`` to the
   sum makes it overflow exactly where the distance reaches the threshold, and the carry
   that falls out at the top says which codes are near, one bit a code.
-
-Everything here is plain LLVM vector code (and, or, xor), so it runs wherever numba
-does, at the width that the machine has.
 """
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+
+from skhash.neighbors.kernels.llvm import (
+    BYTE,
+    INT64,
+    choose_program,
+    instruction,
+    int64,
+    is_any,
+    load,
+    spread,
+    step,
+    store,
+    vector_of,
+)
 
 LANES = 4
 BLOCK = 64 * LANES  # codes in a block: one plane of them fills one vector
@@ -27,12 +37,26 @@ GROUP = 3  # planes whose sum the table holds: the most that two digits can coun
 PLANE_BYTES = 8 * LANES
 CARRY_OFFSET = 2 * PLANE_BYTES  # in the table: two sum planes come first,
 GROUP_BYTES = 10 * PLANE_BYTES  # then eight carry planes
+# The common lengths have a program each, without a loop; all others share two, one with
+# few digits and little padding, and one with digits for any length and large steps, as
+# each step carries through all digits.
+STRAIGHT = (64, 128, 256)
+SHORT_LEVELS, SHORT_STEP = 9, 8
+LONG_LEVELS, LONG_STEP = 24, 32
 
-_INT64 = ir.IntType(64)
-_VECTOR = ir.VectorType(_INT64, LANES)
-_UNDEFINED = ir.Constant(_VECTOR, ir.Undefined)
-# NumPy promises eight bytes, not the 32 that LLVM would take for granted.
-_ALIGN = 8
+_VECTOR = ir.VectorType(INT64, LANES)
+
+
+def n_levels(n_planes: int) -> int:
+    """Return how many digits the sums of the program for `n_planes` have."""
+    if n_planes in STRAIGHT:
+        return n_planes.bit_length()
+    return SHORT_LEVELS if n_planes < 2**SHORT_LEVELS else LONG_LEVELS
+
+
+def group_step(n_planes: int) -> int:
+    """Return of what the number of groups must be a multiple."""
+    return SHORT_STEP if n_planes < 2**SHORT_LEVELS else LONG_STEP
 
 
 class _Adder:
@@ -58,6 +82,18 @@ class _Adder:
             self.waiting[level] = [total]
             self.add(level + 1, carry)
 
+    def add_group(self, table, choice, group, single=False):
+        """Add a query's sum over three planes (or over a last, `single` one)."""
+
+        def chosen(which, offset):
+            byte = load(self.builder, choice, 2 * group + which, BYTE)
+            place = step(self.builder, table, self.builder.zext(byte, INT64))
+            return load(self.builder, place, GROUP_BYTES * group + offset, _VECTOR)
+
+        if not single:
+            self.add(1, chosen(0, CARRY_OFFSET))
+        self.add(0, chosen(1, 0))
+
     def settle(self):
         """Bring every level down to one digit."""
         for level, waiting in enumerate(self.waiting):
@@ -72,221 +108,129 @@ class _Adder:
         return builder.xor(differ, c), carry
 
 
-def bytes_of(context, builder, array_type, array, row=None):
-    """Return the address of an array, or of one of its rows, as a byte pointer."""
-    struct = context.make_array(array_type)(context, builder, value=array)
-    address = builder.bitcast(struct.data, ir.IntType(8).as_pointer())
-    if row is None:
-        return address
-    stride = cgutils.unpack_tuple(builder, struct.strides)[0]
-    return builder.gep(address, [builder.mul(stride, row)])
-
-
-def load(builder, address, byte, type_):
-    pointer = builder.bitcast(builder.gep(address, [byte]), type_.as_pointer())
-    return builder.load(pointer, align=1 if type_ == ir.IntType(8) else _ALIGN)
-
-
-def spread(builder, word):
-    """Return the vector that holds `word` in every lane."""
-    single = builder.insert_element(_UNDEFINED, word, ir.Constant(ir.IntType(32), 0))
-    lanes = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-    return builder.shuffle_vector(single, _UNDEFINED, lanes)
-
-
-def _add_group(builder, adder, table, choice, group, single=False):
-    """Add the query's partial sum over three planes (or over a last, `single` one)."""
-
-    def chosen(which, offset):
-        choice_byte = ir.Constant(_INT64, 2 * group + which)
-        byte = builder.zext(load(builder, choice, choice_byte, ir.IntType(8)), _INT64)
-        place = ir.Constant(_INT64, GROUP_BYTES * group + offset)
-        return load(builder, table, builder.add(byte, place), _VECTOR)
-
-    if not single:
-        adder.add(1, chosen(0, CARRY_OFFSET))
-    adder.add(0, chosen(1, 0))
-
-
-def _straight_program(builder, digits, table, choice, n_planes):
-    """Sum a known number of planes without a loop; return the overflow."""
-    adder = _Adder(builder, digits)
+def _straight_program(n_planes):
+    """Sum a known number of planes without a loop."""
     n_groups = -(-n_planes // GROUP)
-    for group in range(n_groups):
-        single = group == n_groups - 1 and n_planes % GROUP == 1
-        _add_group(builder, adder, table, choice, group, single)
-    adder.settle()
-    return adder.overflow
 
-
-def _looped_program(builder, digits, table, choice, n_steps, step):
-    """Sum ``n_steps * step`` groups; return the overflow."""
-    places = [cgutils.alloca_once_value(builder, digit) for digit in digits]
-    overflow = cgutils.alloca_once_value(builder, ir.Constant(_VECTOR, [0] * LANES))
-    with cgutils.for_range(builder, n_steps) as loop:
-
-        def skip(address, step_bytes):
-            distance = builder.mul(loop.index, ir.Constant(_INT64, step_bytes))
-            return builder.gep(address, [distance])
-
-        adder = _Adder(builder, [builder.load(place) for place in places])
-        adder.overflow = builder.load(overflow)
-        step_table = skip(table, step * GROUP_BYTES)
-        step_choice = skip(choice, step * 2)
-        for group in range(step):
-            _add_group(builder, adder, step_table, step_choice, group)
+    def far(builder, digits, table, choice):
+        adder = _Adder(builder, digits)
+        for group in range(n_groups):
+            single = group == n_groups - 1 and n_planes % GROUP == 1
+            adder.add_group(table, choice, group, single)
         adder.settle()
-        for place, (digit,) in zip(places, adder.waiting, strict=True):
-            builder.store(digit, place)
-        builder.store(adder.overflow, overflow)
-    return builder.load(overflow)
+        return adder.overflow
+
+    return n_levels(n_planes), far
 
 
-def _make_near(levels: int, *, n_planes: int | None = None, step: int | None = None):
-    """Build the function that finds the codes of one block that are near a query.
+def _looped_program(n_planes, n_groups):
+    """Sum as many groups as there are, some a turn."""
+    stride = group_step(n_planes)
 
-    It sums either `n_planes`, or `step` groups a turn of a loop.
+    def far(builder, digits, table, choice):
+        places = [cgutils.alloca_once_value(builder, digit) for digit in digits]
+        nothing = vector_of(INT64, [0] * LANES)
+        overflow = cgutils.alloca_once_value(builder, nothing)
+        with cgutils.for_range(builder, builder.udiv(n_groups, int64(stride))) as loop:
+
+            def skip(address, n_bytes):
+                return step(builder, address, builder.mul(loop.index, int64(n_bytes)))
+
+            adder = _Adder(builder, [builder.load(place) for place in places])
+            adder.overflow = builder.load(overflow)
+            rows = skip(table, stride * GROUP_BYTES), skip(choice, stride * 2)
+            for group in range(stride):
+                adder.add_group(*rows, group)
+            adder.settle()
+            for place, (digit,) in zip(places, adder.waiting, strict=True):
+                builder.store(digit, place)
+            builder.store(adder.overflow, overflow)
+        return builder.load(overflow)
+
+    return n_levels(n_planes), far
+
+
+@instruction(types.int64)
+def find_near(
+    builder, n_planes: types.int64, table, choices, bias, hits, asked, n: types.int64
+):
+    """Write the queries that have hits in a block, and the hits; return how many.
+
+    The first `n` of `asked` are the queries to compare. Those that have hits move to
+    its front. Nothing branches on a hit: each query writes its 256 answers into the
+    next slot, which moves on if there are any. The loop stands here once a program, as
+    a call costs as much as a turn.
+
+    table : uint64 (1-d); choices : uint8 (queries, 2 * groups); bias : uint64 (queries,
+    levels); hits : uint64 (slots, LANES); asked : int64 (slots,).
     """
+    slots = cgutils.alloca_once_value(builder, int64(0))
 
-    @intrinsic
-    def near(typing_context, table, choices, bias, query, n_steps, hits, slot):
-        """Write the 256 answers to ``hits[slot]``; return whether there is a hit.
-
-        table : uint64 (1-d); choices : uint8 (queries, 2 * groups); bias : uint64
-        (queries, levels); query : int64, the row of both; n_steps : int64, turns of
-        the loop; hits : uint64 (slots, LANES); slot : int64.
-        """
-        signature = types.boolean(
-            table, choices, bias, types.int64, types.int64, hits, types.int64
-        )
-
-        def codegen(context, builder, signature, args):
-            kinds = signature.args
-            table = bytes_of(context, builder, kinds[0], args[0])
-            choice = bytes_of(context, builder, kinds[1], args[1], args[3])
-            bias = bytes_of(context, builder, kinds[2], args[2], args[3])
+    def loop_of(levels, far):
+        with cgutils.for_range(builder, n) as loop:
+            query, slot = (
+                load(builder, asked.row(loop.index), 0, INT64),
+                builder.load(slots),
+            )
+            store(builder, query, asked.row(slot))
             digits = [
-                spread(
-                    builder,
-                    load(builder, bias, ir.Constant(_INT64, 8 * level), _INT64),
-                )
+                spread(builder, load(builder, bias.row(query), 8 * level, INT64), LANES)
                 for level in range(levels)
             ]
-            if n_planes is None:
-                far = _looped_program(builder, digits, table, choice, args[4], step)
-            else:
-                far = _straight_program(builder, digits, table, choice, n_planes)
-            hit = builder.not_(far)
-            hits = bytes_of(context, builder, kinds[5], args[5], args[6])
-            builder.store(
-                hit, builder.bitcast(hits, _VECTOR.as_pointer()), align=_ALIGN
-            )
-            whole = ir.IntType(BLOCK)
-            return builder.icmp_unsigned(
-                "!=", builder.bitcast(hit, whole), ir.Constant(whole, 0)
-            )
+            hit = builder.not_(far(builder, digits, table.start, choices.row(query)))
+            store(builder, hit, hits.row(slot))
+            moved = builder.zext(is_any(builder, hit), INT64)
+            builder.store(builder.add(slot, moved), slots)
 
-        return signature, codegen
+    def is_length(sign, number):
+        return builder.icmp_signed(sign, n_planes, int64(number))
 
-    return near
-
-
-# The common lengths have a program each, without a loop; all others share two, one with
-# few digits and little padding, and one with digits for any length and large steps, as
-# each step carries through all digits.
-SHORT_LEVELS, SHORT_STEP = 9, 8
-LONG_LEVELS, LONG_STEP = 24, 32
-near_64, near_128, near_256 = (
-    _make_near(n.bit_length(), n_planes=n) for n in (64, 128, 256)
-)
-near_short = _make_near(SHORT_LEVELS, step=SHORT_STEP)
-near_long = _make_near(LONG_LEVELS, step=LONG_STEP)
+    n_groups = builder.udiv(table.shape[0], int64(GROUP_BYTES // 8))
+    short, long = (_looped_program(some, n_groups) for some in (1, 2**SHORT_LEVELS))
+    programs = [(is_length("==", some), _straight_program(some)) for some in STRAIGHT]
+    programs += [(is_length("<", 2**SHORT_LEVELS), short), (None, long)]
+    choose_program(
+        builder, [(is_for, lambda p=some: loop_of(*p)) for is_for, some in programs]
+    )
+    return builder.load(slots)
 
 
-def n_levels(n_planes: int) -> int:
-    """Return how many digits the sums of the program for `n_planes` have."""
-    if n_planes in (64, 128, 256):
-        return n_planes.bit_length()
-    return SHORT_LEVELS if n_planes < 2**SHORT_LEVELS else LONG_LEVELS
-
-
-def group_step(n_planes: int) -> int:
-    """Return of what the number of groups must be a multiple."""
-    return SHORT_STEP if n_planes < 2**SHORT_LEVELS else LONG_STEP
-
-
-@intrinsic
-def swap_bits(typing_context, square, row, width, mask):
+@instruction(types.void)
+def swap_bits(
+    builder, square, row: types.int64, width: types.int64, mask: types.uint64
+):
     """Swap squares of bits between rows `row` and ``row + width`` of all lanes.
 
-    square : uint64 (64, LANES); row, width : int64; mask : uint64, the bits of a row
-    that go to the other one, `width` places up.
+    square : uint64 (64, LANES); mask : the bits of a row that go to the other one,
+    `width` places up.
     """
-
-    def codegen(context, builder, signature, args):
-        square, row, width, mask = args
-        places = []
-        for index in (row, builder.add(row, width)):
-            address = bytes_of(context, builder, signature.args[0], square, index)
-            places.append(builder.bitcast(address, _VECTOR.as_pointer()))
-        low, high = (builder.load(place, align=_ALIGN) for place in places)
-        shift = spread(builder, width)
-        differ = builder.xor(builder.lshr(low, shift), high)
-        differ = builder.and_(differ, spread(builder, mask))
-        builder.store(builder.xor(high, differ), places[1], align=_ALIGN)
-        differ = builder.shl(differ, shift)
-        builder.store(builder.xor(low, differ), places[0], align=_ALIGN)
-        return context.get_dummy_value()
-
-    return types.void(square, types.int64, types.int64, types.uint64), codegen
+    places = square.row(row), square.row(builder.add(row, width))
+    low, high = (load(builder, place, 0, _VECTOR) for place in places)
+    shift = spread(builder, width, LANES)
+    differ = builder.xor(builder.lshr(low, shift), high)
+    differ = builder.and_(differ, spread(builder, mask, LANES))
+    store(builder, builder.xor(high, differ), places[1])
+    store(builder, builder.xor(low, builder.shl(differ, shift)), places[0])
 
 
-@intrinsic
-def fill_group(typing_context, planes, table, group):
+@instruction(types.void)
+def fill_group(builder, planes, table, group: types.int64):
     """Write the digits of a ^ qa + b ^ qb + c ^ qc for all values of qa, qb, qc.
 
     planes : uint64 (planes, LANES), of which a, b, c are those of the group; table :
-    uint64 (1-d); group : int64.
+    uint64 (1-d).
     """
-
-    def codegen(context, builder, signature, args):
-        planes, table, group = args
-        first = builder.mul(group, ir.Constant(_INT64, GROUP))
-        source = bytes_of(context, builder, signature.args[0], planes, first)
-        a, b, c = (
-            load(builder, source, ir.Constant(_INT64, PLANE_BYTES * i), _VECTOR)
-            for i in range(GROUP)
-        )
-        target = builder.gep(
-            bytes_of(context, builder, signature.args[1], table),
-            [builder.mul(group, ir.Constant(_INT64, GROUP_BYTES))],
-        )
-
-        def write(byte, plane):
-            address = builder.gep(target, [ir.Constant(_INT64, byte)])
-            place = builder.bitcast(address, _VECTOR.as_pointer())
-            builder.store(plane, place, align=_ALIGN)
-
-        adder = _Adder(builder, [])
-        for flips in range(4):
-            x = builder.not_(a) if flips & 1 else a
-            y = builder.not_(b) if flips & 2 else b
-            total, carry = adder.full_adder(x, y, c)
-            write(CARRY_OFFSET + PLANE_BYTES * flips, carry)
-            # All three flipped: what counted does not, and the other way round.
-            write(CARRY_OFFSET + PLANE_BYTES * (7 - flips), builder.not_(carry))
-            if flips < 2:
-                write(PLANE_BYTES * flips, total)
-        return context.get_dummy_value()
-
-    return types.void(planes, table, types.int64), codegen
-
-
-@intrinsic
-def trailing_zeros(typing_context, word):
-    """Return the position of the lowest bit that is set in a word that is not 0."""
-
-    def codegen(context, builder, signature, args):
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.uint64(types.uint64), codegen
+    source = planes.row(builder.mul(group, int64(GROUP)))
+    a, b, c = (load(builder, source, PLANE_BYTES * i, _VECTOR) for i in range(GROUP))
+    target = step(builder, table.start, builder.mul(group, int64(GROUP_BYTES)))
+    adder = _Adder(builder, [])
+    for flips in range(4):
+        x = builder.not_(a) if flips & 1 else a
+        y = builder.not_(b) if flips & 2 else b
+        total, carry = adder.full_adder(x, y, c)
+        store(builder, carry, target, CARRY_OFFSET + PLANE_BYTES * flips)
+        # All three flipped: what counted does not, and the other way round.
+        flipped = CARRY_OFFSET + PLANE_BYTES * (7 - flips)
+        store(builder, builder.not_(carry), target, flipped)
+        if flips < 2:
+            store(builder, total, target, PLANE_BYTES * flips)

@@ -9,104 +9,98 @@ operations of `bitslice` and nothing else.
 Bit r of a word is the plane r of its codes: bytes must stand in words the way they do
 on a little-endian machine, which is all that numba compiles for.
 
-What the kernels work in (`work`) is made by `search.brute`, as numba takes long to
-compile an allocation: planes (planes, LANES) and table (1-d) of one block; choices
-(queries, 2 * groups) and bias (queries, levels); hits (queries + 1, LANES) and
-hit_queries (queries + 1,), where one slot more than queries takes answers that are no
-hits.
-
-Few queries do without blocks: see `rowwise`.
+Few queries do without blocks: see `rowwise`. What kernels work in is made by
+`search.brute`, as numba takes long to compile an allocation. What all of them take:
+words (n, n_words) and queries (n_queries, n_words) : uint64, read-only; live : see
+`is_live`.
 """
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
+from skhash.neighbors.kernels.bits import (
+    ALL,
+    ONE,
+    POSITION,
+    POSITION_BITS,
+    distance_of,
+    is_live,
+    live_bits,
+    trailing_zeros,
+)
 from skhash.neighbors.kernels.bitslice import (
     BLOCK,
     GROUP_BYTES,
     LANES,
-    LONG_STEP,
-    SHORT_LEVELS,
-    SHORT_STEP,
     fill_group,
-    near_64,
-    near_128,
-    near_256,
-    near_long,
-    near_short,
+    find_near,
     swap_bits,
-    trailing_zeros,
 )
-from skhash.neighbors.kernels.rowwise import (
-    next_near_1,
-    next_near_2,
-    next_near_4,
-    next_near_8,
-)
+from skhash.neighbors.kernels.rowwise import next_near
 from skhash.utils.kernels import kernel, popcount
 
 # Turning a block of codes on its side costs as much as comparing it with so many.
 FEW_QUERIES = 12
 # Codes that few queries are compared with in turn, so that they stay in the cache.
 SLAB = 2**13
-POSITION_BITS = 40
 # So many codes for each of k tell where to begin; more take longer than they save.
 SEEDS = 8
 # A call with so many arrays would take longer than what it does.
 _inlined = partial(kernel, forceinline=True)
-_ONE = np.uint64(1)
-_ALL = np.uint64(2**64 - 1)
-_GROUP_WORDS = GROUP_BYTES // 8
 
 
-@kernel
-def _find_near(n_planes, table, choices, bias, hits, hit_queries, n_asked):
-    """Write the queries that have hits in a block, and the hits; return how many.
+class Work(NamedTuple):
+    """What many queries are compared in.
 
-    The first `n_asked` entries of `hit_queries` are the queries to compare. Those that
-    have hits move to its front.
-
-    Nothing branches on a hit: each query writes its answers into the next slot, which
-    moves on if there are any. The loop stands here once a program, as a call costs as
-    much as a turn.
+    n_planes : int, bits that may be set in a code; planes (planes, LANES) and table
+    (1-d) of one block; choices (queries, 2 * groups) and bias (queries, levels); hits
+    (queries + 1, LANES) and hit_queries (queries + 1,), where one slot more than
+    queries takes answers that are no hits; asked (queries,) : int64, all of them.
     """
-    n_groups = len(table) // _GROUP_WORDS
-    short_steps, long_steps = n_groups // SHORT_STEP, n_groups // LONG_STEP
-    slot = 0
-    if n_planes == 64:
-        for i in range(n_asked):
-            q = hit_queries[i]
-            hit_queries[slot] = q
-            slot += near_64(table, choices, bias, q, 0, hits, slot)
-    elif n_planes == 128:
-        for i in range(n_asked):
-            q = hit_queries[i]
-            hit_queries[slot] = q
-            slot += near_128(table, choices, bias, q, 0, hits, slot)
-    elif n_planes == 256:
-        for i in range(n_asked):
-            q = hit_queries[i]
-            hit_queries[slot] = q
-            slot += near_256(table, choices, bias, q, 0, hits, slot)
-    elif n_planes < 2**SHORT_LEVELS:
-        for i in range(n_asked):
-            q = hit_queries[i]
-            hit_queries[slot] = q
-            slot += near_short(table, choices, bias, q, short_steps, hits, slot)
-    else:
-        for i in range(n_asked):
-            q = hit_queries[i]
-            hit_queries[slot] = q
-            slot += near_long(table, choices, bias, q, long_steps, hits, slot)
-    return slot
+
+    n_planes: int
+    planes: np.ndarray
+    table: np.ndarray
+    choices: np.ndarray
+    bias: np.ndarray
+    hits: np.ndarray
+    hit_queries: np.ndarray
+    asked: np.ndarray
+
+
+class FewWork(NamedTuple):
+    """What few queries are compared in.
+
+    patterns (queries, 4 words or more) : uint64, the words of a query, over and over;
+    distances (64,) : int64, room.
+    """
+
+    patterns: np.ndarray
+    distances: np.ndarray
+
+
+class Found(NamedTuple):
+    """What queries found so far, a row each.
+
+    states (n_queries, 3) : int64, the threshold, how many are nearer, and how many
+    there are; histograms (n_queries, n_distances) : int64, how many at each distance
+    that words can have; distances and positions (n_queries, capacity), the capacity
+    being n or more than k.
+    """
+
+    states: np.ndarray
+    histograms: np.ndarray
+    distances: np.ndarray
+    positions: np.ndarray
 
 
 @kernel
 def _transpose(planes, first):
     """Transpose four 64 x 64 bit squares, side by side in 64 rows, in place."""
     width = 32
-    mask = _ALL >> np.uint64(32)
+    mask = ALL >> np.uint64(32)
     while width:
         for start in range(first, first + 64, 2 * width):
             for row in range(start, start + width):
@@ -131,65 +125,44 @@ def _fill_planes(words, start, planes):
 
 
 @kernel
-def _next_block(words, start, planes, table):
-    """Make the table of the 256 codes from `start` on."""
-    _fill_planes(words, start, planes)
-    for group in range(len(table) // _GROUP_WORDS):
-        fill_group(planes, table, group)
-
-
-@kernel
 def set_threshold(bias, threshold):
     """Make sums overflow from `threshold` on."""
     levels = len(bias)
     start = (1 << levels) - threshold
     for level in range(levels):
-        bias[level] = _ALL if (start >> level) & 1 else np.uint64(0)
+        bias[level] = ALL if (start >> level) & 1 else np.uint64(0)
 
 
 @kernel
-def _distance(words, position, queries, query):
-    distance = 0
-    for word in range(words.shape[1]):
-        distance += np.int64(popcount(words[position, word] ^ queries[query, word]))
-    return distance
-
-
-@kernel
-def _find_in_block(words, n_planes, start, asked, work):
+def _find_in_block(words, start, asked, work):
     """Find the hits of the 256 codes from `start` on; return how many queries have any.
 
     asked : the queries to compare.
     """
-    planes, table, choices, bias, hits, hit_queries = work
+    n_planes, planes, table, choices, bias, hits, hit_queries, _ = work
     hit_queries[: len(asked)] = asked
-    _next_block(words, start, planes, table)
-    return _find_near(n_planes, table, choices, bias, hits, hit_queries, len(asked))
+    _fill_planes(words, start, planes)
+    for group in range(8 * len(table) // GROUP_BYTES):
+        fill_group(planes, table, group)
+    n_asked = len(asked)
+    return find_near(n_planes, table, choices, bias, hits, hit_queries, n_asked)
 
 
 @kernel
-def _next_near(words, first, stop, patterns, q, threshold, distances):
+def _next_near(words, first, stop, work, q, threshold):
     """Find the first 64 codes, from `first` on, with one nearer than the threshold.
 
     Return where they begin, and a bit for each: whether it is nearer; 0 at the end.
     """
-    n_words, n_lanes = words.shape[1], (stop - first) // 64
-    if n_words == 1:
-        first, near = next_near_1(words, first, n_lanes, patterns, q, threshold)
-    elif n_words == 2:
-        first, near = next_near_2(words, first, n_lanes, patterns, q, threshold)
-    elif n_words == 4:
-        first, near = next_near_4(words, first, n_lanes, patterns, q, threshold)
-    elif n_words == 8:
-        first, near = next_near_8(words, first, n_lanes, patterns, q, threshold)
-    else:
-        near = 0
+    patterns, distances = work
+    n_lanes = (stop - first) // 64
+    first, near = next_near(words, first, n_lanes, patterns, q, threshold)
     # Codes of other lengths, and the last codes.
     while near == 0 and first < stop:
         codes = words[first : min(first + 64, stop)]
         # Loops that do one thing each become vector instructions.
         distances[:] = 0
-        for word in range(n_words):
+        for word in range(words.shape[1]):
             bits = patterns[q, word]
             for i in range(len(codes)):
                 distances[i] += np.int64(popcount(codes[i, word] ^ bits))
@@ -217,34 +190,15 @@ def _compact(k, state, distances, positions):
     return kept
 
 
-@kernel
-def _may_be_found(live, first, n):
-    """Return a bit for each of 64 places from `first` on: whether a code may be found.
-
-    live (n_lanes,) : uint64, these bits, or (0,) where all `n` codes may be.
-    """
-    if len(live):
-        return live[first >> 6]
-    if first + 64 <= n:
-        return _ALL
-    return (_ONE << np.uint64(max(n - first, 0))) - _ONE
-
-
 @_inlined
 def _take(words, first, bits, queries, q, k, found):
-    """Take in codes behind `first`, one for each bit set; bring the threshold down.
-
-    found : what queries found so far, a row each: states (n_queries, 3), the threshold,
-    how many are nearer, and how many there are; histograms (n_queries, n_distances),
-    how many at each distance that words can have; distances and positions (n_queries,
-    capacity), the capacity being n or more than k.
-    """
+    """Take in codes behind `first`, one for each bit set; bring the threshold down."""
     states, histograms, distances, positions = found
     threshold, below, size = states[q, 0], states[q, 1], states[q, 2]
     while bits:
         position = first + np.int64(trailing_zeros(bits))
-        bits &= bits - _ONE
-        distance = _distance(words, position, queries, q)
+        bits &= bits - ONE
+        distance = distance_of(words, position, queries, q)
         if distance >= threshold:
             continue
         if size == distances.shape[1]:
@@ -281,11 +235,9 @@ def _seed(words, live, queries, k, found):
     stop = min(len(words), max(BLOCK, SEEDS * k))
     for q in range(len(queries)):
         counts = histograms[q]
-        for first in range(0, stop, 64):
-            bits = _may_be_found(live, first, stop)
-            for i in range(first, min(first + 64, stop)):
-                if (bits >> np.uint64(i - first)) & _ONE:
-                    counts[_distance(words, i, queries, q)] += 1
+        for i in range(stop):
+            if is_live(live, i):
+                counts[distance_of(words, i, queries, q)] += 1
         distance, n = 0, counts[0]
         while n < k and distance < states[q, 0]:
             distance += 1
@@ -297,51 +249,48 @@ def _seed(words, live, queries, k, found):
 @kernel
 def _sort(k, found, distances, positions):
     """Order what was found by (distance, position): a counting sort."""
-    states, histograms, found_distances, found_positions = found
-    for q in range(len(states)):
-        threshold, size, slots = states[q, 0], states[q, 2], histograms[q]
+    for q in range(len(distances)):
+        threshold, size, slots = (
+            found.states[q, 0],
+            found.states[q, 2],
+            found.histograms[q],
+        )
         start = 0
         for distance in range(threshold + 1):
             count = slots[distance]
             slots[distance] = start
             start += count
         for i in range(size):
-            distance = found_distances[q, i]
+            distance = found.distances[q, i]
             if distance <= threshold and slots[distance] < k:
                 slot = slots[distance]
                 distances[q, slot] = distance
-                positions[q, slot] = found_positions[q, i]
+                positions[q, slot] = found.positions[q, i]
                 slots[distance] += 1
 
 
 @kernel
-def nearest(
-    words, live, n_planes, queries, k, work, asked, found, distances, positions
-):
-    """Write the `k` nearest of each query, ordered by (distance, position).
+def nearest(words, live, queries, work, found, distances, positions):
+    """Write the nearest of each query, ordered by (distance, position).
 
-    words (n, n_words) and queries (n_queries, n_words) : uint64, read-only; live :
-    read-only, see `_may_be_found`; n_planes : bits that may be set in a code; asked
-    (n_queries,) : int64, all of them; found : see `_take`; distances (n_queries, k) :
-    int32 and positions (n_queries, k) : int64, written.
+    distances (n_queries, k) : int32; positions (n_queries, k) : int64.
     """
-    bias, hits, hit_queries = work[3:]
-    states = found[0]
+    states, k, asked = found.states, distances.shape[1], work.asked
     _seed(words, live, queries, k, found)
     for q in range(len(queries)):
-        set_threshold(bias[q], states[q, 0])
+        set_threshold(work.bias[q], states[q, 0])
     for start in range(0, len(words), BLOCK):
-        n_hits, n_done = _find_in_block(words, n_planes, start, asked, work), 0
+        n_hits, n_done = _find_in_block(words, start, asked, work), 0
         for slot in range(n_hits):
-            q = hit_queries[slot]
+            q = work.hit_queries[slot]
             threshold = states[q, 0]
             for lane in range(LANES):
-                first = start + 64 * lane
-                near = hits[slot, lane] & _may_be_found(live, first, len(words))
+                near, first = work.hits[slot, lane], start + 64 * lane
+                near = near and near & live_bits(live, first, len(words))
                 if near:
                     _take(words, first, near, queries, q, k, found)
             if states[q, 0] != threshold:
-                set_threshold(bias[q], states[q, 0])
+                set_threshold(work.bias[q], states[q, 0])
                 # No code is nearer than 0.
                 n_done += states[q, 0] == 0
         if n_done:
@@ -352,49 +301,41 @@ def nearest(
 
 
 @kernel
-def nearest_to_few(
-    words, live, queries, patterns, k, lane_distances, found, distances, positions
-):
-    """Do what `nearest` does, code by code.
-
-    patterns (n_queries, 4 words or more) : uint64, the words of a query, over and over;
-    lane_distances (64,) : int64, room.
-    """
-    states = found[0]
+def nearest_to_few(words, live, queries, work, found, distances, positions):
+    """Do what `nearest` does, code by code."""
+    states, k = found.states, distances.shape[1]
     _seed(words, live, queries, k, found)
     for start in range(0, len(words), SLAB):
         stop = min(start + SLAB, len(words))
         for q in range(len(queries)):
             first = start
             while first < stop and states[q, 0]:
-                first, near = _next_near(
-                    words, first, stop, patterns, q, states[q, 0], lane_distances
-                )
+                first, near = _next_near(words, first, stop, work, q, states[q, 0])
                 if near:
-                    near &= _may_be_found(live, first, len(words))
+                    near &= live_bits(live, first, len(words))
                     _take(words, first, near, queries, q, k, found)
                 first += 64
     _sort(k, found, distances, positions)
 
 
 @kernel
-def _note(words, first, bits, queries, q, counts, hits, size):
+def _note(words, first, bits, queries, q, counts, found, size):
     """Append the codes behind `first`, one for each bit set; return the new size."""
     while bits:
         position = first + np.int64(trailing_zeros(bits))
-        bits &= bits - _ONE
-        distance = _distance(words, position, queries, q)
+        bits &= bits - ONE
+        distance = distance_of(words, position, queries, q)
         if distance >= counts.shape[1]:  # by bits behind the codes, if there are any
             continue
         counts[q, distance] += 1
         row = q * counts.shape[1] + distance
-        hits[size] = (row << POSITION_BITS) | position
+        found[size] = (row << POSITION_BITS) | position
         size += 1
     return size
 
 
 @kernel
-def within(words, live, n_planes, queries, work, asked, begin, counts, found):
+def within(words, live, queries, work, begin, counts, found):
     """Write codes within the radius to `found`, from the position `begin` on.
 
     Return where the next call goes on, as `found` may be full, and how many it has:
@@ -404,25 +345,24 @@ def within(words, live, n_planes, queries, work, asked, begin, counts, found):
     counts (n_queries, radius + 1) : int64, advanced; the radius is what `work` was made
     for; found : int64, with room for a block of all queries at least.
     """
-    hits, hit_queries = work[4:]
     size = 0
     for start in range(begin, len(words), BLOCK):
-        if size + BLOCK * len(asked) > len(found):
+        if size + BLOCK * len(queries) > len(found):
             return start, size
-        n_hits = _find_in_block(words, n_planes, start, asked, work)
+        n_hits = _find_in_block(words, start, work.asked, work)
         for slot in range(n_hits):
-            q = hit_queries[slot]
+            q = work.hit_queries[slot]
             for lane in range(LANES):
-                first = start + 64 * lane
-                near = hits[slot, lane] & _may_be_found(live, first, len(words))
+                near, first = work.hits[slot, lane], start + 64 * lane
+                near = near and near & live_bits(live, first, len(words))
                 size = _note(words, first, near, queries, q, counts, found, size)
     return len(words), size
 
 
 @kernel
-def within_of_few(words, live, queries, patterns, lane_distances, begin, counts, found):
+def within_of_few(words, live, queries, work, begin, counts, found):
     """Do what `within` does, code by code; see `nearest_to_few`."""
-    size = 0
+    size, too_far = 0, counts.shape[1]
     for start in range(begin, len(words), SLAB):
         if size + SLAB * len(queries) > len(found):
             return start, size
@@ -430,11 +370,9 @@ def within_of_few(words, live, queries, patterns, lane_distances, begin, counts,
         for q in range(len(queries)):
             first = start
             while first < stop:
-                first, near = _next_near(
-                    words, first, stop, patterns, q, counts.shape[1], lane_distances
-                )
+                first, near = _next_near(words, first, stop, work, q, too_far)
                 if near:
-                    near &= _may_be_found(live, first, len(words))
+                    near &= live_bits(live, first, len(words))
                     size = _note(words, first, near, queries, q, counts, found, size)
                 first += 64
     return len(words), size
@@ -445,5 +383,5 @@ def place(found, slots, positions):
     """Write positions to the slots of their rows, and advance those."""
     for hit in found:
         row = hit >> POSITION_BITS
-        positions[slots[row]] = hit & (2**POSITION_BITS - 1)
+        positions[slots[row]] = hit & POSITION
         slots[row] += 1

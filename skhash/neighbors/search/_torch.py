@@ -32,6 +32,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 
+from skhash.neighbors.search.algorithm import Question, as_lists
 from skhash.utils.chunks import row_chunks
 
 # Bytes that a search takes on the device, kept codes apart: an eighth for queries and
@@ -50,145 +51,127 @@ GROUPS_WITHIN = 64
 
 
 def find(what, store, selected, queries, reach, device):
-    """Search a store on the device; see `skhash.neighbors.search.plan.find`."""
+    """Search a store on the device; see `skhash.neighbors.search.dispatch.find`."""
     positions = selected.positions
     if selected.live is not None:
         positions = np.flatnonzero(selected.live)
     # "cuda" is whichever device is current, but the codes stay on one.
     device = torch.empty(0, device=device).device
-    search = {"nearest": nearest, "within": within}[what]
-    distances, found = search(_kept(store, device), queries, reach, device, positions)
-    if positions is None:
-        return distances, found
-    if what == "nearest":
-        return distances, positions[found]
-    return distances, [positions[one] for one in found]
+    some = DeviceSearch(_kept(store, device), device, positions)
+    found = getattr(some, what)(queries, Question(what, reach))
+    return as_lists(found, positions)
 
 
-def nearest(packed, queries, k, device, positions=None, budget=BLOCK_BYTES):
-    """Find the `k` nearest codes, ordered by (distance, position).
+class DeviceSearch:
+    """Searches packed codes on a device, as an `Algorithm` does words.
 
     Parameters
     ----------
     packed : ndarray of shape (n_codes, n_bytes), uint8, or tensor on the device
         An array is brought to the device block by block.
-    queries : ndarray of shape (n_queries, n_bytes), uint8
-    k : int
-        From 1 to n.
     device : torch.device
     positions : ndarray of shape (n,), int64, default=None
         Searches only these of the codes, and answers with indices of this array.
     budget : int
-        Bytes that the search may take on the device.
-
-    Returns
-    -------
-    distances : ndarray of shape (n_queries, k), int32
-    positions : ndarray of shape (n_queries, k), int64
+        Bytes that a search may take on the device.
     """
-    n = len(packed if positions is None else positions)
-    n_bits = 8 * packed.shape[1]
-    distances = np.empty((len(queries), k), dtype=np.int32)
-    found = np.empty((len(queries), k), dtype=np.int64)
-    for part in row_chunks(len(queries), packed.shape[1] + 8 * k, budget // 8):
-        last = torch.iinfo(torch.int64).max
-        best = torch.full((part.stop - part.start, k), last, device=device)
-        for start, some, products in _tiles(
-            packed, positions, queries[part], k, device, budget
+
+    def __init__(self, packed, device, positions=None, budget=BLOCK_BYTES):
+        self.packed, self.device, self.positions = packed, device, positions
+        self.budget, self.n_bits = budget, 8 * packed.shape[1]
+        self.n = len(packed if positions is None else positions)
+
+    def nearest(self, queries, question):
+        """Find the nearest codes; see `Algorithm.nearest`. Queries are packed."""
+        k = question.reach
+        distances = np.empty((len(queries), k), dtype=np.int32)
+        found = np.empty((len(queries), k), dtype=np.int64)
+        for part in row_chunks(
+            len(queries), self.n_bits // 8 + 8 * k, self.budget // 8
         ):
-            n_columns = products[0].numel()
-            keys = _nearest_in(products, k, n_bits).long()
-            keys = keys // n_columns * n + keys % n_columns + start
-            keys = torch.cat([best[some], keys], dim=1)
-            best[some] = keys.sort(dim=1).values[:, :k]
-            del products  # before the next are made
-        distances[part], found[part] = np.divmod(best.cpu().numpy(), n)
-    return distances, found
+            last = torch.iinfo(torch.int64).max
+            best = torch.full((part.stop - part.start, k), last, device=self.device)
+            for start, some, products in self._tiles(queries[part], k):
+                n_columns = products[0].numel()
+                keys = _nearest_in(products, k, self.n_bits).long()
+                keys = keys // n_columns * self.n + keys % n_columns + start
+                keys = torch.cat([best[some], keys], dim=1)
+                best[some] = keys.sort(dim=1).values[:, :k]
+                del products  # before the next are made
+            distances[part], found[part] = np.divmod(best.cpu().numpy(), self.n)
+        return distances, found
 
-
-def within(packed, queries, radius, device, positions=None, budget=BLOCK_BYTES):
-    """Find all codes within `radius`, inclusive, ordered by (distance, position).
-
-    Parameters
-    ----------
-    packed, queries, device, positions, budget
-        As in `nearest`.
-    radius : int
-        At least 0.
-
-    Returns
-    -------
-    distances : list of n_queries ndarrays, int32
-    positions : list of n_queries ndarrays, int64
-    """
-    n_bits = 8 * packed.shape[1]
-    least = n_bits - 2 * min(radius, n_bits)
-    distances, found = [], []
-    for part in row_chunks(len(queries), packed.shape[1], budget // 8):
+    def within(self, queries, question):
+        """Find all codes within the radius; see `Algorithm.within`."""
+        least = self.n_bits - 2 * min(question.reach, self.n_bits)
         hits = [np.empty((3, 0), dtype=np.int64)]
-        for start, some, products in _tiles(
-            packed, positions, queries[part], GROUPS_WITHIN, device, budget
-        ):
-            size = products.shape[2]
-            query, group = torch.nonzero(products.amax(2) >= least, as_tuple=True)
-            for few in row_chunks(len(query), 128 * size, budget // 8):
-                near = products[query[few], group[few]]
-                row, offset = torch.nonzero(near >= least, as_tuple=True)
-                distance = (n_bits - near[row, offset].long()) // 2
-                position = group[few][row] * size + offset + start
-                hit = torch.stack([query[few][row] + some.start, distance, position])
-                hits.append(hit.cpu().numpy())
-            del products  # before the next are made
+        for part in row_chunks(len(queries), self.n_bits // 8, self.budget // 8):
+            for start, some, products in self._tiles(queries[part], GROUPS_WITHIN):
+                first = np.array([[part.start + some.start], [0], [start]])
+                for hit in self._near(products, least):
+                    hits.append(hit.cpu().numpy())
+                    hits[-1] += first
+                del products  # before the next are made
         query, distance, position = np.concatenate(hits, axis=1)
         order = np.lexsort((position, distance, query))
-        stops = np.cumsum(np.bincount(query, minlength=part.stop - part.start))[:-1]
-        distances += np.split(distance[order].astype(np.int32), stops)
-        found += np.split(position[order], stops)
-    return distances, found
+        counts = np.bincount(query, minlength=len(queries))
+        return distance[order].astype(np.int32), position[order], counts
 
+    def _near(self, products, least):
+        """Yield query, distance and position of products that are at least so large."""
+        size = products.shape[2]
+        query, group = torch.nonzero(products.amax(2) >= least, as_tuple=True)
+        for few in row_chunks(len(query), 128 * size, self.budget // 8):
+            some = products[query[few], group[few]]
+            row, offset = torch.nonzero(some >= least, as_tuple=True)
+            distance = (self.n_bits - some[row, offset].long()) // 2
+            position = group[few][row] * size + offset
+            yield torch.stack([query[few][row], distance, position])
 
-def _tiles(packed, positions, queries, n_groups, device, budget):
-    """Yield products of some of the codes and some of the queries until all have met.
+    def _tiles(self, queries, n_groups):
+        """Yield products of some codes and some queries until all have met.
 
-    Each block of codes is unpacked once. Its groups are of a size at which finding
-    `n_groups` of them costs about as much as looking into them.
+        Each block of codes is unpacked once. Its groups are of a size at which finding
+        `n_groups` of them costs about as much as looking into them.
 
-    Yields
-    ------
-    start : int
-        The first code.
-    some : slice
-        The queries.
-    products : tensor of shape (n_some, n_groups, size)
-        The last codes of the last block may be none; these are further away than any.
-    """
-    n, n_bytes = len(packed if positions is None else positions), packed.shape[1]
-    n_bits = 8 * n_bytes
-    dtype = _dtype(device, n_bits)
-    signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1) * 2.0 - 1.0
-    signs = torch.from_numpy(signs).to(device, dtype)
-    queries = _to_device(queries, device)
-    # Its position, the code twice, its bytes as int32, and its signs; so for a query.
-    bytes_per_code = 8 + n_bytes * (6 + 8 * dtype.itemsize)
-    for rows in row_chunks(n, bytes_per_code, budget // 4):
-        block = packed[rows] if positions is None else packed[positions[rows]]
-        block = _to_device(block, device)
-        size = max(MIN_GROUP, isqrt(len(block) // n_groups) // MIN_GROUP * MIN_GROUP)
-        missing = -len(block) % size
-        block = torch.nn.functional.pad(block, (0, 0, 0, missing))
-        code_signs = _unpack(block, signs).T
-        # Products, keys of groups, keys of codes in the best groups, and the merge.
-        n_columns, n_looked_into = len(block), min(n_groups * size, len(block))
-        bytes_per_query = bytes_per_code + dtype.itemsize * n_columns
-        bytes_per_query += 16 * (n_columns // size + n_looked_into) + 96 * n_groups
-        for some in row_chunks(len(queries), bytes_per_query, budget // 2):
-            # Automatic mixed precision would take bfloat16, which rounds sums.
-            with torch.autocast(device.type, enabled=False):
-                products = _unpack(queries[some], signs) @ code_signs
-            products[:, n_columns - missing :] = -n_bits - 2
-            yield rows.start, some, products.unflatten(1, (-1, size))
-            del products
-        del code_signs
+        Yields
+        ------
+        start : int
+            The first code.
+        some : slice
+            The queries.
+        products : tensor of shape (n_some, n_groups, size)
+            The last codes of the last block may be none; these are further away than
+            any.
+        """
+        packed, positions, n_bits = self.packed, self.positions, self.n_bits
+        dtype = _dtype(self.device, n_bits)
+        signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+        signs = torch.from_numpy(signs * 2.0 - 1.0).to(self.device, dtype)
+        queries = _to_device(queries, self.device)
+        # Its position, the code twice, its bytes as int32, and its signs; so for a
+        # query.
+        bytes_per_code = 8 + n_bits // 8 * (6 + 8 * dtype.itemsize)
+        for rows in row_chunks(self.n, bytes_per_code, self.budget // 4):
+            block = packed[rows] if positions is None else packed[positions[rows]]
+            block = _to_device(block, self.device)
+            size = isqrt(len(block) // n_groups) // MIN_GROUP * MIN_GROUP
+            size = max(MIN_GROUP, size)
+            missing = -len(block) % size
+            block = torch.nn.functional.pad(block, (0, 0, 0, missing))
+            code_signs = _unpack(block, signs).T
+            # Products, keys of groups, keys of codes in the best groups, and the merge.
+            n_columns, n_looked_into = len(block), min(n_groups * size, len(block))
+            bytes_per_query = bytes_per_code + dtype.itemsize * n_columns
+            bytes_per_query += 16 * (n_columns // size + n_looked_into) + 96 * n_groups
+            for some in row_chunks(len(queries), bytes_per_query, self.budget // 2):
+                # Automatic mixed precision would take bfloat16, which rounds sums.
+                with torch.autocast(self.device.type, enabled=False):
+                    products = _unpack(queries[some], signs) @ code_signs
+                products[:, n_columns - missing :] = -n_bits - 2
+                yield rows.start, some, products.unflatten(1, (-1, size))
+                del products
+            del code_signs
 
 
 def _dtype(device, n_bits):

@@ -178,8 +178,7 @@ class CodeScorer:
             weights = self.decoder.weights(dense_rows(queries[rows]), 8 * n_bytes)
             work = (
                 np.empty((n_bytes, 256, kernels.LANES), dtype=np.float32),
-                np.empty(kernels.LANES, dtype=np.float32),
-                np.empty(kernels.LANES, dtype=np.float32),
+                np.empty((2, kernels.LANES), dtype=np.float32),
             )
             slices = [array[rows] for array in arrays]
             getattr(kernels, kernel)(weights, codes, work, *slices)

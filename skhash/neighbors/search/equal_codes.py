@@ -5,19 +5,23 @@ that stand first come first, so the k nearest codes are all among the positions 
 k nearest different codes, where these are ordered by their first positions.
 """
 
-from threading import Lock
+from dataclasses import replace
 
 import numpy as np
 
 from skhash.neighbors.kernels import equal_codes as kernels
+from skhash.neighbors.search.algorithm import Algorithm, Question
+from skhash.neighbors.search.searcher import Searcher
 from skhash.utils.chunks import even_chunks, row_chunks
 from skhash.utils.threads import count_threads, map_in_threads
 
 # Answers below which a thread takes longer to start than to write its share.
 MIN_THREAD_ANSWERS = 2**16
-# Codes, about, that tell how many are different; seconds a word that questions must
-# have taken before that is worth counting, and those of sorting codes.
-SAMPLE_ROWS, COUNT_AFTER, SORT_SECONDS = 2**14, 6e-8, 4e-7
+# Codes, about, that tell how many are different, and the cost a word that questions
+# must have had before that is worth counting; see `Algorithm`.
+SAMPLE_ROWS, COUNT_AFTER = 2**14, 500.0
+# The cost of a query among the different codes, and of a neighbour found there.
+QUERY_COST, EXPAND_COST = 40_000.0, 600.0
 # A search of the different codes must take so much less.
 GAIN = 0.8
 
@@ -114,12 +118,10 @@ class EqualCodes:
                 distances,
                 codes,
                 found_starts[bounds],
-                self.positions,
-                self.starts,
+                (self.positions, self.starts),
                 starts[bounds],
-                np.empty((2, counts[rows].max()), dtype=np.int64),
-                new_distances,
-                positions,
+                np.empty((3, counts[rows].max()), dtype=np.int64),
+                (new_distances, positions),
             )
 
         threads = max(1, min(len(counts), len(positions) // MIN_THREAD_ANSWERS))
@@ -128,110 +130,94 @@ class EqualCodes:
         return new_distances, positions
 
 
-class DistinctSearch:
+class Distinct(Algorithm):
     """Searches the different ones among the codes that count.
-
-    Parameters
-    ----------
-    words : ndarray of shape (n, n_words), uint64
-    live : ndarray of shape (n,), bool, or None
-    make_searcher : callable
-        Of the words of the different codes.
-    """
-
-    def __init__(self, words, live, make_searcher):
-        self.live = _copy(live)
-        self.codes = EqualCodes(words, self.live)
-        self._searcher = make_searcher(words[self.codes.firsts])
-
-    def nearest(self, queries, k, n_jobs=None):
-        """Find the `k` nearest codes; see `brute.nearest`."""
-        n_asked = min(k, len(self.codes))
-        distances, codes = self._searcher.nearest(
-            queries, n_asked, n_jobs, None, "auto"
-        )
-        counts, wanted = np.full(len(queries), n_asked), np.full(len(queries), k)
-        distances, positions = self.codes.expand(
-            distances.ravel(), codes.ravel(), counts, wanted, n_jobs
-        )
-        return distances.reshape(-1, k), positions.reshape(-1, k)
-
-    def within(self, queries, radius, n_jobs=None):
-        """Find all codes within `radius`; see `brute.within`."""
-        distances, codes = self._searcher.within(queries, radius, n_jobs, None, "auto")
-        counts = np.array([len(some) for some in codes])
-        distances, codes = np.concatenate(distances), np.concatenate(codes)
-        n_equal = self.codes.starts[codes + 1] - self.codes.starts[codes]
-        stops = np.concatenate([[0], np.cumsum(n_equal)])[np.cumsum(counts)]
-        wanted = np.diff(stops, prepend=0)
-        distances, positions = self.codes.expand(
-            distances, codes, counts, wanted, n_jobs
-        )
-        return np.split(distances, stops[:-1]), np.split(positions, stops[:-1])
-
-
-class DistinctChoice:
-    """Tells whether to search the different codes, and makes that when it is due.
 
     It is made for one set of live codes at a time. For other masks all codes are
     searched, until one has been asked for often enough to take the place.
     """
 
-    def __init__(self, words, make_searcher):
-        self._words, self._make_searcher = words, make_searcher
-        self._made, self._asked = None, _Asked(None)
-        self._making = Lock()
+    making = 3000.0
 
-    def __call__(self, n_queries, live, seconds):
-        """Return what searches the different codes, or None where that does not pay.
+    def __init__(self, words, n_planes, before=None):
+        super().__init__(words, n_planes, before)
+        self._made, self._asked = None, _Case(None)
 
-        Parameters
-        ----------
-        n_queries : int
-        live : ndarray of shape (n,), bool, or None
-        seconds : callable
-            Of a share of the codes: those that a query takes among so many.
-        """
-        n = len(self._words)
-        made, asked = self._made, self._asked
-        if made is not None and _are_same(made.live, live):
-            return made if seconds(len(made.codes) / n) < GAIN * seconds(1) else None
-        if not _are_same(asked.live, live):
-            asked = self._asked = _Asked(live)
-        elif asked.share is not None and asked.share > GAIN:
-            return None
-        now = seconds(1)
-        asked.spent += n_queries * now
-        if asked.share is None:
-            if asked.spent < COUNT_AFTER * self._words.size:
-                return None
-            asked.share = share_different(self._words, live)
-        then = seconds(asked.share)
-        if asked.share > GAIN or then > GAIN * now:
-            return None
-        saved = asked.spent * (1 - then / now)
-        due = saved > SORT_SECONDS * self._words.size
-        if not due or not self._making.acquire(blocking=False):
-            return None
-        try:
-            if self._made is not made:  # another thread was faster
-                return None
-            made = self._made = DistinctSearch(self._words, live, self._make_searcher)
-            return made
-        finally:
-            self._making.release()
+    def account(self, question):
+        """Return the case that a question is about."""
+        if question.case is None:
+            for case in filter(None, (self._made, self._asked)):
+                if _are_same(case.live, question.live):
+                    question.case = case
+                    break
+            else:
+                question.case = self._asked = _Case(question.live)
+        return question.case
+
+    def is_made(self, question):
+        return self.account(question).searcher is not None
+
+    def make(self, question):
+        case = self.account(question)
+        case.codes = EqualCodes(self.words, case.live)
+        case.share = len(case.codes) / len(self.words)
+        different = self.words[case.codes.firsts]
+        kinds = {name: type(one) for name, one in self.before.items()}
+        case.searcher = Searcher(different, self.n_planes, kinds)
+        self._made = case
+
+    def expect(self, question, cost):
+        case = self.account(question)
+        if case.share is not None:
+            return False
+        spent, case.spent = case.spent, case.spent + cost
+        if case.spent < COUNT_AFTER * self.words.size:
+            return False
+        case.share = share_different(self.words, case.live)
+        case.saved = spent * (1 - case.share)
+        return True
+
+    def cost(self, question):
+        share = self.account(question).share
+        if share is None or question.share < 1:
+            return np.inf
+        others, some = self.before.values(), replace(question, share=share)
+        cost = QUERY_COST + EXPAND_COST * question.memory.n_found(question)
+        cost += min(one.cost(some) for one in others)
+        # What would be made before long counts as made.
+        worthwhile = cost < GAIN * min(one.cost(question) for one in others)
+        return cost if worthwhile else np.inf
+
+    def nearest(self, queries, question):
+        case, k = self.account(question), question.reach
+        n_asked = min(k, len(case.codes))
+        asked = Question("nearest", n_asked, question.n_jobs)
+        distances, codes = case.searcher.answer(queries, asked)
+        counts, wanted = np.full(len(queries), n_asked), np.full(len(queries), k)
+        distances, positions = case.codes.expand(
+            distances.ravel(), codes.ravel(), counts, wanted, question.n_jobs
+        )
+        return distances.reshape(-1, k), positions.reshape(-1, k)
+
+    def within(self, queries, question):
+        case = self.account(question)
+        asked = Question("within", question.reach, question.n_jobs)
+        distances, codes, counts = case.searcher.answer(queries, asked)
+        n_equal = case.codes.starts[codes + 1] - case.codes.starts[codes]
+        stops = np.concatenate([[0], np.cumsum(n_equal)])[np.cumsum(counts)]
+        wanted = np.diff(stops, prepend=0)
+        found = case.codes.expand(distances, codes, counts, wanted, question.n_jobs)
+        return *found, wanted
 
 
-class _Asked:
-    """How much time questions about these live codes took."""
+class _Case:
+    """A set of live codes: what questions about them cost, and what is made for it."""
 
     def __init__(self, live):
-        self.live, self.spent, self.share = _copy(live), 0.0, None
-
-
-def _copy(live):
-    """Return what stays as it is, where whoever asked writes to the mask later."""
-    return None if live is None else live.copy()
+        # Whoever asked may write to the mask later.
+        self.live = None if live is None else live.copy()
+        self.spent = self.saved = 0.0
+        self.share = self.codes = self.searcher = None
 
 
 def _are_same(live, other):

@@ -14,7 +14,9 @@ from math import comb
 import numpy as np
 
 from skhash.neighbors.kernels import multi_index as kernels
-from skhash.neighbors.search.brute import _read_only
+from skhash.neighbors.kernels.bits import POSITION, POSITION_BITS
+from skhash.neighbors.search.algorithm import Algorithm
+from skhash.neighbors.search.chunks import live_codes, read_only
 from skhash.utils.chunks import even_chunks, row_chunks
 from skhash.utils.threads import count_threads, map_in_threads
 
@@ -23,22 +25,14 @@ SAMPLE_ROWS = 10_000
 # Queries answered at a time, a thread, and the answers that it has room for; one query
 # that has more gets the room it needs.
 CHUNK, ROOM = 1024, 2**16
-# A thread takes about as long to start.
-MIN_THREAD_SECONDS = 1e-3
-# Seconds on one core: a query, a look-up, and a code that is compared; the last two
-# miss the cache.
-QUERY_SECONDS, LOOKUP_SECONDS, CODE_SECONDS = 5e-6, 5e-8, 3e-8
+# The cost of what a thread takes about as long to start as to do, see `Algorithm`; that
+# of a query, of a look-up, and of a code that is compared. The last two miss the cache.
+MIN_THREAD_COST = 2**23
+QUERY_COST, LOOKUP_COST, CODE_COST = 40_000.0, 400.0, 250.0
 
 
-class MultiIndex:
+class MultiIndex(Algorithm):
     """Tables of the codes by the bits of each part.
-
-    Parameters
-    ----------
-    words : ndarray of shape (n, n_words), uint64
-        The codes.
-    n_planes : int
-        Bits of a code, padding of its last byte included.
 
     Notes
     -----
@@ -47,84 +41,150 @@ class MultiIndex:
     bits have 4 parts of 16, from 2^22 codes on there are 3 parts of 21 or 22.
     """
 
-    def __init__(self, words, n_planes):
-        n = len(words)
-        n_parts = self.n_parts(n, n_planes)
-        self.n_planes = n_planes
-        self.parts = _parts(_bits(words[:: -(-n // SAMPLE_ROWS)], n_planes), n_parts)
-        self.masks = np.stack([_mask(part, words.shape[1]) for part in self.parts])
+    making = 8000.0
+    parts = None
+
+    def is_made(self, question):
+        return self.parts is not None
+
+    def make(self, question=None):
+        n, n_words = self.words.shape
+        bits = _bits(self.words[:: -(-n // SAMPLE_ROWS)], self.n_planes)
+        parts = _parts(bits, _n_parts(n, self.n_planes))
+        self.masks = np.stack([_mask(part, n_words) for part in parts])
         kind = np.int32 if n < 2**31 else np.int64
-        sizes = [2 ** len(part) + 1 for part in self.parts]
+        sizes = [2 ** len(part) + 1 for part in parts]
         self.firsts = np.cumsum([0, *sizes[:-1]])
         self.starts = np.zeros(sum(sizes), dtype=kind)
-        self.positions = np.empty((n_parts, n), dtype=kind)
-        self.crowds = []
+        self.positions = np.empty((len(parts), n), dtype=kind)
+        crowds = []
         for part, first, size, positions in zip(
-            self.parts, self.firsts, sizes, self.positions, strict=True
+            parts, self.firsts, sizes, self.positions, strict=True
         ):
-            keys = _keys(words, n_planes, part)
+            keys = _keys(self.words, self.n_planes, part)
             counts = np.bincount(keys, minlength=size - 1)
             starts = self.starts[first : first + size]
             np.cumsum(counts, out=starts[1:])
             kernels.fill(keys, starts[:-1].copy(), positions)
             # The expected number of codes that a query finds, if it is like the codes.
-            self.crowds.append(float(np.square(counts, dtype=float).sum() / n))
+            crowds.append(float(np.square(counts, dtype=float).sum() / n))
+        self._crowds = tuple(crowds)
+        self.parts = parts
 
-    @staticmethod
-    def n_parts(n, n_planes):
-        """Return how many parts the codes are cut into: of log2(n) bits at most."""
-        return -(-n_planes // max(1, n.bit_length() - 1))
+    def cost(self, question):
+        if question.what == "within":
+            return self._look_up_cost(question.reach, question.share)
+        return self._plan(question)[0]
 
-    def seconds(self, radius):
-        """Return what a query takes on one core, roughly."""
-        return _seconds(list(map(len, self.parts)), self.crowds, radius)
+    def _look_up_cost(self, radius, share=1.0):
+        """Return what a query costs: as known, or hoped for."""
+        n = int(share * len(self.words))
+        widths = _widths(self.n_planes, _n_parts(n, self.n_planes))
+        if share < 1 or self.parts is None:
+            # If all entries of the tables had as many.
+            return _cost(widths, tuple(n / 2**width for width in widths), radius)
+        return _cost(widths, self._crowds, radius)
 
-    @classmethod
-    def hoped_seconds(cls, n, n_planes, radius):
-        """Return what a query would take if all entries of the tables had as many."""
-        widths = _widths(n_planes, cls.n_parts(n, n_planes))
-        return _seconds(widths, [n / 2**width for width in widths], radius)
+    def _plan(self, question):
+        """Return the cost of looking neighbours up, and within which radii to do so.
 
-    def within(self, words, queries, radius, n_jobs=None, live=None):
-        """Find all codes within `radius`; see `brute.within`."""
-        everything = len(words)
-        distances, positions, counts = self.find(
-            words, queries, radius, everything, n_jobs, live
-        )
-        stops = np.cumsum(counts)[:-1]
-        return np.split(distances, stops), np.split(positions, stops)
+        They are the largest for which the bits in each part differ by as few. Queries
+        whose neighbours are farther away are compared with all codes.
+        """
+        past = question.memory.past(question.reach)
+        if past is None:
+            return np.inf, []
+        others = (one for one in self.before.values() if one.is_made(question))
+        compare, reached = min(one.cost(question) for one in others), past[1]
+        n_parts = _n_parts(int(question.share * len(self.words)), self.n_planes)
+        spent, rest, radii, best = 0.0, 1.0, [], (np.inf, [])
+        for radius in range(n_parts - 1, self.n_planes, n_parts):
+            spent += rest * self._look_up_cost(radius, question.share)
+            if spent >= min(compare, best[0]):
+                break
+            radii.append(radius)
+            rest = np.count_nonzero(reached > radius) / len(reached)
+            best = min(best, (spent + rest * compare, list(radii)))
+        return best
 
-    def pairs_behind(self, words, rows, radius, n_jobs=None):
-        """Find pairs of codes within `radius`; see `brute.pairs_behind`."""
-        first = np.arange(rows.start, rows.stop)
+    def nearest(self, queries, question):
+        k = question.reach
+        distances = np.empty((len(queries), k), dtype=np.int32)
+        positions = np.empty((len(queries), k), dtype=np.int64)
+        rest = np.arange(len(queries))
+        for radius in self._plan(question)[1]:
+            if not len(rest):
+                break
+            near, found, counts = self.find(
+                queries[rest], radius, k, question.n_jobs, question.live
+            )
+            # As many as that within the radius, so none beyond it is nearer.
+            proven = counts == k
+            starts = (np.cumsum(counts) - counts)[proven]
+            slots = starts[:, None] + np.arange(k)
+            distances[rest[proven]] = near[slots]
+            positions[rest[proven]] = found[slots]
+            rest = rest[~proven]
+        if len(rest):
+            distances[rest], positions[rest] = question.rest(queries[rest])
+        return distances, positions
+
+    def within(self, queries, question):
+        n = len(self.words)
+        return self.find(queries, question.reach, n, question.n_jobs, question.live)
+
+    def pairs_behind(self, rows, radius, n_jobs=None):
+        """Find pairs of codes within `radius`; see `Brute.pairs_behind`."""
+        first, n = np.arange(rows.start, rows.stop), len(self.words)
         distances, second, counts = self.find(
-            words, words[rows], radius, len(words), n_jobs, floors=first
+            self.words[rows], radius, n, n_jobs, floors=first
         )
         return distances, np.stack([np.repeat(first, counts), second], axis=1)
 
-    def find(self, words, queries, radius, most, n_jobs=None, live=None, floors=None):
+    def find(self, queries, radius, most, n_jobs=None, live=None, floors=None):
         """Find codes within `radius`, of each query the `most` nearest.
 
         Of query i, only codes at positions behind ``floors[i]`` count.
 
         Returns
         -------
-        distances : ndarray of shape (n_found,), int32
-        positions : ndarray of shape (n_found,), int64
-            Ordered by query, distance and position.
-        counts : ndarray of shape (n_queries,), int64
-            How many are those of each query.
+        distances, positions, counts
+            As of `within`.
         """
-        radius = min(radius, self.n_planes)
-        words, queries = _read_only(words), _read_only(queries)
-        live = _read_only(np.ones(1, dtype=bool) if live is None else live)
+        words, queries = read_only(self.words), read_only(queries)
+        live, tables = live_codes(live), self._tables(radius)
         floors = np.full(len(queries), -1) if floors is None else floors
+        counts = np.empty(len(queries), dtype=np.int64)
+
+        def search(rows):
+            keys = [_keys(queries[rows], self.n_planes, part) for part in self.parts]
+            batch = queries[rows], np.stack(keys, axis=1), floors[rows]
+            room, found, start = np.empty(ROOM, dtype=np.int64), [], 0
+            while start < rows.stop - rows.start:
+                own = counts[rows.start + start : rows.stop]
+                left = kernels.Batch(*(part[start:] for part in batch))
+                answered, missing = kernels.find(
+                    words, live, tables, left, radius, most, own, room
+                )
+                found.append(room[: own[:answered].sum()].copy())
+                start += answered
+                if missing > len(room):
+                    room = np.empty(missing, dtype=np.int64)
+            return np.concatenate(found)
+
+        threads = int(len(queries) * self._look_up_cost(radius) / MIN_THREAD_COST)
+        threads = min(count_threads(n_jobs), max(1, threads))
+        n_chunks = threads * -(-len(queries) // (CHUNK * threads))
+        chunks = even_chunks(len(queries), min(len(queries), n_chunks))
+        found = np.concatenate(map_in_threads(search, chunks, threads))
+        return (found >> POSITION_BITS).astype(np.int32), found & POSITION, counts
+
+    def _tables(self, radius):
+        """Return the tables, and what to look up there, for kernels."""
         radii = _radii(len(self.parts), radius)
-        flips = [
-            _flips(len(part), bits)
-            for part, bits in zip(self.parts, radii, strict=True)
-        ]
-        tables = (
+        widths = map(len, self.parts)
+        flips = [_flips(*part) for part in zip(widths, radii, strict=True)]
+        return kernels.Tables(
             self.firsts,
             self.starts,
             self.positions,
@@ -133,34 +193,11 @@ class MultiIndex:
             np.cumsum([0, *map(len, flips)]),
             np.concatenate(flips),
         )
-        counts = np.empty(len(queries), dtype=np.int64)
 
-        def search(rows):
-            keys = np.stack(
-                [_keys(queries[rows], self.n_planes, part) for part in self.parts],
-                axis=1,
-            )
-            room, found, start = np.empty(ROOM, dtype=np.int64), [], rows.start
-            while start < rows.stop:
-                some, own = slice(start, rows.stop), counts[start : rows.stop]
-                task = (words, live, queries[some], keys[start - rows.start :])
-                answered, missing = kernels.find(
-                    *task, floors[some], radius, most, *tables, own, room
-                )
-                found.append(room[: own[:answered].sum()].copy())
-                start += answered
-                if missing > len(room):
-                    room = np.empty(missing, dtype=np.int64)
-            return np.concatenate(found)
 
-        threads = int(len(queries) * self.seconds(radius) / MIN_THREAD_SECONDS)
-        threads = min(count_threads(n_jobs), max(1, threads))
-        n_chunks = threads * -(-len(queries) // (CHUNK * threads))
-        chunks = even_chunks(len(queries), min(len(queries), n_chunks))
-        found = np.concatenate(map_in_threads(search, chunks, threads))
-        distances = (found >> kernels.POSITION_BITS).astype(np.int32)
-        found &= 2**kernels.POSITION_BITS - 1
-        return distances, found, counts
+def _n_parts(n, n_planes):
+    """Return how many parts the codes are cut into: of log2(n) bits at most."""
+    return -(-n_planes // max(1, n.bit_length() - 1))
 
 
 def _radii(n_parts, radius):
@@ -172,19 +209,20 @@ def _radii(n_parts, radius):
     return [most if part <= rest else most - 1 for part in range(n_parts)]
 
 
-def _seconds(widths, crowds, radius):
-    total = QUERY_SECONDS
-    for width, crowd, most in zip(
-        widths, crowds, _radii(len(widths), radius), strict=True
-    ):
+@lru_cache(maxsize=256)
+def _cost(widths, crowds, radius):
+    """Return what it costs to look a query up in tables of so many bits."""
+    total = QUERY_COST
+    radii = _radii(len(widths), radius)
+    for width, crowd, most in zip(widths, crowds, radii, strict=True):
         lookups = sum(comb(width, bits) for bits in range(most + 1))
-        total += lookups * (LOOKUP_SECONDS + crowd * CODE_SECONDS)
+        total += lookups * (LOOKUP_COST + crowd * CODE_COST)
     return total
 
 
 def _widths(n_planes, n_parts):
     width, rest = divmod(n_planes, n_parts)
-    return [width + (part < rest) for part in range(n_parts)]
+    return tuple(width + (part < rest) for part in range(n_parts))
 
 
 def _bits(words, n_planes):

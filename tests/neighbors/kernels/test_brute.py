@@ -5,10 +5,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from searches import brute_nearest, brute_within, nearest, within
 
 from skhash.codes import hamming_distances, pack_bits, packed_to_words
 from skhash.neighbors.kernels import brute as kernels
-from skhash.neighbors.search import _torch, brute
+from skhash.neighbors.kernels.bitslice import BLOCK
+from skhash.neighbors.search import brute, chunks
+from skhash.neighbors.search._torch import DeviceSearch
 
 WIDTHS = (1, 7, 8, 9, 24, 63, 64, 65, 100, 128, 200, 256, 300, 512, 520)
 # Few queries take another way than many.
@@ -37,11 +40,11 @@ def numba_arguments(packed, queries):
 
 
 def numba_nearest(packed, queries, k, n_jobs=1):
-    return brute.nearest(*numba_arguments(packed, queries), k, n_jobs)
+    return brute_nearest(*numba_arguments(packed, queries), k, n_jobs)
 
 
 def numba_within(packed, queries, radius, n_jobs=1):
-    return brute.within(*numba_arguments(packed, queries), radius, n_jobs)
+    return brute_within(*numba_arguments(packed, queries), radius, n_jobs)
 
 
 def among_others(packed):
@@ -55,7 +58,7 @@ def among_others(packed):
 def masked_nearest(packed, queries, k, n_jobs=1):
     mixed, live = among_others(packed)
     arguments = numba_arguments(mixed, queries)
-    distances, positions = brute.nearest(*arguments, k, n_jobs, live)
+    distances, positions = brute_nearest(*arguments, k, n_jobs, live)
     assert live[positions].all()
     return distances, np.cumsum(live)[positions] - 1
 
@@ -63,17 +66,17 @@ def masked_nearest(packed, queries, k, n_jobs=1):
 def masked_within(packed, queries, radius, n_jobs=1):
     mixed, live = among_others(packed)
     arguments = numba_arguments(mixed, queries)
-    distances, positions = brute.within(*arguments, radius, n_jobs, live)
+    distances, positions = brute_within(*arguments, radius, n_jobs, live)
     return distances, [np.cumsum(live)[found] - live[found] for found in positions]
 
 
 def torch_nearest(packed, queries, k):
     # A budget of a few codes a block, so that results of blocks are merged.
-    return _torch.nearest(packed, queries, k, CPU, budget=2**16)
+    return nearest(DeviceSearch(packed, CPU, budget=2**16), queries, k)
 
 
 def torch_within(packed, queries, radius):
-    return _torch.within(packed, queries, radius, CPU, budget=2**16)
+    return within(DeviceSearch(packed, CPU, budget=2**16), queries, radius)
 
 
 NEAREST = {"numba": numba_nearest, "mask": masked_nearest, "torch": torch_nearest}
@@ -160,7 +163,7 @@ def test_queries_that_have_found_equal_codes_leave_the_others_to_search(n_querie
 @pytest.mark.parametrize("n_queries", [1, 3, FEW])
 @pytest.mark.parametrize("n_bits", [64, 200])
 def test_threads_share_the_codes_where_queries_are_few(n_bits, n_queries, monkeypatch):
-    monkeypatch.setattr(brute, "MIN_THREAD_WORK", 1)
+    monkeypatch.setattr(chunks, "MIN_THREAD_WORK", 1)
     packed = make_codes(0, 700, n_bits, 0.1)
     queries = make_codes(1, n_queries, n_bits, 0.1)
     for k in (1, 30, 300):
@@ -173,7 +176,7 @@ def test_threads_share_the_codes_where_queries_are_few(n_bits, n_queries, monkey
 
 @pytest.mark.parametrize("n_queries", [2, FEW])
 def test_more_codes_within_the_radius_than_fit_at_a_time(n_queries, monkeypatch):
-    room = n_queries * (kernels.SLAB if n_queries < FEW else brute.BLOCK)
+    room = n_queries * (kernels.SLAB if n_queries < FEW else BLOCK)
     monkeypatch.setattr(brute, "WITHIN_ROOM", room)
     packed, queries = make_codes(0, 20_000, 9, 0.4), make_codes(1, n_queries, 9, 0.4)
     for radius in (1, 9):
@@ -199,8 +202,8 @@ def test_equal_codes_come_in_the_order_of_their_positions(path):
 
 @pytest.mark.parametrize("n_bits", [64, 65])
 def test_threads_and_chunks_do_not_change_the_answer(n_bits, monkeypatch):
-    monkeypatch.setattr(brute, "MIN_THREAD_WORK", 1)
-    monkeypatch.setattr(brute, "MAX_CHUNK", 3)
+    monkeypatch.setattr(chunks, "MIN_THREAD_WORK", 1)
+    monkeypatch.setattr(chunks, "MAX_CHUNK", 3)
     packed, queries = make_codes(0, 500, n_bits, 0.2), make_codes(1, 17, n_bits, 0.2)
     for n_jobs in (1, 2, 5):
         assert_nearest(packed, queries, 9, lambda *a, j=n_jobs: numba_nearest(*a, j))
@@ -226,10 +229,10 @@ def test_bits_behind_the_codes_stay_within_the_arrays(n_bytes, n_queries):
     words = np.full((600, n_words), 2**64 - 1, dtype=np.uint64)
     queries = np.zeros((n_queries, n_words), dtype=np.uint64)
     for k in (1, 600):
-        distances, positions = brute.nearest(words, 8 * n_bytes, queries, k, 1)
+        distances, positions = brute_nearest(words, 8 * n_bytes, queries, k, 1)
         assert ((0 <= positions) & (positions < 600)).all()
         assert ((0 <= distances) & (distances <= 64 * n_words)).all()
     for radius in (0, 8 * n_bytes):
-        distances, positions = brute.within(words, 8 * n_bytes, queries, radius, 1)
+        distances, positions = brute_within(words, 8 * n_bytes, queries, radius, 1)
         for near, found in zip(distances, positions, strict=True):
             assert (near <= radius).all() and ((0 <= found) & (found < 600)).all()

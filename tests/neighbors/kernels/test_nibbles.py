@@ -5,7 +5,7 @@ import pytest
 from numba import njit
 from numpy.testing import assert_array_equal
 
-from skhash.neighbors.kernels import nibbles
+from skhash.neighbors.kernels import bits, nibbles
 from skhash.neighbors.search import pruned
 
 
@@ -50,30 +50,16 @@ def test_near(shuffle, n_words):
 
 def test_comparisons_of_bytes():
     rng = np.random.default_rng(0)
-    values, reach = rng.integers(0, 256, (2, 3, 128), dtype=np.uint8)
+    values, reach, places = rng.integers(0, 256, (3, 3, 128), dtype=np.uint8)
     for most in (0, 100, 255):
-        bits = bits_of(
-            *(call(nibbles.at_most, values, 1, h, np.uint8(most)) for h in (0, 1))
-        )
-        assert_array_equal(bits, values[1] <= most)
-    places = rng.integers(0, 256, (3, 128), dtype=np.uint8)
+        halves = (call(bits.at_most, values, half, np.uint8(most)) for half in (2, 3))
+        assert_array_equal(bits_of(*halves), values[1] <= most)
     for more, place in ((0, 0), (60, 100), (60, 255), (255, 100)):
-        bits = bits_of(
-            *(
-                call(
-                    nibbles.in_reach,
-                    values,
-                    1,
-                    reach,
-                    places,
-                    2,
-                    np.uint8(more),
-                    np.uint8(place),
-                    half,
-                )
-                for half in (0, 1)
-            )
+        least = np.uint8(more), np.uint8(place)
+        halves = (
+            call(nibbles.in_reach, values, 2 + half, reach, places, 4 + half, *least)
+            for half in (0, 1)
         )
         last = np.minimum(reach[2].astype(int) + more, 255)
         sooner = np.minimum(values[1] + (place > places[2]).astype(int), 255)
-        assert_array_equal(bits, sooner <= last)
+        assert_array_equal(bits_of(*halves), sooner <= last)

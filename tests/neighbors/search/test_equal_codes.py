@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from searches import brute_nearest, brute_within, nearest, within
 
 from skhash.codes import hamming_distances, pack_bits, packed_to_words
 from skhash.neighbors import HammingNeighbors
-from skhash.neighbors.search import equal_codes, plan
-from skhash.neighbors.search.equal_codes import (
-    DistinctSearch,
-    EqualCodes,
-    share_different,
-)
-from skhash.neighbors.search.plan import Searcher
+from skhash.neighbors.search import equal_codes, multi_index, pruned, searcher
+from skhash.neighbors.search.algorithm import Question
+from skhash.neighbors.search.brute import Brute
+from skhash.neighbors.search.dispatch import ALGORITHMS
+from skhash.neighbors.search.equal_codes import Distinct, EqualCodes, share_different
+from skhash.neighbors.search.searcher import Searcher
 
 N_BITS = 24
 
@@ -48,6 +48,13 @@ def assert_same(found, expected):
         for row, expected_row in zip(one, other, strict=True):
             assert_array_equal(row, expected_row)
             assert row.dtype == expected_row.dtype
+
+
+def distinct(words, n_planes, live=None):
+    """Return a search of different codes, by comparing these."""
+    search = Distinct(words, n_planes, {"brute": Brute(words, n_planes)})
+    search.make(Question("nearest", 1, live=live))
+    return search
 
 
 problems = st.fixed_dictionaries(
@@ -95,14 +102,13 @@ def test_nearest_and_within(problem, removed, k, radius):
     queries = np.concatenate([codes[:4], repeated(5, 5, seed=1)])
     live = some_live(n, problem["seed"]) if removed else np.ones(n, dtype=bool)
     k = min(k, int(live.sum()))
-    search = DistinctSearch(
-        to_words(codes), live if removed else None, lambda some: Searcher(some, N_BITS)
-    )
-    distances, positions = search.nearest(to_words(queries), k, 1)
+    mask = live if removed else None
+    search = distinct(to_words(codes), N_BITS, mask)
+    distances, positions = nearest(search, to_words(queries), k, 1, mask)
     expected_distances, expected = expected_nearest(codes, queries, k, live)
     assert_array_equal(distances, expected_distances)
     assert_array_equal(positions, expected)
-    found = search.within(to_words(queries), radius, 1)
+    found = within(search, to_words(queries), radius, 1, mask)
     distances, positions = expected_nearest(codes, queries, n, live)
     assert_same(
         found,
@@ -122,13 +128,12 @@ def test_threads_and_long_codes(monkeypatch, n_jobs):
     rng = np.random.default_rng(0)
     words = rng.integers(0, 4, (800, 3)).astype(np.uint64)
     queries = rng.integers(0, 4, (25, 3)).astype(np.uint64)
-    plain = Searcher(words, 192)
-    search = DistinctSearch(words, None, lambda some: Searcher(some, 192))
-    assert len(search.codes) <= 64
-    expected = plain.nearest(queries, 70, 1, None, "brute")
-    assert_same(search.nearest(queries, 70, n_jobs), expected)
-    expected = plain.within(queries, 2, 1, None, "brute")
-    assert_same(search.within(queries, 2, n_jobs), expected)
+    search = distinct(words, 192)
+    assert len(search.account(Question("nearest", 1)).codes) <= 64
+    expected = brute_nearest(words, 192, queries, 70, 1)
+    assert_same(nearest(search, queries, 70, n_jobs), expected)
+    expected = brute_within(words, 192, queries, 2, 1)
+    assert_same(within(search, queries, 2, n_jobs), expected)
 
 
 @pytest.mark.parametrize("n_different", [1, 300, 20_000, 10**6])
@@ -150,20 +155,19 @@ def test_share_different(n_different):
 @pytest.fixture
 def made(monkeypatch):
     """Let it pay soon for few codes, and list what is made."""
-    monkeypatch.setattr(plan, "MIN_CODES", 1)
-    monkeypatch.setattr(plan, "PAIR_SECONDS", 1e-6)
-    monkeypatch.setattr(plan, "DISTINCT_SECONDS", 0.0)
-    monkeypatch.setattr(plan, "EXPAND_SECONDS", 0.0)
+    monkeypatch.setattr(searcher, "MIN_CODES", 1)
+    monkeypatch.setattr(equal_codes, "QUERY_COST", 0.0)
+    monkeypatch.setattr(equal_codes, "EXPAND_COST", 0.0)
     monkeypatch.setattr(equal_codes, "COUNT_AFTER", 0.0)
-    monkeypatch.setattr(equal_codes, "SORT_SECONDS", 0.0)
+    monkeypatch.setattr(Distinct, "making", 0.0)
     calls = []
-    init = DistinctSearch.__init__
+    make = Distinct.make
 
-    def count(self, words, live, make_searcher):
-        calls.append(live)
-        init(self, words, live, make_searcher)
+    def count(self, question):
+        calls.append(question.live)
+        make(self, question)
 
-    monkeypatch.setattr(DistinctSearch, "__init__", count)
+    monkeypatch.setattr(Distinct, "make", count)
     return calls
 
 
@@ -208,7 +212,7 @@ def test_a_mask_that_is_written_to_is_another_mask(made):
 
 def test_what_is_chosen(made, monkeypatch):
     # Tables never pay.
-    monkeypatch.setattr("skhash.neighbors.search.multi_index.QUERY_SECONDS", 1.0)
+    monkeypatch.setattr(multi_index, "QUERY_COST", np.inf)
     codes, queries = repeated(2000, 300), repeated(40, 300, seed=1)
     for algorithm in ("brute", "multi_index", "pruned"):
         HammingNeighbors(2, algorithm=algorithm).fit(codes).kneighbors(queries)
@@ -217,12 +221,12 @@ def test_what_is_chosen(made, monkeypatch):
     different = words.view(np.uint8)
     HammingNeighbors(2, packed=True).fit(different).kneighbors(different[:40])
     with monkeypatch.context() as patch:
-        patch.setattr(plan, "MIN_CODES", 3000)
+        patch.setattr(searcher, "MIN_CODES", 3000)
         HammingNeighbors(2).fit(codes).kneighbors(queries)
     assert not made
-    # A query takes 2000 microseconds, and some 15 % of that among the different
-    # codes: half of the time is saved after 40 queries, all of it after 80.
-    monkeypatch.setattr(equal_codes, "SORT_SECONDS", 60 * 0.85 * 1e-6)
+    # A query costs as much as 2000 pairs, and some 15 % of that among the different
+    # codes: half of the cost is saved after 40 queries, all of it after 80.
+    monkeypatch.setattr(Distinct, "making", 60 * 0.85)
     index = HammingNeighbors(2).fit(codes)
     mask = np.arange(2000) > 0
     for asked, n_made in ((None, 0), (None, 1), (mask, 1), (None, 1), (mask, 2)):
@@ -238,14 +242,15 @@ def test_what_is_chosen(made, monkeypatch):
 @pytest.mark.parametrize(("left", "n_made"), [(0.01, 0), (1.0, 1)])
 def test_clusters_may_leave_less(made, monkeypatch, left, n_made):
     """Too few codes are different for clusters, which would leave less of all."""
-    monkeypatch.setattr("skhash.neighbors.search.multi_index.QUERY_SECONDS", 1.0)
-    monkeypatch.setattr(plan, "JUDGED_SECONDS", np.inf)
-    monkeypatch.setattr(plan, "MIN_CLUSTERED", 1000)
+    monkeypatch.setattr(multi_index, "QUERY_COST", np.inf)
+    monkeypatch.setattr(pruned, "JUDGED_COST", np.inf)
+    monkeypatch.setattr(pruned, "MIN_CLUSTERED", 1000)
     words, queries = to_words(repeated(2000, 300)), to_words(repeated(40, 300, seed=1))
-    searcher = Searcher(words, N_BITS)
-    searcher._left[2] = left
-    expected = searcher.nearest(queries, 2, 1, None, "brute")
-    assert_same(searcher.nearest(queries, 2, 1, None, "auto"), expected)
+    search = Searcher(words, N_BITS, ALGORITHMS)
+    search.algorithms["pruned"].left[2] = left
+    expected = brute_nearest(words, N_BITS, queries, 2, 1)
+    for _ in range(2):
+        assert_same(search.answer(queries, Question("nearest", 2, 1)), expected)
     assert len(made) == n_made
 
 

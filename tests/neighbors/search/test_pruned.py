@@ -7,10 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from searches import brute_nearest, made, nearest
 
 from skhash.codes import pack_bits, packed_to_words
 from skhash.neighbors import HammingNeighbors
-from skhash.neighbors.search import brute, plan, pruned
+from skhash.neighbors.search import (
+    chunks,
+    dispatch,
+    memory,
+    multi_index,
+    pruned,
+    searcher,
+)
 from skhash.neighbors.search.pruned import Clusters, share_left
 
 
@@ -52,9 +60,9 @@ def test_nearest(n, n_bits, noise, n_queries, share, some, seed):
     n_found = n if live is None else live.sum()
     k = max(1, int(share**3 * n_found))
     n_planes = 8 * -(-n_bits // 8)
-    expected = brute.nearest(words, n_planes, queries, k, 1, live)
-    clusters = Clusters(words, n_planes, 1)
-    assert_same(clusters.nearest(queries, k, 1, live), expected)
+    expected = brute_nearest(words, n_planes, queries, k, 1, live)
+    clusters = made(Clusters, words, n_planes)
+    assert_same(nearest(clusters, queries, k, 1, live), expected)
 
 
 @pytest.mark.parametrize("few", [0, 1000])
@@ -63,15 +71,15 @@ def test_chunks_threads_and_first_codes(monkeypatch, few, n_jobs):
     words, queries = words_of(clustered(5000, 64)), words_of(clustered(150, 64, 1))
     live = np.random.default_rng(2).random(5000) < 0.5
     monkeypatch.setattr(pruned, "FEW_QUERIES", few)
-    monkeypatch.setattr(brute, "MIN_THREAD_WORK", 1)
+    monkeypatch.setattr(chunks, "MIN_THREAD_WORK", 1)
     monkeypatch.setattr(pruned, "FIRST_CODES_EACH", 0)
-    clusters = Clusters(words, 64, n_jobs)
+    clusters = made(Clusters, words, 64)
     for chunk, first in ((1, 0), (7, 1), (64, 300), (200, 10**6)):
         monkeypatch.setattr(pruned, "CHUNK", chunk)
         monkeypatch.setattr(pruned, "FIRST_CODES", first)
         for some in (None, live):
-            expected = brute.nearest(words, 64, queries, 7, 1, some)
-            assert_same(clusters.nearest(queries, 7, n_jobs, some), expected)
+            expected = brute_nearest(words, 64, queries, 7, 1, some)
+            assert_same(nearest(clusters, queries, 7, n_jobs, some), expected)
 
 
 @pytest.mark.parametrize("n_queries", [1, 40])
@@ -80,26 +88,26 @@ def test_equal_codes_come_in_the_order_of_positions(n_queries, n_bits):
     bits = np.zeros((2000, n_bits), dtype=np.uint8)
     bits[1::7, 0] = 1
     queries = words_of(bits[:n_queries])
-    clusters = Clusters(words_of(bits), 8 * -(-n_bits // 8), 1)
+    clusters = made(Clusters, words_of(bits), 8 * -(-n_bits // 8))
     equal = np.flatnonzero(bits[:, 0] == 0)
     for k in (1, 5, 1000):
-        distances, positions = clusters.nearest(queries[:1], k, 1)
+        distances, positions = nearest(clusters, queries[:1], k, 1)
         assert_array_equal(positions[0], equal[:k])
         assert_array_equal(distances[0], 0)
-    expected = brute.nearest(words_of(bits), clusters.n_planes, queries, 1900, 1)
-    assert_same(clusters.nearest(queries, 1900, 1), expected)
+    expected = brute_nearest(words_of(bits), clusters.n_planes, queries, 1900, 1)
+    assert_same(nearest(clusters, queries, 1900, 1), expected)
 
 
 @pytest.mark.parametrize("n_queries", [1, 40])
 def test_distances_that_no_byte_holds(n_queries):
     bits = np.random.default_rng(0).integers(0, 2, (700, 512), dtype=np.uint8)
     words, queries = words_of(bits), words_of(1 - bits[:n_queries])
-    clusters = Clusters(words, 512, 1)
-    expected = brute.nearest(words, 512, queries, 700, 1)
+    clusters = made(Clusters, words, 512)
+    expected = brute_nearest(words, 512, queries, 700, 1)
     assert expected[0].min() < 255 and expected[0].max() == 512
-    assert_same(clusters.nearest(queries, 700, 1), expected)
+    assert_same(nearest(clusters, queries, 700, 1), expected)
     assert_same(
-        clusters.nearest(queries, 2, 1), brute.nearest(words, 512, queries, 2, 1)
+        nearest(clusters, queries, 2, 1), brute_nearest(words, 512, queries, 2, 1)
     )
 
 
@@ -109,8 +117,8 @@ def test_equal_codes_among_those_that_no_byte_tells_apart(k, n_queries):
     # Random codes of 512 bits are some 256 bits apart; each has one equal to it.
     words = np.repeat(words_of(clustered(1840, 512, noise=0.5)), 2, axis=0)
     queries = words[:: len(words) // n_queries][:n_queries]
-    expected = brute.nearest(words, 512, queries, k, 1)
-    assert_same(Clusters(words, 512, 1).nearest(queries, k, 1), expected)
+    expected = brute_nearest(words, 512, queries, k, 1)
+    assert_same(nearest(made(Clusters, words, 512), queries, k, 1), expected)
 
 
 @pytest.mark.parametrize("n_bits", [64, 512])
@@ -119,7 +127,7 @@ def test_blocks_are_rings_of_clusters(n_bits):
     if n_bits == 512:
         bits[-20:] = 1 - bits[0]  # farther from a center than a byte tells
     words = words_of(bits)
-    index = Clusters(words, n_bits, 1).index
+    index = made(Clusters, words, n_bits).index
     assert_array_equal(np.sort(index.positions), np.arange(9000))
     assert_array_equal(np.diff(index.clusters), np.bincount(index.owners))
     sizes = np.diff(index.starts)
@@ -155,31 +163,30 @@ def from_blocks(blocks):
 
 def test_share_left_counts_the_rings(monkeypatch):
     words, queries = words_of(clustered(4000, 64)), words_of(clustered(20, 64, 1))
-    reached = brute.nearest(words, 64, queries, 5, 1)[0][:, -1]
+    reached = brute_nearest(words, 64, queries, 5, 1)[0][:, -1]
     centers = pruned._centers(words)
     between = np.bitwise_count(words[:, None] ^ centers)[..., 0].astype(int)
     to_queries = np.bitwise_count(queries[:, None] ^ centers)[..., 0].astype(int)
     to_own = to_queries[:, between.argmin(axis=1)]
     left = to_own - between.min(axis=1) <= reached[:, None]
-    assert share_left(words, 64, queries, reached) == left.mean()
+    assert share_left(words, queries, reached) == left.mean()
     monkeypatch.setattr(pruned, "SAMPLE", 1000)
-    assert share_left(words, 64, queries, reached) == pytest.approx(
-        left.mean(), abs=0.05
-    )
+    assert share_left(words, queries, reached) == pytest.approx(left.mean(), abs=0.05)
 
 
 @pytest.fixture
 def asked(monkeypatch):
     """Count the questions that clusters answer."""
     calls = []
-    nearest = Clusters.nearest
+    find = Clusters.nearest
 
-    def count(self, queries, k, *rest):
-        calls.append((len(queries), k))
-        return nearest(self, queries, k, *rest)
+    def count(self, queries, question):
+        calls.append((len(queries), question.reach))
+        return find(self, queries, question)
 
     monkeypatch.setattr(Clusters, "nearest", count)
-    monkeypatch.setattr(plan, "MIN_CODES", 2**40)  # no tables
+    monkeypatch.setattr(searcher, "MIN_CODES", 1)
+    monkeypatch.setattr(multi_index, "QUERY_COST", np.inf)  # no tables
     return calls
 
 
@@ -208,10 +215,9 @@ def test_pruned_gives_the_same_answers(asked):
 
 
 def test_what_auto_chooses(monkeypatch, asked):
-    monkeypatch.setattr(plan, "MIN_CLUSTERED", 1)
-    monkeypatch.setattr(plan, "CLUSTER_SECONDS", 0.0)
-    monkeypatch.setattr(plan, "PAIR_SECONDS", 1.0)
-    monkeypatch.setattr(plan, "JUDGED_SECONDS", 0.0)
+    monkeypatch.setattr(pruned, "MIN_CLUSTERED", 1)
+    monkeypatch.setattr(Clusters, "making", 0.0)
+    monkeypatch.setattr(pruned, "JUDGED_COST", 0.0)
     queries = clustered(300, 64, seed=1)
     # Of random codes, almost all are left, and comparing them all is faster.
     far = HammingNeighbors().fit(clustered(3000, 64, noise=0.5))
@@ -229,17 +235,16 @@ def test_what_auto_chooses(monkeypatch, asked):
     near.kneighbors(queries[:3], 6)
     near.kneighbors(queries[:3], 5)
     assert asked == [(300, 5), (3, 5)]
+    share = dispatch._SEARCHERS[near._store.codes_key].algorithms["pruned"].left[5]
     # The share is judged anew, so that other queries may change the choice.
     with monkeypatch.context() as patch:
-        patch.setattr(plan, "share_left", lambda *_: 1.0)
-        near.kneighbors(queries)
-    assert len(asked) == 3
-    near.kneighbors(queries)
-    assert len(asked) == 3
+        patch.setattr(pruned, "share_left", lambda *_: 1.0)
+        for _ in range(2):
+            near.kneighbors(queries)
+            assert len(asked) == 3
     # It waits until the clusters would have paid for themselves.
-    share = plan._SEARCHERS[near._store.codes_key]._left[5]
-    saved = 3000 * (1 - plan.LEFT_COST * share)
-    monkeypatch.setattr(plan, "CLUSTER_SECONDS", 450 * saved / 3000)
+    saved = 3000 * (1 - pruned.LEFT_COST * share)
+    monkeypatch.setattr(Clusters, "making", 450 * saved / 3000)
     waiting = HammingNeighbors().fit(codes)
     for answered in (3, 3, 4):
         waiting.kneighbors(queries)
@@ -250,14 +255,13 @@ def test_what_auto_chooses(monkeypatch, asked):
 
 
 def test_auto_judges_by_what_it_remembers(monkeypatch, asked):
-    monkeypatch.setattr(plan, "MIN_CLUSTERED", 1)
-    monkeypatch.setattr(plan, "CLUSTER_SECONDS", 0.0)
-    monkeypatch.setattr(plan, "PAIR_SECONDS", 1.0)
+    monkeypatch.setattr(pruned, "MIN_CLUSTERED", 1)
+    monkeypatch.setattr(Clusters, "making", 0.0)
     codes, queries = clustered(3000, 64), clustered(60, 64, seed=1)
     # Single queries tell as soon as there are enough of them, ...
-    monkeypatch.setattr(plan, "JUDGED_SECONDS", 0.0)
+    monkeypatch.setattr(pruned, "JUDGED_COST", 0.0)
     index = HammingNeighbors().fit(codes)
-    for query in queries[: plan.MIN_JUDGES]:
+    for query in queries[: memory.ENOUGH]:
         index.kneighbors(query[None])
     assert not asked
     index.kneighbors(queries[:1])
@@ -268,10 +272,10 @@ def test_auto_judges_by_what_it_remembers(monkeypatch, asked):
         index.kneighbors(query[None], 5 + i % 2)
     assert len(asked) == 1
     # ... and after so much comparing. Few queries gain less.
-    monkeypatch.setattr(plan, "JUDGED_SECONDS", 50 * 3000.0)
-    monkeypatch.setattr(plan, "FEW_LEFT_COST", 100.0)
+    monkeypatch.setattr(pruned, "JUDGED_COST", 50 * 3000.0)
+    monkeypatch.setattr(pruned, "FEW_LEFT_COST", 100.0)
     index = HammingNeighbors().fit(codes)
-    for _ in range(3):
+    for _ in range(2):
         index.kneighbors(queries[:20])
         assert len(asked) == 1
     index.kneighbors(queries[:20])

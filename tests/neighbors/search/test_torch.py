@@ -6,10 +6,12 @@ import weakref
 import numpy as np
 import pytest
 import torch
+from searches import nearest, within
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from skhash.codes import hamming_distances, pack_bits
-from skhash.neighbors.search import _torch, plan
+from skhash.neighbors.search import _torch, dispatch
+from skhash.neighbors.search._torch import DeviceSearch
 from skhash.neighbors.store.select import select
 from skhash.neighbors.store.store import Store
 
@@ -38,7 +40,7 @@ def small_budget(n_bits):
 
 
 def assert_nearest(packed, queries, k, device=CPU, **options):
-    answers = _torch.nearest(packed, queries, k, device, **options)
+    answers = nearest(DeviceSearch(packed, device, **options), queries, k)
     distances = hamming_distances(queries, packed)
     positions = np.argsort(distances, axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(answers[1], positions)
@@ -47,7 +49,7 @@ def assert_nearest(packed, queries, k, device=CPU, **options):
 
 
 def assert_within(packed, queries, radius, device=CPU, **options):
-    answers = _torch.within(packed, queries, radius, device, **options)
+    answers = within(DeviceSearch(packed, device, **options), queries, radius)
     for row, near in enumerate(hamming_distances(queries, packed)):
         positions = np.argsort(near, kind="stable")[: np.sum(near <= radius)]
         np.testing.assert_array_equal(answers[1][row], positions)
@@ -103,9 +105,9 @@ def test_blocks_of_codes_meet_all_chunks_of_queries(monkeypatch):
     # Queries in several parts, each in several chunks; codes in several blocks.
     packed, queries = make_codes(0, 600, 70), make_codes(1, 400, 70)
     tiles = []
-    make = _torch._tiles
+    make = DeviceSearch._tiles
     monkeypatch.setattr(
-        _torch,
+        DeviceSearch,
         "_tiles",
         lambda *a: ((tiles.append(t[:2]), t)[1] for t in make(*a)),
     )
@@ -119,18 +121,18 @@ def test_blocks_of_codes_meet_all_chunks_of_queries(monkeypatch):
 def test_more_positions_than_int32_holds(monkeypatch):
     # As if the codes of a block stood behind three thousand million others.
     packed = make_codes(0, 50, 64)
-    make = _torch._tiles
+    make = DeviceSearch._tiles
     monkeypatch.setattr(
-        _torch,
+        DeviceSearch,
         "_tiles",
         lambda *a: ((3 * 10**9 + start, *rest) for start, *rest in make(*a)),
     )
     n = 50
-    distances, positions = _torch.nearest(packed, packed[:2], n, CPU)
+    distances, positions = nearest(DeviceSearch(packed, CPU), packed[:2], n)
     shifted = distances.astype(np.int64) * n + positions
     near = np.sort(hamming_distances(packed[:2], packed) * n + np.arange(n), axis=1)
     np.testing.assert_array_equal(shifted, near + 3 * 10**9)
-    _, positions = _torch.within(packed, packed[:2], 64, CPU)
+    _, positions = within(DeviceSearch(packed, CPU), packed[:2], 64)
     np.testing.assert_array_equal(np.sort(positions[1]), np.arange(n) + 3 * 10**9)
 
 
@@ -187,13 +189,12 @@ def test_memory_stays_within_the_budget(n_bits):
     packed, budget = make_codes(0, 4000, n_bits), 2**20
     for k in (1, 10, 1000):
         with LargestMemory() as memory:
-            _torch.nearest(packed, packed[:40], k, CPU, budget=budget)
+            nearest(DeviceSearch(packed, CPU, budget=budget), packed[:40], k)
         assert budget / 8 < memory.most <= budget
     for radius in (n_bits, n_bits // 4, 0):
         with LargestMemory() as memory:
-            distances, _ = _torch.within(
-                packed, packed[:40], radius, CPU, budget=budget
-            )
+            search = DeviceSearch(packed, CPU, budget=budget)
+            distances, _ = within(search, packed[:40], radius)
         # On the CPU, what was found stays where it was: three int64 a pair.
         found = 24 * sum(map(len, distances))
         assert budget / 8 < memory.most - found <= budget
@@ -223,7 +224,7 @@ def test_find_answers_as_the_cpu(n_bits, room, device, monkeypatch):
     for store, selected in selections(Store(make_codes(0, 300, n_bits))).values():
         for what, reach in (("nearest", min(7, selected.n)), ("within", n_bits // 5)):
             answers = _torch.find(what, store, selected, queries, reach, device)
-            expected = plan.find(what, store, selected, queries, reach, 1, "brute")
+            expected = dispatch.find(what, store, selected, queries, reach, 1, "brute")
             for one, expected_one in zip(answers, expected, strict=True):
                 assert len(one) == len(expected_one) == len(queries)
                 for row, expected_row in zip(one, expected_one, strict=True):
@@ -289,5 +290,5 @@ def test_cuda_memory_stays_within_the_budget(k):
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
-    _torch.nearest(packed, packed[:500], k, torch.device("cuda"), budget=budget)
+    nearest(DeviceSearch(packed, torch.device("cuda"), budget=budget), packed[:500], k)
     assert torch.cuda.max_memory_allocated() - before <= 1.25 * budget
