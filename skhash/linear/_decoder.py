@@ -193,7 +193,7 @@ class LinearDecoder(BaseEstimator):
     See Also
     --------
     SGHEncoder : An encoder with a decoder of its own.
-    HammingNeighbors : With ``rerank="asymmetric"``, searches by decoded codes.
+    AsymmetricNeighbors : Searches by decoded codes.
 
     Notes
     -----
