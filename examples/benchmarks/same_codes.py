@@ -137,8 +137,8 @@ codes(SGHEncoder(16, pair_source="neighbors", scale="latent", coding="pm1",
     gradient="exact", validation_fraction=0.2, **FEW).fit(X))
 codes(SGHEncoder(16, pair_weight=3.0, **FEW).fit(X, pairs=pairs, pair_labels=similar,
     ids=row_ids))
-=> codes(SGHEncoder(16, pairs=GivenPairs(3.0), **FEW).fit(X, pairs=pairs, pair_labels=similar,
-    ids=row_ids))
+=> codes(SGHEncoder(16, pairs=GivenPairs(3.0), **FEW).fit(X, pairs=pairs,
+    pair_labels=similar, ids=row_ids))
 codes(SGHEncoder(16, **FEW).partial_fit(X))
 codes(SGHEncoder(16, **FEW).fit(X).partial_fit(Q))
 codes(SGHEncoder(16, averaging="mean", lr_schedule="inverse_sqrt", scale="latent",
