@@ -60,28 +60,34 @@ codes(PCAHash(16).fit(X))
 codes(PCAHash(16, rotation="random", random_state=0).fit(X))
 codes(PCAHash(16, normalize=True).fit(S))
 codes(ITQHash(16, random_state=0).fit(X))
-codes(ITQHash(16, max_iter=5, tol=1e-3, normalize=True, random_state=0).fit(S))
+codes(ITQHash(16, max_iter=5, normalize=True, random_state=0).fit(S))
 codes(KMeansHash(16, random_state=0).fit(X))
 codes(KMeansHash(9, subspace_bits=2, lam=1.0, random_state=0).fit(X))
+=> codes(KMeansHash(9, subspace_bits=2, affinity_weight=1.0, random_state=0).fit(X))
 codes(KMeansHash(8, max_iter=3, normalize=True, random_state=0).fit(S))
 codes(SpectralHash(24).fit(X))
 codes(SpectralHash(24, trim=0, normalize=True).fit(S))
 codes(SphericalHash(16, random_state=0).fit(X))
 codes(SphericalHash(16, max_iter=5, normalize=True, random_state=0).fit(S))
 codes(ScalableGraphHash(16, n_anchors=40, random_state=0).fit(X))
-codes(ScalableGraphHash(16, n_anchors=40, relearn=False, random_state=0).fit(X))
 codes(ScalableGraphHash(16, n_anchors=40, rho=1.0, gamma=0.3, normalize=True,
     random_state=0).fit(S))
+=> codes(ScalableGraphHash(16, n_anchors=40, similarity_width=1.0, gamma=0.3,
+    normalize=True, random_state=0).fit(S))
 codes(SupervisedDiscreteHash(16, n_anchors=100, random_state=0).fit(X, y))
 codes(SupervisedDiscreteHash(16, n_anchors=50, random_state=0).fit(S, Y))
 codes(SupervisedDiscreteHash(16, n_anchors=50, gamma=0.3, lam=0.1, nu=1e-3, ridge=0.1,
     max_iter=3, tol=1e-2, normalize=True, random_state=0).fit(X, y))
+=> codes(SupervisedDiscreteHash(16, n_anchors=50, gamma=0.3, class_ridge=0.1,
+    projection_weight=1e-3, projection_ridge=0.1, max_iter=3, tol=1e-2, normalize=True,
+    random_state=0).fit(X, y))
 codes(BinaryAutoencoderHash(12, max_iter=4, random_state=0).fit(X))
-codes(BinaryAutoencoderHash(8, z_step="exact", max_iter=4, random_state=0).fit(X))
-codes(BinaryAutoencoderHash(20, z_step="descent", init="itq", max_iter=4,
-    random_state=0).fit(X))
+codes(BinaryAutoencoderHash(8, max_iter=4, random_state=0).fit(X))
+codes(BinaryAutoencoderHash(20, max_iter=4, random_state=0).fit(X))
 codes(BinaryAutoencoderHash(12, mu=0.1, mu_growth=1.5, C=0.1, max_iter=6,
     validation_fraction=0.2, normalize=True, random_state=0).fit(S))
+=> codes(BinaryAutoencoderHash(12, penalty=0.1, penalty_growth=1.5, hinge_weight=0.1,
+    max_iter=6, validation_fraction=0.2, normalize=True, random_state=0).fit(S))
 decoder(LinearDecoder())
 decoder(LinearDecoder(n_alternations=3, n_restarts=4))
 loaded(ITQHash(16, random_state=0).fit(X))
@@ -298,13 +304,12 @@ classes(SBNClassifier((24, 16), gradient="identity_st", **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), gradient="tanh", **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), gradient="psa", **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), gradient=PSA(enhanced=True), **FEW).fit(X, y))
-classes(SBNClassifier((24, 16), gradient=PSA(psa_backend="direct"), **FEW).fit(X, y))
-classes(SBNClassifier((24, 16), gradient=PSA(psa_backend="chebyshev"),
-    **FEW).fit(X, y))
-classes(SBNClassifier((24, 16), gradient=PSA(psa_backend="ratio"), noise="logistic",
+classes(SBNClassifier((24, 16), gradient=PSA(), noise="normal", **FEW).fit(X, y))
+classes(SBNClassifier((24, 16), gradient=PSA(tolerance=0.1), **FEW).fit(X, y))
+classes(SBNClassifier((24, 16), gradient=PSA(tolerance=1e-12), noise="logistic",
     **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), gradient=PSA(gamma=0.5), **FEW).fit(X, y))
-classes(SBNClassifier((24, 16), gradient=PSA(psa_backend="binary"), weights="mirror",
+classes(SBNClassifier((24, 16), gradient=PSA(), weights="mirror",
     **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), gradient="adf", **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), gradient="local_reparam", **FEW).fit(X, y))
@@ -424,7 +429,7 @@ reverse_bits(packed), exported(packed[:9])
     for scale in (1.0, 0.4)]
 [gradient_of(g) for g in (ARM(3), DisARM(2), BitFlip(2), Exact())]
 [gradient_of(g) for g in (LocalExpectation(), Reinforce(), MuProp(), ReinforceLOO(3))]
-[gradient_of(g) for g in (Reinforce("row"), MuProp("row"), BitFlip(1, chunk_size=1))]
+[gradient_of(g) for g in (Reinforce("row"), MuProp("row"), BitFlip(1))]
 [gradient_of(g) for g in (ZGR(), GumbelSoftmax(0.5), STGumbel(0.5), MeanField())]
 [gradient_of(g) for g in (StraightThrough(), StraightThrough("quadratic"))]
 [gradient_of(g) for g in (DeterministicST(), IdentityST(), HardST())]
