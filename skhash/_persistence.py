@@ -25,6 +25,7 @@ PARTS = (
     "skhash.gradients",
     "skhash.losses",
     "skhash.noise",
+    "skhash.training",
     "skhash.utils.schedules",
 )
 # The keys that mark such an object, and a tuple, which JSON does not know.
