@@ -1,7 +1,6 @@
 """scikit-learn estimators that turn vectors into short binary codes and search them."""
 
 from skhash._audit import AuditResult, audit
-from skhash._load import load
 from skhash.classification import SBNClassifier
 from skhash.linear import ITQHash, PCAHash
 from skhash.neighbors import HammingNeighbors, HashedNeighbors
@@ -12,6 +11,7 @@ from skhash.neural import (
     StochasticAutoencoderHash,
     SupervisedHash,
 )
+from skhash.persistence import load
 
 __all__ = [
     "AuditResult",

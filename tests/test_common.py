@@ -12,12 +12,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skhash
 from skhash import classification, linear, neighbors, neural
-from skhash._load import LOADABLE
 from skhash.base import BaseHasher
 from skhash.gradients import GradientEstimator, NetworkGradient
 from skhash.linear import LinearDecoder
 from skhash.losses import DSDHLoss, MDSHCLoss, Objective, SupervisedLoss
 from skhash.noise import Noise
+from skhash.persistence.state import MODULES, known_class
 
 # The pages' own encoders keep the same contracts.
 EXAMPLES = {cls.__name__: cls for cls in page_classes(BaseHasher)}
@@ -30,9 +30,14 @@ SMALL = {
     "HashedNeighbors": [
         {
             "encoder": skhash.linear.RandomHyperplaneHash(8, random_state=0),
-            "index": skhash.HammingNeighbors(2, rerank=rerank),
+            "index": index,
+            "keep_vectors": keep_vectors,
         }
-        for rerank in (None, "asymmetric", "vectors")
+        for index, keep_vectors in (
+            (skhash.HammingNeighbors(2), False),
+            (neighbors.AsymmetricNeighbors(2), False),
+            (neighbors.AsymmetricNeighbors(2, n_candidates=100), True),
+        )
     ],
     "ITQHash": [{"n_bits": 2}],
     "KMeansHash": [{"n_bits": 2}],
@@ -272,8 +277,9 @@ def test_every_estimator_is_public_or_has_tests_of_its_own():
         if isinstance(cls := getattr(package, name), type)
         and issubclass(cls, BaseEstimator)
     }
-    # In tests/linear/test_decoder.py and tests/neighbors/test_prefix_neighbors.py.
-    assert found - {"LinearDecoder", "PrefixNeighbors"} == public_estimators().keys()
+    # In tests/linear/test_decoder.py and tests/neighbors/.
+    others = {"AsymmetricNeighbors", "LinearDecoder", "PrefixNeighbors"}
+    assert found - others == public_estimators().keys()
 
 
 def test_every_class_on_a_page_is_of_a_kind_with_a_contract():
@@ -285,12 +291,10 @@ def test_every_class_on_a_page_is_of_a_kind_with_a_contract():
         assert page_classes(kind), f"no page shows how to write a {kind.__name__}"
 
 
-def test_every_encoder_can_be_loaded():
-    others = {
-        "LinearDecoder": LinearDecoder,
-        "SBNClassifier": skhash.SBNClassifier,
-    }
-    assert LOADABLE == public_encoders() | others
+def test_every_estimator_can_be_loaded():
+    loadable = {name: known_class(name) for name in MODULES}
+    others = (LinearDecoder, neighbors.AsymmetricNeighbors)
+    assert loadable == public_estimators() | {cls.__name__: cls for cls in others}
 
 
 @pytest.mark.parametrize("name", ["PCAHash", "ITQHash", "KMeansHash"])

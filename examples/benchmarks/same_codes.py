@@ -102,36 +102,46 @@ codes(SGHEncoder(16, init="random", **FEW).fit(X))
 codes(SGHEncoder(16, scale="latent", **FEW).fit(X))
 codes(SGHEncoder(16, scale="latent", scale_std=0.6, gradient="exact", coding="pm1",
     **FEW).fit(X))
+=> codes(SGHEncoder(16, scale=LatentScale(0.6), gradient="exact", coding="pm1",
+    **FEW).fit(X))
 codes(SGHEncoder(16, scale="latent", gradient="linear", **FEW).fit(S))
 codes(SGHEncoder(16, scale="feature", **FEW).fit(X))
 codes(SGHEncoder(16, scale="feature", coding="pm1", gradient="exact", **FEW).fit(S))
 codes(SGHEncoder(16, kl_weight=1.0, **FEW).fit(X))
 codes(SGHEncoder(16, weight_penalty=0.1, **FEW).fit(X))
 codes(SGHEncoder(16, refit_decoder=False, **FEW).fit(X))
-codes(SGHEncoder(16, fit_scale=False, **FEW).fit(X))
-codes(SGHEncoder(16, fit_mean=False, **FEW).fit(X))
-codes(SGHEncoder(16, fit_prior=False, **FEW).fit(X))
 codes(SGHEncoder(16, normalize=True, **FEW).fit(X))
 codes(SGHEncoder(16, lr=0.1, lr_schedule="inverse_sqrt", **FEW).fit(X))
 codes(SGHEncoder(16, averaging="random", **FEW).fit(X))
 codes(SGHEncoder(16, averaging="mean", lr_schedule="inverse_sqrt", **FEW).fit(X))
 codes(SGHEncoder(16, batch_size=50, optimizer="sgd", lr=0.001, **FEW).fit(X))
 codes(SGHEncoder(16, train_split=0.2, **FEW).fit(X))
+=> codes(SGHEncoder(16, validation_fraction=0.2, **FEW).fit(X))
 codes(SGHEncoder(16, train_split=0.2, lr=0.3, max_epochs=9, random_state=0,
     callbacks=[EarlyStopping(patience=1)]).fit(X))
+=> codes(SGHEncoder(16, validation_fraction=0.2, lr=0.3, max_epochs=9, random_state=0,
+    callbacks=[EarlyStopping(patience=1)]).fit(X))
 codes(SGHEncoder(16, pair_source="labels", **FEW).fit(X, unknown))
+=> codes(SGHEncoder(16, pairs="labels", **FEW).fit(X, unknown))
 codes(SGHEncoder(16, pair_source="neighbors", n_neighbors=5, **FEW).fit(X))
+=> codes(SGHEncoder(16, pairs=NeighborPairs(5), **FEW).fit(X))
 codes(SGHEncoder(16, pair_source="neighbors", scale="latent", coding="pm1",
     gradient="exact", train_split=0.2, **FEW).fit(X))
+=> codes(SGHEncoder(16, pairs="neighbors", scale="latent", coding="pm1",
+    gradient="exact", validation_fraction=0.2, **FEW).fit(X))
 codes(SGHEncoder(16, pair_weight=3.0, **FEW).fit(X, pairs=pairs, pair_labels=similar,
     ids=row_ids))
+=> codes(SGHEncoder(16, pairs=GivenPairs(3.0), **FEW).fit(X, pairs=pairs,
+    pair_labels=similar, ids=row_ids))
 codes(SGHEncoder(16, **FEW).partial_fit(X))
 codes(SGHEncoder(16, **FEW).fit(X).partial_fit(Q))
 codes(SGHEncoder(16, averaging="mean", lr_schedule="inverse_sqrt", scale="latent",
     **FEW).fit(X).partial_fit(Q).partial_fit(X))
 codes(SGHEncoder(16, averaging="random", **FEW).partial_fit(X).partial_fit(Q))
 codes(SGHEncoder(16, pair_source="labels", **FEW).partial_fit(X, y).partial_fit(X, y))
+=> codes(SGHEncoder(16, pairs="labels", **FEW).partial_fit(X, y).partial_fit(X, y))
 codes(SGHEncoder(16, pair_source="neighbors", **FEW).fit(X).partial_fit(Q))
+=> codes(SGHEncoder(16, pairs="neighbors", **FEW).fit(X).partial_fit(Q))
 loaded(SGHEncoder(16, scale="latent", **FEW).fit(X))
 codes(reloaded(SGHEncoder(16, averaging="mean", **FEW).fit(X)).partial_fit(Q))
 
@@ -172,6 +182,8 @@ codes(StochasticAutoencoderHash(16, correction="disarm", correction_epochs=1,
     reset_optimizer=False, **SMALL).fit(S).partial_fit(S))
 codes(StochasticAutoencoderHash(16, normalize=True, train_split=0.2, lr=0.01,
     batch_size=50, **SMALL).fit(X))
+=> codes(StochasticAutoencoderHash(16, normalize=True, validation_fraction=0.2, lr=0.01,
+    batch_size=50, **SMALL).fit(X))
 codes(StochasticAutoencoderHash(16, **SMALL).partial_fit(S).partial_fit(S))
 codes(StochasticAutoencoderHash(16, posterior="correlated", decoder="gaussian",
     **SMALL).fit(X).partial_fit(Q))
@@ -188,14 +200,11 @@ codes(NeighborHash(40, **FEW).fit(X).truncate(16))
 codes(NeighborHash(16, metric="cosine", **FEW).fit(X))
 codes(NeighborHash(16, metric="inner_product", **FEW).fit(X))
 codes(NeighborHash(16, hidden_layer_sizes=(24,), **FEW).fit(X))
-codes(NeighborHash(16, hidden_layer_sizes=(24, 12), skip_connection=False,
-    **FEW).fit(X))
 codes(NeighborHash(16, temperature=0.2, n_neighbors=10, **FEW).fit(X))
 codes(NeighborHash(16, gradient="st", **FEW).fit(X))
 codes(NeighborHash(16, gradient="zgr", **FEW).fit(X))
 codes(NeighborHash(80, interpolate=True, **FEW).fit(X))
 codes(NeighborHash(80, distance_weight=0.0, **FEW).fit(X))
-codes(NeighborHash(16, negatives="batch", **FEW).fit(X))
 codes(NeighborHash(16, graph="exact", **FEW).fit(X))
 codes(NeighborHash(16, graph=kneighbors_graph(X, 4), **FEW).fit(X))
 codes(NeighborHash(16, max_train_samples=150, **FEW).fit(X))
@@ -205,6 +214,7 @@ codes(NeighborHash(16, init="random", **FEW).fit(X))
 codes(NeighborHash(16, normalize=True, lr=0.03, batch_size=64, optimizer="sgd",
     **FEW).fit(X))
 codes(NeighborHash(16, train_split=0.2, **FEW).fit(X))
+=> codes(NeighborHash(16, validation_fraction=0.2, **FEW).fit(X))
 codes(NeighborHash(80, **FEW).fit(X, unknown))
 codes(NeighborHash(16, **FEW).fit(X, Y))
 codes(NeighborHash(80, **FEW).partial_fit(X).partial_fit(Q))
@@ -241,6 +251,8 @@ codes(SupervisedHash(16, module=own_module, **SMALL).fit(X, y))
 codes(SupervisedHash(16, module=own_images, input_shape=(1, 8, 8), **SMALL).fit(X, y))
 codes(SupervisedHash(16, balanced=False, weight_decay=0.1, normalize=True, lr=0.01,
     batch_size=50, optimizer="sgd", train_split=0.2, **SMALL).fit(X, y))
+=> codes(SupervisedHash(16, balanced=False, weight_decay=0.1, normalize=True, lr=0.01,
+    batch_size=50, optimizer="sgd", validation_fraction=0.2, **SMALL).fit(X, y))
 codes(SupervisedHash(16, **SMALL | {"hidden_layer_sizes": (24, 12)}).fit(X, y))
 loaded(SupervisedHash(16, **SMALL).fit(X, y))
 
@@ -264,6 +276,8 @@ codes(DualHashEncoder(16, update="storm", storm_c=0.3, lr=0.1, **DUAL).fit(X, y)
 codes(DualHashEncoder(16, update="storm", dropout=0.3, split_solver="dual_dc",
     **DUAL).fit(X, y))
 codes(DualHashEncoder(16, module=own_module, train_split=0.2, normalize=True,
+    weight_decay=0.1, batch_size=50, **DUAL).fit(X, y))
+=> codes(DualHashEncoder(16, module=own_module, validation_fraction=0.2, normalize=True,
     weight_decay=0.1, batch_size=50, **DUAL).fit(X, y))
 codes(DualHashEncoder(16, balanced=False, **DUAL).fit(X, y))
 loaded(DualHashEncoder(16, **DUAL).fit(X, y))

@@ -59,7 +59,7 @@ from skhash.neighbors import HammingNeighbors
 
 METHODS = {
     "SGH": SGHEncoder,
-    "SGH, pairs": partial(SGHEncoder, pair_source="neighbors"),
+    "SGH, pairs": partial(SGHEncoder, pairs="neighbors"),
     "ITQ": ITQHash,
     "PCA": PCAHash,
     "KMH": KMeansHash,

@@ -7,10 +7,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skhash._persistence import save_estimator
 from skhash.algebra._projection import column_means
 from skhash.codes import check_bits
 from skhash.linear._descent import descend
+from skhash.persistence import save_estimator
 from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
 

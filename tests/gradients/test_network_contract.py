@@ -61,7 +61,7 @@ FUNCTIONWISE = [
     ReinforceLOO(n_samples=3),
     ARM(n_samples=2),
     DisARM(),
-    LocalExpectation(chunk_size=2),
+    LocalExpectation(),
     BitFlip(),
 ]
 EXAMPLES = [example() for example in page_classes(GradientEstimator)]

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
 from skhash import SGHEncoder, load
-from skhash.gradients._base import CODINGS
+from skhash.codes import CODINGS
 from skhash.neural import LatentScale
 from skhash.neural.sgh._module import SQUARED_ERRORS, SGHModule
 
@@ -128,7 +128,7 @@ def test_posterior_variance_is_the_best(coding):
     log_variance = best.variance.log().requires_grad_()
     best.variance = log_variance.exp()
     error = SQUARED_ERRORS["analytic"](
-        x, module.offset, logits, module.codebook, *CODINGS[coding], None, best
+        x, module.offset, logits, module.codebook, coding, None, best
     )
     energy = 0.5 * torch.exp(-2 * module.log_rho) * error + best.kl(module.scale_std)
     (slope,) = torch.autograd.grad(energy.sum(), log_variance)
@@ -210,7 +210,7 @@ def test_linear_gradient_given_latent_scales_misses_the_second_difference():
     found = {}
     for name in ("exact", "linear"):
         generator = torch.Generator().manual_seed(0)
-        arguments = (x, module.offset, logits, module.codebook, low, step, generator)
+        arguments = (x, module.offset, logits, module.codebook, "pm1", generator)
         error = SQUARED_ERRORS[name](*arguments, scales)
         (found[name],) = torch.autograd.grad(error.sum(), logits)
     generator = torch.Generator().manual_seed(0)
