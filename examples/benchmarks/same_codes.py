@@ -49,6 +49,7 @@ NEW_IMPORTS = """
 from skhash.audit import *
 from skhash.networks import *
 from skhash.persistence import load
+from skhash.training import Optimizer
 """
 
 CASES = """
@@ -264,29 +265,52 @@ loaded(SupervisedHash(16, **SMALL).fit(X, y))
 
 # DualHashEncoder
 codes(DualHashEncoder(16, **DUAL).fit(X, y))
+=> codes(DualHashEncoder(16, loss=warm(), **SHORT).fit(X, y))
 codes(DualHashEncoder(16, **DUAL).fit(S, Y))
+=> codes(DualHashEncoder(16, loss=warm(), **SHORT).fit(S, Y))
 codes(DualHashEncoder(16, split_solver="dual", **DUAL).fit(X, y))
+=> codes(DualHashEncoder(16, loss=warm("dual"), **SHORT).fit(X, y))
 codes(DualHashEncoder(16, split_solver="dual_dc", **DUAL).fit(X, y))
+=> codes(DualHashEncoder(16, loss=warm("dual_dc"), **SHORT).fit(X, y))
 codes(DualHashEncoder(16, split_solver="none", **DUAL).fit(X, y))
+=> codes(DualHashEncoder(16, loss=warm(None), **SHORT).fit(X, y))
 codes(DualHashEncoder(16, split_solver="subgradient", **DUAL).fit(X, y))
+=> codes(DualHashEncoder(16, loss=warm("subgradient"), **SHORT).fit(X, y))
 codes(DualHashEncoder(16, split_solver="wcr", **DUAL).fit(X, y))
+=> codes(DualHashEncoder(16, loss=warm("wcr"), **SHORT).fit(X, y))
 codes(DualHashEncoder(16, w_weight=0.1, penalty=0.3, u_step=0.5, **DUAL).fit(X, y))
+=> codes(DualHashEncoder(16, loss=warm(Prox(0.5), w_weight=0.1, penalty=0.3),
+    **SHORT).fit(X, y))
 codes(DualHashEncoder(16, split_solver="dual_dc", dual_step=0.5, extrapolation=0.5,
     u_init="itq", **DUAL).fit(X, y))
+=> codes(DualHashEncoder(16, loss=warm(DualDC("auto", 0.5, 0.5), u_init="itq"),
+    **SHORT).fit(X, y))
 codes(DualHashEncoder(16, u_init="itq", **DUAL | {"warmup_epochs": 0}).fit(X, y))
+=> codes(DualHashEncoder(16, loss=warm(u_init="itq", warmup_epochs=0),
+    **SHORT).fit(X, y))
 codes(DualHashEncoder(16, logit_scale=0.3, pair_weights=None, **DUAL).fit(X, y))
-codes(DualHashEncoder(16, similarity="jaccard", **DUAL).fit(X, Y))
-codes(DualHashEncoder(16, similarity=own_similarity, **DUAL).fit(X, Y))
+=> codes(DualHashEncoder(16, loss=warm(logit_scale=0.3, pair_weights=None),
+    **SHORT).fit(X, y))
+codes(DualHashEncoder(16, pair_weights=None, **DUAL).fit(X, y))
+=> codes(DualHashEncoder(16, loss=warm(pair_weights=None), **SHORT).fit(X, y))
 codes(DualHashEncoder(16, update="momentum", momentum=0.5, lr=0.1, **DUAL).fit(X, y))
+=> codes(DualHashEncoder(16, loss=warm(), lr=0.1, optimizer=Optimizer("sgd",
+    momentum=0.5, nesterov=True), **SHORT).fit(X, y))
 codes(DualHashEncoder(16, update="storm", storm_c=0.3, lr=0.1, **DUAL).fit(X, y))
+=> codes(DualHashEncoder(16, loss=warm(), lr=0.1, optimizer=Optimizer("storm",
+    forgetting=0.3), **SHORT).fit(X, y))
 codes(DualHashEncoder(16, update="storm", dropout=0.3, split_solver="dual_dc",
     **DUAL).fit(X, y))
+=> codes(DualHashEncoder(16, loss=warm("dual_dc"), optimizer="storm", dropout=0.3,
+    **SHORT).fit(X, y))
 codes(DualHashEncoder(16, module=own_module, train_split=0.2, normalize=True,
     weight_decay=0.1, batch_size=50, **DUAL).fit(X, y))
-=> codes(DualHashEncoder(16, module=own_module, validation_fraction=0.2, normalize=True,
-    weight_decay=0.1, batch_size=50, **DUAL).fit(X, y))
+=> codes(DualHashEncoder(16, loss=warm(), module=own_module, validation_fraction=0.2,
+    normalize=True, weight_decay=0.1, batch_size=50, **SHORT).fit(X, y))
 codes(DualHashEncoder(16, balanced=False, **DUAL).fit(X, y))
+=> codes(DualHashEncoder(16, loss=warm(), balanced=False, **SHORT).fit(X, y))
 loaded(DualHashEncoder(16, **DUAL).fit(X, y))
+=> loaded(DualHashEncoder(16, loss=warm(), **SHORT).fit(X, y))
 
 # SBNClassifier
 classes(SBNClassifier((24, 16), **FEW).fit(X, y))
@@ -482,7 +506,8 @@ vars(load_digits_retrieval())
 
 FEW = {"max_epochs": 3, "random_state": 0}
 SMALL = FEW | {"hidden_layer_sizes": (32,), "dropout": 0.1}
-DUAL = FEW | {"hidden_layer_sizes": (32,), "warmup_epochs": 1}
+SHORT = FEW | {"hidden_layer_sizes": (32,)}
+DUAL = SHORT | {"warmup_epochs": 1}
 THREADS = (
     "LOKY_MAX_CPU_COUNT",
     "MKL_NUM_THREADS",
@@ -537,6 +562,11 @@ def make_data():
         "multi": (queries, bits, queries[:, :5], bits[:, :5]),
         "own": (bits[:300], bits[:300], nearby[0][:300], nearby[0][:300]),
     }
+
+
+def warm(solver="prox", **params):
+    """Return a loss of DualHash with a short warm-up."""
+    return names.DualHashLoss(solver, **{"warmup_epochs": 1} | params)
 
 
 def codes(encoder, X=None):
@@ -689,10 +719,6 @@ def own_images(n_features, n_bits):
     from torch import nn
 
     return nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten(), nn.Linear(144, n_bits))
-
-
-def own_similarity(labels):
-    return ((labels @ labels.T) > 1).float()
 
 
 def own_network(n_features, n_classes):

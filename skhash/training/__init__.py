@@ -7,6 +7,7 @@ from skhash.training._estimator import (
     draw_seeds,
 )
 from skhash.training._hasher import BaseNeuralHasher
+from skhash.training._optimizers import Optimizer
 from skhash.training._schedules import Cosine, InverseSqrt, LRSchedule, Steps
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Cosine",
     "InverseSqrt",
     "LRSchedule",
+    "Optimizer",
     "Steps",
     "TrainedMixin",
     "arrays_of",
