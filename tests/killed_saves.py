@@ -8,7 +8,7 @@ import sys
 KILLED_WRITERS = """
 import os, pathlib, shutil, signal, sys
 import skhash
-from skhash.neighbors import _files
+from skhash.neighbors.store import files
 
 other, target, *originals = map(pathlib.Path, sys.argv[1:])
 estimator = skhash.load(other)
@@ -25,7 +25,7 @@ def save_until(step, folder):
         return call
     for name in ("fsync", "replace", "unlink", "mkdir", "rmdir"):
         setattr(os, name, counted(getattr(os, name)))
-    _files._HashingFile.write = counted(_files._HashingFile.write)
+    files._HashingFile.write = counted(files._HashingFile.write)
     estimator.save(folder)
     os._exit(0)
 

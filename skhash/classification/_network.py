@@ -2,17 +2,17 @@
 
 import copy
 import math
-from functools import partial
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from skhash.algebra._perceptron import check_layer_sizes
+from skhash.algebra._projection import column_means
+from skhash.algebra._scale import total_scale
 from skhash.classification._prediction import statistics_of
 from skhash.classification._rows import positions
-from skhash.linear._projection import column_means
-from skhash.neural._mlp import check_layer_sizes
-from skhash.neural._start import total_scale
-from skhash.utils.torch import resolve_device, seeded_globals
+from skhash.training import TrainedMixin, arrays_of
+from skhash.utils.torch import seeded_globals
 
 # Rows of a batch that statistics of norms are taken from after training.
 STATISTICS_ROWS = 512
@@ -20,51 +20,51 @@ STATISTICS_ROWS = 512
 CHANNELS = {"allconv": (96, 192), "vgg": (128, 256, 512)}
 # Rows that first weights are whitened by.
 WHITENED_ROWS = 1024
-# Parameters that a net in training does not depend on.
-NOT_TRAINED = ("predict_mode", "n_predict_samples", "class_weight")
 # The search for a learning rate: epochs of each trial, trials, the logarithms that are
 # searched, and what a loss counts as that is beyond.
 SEARCH_EPOCHS, SEARCH_STEPS, LOG_LR, WORST_LOSS = 5, 10, (-6, 0), 1e10
 
 
-class NetworkMixin:
+class NetworkMixin(TrainedMixin):
     """A network in a skorch net while it is trained, and as arrays afterwards."""
 
-    def _make_net(self, X, n_classes, seeds, lr, restore=False, epochs=None):
-        """Return a net to train for so many epochs, None for a stream of unknown end.
+    _untrained_parameters = ("predict_mode", "n_predict_samples", "class_weight")
 
-        With `restore` its first parameters are those of the last fit.
-        """
-        import torch
+    def _make_module(self, X, y, rows, device, generator):
+        from skhash.classification._module import whiten
+        from skhash.training._net import whole_batch
 
-        from skhash._net import feed, make_net, resolve_splitter, snapshot, split_rows
-        from skhash.gradients import resolve_network_gradient
-        from skhash.modules._architectures import rebuild
-        from skhash.modules._augmentation import AUGMENTATIONS
-        from skhash.modules._classifier import ClassifierModule, whiten
-        from skhash.modules._latent_weights import law_of
-
-        device = resolve_device(self.device)
-        generator = torch.Generator().manual_seed(seeds[0])
-        splitter = resolve_splitter(self.validation_fraction, generator)
-        split = split_rows(splitter, X)
-        X = X if split is None else X[split.train]
+        X = X if rows is None else X[rows]
         weights = self._new_weights(X.shape[0])
-        if restore:
-            network = rebuild(self.layers_, self.weights_, self.noise)
+        network = self._new_network(len(y.classes), weights, generator)
+        if self.weights != "real" and len(network.layers) == 1:
+            raise ValueError(
+                f"weights={self.weights!r} are between layers of units, and the "
+                "network has one layer; give hidden_layer_sizes two sizes or more."
+            )
+        mean = column_means(X)
+        module = self._module(network, mean, total_scale(X, mean))
+        if self.init == "whiten":
+            some = torch_rows(X.shape[0], generator)[:WHITENED_ROWS]
+            whiten(network, whole_batch(module, X[some]).X, generator)
+        return module
+
+    def _restore_module(self, n_rows=None):
+        from skhash.networks._latent_weights import law_of
+
+        network = self._network("ensemble")
+        if n_rows is not None:
+            weights = self._new_weights(n_rows)
             for layer in network.layers:
                 if law_of(layer.weights) != "real":
                     layer.weights = weights
-            mean, scale = self.mean_, self.scale_
-        else:
-            network = self._new_network(n_classes, weights, generator)
-            if self.weights != "real" and len(network.layers) == 1:
-                raise ValueError(
-                    f"weights={self.weights!r} are between layers of units, and the "
-                    "network has one layer; give hidden_layer_sizes two sizes or more."
-                )
-            mean = column_means(X)
-            scale = total_scale(X, mean)
+        return self._module(network, self.mean_, self.scale_)
+
+    def _module(self, network, mean, scale):
+        from skhash.classification._augmentation import AUGMENTATIONS
+        from skhash.classification._module import ClassifierModule
+        from skhash.gradients import resolve_network_gradient
+
         module = ClassifierModule(
             network,
             resolve_network_gradient(self.gradient),
@@ -76,39 +76,18 @@ class NetworkMixin:
         if self.augment is not None:
             module.augment = AUGMENTATIONS[self.augment]
             module.input_shape = self._image_shape(f"augment={self.augment!r}")
-        if self.init == "whiten" and not restore:
-            some = torch.randperm(X.shape[0], generator=generator)[:WHITENED_ROWS]
-            whiten(network, feed(module, X).batch(some.numpy()), generator)
-        module.generator = torch.Generator(device).manual_seed(seeds[1])
-        net = make_net(
-            module,
-            lr=lr,
-            batch_size=self._resolve_batch_size(X.shape[0]),
-            optimizer=self.optimizer,
-            optimizer_params=_decays(network),
-            callbacks=self.callbacks,
-            train_split=splitter,
-            device=device,
-            generator=generator,
-            verbose=self.verbose,
-            lr_factor=None if epochs is None else lr_factor(self.lr_schedule, epochs),
-        )
-        net.split = split
-        net.params = snapshot(self.get_params(deep=False))
-        return net
+        return module
 
-    def _resumed_net(self, X):
-        """Return a copy of the net to go on with, on other rows."""
-        from skhash._net import resume, split_rows
+    def _optimizer(self, module):
+        return self.optimizer, _decays(module.network)
 
-        lr = self.lr_ if self.lr == "auto" else self.lr
-        params = self.get_params(deep=False)
-        net = resume(self.net_, params, lr, self.batch_size, NOT_TRAINED)
-        net.split = split_rows(net.splitter, X)
-        return net
+    def _step_size(self, X, y, seeds, goes_on):
+        if self.lr != "auto":
+            return self.lr
+        return self.lr_ if goes_on else self._search_lr(X, y, seeds)
 
     def _new_network(self, n_classes, weights, generator):
-        from skhash.modules import _architectures as architectures
+        from skhash.classification import _architectures as architectures
 
         n_features = int(self.n_features_in_)
         if callable(self.architecture):
@@ -139,7 +118,7 @@ class NetworkMixin:
         """Return what the user's factory makes."""
         import torch
 
-        from skhash.modules import StochasticBinaryNetwork
+        from skhash.networks import StochasticBinaryNetwork
 
         seed = int(torch.randint(2**31, (), generator=generator))
         with seeded_globals(seed):
@@ -147,7 +126,7 @@ class NetworkMixin:
         if not isinstance(network, StochasticBinaryNetwork):
             raise TypeError(
                 f"The factory of architecture= returned a {type(network).__name__}; it "
-                "has to be a skhash.modules.StochasticBinaryNetwork."
+                "has to be a skhash.networks.StochasticBinaryNetwork."
             )
         sizes = network.layers[0].n_inputs, network.head.n_outputs
         if sizes != (n_features, n_classes):
@@ -171,7 +150,7 @@ class NetworkMixin:
 
     def _new_weights(self, n_rows):
         """Return the weights of inner layers."""
-        from skhash.modules._latent_weights import make_weights
+        from skhash.networks._latent_weights import make_weights
 
         if self.prior_strength and self.weights != "mirror":
             raise ValueError(
@@ -189,13 +168,16 @@ class NetworkMixin:
             )
         return make_weights(self.weights, n_rows, self.prior_strength)
 
-    def _search_lr(self, X, codes, weights, n_classes, seeds):
+    def _search_lr(self, X, y, seeds):
         """Return the learning rate of the least loss after some epochs."""
+        from skhash.training._net import train
+
         epochs = min(SEARCH_EPOCHS, self.max_epochs)
 
         def loss_at(log_lr):
-            net = self._make_net(X, n_classes, seeds, float(10**log_lr))
-            loss = self._run_epochs(net, X, codes, weights, epochs)[-1]["train_loss"]
+            net = self._make_net(X, y, seeds, lr=float(10**log_lr))
+            records = train(net, self._rows(X, y, net, 0), epochs)
+            loss = records[-1]["train_loss"]
             # The search fits parabolas, which infinite values would spoil.
             return min(loss, WORST_LOSS) if np.isfinite(loss) else WORST_LOSS
 
@@ -204,97 +186,52 @@ class NetworkMixin:
         )
         return float(10**found.x)
 
-    def _resolve_batch_size(self, n_samples):
-        if self.batch_size != "auto":
-            return self.batch_size
-        return int(np.clip(n_samples // 100, 32, 512))
+    def _rows(self, X, y, net, n_before):
+        from skhash.training._batches import Rows
 
-    def _run_epochs(self, net, X, codes, weights, epochs) -> list[dict]:
-        """Train a net and return the records of the epochs."""
-        import torch
-
-        from skhash._net import train
-
-        module = net.module_
-        module.row_weights = None
-        if weights is not None:
-            module.row_weights = torch.tensor(
-                weights, dtype=torch.float32, device=_device_of(net)
-            )
-        targets = np.hstack([np.arange(len(codes))[:, None], codes])
-        return train(net, X, targets, epochs, net.split)
-
-    def _train(self, net, X, codes, weights, epochs, history):
-        """Train a net and set the fitted attributes."""
-        from skhash.modules._architectures import describe
-
-        records = self._run_epochs(net, X, codes, weights, epochs)
-        if not np.isfinite(records[-1]["train_loss"]):
-            raise ValueError(
-                f"Training diverged: the loss is {records[-1]['train_loss']} after "
-                f"{len(records)} epoch(s) with lr={net.lr:.3g}. Lower lr."
-            )
-        self.weights_, self.det_statistics_ = self._read_out(net, X)
-        self.layers_ = describe(net.module_.network)
-        self.mean_, self.scale_ = net.module_.mean, net.module_.scale
-        self.lr_ = net.lr
-        self.net_ = net
-        self.history_ = history + records
-        self.n_iter_ = len(self.history_)
+        weights = None if y.weights is None else y.weights.astype(np.float32)
+        return Rows(X, y.codes, weights, split=net.split)
 
     def _read_out(self, net, X):
-        """Return the parameters, and the statistics of norms without noise."""
-        from skhash._net import BatchIterator, feed
-        from skhash.modules._classifier import refresh_statistics
+        """Set the parameters, and the statistics of norms without noise."""
+        from skhash.classification._architectures import describe
+        from skhash.classification._module import refresh_statistics
+        from skhash.training._batches import BatchIterator, FedRows, Rows
 
-        X = X if net.split is None else X[net.split.train]
-        network = copy.deepcopy(net.module_.network)
+        module = net.module_
+        rows = Rows(X if net.split is None else X[net.split.train])
+        network = copy.deepcopy(module.network)
         states = []
-        for generator in (net.module_.generator, None):
+        for generator in (module.generator, None):
             if self.bn_recalibrate:
-                rows = BatchIterator(
-                    feed(net.module_, X), STATISTICS_ROWS, _device_of(net)
+                batches = BatchIterator(
+                    FedRows(rows, module), STATISTICS_ROWS, net.device
                 )
-                refresh_statistics(network, (batch for batch, _ in rows), generator)
-            states.append(
-                {
-                    name: value.detach().cpu().numpy().copy()
-                    for name, value in network.state_dict().items()
-                }
-            )
+                values = (batch.X for batch, _ in batches)
+                refresh_statistics(network, values, generator)
+            states.append(arrays_of(network))
         noisy, certain = states
-        return [*noisy.values()], [certain[name] for name in statistics_of(certain)]
+        self.weights_ = [*noisy.values()]
+        self.det_statistics_ = [certain[name] for name in statistics_of(certain)]
+        self.layers_ = describe(module.network)
+        self.mean_, self.scale_ = module.mean, module.scale
+        self.lr_ = net.lr
 
-    def _training_inputs(self, X, y):
-        """Return a module with norms at rest, a batch of all rows, and its targets.
+    def _training_batch(self, X, y):
+        """Return a module with norms at rest, and all rows as a batch.
 
         The module is made anew of the fitted arrays and the present parameters.
         """
-        from skhash._net import fed_batch
-        from skhash.gradients import resolve_network_gradient
-        from skhash.modules._classifier import ClassifierModule
+        import torch
+
+        from skhash.training._net import whole_batch
 
         if y is None:
             raise ValueError("The loss of a classifier needs y=, the classes of rows.")
         X = self._validate_fitted(X)
-        module = ClassifierModule(
-            self._network("ensemble"),
-            resolve_network_gradient(self.gradient),
-            self.n_train_samples,
-            self.objective == "multi_sample",
-            self.mean_,
-            self.scale_,
-        )
+        module = self._restore_module()
         codes = positions(np.asarray(y), self.classes_)
-        targets = np.hstack([np.arange(len(codes))[:, None], codes])
-        return module, fed_batch(module, X), targets
-
-    def __getstate__(self):
-        state = super().__getstate__()
-        if "net_" in state and _device_of(state["net_"]).type != "cpu":
-            # It holds generators of that device, which no other machine can read.
-            state = {name: value for name, value in state.items() if name != "net_"}
-        return state
+        return module, whole_batch(module, X, labels=torch.from_numpy(codes))
 
 
 def _decays(network) -> dict:
@@ -307,28 +244,8 @@ def _decays(network) -> dict:
     return {"param_groups": groups} if groups else {}
 
 
-def lr_factor(schedule, n_epochs):
-    """Return what maps an epoch to a factor of the learning rate, or None.
+def torch_rows(n_rows, generator) -> np.ndarray:
+    """Return the positions of rows in a random order."""
+    import torch
 
-    Parameters
-    ----------
-    schedule : {"cosine", "step"} or None
-    n_epochs : int
-    """
-    return None if schedule is None else partial(SCHEDULES[schedule], n_epochs)
-
-
-def _cosine(n_epochs, epoch):
-    return 0.5 * (1 + math.cos(math.pi * min(epoch / n_epochs, 1)))
-
-
-def _step(n_epochs, epoch):
-    return 0.1 ** ((epoch >= 0.6 * n_epochs) + (epoch >= 0.8 * n_epochs))
-
-
-SCHEDULES = {"cosine": _cosine, "step": _step}
-
-
-def _device_of(net):
-    """Return the device of a net's parameters."""
-    return next(net.module_.parameters()).device
+    return torch.randperm(n_rows, generator=generator).numpy()

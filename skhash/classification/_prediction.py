@@ -127,7 +127,7 @@ class PredictionMixin(
         def mean_log_probabilities(rows):
             import torch
 
-            from skhash.modules._classifier import outputs_of
+            from skhash.classification._module import outputs_of
 
             scores = [torch.log_softmax(h, dim=1) for h in outputs_of(members, rows)]
             total = torch.stack(scores).logsumexp(dim=0)
@@ -149,7 +149,7 @@ class PredictionMixin(
         """Return the network that was fitted, with the statistics of a mode."""
         import torch
 
-        from skhash.modules._architectures import rebuild
+        from skhash.classification._architectures import rebuild
 
         network = rebuild(self.layers_, self.weights_, self.noise)
         if mode == "det":
@@ -163,7 +163,7 @@ class PredictionMixin(
         """Return the networks of a mode, without random choices left."""
         import torch
 
-        from skhash.modules._classifier import Member
+        from skhash.classification._module import Member
 
         device = inference_device(self.device)
         network = self._network(mode).to(device)
@@ -179,15 +179,16 @@ class PredictionMixin(
         """Return what a function of standardised rows makes, one chunk at a time."""
         import torch
 
-        from skhash._net import ArrayDataset
+        from skhash.training._batches import FedRows, Rows
 
-        data = ArrayDataset(X, None, self.mean_, self.scale_)
+        data = FedRows(Rows(X))
+        data.mean, data.scale = self.mean_, self.scale_
         device = inference_device(self.device)
         widest = max(map(_n_inputs, self.layers_))
         result = np.empty((X.shape[0], width), dtype=dtype)
         with torch.no_grad():
             for rows in row_chunks(X.shape[0], 20 * widest):
-                result[rows] = function(data.batch(rows).to(device)).cpu().numpy()
+                result[rows] = function(data.values(rows).to(device)).cpu().numpy()
         return result
 
 

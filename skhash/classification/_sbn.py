@@ -8,18 +8,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skhash._persistence import save_estimator
-from skhash.base import TRAINING_CONSTRAINTS, check_magnitude
+from skhash.base import check_magnitude
 from skhash.classification._network import NetworkMixin
 from skhash.classification._prediction import PredictionMixin
-from skhash.classification._rows import positions, weighted_rows
+from skhash.classification._rows import Targets, positions, weighted_rows
+from skhash.persistence import save_estimator
+from skhash.training import TRAINING_CONSTRAINTS, draw_seeds
 from skhash.utils._sklearn import (
     Interval,
     StrOptions,
     fit_context,
 )
 from skhash.utils.targets import encoded_targets
-from skhash.utils.torch import random_state_of_call
 
 
 class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
@@ -48,7 +48,7 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
         "mlp" is fully connected. "allconv" has eight convolutions, for images of at
         least 27 x 27, and "vgg" pairs of convolutions with pooling, which PSA cannot
         pass: the networks of the two papers. Or a factory ``(n_features, n_classes) ->
-        skhash.modules.StochasticBinaryNetwork``, which then decides on `noise`,
+        skhash.networks.StochasticBinaryNetwork``, which then decides on `noise`,
         `weights` and `batch_norm` too.
     input_shape : tuple of int or None, default=None
         (channels, height, width) of the images that rows are.
@@ -185,27 +185,13 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
         "bn_recalibrate": ["boolean"],
         "augment": [StrOptions({"flip_crop", "affine"}), None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
-        **{
-            name: TRAINING_CONSTRAINTS[name]
-            for name in (
-                "max_epochs",
-                "optimizer",
-                "callbacks",
-                "device",
-                "random_state",
-                "verbose",
-            )
-        },
-        "lr": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "lr_schedule": [StrOptions({"cosine", "step"}), None],
+        **TRAINING_CONSTRAINTS,
+        "lr": [*TRAINING_CONSTRAINTS["lr"], StrOptions({"auto"})],
         "batch_size": [
             Interval(Integral, 2, None, closed="left"),
             StrOptions({"auto"}),
         ],
     }
-
-    _unsaved_attributes = ("net_",)
 
     def __init__(
         self,
@@ -286,12 +272,10 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
         """
         X, y, weights = self._validate(X, y, sample_weight, reset=True)
         classes, codes = encoded_targets(y, self)
-        seeds = _draw_seeds(check_random_state(self.random_state))
-        lr = self.lr
-        if lr == "auto":
-            lr = self._search_lr(X, codes, weights, len(classes), seeds)
-        net = self._make_net(X, len(classes), seeds, lr, epochs=self.max_epochs)
-        self._train(net, X, codes, weights, self.max_epochs, history=[])
+        seeds = draw_seeds(check_random_state(self.random_state))
+        targets = Targets(codes, weights, classes)
+        net = self._make_net(X, targets, seeds, n_epochs=self.max_epochs)
+        self._train(net, X, targets, self.max_epochs, history=[])
         self.classes_, self.predict_seed_ = classes, seeds[2]
         return self
 
@@ -342,21 +326,9 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
                     f"{known.tolist()}."
                 )
             known = given
-        codes = positions(y, known)
-        n_before = 0 if first else self.n_iter_
-        seeds = _draw_seeds(random_state_of_call(self.random_state, n_before))
-        if hasattr(self, "net_"):
-            net = self._resumed_net(X)
-        else:
-            lr = self.lr
-            if lr == "auto" and first:
-                lr = self._search_lr(X, codes, weights, len(known), seeds)
-            elif lr == "auto":
-                lr = self.lr_
-            net = self._make_net(X, len(known), seeds, lr, restore=not first)
-        self._train(net, X, codes, weights, 1, [] if first else self.history_)
+        self._go_on(X, Targets(positions(y, known), weights, known))
         if first:
-            self.classes_, self.predict_seed_ = known, seeds[2]
+            self.classes_, self.predict_seed_ = known, self.net_.seeds[2]
         return self
 
     def score(self, X, y, sample_weight=None) -> float:
@@ -389,9 +361,6 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
         check_is_fitted(self)
         save_estimator(self, path)
 
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "classes_")
-
     def _validate(self, X, y, sample_weight, *, reset):
         """Return rows, labels, and weights of mean 1 or None."""
         X, y = validate_data(
@@ -412,8 +381,3 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def _draw_seeds(random_state) -> list[int]:
-    """Return seeds of first weights and batches, of noise, and of the ensemble."""
-    return random_state.randint(np.iinfo(np.int32).max, size=3).tolist()

@@ -20,6 +20,7 @@ import skhash
 from skhash import HammingNeighbors, SBNClassifier
 from skhash.gradients import PSA
 from skhash.noise import Logistic
+from skhash.training._batches import Batch
 
 
 def blobs(n_classes=3, n_samples=120):
@@ -111,7 +112,7 @@ def test_the_ensemble_tends_to_the_enumerated_mean(batch_norm):
 
 
 def own_network(n_features, n_classes):
-    from skhash.modules import BinaryLinear, RealLinear, StochasticBinaryNetwork
+    from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
 
     layers = [
         BinaryLinear(n_features, 9, noise="uniform", batch_norm=True),
@@ -220,9 +221,9 @@ def test_bits_are_a_code_of_the_class(of_digits, digits):
 
 def test_weights_are_repetitions_in_the_loss():
     """On one batch with all rows, in whose statistics all rows count once."""
+    from skhash.classification._architectures import perceptron
+    from skhash.classification._module import ClassifierModule
     from skhash.gradients import ExactNetwork
-    from skhash.modules._architectures import perceptron
-    from skhash.modules._classifier import ClassifierModule
 
     generator = torch.Generator().manual_seed(0)
     network = perceptron(
@@ -239,9 +240,8 @@ def test_weights_are_repetitions_in_the_loss():
 
     def gradients(rows, labels, weights):
         module.zero_grad()
-        module.row_weights = weights
-        columns = torch.stack([torch.arange(len(labels)), labels], dim=1)
-        loss = module.loss(rows, rows, columns)
+        batch = Batch.of(rows, labels=labels[:, None], weights=weights)
+        loss = module.loss(rows, batch)
         loss.backward()
         return [loss, *(p.grad for p in module.parameters())]
 
@@ -455,8 +455,8 @@ def test_the_prior_pulls_weights_to_fair_coins():
 
 
 def test_whitened_logits_have_deviation_one():
-    from skhash.modules._architectures import vgg
-    from skhash.modules._classifier import whiten
+    from skhash.classification._architectures import vgg
+    from skhash.classification._module import whiten
 
     generator = torch.Generator().manual_seed(0)
     network = vgg(
@@ -630,7 +630,7 @@ def test_wrong_targets_are_named():
 
 
 def test_chunks_of_images_keep_to_the_memory_of_their_units(monkeypatch):
-    from skhash.modules._classifier import Member
+    from skhash.classification._module import Member
     from skhash.utils.chunks import CHUNK_BYTES
 
     sizes = []
