@@ -24,8 +24,9 @@ MANIFEST = "manifest.json"
 PARTS = (
     "skhash.gradients",
     "skhash.losses",
+    "skhash.neural",
     "skhash.noise",
-    "skhash.utils.schedules",
+    "skhash.training",
 )
 # The keys that mark such an object, and a tuple, which JSON does not know.
 PART, TUPLE = "__part__", "__tuple__"

@@ -8,6 +8,7 @@ from skhash.training._estimator import (
 )
 from skhash.training._hasher import BaseNeuralHasher
 from skhash.training._schedules import Cosine, InverseSqrt, LRSchedule, Steps
+from skhash.training._weights import LinearSchedule
 
 __all__ = [
     "TRAINING_CONSTRAINTS",
@@ -15,6 +16,7 @@ __all__ = [
     "Cosine",
     "InverseSqrt",
     "LRSchedule",
+    "LinearSchedule",
     "Steps",
     "TrainedMixin",
     "arrays_of",
