@@ -16,36 +16,35 @@ ALLOWED = {
     "utils": set(),
     "codes": {"utils"},
     "algebra": {"utils"},
-    "_persistence": {"utils", "codes"},
+    "persistence": {"utils", "codes"},
     "noise": {"utils", "codes"},
     "gradients": {"utils", "codes", "noise"},
     "losses": {"utils", "codes"},
     "networks": {"utils", "codes", "noise", "gradients"},
     "metrics": {"utils", "codes"},
     "datasets": {"utils"},
-    "base": {"utils", "codes", "_persistence"},
-    "training": {"utils", "codes", "_persistence", "base"},
+    "base": {"utils", "codes", "persistence"},
+    "training": {"utils", "codes", "persistence", "base"},
 }
 METHODS = {"linear", "neural", "classification"}
 BELOW_METHODS = {*ALLOWED} - {"datasets", "metrics"}
 ALLOWED["linear"] = BELOW_METHODS
 ALLOWED["neural"] = BELOW_METHODS | {"linear", "metrics"}
 ALLOWED["classification"] = BELOW_METHODS
-ALLOWED["neighbors"] = {"utils", "codes", "_persistence"}
+ALLOWED["neighbors"] = {"utils", "codes", "persistence"}
 ALLOWED["distributed"] = {"utils", "codes", "neighbors"}
 ALLOWED["export"] = {"utils", "codes", "neighbors"}
-ALLOWED["_load"] = {"_persistence", "neighbors", *METHODS}
-ESTIMATORS = {"_load", "neighbors", *METHODS}
+ESTIMATORS = {"persistence", "neighbors", *METHODS}
 ALLOWED["_audit"] = ESTIMATORS | {"utils", "codes", "base", "metrics", "datasets"}
-ALLOWED["cli"] = ALLOWED["_audit"] | {"_audit", "_persistence", "__init__"}
+ALLOWED["cli"] = ALLOWED["_audit"] | {"_audit", "__init__"}
 ALLOWED["__main__"] = {"cli"}
 ALLOWED["__init__"] = ESTIMATORS | {"_audit"}
 
 # Allowed inside functions only, where importing skhash does not reach.
 ALLOWED_LATE = {
     "gradients": {"training"},  # a report measures estimators on trained modules
-    "_persistence": {"__init__"},
-    "neighbors": {"_load", "linear", "metrics"},
+    "persistence": {"__init__"},
+    "neighbors": {"linear", "metrics"},
 }
 
 

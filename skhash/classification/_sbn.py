@@ -8,11 +8,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skhash._persistence import save_estimator
 from skhash.base import check_magnitude
 from skhash.classification._network import NetworkMixin
 from skhash.classification._prediction import PredictionMixin
 from skhash.classification._rows import Targets, positions, weighted_rows
+from skhash.persistence import save_estimator
 from skhash.training import TRAINING_CONSTRAINTS, draw_seeds
 from skhash.utils._sklearn import (
     Interval,

@@ -7,6 +7,7 @@ from skhash.training._estimator import (
     draw_seeds,
 )
 from skhash.training._hasher import BaseNeuralHasher
+from skhash.training._optimizers import Optimizer
 from skhash.training._schedules import Cosine, InverseSqrt, LRSchedule, Steps
 from skhash.training._weights import LinearSchedule
 
@@ -17,6 +18,7 @@ __all__ = [
     "InverseSqrt",
     "LRSchedule",
     "LinearSchedule",
+    "Optimizer",
     "Steps",
     "TrainedMixin",
     "arrays_of",

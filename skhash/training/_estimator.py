@@ -4,6 +4,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from skhash.training._optimizers import Optimizer
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.torch import random_state_of_call, resolve_device
 
@@ -17,7 +18,7 @@ TRAINING_CONSTRAINTS: dict = {
     ],
     "max_epochs": [Interval(Integral, 1, None, closed="left")],
     "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-    "optimizer": [str, type],
+    "optimizer": [str, type, Optimizer],
     "callbacks": [list, None],
     "validation_fraction": [Interval(Real, 0, 1, closed="neither"), callable, None],
     "device": [str],

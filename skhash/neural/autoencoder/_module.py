@@ -90,25 +90,23 @@ class StochasticAutoencoder(TrainedModule):
         rows : Tensor of shape (n_rows,), int64, or None
             Which rows of the data these are.
         """
-        draws = self.posterior.draw(heads, self.generator)
-        log_odds = self.units.noise.log_odds(draws)
+        logits, draws = self.posterior.draw(heads, self.generator)
+        divergence = self.divergence(draws)
         weight = weight_at(self.kl_weight, self.n_steps)
 
-        def divergence(bits):
-            return weight * self.posterior.divergence(bits, log_odds, self.prior_logit)
+        def loss(bits):
+            return reconstruct(bits) + weight * divergence(bits)
 
-        if self.posterior.has_closed_form:
-            known, estimated = divergence(None), reconstruct
-        else:
-            known, estimated = 0.0, lambda bits: reconstruct(bits) + divergence(bits)
-        return known + self.gradient.surrogate(
-            estimated,
-            draws[0],
+        is_known = self.posterior.has_closed_form
+        losses = self.gradient.surrogate(
+            reconstruct if is_known else loss,
+            logits,
             self.generator,
             units=self.units,
             rows=rows,
             curvature=self.curvature() if self.gradient.needs_curvature else None,
         )
+        return losses + weight * divergence(None) if is_known else losses
 
     def reconstruction(self, X):
         """Return the function from bits to the reconstruction loss of each row of X."""
@@ -133,8 +131,11 @@ class StochasticAutoencoder(TrainedModule):
 
     def sample_bound(self, heads, reconstruct):
         """Return one sample of the evidence bound of each row; see `losses`."""
-        draws = self.posterior.draw(heads, self.generator)
-        bits = self.units.draw(draws[0], self.generator)
-        log_odds = self.units.noise.log_odds(draws)
-        divergence = self.posterior.divergence(bits, log_odds, self.prior_logit)
-        return -reconstruct(bits) - divergence
+        logits, draws = self.posterior.draw(heads, self.generator)
+        bits = self.units.draw(logits, self.generator)
+        return -reconstruct(bits) - self.divergence(draws)(bits)
+
+    def divergence(self, draws):
+        """Return the function from bits to the divergence of each row."""
+        noise = self.units.noise
+        return self.posterior.divergence(draws, noise, self.prior_logit)

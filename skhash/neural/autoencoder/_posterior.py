@@ -11,12 +11,12 @@ from skhash.utils.strategies import resolved
 class Posterior(BaseEstimator):
     """Independent bits, ``q(s|x) = prod_j Ber(s_j; F(r_j))``, with logits r: the base.
 
-    Others are mixtures of these, ``q(s|x) = E_r q(s|r)``. The encoder gives the heads
-    that r is drawn from; a code follows the first draw.
+    Others are mixtures of these, ``q(s|x) = E_r q(s|r)``, r drawn from the heads that
+    the encoder gives.
     """
 
     _parameter_constraints: dict = {}
-    # Whether `divergence` is that of q itself, the same at every code.
+    # Whether the divergence is that of q itself, the same at every code.
     has_closed_form = True
 
     def n_heads(self, n_bits: int) -> int:
@@ -24,7 +24,7 @@ class Posterior(BaseEstimator):
         return n_bits
 
     def draw(self, heads, generator):
-        """Draw r, differentiable in the heads.
+        """Draw r from the heads, differentiably.
 
         Parameters
         ----------
@@ -33,25 +33,33 @@ class Posterior(BaseEstimator):
 
         Returns
         -------
-        logits : Tensor of shape (n_draws, n_rows, n_bits)
+        logits : Tensor of shape (n_rows, n_bits)
+            The draw that bits follow.
+        draws : Tensor of shape (..., n_rows, n_bits)
+            All that the divergence needs.
         """
-        return heads[None]
+        return heads, heads
 
-    def divergence(self, bits, log_odds, prior_logit):
-        """Return what on average is at least ``KL(q || p)`` of each row.
+    def divergence(self, draws, noise, prior_logit):
+        """Return a function of bits that is on average at least ``KL(q || p)``.
 
         Parameters
         ----------
-        bits : Tensor of shape (..., n_rows, n_bits)
-            Drawn with the first draw of r.
-        log_odds : Tensor of shape (n_draws, n_rows, n_bits)
-            Those of the bits at each draw of r.
+        draws : Tensor
+            As `draw` gave them.
+        noise : Noise
+            Its distribution function is F.
         prior_logit : Tensor
             Log-odds of every bit in the prior p.
+
+        Returns
+        -------
+        divergence : callable
+            Maps bits, shape (..., n_rows, n_bits), to a divergence of each row.
         """
         from skhash.losses._divergences import bernoulli_kl
 
-        return bernoulli_kl(log_odds[0], prior_logit)
+        return lambda bits: bernoulli_kl(noise.log_odds(draws), prior_logit)
 
 
 class CorrelatedPosterior(Posterior):
@@ -116,12 +124,14 @@ class CorrelatedPosterior(Posterior):
         k = self.n_mixture
         eps = mu.new_empty(k, *mu.shape).normal_(generator=generator)
         zeta = mu.new_empty(k, len(mu), self.rank).normal_(generator=generator)
-        return mu + std * eps + torch.einsum("bjr,kbr->kbj", factor, zeta)
+        draws = mu + std * eps + torch.einsum("bjr,kbr->kbj", factor, zeta)
+        return draws[0], draws
 
-    def divergence(self, bits, log_odds, prior_logit):
+    def divergence(self, draws, noise, prior_logit):
         from skhash.losses._divergences import log_mixture, log_prior
 
-        return log_mixture(bits, log_odds) - log_prior(bits, prior_logit)
+        log_odds = noise.log_odds(draws)
+        return lambda bits: log_mixture(bits, log_odds) - log_prior(bits, prior_logit)
 
 
 POSTERIORS = {"independent": Posterior, "correlated": CorrelatedPosterior}

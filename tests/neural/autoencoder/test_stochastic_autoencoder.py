@@ -17,13 +17,13 @@ from skorch.callbacks import LRScheduler
 from skhash import HammingNeighbors, StochasticAutoencoderHash, load
 from skhash.gradients import (
     ARM,
+    GRADIENTS,
     DeterministicST,
     DisARM,
     Exact,
     Reinforce,
     StraightThrough,
 )
-from skhash.gradients._resolve import GRADIENTS
 from skhash.metrics import retrieval_scorer
 from skhash.neural import Correction, CorrelatedPosterior
 from skhash.noise import Logistic
