@@ -508,8 +508,8 @@ def check_partial_fit_goes_on(encoder):
         with pytest.raises(ValueError):
             encoder.partial_fit(wrong)
         assert_same_state(encoder, snapshot)
-    correction_epochs = encoder.get_params().get("correction_epochs", 0)
-    assert encoder.fit(X).n_iter_ == encoder.max_epochs + correction_epochs
+    n_more = encoder.get_params().get("correction__n_epochs", 0)
+    assert encoder.fit(X).n_iter_ == encoder.max_epochs + n_more
 
 
 def check_pipelines_with_metadata_routing(encoder):

@@ -16,6 +16,7 @@ from skhash.base import BaseHasher
 from skhash.gradients import GradientEstimator, NetworkGradient
 from skhash.linear import LinearDecoder
 from skhash.losses import DSDHLoss, MDSHCLoss, Objective, SupervisedLoss
+from skhash.neural import Correction
 from skhash.noise import Noise
 from skhash.persistence.state import class_name, known_class
 
@@ -165,7 +166,7 @@ CONTRACT_SETTINGS = {
             "max_epochs": 1,
             "decoder": "gaussian",
             "gradient": "arm",
-            "correction_epochs": 1,
+            "correction": Correction(n_epochs=1),
             "hidden_layer_sizes": (),
             "normalize": True,
         },

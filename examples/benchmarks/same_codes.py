@@ -49,7 +49,7 @@ NEW_IMPORTS = """
 from skhash.audit import *
 from skhash.networks import *
 from skhash.persistence import load
-from skhash.training import Optimizer
+from skhash.training import LinearSchedule, Optimizer
 """
 
 CASES = """
@@ -163,8 +163,12 @@ codes(StochasticAutoencoderHash(16, encoder_input="frequency", **SMALL).fit(S))
 codes(StochasticAutoencoderHash(16, encoder_input="presence", **SMALL).fit(S))
 codes(StochasticAutoencoderHash(16, posterior="correlated", **SMALL).fit(S))
 codes(StochasticAutoencoderHash(16, posterior="correlated", rank=3, n_mixture=4,
-    covariance_scale="rank", share_sample=False, decoder="gaussian", **SMALL).fit(X))
+    covariance_scale="rank", decoder="gaussian", **SMALL).fit(X))
+=> codes(StochasticAutoencoderHash(16, posterior=CorrelatedPosterior(3, 4, 1 / 3),
+    decoder="gaussian", **SMALL).fit(X))
 codes(StochasticAutoencoderHash(16, posterior="correlated", covariance_scale=0.2,
+    gradient="arm", **SMALL).fit(S))
+=> codes(StochasticAutoencoderHash(16, posterior=CorrelatedPosterior(scale=0.2),
     gradient="arm", **SMALL).fit(S))
 codes(StochasticAutoencoderHash(16, gradient="zgr", **SMALL).fit(S))
 codes(StochasticAutoencoderHash(16, gradient=ARM(n_samples=3), **SMALL).fit(S))
@@ -185,8 +189,12 @@ codes(StochasticAutoencoderHash(16, decoder_hidden_layer_sizes=(20,),
     decoder="gaussian", **SMALL | {"hidden_layer_sizes": ()}).fit(X))
 codes(StochasticAutoencoderHash(16, correction_epochs=1, correction_samples=3,
     **SMALL).fit(S))
+=> codes(StochasticAutoencoderHash(16, correction=Correction(n_samples=3,
+    n_epochs=1), **SMALL).fit(S))
 codes(StochasticAutoencoderHash(16, correction="disarm", correction_epochs=1,
-    reset_optimizer=False, **SMALL).fit(S).partial_fit(S))
+    **SMALL).fit(S).partial_fit(S))
+=> codes(StochasticAutoencoderHash(16, correction=Correction("disarm", n_epochs=1),
+    **SMALL).fit(S).partial_fit(S))
 codes(StochasticAutoencoderHash(16, normalize=True, train_split=0.2, lr=0.01,
     batch_size=50, **SMALL).fit(X))
 => codes(StochasticAutoencoderHash(16, normalize=True, validation_fraction=0.2, lr=0.01,

@@ -19,7 +19,6 @@ MODULES = (
     "skhash.neural",
     "skhash.noise",
     "skhash.training",
-    "skhash.utils.schedules",
 )
 # The keys that mark such an object, and a tuple, which JSON does not know.
 CLASS, TUPLE = "__class__", "__tuple__"

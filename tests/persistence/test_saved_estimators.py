@@ -17,10 +17,11 @@ from skorch.callbacks import EarlyStopping
 
 import skhash
 from skhash.gradients import ARM, StraightThrough
+from skhash.neural import Correction, CorrelatedPosterior
 from skhash.noise import Logistic
 from skhash.persistence import directory
 from skhash.persistence.directory import FORMAT_VERSION, MANIFEST, checksum_of
-from skhash.utils.schedules import LinearSchedule
+from skhash.training import LinearSchedule
 
 
 @pytest.fixture
@@ -440,7 +441,8 @@ PARAMS = {
     "gradient": ARM(n_samples=3),
     "noise": Logistic(scale=2.0),
     "kl_weight": LinearSchedule(0.0, 0.5, n_steps=7),
-    "correction": StraightThrough(debias=None),
+    "posterior": CorrelatedPosterior(rank=2),
+    "correction": Correction(StraightThrough(debias=None), n_epochs=1),
 }
 
 
@@ -453,10 +455,11 @@ def test_parts_come_back_as_they_were(tmp_path):
     loaded = skhash.load(tmp_path / "encoder")
     assert loaded.hidden_layer_sizes == (4, 3)
     assert loaded.get_params().keys() == encoder.get_params().keys()
-    for name in ("gradient", "noise", "kl_weight", "correction"):
+    for name in ("gradient", "noise", "kl_weight", "posterior"):
         given, found = PARAMS[name], getattr(loaded, name)
         assert type(found) is type(given)
         assert found.get_params() == given.get_params()
+    assert repr(loaded.correction) == repr(PARAMS["correction"])  # a part in a part
     loaded.fit(X)
 
 
