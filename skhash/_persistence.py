@@ -22,8 +22,10 @@ FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 # Modules whose exported objects may be parameters: gradient="arm" or gradient=ARM(3).
 PARTS = (
+    "skhash.classification",
     "skhash.gradients",
     "skhash.losses",
+    "skhash.networks",
     "skhash.noise",
     "skhash.utils.schedules",
 )
