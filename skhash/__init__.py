@@ -1,20 +1,9 @@
 """scikit-learn estimators that turn vectors into short binary codes and search them."""
 
 from skhash._audit import AuditResult, audit
-from skhash._load import load
 from skhash.classification import SBNClassifier
-from skhash.linear import (
-    BinaryAutoencoderHash,
-    ITQHash,
-    KMeansHash,
-    PCAHash,
-    RandomHyperplaneHash,
-    ScalableGraphHash,
-    SpectralHash,
-    SphericalHash,
-    SupervisedDiscreteHash,
-)
-from skhash.neighbors import HammingNeighbors, HashedNeighbors
+from skhash.linear import ITQHash, PCAHash
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
 from skhash.neural import (
     DualHashEncoder,
     NeighborHash,
@@ -22,25 +11,20 @@ from skhash.neural import (
     StochasticAutoencoderHash,
     SupervisedHash,
 )
+from skhash.persistence import load
 
 __all__ = [
+    "AsymmetricNeighbors",
     "AuditResult",
-    "BinaryAutoencoderHash",
     "DualHashEncoder",
     "HammingNeighbors",
     "HashedNeighbors",
     "ITQHash",
-    "KMeansHash",
     "NeighborHash",
     "PCAHash",
-    "RandomHyperplaneHash",
     "SBNClassifier",
     "SGHEncoder",
-    "ScalableGraphHash",
-    "SpectralHash",
-    "SphericalHash",
     "StochasticAutoencoderHash",
-    "SupervisedDiscreteHash",
     "SupervisedHash",
     "audit",
     "load",

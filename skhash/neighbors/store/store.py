@@ -19,13 +19,20 @@ class Store:
     Parameters
     ----------
     packed : ndarray of shape (n, n_bytes), uint8
+    decoder : Decoder, default=None
+        What codes decode to.
     **columns : ndarray of shape (n, ...), or None
         What else a code has: "y", its label; "ids", of int64 or str; "live", a bool,
-        False for a code that was removed. None stands for a column that is missing.
+        False for a code that was removed; "vectors", the real vector that it was made
+        of; "items", what the decoder says of it. None stands for a column that is
+        missing.
     """
 
-    def __init__(self, packed, **columns):
+    def __init__(self, packed, decoder=None, **columns):
         self.n, self.n_bytes = packed.shape
+        self.decoder = decoder
+        if decoder is not None and columns.get("items") is None:
+            columns["items"] = decoder.items(packed)
         # Rows from `n` on are room to grow into.
         self._rooms = {"words": packed_to_words(packed), "live": None, **columns}
         self.codes_key = CodesKey()
@@ -63,7 +70,7 @@ class Store:
     def append(self, packed, **columns):
         """Return a store with more rows behind those of this one.
 
-        Its columns must be those of this store, but for "live".
+        Its columns must be those of this store, but for "live" and "items".
 
         Raises
         ------
@@ -76,6 +83,8 @@ class Store:
             added = np.arange(self.n, n)
             lookup = self.lookup().add(columns["ids"], added, self["live"])
         columns["words"] = packed_to_words(packed)
+        if self.decoder is not None:
+            columns["items"] = self.decoder.items(packed)
         removed_any = self["live"] is not None
         columns["live"] = np.ones(len(packed), dtype=bool) if removed_any else None
         rooms = {
@@ -147,13 +156,14 @@ class Store:
     def _with(self, rooms, n, lookup):
         other = object.__new__(Store)
         other._rooms, other.n, other.n_bytes = rooms, n, self.n_bytes
+        other.decoder = self.decoder
         other.codes_key, other._lookup, other._check = CodesKey(), lookup, None
         # The room passes on: two stores must not grow into the same.
         self._rooms = {name: self[name] for name in self._rooms}
         return other
 
     def __getstate__(self):
-        return {"packed": self.packed, **self.columns()}
+        return {"packed": self.packed, "decoder": self.decoder, **self.columns()}
 
     def __setstate__(self, state):
         self.__init__(**state)

@@ -12,11 +12,12 @@ import pytest
 from killed_saves import kill_saves
 
 import skhash
-from skhash import _persistence
-from skhash._persistence import INDEX_ARRAYS, MANIFEST
 from skhash.codes import pack_bits
-from skhash.neighbors import HammingNeighbors
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
 from skhash.neighbors.store import files
+from skhash.neighbors.store.files import ARRAYS
+from skhash.persistence import directory
+from skhash.persistence.directory import MANIFEST, checksum_of
 
 RNG = np.random.default_rng(0)
 BITS = RNG.integers(0, 2, (300, 70), dtype=np.uint8)
@@ -43,7 +44,7 @@ def array_file(path, name):
 def assert_same(index, other):
     """The same state, and the same answers."""
     assert index.get_params() == other.get_params()
-    for name in ("packed_codes_", "live_", "n_features_in_", "algorithm_"):
+    for name in ("packed_codes_", "live_", "n_features_in_"):
         np.testing.assert_array_equal(getattr(index, name), getattr(other, name))
     for name in ("y_", "ids_", "feature_names_in_"):
         assert hasattr(index, name) == hasattr(other, name)
@@ -55,11 +56,11 @@ def assert_same(index, other):
         np.testing.assert_array_equal(found, expected)
 
 
-def load_all_ways(path):
-    yield HammingNeighbors.load(path)
-    yield HammingNeighbors.load(path, mmap=True)
-    yield HammingNeighbors.load(path, mmap=True, verify=False)
-    yield HammingNeighbors.load(path, verify=False)
+def load_all_ways(path, cls=HammingNeighbors):
+    yield cls.load(path)
+    yield cls.load(path, mmap=True)
+    yield cls.load(path, mmap=True, verify=False)
+    yield cls.load(path, verify=False)
     yield skhash.load(path)
 
 
@@ -112,17 +113,17 @@ def test_names_of_columns_and_labels_of_a_data_frame(tmp_path):
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
-def test_what_reranks_is_saved(metric, tmp_path):
+def test_what_codes_stand_for_is_saved(metric, tmp_path):
     codebook = RNG.normal(size=(70, 5)), RNG.normal(size=5)
     vectors = BITS @ codebook[0] + codebook[1]
     asked = QUERIES @ codebook[0] + codebook[1] + RNG.normal(size=(7, 5))
-    for rerank in ("asymmetric", "vectors"):
-        index = HammingNeighbors(4, rerank=rerank, metric=metric, n_candidates=40)
-        index.fit(BITS, vectors=vectors, decoder=codebook)
+    for what in ({"decoder": codebook}, {"vectors": vectors}):
+        index = AsymmetricNeighbors(4, metric=metric, n_candidates=40)
+        index.fit(BITS, **what)
         index.save(tmp_path)
-        for loaded in load_all_ways(tmp_path):
-            found = loaded.kneighbors(QUERIES, vectors=asked)
-            expected = index.kneighbors(QUERIES, vectors=asked)
+        for loaded in load_all_ways(tmp_path, AsymmetricNeighbors):
+            found = loaded.kneighbors(asked, codes=QUERIES)
+            expected = index.kneighbors(asked, codes=QUERIES)
             np.testing.assert_array_equal(found, expected)
 
 
@@ -177,15 +178,15 @@ def test_an_open_index_outlives_its_files(path):
 def test_opening_while_another_process_saves(path, monkeypatch):
     """The manifest that was read names files that are gone; the new one is read."""
     new = make_index().remove(IDS[9:100])
-    read = _persistence.read_manifest
+    read = directory.read_manifest
 
     def read_and_let_save(folder):
         manifest = read(folder)
-        monkeypatch.setattr(_persistence, "read_manifest", read)
+        monkeypatch.setattr(directory, "read_manifest", read)
         new.save(folder)
         return manifest
 
-    monkeypatch.setattr(_persistence, "read_manifest", read_and_let_save)
+    monkeypatch.setattr(directory, "read_manifest", read_and_let_save)
     assert_same(HammingNeighbors.load(path), new)
 
 
@@ -297,7 +298,7 @@ def rewrite(path, **changes):
     manifest.pop("checksum")
     for key, value in changes.items():
         manifest[key] = value(manifest[key])
-    manifest["checksum"] = _persistence._checksum(manifest)
+    manifest["checksum"] = checksum_of(manifest)
     (path / MANIFEST).write_text(json.dumps(manifest))
 
 
@@ -352,7 +353,7 @@ def test_what_is_no_saved_index(tmp_path):
     (tmp_path / "encoder").mkdir()
     encoder = skhash.PCAHash(n_bits=3).fit(RNG.normal(size=(30, 5)))
     encoder.save(tmp_path / "encoder")
-    with pytest.raises(ValueError, match="holds a PCAHash"):
+    with pytest.raises(ValueError, match="holds a skhash.linear.PCAHash"):
         HammingNeighbors.load(tmp_path / "encoder")
     make_index().save(tmp_path / "encoder")
     assert_files_are_whole(tmp_path / "encoder")
@@ -364,21 +365,31 @@ def assert_files_are_whole(path):
     arrays = json.loads((path / MANIFEST).read_text())["arrays"]
     names = {f"{name}-{entry['sha256'][:16]}.npy" for name, entry in arrays.items()}
     assert {file.name for file in path.iterdir()} == {MANIFEST, *names}
-    assert arrays.keys() <= set(INDEX_ARRAYS)
+    assert arrays.keys() <= set(ARRAYS)
+
+
+def changed_index():
+    """Another state of `make_index`: more codes."""
+    return make_index().partial_fit(QUERIES, QUERIES[:, :3], ids=IDS[:7])
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """What killed writers of `changed_index` left, where there was an index or not."""
+    folder = tmp_path_factory.mktemp("saves")
+    make_index().save(folder / "old")
+    changed_index().save(folder / "new")
+    originals = folder / "old", folder / "none"
+    left = kill_saves(originals, folder / "new", folder / "killed")
+    return dict(zip([True, False], left, strict=True))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 @pytest.mark.parametrize("old_exists", [True, False])
-def test_a_killed_writer_leaves_the_old_index_whole(path, old_exists, tmp_path):
-    old, new = (
-        make_index(),
-        make_index().partial_fit(QUERIES, QUERIES[:, :3], ids=IDS[:7]),
-    )
-    new.save(tmp_path / "new")
-    if not old_exists:
-        shutil.rmtree(path)
+def test_a_killed_writer_leaves_the_old_index_whole(killed, old_exists):
+    old, new = make_index(), changed_index()
     states = []
-    for folder in kill_saves(path, tmp_path / "new", tmp_path / "killed"):
+    for folder in killed[old_exists]:
         if not (folder / MANIFEST).exists():
             assert not old_exists
             states.append("none")
@@ -400,7 +411,11 @@ def test_a_killed_writer_leaves_the_old_index_whole(path, old_exists, tmp_path):
 def test_leftovers_go_before_a_save_begins(path, monkeypatch):
     """They may be what has filled the disk."""
     whole = {file.name for file in path.iterdir()}
-    for name in ("codes-0123456789abcdef.npy", "y.npy.part", "manifest.json.part"):
+    for name in (
+        "codes-0123456789abcdef.npy",
+        "y-0123456789abcdef.npy.part",
+        "manifest.json.part",
+    ):
         (path / name).write_text("half")
 
     def full_disk(*arguments):

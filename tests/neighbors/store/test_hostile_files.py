@@ -11,13 +11,16 @@ import shutil
 import mutants
 import numpy as np
 import pytest
+from campaigns import length
 from mutants import replace_index_array, write_manifest
 
 import skhash
-from skhash import HashedNeighbors, ITQHash, _persistence
-from skhash._persistence import MANIFEST
+from skhash import HashedNeighbors, ITQHash
 from skhash.linear import LinearDecoder
-from skhash.neighbors import HammingNeighbors
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
+from skhash.persistence import directory
+from skhash.persistence.directory import MANIFEST
+from skhash.persistence.state import known_class
 
 RNG = np.random.default_rng(0)
 BITS = RNG.integers(0, 2, (300, 70), dtype=np.uint8)
@@ -26,18 +29,30 @@ CODEBOOK = RNG.normal(size=(70, 5)), RNG.normal(size=5)
 IDS = np.array([f"code {i}" for i in range(300)])
 
 
-def save_index(path, **params):
-    """An index that has all columns and a decoder."""
-    index = HammingNeighbors(4, radius=30, n_jobs=1, n_candidates=20, **params)
-    index.fit(BITS, BITS[:, 0], ids=IDS, vectors=VECTORS, decoder=CODEBOOK)
+def save_codes(path):
+    index = HammingNeighbors(4, radius=30, n_jobs=1).fit(BITS, BITS[:, 0], ids=IDS)
     index.remove(IDS[:9]).save(path)
+
+
+def save_asymmetric(path, **what):
+    index = AsymmetricNeighbors(4, n_jobs=1)
+    index.fit(BITS, BITS[:, 0], ids=IDS, **what)
+    index.remove(IDS[:9]).save(path)
+
+
+def save_decoded(path):
+    save_asymmetric(path, decoder=CODEBOOK)
+
+
+def save_vectors(path):
+    save_asymmetric(path, vectors=VECTORS)
 
 
 def save_search(path):
     """A search of real vectors."""
     search = HashedNeighbors(
         ITQHash(9, max_iter=2, random_state=0),
-        HammingNeighbors(4, rerank="asymmetric", n_jobs=1),
+        AsymmetricNeighbors(4, n_jobs=1),
         decoder=LinearDecoder(n_alternations=1, n_restarts=1),
     )
     search.fit(VECTORS @ RNG.normal(size=(5, 12)), BITS[:, 0], ids=IDS).save(path)
@@ -47,9 +62,18 @@ def save_encoder(path):
     ITQHash(4, max_iter=2, random_state=0).fit(VECTORS).save(path)
 
 
-SAVES = {"index": save_index, "search": save_search, "encoder": save_encoder}
+SAVES = {
+    "codes": save_codes,
+    "decoded": save_decoded,
+    "vectors": save_vectors,
+    "search": save_search,
+    "encoder": save_encoder,
+}
+INDEXES = ("codes", "decoded", "vectors")
 LOADERS = {
-    "index": HammingNeighbors.load,
+    "codes": HammingNeighbors.load,
+    "decoded": AsymmetricNeighbors.load,
+    "vectors": AsymmetricNeighbors.load,
     "search": HashedNeighbors.load,
     "encoder": skhash.load,
 }
@@ -64,9 +88,14 @@ def saved(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def path(saved, tmp_path):
-    return shutil.copytree(saved / "index", tmp_path / "index")
+@pytest.fixture(params=["decoded"])
+def path(saved, tmp_path, request):
+    """An index of the kind that a test names, or one with a decoder."""
+    return shutil.copytree(saved / request.param, tmp_path / "index")
+
+
+def of_kinds(*kinds):
+    return pytest.mark.parametrize("path", kinds, indirect=True)
 
 
 def all_ways():
@@ -75,14 +104,18 @@ def all_ways():
 
 def ask(path, mmap, verify):
     """Load an index and let every kernel that it can use answer."""
-    index = HammingNeighbors.load(path, mmap=mmap, verify=verify)
+    cls = known_class(mutants.read(path)["class"])
+    index = cls.load(path, mmap=mmap, verify=verify)
+    if cls is AsymmetricNeighbors:
+        for n_candidates in (None, 20):
+            index.set_params(n_candidates=n_candidates)
+            index.kneighbors(VECTORS[:3], codes=BITS[:3])
+        return
     for algorithm in ("brute", "pruned"):
         for rows in (slice(2), slice(40)):
-            index.set_params(algorithm=algorithm, rerank=None)
+            index.set_params(algorithm=algorithm)
             index.kneighbors(BITS[rows])
             index.radius_neighbors(BITS[rows])
-    for rerank in ("vectors", "asymmetric"):
-        index.set_params(rerank=rerank).kneighbors(BITS[:3], vectors=VECTORS[:3])
 
 
 def refused(path, message):
@@ -101,6 +134,7 @@ def with_bit_behind(place):
     return codes
 
 
+@of_kinds(*INDEXES)
 @pytest.mark.parametrize("place", [70, 71, 72, 100, 127])
 def test_bits_behind_those_of_a_code(path, place):
     replace_index_array(path, "codes", with_bit_behind(place))
@@ -121,12 +155,14 @@ def change(path, **changes):
     write_manifest(path, {**manifest, **changes})
 
 
+@of_kinds("codes", "decoded")
 @pytest.mark.parametrize("n_bytes", [0, 1, 8, 10, 16, 17, -1, 10**6, True, 9.0, None])
 def test_numbers_that_are_not_those_of_the_arrays(path, n_bytes):
     change(path, n_bytes=n_bytes)
     refused(path, "manifest.json is damaged: .*n_bytes")
 
 
+@of_kinds("codes", "decoded")
 @pytest.mark.parametrize("n_features", [0, 64, 73, -70, 10**6, "70", None])
 def test_columns_that_are_not_those_of_the_codes(path, n_features):
     values = {**mutants.read(path)["values"], "n_features_in_": n_features}
@@ -164,7 +200,12 @@ def test_arrays_of_other_types_and_shapes(path, name, array):
     refused(path, "is damaged")
 
 
-@pytest.mark.parametrize("name", ["codes", "y", "ids", "live", "vectors", "items"])
+COLUMNS = [("decoded", name) for name in ("codes", "y", "ids", "live", "items")]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [*COLUMNS, ("vectors", "vectors")], indirect=["path"]
+)
 @pytest.mark.parametrize("length", [0, 299, 301])
 def test_arrays_of_other_lengths(path, name, length):
     (file,) = path.glob(f"{name}-*.npy")
@@ -173,6 +214,7 @@ def test_arrays_of_other_lengths(path, name, length):
     refused(path, "differ in length")
 
 
+@of_kinds(*INDEXES)
 def test_content_that_would_lead_kernels_astray(path):
     """Booleans that count twice, and scores that no neighbour is better than."""
     replace_index_array(path, "live", np.full(300, 2, dtype=np.uint8).view(bool))
@@ -187,6 +229,7 @@ def test_scores_that_are_no_numbers(path, value):
     refused(path, "items holds NaN")
 
 
+@of_kinds("vectors")
 def test_vectors_that_are_no_numbers(path):
     """They are not read before they are needed."""
     replace_index_array(path, "vectors", np.where(VECTORS > 0, VECTORS, np.nan))
@@ -201,6 +244,16 @@ def test_a_decoder_without_its_arrays_and_arrays_without_a_decoder(path):
     HammingNeighbors().fit(BITS).save(path)
     change(path, decoder={"normalized": False, "metric": "euclidean"})
     refused(path, "its decoder does not fit")
+
+
+def test_codes_that_stand_for_nothing(path):
+    """An index that compares vectors has a decoder or vectors."""
+    manifest = mutants.read(path)
+    arrays = {name: manifest["arrays"][name] for name in ("codes", "y", "ids", "live")}
+    change(path, arrays=arrays, decoder=None)
+    for mmap, verify in all_ways():
+        with pytest.raises(ValueError, match="neither a decoder nor vectors"):
+            ask(path, mmap, verify)
 
 
 @pytest.mark.parametrize("scoring", [{}, {"normalized": 1, "metric": "euclidean"}, 3])
@@ -254,7 +307,11 @@ def outside(path, tmp_path, name):
     return inside, inside.rename(tmp_path / "outside" / inside.name)
 
 
-PARTS = {"index": "codes-*", "search": "part-encoder-*", "encoder": "arrays-*"}
+PARTS = {
+    **{kind: "codes-*" for kind in INDEXES},
+    "search": "part-encoder-*",
+    "encoder": "arrays-*",
+}
 
 
 @pytest.mark.parametrize("kind", SAVES)
@@ -273,7 +330,7 @@ def test_links_are_refused(saved, kind, name, tmp_path):
 def test_a_link_to_the_directory_is_followed(path, tmp_path):
     """It is what the user names."""
     (tmp_path / "link").symlink_to(path)
-    HammingNeighbors.load(tmp_path / "link")
+    skhash.load(tmp_path / "link")
 
 
 @pytest.mark.parametrize("prefix", ["../outside/", "{}/outside/", "./../outside/", ""])
@@ -308,7 +365,7 @@ def test_manifests_beyond_all_bounds(saved, kind, tmp_path, monkeypatch):
     target = shutil.copytree(saved / kind, tmp_path / kind)
     manifest = target / MANIFEST
     whole = manifest.read_text()
-    depth = _persistence.MAX_DEPTH
+    depth = directory.MAX_DEPTH
     for nested in ("[" * 10**6, '{"a":' * 10**6, "[" * depth + '"]"' + "[[" + "]"):
         manifest.write_text(nested)
         with pytest.raises(ValueError, match=f"{MANIFEST} is damaged: .*nested"):
@@ -320,7 +377,7 @@ def test_manifests_beyond_all_bounds(saved, kind, tmp_path, monkeypatch):
         LOADERS[kind](target)
     manifest.write_text(whole)
     LOADERS[kind](target)
-    monkeypatch.setattr(_persistence, "MAX_MANIFEST_BYTES", len(whole) - 1)
+    monkeypatch.setattr(directory, "MAX_MANIFEST_BYTES", len(whole) - 1)
     with pytest.raises(ValueError, match=f"{MANIFEST} is damaged: it has more"):
         LOADERS[kind](target)
     with pytest.raises(ValueError, match="a manifest may have"):
@@ -354,11 +411,11 @@ def test_what_is_no_file_is_not_opened(saved, kind, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:None of the")  # no code has a query's label
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(length(150)))
 def test_mutants(saved, seed, tmp_path):
     """What was changed anywhere is refused by a ValueError, or gives some answer."""
     rng = np.random.default_rng(seed)
-    kind = rng.choice(["index", "index", "search"])
+    kind = rng.choice([*INDEXES, "search"])
     target = shutil.copytree(saved / kind, tmp_path / kind)
     mutants.mutate(target, rng)
     mmap, verify = map(bool, rng.integers(0, 2, 2))
@@ -368,7 +425,10 @@ def test_mutants(saved, seed, tmp_path):
             loaded.kneighbors(rng.normal(size=(3, 12)), 2)
         else:
             ask(target, mmap, verify)
-            loaded.score(BITS[:2], BITS[:2, 0])
-            loaded.remove(loaded.ids_[-2:]).compact().kneighbors(BITS[:20], 2)
+            queries = VECTORS if kind != "codes" else BITS
+            loaded.remove(loaded.ids_[-2:]).compact().kneighbors(queries[:20], 2)
+            loaded.kneighbors_graph(queries[:2], 2)
+            if kind == "codes":
+                loaded.score(BITS[:2], BITS[:2, 0])
     except (ValueError, FileNotFoundError):
         pass

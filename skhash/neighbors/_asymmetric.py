@@ -1,0 +1,320 @@
+"""`AsymmetricNeighbors`: real queries among codes, by what the codes stand for."""
+
+from numbers import Integral
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_consistent_length
+
+from skhash.codes import check_unmasked
+from skhash.neighbors._graphs import GraphMixin
+from skhash.neighbors._index import BaseIndex, find, fitted_codes
+from skhash.neighbors.search.asymmetric import CodeScorer, smallest
+from skhash.neighbors.search.vectors import VectorScorer
+from skhash.neighbors.store.decoder import METRICS, read_decoder
+from skhash.neighbors.store.rows import read_vectors, without_self
+from skhash.neighbors.store.select import select
+from skhash.utils._sklearn import Interval, StrOptions, fit_context
+from skhash.utils.chunks import row_chunks
+
+
+class AsymmetricNeighbors(GraphMixin, BaseIndex):
+    """Nearest neighbours of real vectors among codes, by what the codes stand for.
+
+    Queries are not encoded. A code stands for what a linear decoder makes of it, or for
+    the real vector that it was made of, and that is compared with the query. Answers
+    are ordered by (score, position) on any number of threads, and a pair has one score,
+    to the last bit.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        Neighbours that `kneighbors` and `transform` find.
+    metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
+        What vectors are compared by. `fit` takes it in.
+    n_candidates : int, default=None
+        Compares only so many codes, those nearest by Hamming distance, for which the
+        codes of the queries are asked for. The answer is then that among these. None
+        compares all codes, and is exact.
+    packed : bool, default=False
+        Codes are bits 0/1, a column each, or with True packed bytes, as in
+        `HammingNeighbors`.
+    n_jobs : int, default=None
+        Threads, as in `HammingNeighbors`.
+
+    Attributes
+    ----------
+    packed_codes_ : ndarray of shape (n_samples_fit_, n_bytes), uint8
+        The codes, packed, by position.
+    vectors_ : ndarray of shape (n_samples_fit_, n_features)
+        The real vectors; only if they were given.
+    n_samples_fit_ : int
+        The number of positions: of codes, those included that were removed since the
+        last `compact`.
+    live_ : ndarray of shape (n_samples_fit_,), bool
+        False for a code that was removed.
+    ids_ : ndarray of shape (n_samples_fit_,), int64 or str
+        The ids; only if they were given.
+    y_ : ndarray of shape (n_samples_fit_,) or (n_samples_fit_, n_labels)
+        The labels; only if they were given.
+    n_features_in_ : int
+        The number of columns of codes: bits, or bytes with ``packed=True``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns; only if the codes had names that are all strings.
+
+    See Also
+    --------
+    HammingNeighbors : Search with codes as queries.
+    HashedNeighbors : An encoder and such an index in one.
+    asymmetric_scores : The scores of all codes.
+
+    Notes
+    -----
+    With a decoder the index holds a float32 a code besides the codes, for the cosine
+    two. Vectors are kept as they are: a memory map stays on disk, and only the rows
+    that are compared are read. Adding codes to it copies it into memory.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import ITQHash
+    >>> from skhash.linear import LinearDecoder
+    >>> from skhash.neighbors import AsymmetricNeighbors
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> bits = ITQHash(32, random_state=0).fit_transform(X)
+    >>> index = AsymmetricNeighbors(3).fit(bits, decoder=LinearDecoder().fit(X, bits))
+    >>> scores, positions = index.kneighbors(X[:2])
+    >>> positions.shape
+    (2, 3)
+
+    Candidates of the Hamming distance, in the order of the real vectors:
+
+    >>> index = AsymmetricNeighbors(3, n_candidates=50).fit(bits, vectors=X)
+    >>> scores, positions = index.kneighbors(X[:2], codes=bits[:2])
+    >>> positions[:, 0]
+    array([0, 1])
+    """
+
+    _parameter_constraints: dict = {
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "metric": [StrOptions(set(METRICS))],
+        "n_candidates": [Interval(Integral, 1, None, closed="left"), None],
+        "packed": ["boolean"],
+        "n_jobs": [None, Integral],
+    }
+
+    def __init__(
+        self,
+        n_neighbors=5,
+        *,
+        metric="euclidean",
+        n_candidates=None,
+        packed=False,
+        n_jobs=None,
+    ):
+        self.n_neighbors = n_neighbors
+        self.metric = metric
+        self.n_candidates = n_candidates
+        self.packed = packed
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, *, decoder=None, vectors=None, ids=None):
+        """Take in the codes to search, in place of any before.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_bits) or (n_samples, n_bytes)
+            Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
+            Labels, for the scorers of `skhash.metrics`.
+        decoder : estimator or tuple (codebook, offset), default=None
+            What the codes decode to: see `asymmetric_scores`.
+        vectors : array-like of shape (n_samples, n_features), default=None
+            Or else the real vectors that they were made of.
+        ids : array-like of shape (n_samples,), default=None
+            Names of the codes, as in `HammingNeighbors.fit`.
+
+        Returns
+        -------
+        self : AsymmetricNeighbors
+            The fitted index.
+
+        Raises
+        ------
+        ValueError
+            If the codes hold something else than 0 and 1, or, packed, are not
+            ``uint8``; if they do not fit the decoder or the vectors; if there is
+            neither of the two, or both.
+        """
+        if (decoder is None) == (vectors is None):
+            given = "neither" if decoder is None else "both"
+            raise ValueError(
+                "Codes are compared by what a decoder makes of them, or by their "
+                f"vectors, and {given} was given; fit by fit(codes, decoder=...) or "
+                "fit(codes, vectors=...)."
+            )
+        if decoder is not None:
+            decoder = read_decoder(decoder, self.metric)
+        return self._take_in(X, y, ids, decoder, read_vectors(X, vectors))
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None, *, decoder=None, vectors=None, ids=None):
+        """Add codes behind those that are there.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_bits) or (n_samples, n_bytes)
+            In the format of `fit`.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
+            Labels, if the codes before have labels, and only then.
+        decoder : estimator or tuple (codebook, offset), default=None
+            For the first call alone: later codes decode as those before.
+        vectors : array-like of shape (n_samples, n_features), default=None
+            Real vectors, if the codes before have some, and only then. They are copied
+            behind those of before, in memory.
+        ids : array-like of shape (n_samples,), default=None
+            Ids, if the codes before have ids, and only then.
+
+        Returns
+        -------
+        self : AsymmetricNeighbors
+            The index with the codes added. If the call fails, the index is as before.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, or if the codes do not fit those before, or an id is taken.
+        """
+        if not hasattr(self, "_store"):
+            return self.fit(X, y, decoder=decoder, vectors=vectors, ids=ids)
+        if decoder is not None:
+            raise ValueError(
+                "decoder is taken in by fit, or by the first partial_fit, for all "
+                "codes; leave it out here."
+            )
+        return self._add(X, y, ids, read_vectors(X, vectors))
+
+    def kneighbors(
+        self,
+        X=None,
+        n_neighbors=None,
+        return_distance=True,
+        *,
+        codes=None,
+        own=False,
+        mask=None,
+        ids=None,
+        return_ids=False,
+    ):
+        """Find the codes nearest to each query.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features), default=None
+            Real vectors; sparse ones for a decoder. None stands for the fitted vectors,
+            where the index has them, with ``own=True``.
+        n_neighbors : int, default=None
+            The default is the parameter.
+        return_distance : bool, default=True
+            Whether to return the scores too.
+        codes : array-like of shape (n_queries, n_features_in_), default=None
+            The codes of the queries in the format of `fit`, for `n_candidates`. Those
+            of the fitted vectors are known.
+        own : bool, default=False
+            Whether row i of `X` is the vector of the code at position i, for all codes;
+            each is left out of its own answer.
+        mask, ids, return_ids
+            As in `HammingNeighbors.kneighbors`.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_queries, n_neighbors), float32
+            Ascending, and as `asymmetric_scores` defines them for each metric: squared
+            Euclidean distances, negated inner products, or 1 less the cosine. Those of
+            vectors in float64 are float64. Only if `return_distance`.
+        indices : ndarray of shape (n_queries, n_neighbors), int64
+            Positions of the neighbours among the fitted codes, ordered by (score,
+            position). With `return_ids`, their ids.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer codes to find, or candidates, than `n_neighbors`; if
+            something that the search needs is missing.
+        """
+        store = self._fitted_store()
+        own, selected = bool(own) or X is None, select(store, mask, ids)
+        k = self._check_n_neighbors(n_neighbors, own, selected.n, store.n)
+        n_candidates = self._limit(k, selected.n - own)
+        X, codes = self._read_question(store, X, codes, own, n_candidates)
+        scorer = self._scorer(store)
+
+        def nearest(rows):
+            queries = scorer.read_queries(X[rows], "X")
+            if n_candidates is None:
+                answer = scorer.nearest(queries, k + own, selected)
+                return without_self(*answer, rows.start) if own else answer
+            count = n_candidates + own
+            found = find("nearest", store, selected, codes[rows], count, self.n_jobs)
+            _, candidates = without_self(*found, rows.start) if own else found
+            return smallest(scorer.score_candidates(queries, candidates), candidates, k)
+
+        # Candidates, their distances and scores, and what sorting takes.
+        chunks = row_chunks(max(1, X.shape[0]), 48 * (n_candidates or k))
+        scores, positions = map(np.concatenate, zip(*map(nearest, chunks), strict=True))
+        found = store.ids_at(positions) if return_ids else positions
+        return (scores, found) if return_distance else found
+
+    @property
+    def vectors_(self):
+        """The real vectors by position, where they were given."""
+        return self._column("vectors")
+
+    def _limit(self, k, available):
+        """Return how many candidates to compare, or None for all."""
+        if self.n_candidates is None:
+            return None
+        if k > self.n_candidates:
+            raise ValueError(
+                f"n_neighbors={k} neighbours cannot come from n_candidates="
+                f"{self.n_candidates}; it takes n_candidates >= n_neighbors."
+            )
+        return int(self.n_candidates) if self.n_candidates < available else None
+
+    def _read_question(self, store, X, codes, own, n_candidates):
+        """Return the vectors of the queries, and their packed codes or None."""
+        if X is None and store["vectors"] is None:
+            raise ValueError(
+                "X=None asks for the neighbours of the fitted vectors, and this index "
+                "has none; pass them, kneighbors(X, own=True)."
+            )
+        if own:
+            codes = fitted_codes(store)
+        elif n_candidates is None:
+            codes = None
+        elif codes is not None:
+            codes = self._read_more_codes(codes, store)
+        else:
+            raise ValueError(
+                f"n_candidates={n_candidates} codes are found by the codes of the "
+                "queries; ask by kneighbors(X, codes=...), or put the encoder and the "
+                "index into one HashedNeighbors, which does so."
+            )
+        X = store["vectors"] if X is None else check_unmasked(X)
+        X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+        check_consistent_length(X, codes)
+        return X, codes
+
+    def _scorer(self, store):
+        decoder, vectors = store.decoder, store["vectors"]
+        if decoder is None and vectors is None:
+            raise ValueError("The index has neither a decoder nor vectors; fit again.")
+        if decoder is None:
+            return VectorScorer(vectors, self.metric, self.n_jobs)
+        if decoder.metric != self.metric:
+            raise ValueError(
+                f"metric={self.metric!r}, but the decoder was taken in for "
+                f"{decoder.metric!r}; fit again."
+            )
+        return CodeScorer(decoder, store.packed, store["items"], self.n_jobs)
