@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
-from skhash import RandomHyperplaneHash
+from skhash.linear import RandomHyperplaneHash
 from skhash.neighbors import duplicate_groups, radius_pairs
 
 rng = np.random.default_rng(0)

@@ -2,18 +2,8 @@
 
 from skhash._audit import AuditResult, audit
 from skhash.classification import SBNClassifier
-from skhash.linear import (
-    BinaryAutoencoderHash,
-    ITQHash,
-    KMeansHash,
-    PCAHash,
-    RandomHyperplaneHash,
-    ScalableGraphHash,
-    SpectralHash,
-    SphericalHash,
-    SupervisedDiscreteHash,
-)
-from skhash.neighbors import HammingNeighbors, HashedNeighbors
+from skhash.linear import ITQHash, PCAHash
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
 from skhash.neural import (
     DualHashEncoder,
     NeighborHash,
@@ -24,23 +14,17 @@ from skhash.neural import (
 from skhash.persistence import load
 
 __all__ = [
+    "AsymmetricNeighbors",
     "AuditResult",
-    "BinaryAutoencoderHash",
     "DualHashEncoder",
     "HammingNeighbors",
     "HashedNeighbors",
     "ITQHash",
-    "KMeansHash",
     "NeighborHash",
     "PCAHash",
-    "RandomHyperplaneHash",
     "SBNClassifier",
     "SGHEncoder",
-    "ScalableGraphHash",
-    "SpectralHash",
-    "SphericalHash",
     "StochasticAutoencoderHash",
-    "SupervisedDiscreteHash",
     "SupervisedHash",
     "audit",
     "load",

@@ -8,7 +8,8 @@ from checks import public_encoders, seeded, targets
 from scipy import sparse
 from sklearn.datasets import load_digits
 
-from skhash import PCAHash, SGHEncoder, SphericalHash
+from skhash import PCAHash, SGHEncoder
+from skhash.linear import SphericalHash
 
 ENCODERS = public_encoders().values()
 

@@ -144,9 +144,7 @@ def test_a_loaded_stream_draws_anew_in_each_call(estimator, tmp_path):
 def test_validation_rows_take_part_in_validation_only(estimator):
     """Whatever they hold, the fitted arrays are the same, and ``valid_loss`` is not."""
     first = clone(estimator)
-    is_classifier = isinstance(estimator, SBNClassifier)
-    share = "validation_fraction" if is_classifier else "train_split"
-    first.set_params(**{share: 0.3}).fit(X, Y)
+    first.set_params(validation_fraction=0.3).fit(X, Y)
     valid = first.net_.split.valid
     assert len(valid) == 45
     other = X.copy()
@@ -154,7 +152,7 @@ def test_validation_rows_take_part_in_validation_only(estimator):
     if isinstance(estimator, NeighborHash):
         # They may be partners of training rows, but have no part in the start.
         first, second = (
-            first._make_net(rows, None, np.random.RandomState(0)).module_.state_dict()
+            first._make_net(rows, None, first.net_.seeds).module_.state_dict()
             for rows in (X, other)
         )
         for name, value in first.items():
@@ -173,7 +171,7 @@ def test_validation_rows_take_part_in_validation_only(estimator):
 def test_a_splitter_may_hold_out_nothing(estimator):
     """It is one of skorch's: any callable that parts a dataset."""
     plain, split = (
-        clone(estimator).set_params(train_split=splitter).fit(X)
+        clone(estimator).set_params(validation_fraction=splitter).fit(X)
         for splitter in (None, lambda dataset, y=None: (dataset, None))
     )
     np.testing.assert_array_equal(outputs(split), outputs(plain))
@@ -182,7 +180,7 @@ def test_a_splitter_may_hold_out_nothing(estimator):
 
 def test_a_few_rows_to_train_on_may_leave_none_to_validate():
     encoder = NeighborHash(5, max_epochs=1, max_train_samples=2, random_state=0)
-    history = encoder.set_params(train_split=0.01).fit(X).history_
+    history = encoder.set_params(validation_fraction=0.01).fit(X).history_
     assert len(encoder.net_.split.valid) and "valid_loss" not in history[0]
 
 

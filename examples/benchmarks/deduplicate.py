@@ -29,9 +29,10 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import skhash
-from skhash import RandomHyperplaneHash, SGHEncoder
+from skhash import SGHEncoder
 from skhash.codes import packed_to_words
 from skhash.datasets import load_20newsgroups, load_glove
+from skhash.linear import RandomHyperplaneHash
 from skhash.neighbors import duplicate_groups, radius_pairs
 from skhash.neighbors.search.brute import Brute
 

@@ -21,9 +21,9 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from skhash.classification._module import cross_entropy
 from skhash.gradients import resolve_network_gradient
-from skhash.modules import BinaryLinear, RealLinear, StochasticBinaryNetwork
-from skhash.modules._classifier import cross_entropy
+from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
 
 N_CLASSES, DEPTHS = 10, (2, 4)
 ESTIMATORS = ("st", "psa")

@@ -19,7 +19,7 @@ import time
 import torch
 
 from skhash.gradients import PSA, GumbelSoftmax, resolve_network_gradient
-from skhash.modules import BinaryLinear, RealLinear, StochasticBinaryNetwork
+from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
 
 ESTIMATORS = {
     "psa": PSA(),

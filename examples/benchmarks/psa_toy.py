@@ -38,7 +38,7 @@ from skhash.gradients import (
     STGumbel,
     gradient_report,
 )
-from skhash.modules import BinaryLinear, RealLinear, StochasticBinaryNetwork
+from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
 from skhash.noise import Logistic
 
 # A baseline that forgets nothing is close to the true mean loss of each row.

@@ -36,18 +36,7 @@ import numpy as np
 import torch
 
 import skhash
-from skhash import (
-    BinaryAutoencoderHash,
-    ITQHash,
-    KMeansHash,
-    NeighborHash,
-    PCAHash,
-    RandomHyperplaneHash,
-    ScalableGraphHash,
-    SGHEncoder,
-    SpectralHash,
-    SphericalHash,
-)
+from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder
 from skhash.codes import pack_bits, spherical_hamming_distances
 from skhash.datasets import (
     RetrievalData,
@@ -56,13 +45,21 @@ from skhash.datasets import (
     open_vectors,
     read_ann_hdf5,
 )
-from skhash.linear import LinearDecoder
+from skhash.linear import (
+    BinaryAutoencoderHash,
+    KMeansHash,
+    LinearDecoder,
+    RandomHyperplaneHash,
+    ScalableGraphHash,
+    SpectralHash,
+    SphericalHash,
+)
 from skhash.metrics import neighbor_recall_score, true_neighbors
 from skhash.neighbors import AsymmetricNeighbors
 
 METHODS = {
     "SGH": SGHEncoder,
-    "SGH, pairs": partial(SGHEncoder, pair_source="neighbors"),
+    "SGH, pairs": partial(SGHEncoder, pairs="neighbors"),
     "ITQ": ITQHash,
     "PCA": PCAHash,
     "KMH": KMeansHash,

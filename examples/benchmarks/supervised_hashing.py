@@ -44,8 +44,9 @@ from skorch.callbacks import LRScheduler
 from torch import nn
 
 import skhash
-from skhash import DualHashEncoder, ITQHash, SupervisedDiscreteHash, SupervisedHash
+from skhash import DualHashEncoder, ITQHash, SupervisedHash
 from skhash.datasets import load_20newsgroups, load_fashion_mnist
+from skhash.linear import SupervisedDiscreteHash
 from skhash.losses import make_loss
 from skhash.metrics import (
     hamming_distance_histogram,
@@ -231,7 +232,11 @@ METHODS |= {
 METHODS |= {
     "sdh": (
         partial(without_network, SupervisedDiscreteHash),
-        [{"nu": nu, "ridge": ridge} for nu in (1e-5, 1e-3) for ridge in (1e-2, 1.0)],
+        [
+            {"projection_weight": weight, "projection_ridge": ridge}
+            for weight in (1e-5, 1e-3)
+            for ridge in (1e-2, 1.0)
+        ],
     ),
     "ITQ": (partial(without_network, ITQHash), [{}]),
 }

@@ -37,14 +37,10 @@ import sklearn
 import torch
 
 import skhash
-from skhash import (
-    ITQHash,
-    NeighborHash,
-    RandomHyperplaneHash,
-    SGHEncoder,
-)
+from skhash import ITQHash, NeighborHash, SGHEncoder
 from skhash.codes import pack_bits
 from skhash.datasets import load_20newsgroups
+from skhash.linear import RandomHyperplaneHash
 from skhash.metrics import (
     neighbor_recall_score,
     precision_at_k_score,

@@ -1,9 +1,28 @@
 """Labels and weights of rows to learn from."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.utils.class_weight import compute_sample_weight
 
 from skhash.utils._sklearn import check_sample_weight
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What a classifier learns from, besides rows.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n_samples, 1), int64
+        The position of each row's class.
+    weights : ndarray of shape (n_samples,) or None
+    classes : ndarray of shape (n_classes,)
+    """
+
+    codes: np.ndarray
+    weights: np.ndarray | None
+    classes: np.ndarray
 
 
 def weighted_rows(X, y, sample_weight, class_weight):

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from skhash._audit import AuditResult, audit
+from skhash._audit._measure import AuditRow
 from skhash.cli._device import check_device
 from skhash.cli._files import check_writable, replacing
 from skhash.cli._terminal import print_table, print_text, progress
@@ -104,8 +105,7 @@ def _are_indicators(y: np.ndarray) -> bool:
 
 def print_audit(result: AuditResult, name: str) -> None:
     """Print what was measured, the table, and the recommendation."""
-    settings, best = result.settings, result.recommended
-    k, rescore = settings["k"], settings["rescore"]
+    settings = result.settings
     print_text(
         f"{name}: {settings['n_rows']:,} vectors of {settings['n_features']:,} numbers"
         f", {settings['float_bytes_per_vector']:,} bytes each as "
@@ -116,31 +116,38 @@ def print_audit(result: AuditResult, name: str) -> None:
     print()
     left_out = _print_rows(result)
     print()
-    legend = (
-        f"{k}@{k}: share of the {k} true neighbours among the first {k} by Hamming "
-        "distance."
-    )
-    if rescore != k:
-        legend += (
-            f" {k}@{rescore}: among the first {rescore}, which is the recall after "
-            "these are ranked again by the float vectors."
-        )
-    print_text(legend)
+    print_text(_legend(settings["k"], settings["rescore"]))
     if left_out:
         print_text(f"Too wide for this terminal: {', '.join(left_out)}.")
     for line in result.skipped:
         print_text(f"Left out: {line}.")
     print()
-    print_text(f"Recommended: {best.method} at {best.n_bits} bits, {result.reason}.")
-    error = 2 * best.recall_rescored_error
-    print_text(
-        f"It keeps {best.recall_rescored:.3f} +- {error:.3f} of the true "
-        f"neighbours in {best.bytes_per_vector} instead of "
-        f"{settings['float_bytes_per_vector']:,} "
-        f"bytes a vector, {best.compression:.3g} times smaller."
+    _print_recommendation(result)
+
+
+def _legend(k: int, rescore: int) -> str:
+    line = (
+        f"{k}@{k}: share of the {k} true neighbours among the first {k} by Hamming "
+        "distance."
     )
-    n_measured = settings["n_database"] + settings["n_queries"]
-    if n_measured < settings["n_rows"]:
+    if rescore == k:
+        return line
+    return line + (
+        f" {k}@{rescore}: among the first {rescore}, which is the recall after these "
+        "are ranked again by the float vectors."
+    )
+
+
+def _print_recommendation(result: AuditResult) -> None:
+    settings, best = result.settings, result.recommended
+    print_text(f"Recommended: {best.method} at {best.n_bits} bits, {result.reason}.")
+    print_text(
+        f"It keeps {best.recall_rescored:.3f} +- {2 * best.recall_rescored_error:.3f} "
+        f"of the true neighbours in {best.bytes_per_vector} instead of "
+        f"{settings['float_bytes_per_vector']:,} bytes a vector, "
+        f"{best.compression:.3g} times smaller."
+    )
+    if settings["n_database"] + settings["n_queries"] < settings["n_rows"]:
         print_text(
             f"Expect less among all {settings['n_rows']:,} vectors: recall falls as a "
             "database grows. A larger --sample tells more."
@@ -152,33 +159,31 @@ def print_audit(result: AuditResult, name: str) -> None:
 def _print_rows(result: AuditResult) -> list[str]:
     """Print the table and return the columns that did not fit."""
     k, rescore = result.settings["k"], result.settings["rescore"]
-    header = ["method", "bits", "bytes", "smaller", "fit s", "encode/s", "search/s"]
-    header += [f"{k}@{k}"]
-    header += [f"{k}@{rescore}"] if rescore != k else []
-    with_labels = result.rows[0].mean_average_precision is not None
-    header += ["mAP"] if with_labels else []
-    header += ["balance", "corr"]
-    rows = [_cells(row, rescore != k, with_labels) for row in result.rows]
+    rows = [_cells(row, k, rescore) for row in result.rows]
     marked = result.rows.index(result.recommended)
-    return print_table(header, rows, marked=marked, dispensable=DISPENSABLE)
+    cells = [list(row.values()) for row in rows]
+    return print_table(list(rows[0]), cells, marked=marked, dispensable=DISPENSABLE)
 
 
-def _cells(row, with_rescored, with_labels) -> list[str]:
-    cells = [
-        row.method,
-        f"{row.n_bits}",
-        f"{row.bytes_per_vector}",
-        f"{row.compression:.3g}x",
-        f"{row.fit_seconds:.2f}",
-        _short(row.encode_per_second),
-        _short(row.search_per_second),
-        f"{row.recall:.3f}",
-    ]
-    if with_rescored:
-        cells.append(f"{row.recall_rescored:.3f}")
-    if with_labels:
-        cells.append(f"{row.mean_average_precision:.3f}")
-    return [*cells, f"{row.bit_balance:.2f}", f"{row.bit_correlation:.2f}"]
+def _cells(row: AuditRow, k: int, rescore: int) -> dict[str, str]:
+    """Return the cells of a row by their column."""
+    cells = {
+        "method": row.method,
+        "bits": f"{row.n_bits}",
+        "bytes": f"{row.bytes_per_vector}",
+        "smaller": f"{row.compression:.3g}x",
+        "fit s": f"{row.fit_seconds:.2f}",
+        "encode/s": _short(row.encode_per_second),
+        "search/s": _short(row.search_per_second),
+        f"{k}@{k}": f"{row.recall:.3f}",
+        f"{k}@{rescore}": f"{row.recall_rescored:.3f}",
+    }
+    if row.mean_average_precision is not None:
+        cells["mAP"] = f"{row.mean_average_precision:.3f}"
+    return cells | {
+        "balance": f"{row.bit_balance:.2f}",
+        "corr": f"{row.bit_correlation:.2f}",
+    }
 
 
 def _short(number: float) -> str:
@@ -211,7 +216,7 @@ def _draw(result: AuditResult, path: Path) -> bool:
         from matplotlib.figure import Figure
     except ImportError:
         return False
-    from skhash._audit_plot import FIGURE_SIZE
+    from skhash._audit._plot import FIGURE_SIZE
 
     # A figure without pyplot: no window, no state of the process is touched.
     figure = Figure(figsize=FIGURE_SIZE, layout="constrained")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from skhash._audit_data import read_rows
+from skhash._audit._data import read_rows
 from skhash.base import BaseHasher
 from skhash.cli._device import check_device
 from skhash.cli._files import check_space, check_writable, replacing

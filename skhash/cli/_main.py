@@ -137,52 +137,18 @@ def _add_audit(commands):
         help=f"{VECTORS_HELP}; without it, scikit-learn's digits",
     )
 
-    def add(name, default, help, **options):
+    for name, (default, read, metavar, help) in AUDIT_OPTIONS.items():
         if default is not None:
             help += " (default: %(default)s)"
-        parser.add_argument(name, default=default, help=help, **options)
-
-    add("--labels", None, "one label a row: adds mAP", metavar="FILE.npy")
-    add("--bits", "16,32,64,128", "lengths to try", type=_integers, metavar="N,N,..")
-    add(
-        "--methods",
-        "sgh,neighbor,itq,pca,lsh",
-        "methods to try",
-        type=_words,
-        metavar="M,M,..",
-    )
-    add(
-        "--metric",
-        "euclidean",
-        "what makes a true neighbour",
-        choices=["euclidean", "cosine", "inner_product"],
-    )
-    add("--k", 10, "number of true neighbours to find", type=int, metavar="K")
-    add(
-        "--rescore",
-        100,
-        "candidates by Hamming distance that the float vectors rank again",
-        type=int,
-        metavar="C",
-    )
-    add("--sample", 100_000, "random rows to use at most", type=int, metavar="N")
-    add(
-        "--queries",
-        1000,
-        "how many of these rows are queries, a fifth at most",
-        type=int,
-        metavar="N",
-    )
-    add(
-        "--target-recall",
-        0.9,
-        "what the recommended code has to reach after re-scoring",
-        type=float,
-        metavar="R",
-    )
-    add("--device", "auto", "where to compute: auto, cpu, cuda, cuda:1 or mps")
-    add("--seed", 0, "draws rows and seeds the methods", type=int, metavar="N")
-    add("--out", None, "write report.json, audit.png and encoder/ here", metavar="DIR")
+        choices = METRICS if name == "--metric" else None
+        parser.add_argument(
+            name,
+            default=default,
+            type=read,
+            metavar=metavar,
+            choices=choices,
+            help=help,
+        )
     parser.set_defaults(run=run_audit)
 
 
@@ -221,3 +187,26 @@ def _integers(text: str) -> list[int]:
 
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
+
+
+METRICS = ("euclidean", "cosine", "inner_product")
+# Of `skhash audit`: default, how a value is read and what it is called, and the help.
+AUDIT_OPTIONS = {
+    "--labels": (None, str, "FILE.npy", "one label a row: adds mAP"),
+    "--bits": ("16,32,64,128", _integers, "N,N,..", "lengths to try"),
+    "--methods": ("sgh,neighbor,itq,pca,lsh", _words, "M,M,..", "methods to try"),
+    "--metric": ("euclidean", str, None, "what makes a true neighbour"),
+    "--k": (10, int, "K", "number of true neighbours to find"),
+    "--rescore": (100, int, "C", "nearest codes that the float vectors rank again"),
+    "--sample": (100_000, int, "N", "random rows to use at most"),
+    "--queries": (1000, int, "N", "how many of these are queries, a fifth at most"),
+    "--target-recall": (0.9, float, "R", "recall after re-scoring to reach"),
+    "--device": (
+        "auto",
+        str,
+        "DEVICE",
+        "where to compute: auto, cpu, cuda, cuda:1 or mps",
+    ),
+    "--seed": (0, int, "N", "draws rows and seeds the methods"),
+    "--out": (None, str, "DIR", "write report.json, audit.png and encoder/ here"),
+}

@@ -20,7 +20,6 @@ from skhash.gradients._network import (
 )
 from skhash.gradients._propagation import ADF, LocalReparam
 from skhash.gradients._psa import PSA
-from skhash.gradients._report import GradientReport, GradientRow, gradient_report
 from skhash.gradients._score import MuProp, Reinforce, ReinforceLOO
 from skhash.gradients._straight_through import (
     ZGR,
@@ -30,6 +29,7 @@ from skhash.gradients._straight_through import (
     MeanField,
     StraightThrough,
 )
+from skhash.gradients.report import GradientReport, GradientRow, gradient_report
 
 __all__ = [
     "ADF",
@@ -119,22 +119,19 @@ def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
     >>> resolve_gradient("st_gumbel")
     STGumbel()
     """
-    if isinstance(gradient, str) and gradient in GRADIENTS:
-        return GRADIENTS[gradient]()
-    if isinstance(gradient, GradientEstimator):
-        return clone(gradient)
-    if isinstance(gradient, str) and gradient in NETWORK_GRADIENTS:
-        gradient = NETWORK_GRADIENTS[gradient]()
-    if isinstance(gradient, NetworkGradient):
+    found = _fresh(gradient)
+    if isinstance(found, NetworkGradient):
         raise TypeError(
-            f"{parameter}={gradient!r} works on the layers of a stochastic binary "
-            f"network, and {type(gradient).__name__} has no `surrogate` for the units "
+            f"{parameter}={found!r} works on the layers of a stochastic binary "
+            f"network, and {type(found).__name__} has no `surrogate` for the units "
             "of one layer; take LocalExpectation ('ram') or ZGR ('zgr')."
         )
-    raise ValueError(
-        f"{parameter}={gradient!r} is not one of {', '.join(sorted(GRADIENTS))}, nor "
-        "an instance of a class of skhash.gradients."
-    )
+    if found is None:
+        raise ValueError(
+            f"{parameter}={gradient!r} is not one of {', '.join(sorted(GRADIENTS))}, "
+            "nor an instance of a class of skhash.gradients."
+        )
+    return found
 
 
 def resolve_network_gradient(gradient, parameter="gradient") -> NetworkGradient:
@@ -161,26 +158,33 @@ def resolve_network_gradient(gradient, parameter="gradient") -> NetworkGradient:
     >>> resolve_network_gradient("zgr")
     LayerwiseNetwork(gradient=ZGR())
     """
-    if isinstance(gradient, str) and gradient in NETWORK_GRADIENTS:
-        return NETWORK_GRADIENTS[gradient]()
-    if isinstance(gradient, NetworkGradient):
-        return clone(gradient)
-    is_name = isinstance(gradient, str) and gradient in GRADIENTS
-    if not (is_name or isinstance(gradient, GradientEstimator)):
+    found = _fresh(gradient)
+    if found is None:
         names = ", ".join(sorted({*GRADIENTS, *NETWORK_GRADIENTS}))
         raise ValueError(
             f"{parameter}={gradient!r} is not one of {names}, nor an instance of a "
             "class of skhash.gradients."
         )
-    gradient = resolve_gradient(gradient)
-    if isinstance(gradient, LayerwiseGradient):
-        return LayerwiseNetwork(require_layerwise(gradient, "A network"))
-    if isinstance(gradient, Exact):
+    if isinstance(found, NetworkGradient):
+        return found
+    if isinstance(found, LayerwiseGradient):
+        return LayerwiseNetwork(require_layerwise(found, "A network"))
+    if isinstance(found, Exact):
         raise TypeError(
-            f"{gradient!r} enumerates the states of one layer, and has no way through "
+            f"{found!r} enumerates the states of one layer, and has no way through "
             "the layers above; take ExactNetwork ('exact_network')."
         )
-    return FunctionwiseNetwork(gradient)
+    return FunctionwiseNetwork(found)
+
+
+def _fresh(gradient):
+    """Return an estimator of a name, a clone of an estimator, or else None."""
+    if isinstance(gradient, GradientEstimator | NetworkGradient):
+        return clone(gradient)
+    if not isinstance(gradient, str):
+        return None
+    make = (GRADIENTS | NETWORK_GRADIENTS).get(gradient)
+    return make and make()
 
 
 def require_layerwise(gradient, consumer) -> LayerwiseGradient:

@@ -42,14 +42,7 @@ class _Antithetic(GradientEstimator):
         """
 
     def surrogate(
-        self,
-        function,
-        logits,
-        generator=None,
-        *,
-        units=UNITS,
-        rows=None,
-        curvature=None,
+        self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None
     ):
         self._validate_params()
         log_odds = units.noise.log_odds(logits)
@@ -58,7 +51,7 @@ class _Antithetic(GradientEstimator):
         # Draws are in [0, 1): with >= both states have their probabilities exactly.
         first, second = uniform >= units.noise.cdf(-a), uniform < units.noise.cdf(a)
         states = units.values(torch.cat([first, second]).to(a.dtype))
-        value, losses = evaluate_samples(function, states)
+        value, losses = evaluate_samples(loss, states)
         difference = losses[: self.n_samples] - losses[self.n_samples :]
         factor = self._factor(uniform, first, second, log_odds.detach())
         gradient = (difference[..., None] * factor).mean(dim=0)

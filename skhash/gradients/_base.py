@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 import torch
 from sklearn.base import BaseEstimator
 
+from skhash.codes import CODINGS
 from skhash.noise import Logistic, Noise, resolve_noise
-
-# The two codings of a unit: its low value, and the step to its high one.
-CODINGS = {"01": (0.0, 1.0), "pm1": (-1.0, 2.0)}
 
 
 @dataclass(frozen=True)
@@ -123,20 +121,13 @@ class GradientEstimator(BaseEstimator, metaclass=ABCMeta):
 
     @abstractmethod
     def surrogate(
-        self,
-        function,
-        logits,
-        generator=None,
-        *,
-        units=UNITS,
-        rows=None,
-        curvature=None,
+        self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None
     ):
         """Return losses whose gradient is the estimate.
 
         Parameters
         ----------
-        function : callable
+        loss : callable
             Maps values of units, shape (..., n_rows, n_bits), to one loss a row, shape
             (..., n_rows). The first axes are samples: every row's other inputs
             broadcast over them.
@@ -156,7 +147,7 @@ class GradientEstimator(BaseEstimator, metaclass=ABCMeta):
         -------
         losses : Tensor of shape (n_rows,)
             An estimate of the expected loss of each row. Its gradient in `logits` is
-            this estimator's; that in the parameters of `function` is the ordinary one
+            this estimator's; that in the parameters of `loss` is the ordinary one
             at the values that were drawn first.
         """
 
@@ -183,17 +174,10 @@ class LayerwiseGradient(GradientEstimator):
         """
 
     def surrogate(
-        self,
-        function,
-        logits,
-        generator=None,
-        *,
-        units=UNITS,
-        rows=None,
-        curvature=None,
+        self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None
     ):
-        """Return ``function(sample(logits))``; see `GradientEstimator.surrogate`."""
-        return function(self.sample(logits, generator, units=units))
+        """Return ``loss(sample(logits))``; see `GradientEstimator.surrogate`."""
+        return loss(self.sample(logits, generator, units=units))
 
 
 def uniform_like(logits, generator=None, samples=()):
@@ -223,25 +207,25 @@ def attach_gradient(losses, variable, gradient):
     return losses + zero.sum(dim=-1)
 
 
-def evaluate_samples(function, samples):
+def evaluate_samples(loss, samples):
     """Return the losses at each sample; only those at the first keep their graph.
 
     Parameters
     ----------
-    function : callable
+    loss : callable
         As in `GradientEstimator.surrogate`.
     samples : Tensor of shape (n_samples, n_rows, n_bits)
 
     Returns
     -------
     first : Tensor of shape (n_rows,)
-        The losses at the first sample, differentiable in the function's parameters.
+        The losses at the first sample, differentiable in the loss's parameters.
     losses : Tensor of shape (n_samples, n_rows)
         The losses at all of them, the first included, without a graph.
     """
-    first = function(samples[0])
+    first = loss(samples[0])
     losses = first.detach()[None]
     if len(samples) > 1:
         with torch.no_grad():
-            losses = torch.cat([losses, function(samples[1:])])
+            losses = torch.cat([losses, loss(samples[1:])])
     return first, losses

@@ -8,6 +8,9 @@ from torch.utils.checkpoint import checkpoint
 from skhash.gradients._base import UNITS, GradientEstimator
 from skhash.utils._sklearn import Interval
 
+# How many states of every row are evaluated at a time, which bounds the memory.
+STATES_AT_ONCE = 256
+
 
 class Exact(GradientEstimator):
     r"""The expected loss itself, from all ``2^n`` states of n units.
@@ -23,8 +26,6 @@ class Exact(GradientEstimator):
     ----------
     max_bits : int, default=16
         The number of units above which `surrogate` refuses.
-    chunk_size : int, default=256
-        How many states of every row are evaluated at a time.
 
     Examples
     --------
@@ -39,22 +40,13 @@ class Exact(GradientEstimator):
 
     _parameter_constraints: dict = {
         "max_bits": [Interval(Integral, 1, 62, closed="both")],
-        "chunk_size": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, max_bits=16, chunk_size=256):
+    def __init__(self, max_bits=16):
         self.max_bits = max_bits
-        self.chunk_size = chunk_size
 
     def surrogate(
-        self,
-        function,
-        logits,
-        generator=None,
-        *,
-        units=UNITS,
-        rows=None,
-        curvature=None,
+        self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None
     ):
         self._validate_params()
         n_bits = logits.shape[-1]
@@ -70,7 +62,7 @@ class Exact(GradientEstimator):
             on = (states[:, None, None] & powers).bool()
             on = on.expand(-1, *logits.shape)
             p = torch.where(on, units.noise.cdf(logits), units.noise.cdf(-logits))
-            losses = function(units.values(on.to(logits.dtype)))
+            losses = loss(units.values(on.to(logits.dtype)))
             return (p.prod(dim=-1) * losses).sum(dim=0)
 
         states = torch.arange(2**n_bits, device=logits.device)
@@ -82,5 +74,5 @@ class Exact(GradientEstimator):
                 use_reentrant=False,
                 preserve_rng_state=False,
             )
-            for chunk in states.split(self.chunk_size)
+            for chunk in states.split(STATES_AT_ONCE)
         )

@@ -27,7 +27,7 @@ class ExactNetwork(NetworkGradient):
     --------
     >>> import torch
     >>> from skhash.gradients import ExactNetwork
-    >>> from skhash.modules import BinaryLinear, RealLinear, StochasticBinaryNetwork
+    >>> from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
     >>> network = StochasticBinaryNetwork([BinaryLinear(2, 1)], RealLinear(1, 1))
     >>> for parameter in network.parameters():
     ...     _ = torch.nn.init.zeros_(parameter)

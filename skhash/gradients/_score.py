@@ -80,18 +80,11 @@ class Reinforce(GradientEstimator):
         return self.baseline == "row"
 
     def surrogate(
-        self,
-        function,
-        logits,
-        generator=None,
-        *,
-        units=UNITS,
-        rows=None,
-        curvature=None,
+        self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None
     ):
         self._validate_params()
         values = units.draw(logits, generator)
-        losses = function(values)
+        losses = loss(values)
         signal = self._less_baseline(losses.detach(), rows, logits.requires_grad)
         gradient = signal[..., None] * units.score(values, logits.detach())
         return attach_gradient(losses, logits, gradient)
@@ -168,21 +161,14 @@ class MuProp(Reinforce):
     """
 
     def surrogate(
-        self,
-        function,
-        logits,
-        generator=None,
-        *,
-        units=UNITS,
-        rows=None,
-        curvature=None,
+        self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None
     ):
         self._validate_params()
         values = units.draw(logits, generator)
-        losses = function(values)
+        losses = loss(values)
         with torch.enable_grad():
             mean = units.mean(logits.detach()).requires_grad_()
-            at_mean = function(mean)
+            at_mean = loss(mean)
             (derivative,) = torch.autograd.grad(at_mean.sum(), mean)
         mean, at_mean = mean.detach(), at_mean.detach()
         linear = at_mean + (derivative * (values - mean)).sum(dim=-1)
@@ -234,18 +220,11 @@ class ReinforceLOO(GradientEstimator):
         self.n_samples = n_samples
 
     def surrogate(
-        self,
-        function,
-        logits,
-        generator=None,
-        *,
-        units=UNITS,
-        rows=None,
-        curvature=None,
+        self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None
     ):
         self._validate_params()
         values = units.draw(logits, generator, (self.n_samples,))
-        first, losses = evaluate_samples(function, values)
+        first, losses = evaluate_samples(loss, values)
         signal = (losses - losses.mean(dim=0)) / (self.n_samples - 1)
         scores = units.score(values, logits.detach())
         return attach_gradient(first, logits, (signal[..., None] * scores).sum(dim=0))

@@ -74,18 +74,11 @@ class StraightThrough(LayerwiseGradient):
         return attach_slope(values, logits, units.slope(logits))
 
     def surrogate(
-        self,
-        function,
-        logits,
-        generator=None,
-        *,
-        units=UNITS,
-        rows=None,
-        curvature=None,
+        self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None
     ):
         self._validate_params()
         values = self.sample(logits, generator, units=units)
-        losses = function(values)
+        losses = loss(values)
         if not self.needs_curvature:
             return losses
         if curvature is None:

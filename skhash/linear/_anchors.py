@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skhash.algebra._projection import column_means
 from skhash.utils.chunks import dense_rows, row_chunks
 
 
@@ -14,6 +15,14 @@ class AnchorLogitsMixin:
     gamma_: float
     coef_: np.ndarray  # (n_bits, n_anchors)
     intercept_: np.ndarray  # (n_bits,)
+
+    def _draw_anchors(self, X, random_state) -> np.ndarray:
+        """Set the mean and the anchors, rows drawn at random; return which rows."""
+        self.mean_ = column_means(X)
+        n_anchors = min(self.n_anchors, X.shape[0])
+        rows = random_state.choice(X.shape[0], n_anchors, replace=False)
+        self.anchors_ = (dense_rows(X[rows]) - self.mean_).astype(np.float32)
+        return rows
 
     def _features(self, X) -> np.ndarray:
         return np.exp(-self.gamma_ * squared_distances(X, self.mean_, self.anchors_))

@@ -5,13 +5,12 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.optimize import minimize
 
+from skhash.algebra._projection import check_enough_columns, column_means
 from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.linear._decoder import LinearDecoderMixin, fit_codebook, squared_errors
 from skhash.linear._descent import descend, enumerate_codes
-from skhash.linear._itq import ITQHash
 from skhash.linear._pca import PCAHash
-from skhash.linear._projection import check_enough_columns, column_means
-from skhash.utils._sklearn import Interval, StrOptions
+from skhash.utils._sklearn import Interval
 from skhash.utils.chunks import dense_chunks
 from skhash.utils.torch import resolve_device, threads_that_pay
 
@@ -42,19 +41,13 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
     ----------
     n_bits : int, default=64
         Length of the codes, at most ``min(n_samples, n_features)``.
-    z_step : {"auto", "exact", "descent"}, default="auto"
-        How the codes are minimised over. "exact" tries all ``2**n_bits`` codes of a
-        row; "descent" flips one bit at a time, from the present code on, until no flip
-        helps. "auto" is exact up to 10 bits.
-    init : {"pca", "itq"}, default="pca"
-        The first hash functions, those of `PCAHash`, as in the paper, or of `ITQHash`,
-        from where the error ends lower.
-    mu : float, default=0.01
-        The first weight of the penalty, in units of the data's total variance per bit.
-    mu_growth : float, default=2.0
+    penalty : float, default=0.01
+        The first weight of the penalty, mu, in units of the data's total variance per
+        bit.
+    penalty_growth : float, default=2.0
         By what the weight is multiplied after each iteration.
-    C : float, default=0.01
-        Weight of the errors of the support vector machines, as in
+    hinge_weight : float, default=0.01
+        Weight of the errors of the support vector machines, the `C` of
         `sklearn.svm.LinearSVC`, on data of mean variance 1.
     max_iter : int, default=20
         Largest number of iterations.
@@ -68,7 +61,8 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
         Where the support vector machines are fitted, and where to encode: "auto",
         "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
-        Draws the first rotation and the rows held out.
+        Draws the rows held out, and starts the iteration that finds the principal axes
+        of data with more than 4096 columns.
 
     Attributes
     ----------
@@ -97,11 +91,14 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
 
     See Also
     --------
-    SGHEncoder : A stochastic model of the same form, trained by gradients.
-    ITQHash : Where it starts.
+    skhash.SGHEncoder : A stochastic model of the same form, trained by gradients.
+    skhash.PCAHash : Where it starts.
 
     Notes
     -----
+    The Z step tries all codes of a row up to 10 bits; above, it flips one bit at a
+    time, from the present code on, until no flip helps.
+
     The hinge loss is squared, which makes the support vector machines smooth: one
     L-BFGS run fits those of all bits, from the hash before. A bit is given its new
     hyperplane only where that predicts more rows, as the penalty counts errors and not
@@ -117,7 +114,7 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from skhash import BinaryAutoencoderHash
+    >>> from skhash.linear import BinaryAutoencoderHash
     >>> X, _ = load_digits(return_X_y=True)
     >>> encoder = BinaryAutoencoderHash(n_bits=16, random_state=0).fit(X)
     >>> encoder.transform_packed(X).shape
@@ -127,28 +124,21 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
     """
 
     _parameter_constraints: dict = {
-        "n_bits": [Interval(Integral, 1, None, closed="left")],
-        "z_step": [StrOptions({"auto", "exact", "descent"})],
-        "init": [StrOptions({"pca", "itq"})],
-        "mu": [Interval(Real, 0, None, closed="neither")],
-        "mu_growth": [Interval(Real, 1, None, closed="left")],
-        "C": [Interval(Real, 0, None, closed="neither")],
+        **BaseHasher._parameter_constraints,
+        "penalty": [Interval(Real, 0, None, closed="neither")],
+        "penalty_growth": [Interval(Real, 1, None, closed="left")],
+        "hinge_weight": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
-        "normalize": ["boolean"],
-        "device": [str],
-        "random_state": ["random_state"],
     }
 
     def __init__(
         self,
         n_bits=64,
         *,
-        z_step="auto",
-        init="pca",
-        mu=0.01,
-        mu_growth=2.0,
-        C=0.01,
+        penalty=0.01,
+        penalty_growth=2.0,
+        hinge_weight=0.01,
         max_iter=20,
         validation_fraction=None,
         normalize=False,
@@ -156,11 +146,9 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
         random_state=None,
     ):
         self.n_bits = n_bits
-        self.z_step = z_step
-        self.init = init
-        self.mu = mu
-        self.mu_growth = mu_growth
-        self.C = C
+        self.penalty = penalty
+        self.penalty_growth = penalty_growth
+        self.hinge_weight = hinge_weight
         self.max_iter = max_iter
         self.validation_fraction = validation_fraction
         self.normalize = normalize
@@ -177,9 +165,7 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
             order = random_state.permutation(len(X))
             n_held_out = max(1, int(self.validation_fraction * len(X)))
             held_out, shown = X[order[:n_held_out]], X[np.sort(order[n_held_out:])]
-        start = {"itq": ITQHash, "pca": PCAHash}[self.init](
-            self.n_bits, device=self.device, random_state=random_state
-        )
+        start = PCAHash(self.n_bits, device=self.device, random_state=random_state)
         start.fit(X)
         # `X` has mean 0, so the first hyperplanes pass through the origin.
         coef = np.vstack([start.components_.T, np.zeros(self.n_bits)])
@@ -192,24 +178,21 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
 
     def _alternate(self, X, held_out, coef, device):
         """Return the hash functions and the decoder of the best iterate."""
-        machines = SupportVectorMachines(X, self.C, device)
-        exact = self.z_step == "exact" or (
-            self.z_step == "auto" and self.n_bits <= MAX_EXACT_BITS
-        )
-        mu = self.mu * X.shape[1] / self.n_bits
+        machines = SupportVectorMachines(X, self.hinge_weight, device)
+        penalty = self.penalty * X.shape[1] / self.n_bits
         bits = hashed = machines.predict(coef)
         best = coef, *fit_codebook(X, hashed)
         codebook, offset = best[1:]
         errors = [hash_error(held_out, *best)]
         objective = []
         for _ in range(self.max_iter):
-            before = penalized_error(X, bits, codebook, offset, hashed, mu)
+            before = penalized_error(X, bits, codebook, offset, hashed, penalty)
             codes_before = bits
-            bits = z_step(X, bits, codebook, offset, hashed, mu, exact)
+            bits = z_step(X, bits, codebook, offset, hashed, penalty)
             codebook, offset = fit_codebook(X, bits)
             coef = machines.fit(bits, coef)
             hashed = machines.predict(coef)
-            after = penalized_error(X, bits, codebook, offset, hashed, mu)
+            after = penalized_error(X, bits, codebook, offset, hashed, penalty)
             objective.append((before, after))
             iterate = coef, *fit_codebook(X, hashed)
             errors.append(hash_error(held_out, *iterate))
@@ -217,7 +200,7 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
                 best = iterate
             if np.array_equal(bits, hashed) and np.array_equal(bits, codes_before):
                 break  # and no larger weight would change that
-            mu *= self.mu_growth
+            penalty *= self.penalty_growth
         self.objective_, self.errors_ = np.array(objective), np.array(errors)
         self.n_iter_ = len(objective)
         return best
@@ -233,8 +216,8 @@ def standardize(X, mean):
     return standard, scale
 
 
-def z_step(X, bits, codebook, offset, hashed, mu, exact) -> np.ndarray:
-    """Minimise ``|x - offset - z codebook|^2 + mu |z - h(x)|^2`` over z of each row.
+def z_step(X, bits, codebook, offset, hashed, penalty) -> np.ndarray:
+    """Minimise ``|x - offset - z codebook|^2 + penalty |z - h(x)|^2`` over z of rows.
 
     Parameters
     ----------
@@ -245,9 +228,7 @@ def z_step(X, bits, codebook, offset, hashed, mu, exact) -> np.ndarray:
     offset : ndarray of shape (n_features,)
     hashed : ndarray of shape (n_samples, n_bits), uint8
         The codes h(x).
-    mu : float
-    exact : bool
-        Whether to try all codes.
+    penalty : float
 
     Returns
     -------
@@ -258,18 +239,18 @@ def z_step(X, bits, codebook, offset, hashed, mu, exact) -> np.ndarray:
     found = np.empty_like(bits)
     for rows, chunk in dense_chunks(X):
         # |z - h|^2 is |h|^2 + z (1 - 2 h): a cost of each bit that is set.
-        products = (chunk - offset) @ codewords - mu * (0.5 - hashed[rows])
-        if exact:
+        products = (chunk - offset) @ codewords - penalty * (0.5 - hashed[rows])
+        if bits.shape[1] <= MAX_EXACT_BITS:
             found[rows] = enumerate_codes(products, gram)
         else:
             found[rows] = descend(products, gram, bits[rows])
     return found
 
 
-def penalized_error(X, bits, codebook, offset, hashed, mu) -> float:
+def penalized_error(X, bits, codebook, offset, hashed, penalty) -> float:
     """Return the mean over rows of what `z_step` minimises."""
     differing = np.count_nonzero(bits != hashed) / len(X)
-    return squared_errors(X, bits, codebook, offset).mean() + mu * differing
+    return squared_errors(X, bits, codebook, offset).mean() + penalty * differing
 
 
 def hash_error(X, coef, codebook, offset) -> float:
@@ -287,16 +268,17 @@ class SupportVectorMachines:
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features), float32
-    C : float
+    weight : float
+        Of the errors, C.
     device : torch.device
     """
 
-    def __init__(self, X, C, device):
+    def __init__(self, X, weight, device):
         import torch
 
         ones = np.ones((len(X), 1), dtype=np.float32)
         self.rows = torch.from_numpy(np.hstack([X, ones])).to(device)
-        self.C = C
+        self.weight = weight
 
     def predict(self, coef) -> np.ndarray:
         """Return the bits of all rows, (n_samples, n_bits), uint8."""
@@ -333,10 +315,9 @@ class SupportVectorMachines:
         def value_and_gradient(flat):
             coef = torch.from_numpy(flat.reshape(shape)).to(self.rows)
             slack = (1 - signs * (self.rows @ coef)).clamp_(min=0)
-            value = (
-                slack.square().sum(dim=0).mul_(self.C) + coef.square().sum(dim=0) / 2
-            )
-            gradient = coef - 2 * self.C * (self.rows.T @ (slack * signs))
+            value = slack.square().sum(dim=0).mul_(self.weight)
+            value += coef.square().sum(dim=0) / 2
+            gradient = coef - 2 * self.weight * (self.rows.T @ (slack * signs))
             # A mean, so that the tolerances of L-BFGS mean the same for any data.
             return (
                 value.cpu().double().sum().item() / len(bits),

@@ -1,17 +1,17 @@
 """Iterative quantization."""
 
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 
-from skhash.base import BaseHasher, LinearLogitsMixin
-from skhash.linear._projection import (
+from skhash.algebra._projection import (
     check_enough_columns,
     column_means,
     principal_axes,
     project,
 )
-from skhash.linear._rotation import fit_itq_rotation, random_rotation
+from skhash.algebra._rotation import fit_itq_rotation, random_rotation
+from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.utils._sklearn import Interval
 from skhash.utils.torch import resolve_device, seeded_generator
 
@@ -29,9 +29,6 @@ class ITQHash(LinearLogitsMixin, BaseHasher):
         Length of the codes, at most ``min(n_samples, n_features)``.
     max_iter : int, default=50
         Largest number of rotation steps.
-    tol : float, default=0.0
-        Stop early once a step raises the correlation of codes and rotated data by less
-        than this share of it. It does not depend on the unit of the data.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
         cosine similarity. It is part of the encoder: raw rows are encoded rightly.
@@ -87,12 +84,8 @@ class ITQHash(LinearLogitsMixin, BaseHasher):
     """
 
     _parameter_constraints: dict = {
-        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        **BaseHasher._parameter_constraints,
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "normalize": ["boolean"],
-        "device": [str],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -100,14 +93,12 @@ class ITQHash(LinearLogitsMixin, BaseHasher):
         n_bits=64,
         *,
         max_iter=50,
-        tol=0.0,
         normalize=False,
         device="auto",
         random_state=None,
     ):
         self.n_bits = n_bits
         self.max_iter = max_iter
-        self.tol = tol
         self.normalize = normalize
         self.device = device
         self.random_state = random_state
@@ -123,7 +114,7 @@ class ITQHash(LinearLogitsMixin, BaseHasher):
             projected,
             random_rotation(self.n_bits, generator),
             self.max_iter,
-            self.tol,
+            tol=0.0,
         )
         self.n_iter_ = len(self.objective_)
         self.rotation_ = rotation.numpy()

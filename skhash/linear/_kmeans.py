@@ -5,13 +5,13 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skhash.base import BaseHasher, LinearLogitsMixin
-from skhash.linear._projection import (
+from skhash.algebra._projection import (
     check_enough_columns,
     column_means,
     principal_axes,
     project,
 )
+from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.utils._sklearn import Interval
 from skhash.utils.chunks import row_chunks
 from skhash.utils.torch import resolve_device, seeded_generator
@@ -30,7 +30,7 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
     their rows, but also to where their distances are those of their codes (He, Wen and
     Sun, 2013, equations 4 to 8). In each subspace this minimises ::
 
-        1/n sum_x |x - c_{i(x)}|^2 + lam sum_ij w_ij (|c_i - c_j| - 2 s sqrt(h_ij))^2
+        1/n sum_x |x - c_{i(x)}|^2 + lambda sum_ij w_ij (|c_i - c_j| - 2 s sqrt(h_ij))^2
 
     with i(x) the index of the centre of x, w_ij the product of the shares of rows that
     have centres i and j, h_ij the Hamming distance of i and j, and s the half edge of
@@ -44,9 +44,9 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
     subspace_bits : int, default=4
         Bits of a subspace, b, at most 12; the last one has what is left. Time grows
         with 2^b. With 1, each axis is cut between two centres.
-    lam : float, default=10.0
-        Weight of the distances between centres. With 0 it is k-means, from corners of
-        a cube.
+    affinity_weight : float, default=10.0
+        Weight of the distances between centres, lambda. With 0 it is k-means, from
+        corners of a cube.
     max_iter : int, default=50
         Largest number of iterations: rows to centres, centres to rows and each other.
         A subspace stops earlier once no row changes its centre.
@@ -73,7 +73,7 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
     subspace_bits_ : ndarray of shape (n_subspaces,), int64
         Bits of each subspace.
     objective_ : ndarray of shape (n_iter_, 2), float64
-        The two terms above without `lam`, summed over the subspaces, after each
+        The two terms above without lambda, summed over the subspaces, after each
         iteration.
     n_iter_ : int
         Number of iterations of the subspace that took most.
@@ -90,7 +90,7 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
 
     See Also
     --------
-    ITQHash : The corners of one rotated cube as centres.
+    skhash.ITQHash : The corners of one rotated cube as centres.
 
     Notes
     -----
@@ -119,7 +119,7 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from skhash import KMeansHash
+    >>> from skhash.linear import KMeansHash
     >>> X, _ = load_digits(return_X_y=True)
     >>> encoder = KMeansHash(n_bits=16).fit(X)
     >>> encoder.transform_packed(X).shape
@@ -129,13 +129,10 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
     """
 
     _parameter_constraints: dict = {
-        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        **BaseHasher._parameter_constraints,
         "subspace_bits": [Interval(Integral, 1, MAX_SUBSPACE_BITS, closed="both")],
-        "lam": [Interval(Real, 0, None, closed="left")],
+        "affinity_weight": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "normalize": ["boolean"],
-        "device": [str],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -143,7 +140,7 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
         n_bits=64,
         *,
         subspace_bits=4,
-        lam=10.0,
+        affinity_weight=10.0,
         max_iter=50,
         normalize=False,
         device="auto",
@@ -151,7 +148,7 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
     ):
         self.n_bits = n_bits
         self.subspace_bits = subspace_bits
-        self.lam = lam
+        self.affinity_weight = affinity_weight
         self.max_iter = max_iter
         self.normalize = normalize
         self.device = device
@@ -170,7 +167,7 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
         centers, objectives = [], []
         for own in balanced_subspaces(variances, self.subspace_bits_):
             found, objective = affinity_kmeans(
-                projected[:, own], self.lam, self.max_iter
+                projected[:, own], self.affinity_weight, self.max_iter
             )
             centers.append(found @ axes[own])
             objectives.append(objective)
@@ -241,14 +238,15 @@ def balanced_subspaces(variances, sizes) -> list[list[int]]:
     return subspaces
 
 
-def affinity_kmeans(rows, lam: float, max_iter: int):
+def affinity_kmeans(rows, weight: float, max_iter: int):
     """Minimise the objective of `KMeansHash` in one subspace.
 
     Parameters
     ----------
     rows : tensor of shape (n_samples, n_bits), float32
         Centred, the column of largest variance first.
-    lam : float
+    weight : float
+        Of the affinity error.
     max_iter : int
 
     Returns
@@ -276,7 +274,7 @@ def affinity_kmeans(rows, lam: float, max_iter: int):
         # A centre without rows stays where the others want it.
         means = np.where(counts > 0, sums.T / np.maximum(counts, 1), centers.T).T
         for _ in range(CENTER_STEPS):
-            centers = move_centers(centers, means, shares, targets, lam)
+            centers = move_centers(centers, means, shares, targets, weight)
         # The mean over rows of |x - c|^2, from the means of the cells.
         errors = np.square(centers).sum(axis=1) - 2 * (centers * means).sum(axis=1)
         quantization = squares + shares @ errors
@@ -310,22 +308,22 @@ def assign(rows, centers):
     return nearest, counts, sums
 
 
-def move_centers(centers, means, shares, targets, lam: float) -> np.ndarray:
+def move_centers(centers, means, shares, targets, weight: float) -> np.ndarray:
     """Return centres of an objective that is no larger.
 
     With u_ij the direction from c_j to c_i, ``|c_i - c_j|`` is at least the product of
     u_ij with the new difference. In its place, this makes the objective a quadratic
     function of all centres, whose minimum is ::
 
-        c_i = (m_i + 2 lam (m + sum_j p_j t_ij u_ij)) / (1 + 2 lam)
+        c_i = (m_i + 2 w (m + sum_j p_j t_ij u_ij)) / (1 + 2 w)
 
-    for cells of mean m_i and share p_i, rows of mean m and targets t_ij.
+    for cells of mean m_i and share p_i, rows of mean m, targets t_ij and the weight w.
     """
     distances = pairwise_distances(centers)
     pulls = np.zeros_like(distances)
     np.divide(targets * shares, distances, out=pulls, where=distances > 0)
     pushed = pulls.sum(axis=1)[:, None] * centers - pulls @ centers
-    return (means + 2 * lam * (shares @ means + pushed)) / (1 + 2 * lam)
+    return (means + 2 * weight * (shares @ means + pushed)) / (1 + 2 * weight)
 
 
 def affinity_error(centers, shares, targets) -> float:

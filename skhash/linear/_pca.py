@@ -1,17 +1,15 @@
 """Signs of principal components."""
 
-from numbers import Integral
-
 import numpy as np
 
-from skhash.base import BaseHasher, LinearLogitsMixin
-from skhash.linear._projection import (
+from skhash.algebra._projection import (
     check_enough_columns,
     column_means,
     principal_axes,
 )
-from skhash.linear._rotation import random_rotation
-from skhash.utils._sklearn import Interval, StrOptions
+from skhash.algebra._rotation import random_rotation
+from skhash.base import BaseHasher, LinearLogitsMixin
+from skhash.utils._sklearn import StrOptions
 from skhash.utils.torch import resolve_device, seeded_generator
 
 
@@ -72,11 +70,8 @@ class PCAHash(LinearLogitsMixin, BaseHasher):
     """
 
     _parameter_constraints: dict = {
-        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        **BaseHasher._parameter_constraints,
         "rotation": [StrOptions({"random"}), None],
-        "normalize": ["boolean"],
-        "device": [str],
-        "random_state": ["random_state"],
     }
 
     def __init__(

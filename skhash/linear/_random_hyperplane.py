@@ -1,12 +1,9 @@
 """Random hyperplanes: the data-independent baseline."""
 
-from numbers import Integral
-
 import numpy as np
 
+from skhash.algebra._projection import column_means
 from skhash.base import BaseHasher, LinearLogitsMixin
-from skhash.linear._projection import column_means
-from skhash.utils._sklearn import Interval
 
 
 class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):
@@ -47,8 +44,8 @@ class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):
 
     See Also
     --------
-    PCAHash : Signs of principal components.
-    ITQHash : Signs of rotated principal components.
+    skhash.PCAHash : Signs of principal components.
+    skhash.ITQHash : Signs of rotated principal components.
 
     References
     ----------
@@ -57,7 +54,7 @@ class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from skhash import RandomHyperplaneHash
+    >>> from skhash.linear import RandomHyperplaneHash
     >>> X, _ = load_digits(return_X_y=True)
     >>> bits = RandomHyperplaneHash(n_bits=16, random_state=0).fit_transform(X)
     >>> bits.shape, bits.dtype
@@ -65,11 +62,8 @@ class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):
     """
 
     _parameter_constraints: dict = {
-        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        **BaseHasher._parameter_constraints,
         "center": ["boolean"],
-        "normalize": ["boolean"],
-        "device": [str],
-        "random_state": ["random_state"],
     }
 
     def __init__(

@@ -7,9 +7,8 @@ from scipy.linalg import eigh
 
 from skhash.base import BaseHasher
 from skhash.linear._anchors import AnchorLogitsMixin, squared_distances
-from skhash.linear._projection import column_means
 from skhash.utils._sklearn import Interval, StrOptions
-from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
+from skhash.utils.chunks import dense_chunks, row_chunks
 from skhash.utils.torch import resolve_device
 
 # Added to the scatter of the features, as a share of its mean diagonal entry, so that
@@ -43,14 +42,12 @@ class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
     n_anchors : int, default=300
         Number of training rows, drawn at random, that the kernel features measure
         distances to; all rows if there are fewer.
-    rho : float, default=2.0
-        Width of the similarity. From 2 on, all products are in the range of the linear
-        approximation.
+    similarity_width : float, default=2.0
+        Width of the similarity, rho. From 2 on, all products are in the range of the
+        linear approximation.
     gamma : float or "auto", default="auto"
         Inverse width of the kernel. "auto" is ``1 / (2 m)``, with m the mean squared
         distance of training rows and anchors.
-    relearn : bool, default=True
-        Whether each bit is learned a second time.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
         cosine similarity. It is part of the encoder: raw rows are encoded rightly.
@@ -84,7 +81,7 @@ class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
 
     See Also
     --------
-    SGHEncoder : Stochastic generative hashing, another method with these initials.
+    skhash.SGHEncoder : Stochastic generative hashing, the other of these initials.
     SupervisedDiscreteHash : The same features, and labels.
 
     Notes
@@ -103,7 +100,7 @@ class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from skhash import ScalableGraphHash
+    >>> from skhash.linear import ScalableGraphHash
     >>> X, _ = load_digits(return_X_y=True)
     >>> bits = ScalableGraphHash(n_bits=16, random_state=0).fit_transform(X)
     >>> bits.shape, bits.dtype
@@ -111,14 +108,10 @@ class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
     """
 
     _parameter_constraints: dict = {
-        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        **BaseHasher._parameter_constraints,
         "n_anchors": [Interval(Integral, 1, None, closed="left")],
-        "rho": [Interval(Real, 0, None, closed="neither")],
+        "similarity_width": [Interval(Real, 0, None, closed="neither")],
         "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "relearn": ["boolean"],
-        "normalize": ["boolean"],
-        "device": [str],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -126,38 +119,33 @@ class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
         n_bits=64,
         *,
         n_anchors=300,
-        rho=2.0,
+        similarity_width=2.0,
         gamma="auto",
-        relearn=True,
         normalize=False,
         device="auto",
         random_state=None,
     ):
         self.n_bits = n_bits
         self.n_anchors = n_anchors
-        self.rho = rho
+        self.similarity_width = similarity_width
         self.gamma = gamma
-        self.relearn = relearn
         self.normalize = normalize
         self.device = device
         self.random_state = random_state
 
     def _fit_codes(self, X, y, random_state):
         device = resolve_device(self.device)
-        self.mean_ = column_means(X)
-        n_anchors = min(self.n_anchors, X.shape[0])
-        rows = random_state.choice(X.shape[0], n_anchors, replace=False)
-        self.anchors_ = (dense_rows(X[rows]) - self.mean_).astype(np.float32)
+        self._draw_anchors(X, random_state)
         self.gamma_ = self._resolve_gamma(X)
 
         features, means = self._centered_features(X)
         whitening = whitening_of(features)
         features = features @ whitening.astype(np.float32)
         # Every round but the first finds the bit anew, with all others in place.
-        order = np.arange(self.n_bits)
-        if self.relearn:
-            order = np.append(order, random_state.permutation(self.n_bits))
-        similarity = self.n_bits * similarity_of(X, self.mean_, self.rho, features)
+        second_round = random_state.permutation(self.n_bits)
+        order = np.append(np.arange(self.n_bits), second_round)
+        width = self.similarity_width
+        similarity = self.n_bits * similarity_of(X, self.mean_, width, features)
         directions = learn_directions(features, similarity, order, device)
         self.coef_ = np.sqrt(X.shape[0]) * directions @ whitening.T
         self.intercept_ = -self.coef_ @ means
@@ -190,14 +178,14 @@ def whitening_of(features) -> np.ndarray:
     return vectors / np.sqrt(np.maximum(values, 0) + RIDGE * values.mean())
 
 
-def similarity_of(X, mean, rho: float, features) -> np.ndarray:
+def similarity_of(X, mean, width: float, features) -> np.ndarray:
     """Return ``features^T S features`` for features of mean 0, by the linear exp.
 
     Parameters
     ----------
     X : {ndarray, CSR array} of shape (n_samples, n_columns)
     mean : ndarray of shape (n_columns,)
-    rho : float
+    width : float
     features : ndarray of shape (n_samples, n_features), float32
 
     Returns
@@ -206,13 +194,13 @@ def similarity_of(X, mean, rho: float, features) -> np.ndarray:
     """
     squares = squared_distances(X, mean, np.zeros((1, X.shape[1])))[:, 0]
     largest = squares.max()
-    damping = np.exp(-squares / (rho * largest))
+    damping = np.exp(-squares / (width * largest))
     slope, height = np.e - 1 / np.e, np.e + 1 / np.e
     of_rows = np.zeros((features.shape[1], X.shape[1]))
     for rows, chunk in dense_chunks(X):
         of_rows += (features[rows].T * damping[rows]) @ (chunk - mean)
     of_ones = features.T @ damping
-    products = 2 * slope / (rho * largest) * of_rows @ of_rows.T
+    products = 2 * slope / (width * largest) * of_rows @ of_rows.T
     return products + height * np.outer(of_ones, of_ones)
 
 

@@ -1,15 +1,14 @@
 """Supervised discrete hashing."""
 
 from numbers import Integral, Real
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils import check_consistent_length
 
 from skhash.base import BaseHasher
 from skhash.linear._anchors import AnchorLogitsMixin, squared_distances
-from skhash.linear._projection import column_means
 from skhash.utils._sklearn import Interval, StrOptions
-from skhash.utils.chunks import dense_rows
 from skhash.utils.targets import check_shared, encoded_targets
 from skhash.utils.torch import resolve_device
 
@@ -21,7 +20,7 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
 
     Minimises over codes B in {-1, +1}, class weights W and a projection P ::
 
-        |Y - B W|^2 + lam |W|^2 + nu (|B - F P|^2 + ridge |P|^2)
+        |Y - B W|^2 + lambda |W|^2 + nu (|B - F P|^2 + r |P|^2)
 
     with Y the 0/1 indicator of the classes, one row a sample, and F the kernel features
     of the rows: ``exp(-gamma |x - a|^2)`` for each anchor a, and a constant 1 (Shen et
@@ -39,13 +38,13 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
     gamma : float or "auto", default="auto"
         Inverse width of the kernel. "auto" is ``1 / (2 s^2)``, with s the mean distance
         of a training row to the nearest anchor other than itself.
-    lam : float, default=1.0
-        Weight of the size of W, above 0.
-    nu : float, default=1e-5
-        Weight of the distance between the codes and what the features can predict.
+    class_ridge : float, default=1.0
+        Weight of the size of W, lambda, above 0.
+    projection_weight : float, default=1e-5
+        Weight of the distance between the codes and what the features can predict, nu.
         As small as in the paper, the labels alone decide the training rows' codes.
-    ridge : float, default=1e-2
-        Weight of the size of P, above 0.
+    projection_ridge : float, default=1e-2
+        Weight of the size of P, r, above 0.
     max_iter : int, default=5
         Largest number of iterations.
     tol : float, default=1e-5
@@ -86,7 +85,7 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
 
     See Also
     --------
-    ITQHash : Without labels.
+    skhash.ITQHash : Without labels.
 
     Notes
     -----
@@ -96,9 +95,9 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
     Short codes need not tell all classes apart: at 4 bits some of the ten digits shared
     a code in each of five fits, at 8 bits in none.
 
-    Codes start at random, and a large `nu` ties them to what the features predict of
-    that start: on the digits at 16 bits, mean average precision falls from 0.99 to 0.23
-    with ``nu=0.1``.
+    Codes start at random, and a large `projection_weight` ties them to what the
+    features predict of that start: on the digits at 16 bits, mean average precision
+    falls from 0.99 to 0.23 with ``projection_weight=0.1``.
 
     The paper solves for W once in each iteration; here it is solved for before each of
     the sweeps over the bits, which never raises the objective either.
@@ -110,7 +109,7 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from skhash import SupervisedDiscreteHash
+    >>> from skhash.linear import SupervisedDiscreteHash
     >>> from skhash.metrics import separability_score
     >>> X, y = load_digits(return_X_y=True)
     >>> encoder = SupervisedDiscreteHash(n_bits=16, n_anchors=200, random_state=0)
@@ -122,17 +121,14 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
     """
 
     _parameter_constraints: dict = {
-        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        **BaseHasher._parameter_constraints,
         "n_anchors": [Interval(Integral, 1, None, closed="left")],
         "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "lam": [Interval(Real, 0, None, closed="neither")],
-        "nu": [Interval(Real, 0, None, closed="left")],
-        "ridge": [Interval(Real, 0, None, closed="neither")],
+        "class_ridge": [Interval(Real, 0, None, closed="neither")],
+        "projection_weight": [Interval(Real, 0, None, closed="left")],
+        "projection_ridge": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "normalize": ["boolean"],
-        "device": [str],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -141,9 +137,9 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
         *,
         n_anchors=1000,
         gamma="auto",
-        lam=1.0,
-        nu=1e-5,
-        ridge=1e-2,
+        class_ridge=1.0,
+        projection_weight=1e-5,
+        projection_ridge=1e-2,
         max_iter=5,
         tol=1e-5,
         normalize=False,
@@ -153,16 +149,16 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
         self.n_bits = n_bits
         self.n_anchors = n_anchors
         self.gamma = gamma
-        self.lam = lam
-        self.nu = nu
-        self.ridge = ridge
+        self.class_ridge = class_ridge
+        self.projection_weight = projection_weight
+        self.projection_ridge = projection_ridge
         self.max_iter = max_iter
         self.tol = tol
         self.normalize = normalize
         self.device = device
         self.random_state = random_state
 
-    def _validate_targets(self, y, *, is_part=False):
+    def _validate_targets(self, X, y):
         """Return the indicator of the classes, float64, and set ``classes_``."""
         self.classes_, codes = encoded_targets(y, self)
         check_shared(codes)
@@ -177,10 +173,7 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
         device = resolve_device(self.device)
         if device.type == "mps":
             device = torch.device("cpu")
-        self.mean_ = column_means(X)
-        n_anchors = min(self.n_anchors, X.shape[0])
-        rows = random_state.choice(X.shape[0], n_anchors, replace=False)
-        self.anchors_ = (dense_rows(X[rows]) - self.mean_).astype(np.float32)
+        rows = self._draw_anchors(X, random_state)
         signs = random_state.choice([-1.0, 1.0], (X.shape[0], self.n_bits))
 
         squares = squared_distances(X, self.mean_, self.anchors_)
@@ -188,18 +181,16 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
             self.gamma_ = 0.5 / mean_nearest_distance(squares, rows) ** 2
         else:
             self.gamma_ = float(self.gamma)
-        features = np.ones((X.shape[0], n_anchors + 1))
+        features = np.ones((X.shape[0], len(rows) + 1))
         np.exp(-self.gamma_ * squares, out=features[:, :-1])
 
         projection, class_coef, self.objective_ = fit_discrete_codes(
             torch.from_numpy(features).to(device),
             torch.from_numpy(y).to(device),
             torch.from_numpy(signs).to(device),
-            lam=self.lam,
-            nu=self.nu,
-            ridge=self.ridge,
-            max_iter=self.max_iter,
-            tol=self.tol,
+            Weights(self.class_ridge, self.projection_weight, self.projection_ridge),
+            self.max_iter,
+            self.tol,
         )
         self.n_iter_ = len(self.objective_)
         projection = projection.cpu().numpy()
@@ -221,7 +212,15 @@ def mean_nearest_distance(squares, anchor_rows) -> float:
     return float(np.sqrt(nearest[np.isfinite(nearest)]).mean())
 
 
-def fit_discrete_codes(features, classes, codes, *, lam, nu, ridge, max_iter, tol):
+class Weights(NamedTuple):
+    """Weights of the terms of the objective: lambda, nu and r."""
+
+    class_ridge: float
+    projection: float
+    projection_ridge: float
+
+
+def fit_discrete_codes(features, classes, codes, weights, max_iter, tol):
     """Minimise the objective of `SupervisedDiscreteHash`, from these codes on.
 
     Parameters
@@ -232,7 +231,7 @@ def fit_discrete_codes(features, classes, codes, *, lam, nu, ridge, max_iter, to
         Y.
     codes : tensor of shape (n_samples, n_bits), float64
         The start of B, -1 and +1.
-    lam, nu, ridge : float
+    weights : Weights
     max_iter : int
     tol : float
 
@@ -250,23 +249,24 @@ def fit_discrete_codes(features, classes, codes, *, lam, nu, ridge, max_iter, to
     from skhash.losses._discrete import discrete_codes, ridge_classifier
 
     gram = features.T @ features
-    gram.diagonal().add_(ridge)
+    gram.diagonal().add_(weights.projection_ridge)
     factor = torch.linalg.cholesky(gram)
     projection = torch.cholesky_solve(features.T @ codes, factor)
     objective = []
     for _ in range(max_iter):
-        pull = nu * features @ projection
+        pull = weights.projection * features @ projection
         for _ in range(MAX_SWEEPS):
             before = codes
-            codes = discrete_codes(before, pull, classes, 1.0, lam, n_sweeps=1)
+            codes = discrete_codes(before, pull, classes, 1.0, weights.class_ridge, 1)
             if torch.equal(codes, before):
                 break
-        class_coef = ridge_classifier(codes, classes, 1.0, lam)
+        class_coef = ridge_classifier(codes, classes, 1.0, weights.class_ridge)
         projection = torch.cholesky_solve(features.T @ codes, factor)
         value = (classes - codes @ class_coef).square().sum()
-        value += lam * class_coef.square().sum()
-        value += nu * (codes - features @ projection).square().sum()
-        value += nu * ridge * projection.square().sum()
+        value += weights.class_ridge * class_coef.square().sum()
+        value += weights.projection * (codes - features @ projection).square().sum()
+        shrinkage = weights.projection * weights.projection_ridge
+        value += shrinkage * projection.square().sum()
         objective.append(value.item())
         if len(objective) > 1 and objective[-2] - objective[-1] <= tol * objective[-2]:
             break

@@ -1,15 +1,15 @@
 """Spectral hashing."""
 
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 
-from skhash.base import BaseHasher, LinearLogitsMixin
-from skhash.linear._projection import (
+from skhash.algebra._projection import (
     column_means,
     principal_axes,
     project,
 )
+from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.utils._sklearn import Interval
 from skhash.utils.torch import resolve_device, seeded_generator
 
@@ -71,8 +71,8 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
 
     See Also
     --------
-    PCAHash : One bit an axis, split at the mean.
-    ITQHash : Rotates the axes.
+    skhash.PCAHash : One bit an axis, split at the mean.
+    skhash.ITQHash : Rotates the axes.
 
     Notes
     -----
@@ -85,7 +85,7 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from skhash import SpectralHash
+    >>> from skhash.linear import SpectralHash
     >>> X = np.arange(8.0).reshape(-1, 1)
     >>> SpectralHash(n_bits=2).fit_transform(X).T
     array([[1, 1, 1, 1, 0, 0, 0, 0],
@@ -93,11 +93,8 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
     """
 
     _parameter_constraints: dict = {
-        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        **BaseHasher._parameter_constraints,
         "trim": [Interval(Real, 0, 0.5, closed="left")],
-        "normalize": ["boolean"],
-        "device": [str],
-        "random_state": ["random_state"],
     }
 
     def __init__(

@@ -5,9 +5,9 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skhash.algebra._projection import centered_chunks, column_means
 from skhash.base import BaseHasher
 from skhash.linear._anchors import squared_distances
-from skhash.linear._projection import centered_chunks, column_means
 from skhash.utils._sklearn import Interval
 from skhash.utils.torch import resolve_device
 
@@ -102,7 +102,7 @@ class SphericalHash(BaseHasher):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from skhash import SphericalHash
+    >>> from skhash.linear import SphericalHash
     >>> X = load_digits().data[:1000]
     >>> bits = SphericalHash(n_bits=16, random_state=0).fit_transform(X)
     >>> bits.sum(axis=0)[:4]
@@ -110,11 +110,8 @@ class SphericalHash(BaseHasher):
     """
 
     _parameter_constraints: dict = {
-        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        **BaseHasher._parameter_constraints,
         "max_iter": [Interval(Integral, 0, None, closed="left")],
-        "normalize": ["boolean"],
-        "device": [str],
-        "random_state": ["random_state"],
     }
 
     def __init__(

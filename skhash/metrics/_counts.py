@@ -57,9 +57,10 @@ def _block_levels(wanted, classes, masks, top, start, stop, levels):
 
 
 @kernel
-def _joint_counts(queries, database, wanted, classes, masks, levels, first, counts):
+def _joint_counts(sides, levels, first, counts):
     """Fill ``counts[i, distance * levels + level]``; with `first` >= 0, code first + i
     is left out for query i."""
+    queries, database, wanted, classes, masks = sides
     n = database.shape[1]
     keys = np.empty(BLOCK, dtype=np.uint32)
     block_levels = np.empty(BLOCK, dtype=np.uint32)
@@ -106,24 +107,13 @@ def _start_ranks(counts, levels, ranks, found):
 
 
 @kernel
-def _ordered_sums(
-    queries,
-    database,
-    wanted,
-    classes,
-    masks,
-    levels,
-    first,
-    counts,
-    gains,
-    discount,
-    sums,
-):
+def _ordered_sums(sides, levels, first, counts, gains, discount, sums):
     """Sum hits, precisions at hits, and discounted gains of the order by position.
 
     A counting sort without the sorting: a first pass counted, so the rank of a code is
     the number of nearer codes plus that of the codes met so far at its distance.
     """
+    queries, database, wanted, classes, masks = sides
     n, k = database.shape[1], len(discount)
     distances = np.empty(BLOCK, dtype=np.uint32)
     block_levels = np.empty(BLOCK, dtype=np.uint32)
@@ -160,8 +150,9 @@ def _ordered_sums(
 
 
 @kernel
-def _ranks_of(queries, database, first, counts, items, item_ranks):
+def _ranks_of(sides, first, counts, items, item_ranks):
     """Write the rank by (distance, position) of each item; `items` ascend in a row."""
+    queries, database = sides
     n = database.shape[1]
     distances = np.empty(BLOCK, dtype=np.uint32)
     ranks = np.empty(counts.shape[1], dtype=np.int64)
@@ -229,7 +220,7 @@ class Comparison:
         """
         n_rows = rows.stop - rows.start
         counts = np.zeros((n_rows, (self.n_bits + 1) * levels), dtype=np.int64)
-        _joint_counts(*self._arguments(rows, levels), counts)
+        _joint_counts(self._sides(rows), levels, self._first(rows), counts)
         return counts.reshape(n_rows, self.n_bits + 1, levels)
 
     def ordered_sums(self, rows: slice, counts, gains, discount) -> np.ndarray:
@@ -243,8 +234,8 @@ class Comparison:
         n_rows, _, levels = counts.shape
         sums = np.zeros((n_rows, 3))
         flat = counts.reshape(n_rows, -1)
-        arguments = self._arguments(rows, levels)
-        _ordered_sums(*arguments, flat, gains, discount, sums)
+        sides, first = self._sides(rows), self._first(rows)
+        _ordered_sums(sides, levels, first, flat, gains, discount, sums)
         return sums
 
     def distances_to(self, rows: slice, items) -> np.ndarray:
@@ -256,8 +247,8 @@ class Comparison:
         """Rank `items`, database positions that ascend in each row; the best is 1."""
         ranks = np.zeros(items.shape, dtype=np.int64)
         flat = counts.reshape(len(counts), -1)
-        first = rows.start if self.exclude_self else -1
-        _ranks_of(self.queries[rows], self.database, first, flat, items, ranks)
+        sides = self.queries[rows], self.database
+        _ranks_of(sides, self._first(rows), flat, items, ranks)
         return ranks
 
     def map(self, function: Callable, levels: int, n_jobs: int | None) -> list:
@@ -269,7 +260,11 @@ class Comparison:
         threads = min(count_threads(n_jobs), max(1, work // MIN_THREAD_WORK))
         return map_in_threads(function, chunks, threads)
 
-    def _arguments(self, rows, levels):
-        first = rows.start if self.exclude_self else -1
+    def _sides(self, rows):
+        """Return what is compared, of a chunk of the queries."""
         queries, wanted = self.queries[rows], self.wanted[rows]
-        return queries, self.database, wanted, self.classes, self.masks, levels, first
+        return queries, self.database, wanted, self.classes, self.masks
+
+    def _first(self, rows) -> int:
+        """Return the code that the first query of a chunk leaves out, or -1."""
+        return rows.start if self.exclude_self else -1

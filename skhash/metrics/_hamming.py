@@ -1,9 +1,11 @@
 """Scores of a Hamming ranking against labels, over its best `k` codes.
 
-Each public function states one definition, counts, and applies the closed form of
-`_ranking`; the mean over queries is taken last. Graded relevance is in `_ndcg`, scores
-of Hamming balls in `_radius`.
+Each public function states one definition, as what it makes of counts of hits;
+`_score_hits` counts, and takes the mean over queries last. Graded relevance is in
+`_ndcg`, scores of Hamming balls in `_radius`.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,8 +29,7 @@ from skhash.utils._sklearn import StrOptions, validate_params
         "k": [POSITIVE, "array-like", None],
         "normalize": [StrOptions({"min", "relevant", "retrieved"})],
         "ties": [TIES],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def mean_average_precision_score(
     query_codes,
@@ -145,31 +146,17 @@ def mean_average_precision_score(
             'random under ties="expected"; use ties="index" (what published code '
             'does), or normalize="min".'
         )
-    task = compare_labelled(
-        query_codes,
-        database_codes,
-        query_labels,
-        database_labels,
-        packed=packed,
-        exclude_self=exclude_self,
-    )
-    cuts = check_cuts("k", k, task.n_ranked)
 
-    def score(rows):
-        relevant, hits, precisions = _sums_of_hits(task, rows, cuts, ties)
+    def average_precision(relevant, hits, precisions, cuts):
         z = {"min": np.minimum(relevant, cuts), "relevant": relevant, "retrieved": hits}
-        values = _ranking.ratio(
-            precisions, z["relevant" if k is None else normalize], 0.0
-        )
-        return np.where(relevant > 0, values, EMPTY[empty])
+        return _ranking.ratio(precisions, z["relevant" if k is None else normalize], 0)
 
-    return summarize_cuts(task.map(score, 2, n_jobs), cuts, average)
+    data = query_codes, database_codes, query_labels, database_labels
+    options = SharedOptions(empty, average, exclude_self, packed, n_jobs)
+    return _score_hits(average_precision, data, k, ties, options)
 
 
-@validate_params(
-    {**LABEL_CONSTRAINTS, "k": [POSITIVE, "array-like"], "ties": [TIES]},
-    prefer_skip_nested_validation=True,
-)
+@validate_params({**LABEL_CONSTRAINTS, "k": [POSITIVE, "array-like"], "ties": [TIES]})
 def precision_at_k_score(
     query_codes,
     database_codes,
@@ -237,27 +224,16 @@ def precision_at_k_score(
     >>> precision_at_k_score([[0, 0, 0]], codes, [1], [1, 0, 1, 1], k=[1, 2, 4])
     array([1.  , 0.75, 0.75])
     """
-    task = compare_labelled(
-        query_codes,
-        database_codes,
-        query_labels,
-        database_labels,
-        packed=packed,
-        exclude_self=exclude_self,
-    )
-    cuts = check_cuts("k", k, task.n_ranked)
 
-    def score(rows):
-        relevant, hits, _ = _sums_of_hits(task, rows, cuts, ties)
-        return np.where(relevant > 0, hits / cuts, EMPTY[empty])
+    def precision(relevant, hits, precisions, cuts):
+        return hits / cuts
 
-    return summarize_cuts(task.map(score, 2, n_jobs), cuts, average)
+    data = query_codes, database_codes, query_labels, database_labels
+    options = SharedOptions(empty, average, exclude_self, packed, n_jobs)
+    return _score_hits(precision, data, k, ties, options)
 
 
-@validate_params(
-    {**LABEL_CONSTRAINTS, "k": [POSITIVE, "array-like"], "ties": [TIES]},
-    prefer_skip_nested_validation=True,
-)
+@validate_params({**LABEL_CONSTRAINTS, "k": [POSITIVE, "array-like"], "ties": [TIES]})
 def recall_at_k_score(
     query_codes,
     database_codes,
@@ -321,21 +297,45 @@ def recall_at_k_score(
     >>> recall_at_k_score([[0, 0, 0]], codes, [1], [1, 0, 1, 1], k=2)
     0.5
     """
+
+    def recall(relevant, hits, precisions, cuts):
+        return _ranking.ratio(hits, relevant, 0)
+
+    data = query_codes, database_codes, query_labels, database_labels
+    options = SharedOptions(empty, average, exclude_self, packed, n_jobs)
+    return _score_hits(recall, data, k, ties, options)
+
+
+@dataclass(frozen=True)
+class SharedOptions:
+    """The options that the scores have in common, see their docstrings."""
+
+    empty: str
+    average: str | None
+    exclude_self: bool
+    packed: bool
+    n_jobs: int | None
+
+
+def _score_hits(value, data, k, ties, options: SharedOptions):
+    """Count, and return the score that `value` makes of the counts.
+
+    `value` takes how many codes are relevant to each query, shape (n_queries, 1), the
+    hits within each cut and the sums of the precisions at them, (n_queries, n_cuts),
+    and the cuts. Where nothing is relevant, `empty` stands in for what it returns.
+    """
     task = compare_labelled(
-        query_codes,
-        database_codes,
-        query_labels,
-        database_labels,
-        packed=packed,
-        exclude_self=exclude_self,
+        *data, packed=options.packed, exclude_self=options.exclude_self
     )
     cuts = check_cuts("k", k, task.n_ranked)
 
     def score(rows):
-        relevant, hits, _ = _sums_of_hits(task, rows, cuts, ties)
-        return _ranking.ratio(hits, relevant, EMPTY[empty])
+        relevant, hits, precisions = _sums_of_hits(task, rows, cuts, ties)
+        values = value(relevant, hits, precisions, cuts)
+        return np.where(relevant > 0, values, EMPTY[options.empty])
 
-    return summarize_cuts(task.map(score, 2, n_jobs), cuts, average)
+    parts = task.map(score, 2, options.n_jobs)
+    return summarize_cuts(parts, cuts, options.average, depth=6)
 
 
 def _sums_of_hits(task, rows, cuts, ties):

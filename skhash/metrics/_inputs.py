@@ -30,11 +30,9 @@ def compare_labelled(
     query_codes, database_codes, query_labels, database_labels, *, packed, exclude_self
 ) -> Comparison:
     """Check codes and labels and lay them out."""
-    queries, database, n_bits = _check_codes(
-        query_codes, database_codes, packed, exclude_self
-    )
-    query_labels = _check_labels("query", query_labels, len(queries))
-    database_labels = _check_labels("database", database_labels, len(database))
+    codes = _check_codes(query_codes, database_codes, packed, exclude_self)
+    query_labels = _check_labels("query", query_labels, len(codes[0]))
+    database_labels = _check_labels("database", database_labels, len(codes[1]))
     if query_labels.ndim != database_labels.ndim:
         raise ValueError(
             f"query_labels have {query_labels.ndim} dimension(s) and database_labels "
@@ -42,28 +40,25 @@ def compare_labelled(
             "indicator matrix (2-D)."
         )
     encode = _encode_classes if query_labels.ndim == 1 else _encode_indicators
-    wanted, classes, masks, levels = encode(query_labels, database_labels)
-    words = np.ascontiguousarray(packed_to_words(database).T)
-    return Comparison(
-        packed_to_words(queries), words, n_bits, wanted, classes, masks, levels,
-        exclude_self,
-    )  # fmt: skip
+    return _lay_out(codes, encode(query_labels, database_labels), exclude_self)
 
 
 def compare_unlabelled(
     query_codes, database_codes, *, packed, exclude_self
 ) -> Comparison:
     """Check codes and lay them out, where only distances count."""
-    queries, database, n_bits = _check_codes(
-        query_codes, database_codes, packed, exclude_self
-    )
+    codes = _check_codes(query_codes, database_codes, packed, exclude_self)
+    n_queries, n_database = len(codes[0]), len(codes[1])
+    wanted = np.zeros((n_queries, 1), dtype=np.uint64)
+    classes = np.zeros(n_database, dtype=np.uint64)
+    masks = np.empty((0, n_database), dtype=np.uint64)
+    return _lay_out(codes, (wanted, classes, masks, 1), exclude_self)
+
+
+def _lay_out(codes, labels, exclude_self) -> Comparison:
+    queries, database, n_bits = codes
     words = np.ascontiguousarray(packed_to_words(database).T)
-    wanted = np.zeros((len(queries), 1), dtype=np.uint64)
-    classes = np.zeros(len(database), dtype=np.uint64)
-    masks = np.empty((0, len(database)), dtype=np.uint64)
-    return Comparison(
-        packed_to_words(queries), words, n_bits, wanted, classes, masks, 1, exclude_self
-    )
+    return Comparison(packed_to_words(queries), words, n_bits, *labels, exclude_self)
 
 
 def check_cut(name: str, k: int | None, n_ranked: int) -> int:
@@ -108,10 +103,10 @@ def summarize(values: np.ndarray, average: str | None, depth: int = 4):
     return means if values.ndim == 2 else float(means)
 
 
-def summarize_cuts(parts, cuts: np.ndarray, average: str | None):
+def summarize_cuts(parts, cuts: np.ndarray, average: str | None, depth: int = 5):
     """Do so for chunks of values with a column a cut; one cut gives no column."""
     values = np.concatenate(parts)
-    return summarize(values if cuts.ndim else values[:, 0], average, depth=5)
+    return summarize(values if cuts.ndim else values[:, 0], average, depth)
 
 
 def _check_codes(query_codes, database_codes, packed, exclude_self):

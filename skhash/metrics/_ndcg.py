@@ -20,8 +20,7 @@ from skhash.utils._sklearn import StrOptions, validate_params
         "k": [POSITIVE, None],
         "gain": [StrOptions({"linear", "exponential"})],
         "ties": [StrOptions({"expected", "index"})],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def ndcg_at_k_score(
     query_codes,
@@ -101,14 +100,8 @@ def ndcg_at_k_score(
     >>> round(ndcg_at_k_score([[0, 0]], codes, [[1, 1, 0]], labels), 4)
     0.8597
     """
-    task = compare_labelled(
-        query_codes,
-        database_codes,
-        query_labels,
-        database_labels,
-        packed=packed,
-        exclude_self=exclude_self,
-    )
+    data = query_codes, database_codes, query_labels, database_labels
+    task = compare_labelled(*data, packed=packed, exclude_self=exclude_self)
     discount = _ranking.discounts(check_cut("k", k, task.n_ranked))
     gains = _gains(gain, task.levels)
 

@@ -26,8 +26,7 @@ from skhash.utils._sklearn import StrOptions, validate_params
         "metric": [StrOptions({"euclidean", "cosine", "inner_product"})],
         "device": [str],
         "exclude_self": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def true_neighbors(
     X_query,
@@ -114,8 +113,7 @@ def true_neighbors(
         "true_neighbors_indices": ["array-like"],
         "n_retrieved": [POSITIVE, "array-like"],
         "ties": [TIES],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def neighbor_recall_score(
     query_codes,

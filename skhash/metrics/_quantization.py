@@ -11,8 +11,7 @@ from skhash.utils._sklearn import StrOptions, validate_params
         "outputs": ["array-like"],
         "kind": [StrOptions({"absolute", "squared", "cosine"})],
         "average": [StrOptions({"mean"}), None],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def quantization_error_score(
     outputs, *, kind: str = "absolute", average: str | None = "mean"

@@ -22,8 +22,7 @@ _BALL_CONSTRAINTS = {**LABEL_CONSTRAINTS, "empty_ball": [StrOptions({"zero", "sk
         **_BALL_CONSTRAINTS,
         "radius": [Interval(Integral, 0, None, closed="left")],
         "return_coverage": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def precision_within_radius_score(
     query_codes,
@@ -100,14 +99,8 @@ def precision_within_radius_score(
     ... )
     (0.25, 0.5)
     """
-    task = compare_labelled(
-        query_codes,
-        database_codes,
-        query_labels,
-        database_labels,
-        packed=packed,
-        exclude_self=exclude_self,
-    )
+    data = query_codes, database_codes, query_labels, database_labels
+    task = compare_labelled(*data, packed=packed, exclude_self=exclude_self)
 
     def score(rows):
         counts = task.counts(rows, 2)
@@ -124,7 +117,7 @@ def precision_within_radius_score(
     return result, (covered if average is None else float(covered.mean()))
 
 
-@validate_params(_BALL_CONSTRAINTS, prefer_skip_nested_validation=True)
+@validate_params(_BALL_CONSTRAINTS)
 def hamming_precision_recall_curve(
     query_codes,
     database_codes,
@@ -203,14 +196,8 @@ def hamming_precision_recall_curve(
     >>> radii
     array([0, 1, 2])
     """
-    task = compare_labelled(
-        query_codes,
-        database_codes,
-        query_labels,
-        database_labels,
-        packed=packed,
-        exclude_self=exclude_self,
-    )
+    data = query_codes, database_codes, query_labels, database_labels
+    task = compare_labelled(*data, packed=packed, exclude_self=exclude_self)
 
     def curves(rows):
         inside = task.counts(rows, 2).cumsum(axis=1)
@@ -228,8 +215,7 @@ def hamming_precision_recall_curve(
 
 
 @validate_params(
-    {name: SHARED_CONSTRAINTS[name] for name in ("exclude_self", "packed", "n_jobs")},
-    prefer_skip_nested_validation=True,
+    {name: SHARED_CONSTRAINTS[name] for name in ("exclude_self", "packed", "n_jobs")}
 )
 def hamming_distance_histogram(
     query_codes,
@@ -289,14 +275,8 @@ def hamming_distance_histogram(
     >>> relevant, irrelevant
     (array([1, 0, 1]), array([0, 1, 0]))
     """
-    task = compare_labelled(
-        query_codes,
-        database_codes,
-        query_labels,
-        database_labels,
-        packed=packed,
-        exclude_self=exclude_self,
-    )
+    data = query_codes, database_codes, query_labels, database_labels
+    task = compare_labelled(*data, packed=packed, exclude_self=exclude_self)
     chunks = task.map(lambda rows: task.counts(rows, 2).sum(axis=0), 2, n_jobs)
     irrelevant, relevant = sum(chunks).T
     return relevant, irrelevant

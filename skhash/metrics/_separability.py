@@ -17,10 +17,7 @@ from skhash.utils._sklearn import validate_params
 from skhash.utils.chunks import row_chunks
 
 
-@validate_params(
-    {"packed": ["boolean"]},
-    prefer_skip_nested_validation=True,
-)
+@validate_params({"packed": ["boolean"]})
 def class_distances(
     codes,
     labels,
@@ -102,10 +99,7 @@ def class_distances(
     return _mean_distances(task)
 
 
-@validate_params(
-    {"exclude_self": ["boolean"], "packed": ["boolean"]},
-    prefer_skip_nested_validation=True,
-)
+@validate_params({"exclude_self": ["boolean"], "packed": ["boolean"]})
 def separability_score(
     query_codes,
     database_codes,
@@ -155,14 +149,8 @@ def separability_score(
     >>> separability_score([[0, 0]], [[0, 0], [0, 1], [1, 1]], [1], [1, 1, 2])
     1.5
     """
-    task = compare_labelled(
-        query_codes,
-        database_codes,
-        query_labels,
-        database_labels,
-        packed=packed,
-        exclude_self=exclude_self,
-    )
+    data = query_codes, database_codes, query_labels, database_labels
+    task = compare_labelled(*data, packed=packed, exclude_self=exclude_self)
     intra, inter = _mean_distances(task)
     return inter - intra
 

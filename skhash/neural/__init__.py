@@ -1,14 +1,31 @@
 """Encoders trained by gradient descent; torch is imported when one is fitted."""
 
-from skhash.neural._autoencoder import StochasticAutoencoderHash
-from skhash.neural._dual import DualHashEncoder
-from skhash.neural._neighbor import NeighborHash
-from skhash.neural._sgh import SGHEncoder
-from skhash.neural._supervised_hash import SupervisedHash
+from skhash.neural.autoencoder import (
+    Correction,
+    CorrelatedPosterior,
+    StochasticAutoencoderHash,
+)
+from skhash.neural.neighbor import NeighborHash
+from skhash.neural.sgh import (
+    FeatureScale,
+    GivenPairs,
+    LabelPairs,
+    LatentScale,
+    NeighborPairs,
+    SGHEncoder,
+)
+from skhash.neural.supervised import DualHashEncoder, SupervisedHash
 
 __all__ = [
+    "CorrelatedPosterior",
+    "Correction",
     "DualHashEncoder",
+    "FeatureScale",
+    "GivenPairs",
+    "LabelPairs",
+    "LatentScale",
     "NeighborHash",
+    "NeighborPairs",
     "SGHEncoder",
     "StochasticAutoencoderHash",
     "SupervisedHash",

@@ -1,48 +1,17 @@
-"""Where training starts: directions from the data, and the codebook that fits them."""
-
-from dataclasses import dataclass
+"""Where training starts: hash directions from the data."""
 
 import numpy as np
-from scipy import linalg, sparse
-from scipy.special import logit
 
-from skhash.linear._projection import (
-    centered_chunks,
-    principal_axes,
-    project,
-)
-from skhash.linear._rotation import fit_itq_rotation, random_rotation
+from skhash.algebra._projection import principal_axes, project
+from skhash.algebra._rotation import fit_itq_rotation, random_rotation
 from skhash.metrics import neighbor_recall_score, true_neighbors
 
 ITQ_STEPS = 50
-# Spread of the first logits. At 3 a typical bit is 95 % sure: sharp enough that the
-# mean code is near the hard one, soft enough that gradients pass.
-LOGIT_SPREAD = 3.0
-# A codebook is fitted with this share of ridge, which only matters for constant bits.
-RIDGE = 1e-4
-# The least first scale of a column, in units of the root mean standard deviation.
-MIN_COLUMN_SCALE = 1e-3
 # So many rows say as well where directions should start as all do.
 START_ROWS = 20_000
 # `init="auto"` compares starts by the neighbours that they keep among so many rows:
 # with fewer, ITQ and PCA come close to each other where on all rows they do not.
 AUTO_ROWS, AUTO_QUERIES, AUTO_NEIGHBORS = 20_000, 1_000, 10
-
-
-def total_scale(X, mean: np.ndarray) -> float:
-    """Return the root of the mean variance of the columns, 1 for constant data."""
-    import torch
-
-    if sparse.issparse(X):
-        second = X.power(2).sum(dtype=np.float64) / X.shape[0]
-        variance = (second - mean @ mean) / X.shape[1]
-    else:
-        total = sum(
-            float(chunk.square().sum(dtype=torch.float64))
-            for _, chunk in centered_chunks(X, mean, "cpu")
-        )
-        variance = total / X.size
-    return float(np.sqrt(variance)) if variance > 0 else 1.0
 
 
 def sample_rows(X, generator):
@@ -128,98 +97,3 @@ def _neighbor_recalls(X, mean, candidates, generator) -> list[float]:
             )
         )
     return recalls
-
-
-@dataclass
-class SGHStart:
-    """First values of the model's parameters, on standardised data."""
-
-    weight: np.ndarray  # (n_features, n_bits)
-    bias: np.ndarray  # (n_bits,)
-    codebook: np.ndarray  # (n_bits, n_features)
-    offset: np.ndarray  # (n_features,)
-    prior_logits: np.ndarray  # (n_bits,)
-    log_rho: float
-    log_feature_scale: np.ndarray | None = None  # (n_features,)
-    scale_weight: np.ndarray | None = None  # (n_features, n_bits)
-    scale_bias: np.ndarray | None = None  # (n_bits,)
-    pairs: object | None = None  # the PairLikelihood
-
-    def add_feature_scale(self, scales: np.ndarray) -> None:
-        """Take these scales out of the columns of the codebook."""
-        self.log_feature_scale = np.log(scales)
-        self.codebook = self.codebook / scales
-
-    def add_latent_scales(self) -> None:
-        """Let latent scales start at the mean of their prior."""
-        self.scale_weight = np.zeros_like(self.weight)
-        self.scale_bias = np.zeros_like(self.bias)
-
-
-def column_scales(X, mean, scale) -> np.ndarray:
-    """Return the standard deviation of each standardised column, none close to 0."""
-    square = np.zeros(X.shape[1])
-    for _, chunk in centered_chunks(X, mean, "cpu"):
-        square += np.einsum("ij,ij->j", chunk, chunk, dtype=np.float64)
-    deviation = np.sqrt(square / X.shape[0]) / scale
-    return np.maximum(deviation, MIN_COLUMN_SCALE)
-
-
-def sgh_start(X, mean, scale, directions, low, step, device) -> SGHStart:
-    """Scale the directions to the wanted spread and fit the rest in closed form."""
-    spread = float(project(X, mean, directions, device).std(correction=0)) or 1.0
-    weight = directions.T * (LOGIT_SPREAD * scale / spread)
-    bias = np.zeros(len(directions))
-    decoder = closed_form_decoder(X, mean, scale, weight, bias, low, step, device)
-    return SGHStart(weight=weight, bias=bias, **decoder)
-
-
-def closed_form_decoder(
-    X, mean, scale, weight, bias, low, step, device, penalty=0.0
-) -> dict:
-    """Return decoder and prior of least free energy, given an encoder.
-
-    For given probabilities the codebook that minimises the expected squared error
-    solves ``(H^T H + diag(variances) + ridge) U = H^T (x - alpha)``, with the mean
-    codes `H` centred; prior and noise are the matching averages.
-
-    Parameters
-    ----------
-    weight, bias : ndarrays of shape (n_features, n_bits) and (n_bits,)
-        The encoder, on standardised data.
-    low, step : float
-        Values of a bit.
-    penalty : float
-        What is added to the ridge: the weight of ``|U|_F^2`` beside the mean error.
-
-    Returns
-    -------
-    decoder : dict
-        ``codebook``, ``offset``, ``prior_logits`` and ``log_rho`` of `SGHStart`.
-    """
-    import torch
-
-    n_samples, n_bits = X.shape[0], len(bias)
-    logits = project(X, mean, weight.T / scale, device)
-    p = torch.sigmoid(logits + torch.from_numpy(bias).to(logits))
-    mean_p = p.mean(dim=0, dtype=torch.float64).cpu().numpy()
-    variance = step**2 * (p * (1 - p)).mean(dim=0, dtype=torch.float64).cpu().numpy()
-    codes = step * (p - torch.from_numpy(mean_p).to(p))
-    cross = np.zeros((n_bits, X.shape[1]))
-    for rows, chunk in centered_chunks(X, mean, device):
-        cross += (codes[rows].T @ chunk).cpu().numpy()
-    cross /= n_samples * scale
-    moments = (codes.T @ codes).cpu().numpy() / n_samples + np.diag(variance)
-    codebook = linalg.solve(
-        moments + (RIDGE * step**2 + penalty) * np.eye(n_bits), cross, assume_a="pos"
-    )
-    # E|x - alpha - hU|^2 = E|x|^2 - 2 <U, cross> + <U, moments U>, and E|x|^2 is the
-    # number of columns, since the data are standardised.
-    explained = np.sum(codebook * (2 * cross - moments @ codebook))
-    rho_squared = max(1 - explained / X.shape[1], 1e-6)
-    return {
-        "codebook": codebook,
-        "offset": -(low + step * mean_p) @ codebook,
-        "prior_logits": logit(np.clip(mean_p, 1e-3, 1 - 1e-3)),
-        "log_rho": 0.5 * np.log(rho_squared),
-    }

@@ -15,9 +15,10 @@ MODULES = (
     "skhash.linear",
     "skhash.losses",
     "skhash.neighbors",
+    "skhash.networks",
     "skhash.neural",
     "skhash.noise",
-    "skhash.utils.schedules",
+    "skhash.training",
 )
 # The keys that mark such an object, and a tuple, which JSON does not know.
 CLASS, TUPLE = "__class__", "__tuple__"

@@ -4,14 +4,16 @@ Nothing else in skhash imports a private scikit-learn module, so a change upstre
 mended here.
 """
 
+from functools import partial
+
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils._param_validation import (
     HasMethods,
     Interval,
     StrOptions,
     validate_parameter_constraints,
-    validate_params,
 )
+from sklearn.utils._param_validation import validate_params as _validate_params
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
 __all__ = [
@@ -23,3 +25,6 @@ __all__ = [
     "validate_parameter_constraints",
     "validate_params",
 ]
+
+# scikit-learn's own functions check what they are given, and pass it on unchecked.
+validate_params = partial(_validate_params, prefer_skip_nested_validation=True)

@@ -8,7 +8,7 @@ import torch
 from gradients.enumeration import all_states, uniform_draws
 
 from skhash.gradients import resolve_network_gradient
-from skhash.modules import BinaryLinear, RealLinear, StochasticBinaryNetwork
+from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
 
 X = torch.tensor([[0.8, -0.3, 1.1]], dtype=torch.float64)
 

@@ -25,6 +25,8 @@ import skhash.gradients as gradients
 from skhash.gradients import (
     ADF,
     ARM,
+    GRADIENTS,
+    NETWORK_GRADIENTS,
     PSA,
     BitFlip,
     DisARM,
@@ -44,7 +46,7 @@ from skhash.gradients import (
     resolve_gradient,
     resolve_network_gradient,
 )
-from skhash.modules import (
+from skhash.networks import (
     BinaryConv2d,
     BinaryLinear,
     RealLinear,
@@ -52,7 +54,7 @@ from skhash.modules import (
 )
 from skhash.noise import NOISES
 
-NAMES = [*gradients.GRADIENTS, *gradients.NETWORK_GRADIENTS]
+NAMES = [*GRADIENTS, *NETWORK_GRADIENTS]
 NAMES.remove("exact")
 FUNCTIONWISE = [
     Reinforce(),
@@ -60,7 +62,7 @@ FUNCTIONWISE = [
     ReinforceLOO(n_samples=3),
     ARM(n_samples=2),
     DisARM(),
-    LocalExpectation(chunk_size=2),
+    LocalExpectation(),
     BitFlip(),
 ]
 EXAMPLES = [example() for example in page_classes(GradientEstimator)]
@@ -403,13 +405,13 @@ def test_every_network_gradient_has_a_name_and_every_noise_a_law():
         if isinstance(value, type) and issubclass(value, NetworkGradient)
     }
     adapters = {NetworkGradient, LayerwiseNetwork, FunctionwiseNetwork}
-    assert families - adapters == set(gradients.NETWORK_GRADIENTS.values())
+    assert families - adapters == set(NETWORK_GRADIENTS.values())
     assert LAWS.keys() == NOISES.keys(), "LAWS needs its distribution and variance"
 
 
 class TestReach:
     def test_a_layer_is_refused_what_is_for_networks(self):
-        for name, family in gradients.NETWORK_GRADIENTS.items():
+        for name, family in NETWORK_GRADIENTS.items():
             for gradient in (name, family()):
                 with pytest.raises(TypeError, match="network.*`surrogate`.*'zgr'") as e:
                     resolve_gradient(gradient)

@@ -6,7 +6,7 @@ import torch
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
-from skhash import KMeansHash
+from skhash.linear import KMeansHash
 from skhash.linear._kmeans import (
     affinity_error,
     affinity_kmeans,
@@ -59,7 +59,7 @@ def test_code_is_that_of_the_nearest_centers(gaussian, n_bits, subspace_bits):
 
 def test_without_affinity_it_is_k_means(gaussian):
     rows = torch.from_numpy(gaussian[:, :3] - gaussian[:, :3].mean(axis=0)).float()
-    centers, objective = affinity_kmeans(rows, lam=0.0, max_iter=200)
+    centers, objective = affinity_kmeans(rows, weight=0.0, max_iter=200)
     assert len(objective) < 200
     assert (np.diff(objective[:, 0]) <= 1e-6).all()
     start = rows.abs().mean().item() * np.where(corners(3), 1.0, -1.0)
@@ -78,7 +78,7 @@ def random_problem(rng, n_bits, dimension):
     return means, shares, 1.5 * np.sqrt(hamming)
 
 
-def objective_of(centers, means, shares, targets, lam):
+def objective_of(centers, means, shares, targets, weight):
     """Up to the spread of the rows within their cells, written as loops."""
     value = sum(
         p * ((c - m) ** 2).sum() for p, c, m in zip(shares, centers, means, strict=True)
@@ -86,45 +86,45 @@ def objective_of(centers, means, shares, targets, lam):
     for i, p in enumerate(shares):
         for j, q in enumerate(shares):
             distance = np.linalg.norm(centers[i] - centers[j])
-            value += lam * p * q * (distance - targets[i, j]) ** 2
+            value += weight * p * q * (distance - targets[i, j]) ** 2
     return value
 
 
-@pytest.mark.parametrize("lam", [0.0, 0.3, 10.0, 1000.0])
+@pytest.mark.parametrize("weight", [0.0, 0.3, 10.0, 1000.0])
 @pytest.mark.parametrize("n_bits", [1, 2, 4])
-def test_moves_never_raise_the_objective(lam, n_bits):
+def test_moves_never_raise_the_objective(weight, n_bits):
     rng = np.random.default_rng(0)
     means, shares, targets = random_problem(rng, n_bits, 3)
     centers = rng.normal(size=means.shape)
     centers[1] = centers[-1]  # one place for two
-    values = [objective_of(centers, means, shares, targets, lam)]
+    values = [objective_of(centers, means, shares, targets, weight)]
     for _ in range(30):
-        centers = move_centers(centers, means, shares, targets, lam)
-        values.append(objective_of(centers, means, shares, targets, lam))
+        centers = move_centers(centers, means, shares, targets, weight)
+        values.append(objective_of(centers, means, shares, targets, weight))
     assert (np.diff(values) <= 1e-9 * values[0]).all()
     assert values[-1] < values[0]
 
 
-@pytest.mark.parametrize("lam", [0.3, 3.0])
-def test_moves_end_at_a_minimum(lam):
+@pytest.mark.parametrize("weight", [0.3, 3.0])
+def test_moves_end_at_a_minimum(weight):
     rng = np.random.default_rng(0)
     means, shares, targets = random_problem(rng, 3, 3)
     centers = rng.normal(size=means.shape)
     for _ in range(1000):
-        centers = move_centers(centers, means, shares, targets, lam)
-    least = objective_of(centers, means, shares, targets, lam)
+        centers = move_centers(centers, means, shares, targets, weight)
+    least = objective_of(centers, means, shares, targets, weight)
     for _ in range(50):
         step = 1e-3 * rng.normal(size=centers.shape)
-        higher = objective_of(centers + step, means, shares, targets, lam)
+        higher = objective_of(centers + step, means, shares, targets, weight)
         assert higher > least - 1e-9
 
 
 def test_one_bit_has_a_closed_form():
     """On a line the distance is linear: one move ends at its best value."""
     means, targets = np.array([[-1.0], [2.0]]), np.array([[0, 5.0], [5.0, 0]])
-    shares, lam = np.array([0.25, 0.75]), 3.0
-    centers = move_centers(means, means, shares, targets, lam)
-    # (d - 3)^2 + 2 lam (d - 5)^2 is least at d = (3 + 2 lam 5) / (1 + 2 lam).
+    shares, weight = np.array([0.25, 0.75]), 3.0
+    centers = move_centers(means, means, shares, targets, weight)
+    # (d - 3)^2 + 2 weight (d - 5)^2 is least at d = (3 + 2 weight 5) / (1 + 2 weight).
     np.testing.assert_allclose(np.diff(centers[:, 0]), (3 + 30) / 7)
     np.testing.assert_allclose(shares @ centers, shares @ means)
 
@@ -158,7 +158,7 @@ def test_affinity_is_that_of_all_pairs_of_rows(gaussian):
     """Targets are edges and diagonals of the cube of half edge ``mean |x|``."""
     rows = gaussian[:, :3] - gaussian[:, :3].mean(axis=0)
     of_torch = torch.from_numpy(rows).float()
-    centers, objective = affinity_kmeans(of_torch, lam=1.0, max_iter=500)
+    centers, objective = affinity_kmeans(of_torch, weight=1.0, max_iter=500)
     assert len(objective) < 500
     nearest = ((rows[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
     found, codes = centers[nearest], corners(3)[nearest]
@@ -171,9 +171,9 @@ def test_affinity_is_that_of_all_pairs_of_rows(gaussian):
 
 def test_affinity_makes_distances_follow_the_codes(digits):
     errors = {}
-    for lam in (0.0, 1.0, 10.0):
-        encoder = KMeansHash(n_bits=16, lam=lam).fit(digits)
-        errors[lam] = encoder.objective_[-1]
+    for weight in (0.0, 1.0, 10.0):
+        encoder = KMeansHash(n_bits=16, affinity_weight=weight).fit(digits)
+        errors[weight] = encoder.objective_[-1]
     assert errors[0.0][0] < errors[1.0][0] < errors[10.0][0]
     assert errors[0.0][1] > errors[1.0][1] > errors[10.0][1]
 
@@ -193,6 +193,6 @@ def test_axes_are_shared_out_in_equal_products():
 
 def test_options_matter(digits):
     bits = KMeansHash(n_bits=16).fit_transform(digits)
-    for options in ({"subspace_bits": 2}, {"lam": 0}, {"max_iter": 1}):
+    for options in ({"subspace_bits": 2}, {"affinity_weight": 0}, {"max_iter": 1}):
         other = KMeansHash(n_bits=16, **options).fit_transform(digits)
         assert (other != bits).mean() > 0.01

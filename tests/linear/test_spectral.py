@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
-from skhash import SpectralHash
+from skhash.linear import SpectralHash
 from skhash.linear._spectral import smoothest_modes
 
 

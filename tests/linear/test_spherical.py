@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from skhash import SphericalHash
-from skhash.linear import _spherical
+from skhash.linear import SphericalHash, _spherical
 from skhash.linear._spherical import products_with, spread_pivots
 
 

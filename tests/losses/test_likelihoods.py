@@ -7,12 +7,12 @@ from scipy import sparse, stats
 from scipy.special import expit, gammaln, log_softmax, softmax
 
 from skhash import losses
-from skhash._net import sparse_tensor
 from skhash.losses import (
     BernoulliLikelihood,
     GaussianLikelihood,
     MultinomialLikelihood,
 )
+from skhash.training._batches import sparse_tensor
 
 N_ROWS, N_FEATURES = 4, 6
 

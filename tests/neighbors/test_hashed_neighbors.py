@@ -16,10 +16,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler, normalize
 
-from skhash import HashedNeighbors, PCAHash, RandomHyperplaneHash, SGHEncoder
+from skhash import HashedNeighbors, PCAHash, SGHEncoder
 from skhash.codes import pack_bits, unpack_bits
 from skhash.datasets import load_digits_retrieval
-from skhash.linear import LinearDecoder
+from skhash.linear import LinearDecoder, RandomHyperplaneHash
 from skhash.linear._decoder import fit_codebook
 from skhash.metrics import (
     make_neighbor_recall_scorer,

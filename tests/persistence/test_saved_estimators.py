@@ -17,10 +17,11 @@ from skorch.callbacks import EarlyStopping
 
 import skhash
 from skhash.gradients import ARM, StraightThrough
+from skhash.neural import Correction, CorrelatedPosterior
 from skhash.noise import Logistic
 from skhash.persistence import directory
 from skhash.persistence.directory import FORMAT_VERSION, MANIFEST, checksum_of
-from skhash.utils.schedules import LinearSchedule
+from skhash.training import LinearSchedule
 
 
 @pytest.fixture
@@ -308,12 +309,12 @@ def test_what_cannot_be_saved_leaves_the_old_state(path, encoder):
     [
         ("callbacks", [EarlyStopping()]),
         ("random_state", np.random.RandomState(0)),
-        ("train_split", lambda dataset, y=None: (dataset, dataset)),
+        ("validation_fraction", lambda dataset, y=None: (dataset, dataset)),
     ],
 )
 def test_params_that_are_no_data_are_left_out(name, value, tmp_path):
     X = training_data()
-    params = {"n_bits": 3, "max_epochs": 1, "train_split": 0.2, name: value}
+    params = {"n_bits": 3, "max_epochs": 1, "validation_fraction": 0.2, name: value}
     encoder = skhash.SGHEncoder(**params).fit(X)
     with pytest.warns(UserWarning, match=f"{name}: .* is not saved") as caught:
         encoder.save(tmp_path / "encoder")
@@ -327,7 +328,11 @@ def test_params_that_are_no_data_are_left_out(name, value, tmp_path):
 
 def test_numpy_numbers_are_saved_as_numbers(tmp_path):
     X = training_data()
-    params = {"n_bits": np.int64(3), "lr": np.float32(0.01), "fit_scale": np.bool_(1)}
+    params = {
+        "n_bits": np.int64(3),
+        "lr": np.float32(0.01),
+        "refit_decoder": np.bool_(1),
+    }
     encoder = skhash.SGHEncoder(max_epochs=1, random_state=0, **params).fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -436,7 +441,8 @@ PARAMS = {
     "gradient": ARM(n_samples=3),
     "noise": Logistic(scale=2.0),
     "kl_weight": LinearSchedule(0.0, 0.5, n_steps=7),
-    "correction": StraightThrough(debias=None),
+    "posterior": CorrelatedPosterior(rank=2),
+    "correction": Correction(StraightThrough(debias=None), n_epochs=1),
 }
 
 
@@ -449,10 +455,11 @@ def test_parts_come_back_as_they_were(tmp_path):
     loaded = skhash.load(tmp_path / "encoder")
     assert loaded.hidden_layer_sizes == (4, 3)
     assert loaded.get_params().keys() == encoder.get_params().keys()
-    for name in ("gradient", "noise", "kl_weight", "correction"):
+    for name in ("gradient", "noise", "kl_weight", "posterior"):
         given, found = PARAMS[name], getattr(loaded, name)
         assert type(found) is type(given)
         assert found.get_params() == given.get_params()
+    assert repr(loaded.correction) == repr(PARAMS["correction"])  # a part in a part
     loaded.fit(X)
 
 

@@ -1,5 +1,7 @@
 """Distances by nibbles are those of counting bits."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from numba import njit
@@ -11,10 +13,15 @@ from skhash.neighbors.search import pruned
 
 def call(intrinsic, *arguments):
     """Call an intrinsic, which only compiled code can."""
-    names = ", ".join(f"a{i}" for i in range(len(arguments)))
+    return compiled_caller(intrinsic, len(arguments))(*arguments)
+
+
+@cache
+def compiled_caller(intrinsic, n_arguments):
+    names = ", ".join(f"a{i}" for i in range(n_arguments))
     scope = {"intrinsic": intrinsic}
     exec(f"def caller({names}):\n    return intrinsic({names})", scope)
-    return njit(scope["caller"])(*arguments)
+    return njit(scope["caller"])
 
 
 def bits_of(*halves):

@@ -1,0 +1,1 @@
+"""What several families of methods compute with: projections, rotations, scales."""

@@ -1,0 +1,147 @@
+"""What a classifier of stochastic binary layers trains."""
+
+import torch
+
+from skhash.gradients import resolve_network_gradient
+from skhash.training._module import TrainedModule
+
+
+class ClassifierModule(TrainedModule):
+    """A stochastic binary network, and the objective that its classes minimise.
+
+    The labels of a batch are one column of classes.
+
+    Parameters
+    ----------
+    network : StochasticBinaryNetwork
+        Its head has one output for each class.
+    gradient : NetworkGradient
+    n_samples : int
+        How many times the units of a row are drawn in a step.
+    is_bound : bool
+        Whether the samples make a bound, instead of a mean of losses.
+    mean : ndarray of shape (n_features,) or None
+    scale : float
+        What rows are standardised with before the network sees them.
+    augment : callable or None
+        Changes images while training, as ``augment(images, generator)``.
+    input_shape : tuple of int or None
+        (channels, height, width) of the images.
+    """
+
+    def __init__(
+        self,
+        network,
+        gradient,
+        n_samples=1,
+        is_bound=False,
+        *,
+        mean=None,
+        scale=1.0,
+        augment=None,
+        input_shape=None,
+    ):
+        super().__init__()
+        self.network, self.gradient = network, gradient
+        self.n_samples, self.is_bound = n_samples, is_bound
+        self.mean, self.scale = mean, scale
+        self.augment, self.input_shape = augment, input_shape
+
+    def forward(self, X):
+        if self.augment is None or not self.training:
+            return X
+        # In the units of the data, where 0 is black.
+        mean = torch.as_tensor(self.mean, dtype=X.dtype, device=X.device)
+        images = (X * self.scale + mean).unflatten(1, self.input_shape)
+        images = self.augment(images, self.generator)
+        return (images.flatten(1) - mean) / self.scale
+
+    def loss(self, outputs, batch):
+        """Return the weighted mean over the rows of a batch."""
+        rows, labels, weights = batch.rows, batch.labels[:, 0], batch.weights
+        # Backpropagation through drawn units has the loss itself as its value.
+        gradient = self.gradient if self.training else resolve_network_gradient("st")
+        n_repeats, n_samples = (
+            (1, self.n_samples) if self.is_bound else (self.n_samples, 1)
+        )
+        if n_repeats > 1 and gradient.draws_units:
+            outputs = outputs.repeat(n_repeats, 1)
+            rows, labels = rows.repeat(n_repeats), labels.repeat(n_repeats)
+            weights = None if weights is None else weights.repeat(n_repeats)
+        losses = gradient.network_surrogate(
+            lambda logits: cross_entropy(logits, labels),
+            self.network,
+            outputs,
+            self.generator,
+            n_samples=n_samples,
+            rows=rows,
+        )
+        return (losses if weights is None else losses * weights).mean()
+
+    def end_step(self, optimizer):
+        self.network.end_step(optimizer.param_groups[0]["lr"])
+
+
+def cross_entropy(logits, labels):
+    """Return ``-log softmax(logits)`` at the labels, over the last axis.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (..., n_rows, n_classes)
+    labels : Tensor of shape (n_rows,), int64
+
+    Returns
+    -------
+    losses : Tensor of shape (..., n_rows)
+    """
+    index = labels[:, None].expand(*logits.shape[:-1], 1)
+    return logits.logsumexp(-1) - logits.gather(-1, index)[..., 0]
+
+
+@torch.no_grad()
+def whiten(network, X, generator=None):
+    """Rescale layers so that their logits have mean 0 and deviation 1.
+
+    Those with a norm, which does that, and with binary weights stay as they are.
+
+    One pass, layer by layer, over rows that pass units as their means. It is per
+    channel of a convolution.
+
+    Parameters
+    ----------
+    network : StochasticBinaryNetwork
+    X : Tensor of shape (n_rows, n_inputs)
+    generator : torch.Generator or None
+        Draws binary weights.
+    """
+    for layer in network.layers:
+        if layer.norm is None and layer.weights.is_real:
+            images = layer.realize()(X).unflatten(1, (len(layer.bias), -1))
+            std, mean = torch.std_mean(images, dim=(0, 2), correction=0)
+            std = torch.where(std > 0, std, 1)
+            layer.bias.copy_((layer.bias - mean) / std)
+            layer.weight.div_(std.reshape(-1, *[1] * (layer.weight.ndim - 1)))
+        X = layer.units.mean(layer.realize(generator)(X))
+
+
+@torch.no_grad()
+def refresh_statistics(network, batches, generator=None):
+    """Set the running statistics of norms to means over batches.
+
+    Parameters
+    ----------
+    network : StochasticBinaryNetwork
+    batches : BatchIterator
+    generator : torch.Generator or None
+        Draws the units, and the weights anew for each batch; None takes the likeliest.
+    """
+    norms = [layer.norm for layer in network.layers if layer.norm is not None]
+    before = [norm.momentum for norm in norms]
+    network.train()
+    for step, (batch, _) in enumerate(batches):
+        for norm in norms:
+            norm.momentum = 1 / (step + 1)
+        network(batch.X, generator, deterministic=generator is None)
+    network.eval()
+    for norm, momentum in zip(norms, before, strict=True):
+        norm.momentum = momentum

@@ -1,0 +1,245 @@
+"""The report itself: problem, reference, trials, summary."""
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from skhash.gradients._base import BernoulliUnits, GradientEstimator
+from skhash.gradients._exact import Exact
+from skhash.gradients._exact_network import ExactNetwork
+from skhash.gradients._network import NetworkGradient
+from skhash.gradients.report._problems import make_problem, own_random
+from skhash.gradients.report._result import GradientReport
+from skhash.gradients.report._summary import Resampling, summarize
+from skhash.gradients.report._trials import (
+    given_reference,
+    run_trials,
+    sampled_reference,
+)
+from skhash.utils._sklearn import Interval, validate_params
+from skhash.utils.torch import resolve_device
+
+# Up to so many units the reference is an enumeration of all states.
+MAX_EXACT_BITS = 12
+# Samples of one call of a sampled reference: they bound its memory.
+REFERENCE_CHUNK = 10
+
+
+@validate_params(
+    {
+        "n_trials": [Interval(Integral, 2, None, closed="left")],
+        "reference": [str, GradientEstimator, NetworkGradient, Mapping],
+        "reference_samples": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "units": [BernoulliUnits, None],
+        "confidence": [Interval(Real, 0, 1, closed="neither")],
+        "random_state": ["random_state"],
+        "device": [str],
+    }
+)
+def gradient_report(
+    model,
+    X,
+    estimators,
+    *,
+    y=None,
+    n_trials=100,
+    reference="auto",
+    reference_samples=1000,
+    batch_size=None,
+    units=None,
+    confidence=0.7,
+    random_state=None,
+    device="cpu",
+) -> GradientReport:
+    r"""Measure how well gradient estimators do on a model, at its present parameters.
+
+    Every estimator draws its gradient h many times, which is compared with a reference
+    g. With E the mean over trials and batches, the measurements are the expected cosine
+    similarity, the expected improvement, the root mean squared error and the bias:
+
+    .. math::
+        E \frac{\langle g, h \rangle}{|g| |h|}, \quad
+        -\frac{E \langle g, h \rangle}{\sqrt{E |h|^2}}, \quad
+        \sqrt{E |h - g|^2}, \quad
+        \frac{|E h - g|}{|g|}
+
+    The improvement is what a step along -h gains if its length is the best for this
+    estimator: of ``E[-alpha <g, h> + alpha^2 |h|^2 / (2 eps)]``, at its minimum over
+    alpha, the root, without a factor that all estimators share. It weighs bias against
+    variance; its optimum is :math:`-\sqrt{E |g|^2}`.
+
+    Parameters
+    ----------
+    model : callable, torch module or fitted encoder
+        A function from values of units, shape (..., n_rows, n_bits), to losses, shape
+        (..., n_rows): then the gradient is that of their mean over rows in the logits.
+        Or a module with an attribute ``gradient``, that holds a gradient estimator, and
+        the methods ``forward(X)`` and ``loss(outputs, X, y)``: then it is that of the
+        loss in all parameters. Or an encoder that was trained with such a module, or a
+        fitted `skhash.SBNClassifier`. The model is copied and stays as it is.
+    X : array-like or Tensor of shape (n_rows, n_columns)
+        For a function the logits, else the rows that the loss is computed on.
+    estimators : list or dict
+        Names as `resolve_gradient` knows them, or instances; a dict gives the labels.
+        For a network, whose ``gradient`` is a `NetworkGradient`, those of
+        `resolve_network_gradient`.
+    y : array-like of shape (n_rows,) or None, default=None
+        What the loss of a module takes besides; the classes, for a classifier.
+    n_trials : int, default=100
+        How often each estimator draws its gradient of each batch.
+    reference : "auto", str, GradientEstimator or mapping, default="auto"
+        What the true gradient is taken from. "auto" enumerates all states (`Exact`, or
+        `ExactNetwork`) up to 12 units a layer and averages `ARM` above. An estimator is
+        averaged over `reference_samples` samples. A mapping gives the gradient itself,
+        under "logits" or the names of the parameters; it takes all rows to be one
+        batch.
+    reference_samples : int, default=1000
+        How many samples a reference other than the exact one is averaged over.
+    batch_size : int or None, default=None
+        Rows in a batch, of which each has a gradient and reference of its own; by
+        default all. A function sees all rows at once.
+    units : BernoulliUnits or None, default=None
+        Noise and coding; by default logistic and 0/1 for a function, and what a module
+        has.
+    confidence : float, default=0.7
+        Of the intervals. That of the cosine is the central part of the trials; the
+        others are of the bootstrap over trials.
+    random_state : int, RandomState instance or None, default=None
+        Draws the seeds, which are the same for every estimator.
+    device : str, default="cpu"
+        Where to compute.
+
+    Returns
+    -------
+    report : GradientReport
+        With ``rows``, ``settings``, ``to_frame()``, ``to_dict()`` and ``plot()``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or `X` has no rows.
+    TypeError
+        If `model` is none of the three.
+
+    Notes
+    -----
+    Of a module, the groups of parameters are the first components of their names, and
+    "all"; of a network its layers. A classifier is measured with batch norms at rest,
+    and with its present ``n_train_samples`` draws of the noise in each estimate. An
+    estimator with a memory, such as a moving baseline, starts afresh and learns over
+    the trials. A sampled reference has noise of its own, which enters every
+    measurement: ``settings`` tell how much.
+
+    References
+    ----------
+    A. Shekhovtsov and V. Yanush, "Reintroducing straight-through estimators as
+    principled methods for stochastic binary networks", GCPR 2021; equations 61 to 66 of
+    the preprint's appendix.
+
+    Examples
+    --------
+    The loss ``(x w - 1)^2`` of three units. Straight-through is biased here. ZGR, for
+    a quadratic function, and ARM are not: what they show is within chance.
+
+    >>> import torch
+    >>> from skhash.gradients import gradient_report
+    >>> w = torch.tensor([1.0, -2.0, 0.5])
+    >>> logits = torch.tensor([[1.0, -1.0, 1.5]])
+    >>> report = gradient_report(
+    ...     lambda x: (x @ w - 1).square(), logits, ["st", "zgr", "arm"],
+    ...     n_trials=1000, random_state=0,
+    ... )
+    >>> report
+    <GradientReport: 3 estimators, 1000 trials, reference Exact()>
+    >>> [row.bias > 3 * row.bias_floor for row in report.rows]
+    [True, False, False]
+    """
+    device = resolve_device(device)
+    random = check_random_state(random_state)
+    with own_random(device):
+        problem = make_problem(model, X, y, batch_size, units, device)
+        estimators = _labelled(estimators, _resolver(problem))
+        seeds = _seeds(random, n_trials, problem.n_batches)
+        truth = _make_reference(problem, reference, reference_samples, random)
+        trials = {
+            label: run_trials(problem, estimator, truth, seeds)
+            for label, estimator in estimators.items()
+        }
+    block_sizes = next(iter(trials.values())).block_sizes
+    resampling = Resampling.draw(random, block_sizes, confidence)
+    rows = summarize(trials, problem.groups, truth, resampling)
+    noise = truth.relative_noise()
+    ceiling = np.sqrt(np.clip(1 - noise**2, 0, 1))
+    settings = {
+        "n_trials": int(n_trials),
+        "n_rows": problem.n_rows,
+        "n_batches": problem.n_batches,
+        "batch_size": problem.batch_rows,
+        "n_bits": problem.widths[0] if len(problem.widths) == 1 else problem.widths,
+        "groups": {name: s.stop - s.start for name, s in problem.groups.items()},
+        "reference": truth.name,
+        "reference_noise": dict(zip(problem.groups, noise.tolist(), strict=True)),
+        "cosine_ceiling": dict(zip(problem.groups, ceiling.tolist(), strict=True)),
+        "confidence": float(confidence),
+        "random_state": (
+            int(random_state) if isinstance(random_state, Integral) else None
+        ),
+        "device": str(device),
+    }
+    return GradientReport(rows, settings)
+
+
+def _resolver(problem):
+    """Return what makes estimators of one layer, or of a network."""
+    from skhash.gradients import resolve_gradient, resolve_network_gradient
+
+    return resolve_network_gradient if problem.is_network else resolve_gradient
+
+
+def _labelled(estimators, resolve) -> dict[str, GradientEstimator | NetworkGradient]:
+    """Return fresh estimators by label."""
+    if isinstance(estimators, str | GradientEstimator | NetworkGradient):
+        estimators = [estimators]
+    if not isinstance(estimators, Mapping):
+        labels = [e if isinstance(e, str) else repr(e) for e in estimators]
+        twice = [label for label in labels if labels.count(label) > 1]
+        if twice:
+            raise ValueError(
+                f"estimators has {twice[0]!r} more than once: give a dict from labels "
+                "to estimators."
+            )
+        estimators = dict(zip(labels, estimators, strict=True))
+    if not estimators:
+        raise ValueError("estimators is empty: give at least one, such as ['st'].")
+    return {str(label): resolve(e) for label, e in estimators.items()}
+
+
+def _make_reference(problem, reference, n_samples, random):
+    if isinstance(reference, Mapping):
+        return given_reference(problem, reference)
+    if isinstance(reference, str) and reference == "auto":
+        few = 0 < max(problem.widths, default=0) <= MAX_EXACT_BITS
+        exact = "exact_network" if problem.is_network else "exact"
+        few = few and (problem.is_network or len(problem.widths) == 1)
+        reference = exact if few else "arm"
+    estimator = _resolver(problem)(reference)
+    # What draws: the estimator, or the one that a network has in each layer.
+    part = getattr(estimator, "gradient", estimator)
+    if isinstance(reference, str) and "n_samples" in part.get_params():
+        part.set_params(n_samples=min(n_samples, REFERENCE_CHUNK))
+    if isinstance(estimator, Exact | ExactNetwork):
+        seeds, name = np.zeros((1, problem.n_batches), dtype=int), repr(estimator)
+    else:
+        per_call = getattr(part, "n_samples", 1)
+        n_calls = max(2, -(-n_samples // per_call))  # from two on, their spread shows
+        seeds = _seeds(random, n_calls, problem.n_batches)
+        name = f"{type(part).__name__}, {n_calls * per_call} samples"
+    return sampled_reference(problem, estimator, seeds, name)
+
+
+def _seeds(random, *shape):
+    """Return integers that seed torch."""
+    return random.randint(np.iinfo(np.int32).max, size=shape)

@@ -1,0 +1,132 @@
+"""Drawn gradients against a reference, and the few numbers that are kept of each."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+# For the bootstrap of the bias, trials are merged into blocks, within these numbers and
+# so that the mean gradients of all blocks take no more elements than the third.
+MIN_BLOCKS, MAX_BLOCKS = 8, 200
+BLOCK_ELEMENTS = 2**23
+
+
+@dataclass
+class Reference:
+    """The gradient that others are compared with, a flat tensor a batch.
+
+    ``squared_noise`` estimates, for each group, the expected squared distance of this
+    gradient from the true one, summed over batches; ``squared_norms`` are its own, of
+    shape (n_batches, n_groups).
+    """
+
+    gradients: list[torch.Tensor]
+    squared_noise: np.ndarray
+    squared_norms: np.ndarray
+    name: str
+
+    def relative_noise(self) -> np.ndarray:
+        """Return the root of the noise over the norm, for each group."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.sqrt(self.squared_noise / self.squared_norms.sum(axis=0))
+
+
+def sampled_reference(problem, estimator, seeds, name):
+    """Return the mean of an estimator's gradients, one a seed.
+
+    Their spread tells the noise of the mean.
+    """
+    n_calls, n_batches = seeds.shape
+    groups = problem.groups.values()
+    gradients, noise = [], np.zeros(len(groups))
+    for batch in range(n_batches):
+        mean, spread = 0.0, np.zeros(len(groups))
+        for call, seed in enumerate(seeds[:, batch], start=1):
+            change = problem.gradient(estimator, batch, int(seed)) - mean
+            mean = mean + change / call
+            spread += (call - 1) / call * group_sums(change * change, groups)
+        gradients.append(mean)
+        noise += spread / (n_calls * max(n_calls - 1, 1))
+    return Reference(gradients, noise, _squared_norms(gradients, groups), name)
+
+
+def given_reference(problem, gradients):
+    """Return the reference of gradients that are given, one a parameter."""
+    gradient = _flattened(problem, gradients)
+    groups = problem.groups.values()
+    norms = _squared_norms([gradient], groups)
+    return Reference([gradient], np.zeros(len(groups)), norms, "given")
+
+
+def _squared_norms(gradients, groups):
+    return np.stack([group_sums(gradient.square(), groups) for gradient in gradients])
+
+
+def group_sums(values, groups):
+    """Sum the last axis within each group, in float64: shape (..., n_groups)."""
+    sums = [values[..., part].sum(dim=-1, dtype=torch.float64) for part in groups]
+    return torch.stack(sums, dim=-1).cpu().numpy()
+
+
+@dataclass
+class Trials:
+    """What is kept of an estimator's gradients h against the reference g.
+
+    Arrays of shape (n_trials, n_batches, n_groups): products ``<g, h>``, squared norms
+    ``|h|^2`` and ``|h - g|^2``. ``block_products`` are those of the mean errors of
+    blocks of trials, summed over batches: (n_groups, n_blocks, n_blocks).
+    """
+
+    products: np.ndarray
+    squares: np.ndarray
+    errors: np.ndarray
+    block_products: np.ndarray
+    block_sizes: np.ndarray
+
+
+def run_trials(problem, estimator, reference, seeds):
+    """Draw the gradient of every trial and batch and keep a few numbers of each."""
+    n_trials, n_batches = seeds.shape
+    groups = problem.groups.values()
+    room = BLOCK_ELEMENTS // len(reference.gradients[0])
+    n_blocks = min(int(np.clip(room, MIN_BLOCKS, MAX_BLOCKS)), n_trials)
+    block_of = np.arange(n_trials) * n_blocks // n_trials
+    sizes = np.bincount(block_of)
+    kept = np.empty((3, n_trials, n_batches, len(groups)))
+    block_products = 0.0
+    for batch, truth in enumerate(reference.gradients):
+        blocks = truth.new_zeros(len(sizes), len(truth))
+        for trial, block in enumerate(block_of):
+            drawn = problem.gradient(estimator, batch, int(seeds[trial, batch]))
+            error = drawn - truth
+            values = torch.stack([truth * drawn, drawn * drawn, error * error])
+            kept[:, trial, batch] = group_sums(values, groups)
+            blocks[block] += error / sizes[block]
+        block_products += np.stack([_gram(blocks[:, part]) for part in groups])
+    return Trials(*kept, block_products, sizes)
+
+
+def _gram(rows):
+    rows = rows.double()
+    return (rows @ rows.T).cpu().numpy()
+
+
+def _flattened(problem, gradients):
+    """Return given gradients, one a parameter, as one flat tensor."""
+    named = problem.named
+    if gradients.keys() != named.keys() or problem.n_batches > 1:
+        raise ValueError(
+            f"The reference has gradients of {', '.join(gradients) or 'nothing'}, and "
+            f"the rows make {problem.n_batches} batch(es); it takes one each of "
+            f"{', '.join(named)}, of all rows as one batch (batch_size=None)."
+        )
+    parts = []
+    for name, parameter in named.items():
+        part = torch.as_tensor(gradients[name]).detach().to(parameter)
+        if part.shape != parameter.shape:
+            raise ValueError(
+                f"The reference of {name!r} has the shape {tuple(part.shape)}, but the "
+                f"parameter has {tuple(parameter.shape)}."
+            )
+        parts.append(part.flatten())
+    return torch.cat(parts)

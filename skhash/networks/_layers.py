@@ -1,0 +1,341 @@
+"""Stochastic binary networks: layers whose units are drawn, -1 or +1.
+
+A layer holds parameters. ``realize(generator)`` draws what is random in its weights and
+returns the `skhash.gradients.LinearMap` of one step, which estimators of the
+network-wise reach work on. Values go between layers as rows, images flattened channel
+first, so any layer that reads as many inputs as the one before has units may follow.
+"""
+
+import math
+
+import torch
+from torch import nn
+
+from skhash.gradients import BernoulliUnits, LinearMap
+from skhash.networks._weights import resolve_weights
+from skhash.noise import NOISES
+
+NOISE_NAMES = {cls: name for name, cls in NOISES.items()}
+
+
+class ChannelNorm(nn.Module):
+    """Batch norm as scale and shift of each channel.
+
+    While training they come from the batch, which moves the running statistics; in
+    evaluation they come from those.
+
+    Parameters
+    ----------
+    n_channels : int
+    momentum : float, default=0.1
+        The weight of a batch in the running statistics.
+    eps : float, default=1e-5
+        Added to variances.
+    """
+
+    def __init__(self, n_channels, momentum=0.1, eps=1e-5):
+        super().__init__()
+        self.momentum, self.eps = momentum, eps
+        self.weight = nn.Parameter(torch.ones(n_channels))
+        self.bias = nn.Parameter(torch.zeros(n_channels))
+        self.register_buffer("running_mean", torch.zeros(n_channels))
+        self.register_buffer("running_var", torch.ones(n_channels))
+
+    def forward(self, h, variance=None):
+        """Return scale and shift for outputs, shape (n_channels,) each.
+
+        Parameters
+        ----------
+        h : Tensor of shape (n_rows, n_channels, ...)
+        variance : Tensor of the same shape or None
+            That of each output, if `h` are means.
+        """
+        if not self.training:
+            mean, var = self.running_mean, self.running_var
+        else:
+            axes = [0, *range(2, h.ndim)]
+            var, mean = torch.var_mean(h, dim=axes, correction=0)
+            if variance is not None:
+                var = var + variance.mean(dim=axes)
+            n_values = h.numel() // h.shape[1]
+            with torch.no_grad():
+                unbiased = var * (n_values / max(1, n_values - 1))
+                self.running_mean.lerp_(mean, self.momentum)
+                self.running_var.lerp_(unbiased, self.momentum)
+        scale = self.weight * torch.rsqrt(var + self.eps)
+        return scale, self.bias - mean * scale
+
+
+class _Layer(nn.Module):
+    """A linear map with parameters.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        That of the weight.
+    noise : Noise, its name or None
+        None makes a head: outputs are real.
+    weights : Weights or its name
+    batch_norm : bool
+        In place of an intercept.
+    generator : torch.Generator or None
+    geometry : dict or None
+        What else `LinearMap` takes.
+    """
+
+    # Attributes that tell, with the geometry, how large the layer is.
+    sizes = ("n_inputs", "n_outputs")
+
+    def __init__(
+        self,
+        shape,
+        noise,
+        weights="real",
+        batch_norm=False,
+        generator=None,
+        geometry=None,
+    ):
+        super().__init__()
+        self.geometry = geometry or {}
+        self.units = None if noise is None else BernoulliUnits(noise, "pm1")
+        self.weights = resolve_weights(weights)
+        n_inputs = math.prod(shape[1:])
+        self.weight = nn.Parameter(self.weights.start(shape, n_inputs, generator))
+        self.norm = self.bias = None
+        if batch_norm:
+            self.norm = ChannelNorm(shape[0])
+        else:
+            uniform = torch.rand(shape[0], generator=generator)
+            self.bias = nn.Parameter((2 * uniform - 1) / n_inputs**0.5)
+
+    def description(self) -> dict:
+        """Return what makes the layer, but for its parameters, as plain data."""
+        description = {
+            "layer": type(self).__name__,
+            "weights": self.weights.law,
+            "batch_norm": self.norm is not None,
+        }
+        if self.units is not None:
+            noise = self.units.noise
+            name = NOISE_NAMES.get(type(noise), type(noise).__name__)
+            description |= {"noise": name, "scale": float(noise.scale)}
+        sizes = {name: getattr(self, name) for name in self.sizes}
+        return description | self.geometry | sizes
+
+    def realize(self, generator=None, deterministic=False):
+        """Return the `LinearMap` of one step.
+
+        Parameters
+        ----------
+        generator : torch.Generator or None
+            Draws the weights, if they are random.
+        deterministic : bool, default=False
+            Whether to take the likeliest weights instead.
+        """
+        if deterministic:
+            weight = self.weights.likeliest(self.weight)
+        else:
+            weight = self.weights.draw(self.weight, generator)
+        return LinearMap(
+            weight,
+            self.bias,
+            units=self.units,
+            norm=self.norm,
+            is_binary=self.weights.is_binary,
+            **self.geometry,
+        )
+
+
+class BinaryLinear(_Layer):
+    """A fully connected layer of units that are drawn, -1 or +1.
+
+    Parameters
+    ----------
+    n_inputs, n_outputs : int
+    noise : Noise or its name, default="logistic"
+    weights : {"real", "mirror", "pgd", "bayesbinn"} or Weights, default="real"
+        Those other than real ones are -1 or +1 themselves, drawn once a step.
+    batch_norm : bool, default=False
+        In place of an intercept.
+    generator : torch.Generator or None
+        On the CPU; draws the first parameters.
+    """
+
+    def __init__(
+        self,
+        n_inputs,
+        n_outputs,
+        *,
+        noise="logistic",
+        weights="real",
+        batch_norm=False,
+        generator=None,
+    ):
+        super().__init__((n_outputs, n_inputs), noise, weights, batch_norm, generator)
+        self.n_inputs, self.n_outputs = n_inputs, n_outputs
+
+
+class RealLinear(_Layer):
+    """A fully connected layer with real outputs: the head of a network.
+
+    Parameters
+    ----------
+    n_inputs, n_outputs : int
+    generator : torch.Generator or None
+        On the CPU; draws the first parameters.
+    """
+
+    def __init__(self, n_inputs, n_outputs, *, generator=None):
+        super().__init__((n_outputs, n_inputs), None, generator=generator)
+        self.n_inputs, self.n_outputs = n_inputs, n_outputs
+
+
+class BinaryConv2d(_Layer):
+    """A convolution to units that are drawn, -1 or +1.
+
+    Parameters
+    ----------
+    input_shape : tuple of int
+        (channels, height, width).
+    n_channels : int
+    kernel_size : int
+    stride : int, default=1
+    padding : int, default=0
+        How many zeros on each side.
+    pool : int or None, default=None
+        Width of a maximum pooling in front of norm and noise. PSA, ADF and LocalReparam
+        take it in the first layer only, or not at all.
+    noise, weights, batch_norm, generator
+        As in `BinaryLinear`; a norm and an intercept have one value a channel.
+
+    Attributes
+    ----------
+    output_shape : tuple of int
+        (n_channels, height, width).
+    """
+
+    sizes = ("n_channels", "kernel_size")
+
+    def __init__(
+        self,
+        input_shape,
+        n_channels,
+        kernel_size,
+        *,
+        stride=1,
+        padding=0,
+        pool=None,
+        noise="logistic",
+        weights="real",
+        batch_norm=False,
+        generator=None,
+    ):
+        geometry = {"stride": stride, "padding": padding, "pool": pool}
+        geometry = {"input_shape": list(input_shape)} | geometry
+        shape = (n_channels, input_shape[0], kernel_size, kernel_size)
+        super().__init__(shape, noise, weights, batch_norm, generator, geometry)
+        self.n_channels, self.kernel_size = n_channels, kernel_size
+        size = [(n + 2 * padding - kernel_size) // stride + 1 for n in input_shape[1:]]
+        size = [n // (pool or 1) for n in size]
+        if min(size) < 1:
+            raise ValueError(
+                f"A kernel of {kernel_size} with padding={padding} and pool={pool} "
+                f"leaves nothing of input_shape={tuple(input_shape)}; take a smaller "
+                "kernel, or more padding."
+            )
+        self.output_shape = (n_channels, *size)
+        self.n_inputs = math.prod(input_shape)
+        self.n_outputs = math.prod(self.output_shape)
+
+
+class StochasticBinaryNetwork(nn.Module):
+    """Layers of drawn units, and a head with real outputs.
+
+    Parameters
+    ----------
+    layers : sequence of BinaryLinear and BinaryConv2d
+    head : RealLinear
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> network = StochasticBinaryNetwork(
+    ...     [
+    ...         BinaryLinear(4, 8, generator=generator),
+    ...         BinaryLinear(8, 3, noise="uniform", generator=generator),
+    ...     ],
+    ...     RealLinear(3, 2, generator=generator),
+    ... )
+    >>> X = torch.randn(5, 4, generator=generator)
+    >>> network(X, generator).shape
+    torch.Size([5, 2])
+    >>> network.units(X, deterministic=True).unique()
+    tensor([-1.,  1.])
+    """
+
+    def __init__(self, layers, head):
+        super().__init__()
+        self.layers, self.head = nn.ModuleList(layers), head
+        if not layers:
+            raise ValueError("A network needs at least one layer of units.")
+        for below, above in zip(layers, [*layers[1:], head], strict=True):
+            if below.n_outputs != above.n_inputs:
+                raise ValueError(
+                    f"A layer of {below.n_outputs} units is followed by one that reads "
+                    f"{above.n_inputs}; the two must be equal."
+                )
+
+    def description(self) -> list[dict]:
+        """Return what makes the layers and the head, as plain data."""
+        return [module.description() for module in [*self.layers, self.head]]
+
+    def realize(self, generator=None, deterministic=False):
+        """Return the maps of one step, that of the head last; see `LinearMap`."""
+        modules = [*self.layers, self.head]
+        return [module.realize(generator, deterministic) for module in modules]
+
+    def start_training(self, n_rows) -> None:
+        """Tell the weights of layers that a training on so many rows starts."""
+        for layer in self.layers:
+            layer.weights.start_training(n_rows)
+
+    def end_step(self, lr) -> None:
+        """Let the weights of layers finish a step of the optimizer."""
+        for layer in self.layers:
+            layer.weights.end_step(layer.weight, lr)
+
+    def units(self, X, generator=None, deterministic=False):
+        """Return the values of the last layer; no gradient flows.
+
+        Parameters
+        ----------
+        X : Tensor of shape (n_rows, n_inputs)
+        generator : torch.Generator or None
+            Draws values and weights, on the device of `X`.
+        deterministic : bool, default=False
+            Whether every unit and weight takes its likeliest value instead.
+
+        Returns
+        -------
+        values : Tensor of shape (n_rows, n_units)
+            -1 and +1.
+        """
+        maps = self.realize(generator, deterministic)
+        return self._values(X, maps, generator, deterministic)
+
+    def forward(self, X, generator=None, deterministic=False):
+        """Return the outputs of the head; parameters are as those of `units`."""
+        maps = self.realize(generator, deterministic)
+        return maps[-1](self._values(X, maps, generator, deterministic))
+
+    @torch.no_grad()
+    def _values(self, X, maps, generator, deterministic):
+        for layer in maps[:-1]:
+            logits = layer(X)
+            if deterministic:
+                X = layer.units.values((logits > 0).to(logits.dtype))
+            else:
+                X = layer.units.draw(logits, generator)
+        return X

@@ -1,0 +1,449 @@
+"""Stochastic autoencoders with a binary code: semantic hashing."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from skhash.algebra import _perceptron as mlp
+from skhash.algebra._projection import column_means
+from skhash.algebra._scale import total_scale
+from skhash.codes import check_bits
+from skhash.neural.autoencoder._correction import Correction, resolve_correction
+from skhash.neural.autoencoder._posterior import Posterior, resolve_posterior
+from skhash.training import TRAINING_CONSTRAINTS, BaseNeuralHasher, arrays_of
+from skhash.utils._sklearn import HasMethods, Interval, StrOptions
+from skhash.utils.chunks import row_chunks
+from skhash.utils.torch import seeded_generator
+
+
+class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
+    r"""Stochastic autoencoder with a binary code: semantic hashing.
+
+    Bits s are drawn from a posterior q(s|x) that an encoder network gives, and a
+    decoder network explains the row x by them. Training minimises the mean over rows of
+
+    .. math::
+
+        E_{q(s|x)}[-\log p(x|s)] + \lambda \, KL(q(s|x) \,\|\, p(s))
+
+    with the prior p(s) of independent bits, and `kl_weight` for lambda: at 0 it is the
+    autoencoder of Shekhovtsov and Yanush (2021, equation 60), at 1 the evidence bound.
+    `gradient` is what differentiates the expectation over bits. The code is the
+    likeliest one: bit = 1 where the logit is above 0.
+
+    With ``posterior="independent"`` bits are independent given the row and the
+    divergence is exact (as in NASH; Shen et al., 2018). With `CorrelatedPosterior`
+    (CorrSH; Zheng et al., 2020) a Gaussian r of low-rank covariance makes them
+    dependent,
+
+    .. math::
+
+        q(s|x) = E_r \prod_j Ber(s_j; F(r_j)), \quad
+        r = \mu + \sigma \circ \epsilon + V \zeta, \quad
+        \epsilon, \zeta \sim N(0, I),
+
+    and the divergence is bounded from above by that of a mixture of k draws of r:
+    ``E[log h_k(s) - log p(s)]`` with ``h_k(s) = 1/k sum_i q(s|r_i)``. This posterior is
+    *inspired* by a Boltzmann machine of couplings ``diag(sigma^2) + V V^T`` but is not
+    one, since r is drawn from the Gaussian itself.
+
+    Parameters
+    ----------
+    n_bits : int, default=32
+        Length of the codes.
+    hidden_layer_sizes : sequence of int, default=(512,)
+        Units of the encoder's hidden layers, with ReLU; ``()`` is a linear encoder.
+    decoder : {"multinomial", "gaussian", "bernoulli"}, default="multinomial"
+        The likelihood. "multinomial" is for counts or tf-idf weights: words drawn from
+        the softmax of the decoder's outputs. "bernoulli" is for values from 0 to 1.
+        "gaussian" is for real vectors, which are standardised inside by their mean and
+        one common scale, with a learned spread.
+    decoder_hidden_layer_sizes : sequence of int or None, default=()
+        Units of the decoder's hidden layers; ``()`` is a linear decoder, None mirrors
+        the encoder.
+    target : {"values", "presence"}, default="values"
+        What the multinomial decoder explains: each word times its value in `X` (a count
+        or a tf-idf weight), or each distinct word once. On tf-idf rows the first is
+        somewhat better for retrieval.
+    encoder_input : {"auto", "unit", "values", "frequency", "presence"}, default="auto"
+        What the encoder sees: rows of unit length, the values, their shares of the
+        row's sum, or 1 where above 0. "auto" is "unit", or "values" for "gaussian".
+    posterior : {"independent", "correlated"} or posterior, default="independent"
+        Whether bits are independent given the row, or depend on each other, as a
+        `CorrelatedPosterior` has it.
+    gradient : str or gradient estimator, default="st"
+        A name ("st", "zgr", "arm", "disarm", ...) or an object of `skhash.gradients`,
+        such as ``ARM(n_samples=10)``.
+    noise : {"logistic", "uniform", "triangular", "normal"} or noise, default="logistic"
+        A unit is on where its logit exceeds this noise, see `skhash.noise`.
+    kl_weight : float or callable, default=0.03
+        The weight lambda, or what gives it for the number of steps done, such as
+        ``LinearSchedule(0, 1, n_steps=1000)`` of `skhash.training`.
+    prior : float, default=0.5
+        The prior probability that a bit is 1.
+    decoder_noise : float or callable, default=0.0
+        Standard deviation of Gaussian noise that is added to the bits that the decoder
+        sees in training, or what gives it for the number of steps done.
+    dropout : float, default=0.5
+        The probability that a hidden unit of the encoder is left out in a step.
+    input_dropout : float, default=0.5
+        The probability that an entry of a row is hidden from the encoder in a step,
+        while the decoder has to explain it all the same.
+    correction : str, Correction or None, default=None
+        A second phase, `Correction`, whose gradient corrects the bias of the first; or
+        the name of that gradient.
+    normalize : bool, default=False
+        Whether rows are first scaled to unit length.
+    lr : float, default=3e-3
+        Step size.
+    lr_schedule : {"cosine", "inverse_sqrt", "step"}, LRSchedule or None, default=None
+        How the step size falls.
+    max_epochs : int, default=12
+        Number of passes over the data, before the correction. Codes of 16 bits and
+        fewer want twice as many.
+    batch_size : int or "auto", default="auto"
+        Rows in a batch; "auto" is a hundredth of all, but 32 to 512.
+    optimizer : str or torch.optim.Optimizer class, default="adam"
+        A class of `torch.optim` or its name in any case.
+    callbacks : list of skorch callbacks or None, default=None
+        Such as `skorch.callbacks.EarlyStopping`.
+    validation_fraction : float, callable or None, default=None
+        Share of the rows to compute ``valid_loss`` on, or a skorch splitter. These rows
+        take part in nothing else.
+    device : str, default="auto"
+        Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
+    random_state : int, RandomState instance or None, default=None
+        Draws the first weights, the order of rows, the bits and the dropout. The same
+        seed on the same machine gives the same codes.
+    verbose : bool or int, default=False
+        Whether to print a line each epoch.
+
+    Attributes
+    ----------
+    coefs_, decoder_coefs_ : lists of ndarrays of shape (n_inputs, n_outputs), float32
+        Weights of the layers. The encoder's last one gives the logits, which are mu
+        with the correlated posterior.
+    intercepts_, decoder_intercepts_ : lists of ndarrays of shape (n_outputs,), float32
+        Intercepts of the layers.
+    covariance_coef_ : ndarray of shape (n_inputs, n_bits * (1 + rank)), float32
+    covariance_intercept_ : ndarray of shape (n_bits * (1 + rank),), float32
+        The layer that gives sigma and V (`CorrelatedPosterior` only).
+    mean_ : ndarray of shape (n_features,), float64, or None
+        What is subtracted from rows ("gaussian" only).
+    scale_ : float
+        Root of the mean variance of the columns, the unit inside; 1 unless "gaussian".
+    rho_ : float
+        The learned spread, in the data's unit ("gaussian" only).
+    n_steps_ : int
+        Steps of the optimizer that schedules have counted.
+    history_ : list of dict
+        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
+        ``valid_loss`` of each epoch. Losses are nats per row.
+    n_iter_ : int
+        Number of epochs trained.
+    net_ : skorch net
+        What `partial_fit` goes on from; ``net_.module_`` is the torch module.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `X` has names that are all strings.
+
+    See Also
+    --------
+    SGHEncoder : A linear Gaussian model with the expectation in closed form.
+    skhash.gradients.gradient_report : Measures gradient estimators on a fitted model.
+
+    Notes
+    -----
+    Sparse rows stay sparse in the encoder and in the likelihood of words. What becomes
+    dense is a batch of the decoder's outputs and, with "gaussian", which centres the
+    data, a batch of rows.
+
+    In the mixture bound the sum over bits is inside the logsumexp, which runs over the
+    draws, and log k is subtracted once; it is printed otherwise. The authors' annealing
+    ends far below 1; a schedule here counts steps and reaches its end.
+
+    References
+    ----------
+    A. Shekhovtsov and V. Yanush, "Reintroducing straight-through estimators as
+    principled methods for stochastic binary networks", GCPR 2021.
+
+    L. Zheng, Q. Su, D. Shen and C. Chen, "Generative semantic hashing enhanced via
+    Boltzmann machines", ACL 2020.
+
+    D. Shen et al., "NASH: Toward end-to-end neural architecture for generative semantic
+    hashing", ACL 2018.
+
+    Examples
+    --------
+    >>> from sklearn.feature_extraction.text import TfidfVectorizer
+    >>> from skhash import StochasticAutoencoderHash
+    >>> messages = [
+    ...     "the cat sat on the mat",
+    ...     "a cat and a kitten on a mat",
+    ...     "stocks fell on the market",
+    ...     "the market for stocks and bonds",
+    ... ]
+    >>> X = TfidfVectorizer().fit_transform(messages)
+    >>> encoder = StochasticAutoencoderHash(n_bits=16, random_state=0).fit(X)
+    >>> encoder.transform(X).shape
+    (4, 16)
+    >>> encoder.inverse_transform(encoder.transform(X)).sum(axis=1).round(4).tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    """
+
+    _parameter_constraints: dict = {
+        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        "hidden_layer_sizes": ["array-like"],
+        "decoder": [StrOptions({"multinomial", "gaussian", "bernoulli"})],
+        "decoder_hidden_layer_sizes": ["array-like", None],
+        "target": [StrOptions({"values", "presence"})],
+        "encoder_input": [StrOptions({"auto", *mlp.ENCODER_INPUTS})],
+        "posterior": [StrOptions({"independent", "correlated"}), Posterior],
+        "gradient": [str, HasMethods(["surrogate"])],
+        "noise": [str, HasMethods(["cdf"])],
+        "kl_weight": [Interval(Real, 0, None, closed="left"), callable],
+        "prior": [Interval(Real, 0, 1, closed="neither")],
+        "decoder_noise": [Interval(Real, 0, None, closed="left"), callable],
+        "dropout": [Interval(Real, 0, 1, closed="left")],
+        "input_dropout": [Interval(Real, 0, 1, closed="left")],
+        "correction": [str, Correction, None],
+        "normalize": ["boolean"],
+        **TRAINING_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        n_bits=32,
+        *,
+        hidden_layer_sizes=(512,),
+        decoder="multinomial",
+        decoder_hidden_layer_sizes=(),
+        target="values",
+        encoder_input="auto",
+        posterior="independent",
+        gradient="st",
+        noise="logistic",
+        kl_weight=0.03,
+        prior=0.5,
+        decoder_noise=0.0,
+        dropout=0.5,
+        input_dropout=0.5,
+        correction=None,
+        normalize=False,
+        lr=3e-3,
+        lr_schedule=None,
+        max_epochs=12,
+        batch_size="auto",
+        optimizer="adam",
+        callbacks=None,
+        validation_fraction=None,
+        device="auto",
+        random_state=None,
+        verbose=False,
+    ):
+        self.n_bits = n_bits
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.decoder = decoder
+        self.decoder_hidden_layer_sizes = decoder_hidden_layer_sizes
+        self.target = target
+        self.encoder_input = encoder_input
+        self.posterior = posterior
+        self.gradient = gradient
+        self.noise = noise
+        self.kl_weight = kl_weight
+        self.prior = prior
+        self.decoder_noise = decoder_noise
+        self.dropout = dropout
+        self.input_dropout = input_dropout
+        self.correction = correction
+        self.normalize = normalize
+        self.lr = lr
+        self.lr_schedule = lr_schedule
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.optimizer = optimizer
+        self.callbacks = callbacks
+        self.validation_fraction = validation_fraction
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def inverse_transform(self, X) -> np.ndarray:
+        """Decode bits into what the decoder expects.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_bits)
+            Bits, 0 and 1.
+
+        Returns
+        -------
+        decoded : ndarray of shape (n_samples, n_features), float32
+            Probabilities of the words, which sum to 1 ("multinomial"), of each feature
+            ("bernoulli"), or the mean ("gaussian").
+        """
+        import torch
+
+        from skhash.losses import make_likelihood
+
+        bits = check_bits(X)
+        self._check_code_length(bits)
+        layers = self.decoder_coefs_, self.decoder_intercepts_
+        likelihood = make_likelihood(self.decoder)
+        decoded = np.empty((len(bits), self.n_features_in_), dtype=np.float32)
+        for rows in row_chunks(len(bits), 8 * self.n_features_in_):
+            outputs = torch.from_numpy(mlp.mlp_forward(bits[rows], *layers))
+            decoded[rows] = likelihood.mean(outputs).numpy()
+        return decoded
+
+    def bound(self, X, *, n_samples=100, random_state=None) -> np.ndarray:
+        """Estimate the evidence bound of each row, a lower bound of log p(x).
+
+        With `CorrelatedPosterior` it is that of a mixture of ``n_mixture`` draws, which
+        may be set to another number after `fit`; the more, the tighter.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        n_samples : int, default=100
+            Draws to average over; the standard error falls with their root.
+        random_state : int, RandomState instance or None, default=None
+            Draws the samples; None takes that of the estimator.
+
+        Returns
+        -------
+        bound : ndarray of shape (n_samples,), float64
+            In nats, with the full divergence from the prior whatever `kl_weight`.
+        """
+        import torch
+
+        from skhash.training._net import whole_batch
+
+        if n_samples < 1:
+            raise ValueError(f"n_samples={n_samples} must be at least 1.")
+        X = self._validate_fitted(X)
+        module = self._restore_module().double().eval()
+        seed = self.random_state if random_state is None else random_state
+        module.generator = seeded_generator(check_random_state(seed))
+        bound = np.empty(X.shape[0])
+        with torch.inference_mode():
+            for rows, chunk in self._chunks(X):
+                values = whole_batch(module, chunk).X.double()
+                bound[rows] = module.bound(values, n_samples).numpy()
+        return bound - self.n_features_in_ * np.log(self.scale_)
+
+    def _logits(self, X):
+        return super()._logits(mlp.scaled_rows(X, self._encoder_input))
+
+    @property
+    def _encoder_input(self) -> str:
+        automatic = "values" if self.decoder == "gaussian" else "unit"
+        return automatic if self.encoder_input == "auto" else self.encoder_input
+
+    def _validate(self, X, *, reset):
+        X = super()._validate(X, reset=reset)
+        if self.decoder == "gaussian":
+            return X
+        if X.min() < 0:
+            raise ValueError(
+                f"Negative values in data: decoder={self.decoder!r} is for counts and "
+                f"weights, but X holds {X.min():.3g}; use decoder='gaussian'."
+            )
+        if self.decoder == "bernoulli" and X.max() > 1:
+            raise ValueError(
+                "decoder='bernoulli' is for values from 0 to 1, but X holds "
+                f"{X.max():.3g}; scale X or use another decoder."
+            )
+        return X
+
+    def _fit_codes(self, X, y, random_state):
+        super()._fit_codes(X, y, random_state)
+        correction, net = resolve_correction(self.correction), self.net_
+        if correction is not None:
+            net.module_.gradient = net.module_.correction
+            net.initialize_optimizer()
+            self._train(net, X, y, correction.n_epochs, self.history_)
+
+    def _make_module(self, X, y, rows, device, generator):
+        X = X if rows is None else X[rows]
+        module = self._module(X.shape[1], self.n_bits, generator)
+        if self.decoder == "gaussian":
+            module.mean = column_means(X)
+            module.scale = total_scale(X, module.mean)
+        return module
+
+    def _module(self, n_features, n_bits, generator):
+        """Return the module of the parameters, its weights random."""
+        from skhash.gradients import BernoulliUnits, resolve_gradient
+        from skhash.losses import make_likelihood
+        from skhash.networks._mlp import MLP
+        from skhash.neural.autoencoder._module import StochasticAutoencoder
+
+        posterior = resolve_posterior(self.posterior)
+        correction = resolve_correction(self.correction)
+        hidden = mlp.check_layer_sizes(self.hidden_layer_sizes, "hidden_layer_sizes")
+        sizes = self.decoder_hidden_layer_sizes
+        sizes = hidden[::-1] if sizes is None else sizes
+        decoder_hidden = mlp.check_layer_sizes(sizes, "decoder_hidden_layer_sizes")
+        sizes = [n_features, *hidden, posterior.n_heads(n_bits)]
+        return StochasticAutoencoder(
+            MLP(sizes, generator, self.dropout, self.input_dropout),
+            MLP([n_bits, *decoder_hidden, n_features], generator),
+            make_likelihood(self.decoder, self.target),
+            posterior,
+            gradient=resolve_gradient(self.gradient),
+            correction=correction and correction.make_gradient(),
+            units=BernoulliUnits(self.noise),
+            kl_weight=self.kl_weight,
+            decoder_noise=self.decoder_noise,
+            prior_logit=np.log(self.prior / (1 - self.prior)),
+            encoder_input=self._encoder_input,
+        )
+
+    def _restore_module(self, n_rows=None):
+        unused = seeded_generator(np.random.RandomState(0))
+        module = self._module(self.n_features_in_, self._n_features_out, unused)
+        module.gradient = module.correction or module.gradient
+        module.mean, module.scale = self.mean_, self.scale_
+        module.n_steps, scale = self.n_steps_, np.float32(self.scale_)
+        coefs, intercepts = [*self.coefs_], [*self.intercepts_]
+        if module.posterior.n_heads(1) > 1:
+            coefs[-1] = np.hstack([coefs[-1], self.covariance_coef_])
+            intercepts[-1] = np.hstack([intercepts[-1], self.covariance_intercept_])
+        coefs[0] = coefs[0] * scale
+        module.encoder.fill(coefs, intercepts)
+        coefs, intercepts = [*self.decoder_coefs_], [*self.decoder_intercepts_]
+        coefs[-1] = coefs[-1] / scale
+        if self.decoder == "gaussian":
+            offset = (intercepts[-1] - self.mean_) / self.scale_
+            intercepts[-1] = offset.astype(np.float32)
+            module.likelihood.log_rho.data.fill_(np.log(self.rho_ / self.scale_))
+        module.decoder.fill(coefs, intercepts)
+        return module
+
+    def _read_out(self, net, X):
+        module = net.module_
+        self.mean_, self.scale_ = module.mean, module.scale
+        self.n_steps_, scale = module.n_steps, np.float32(module.scale)
+        coefs, intercepts = self.coefs_, self.intercepts_ = module.encoder.arrays()
+        coefs[0] = coefs[0] / scale
+        if module.posterior.n_heads(1) > 1:
+            n_bits = len(module.decoder.coefs[0])
+            coefs[-1], self.covariance_coef_ = mlp.split_columns(coefs[-1], n_bits)
+            parts = mlp.split_columns(intercepts[-1], n_bits)
+            intercepts[-1], self.covariance_intercept_ = parts
+        coefs, intercepts = module.decoder.arrays()
+        coefs[-1] = coefs[-1] * scale
+        if self.decoder == "gaussian":
+            offset = intercepts[-1] * self.scale_ + self.mean_
+            intercepts[-1] = offset.astype(np.float32)
+            log_rho = arrays_of(module.likelihood)["log_rho"]
+            self.rho_ = float(np.exp(log_rho) * self.scale_)
+        self.decoder_coefs_, self.decoder_intercepts_ = coefs, intercepts
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = self.decoder != "gaussian"
+        return tags

@@ -1,0 +1,141 @@
+"""A stochastic autoencoder with a binary latent code."""
+
+import torch
+
+from skhash.training._module import TrainedModule
+from skhash.training._weights import weight_at
+from skhash.utils._torch_sparse import scale_rows
+
+
+class StochasticAutoencoder(TrainedModule):
+    """Encoder, Bernoulli bits with an exchangeable gradient estimator, decoder.
+
+    Parameters
+    ----------
+    encoder, decoder : nn.Module
+        `MLP`; the encoder gives the heads of the posterior, the decoder what the
+        likelihood takes.
+    likelihood : nn.Module
+        ``likelihood(outputs, X)`` is the reconstruction loss of each row.
+    posterior : Posterior
+    gradient : GradientEstimator
+    correction : GradientEstimator or None
+        What takes its place in a second phase.
+    units : BernoulliUnits
+        Of 0/1 coding.
+    kl_weight, decoder_noise : float or callable
+        A number, or what gives one for the number of steps done.
+    prior_logit : float
+        Log-odds of the prior of each bit.
+    encoder_input : {"values", "unit", "frequency", "presence"}
+    """
+
+    def __init__(
+        self,
+        encoder,
+        decoder,
+        likelihood,
+        posterior,
+        *,
+        gradient,
+        units,
+        correction=None,
+        kl_weight=0.0,
+        decoder_noise=0.0,
+        prior_logit=0.0,
+        encoder_input="values",
+    ):
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
+        self.likelihood, self.posterior = likelihood, posterior
+        self.gradient, self.correction, self.units = gradient, correction, units
+        self.kl_weight, self.decoder_noise = kl_weight, decoder_noise
+        prior_logit = torch.tensor(float(prior_logit))
+        self.register_buffer("prior_logit", prior_logit, persistent=False)
+        self.encoder_input = encoder_input
+        self.n_steps = 0
+        gaussian = likelihood.is_quadratic
+        self.accepts_sparse = not gaussian
+        if gaussian and encoder_input != "values":
+            raise ValueError(
+                f"encoder_input={encoder_input!r} is for counts and weights, but "
+                "decoder='gaussian' standardises its rows: take 'values'."
+            )
+        quadratic = gaussian and len(decoder.coefs) == 1 and posterior.has_closed_form
+        for name, estimator in [("gradient", gradient), ("correction", correction)]:
+            if estimator and estimator.needs_curvature and not quadratic:
+                raise ValueError(
+                    f"{name}={estimator!r} corrects the bias of losses that are "
+                    "quadratic in the code: it needs decoder='gaussian', "
+                    "decoder_hidden_layer_sizes=() and posterior='independent'."
+                )
+
+    def forward(self, X):
+        return self.encoder(scale_rows(X, self.encoder_input), self.generator)
+
+    def loss(self, heads, batch):
+        """Return the mean loss of the rows."""
+        losses = self.losses(heads, self.reconstruction(batch.X), batch.rows)
+        self.n_steps += self.training
+        return losses.mean()
+
+    def losses(self, heads, reconstruct, rows=None):
+        """Return the weighted bound of each row, with the estimator's gradient.
+
+        Parameters
+        ----------
+        heads : Tensor of shape (n_rows, n_heads)
+        reconstruct : callable
+            Maps bits to the reconstruction loss of each row.
+        rows : Tensor of shape (n_rows,), int64, or None
+            Which rows of the data these are.
+        """
+        logits, draws = self.posterior.draw(heads, self.generator)
+        divergence = self.divergence(draws)
+        weight = weight_at(self.kl_weight, self.n_steps)
+
+        def loss(bits):
+            return reconstruct(bits) + weight * divergence(bits)
+
+        is_known = self.posterior.has_closed_form
+        losses = self.gradient.surrogate(
+            reconstruct if is_known else loss,
+            logits,
+            self.generator,
+            units=self.units,
+            rows=rows,
+            curvature=self.curvature() if self.gradient.needs_curvature else None,
+        )
+        return losses + weight * divergence(None) if is_known else losses
+
+    def reconstruction(self, X):
+        """Return the function from bits to the reconstruction loss of each row of X."""
+        disturbance, coef = 0.0, self.decoder.coefs[0]
+        noise = weight_at(self.decoder_noise, self.n_steps) if self.training else 0.0
+        if noise:
+            # One draw for all codes that are tried, so that they differ in bits alone.
+            normal = coef.new_empty(X.shape[0], len(coef))
+            disturbance = noise * normal.normal_(generator=self.generator)
+        return lambda bits: self.likelihood(self.decoder(bits + disturbance), X)
+
+    def curvature(self):
+        """Return half the second derivative of the Gaussian loss in each bit."""
+        norms = self.decoder.coefs[0].detach().square().sum(dim=1)
+        return 0.5 * torch.exp(-2 * self.likelihood.log_rho.detach()) * norms
+
+    def bound(self, X, n_samples):
+        """Return the mean of `n_samples` samples of the evidence bound of each row."""
+        heads, reconstruct = self(X), self.reconstruction(X)
+        samples = (self.sample_bound(heads, reconstruct) for _ in range(n_samples))
+        return sum(samples) / n_samples
+
+    def sample_bound(self, heads, reconstruct):
+        """Return one sample of the evidence bound of each row; see `losses`."""
+        logits, draws = self.posterior.draw(heads, self.generator)
+        bits = self.units.draw(logits, self.generator)
+        return -reconstruct(bits) - self.divergence(draws)(bits)
+
+    def divergence(self, draws):
+        """Return the function from bits to the divergence of each row."""
+        noise = self.units.noise
+        return self.posterior.divergence(draws, noise, self.prior_logit)

@@ -1,0 +1,510 @@
+"""Codes learned from the data's own near neighbours."""
+
+import copy
+from numbers import Integral, Real
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_consistent_length
+
+from skhash.algebra._graph import (
+    label_partners,
+    neighbor_table,
+    table_of_graph,
+)
+from skhash.algebra._perceptron import (
+    MLPLogitsMixin,
+    check_layer_sizes,
+    layers_of,
+    mlp_forward,
+    split_columns,
+)
+from skhash.algebra._projection import column_means, project
+from skhash.algebra._scale import total_scale
+from skhash.neural._start import starting_directions
+from skhash.neural.neighbor._bank import drawn, joined
+from skhash.training import TRAINING_CONSTRAINTS, BaseNeuralHasher, arrays_of
+from skhash.utils._sklearn import HasMethods, Interval, StrOptions
+from skhash.utils.targets import encoded_labels, partial_labels
+from skhash.utils.torch import random_state_of_call, resolve_device, seeded_generator
+
+# Principal components that graph="projected" compares rows by.
+GRAPH_AXES = 128
+SHORTEST_PREFIX = 16
+# Rows of the past that `partial_fit` keeps.
+BANK_ROWS = 10_000
+# A direction along which data spread less than this share of the most is constant.
+SMALLEST_SPREAD = 1e-6
+
+
+class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
+    r"""Contrastive codes of near neighbours: rows near each other get near codes.
+
+    A row x_i of a batch is paired with one of its nearest rows (or, with labels, with
+    one of its class), x_{i'}. With signs s in {-1, +1} of the logits of an encoder, and
+    their agreement ``<s_i, s_j'> / m`` over m bits, training minimises how surprising
+    the partner of each row is among all partners of the batch, and the other way round:
+
+    .. math::
+
+        \sum_m \frac1n \sum_i \Big[ - \ell^m_{ii'}
+        + \tfrac12 \log \sum_j \exp \ell^m_{ij'}
+        + \tfrac12 \log \sum_j \exp \ell^m_{ji'} \Big], \qquad
+        \ell^m_{ij'} = \frac{\langle s_i, s_{j'} \rangle_m}{m \, T_m}, \quad
+        T_m = \frac{T}{\sqrt m}
+
+    This is the bound of mutual information of van den Oord et al. (2018) with the
+    pairs of Dai et al. (2017, section E.2), ``y_ij = 1`` for near neighbours. The outer
+    sum is over lengths: agreement over the first m bits makes every such prefix a code
+    of its own (Kusupati et al., 2022). A sign is +1 with probability ``sigmoid(2 a)``
+    of its logit a, so that its mean is ``tanh(a)``. By default signs are not drawn but
+    the likelier ones, and gradients pass them with the slope of that mean.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length of the codes; it may be larger than the number of features.
+    n_neighbors : int, default=5
+        How many nearest rows a partner is drawn from.
+    metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
+        Which rows are near. To encode rows by their direction only, use `normalize`.
+    hidden_layer_sizes : sequence of int, default=()
+        Units in the hidden layers of the encoder. Without any it is linear.
+    nested : bool or sequence of int, default=True
+        The lengths m to train besides `n_bits`: True takes 16, 32, 64, ..., False none.
+        Those of a sequence that are not below `n_bits` are passed over.
+    temperature : float, default=0.5
+        T. A low one looks at the nearest rows of a batch only.
+    gradient : str or LayerwiseGradient, default="det_st"
+        How gradients pass the signs: a layer-wise estimator of `skhash.gradients`, or
+        its name.
+    interpolate : bool, default=False
+        Whether a partner is a random point between the row and the neighbour, drawn
+        anew each time, instead of the neighbour itself. It helps where other rows are
+        searched than were trained on, and costs recall among the training rows.
+    distance_weight : float, default=10.0
+        What the distance term of lengths above 64 bits counts: ``1 - r^2``, with r the
+        correlation over the pairs of a batch of Hamming distance and distance, near
+        pairs weighing most. Long codes have room for it. It is left out with labels, a
+        `graph` that is given, `interpolate`, and inner products.
+    graph : {"projected", "exact"} or sparse matrix, default="projected"
+        Where neighbours come from. "exact" compares all pairs of rows; "projected"
+        compares them by at most 128 principal components, which for wide rows is much
+        faster. Or the neighbours themselves, as from `kneighbors_graph`.
+    max_train_samples : int or None, default=20_000
+        Find the neighbours of at most so many rows, drawn at random, among all rows,
+        and train on these pairs. None takes all rows, for which comparing all pairs
+        takes time that grows with their square.
+    init : {"auto", "itq", "pca", "random"}, default="auto"
+        Where the hash directions start: at principal components rotated as by
+        `ITQHash`, at the components, or at random. "auto" takes the first or the
+        second, whichever keeps more neighbours of a sample.
+    normalize : bool, default=False
+        Whether rows are first scaled to unit length, so that the codes follow the
+        cosine similarity. It is part of the encoder: raw rows are encoded rightly.
+    lr : float, default=0.1
+        Step size, in units of the spread of a logit. It needs no tuning to the unit of
+        the data, which are standardised inside, nor to the width of the layers.
+    lr_schedule : {"cosine", "inverse_sqrt", "step"}, LRSchedule or None, default=None
+        How the step size falls.
+    max_epochs : int, default=20
+        Number of passes over the data.
+    batch_size : int or "auto", default="auto"
+        Rows in a batch, each with its partner. Every row sees all other rows' partners
+        as negatives, so larger batches tell nearer rows apart. "auto" is a sixteenth of
+        all rows, from 64 to 512.
+    optimizer : str or torch.optim.Optimizer class, default="adam"
+        A class of `torch.optim` or its name in any case.
+    callbacks : list of skorch callbacks or None, default=None
+        Such as `skorch.callbacks.EarlyStopping`.
+    validation_fraction : float, callable or None, default=None
+        Share of the rows to compute ``valid_loss`` on, or a skorch splitter. These rows
+        may be partners of the others.
+    device : str, default="auto"
+        Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
+    random_state : int, RandomState instance or None, default=None
+        Draws the start, the order of rows and their partners. The same seed on the same
+        machine gives the same codes.
+    verbose : bool or int, default=False
+        Whether to print a line each epoch.
+
+    Attributes
+    ----------
+    coefs_, intercepts_ : lists of ndarrays, float32
+        The layers, of shapes (n_inputs, n_outputs) and (n_outputs,).
+    skip_coef_ : ndarray of shape (n_features, n_bits), float32, or None
+        The linear encoder beside hidden layers.
+    mean_ : ndarray of shape (n_features,), float64
+        The mean of the training data.
+    scale_ : float
+        Root of the mean variance of the columns, the unit inside.
+    lengths_ : list of int
+        The lengths that were trained, `n_bits` the last.
+    history_ : list of dict
+        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
+        ``valid_loss`` of each epoch.
+    n_iter_ : int
+        Number of epochs trained.
+    net_ : skorch net
+        What `partial_fit` goes on from; ``net_.module_`` is the torch module.
+    bank_ : tuple of rows and labels, or None
+        At most 10 000 rows of earlier calls of `partial_fit`, which later calls train
+        on too.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `X` has names that are all strings.
+
+    See Also
+    --------
+    SGHEncoder : Codes that regenerate the data, without neighbours.
+    HammingNeighbors : Searches the codes.
+
+    Notes
+    -----
+    Neighbours take ``max_train_samples n_samples min(n_features, 128)``
+    multiplications, once, and memory for the rows and one block of distances.
+    Multiplying or shifting the data changes the codes only through rounding, which an
+    ITQ start and training amplify to some bits in a hundred (with the inner product a
+    shift changes more). Sparse rows are made dense one batch at a time.
+
+    References
+    ----------
+    B. Dai, R. Guo, S. Kumar, N. He and L. Song, "Stochastic generative hashing",
+    ICML 2017, section E.2.
+
+    A. van den Oord, Y. Li and O. Vinyals, "Representation learning with contrastive
+    predictive coding", 2018.
+
+    A. Kusupati et al., "Matryoshka representation learning", NeurIPS 2022.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import NeighborHash
+    >>> X, y = load_digits(return_X_y=True)
+    >>> encoder = NeighborHash(n_bits=32, max_epochs=5, random_state=0).fit(X)
+    >>> encoder.transform(X).shape
+    (1797, 32)
+    >>> short = encoder.truncate(16)
+    >>> bool((short.transform(X) == encoder.transform(X)[:, :16]).all())
+    True
+    """
+
+    _unsaved_attributes = ("net_", "bank_")
+    _auto_steps = 16
+    _auto_batch_sizes = (64, 512)
+
+    _parameter_constraints: dict = {
+        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "metric": [StrOptions({"euclidean", "cosine", "inner_product"})],
+        "hidden_layer_sizes": ["array-like"],
+        "nested": ["boolean", "array-like"],
+        "temperature": [Interval(Real, 0, None, closed="neither")],
+        "gradient": [str, HasMethods(["surrogate"])],
+        "interpolate": ["boolean"],
+        "distance_weight": [Interval(Real, 0, None, closed="left")],
+        "graph": [StrOptions({"projected", "exact"}), "sparse matrix"],
+        "max_train_samples": [Interval(Integral, 2, None, closed="left"), None],
+        "init": [StrOptions({"auto", "itq", "pca", "random"})],
+        "normalize": ["boolean"],
+        **TRAINING_CONSTRAINTS,
+        "batch_size": [
+            Interval(Integral, 2, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
+    }
+
+    def __init__(
+        self,
+        n_bits=64,
+        *,
+        n_neighbors=5,
+        metric="euclidean",
+        hidden_layer_sizes=(),
+        nested=True,
+        temperature=0.5,
+        gradient="det_st",
+        interpolate=False,
+        distance_weight=10.0,
+        graph="projected",
+        max_train_samples=20_000,
+        init="auto",
+        normalize=False,
+        lr=0.1,
+        lr_schedule=None,
+        max_epochs=20,
+        batch_size="auto",
+        optimizer="adam",
+        callbacks=None,
+        validation_fraction=None,
+        device="auto",
+        random_state=None,
+        verbose=False,
+    ):
+        self.n_bits = n_bits
+        self.n_neighbors = n_neighbors
+        self.metric = metric
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.nested = nested
+        self.temperature = temperature
+        self.gradient = gradient
+        self.interpolate = interpolate
+        self.distance_weight = distance_weight
+        self.graph = graph
+        self.max_train_samples = max_train_samples
+        self.init = init
+        self.normalize = normalize
+        self.lr = lr
+        self.lr_schedule = lr_schedule
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.optimizer = optimizer
+        self.callbacks = callbacks
+        self.validation_fraction = validation_fraction
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X, y=None):
+        """Learn the hash functions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Real vectors. Rows are samples.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
+            Classes, or a 0/1 column for each of several labels. Partners then share a
+            label; a row without one, or alone with it, has its neighbours. An unknown
+            class is -1, or among strings None or "-1".
+
+        Returns
+        -------
+        self : object
+            The fitted encoder.
+
+        Raises
+        ------
+        ValueError
+            If `X` holds NaN or infinity, `y` is not labels of its rows, no rows share a
+            label or all do, or `graph` is of other rows.
+        """
+        return super().fit(X, y)
+
+    def partial_fit(self, X, y=None):
+        """Train for one epoch on these rows and a sample of those of earlier calls.
+
+        The first call also builds the model, from its rows alone: let them be some
+        thousands, drawn at random. Neighbours are those among the rows given and the
+        sample. Of the parameters `lr` and `batch_size` may change from call to call,
+        and `max_epochs` is not used.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Real vectors. Rows are samples.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
+            As in `fit`; for all calls or for none. Some rows of a stream may all be of
+            unknown class.
+
+        Returns
+        -------
+        self : object
+            The encoder. If a later call raises, the encoder is as it was before.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, or if a parameter has changed that the first call built on.
+        """
+        return super().partial_fit(X, y)
+
+    def truncate(self, n_bits: int):
+        """Return an encoder of the first `n_bits` bits.
+
+        Parameters
+        ----------
+        n_bits : int
+            Best one of ``lengths_``.
+
+        Returns
+        -------
+        encoder : NeighborHash
+            A fitted copy, whose codes are a prefix of these.
+        """
+        length = self._n_features_out
+        if not isinstance(n_bits, Integral):
+            raise ValueError(f"n_bits={n_bits!r} must be an integer.")
+        if not 1 <= n_bits <= length:
+            raise ValueError(f"n_bits={n_bits} is not from 1 to {length}, the length.")
+        encoder = copy.copy(self).set_params(n_bits=n_bits)
+        for name in encoder._unsaved_attributes:
+            vars(encoder).pop(name, None)
+        for name in ("coefs_", "intercepts_"):
+            *layers, last = getattr(self, name)
+            setattr(encoder, name, [*layers, split_columns(last, n_bits)[0]])
+        if self.skip_coef_ is not None:
+            encoder.skip_coef_ = split_columns(self.skip_coef_, n_bits)[0]
+        encoder.lengths_ = [m for m in self.lengths_ if m < n_bits] + [int(n_bits)]
+        return encoder
+
+    def _logits(self, X):
+        logits = super()._logits(X)
+        if self.skip_coef_ is None:
+            return logits
+        none = np.zeros(1, dtype=np.float32)
+        return logits + mlp_forward(
+            X, [self.skip_coef_], [none], self.mean_, self.device
+        )
+
+    def _validate_targets(self, X, y, *, is_part=False):
+        return None if y is None else partial_labels(y, is_part=is_part)
+
+    def _fit_codes(self, X, y, random_state):
+        super()._fit_codes(X, y, random_state)
+        self.bank_ = None  # which is for streams
+
+    def _train(self, net, X, y, epochs, history):
+        rng = random_state_of_call(self.random_state, len(history))
+        if y is not None:
+            check_consistent_length(X, y)
+        bank, n_before = getattr(self, "bank_", None), 0
+        if history and bank is not None:
+            n_before = bank[0].shape[0]
+            X, y = joined(bank, (X, y))
+        bank = None if sparse.issparse(self.graph) else drawn(X, y, BANK_ROWS, rng)
+        anchors = np.arange(X.shape[0])
+        if self.max_train_samples is not None:
+            anchors = np.sort(rng.permutation(anchors)[: self.max_train_samples])
+        rows = self._pairs(X, y, anchors, self._table(X, anchors, rng), rng)
+        if net.split is not None and net.split.valid is not None:
+            validates = np.isin(anchors, n_before + net.split.valid)
+            rows.split.leave_out(validates)
+        self._fit_rows(net, rows, epochs, history)
+        self.bank_ = bank
+
+    def _pairs(self, X, y, anchors, near, rng):
+        """Return rows to train on, with the rows near them for partners."""
+        from skhash.training._batches import Rows
+        from skhash.training._net import Split
+
+        # Rows that are neither trained on nor near one of those are of no use.
+        used, places = np.unique(np.c_[anchors, near], return_inverse=True)
+        places = places.reshape(len(anchors), -1)
+        table = np.repeat(np.arange(len(used))[:, None], near.shape[1], axis=1)
+        table[places[:, 0]] = places[:, 1:]
+        labels = None
+        if y is not None:
+            labels = encoded_labels(y[used])
+            table = label_partners(labels, table, rng)
+        return Rows(X[used], labels, None, table[:, :, None], Split(places[:, 0]))
+
+    def _table(self, X, anchors, rng):
+        if sparse.issparse(self.graph):
+            table = table_of_graph(self.graph, self.n_neighbors, X.shape[0])
+            return table[anchors]
+        return neighbor_table(
+            X,
+            anchors,
+            self.n_neighbors,
+            self.metric,
+            GRAPH_AXES if self.graph == "projected" else None,
+            resolve_device(self.device),
+            seeded_generator(rng),
+        )
+
+    def _make_module(self, X, y, rows, device, generator):
+        X = X if rows is None else X[rows]
+        mean = column_means(X)
+        scale = total_scale(X, mean)
+        directions = starting_directions(
+            X, mean, self.n_bits, self.init, device, generator
+        )
+        spread = project(X, mean, directions, device).std(dim=0, correction=0)
+        spread = spread.cpu().numpy().astype(np.float64)
+        spread[spread <= SMALLEST_SPREAD * spread.max()] = np.inf
+        start = directions.T * (scale / spread)
+        hidden = check_layer_sizes(self.hidden_layer_sizes, "hidden_layer_sizes")
+        sizes = [X.shape[1], *hidden, self.n_bits]
+        if len(sizes) == 2:
+            coefs, skip = [start], None
+        else:
+            coefs = [
+                _he_normal(shape, generator)
+                for shape in zip(sizes[:-1], sizes[1:], strict=True)
+            ]
+            skip = start
+            coefs[-1][:] = 0.0
+        intercepts = [np.zeros(size) for size in sizes[1:]]
+        return self._module(mean, scale, coefs, intercepts, skip, self._lengths())
+
+    def _lengths(self):
+        nested = self.nested
+        if isinstance(nested, bool | np.bool_):
+            doublings = range(SHORTEST_PREFIX.bit_length() - 1, 64) if nested else ()
+            nested = [2**i for i in doublings]
+        if not all(isinstance(m, Integral) for m in nested):
+            raise ValueError(f"nested={self.nested!r} must hold integers, of bits.")
+        lengths = sorted({int(m) for m in nested if m < self.n_bits})
+        if lengths and lengths[0] < 1:
+            raise ValueError(f"nested={self.nested!r} has a length below 1.")
+        return [*lengths, int(self.n_bits)]
+
+    def _restore_module(self, n_rows=None):
+        unit = self.scale_
+        coefs = [self.coefs_[0] * unit, *self.coefs_[1:]]
+        skip = None if self.skip_coef_ is None else self.skip_coef_ * unit
+        return self._module(
+            self.mean_, unit, coefs, self.intercepts_, skip, self.lengths_
+        )
+
+    def _module(self, mean, scale, coefs, intercepts, skip_coef, lengths):
+        from skhash.gradients import require_layerwise, resolve_gradient
+        from skhash.neural.neighbor._module import NeighborModule
+
+        gradient = resolve_gradient(self.gradient)
+        has_distances = (
+            isinstance(self.graph, str)
+            and self.metric != "inner_product"
+            and not self.interpolate
+        )
+        return NeighborModule(
+            mean=mean,
+            scale=scale,
+            coefs=coefs,
+            intercepts=intercepts,
+            skip_coef=skip_coef,
+            lengths=lengths,
+            temperature=self.temperature,
+            gradient=require_layerwise(gradient, type(self).__name__),
+            interpolate=self.interpolate,
+            distance_weight=self.distance_weight if has_distances else 0.0,
+            unit_rows=self.metric == "cosine",
+        )
+
+    def _read_out(self, net, X):
+        module, values = net.module_, arrays_of(net.module_)
+        self.mean_, self.scale_, self.lengths_ = (
+            module.mean,
+            module.scale,
+            module.lengths,
+        )
+        coefs = [_as_used(coef) for coef in layers_of(values, "coefs")]
+        self.coefs_ = [coefs[0] / np.float32(self.scale_), *coefs[1:]]
+        self.intercepts_ = layers_of(values, "intercepts")
+        self.skip_coef_ = None
+        if module.skip_coef is not None:
+            self.skip_coef_ = _as_used(values["skip_coef"]) / np.float32(self.scale_)
+
+
+def _as_used(coef):
+    """Return the matrix that the module multiplies by for this parameter."""
+    return coef / np.float32(np.sqrt(len(coef)))
+
+
+def _he_normal(shape, generator) -> np.ndarray:
+    import torch
+
+    values = torch.randn(shape, generator=generator, dtype=torch.float64).numpy()
+    return values * np.sqrt(2 / shape[0])

@@ -1,0 +1,14 @@
+"""Stochastic Generative Hashing."""
+
+from skhash.neural.sgh._encoder import SGHEncoder
+from skhash.neural.sgh._pairs import GivenPairs, LabelPairs, NeighborPairs
+from skhash.neural.sgh._scales import FeatureScale, LatentScale
+
+__all__ = [
+    "FeatureScale",
+    "GivenPairs",
+    "LabelPairs",
+    "LatentScale",
+    "NeighborPairs",
+    "SGHEncoder",
+]

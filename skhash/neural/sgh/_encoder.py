@@ -1,0 +1,528 @@
+"""Stochastic Generative Hashing."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from skhash.algebra._projection import column_means
+from skhash.algebra._scale import total_scale
+from skhash.base import LinearLogitsMixin
+from skhash.codes import CODINGS, check_bits
+from skhash.linear._decoder import LinearDecoderMixin, decode
+from skhash.neural._start import sample_rows, starting_directions
+from skhash.neural.sgh._pairs import PairSource, resolve_pairs
+from skhash.neural.sgh._scales import CodewordScale, resolve_scale
+from skhash.neural.sgh._start import SGHStart, closed_form_decoder, sgh_start
+from skhash.training import TRAINING_CONSTRAINTS, BaseNeuralHasher
+from skhash.utils._sklearn import Interval, StrOptions
+from skhash.utils.chunks import dense_rows
+from skhash.utils.torch import random_state_of_call, resolve_device
+
+
+class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
+    r"""Stochastic Generative Hashing: the binary code that best regenerates the data.
+
+    Bits h are drawn from q(h|x) with ``P(h_k = 1) = sigmoid(a_k)`` and logits
+    ``a = (x - mean) W + b``, and x is modelled as Gaussian around ``alpha + h U`` (Dai
+    et al., 2017, equation 2) with a learned codebook U, mean alpha, spread rho and
+    prior of the bits. Training minimises the mean over rows of the Helmholtz free
+    energy, its second part weighted, plus a penalty on the norms of the codewords:
+
+    .. math::
+
+        E_{q(h|x)} \frac{|x - \alpha - hU|^2}{2\rho^2} + \frac d2 \log 2\pi\rho^2
+        + \lambda \, KL(q(h|x) \,\|\, p(h)) + \frac{\mu}{2} |U|_F^2
+
+    with the normaliser of the model kept, which for this decoder is tractable. The code
+    of a vector is the likeliest one: bit = 1 where the logit is above 0.
+
+    With `LatentScale` (section E.1 of the supplement) each bit of each row has a scale
+    z of its own. The energy is then averaged over z too, and ``KL(q(z|x) || p(z))`` is
+    added, unweighted.
+
+    With pairs of rows that are known to be similar (y = 1) or not (section E.2), rows
+    are similar with probability ``sigmoid(s t + c)``. The agreement t of two codes is
+    the inner product of their bits as -1/+1, whatever `coding`, so that it follows the
+    Hamming distance; s and c, which the paper leaves out, are learned. Then
+
+    .. math::
+
+        - \nu \, d \; E_{q(h_i|x_i) \, q(h_j|x_j)}
+        \big[ \log p(y_{ij} \,|\, h_i, h_j) \big]
+
+    is added, its mean over pairs, with d the number of features, which the free energy
+    grows with.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length of the codes; it may be larger than the number of features.
+    coding : {"01", "pm1"}, default="01"
+        Whether a bit enters the decoder as 0/1 or as -1/+1. The codes that `transform`
+        returns are 0/1 either way.
+    gradient : {"analytic", "exact", "linear"}, default="analytic"
+        How the expectation over bits is differentiated. "analytic" has it in closed
+        form: no noise, no bias. "exact" samples bits and takes the distributional
+        derivative (equation 8) with exact finite differences: unbiased. "linear" is the
+        paper's approximation of that (equation 14 of its supplement): biased, since it
+        does not see the variance of the bits. It costs the same as "exact" and is there
+        for comparison.
+    init : {"auto", "itq", "pca", "random"}, default="auto"
+        Where the hash directions start: at rotated principal components (as `ITQHash`),
+        at the components, or at random. "auto" tries the first two on a sample of the
+        training rows and keeps the one whose codes keep more near neighbours. The
+        codebook starts at its least-squares fit.
+    scale : {"feature", "latent"}, CodewordScale or None, default=None
+        What the codewords are multiplied by: nothing; one learned scale of each column,
+        `FeatureScale`; or a latent one of each bit and row, `LatentScale`.
+    kl_weight : float, default=0.1
+        The weight lambda. At 1 the objective is the free energy itself, a bound of the
+        log likelihood, whose posterior collapses on data without structure: bits die.
+    weight_penalty : float, default=0.0
+        The weight mu, on the squared norms of the codewords in units of the data's root
+        mean variance.
+    refit_decoder : bool, default=True
+        Whether `fit` ends with codebook, alpha, rho and prior at their optimum for the
+        encoder that was learned, which has a closed form. The codes stay the same. Not
+        done with a `scale`, nor by `partial_fit`.
+    pairs : {"given", "labels", "neighbors"} or PairSource, default="given"
+        Which pairs to learn from: those that `fit` is given, if any, `GivenPairs`;
+        rows whose class is known, `LabelPairs`; or near neighbours, `NeighborPairs`.
+    normalize : bool, default=False
+        Whether rows are first scaled to unit length, so that the codes follow the
+        cosine similarity. It is part of the encoder: raw rows are encoded rightly.
+    lr : float, default=0.01
+        Step size. It needs no tuning to the unit of the data, which are standardised
+        inside by their mean and one common scale.
+    lr_schedule : {"cosine", "inverse_sqrt", "step"}, LRSchedule or None, default=None
+        How the step size falls; "inverse_sqrt" is that of Theorem 5 of the paper. On an
+        encoder that was loaded from a file it starts afresh, with the optimizer.
+    averaging : {"last", "random", "mean"}, default="last"
+        Which of the iterates, the parameters after each step, is the result: the last;
+        a random one, each with probability in proportion to its step size, as in
+        Theorems 5 and 9 (in 5 for small steps); or the mean under these probabilities.
+        `partial_fit` trains on from the last iterate and takes new ones in beside the
+        old; on a loaded encoder it starts from the result and takes in new ones only.
+    max_epochs : int, default=10
+        Number of passes over the data.
+    batch_size : int or "auto", default="auto"
+        Rows in a batch; "auto" is a hundredth of all, but 32 to 512.
+    optimizer : str or torch.optim.Optimizer class, default="adam"
+        A class of `torch.optim` or its name in any case.
+    callbacks : list of skorch callbacks or None, default=None
+        Such as `skorch.callbacks.EarlyStopping`.
+    validation_fraction : float, callable or None, default=None
+        Share of the rows to compute ``valid_loss`` on, or a skorch splitter. These rows
+        take part in nothing else.
+    device : str, default="auto"
+        Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
+    random_state : int, RandomState instance or None, default=None
+        Draws the start, the order of rows, the sampled bits and scales and the random
+        iterate. The same seed on the same machine gives the same codes.
+    verbose : bool or int, default=False
+        Whether to print a line each epoch.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_bits, n_features), float32
+        W transposed: one hash direction a row.
+    intercept_ : ndarray of shape (n_bits,), float32
+        b.
+    mean_ : ndarray of shape (n_features,), float64
+        The mean of the training data.
+    scale_ : float
+        Root of the mean variance of the columns, the unit inside.
+    codebook_ : ndarray of shape (n_bits, n_features), float32
+        What each bit adds to the decoded vector when it is 1: U in the data's unit, or
+        2 U for "pm1". The scales of columns are in it; latent ones are taken as 1.
+    offset_ : ndarray of shape (n_features,), float32
+        What a code of zeros decodes to: alpha in the data's unit, or alpha less the sum
+        of the codewords for "pm1".
+    prior_logits_ : ndarray of shape (n_bits,), float32
+        Log-odds of the prior of each bit.
+    rho_ : float
+        The learned spread, in the data's unit.
+    feature_scale_ : ndarray of shape (n_features,), float32
+        The learned scale of each column, in the data's unit (`FeatureScale` only).
+    scale_components_ : ndarray of shape (n_bits, n_features), float32
+    scale_intercept_ : ndarray of shape (n_bits,), float32
+        The mean of q(z|x) is ``1 + scale_components_ (x - mean_) + scale_intercept_``
+        (`LatentScale` only).
+    pair_scale_, pair_offset_ : float or None
+        The learned s and c; None without pairs.
+    history_ : list of dict
+        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
+        ``valid_loss`` of each epoch. Losses are per row of standardised data, at the
+        iterates that they were met at.
+    n_iter_ : int
+        Number of epochs trained.
+    net_ : skorch net
+        What `partial_fit` goes on from; ``net_.module_`` is the torch module.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `X` has names that are all strings.
+
+    See Also
+    --------
+    StochasticAutoencoderHash : The same with other decoders, where it has no hidden
+        layers.
+    ITQHash : A rotation of principal components, without training.
+    HammingNeighbors : Searches the codes.
+
+    Notes
+    -----
+    Multiplying or shifting the data changes the codes only by rounding. Sparse rows are
+    made dense one batch at a time.
+
+    References
+    ----------
+    B. Dai, R. Guo, S. Kumar, N. He and L. Song, "Stochastic generative hashing",
+    ICML 2017.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import SGHEncoder
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> encoder = SGHEncoder(n_bits=32, random_state=0).fit(X)
+    >>> bits = encoder.transform(X)
+    >>> bits.shape, bits.dtype
+    ((1797, 32), dtype('uint8'))
+    >>> encoder.inverse_transform(bits).shape
+    (1797, 64)
+    """
+
+    _parameter_constraints: dict = {
+        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        "coding": [StrOptions({"01", "pm1"})],
+        "gradient": [StrOptions({"analytic", "exact", "linear"})],
+        "init": [StrOptions({"auto", "itq", "pca", "random"})],
+        "scale": [StrOptions({"feature", "latent"}), CodewordScale, None],
+        "kl_weight": [Interval(Real, 0, None, closed="left")],
+        "weight_penalty": [Interval(Real, 0, None, closed="left")],
+        "refit_decoder": ["boolean"],
+        "pairs": [StrOptions({"given", "labels", "neighbors"}), PairSource],
+        "averaging": [StrOptions({"last", "random", "mean"})],
+        "normalize": ["boolean"],
+        **TRAINING_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        n_bits=64,
+        *,
+        coding="01",
+        gradient="analytic",
+        init="auto",
+        scale=None,
+        kl_weight=0.1,
+        weight_penalty=0.0,
+        refit_decoder=True,
+        pairs="given",
+        normalize=False,
+        lr=0.01,
+        lr_schedule=None,
+        averaging="last",
+        max_epochs=10,
+        batch_size="auto",
+        optimizer="adam",
+        callbacks=None,
+        validation_fraction=None,
+        device="auto",
+        random_state=None,
+        verbose=False,
+    ):
+        self.n_bits = n_bits
+        self.coding = coding
+        self.gradient = gradient
+        self.init = init
+        self.scale = scale
+        self.kl_weight = kl_weight
+        self.weight_penalty = weight_penalty
+        self.refit_decoder = refit_decoder
+        self.pairs = pairs
+        self.normalize = normalize
+        self.lr = lr
+        self.lr_schedule = lr_schedule
+        self.averaging = averaging
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.optimizer = optimizer
+        self.callbacks = callbacks
+        self.validation_fraction = validation_fraction
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X, y=None, pairs=None, pair_labels=None, ids=None):
+        """Learn the hash functions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Real vectors. Rows are samples.
+        y : array-like of shape (n_samples,), default=None
+            Classes for `LabelPairs`; else not used. An unknown class is -1, or among
+            strings None or "-1".
+        pairs : array-like of shape (n_pairs, 2), int or str, default=None
+            The ids of rows that are known to be similar or dissimilar, for
+            `GivenPairs`. Pairs of which a row is missing, as in a fold of
+            cross-validation, are left out.
+        pair_labels : array-like of shape (n_pairs,), default=None
+            1 where the rows of a pair are similar, 0 where not.
+        ids : array-like of shape (n_samples,), int or str, default=None
+            The names of the rows, no two alike, that `pairs` call them by.
+
+        Returns
+        -------
+        self : object
+            The fitted encoder.
+
+        Raises
+        ------
+        ValueError
+            If `X` holds NaN or infinity; if `y`, `pairs`, `pair_labels` and `ids` do
+            not fit it or each other; if no pair is left, no rows share a label, or all
+            do.
+        """
+        return self._fit(X, y, given=(pairs, pair_labels, ids))
+
+    def partial_fit(self, X, y=None, pairs=None, pair_labels=None, ids=None):
+        """Train for one epoch on these rows, as one part of a stream.
+
+        The first call also builds the model, from its rows alone: let them be some
+        thousands, drawn at random. Later calls keep the optimizer's state; on an
+        encoder that was loaded from a file, or copied off an accelerator, the optimizer
+        starts afresh. Of the parameters `lr` and `batch_size` may change from call to
+        call, and `max_epochs` is not used. Each call draws pairs of its own.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Real vectors. Rows are samples.
+        y : array-like of shape (n_samples,), default=None
+            As in `fit`, but these rows may all be of unknown class.
+        pairs : array-like of shape (n_pairs, 2), int or str, default=None
+            As in `fit`, among the rows of this call. Neighbours of `NeighborPairs` are
+            among these too. If any call has pairs, the first needs some.
+        pair_labels : array-like of shape (n_pairs,), default=None
+            As in `fit`.
+        ids : array-like of shape (n_samples,), int or str, default=None
+            As in `fit`.
+
+        Returns
+        -------
+        self : object
+            The encoder. If a later call raises, the encoder is as it was before.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, or if a parameter has changed that the first call built on.
+        """
+        return self._partial_fit(X, y, given=(pairs, pair_labels, ids))
+
+    def inverse_transform(self, X, scales=None) -> np.ndarray:
+        """Decode bits into vectors, ``offset_ + bits codebook_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_bits)
+            Bits, 0 and 1.
+        scales : array-like of shape (n_samples, n_bits) or None, default=None
+            Latent scales to decode with, such as those of `latent_scales`; None is
+            their prior mean, 1.
+
+        Returns
+        -------
+        decoded : ndarray of shape (n_samples, n_features), float32
+            The mean of the decoder.
+        """
+        if scales is None:
+            return super().inverse_transform(X)
+        check_is_fitted(self)
+        bits = check_bits(X)
+        self._check_code_length(bits)
+        scales = check_array(scales, dtype=np.float32, input_name="scales")
+        if scales.shape != bits.shape:
+            raise ValueError(
+                f"scales has shape {scales.shape}, but the bits have {bits.shape}; "
+                "give one scale for each bit."
+            )
+        low, step = CODINGS[self.coding]
+        values = ((low + step * bits) * scales - low) / step
+        return decode(values, self.codebook_, self.offset_)
+
+    @available_if(lambda self: resolve_scale(self.scale).is_latent)
+    def latent_scales(self, X) -> np.ndarray:
+        """Return the posterior mean of the scale of each bit, with `LatentScale`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scales : ndarray of shape (n_samples, n_bits), float32
+            The prior mean is 1.
+        """
+        X = self._validate_fitted(X)
+        scales = np.empty((X.shape[0], self._n_features_out), dtype=np.float32)
+        for rows, chunk in self._chunks(X):
+            centered = dense_rows(chunk) - self.mean_
+            scales[rows] = centered @ self.scale_components_.T
+        return scales + (1 + self.scale_intercept_)
+
+    def free_energy(self, X) -> np.ndarray:
+        """Return the Helmholtz free energy of each row, an upper bound of -log p(x).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        energy : ndarray of shape (n_samples,), float64
+            In nats, with the full KL term whatever `kl_weight`, in closed form.
+        """
+        import torch
+
+        X = self._validate_fitted(X)
+        module = self._restore_module().double()
+        module.gradient, module.kl_weight = "analytic", 1.0
+        energy = np.empty(X.shape[0])
+        with torch.inference_mode():
+            for rows, chunk in self._chunks(X):
+                standard = (dense_rows(chunk) - self.mean_) / self.scale_
+                standard = torch.from_numpy(standard)
+                energy[rows] = module.free_energy(module(standard), standard).numpy()
+        return energy + self.n_features_in_ * np.log(self.scale_)
+
+    def _validate_targets(self, X, y, *, given, is_part=False):
+        if (given[0] is None) != (given[1] is None):
+            raise ValueError("pairs and pair_labels go together; give both or none.")
+        return resolve_pairs(self.pairs).read(y, given, is_part=is_part)
+
+    def _make_module(self, X, y, rows, device, generator):
+        X = X if rows is None else X[rows]
+        mean = column_means(X)
+        scale = total_scale(X, mean)
+        sample = sample_rows(X, generator)
+        directions = starting_directions(
+            sample, mean, self.n_bits, self.init, device, generator
+        )
+        start = sgh_start(X, mean, scale, directions, self.coding, device)
+        resolve_scale(self.scale).start(start, X, mean, scale)
+        if y is not None or resolve_pairs(self.pairs).is_always_learned:
+            start.pairs = self._pair_likelihood()
+        return self._module(mean, scale, start)
+
+    def _make_net(self, X, y, seeds, **options):
+        net = super()._make_net(X, y, seeds, **options)
+        if self.averaging != "last":
+            from skhash.neural.sgh._iterates import KeptIterates
+
+            net.module_.kept = KeptIterates(self.averaging, seeds[2])
+        return net
+
+    def _rows(self, X, y, net, n_before):
+        from skhash.training._batches import Rows
+
+        if y is None:
+            return Rows(X, split=net.split)
+        if net.module_.pairs is None:
+            raise ValueError(
+                "pairs are given, but none were when the model was built; give some in "
+                "the first call of partial_fit too."
+            )
+        rng = random_state_of_call(self.random_state, n_before)
+        source = net.module_.pair_source
+        known = source.rows(X, y, rng, resolve_device(self.device))
+        return Rows(X, **known, split=net.split)
+
+    def _restore_module(self, n_rows=None):
+        low, step = CODINGS[self.coding]
+        codebook = self.codebook_ / (step * self.scale_)
+        start = SGHStart(
+            weight=self.components_.T * self.scale_,
+            bias=self.intercept_,
+            codebook=codebook,
+            offset=(self.offset_ - self.mean_) / self.scale_
+            - low * codebook.sum(axis=0),
+            prior_logits=self.prior_logits_,
+            log_rho=np.log(self.rho_ / self.scale_),
+        )
+        resolve_scale(self.scale).restore(start, self)
+        if self.pair_scale_ is not None:
+            start.pairs = self._pair_likelihood(self.pair_scale_, self.pair_offset_)
+        return self._module(self.mean_, self.scale_, start)
+
+    def _pair_likelihood(self, *values):
+        from skhash.neural.sgh._pair_likelihood import PairLikelihood
+
+        return PairLikelihood(self.n_bits, *values)
+
+    def _module(self, mean, scale, start):
+        from skhash.neural.sgh._module import SGHModule
+
+        return SGHModule(
+            mean=mean,
+            scale=scale,
+            **vars(start),
+            coding=self.coding,
+            gradient=self.gradient,
+            kl_weight=self.kl_weight,
+            weight_penalty=self.weight_penalty,
+            pair_source=resolve_pairs(self.pairs),
+        )
+
+    def _fit_codes(self, X, y, random_state):
+        super()._fit_codes(X, y, random_state)
+        if self.refit_decoder and resolve_scale(self.scale).is_none:
+            split = self.net_.split
+            self._refit_decoder(X if split is None else X[split.train])
+
+    def _refit_decoder(self, X):
+        import torch
+
+        module = self.net_.module_
+        result = module.result
+        decoder = closed_form_decoder(
+            X,
+            self.mean_,
+            self.scale_,
+            result["weight"].cpu().numpy(),
+            result["bias"].cpu().numpy(),
+            self.coding,
+            self.net_.device,
+            penalty=self.weight_penalty * float(torch.exp(2 * result["log_rho"])),
+        )
+        for name, value in decoder.items():
+            result[name].copy_(torch.from_numpy(np.asarray(value, dtype=np.float32)))
+        self._read_out(self.net_, X)
+
+    def _read_out(self, net, X):
+        module = net.module_
+        # The result of the training need not be its last iterate.
+        result = module.result.items()
+        values = {name: value.cpu().numpy().copy() for name, value in result}
+        self.mean_, self.scale_ = module.mean, module.scale
+        scale = np.float32(self.scale_)
+        self.components_ = np.ascontiguousarray(values["weight"].T) / scale
+        self.intercept_ = values["bias"]
+        factor, attributes = resolve_scale(self.scale).read_out(values, scale)
+        vars(self).update(attributes)
+        codebook = values["codebook"] * factor
+        low, step = CODINGS[self.coding]
+        self.codebook_ = codebook * np.float32(step * self.scale_)
+        offset = values["offset"] + low * codebook.sum(axis=0)
+        self.offset_ = (self.mean_ + self.scale_ * offset).astype(np.float32)
+        self.prior_logits_ = values["prior_logits"]
+        self.rho_ = float(np.exp(values["log_rho"]) * self.scale_)
+        self.pair_scale_, self.pair_offset_ = (
+            None if module.pairs is None else float(values[f"pairs.{name}"])
+            for name in ("scale", "offset")
+        )

@@ -1,0 +1,293 @@
+"""The model of Stochastic Generative Hashing and its gradient estimators."""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import nn
+
+from skhash.codes import CODINGS
+from skhash.gradients._base import attach_gradient, uniform_like
+from skhash.losses._divergences import bernoulli_kl
+from skhash.neural.sgh._iterates import KeptIterates
+from skhash.training._module import TrainedModule
+
+
+class SGHModule(TrainedModule):
+    """Gaussian decoder on Bernoulli bits, with a linear encoder.
+
+    It works on standardised data, ``(x - mean) / scale``, so that every other number
+    here is free of their unit. With bits ``h``, logits ``a``, ``p = sigmoid(a)``,
+    codebook ``U``, residual ``e = x - alpha - h U`` and prior logits ``pi``, the loss
+    of a row is the Helmholtz free energy with a weight on its second part::
+
+        E_h[|e|^2] / (2 rho^2) + d/2 log(2 pi_ rho^2)
+            + kl_weight * sum_k KL(Bernoulli(p_k) || Bernoulli(sigmoid(pi_k)))
+
+    to whose mean over rows ``weight_penalty / 2 * |U|_F^2`` is added.
+
+    With a scale of each feature, ``exp(log_feature_scale)``, every codeword is
+    multiplied by it. With latent scales z, one a bit, ``e = x - alpha - (h o z) U``;
+    their prior is N(1, scale_std^2), their posterior Gaussian with a mean linear in x
+    and the best variance, and the KL divergence of the two is added.
+
+    With pairs, the mean of minus the log likelihood of those of a batch is added,
+    ``pair_weight * d`` times, where rows are fed with partners.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (d,), float64
+    scale : float
+        What the data were standardised with; kept for whoever feeds the module.
+    weight, bias : ndarrays of shape (d, n_bits) and (n_bits,)
+        The encoder, on standardised data.
+    codebook, offset : ndarrays of shape (n_bits, d) and (d,)
+        The decoder, on standardised data.
+    prior_logits : ndarray of shape (n_bits,)
+        In both codings the log-odds of a bit; the energy's beta is half of it for
+        "pm1".
+    log_rho : float
+    log_feature_scale : ndarray of shape (d,) or None
+    scale_weight, scale_bias : ndarrays of shape (d, n_bits) and (n_bits,), or None
+        The mean of z is ``1 + scale_std * (x scale_weight + scale_bias)``.
+    pairs : PairLikelihood or None
+    scale_std : float
+        The standard deviation of the prior of latent scales.
+    pair_source : PairSource or None
+        Says which pairs a batch makes up, and what they count.
+    kept : KeptIterates or None
+        What the result is, if not the last iterate.
+    coding, gradient, kl_weight, weight_penalty
+        As in `SGHEncoder`.
+    """
+
+    def __init__(
+        self,
+        *,
+        mean,
+        scale,
+        weight,
+        bias,
+        codebook,
+        offset,
+        prior_logits,
+        log_rho,
+        log_feature_scale=None,
+        scale_weight=None,
+        scale_bias=None,
+        scale_std=1.0,
+        pairs=None,
+        pair_source=None,
+        kept: KeptIterates | None = None,
+        coding="01",
+        gradient="analytic",
+        kl_weight=1.0,
+        weight_penalty=0.0,
+    ):
+        super().__init__()
+        self.mean, self.scale = mean, scale
+        self.weight = _parameter(weight)
+        self.bias = _parameter(bias)
+        self.codebook = _parameter(codebook)
+        self.offset = _parameter(offset)
+        self.prior_logits = _parameter(prior_logits)
+        self.log_rho = _parameter(log_rho)
+        self.log_feature_scale = _parameter(log_feature_scale)
+        self.scale_weight = _parameter(scale_weight)
+        self.scale_bias = _parameter(scale_bias)
+        self.scale_std = scale_std
+        self.pairs, self.pair_source = pairs, pair_source
+        self.kept = kept
+        self.coding = coding
+        self.gradient = gradient
+        self.kl_weight = kl_weight
+        self.weight_penalty = weight_penalty
+
+    def forward(self, X):
+        return X @ self.weight + self.bias
+
+    def loss(self, logits, batch):
+        """Return the mean free energy of the rows, plus the penalty and the pairs'."""
+        more = 0.5 * self.weight_penalty * self.codebook.square().sum()
+        X = batch.X
+        if batch.partners is not None:
+            pairs = self.pair_source.of_batch(logits, batch)
+            loss = self.pairs.loss(*pairs, self.generator)
+            more = more + self.pair_source.weight * X.shape[1] * loss
+            logits, X = (values.chunk(batch.n_parts)[0] for values in (logits, X))
+        return self.free_energy(logits, X).mean() + more
+
+    def free_energy(self, logits, X):
+        """Return the free energy of each row of standardised data, shape (n,)."""
+        scales = self.latent_scales(logits, X)
+        error = SQUARED_ERRORS[self.gradient](
+            X,
+            self.offset,
+            logits,
+            self.scaled_codebook,
+            self.coding,
+            self.generator,
+            scales,
+        )
+        n_features = self.codebook.shape[1]
+        log_normalizer = n_features * (self.log_rho + 0.5 * math.log(2 * math.pi))
+        energy = (
+            0.5 * torch.exp(-2 * self.log_rho) * error
+            + log_normalizer
+            + self.kl_weight * bernoulli_kl(logits, self.prior_logits)
+        )
+        return energy if scales is None else energy + scales.kl(self.scale_std)
+
+    @property
+    def scaled_codebook(self):
+        """What a bit adds to the decoded row, its latent scale apart."""
+        if self.log_feature_scale is None:
+            return self.codebook
+        return self.codebook * torch.exp(self.log_feature_scale)
+
+    def latent_scales(self, logits, X):
+        """Return the posterior of the latent scales of each row, None without them.
+
+        For given probabilities of the bits the free energy is least at the variances
+        ``1 / (1 / scale_std^2 + E[h_k^2] |u_k|^2 / rho^2)``. They pass no gradient:
+        there is none at a minimum.
+        """
+        if self.scale_weight is None:
+            return None
+        mean = 1 + self.scale_std * (X @ self.scale_weight + self.scale_bias)
+        with torch.no_grad():
+            low, step = CODINGS[self.coding]
+            p = torch.sigmoid(logits)
+            square = (low + step * p) ** 2 + step**2 * p * (1 - p)
+            norms = _norms(self.scaled_codebook)
+            precision = square * norms * torch.exp(-2 * self.log_rho)
+            variance = 1 / (self.scale_std**-2 + precision)
+        return LatentScales(mean, variance)
+
+    @property
+    def result(self):
+        """The values that training leads to, a tensor for each parameter."""
+        if self.kept is not None:
+            return self.kept.values
+        return {name: value.detach() for name, value in self.named_parameters()}
+
+    def end_step(self, optimizer):
+        """Note what a step of the optimizer led to."""
+        if self.kept is not None:
+            self.kept.add(self, optimizer.param_groups[0]["lr"])
+
+
+@dataclass
+class LatentScales:
+    """Independent Gaussians, the posterior of the scale of each bit of each row.
+
+    Parameters
+    ----------
+    mean, variance : Tensors of shape (n_rows, n_bits)
+    """
+
+    mean: torch.Tensor
+    variance: torch.Tensor
+
+    def draw(self, generator):
+        """Return one draw, differentiable in the mean."""
+        noise = torch.randn(
+            self.mean.shape,
+            generator=generator,
+            device=self.mean.device,
+            dtype=self.mean.dtype,
+        )
+        return self.mean + self.variance.sqrt() * noise
+
+    def kl(self, prior_std):
+        """Return the KL divergence of each row from the prior N(1, prior_std^2)."""
+        ratio = self.variance / prior_std**2
+        kl = ratio + ((self.mean - 1) / prior_std) ** 2 - 1 - torch.log(ratio)
+        return 0.5 * kl.sum(dim=-1)
+
+
+def _parameter(values):
+    if values is None:
+        return None
+    # A copy: training must not reach the arrays that it starts from.
+    return nn.Parameter(torch.tensor(values, dtype=torch.float32).contiguous())
+
+
+def analytic_squared_error(
+    X, offset, logits, codebook, coding, generator=None, scales=None
+):
+    """Return ``E |x - offset - (h o z) U|^2`` in closed form: no noise, no bias.
+
+    The factors of the codewords are independent and the decoder is linear, so the
+    expectation is the squared error of their mean plus the variance of each times the
+    squared norm of its codeword. Without `scales` z is 1.
+    """
+    low, step = CODINGS[coding]
+    p = torch.sigmoid(logits)
+    mean, variance = low + step * p, step**2 * p * (1 - p)
+    if scales is not None:
+        square = scales.mean**2 + scales.variance
+        variance = mean**2 * scales.variance + variance * square
+        mean = mean * scales.mean
+    return _squared_error(X, offset, mean, codebook) + variance @ _norms(codebook)
+
+
+def _squared_error(X, offset, mean, codebook):
+    """Return ``|x - offset - mean U|^2`` of each row.
+
+    Short codes of wide rows take it by the square of a sum, which writes no residual
+    and needs a product with `X` less in the gradient.
+    """
+    if 2 * len(codebook) > codebook.shape[1]:
+        return (X - offset - mean @ codebook).square().sum(dim=1)
+    target = X.square().sum(dim=1) - 2 * X @ offset + offset @ offset
+    cross = X @ codebook.T - codebook @ offset
+    decoded = mean @ (codebook @ codebook.T)
+    # Rounding alone could bring it below 0, where rows are decoded exactly.
+    return (target + ((decoded - 2 * cross) * mean).sum(dim=1)).clamp_min(0)
+
+
+def _norms(codebook):
+    return codebook.square().sum(dim=1)
+
+
+def sampled_squared_error(
+    X, offset, logits, codebook, coding, generator, scales=None, is_linear=False
+):
+    """Squared error at sampled bits, with the exact distributional derivative.
+
+    The gradient in a logit is ``p (1 - p)`` times the difference that switching its bit
+    on makes, the others and the latent scales z as drawn (Dai et al., 2017, equation
+    8). For this decoder all n_bits differences together cost one product with the
+    codebook::
+
+        step * [2 (middle - h_k) z_k^2 |u_k|^2 - 2 z_k u_k . e]
+
+    with ``middle`` halfway between the two values of a bit. The gradient in the mean of
+    z is the ordinary one at the draw.
+
+    `is_linear` replaces the difference by the slope at the drawn bits, its second part
+    (supplement, equation 14, with the factor `step` that equation 20 leaves out for
+    -1/+1). In expectation that is the gradient of the error of the mean code: nothing
+    pushes bits away from probability one half.
+    """
+    low, step = CODINGS[coding]
+    uniform = uniform_like(logits, generator)
+    bits = low + step * (uniform < torch.sigmoid(logits)).to(logits.dtype)
+    z = torch.ones(()).to(logits) if scales is None else scales.draw(generator)
+    residual = X - offset - (bits * z) @ codebook
+    with torch.no_grad():
+        difference = -2 * step * z * (residual @ codebook.T)
+        if not is_linear:
+            middle = low + 0.5 * step
+            difference += 2 * step * (middle - bits) * z**2 * _norms(codebook)
+    error = residual.square().sum(dim=1)
+    return attach_gradient(error, torch.sigmoid(logits), difference)
+
+
+SQUARED_ERRORS = {
+    "analytic": analytic_squared_error,
+    "exact": sampled_squared_error,
+    "linear": partial(sampled_squared_error, is_linear=True),
+}

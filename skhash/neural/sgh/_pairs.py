@@ -1,0 +1,274 @@
+"""Pairs of rows that are known to be similar or not: where they come from."""
+
+from abc import abstractmethod
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_consistent_length, column_or_1d
+
+from skhash.algebra._graph import neighbor_table
+from skhash.utils._sklearn import Interval
+from skhash.utils.strategies import resolved
+from skhash.utils.targets import encoded_labels, partial_labels
+from skhash.utils.torch import seeded_generator
+
+# Neighbours are those of at most so many rows, by at most so many components.
+NEIGHBOR_ROWS, NEIGHBOR_AXES = 20_000, 128
+# Of labels, and of pairs that are listed, each row has so many to bring along.
+DRAWN_PAIRS = 16
+
+
+class PairSource(BaseEstimator):
+    """Base of what says which pairs of rows are similar, and how much they count.
+
+    A source reads what `fit` is given, says which rows each row is fed with, and which
+    pairs a batch of them makes up.
+    """
+
+    _parameter_constraints: dict = {"weight": [Interval(Real, 0, None, closed="left")]}
+    # Whether an encoder has a likelihood of pairs even while nothing is known yet.
+    is_always_learned = True
+
+    def __init__(self, weight=10.0):
+        self.weight = weight
+
+    def read(self, y, given, *, is_part):
+        """Return what is known of pairs, or None.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,) or None
+        given : tuple of pairs, pair_labels and ids
+            As `SGHEncoder.fit` takes them.
+        is_part : bool
+            Whether the rows are some of a stream.
+        """
+        if given[0] is not None:
+            raise ValueError(
+                f"pairs are given, but the encoder has pairs={self!r}, which takes "
+                "them from elsewhere; leave out one of the two."
+            )
+        return self._read(y, is_part)
+
+    @abstractmethod
+    def rows(self, X, known, rng, device) -> dict:
+        """Return the candidates of each row, as `partners` of `Rows`, and `labels`."""
+
+    @abstractmethod
+    def of_batch(self, logits, batch):
+        """Return rows, others, similar and weight, as `PairLikelihood.loss` takes."""
+
+
+class GivenPairs(PairSource):
+    """The pairs that `fit` is given, if any.
+
+    Parameters
+    ----------
+    weight : float, default=10.0
+        The weight nu of pairs.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import SGHEncoder
+    >>> from skhash.neural import GivenPairs
+    >>> X, y = load_digits(return_X_y=True)
+    >>> pairs = [[0, 10], [0, 1], [1, 11]]
+    >>> encoder = SGHEncoder(16, pairs=GivenPairs(weight=3.0), random_state=0)
+    >>> encoder = encoder.fit(X, pairs=pairs, pair_labels=[1, 0, 1], ids=range(len(X)))
+    >>> encoder.pair_scale_ > 0
+    True
+    """
+
+    is_always_learned = False
+
+    def read(self, y, given, *, is_part):
+        pairs, pair_labels, ids = given
+        return None if pairs is None else placed_pairs(pairs, pair_labels, ids)
+
+    def rows(self, X, known, rng, device):
+        pairs, similar, ids = known
+        check_consistent_length(X, ids)
+        n_samples = X.shape[0]
+        drawn = _in_turn(len(pairs), n_samples * DRAWN_PAIRS, rng)
+        drawn = drawn.reshape(n_samples, DRAWN_PAIRS)
+        return {"partners": pairs[drawn], "labels": similar[drawn]}
+
+    def of_batch(self, logits, batch):
+        from skhash.neural.sgh._pair_likelihood import listed_pairs
+
+        return listed_pairs(logits, batch)
+
+
+class LabelPairs(PairSource):
+    """Rows whose class is known from `y`: similar where it is the same.
+
+    Parameters
+    ----------
+    weight : float, default=10.0
+        The weight nu of pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import SGHEncoder
+    >>> from skhash.neural import LabelPairs
+    >>> X, y = load_digits(return_X_y=True)
+    >>> y[::2] = -1  # not known
+    >>> encoder = SGHEncoder(16, pairs=LabelPairs(), random_state=0).fit(X, y)
+    >>> encoder.pair_scale_ > 0
+    True
+    """
+
+    def _read(self, y, is_part):
+        if y is None:
+            raise ValueError(
+                f"pairs={self!r} requires y to be passed, but the target y is None; "
+                "give -1 where a class is not known."
+            )
+        labels = encoded_labels(partial_labels(y, is_part=is_part))
+        if labels.shape[1] > 1:
+            raise ValueError(
+                "y has several labels a row; give pairs and pair_labels instead, which "
+                "can say what makes rows similar."
+            )
+        return labels[:, 0] if (labels >= 0).sum() > 1 else None
+
+    def rows(self, X, known, rng, device):
+        check_consistent_length(X, known)
+        labeled = np.flatnonzero(known >= 0)
+        partners = rng.choice(labeled, (X.shape[0], DRAWN_PAIRS))
+        return {"partners": partners[:, :, None], "labels": known}
+
+    def of_batch(self, logits, batch):
+        from skhash.neural.sgh._pair_likelihood import labeled_pairs
+
+        return labeled_pairs(logits, batch)
+
+
+class NeighborPairs(PairSource):
+    """Each row with its near neighbours, which are similar, and other rows, which not.
+
+    This needs no labels.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=10
+        How many nearest rows are similar. They are found for at most 20 000 rows, among
+        all, by at most 128 principal components.
+    weight : float, default=10.0
+        The weight nu of pairs.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import SGHEncoder
+    >>> from skhash.neural import NeighborPairs
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> encoder = SGHEncoder(16, pairs=NeighborPairs(n_neighbors=5), random_state=0)
+    >>> encoder.fit(X).pair_scale_ > 0
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        **PairSource._parameter_constraints,
+    }
+
+    def __init__(self, n_neighbors=10, weight=10.0):
+        self.n_neighbors = n_neighbors
+        self.weight = weight
+
+    def _read(self, y, is_part):
+        return True
+
+    def rows(self, X, known, rng, device):
+        n_samples = X.shape[0]
+        anchors = np.sort(rng.permutation(n_samples)[:NEIGHBOR_ROWS])
+        near = neighbor_table(
+            X,
+            anchors,
+            self.n_neighbors,
+            "euclidean",
+            NEIGHBOR_AXES,
+            device,
+            seeded_generator(rng),
+        )
+        # Other rows are their own partners, which makes no pair.
+        table = np.repeat(np.arange(n_samples)[:, None], near.shape[1], axis=1)
+        table[anchors] = near
+        return {"partners": table[:, :, None]}
+
+    def of_batch(self, logits, batch):
+        from skhash.neural.sgh._pair_likelihood import neighbor_pairs
+
+        return neighbor_pairs(logits, batch)
+
+
+PAIR_SOURCES = {"given": GivenPairs, "labels": LabelPairs, "neighbors": NeighborPairs}
+
+
+def resolve_pairs(pairs) -> PairSource:
+    """Return the source of pairs of a name, or a clone of the source itself."""
+    return resolved(pairs, PAIR_SOURCES, PairSource, "pairs")
+
+
+def _in_turn(n, size, rng) -> np.ndarray:
+    """Return `size` numbers below n in random order, each about equally often."""
+    return rng.permutation(rng.permutation(n)[np.arange(size) % n])
+
+
+def placed_pairs(pairs, pair_labels, ids):
+    """Return pairs as positions of rows, their labels, and the ids of the rows.
+
+    Pairs of which a row is not among those with these ids are left out.
+    """
+    if ids is None:
+        raise ValueError(
+            "pairs call rows by their ids, since cross-validation passes on parts of "
+            "the rows, where positions would mean other ones. Give an id a row, such "
+            "as ids=np.arange(len(X)), where pairs are positions."
+        )
+    ids, pairs = _names(ids, "ids", 1), _names(pairs, "pairs", 2)
+    if pairs.shape[1] != 2:
+        raise ValueError(f"pairs has {pairs.shape[1]} columns; give 2 ids a row.")
+    if (ids.dtype.kind == "U") != (pairs.dtype.kind == "U"):
+        raise ValueError(
+            f"ids are of dtype {ids.dtype} and pairs of {pairs.dtype}; give both as "
+            "integers, or both as strings."
+        )
+    pair_labels = column_or_1d(pair_labels, warn=True)
+    check_consistent_length(pairs, pair_labels)
+    if not np.isin(pair_labels, (0, 1)).all():
+        other = pair_labels[~np.isin(pair_labels, (0, 1))][0]
+        raise ValueError(
+            f"pair_labels holds {other}; give 1 for similar rows and 0 for others."
+        )
+    order = np.argsort(ids, kind="stable")
+    known = ids[order]
+    if (known[1:] == known[:-1]).any():
+        twice = known[1:][known[1:] == known[:-1]][0].item()
+        raise ValueError(f"ids must differ, and {twice!r} occurs twice.")
+    slots = np.minimum(np.searchsorted(known, pairs), len(known) - 1)
+    kept = (known[slots] == pairs).all(axis=1)
+    if not kept.any():
+        raise ValueError(
+            f"Of {len(pairs)} pairs none has both of its rows among the {len(ids)} "
+            f"ids; the first is {pairs[0].tolist()}."
+        )
+    return order[slots[kept]], pair_labels[kept].astype(np.int64), ids
+
+
+def _names(values, name, n_axes):
+    """Return an array of integers or of strings with so many axes."""
+    values = np.asarray(values)
+    if values.dtype.kind in "OT" and all(isinstance(one, str) for one in values.flat):
+        values = values.astype(str)
+    if values.dtype.kind not in "iuU" or values.ndim != n_axes or not len(values):
+        raise ValueError(
+            f"{name} must be integers or strings of {n_axes} axes, got an array of "
+            f"shape {values.shape} and dtype {values.dtype}."
+        )
+    return values

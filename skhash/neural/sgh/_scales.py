@@ -1,0 +1,116 @@
+"""What the codewords of an `SGHEncoder` are multiplied by."""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from skhash.algebra._scale import column_scales
+from skhash.utils._sklearn import Interval
+from skhash.utils.strategies import resolved
+
+
+class CodewordScale(BaseEstimator):
+    """Nothing: codewords are as they are.
+
+    Others override what makes up the first values of their parameters, and reads the
+    trained ones.
+    """
+
+    _parameter_constraints: dict = {}
+    is_none, is_latent = True, False
+
+    def start(self, start, X, mean, unit) -> None:
+        """Add the first values of parameters to an `SGHStart`."""
+
+    def restore(self, start, encoder) -> None:
+        """Add the values of the fitted attributes instead."""
+
+    def read_out(self, values, unit) -> tuple[float | np.ndarray, dict]:
+        """Return what multiplies the columns of the codebook, and fitted attributes."""
+        return np.float32(1), {}
+
+
+class FeatureScale(CodewordScale):
+    """One learned positive scale of each column, as in the authors' code.
+
+    It starts at the column's standard deviation. The model is that without it, but
+    training takes another way.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import SGHEncoder
+    >>> from skhash.neural import FeatureScale
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> encoder = SGHEncoder(16, scale=FeatureScale(), random_state=0).fit(X)
+    >>> encoder.feature_scale_.shape
+    (64,)
+    """
+
+    is_none = False
+
+    def start(self, start, X, mean, unit):
+        start.add_feature_scale(column_scales(X, mean, unit))
+
+    def restore(self, start, encoder):
+        start.add_feature_scale(encoder.feature_scale_ / encoder.scale_)
+
+    def read_out(self, values, unit):
+        scales = np.exp(values["log_feature_scale"])
+        return scales, {"feature_scale_": scales * unit}
+
+
+class LatentScale(CodewordScale):
+    """A latent scale z of each bit of each row (section E.1 of the supplement).
+
+    x is Gaussian around ``alpha + (h o z) U``. z has the prior ``N(1, std^2)``, which
+    the paper leaves out, and the posterior ``q(z|x) = N(m, v)`` with m linear in x and
+    the best v. The codebook decodes a code at the prior mean of its scales, 1; see
+    `SGHEncoder.inverse_transform`.
+
+    Parameters
+    ----------
+    std : float, default=0.3
+        The prior standard deviation; towards 0 the model is that without scales.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import SGHEncoder
+    >>> from skhash.neural import LatentScale
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> encoder = SGHEncoder(16, scale=LatentScale(std=0.2), random_state=0).fit(X)
+    >>> encoder.latent_scales(X).shape
+    (1797, 16)
+    """
+
+    _parameter_constraints: dict = {"std": [Interval(Real, 0, None, closed="neither")]}
+    is_none, is_latent = False, True
+
+    def __init__(self, std=0.3):
+        self.std = std
+
+    def start(self, start, X, mean, unit):
+        start.add_latent_scales(self.std)
+
+    def restore(self, start, encoder):
+        start.scale_std = self.std
+        start.scale_weight = encoder.scale_components_.T * (encoder.scale_ / self.std)
+        start.scale_bias = encoder.scale_intercept_ / self.std
+
+    def read_out(self, values, unit):
+        std = np.float32(self.std)
+        weight = np.ascontiguousarray(values["scale_weight"].T)
+        return np.float32(1), {
+            "scale_components_": weight * (std / unit),
+            "scale_intercept_": values["scale_bias"] * std,
+        }
+
+
+SCALES = {None: CodewordScale, "feature": FeatureScale, "latent": LatentScale}
+
+
+def resolve_scale(scale) -> CodewordScale:
+    """Return the scale of a name, of None, or a clone of the scale itself."""
+    return resolved(scale, SCALES, CodewordScale, "scale")

@@ -1,0 +1,118 @@
+"""What supervised encoders train: a network and an objective on its logits."""
+
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from skhash.training._module import TrainedModule
+
+
+class SupervisedModule(TrainedModule):
+    """A network that maps rows to logits, and the objective that they minimise.
+
+    All that the network draws follows the seed of its ``generator``.
+
+    Parameters
+    ----------
+    encoder : torch.nn.Module
+    mean : ndarray of shape (n_features,) or None
+    scale : float
+        What rows are standardised with before the encoder sees them.
+    objective : Objective or None
+        None where it is not trained.
+    """
+
+    def __init__(self, encoder, mean=None, scale=1.0, objective=None):
+        super().__init__()
+        self.encoder, self.mean, self.scale = encoder, mean, scale
+        self.objective = objective
+
+    def forward(self, X):
+        return self.encoder(X)
+
+    def loss(self, logits, batch):
+        """Return the objective of a batch."""
+        return self.objective(logits, batch.labels, batch.rows, batch.X)
+
+    def start_epoch(self, epoch):
+        self.objective.start_epoch(epoch)
+
+    @contextmanager
+    def shadow(self):
+        self.objective.frozen = True
+        try:
+            with super().shadow():
+                yield
+        finally:
+            self.objective.frozen = False
+
+
+def hashing_perceptron(sizes, dropout=0.0, balanced=True) -> nn.Sequential:
+    """Return linear layers with batch normalisation, ReLU and dropout between them.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Number of inputs, of units in each hidden layer, and of outputs.
+    dropout : float, default=0.0
+        The probability that a hidden unit is left out while training.
+    balanced : bool, default=True
+        Whether the outputs are normalised over the batch too, so that each has mean 0
+        and spread 1 before its own gain and offset.
+    """
+    layers: list[nn.Module] = []
+    for n_inputs, n_outputs in zip(sizes[:-1], sizes[1:], strict=True):
+        if layers:
+            layers += [nn.BatchNorm1d(n_inputs), nn.ReLU(), nn.Dropout(dropout)]
+        layers.append(nn.Linear(n_inputs, n_outputs))
+    if balanced:
+        layers.append(nn.BatchNorm1d(sizes[-1]))
+    return nn.Sequential(*layers)
+
+
+@torch.no_grad()
+def folded_layers(encoder: nn.Sequential):
+    """Return the linear layers that a `hashing_perceptron` is when it encodes.
+
+    Batch normalisation then is a scale and a shift of each output, which go into the
+    linear layer before it.
+
+    Returns
+    -------
+    coefs : list of ndarrays of shape (n_inputs, n_outputs), float32
+    intercepts : list of ndarrays of shape (n_outputs,), float32
+    """
+    coefs, intercepts = [], []
+    for layer in encoder:
+        if isinstance(layer, nn.Linear):
+            coefs.append(layer.weight.T.double())
+            intercepts.append(layer.bias.double())
+        elif isinstance(layer, nn.BatchNorm1d):
+            gain = layer.weight / (layer.running_var.double() + layer.eps).sqrt()
+            coefs[-1] = coefs[-1] * gain
+            shift = intercepts[-1] - layer.running_mean
+            intercepts[-1] = shift * gain + layer.bias
+    return [_as_arrays(values) for values in (coefs, intercepts)]
+
+
+def _as_arrays(tensors):
+    return [tensor.float().contiguous().cpu().numpy() for tensor in tensors]
+
+
+def check_outputs(encoder, n_features, n_bits):
+    """Raise an error where a network does not make one logit for each bit."""
+    with torch.no_grad():
+        outputs = encoder.eval()(torch.zeros(2, n_features))
+    encoder.train()
+    if not isinstance(outputs, torch.Tensor):
+        raise TypeError(
+            f"The network of module= returns a {type(outputs).__name__}; it has to "
+            "return one tensor, the logits."
+        )
+    if outputs.shape != (2, n_bits) or outputs.dtype != torch.float32:
+        raise ValueError(
+            f"The network of module= maps 2 rows to {outputs.dtype} of shape "
+            f"{tuple(outputs.shape)}; it has to be torch.float32 of shape "
+            f"(2, {n_bits}), for n_bits={n_bits}."
+        )

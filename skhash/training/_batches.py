@@ -1,0 +1,244 @@
+"""Rows to train on, with what is known of each, and batches of them on a device."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch.utils.data import Dataset, Subset
+
+from skhash.training._dataset_rows import DatasetRows
+from skhash.utils._torch_sparse import csr_tensor, take_rows
+from skhash.utils.chunks import row_chunks
+
+# What may be known of rows, besides their values.
+KNOWN = ("labels", "weights", "partners")
+
+
+@dataclass
+class Rows:
+    """Rows to train on, and what is known of each.
+
+    Attributes
+    ----------
+    X : {ndarray, CSR array, DatasetRows} of shape (n_samples, n_features)
+        float32 or float64.
+    labels : ndarray of shape (n_samples, ...), int64, or None
+    weights : ndarray of shape (n_samples,), float32, or None
+    partners : ndarray of shape (n_samples, n_candidates, n_each), int64, or None
+        Positions of rows. A row of a batch is fed with the `n_each` of one of its
+        candidates, drawn anew each time.
+    split : Split or None
+        Which rows are trained on, and which validate; else as the net's splitter says.
+    """
+
+    X: object
+    labels: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    partners: np.ndarray | None = None
+    split: object | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows as a module is trained on them, on its device.
+
+    Where rows are fed with partners, the first partner of every row follows all of
+    them, in their order, then the second one; see `parts`.
+
+    Attributes
+    ----------
+    X : Tensor of shape (n_rows, n_features)
+        Standardised values; dense, or sparse CSR where the module accepts it.
+    rows : Tensor of shape (n_rows,), int64
+        Positions among the rows of the training.
+    labels, weights, partners : Tensors or None
+        As those of `Rows`, of these rows.
+    """
+
+    X: torch.Tensor
+    rows: torch.Tensor
+    labels: torch.Tensor | None = None
+    weights: torch.Tensor | None = None
+    partners: torch.Tensor | None = None
+
+    @classmethod
+    def of(cls, X, **known):
+        """Return rows, with what is known of them, as all that there are."""
+        return cls(X, torch.arange(len(X), device=X.device), **known)
+
+    def __len__(self):
+        return len(self.X)
+
+    @property
+    def n_parts(self) -> int:
+        """How many rows are fed together: one and its partners."""
+        return 1 if self.partners is None else 1 + self.partners.shape[2]
+
+    def parts(self) -> list["Batch"]:
+        """Return the rows themselves, their first partners, and so on."""
+        columns = [
+            [None] * self.n_parts if value is None else value.chunk(self.n_parts)
+            for value in (getattr(self, field.name) for field in fields(self))
+        ]
+        return [Batch(*values) for values in zip(*columns, strict=True)]
+
+    def take(self, rows: slice) -> "Batch":
+        """Return some of the rows."""
+        known = (getattr(self, name) for name in ("rows", *KNOWN))
+        return Batch(
+            take_rows(self.X, rows),
+            *(None if value is None else value[rows] for value in known),
+        )
+
+    def to(self, *args) -> "Batch":
+        """Return it on a device, the values in a dtype."""
+        X = self.X.to(*args)
+        known = (getattr(self, name) for name in ("rows", *KNOWN))
+        return Batch(
+            X, *(None if value is None else value.to(X.device) for value in known)
+        )
+
+
+class FedRows(Dataset):
+    """Rows as a module wants them.
+
+    `skorch` and its splitters see an ordinary dataset; `BatchIterator` takes the arrays
+    whole, because reading row by row costs several times the training of a small net.
+
+    Parameters
+    ----------
+    rows : Rows
+    module : TrainedModule or None
+        It says how; None takes rows as they are.
+    """
+
+    def __init__(self, rows, module=None):
+        self.rows, self.X = rows, rows.X
+        self.mean = None if module is None else module.mean
+        self.scale = 1.0 if module is None else module.scale
+        accepts_sparse = module is not None and module.accepts_sparse
+        self.keep_sparse = accepts_sparse and sparse.issparse(rows.X)
+
+    def __len__(self):
+        return self.X.shape[0]
+
+    def __getitem__(self, index):
+        return self.X[index], 0
+
+    def standardized(self, rows) -> np.ndarray:
+        """Return these rows, dense, standardised in the precision of the data."""
+        chunk = self.X[rows]
+        if sparse.issparse(chunk):
+            chunk = chunk.toarray()
+        if self.mean is not None:
+            chunk = chunk - self.mean.astype(chunk.dtype)
+        return (chunk / chunk.dtype.type(self.scale)).astype(np.float32, copy=False)
+
+    def values(self, rows=slice(None)) -> torch.Tensor:
+        """Return these rows as a tensor on the CPU, sparse where they are kept so."""
+        if self.keep_sparse:
+            return sparse_tensor(self.X[rows])
+        return torch.from_numpy(self.standardized(rows))
+
+
+def sparse_tensor(X) -> torch.Tensor:
+    """Return a CSR matrix as a sparse CSR tensor of float32."""
+    return csr_tensor(
+        torch.from_numpy(X.indptr.astype(np.int64)),
+        torch.from_numpy(X.indices.astype(np.int64)),
+        torch.from_numpy(X.data.astype(np.float32)),
+        X.shape,
+    )
+
+
+class BatchIterator:
+    """Batches of rows as float32 tensors on one device.
+
+    Dense data are standardised and moved to the device once and sliced there. Sparse
+    rows, and those of a torch Dataset, are taken one batch at a time. A last row that
+    would be alone joins the batch before: statistics of a batch need two.
+
+    Parameters
+    ----------
+    dataset : FedRows or a torch Subset of one
+    batch_size : int
+    device : torch.device
+    generator : torch.Generator or None
+        On the CPU; shuffles the rows, else they come in order.
+
+    Yields
+    ------
+    batch, None : Batch and what skorch takes for a target
+    """
+
+    def __init__(self, dataset, batch_size, device, generator=None):
+        self.data, rows = unwrap(dataset)
+        self.rows = torch.arange(len(self.data)) if rows is None else rows
+        self.batch_size, self.device, self.generator = batch_size, device, generator
+        in_memory = isinstance(self.data.X, np.ndarray)
+        self.X = self._on_device() if in_memory else None
+        known = {name: getattr(self.data.rows, name) for name in KNOWN}
+        self.known = {
+            name: torch.as_tensor(value).to(device)
+            for name, value in known.items()
+            if value is not None
+        }
+
+    @property
+    def _joins_last_row(self):
+        n_rows, size = len(self.rows), self.batch_size
+        return n_rows > size > 1 and n_rows % size == 1
+
+    def __len__(self):
+        return -(-len(self.rows) // self.batch_size) - self._joins_last_row
+
+    def __iter__(self):
+        order = self.rows
+        if self.generator is not None:
+            order = order[torch.randperm(len(order), generator=self.generator)]
+        batches = list(order.split(self.batch_size))
+        if self._joins_last_row:
+            batches[-2:] = [torch.cat(batches[-2:])]
+        if self.data.rows.partners is not None:
+            batches = [torch.cat([rows, *self._partners(rows)]) for rows in batches]
+        for rows, X in zip(batches, self._read(batches), strict=True):
+            rows = rows.to(self.device)
+            known = {name: value[rows] for name, value in self.known.items()}
+            yield Batch(X, rows, **known), None
+
+    def _read(self, batches):
+        """Yield the values of each batch, on the device."""
+        if isinstance(self.data.X, DatasetRows):
+            for X in self.data.X.batches(batches):
+                yield X.to(self.device)
+            return
+        for rows in batches:
+            if self.X is None:
+                yield self.data.values(rows.numpy()).to(self.device)
+            else:
+                yield self.X[rows.to(self.device)]
+
+    def _partners(self, rows):
+        """Draw a candidate of each row; without a generator take the first."""
+        partners = torch.from_numpy(self.data.rows.partners)
+        drawn = torch.zeros(len(rows), dtype=torch.int64)
+        if self.generator is not None:
+            drawn.random_(0, partners.shape[1], generator=self.generator)
+        return partners[rows, drawn].T
+
+    def _on_device(self):
+        X = torch.empty(self.data.X.shape, dtype=torch.float32, device=self.device)
+        for rows in row_chunks(len(X), 8 * X.shape[1]):
+            X[rows] = torch.from_numpy(self.data.standardized(rows)).to(self.device)
+        return X
+
+
+def unwrap(dataset):
+    """Return the `FedRows` behind nested subsets, and the rows that are meant."""
+    rows = None
+    while isinstance(dataset, Subset):
+        indices = torch.as_tensor(np.asarray(dataset.indices))
+        rows = indices if rows is None else indices[rows]
+        dataset = dataset.dataset
+    return dataset, rows

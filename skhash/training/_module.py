@@ -1,0 +1,75 @@
+"""What a trainer trains."""
+
+from abc import ABCMeta, abstractmethod
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+
+
+class TrainedModule(nn.Module, metaclass=ABCMeta):
+    """A module that computes its own loss.
+
+    ``forward(X)`` maps the values of a batch to outputs, `loss` these to what is
+    minimised. The other methods do nothing unless they are overridden.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_features,) or None
+    scale : float
+        It is fed rows as ``(x - mean) / scale``.
+    accepts_sparse : bool
+        Whether sparse rows are fed as sparse CSR tensors, else dense. Those are not
+        centred.
+    generator : torch.Generator or None
+        What it draws with, on its device; set by the trainer.
+    """
+
+    mean = None
+    scale = 1.0
+    accepts_sparse = False
+    generator: torch.Generator | None = None
+
+    @abstractmethod
+    def loss(self, outputs, batch) -> torch.Tensor:
+        """Return the loss of a batch, a scalar.
+
+        Parameters
+        ----------
+        outputs : Tensor
+            What ``forward(batch.X)`` returned.
+        batch : Batch
+        """
+
+    def start_epoch(self, epoch: int) -> None:
+        """Take note that an epoch starts; the first one is 0."""
+
+    def end_step(self, optimizer) -> None:
+        """Do what follows a step of the optimizer."""
+
+    @contextmanager
+    def shadow(self):
+        """Let batches in the block leave no trace but gradients.
+
+        Batch normalisation then uses the statistics of the batch, as always in
+        training, without adding them to those it keeps; and what is drawn with
+        ``generator`` is drawn again after the block.
+        """
+        norms = [
+            layer
+            for layer in self.modules()
+            if isinstance(layer, _NormBase) and layer.track_running_stats
+        ]
+        state = self.generator.get_state()
+        _track(norms, False)
+        try:
+            yield
+        finally:
+            _track(norms, True)
+            self.generator.set_state(state)
+
+
+def _track(norms, track):
+    for norm in norms:
+        norm.track_running_stats = track

@@ -1,0 +1,298 @@
+"""The training loop: skorch, held by composition and fed whole batches."""
+
+import copy
+import reprlib
+from dataclasses import dataclass, field
+from numbers import Real
+
+import numpy as np
+import torch
+from scipy import sparse
+from sklearn.base import clone
+from skorch import NeuralNet
+from skorch.dataset import ValidSplit
+from torch.utils.data import Subset
+
+from skhash.training._batches import Batch, BatchIterator, FedRows, Rows, unwrap
+from skhash.training._optimizers import extra_arguments, resolve_optimizer
+from skhash.training._schedules import resolve_schedule
+from skhash.utils.torch import threads_that_pay
+
+# Parameters that may change while a net is trained: what it takes over, or `fit` reads.
+FREE = ("lr", "batch_size", "verbose", "max_epochs", "random_state")
+# What the record of an epoch keeps of skorch's.
+MEASURED = ("train_loss", "valid_loss", "dur")
+
+
+class HashNet(NeuralNet):
+    """A skorch net of a `TrainedModule`.
+
+    Besides what skorch keeps it has ``splitter``, which parts rows; ``schedule``, with
+    ``n_epochs``, the epochs that it is for, and ``n_steps``, the steps done; and
+    ``params``, the parameters of its estimator when it was made.
+    """
+
+    def infer(self, batch, **fit_params):
+        return self.module_(batch.X)
+
+    def get_loss(self, outputs, y_true, X=None, training=False):
+        return self.module_.loss(outputs, X)
+
+    def on_epoch_begin(self, net, **kwargs):
+        super().on_epoch_begin(net, **kwargs)
+        epoch = len(self.history) - 1
+        self.module_.start_epoch(epoch)
+        for group in self.optimizer_.param_groups:
+            group["lr"] = self.schedule.start_epoch(
+                group["lr"], self.lr, epoch, self.n_epochs
+            )
+
+    def on_batch_end(self, net, batch=None, training=False, **kwargs):
+        super().on_batch_end(net, batch, training, **kwargs)
+        if training:
+            self.n_steps += 1
+            self.module_.end_step(self.optimizer_)
+            for group in self.optimizer_.param_groups:
+                group["lr"] = self.schedule.end_step(group["lr"], self.n_steps)
+
+    def get_train_step_accumulator(self):
+        return LastStep()
+
+
+class LastStep:
+    """Keeps the last evaluation of an optimizer that makes several in a step."""
+
+    def store_step(self, step):
+        self.step = step
+
+    def get_step(self):
+        return self.step
+
+
+@dataclass(frozen=True)
+class Optimization:
+    """The steps of a training.
+
+    Attributes
+    ----------
+    lr : float
+    batch_size : int
+    optimizer : str, type or Optimizer
+    params : dict
+        What the optimizer takes besides the learning rate, such as ``weight_decay``.
+    schedule : str, LRSchedule or None
+        How `lr` falls.
+    n_epochs : int or None
+        The epochs that a schedule is for; None for a stream of unknown end.
+    """
+
+    lr: float
+    batch_size: int
+    optimizer: object
+    params: dict = field(default_factory=dict)
+    schedule: object = None
+    n_epochs: int | None = None
+
+
+def make_net(
+    module, steps, *, callbacks, splitter, device, generator, verbose
+) -> HashNet:
+    """Build a net around `module`, ready for `train`.
+
+    Parameters
+    ----------
+    module : TrainedModule
+        Initialised.
+    steps : Optimization
+    callbacks : list of skorch callbacks or None
+        Cloned, so that what the caller gave stays as it is.
+    splitter : callable or None
+        As `resolve_splitter` returns it.
+    device : torch.device
+    generator : torch.Generator
+        On the CPU; shuffles the batches.
+    verbose : bool or int
+    """
+    optimizer, params = resolve_optimizer(steps.optimizer, **steps.params)
+    callbacks = None if callbacks is None else clone(callbacks, safe=False)
+    if splitter is None:
+        _check_no_validation(callbacks or [])
+    net = HashNet(
+        module,
+        criterion=torch.nn.Identity,
+        optimizer=optimizer,
+        lr=steps.lr,
+        batch_size=steps.batch_size,
+        iterator_train=BatchIterator,
+        iterator_train__device=device,
+        iterator_train__generator=generator,
+        iterator_valid=BatchIterator,
+        iterator_valid__device=device,
+        callbacks=callbacks,
+        train_split=None,
+        device=device,
+        verbose=int(verbose),
+    )
+    params = extra_arguments(optimizer, module, device) | params
+    net.set_params(**{f"optimizer__{name}": value for name, value in params.items()})
+    net.splitter, net.schedule = splitter, resolve_schedule(steps.schedule)
+    net.n_epochs, net.n_steps = steps.n_epochs, 0
+    return net.initialize()
+
+
+def _check_no_validation(callbacks):
+    """Raise ``ValueError`` where a callback watches rows that are not held out."""
+    for callback in callbacks:
+        callback = callback[1] if isinstance(callback, tuple) else callback
+        watched = getattr(callback, "monitor", None)
+        if isinstance(watched, str) and watched.startswith("valid"):
+            raise ValueError(
+                f"The callback {type(callback).__name__} watches {watched!r}, and no "
+                "rows are held out to validate on. Hold out a share of them, by "
+                "validation_fraction=0.1, or give monitor='train_loss'."
+            )
+
+
+def train(net: HashNet, rows: Rows, epochs: int) -> list[dict]:
+    """Train for `epochs` and return the record of each as plain numbers.
+
+    A record has ``epoch``, ``train_loss``, ``valid_loss`` with a split, and ``dur``, in
+    seconds.
+    """
+    n_before = len(net.history)
+    net.train_split = rows.split
+    # Each parameter takes part in about one multiplication a row.
+    n_parameters = sum(parameter.numel() for parameter in net.module_.parameters())
+    with threads_that_pay(net.batch_size * n_parameters):
+        net.partial_fit(FedRows(rows, net.module_), epochs=epochs)
+    for record in net.history:
+        record.pop("batches", None)  # one entry a batch would dominate a pickled net
+    return [
+        {"epoch": record["epoch"]}
+        | {name: float(record[name]) for name in MEASURED if name in record}
+        for record in net.history[n_before:]
+    ]
+
+
+class Split:
+    """Which rows are trained on, and which validate, as skorch takes it.
+
+    Parameters
+    ----------
+    train : ndarray of int
+    valid : ndarray of int or None
+    """
+
+    def __init__(self, train, valid=None):
+        self.train, self.valid = train, valid
+
+    def __call__(self, dataset, y=None):
+        train = Subset(dataset, self.train)
+        return train, None if self.valid is None else Subset(dataset, self.valid)
+
+    def leave_out(self, validates) -> None:
+        """Let some of the rows, told by a mask, validate; where any do."""
+        if validates.any():
+            self.valid = self.train[validates]
+        self.train = self.train[~validates]
+
+
+def resolve_splitter(validation_fraction, generator):
+    """Return what splits a dataset, as skorch takes it, or None.
+
+    Parameters
+    ----------
+    validation_fraction : float, callable or None
+        The share of rows to validate on, or what skorch takes.
+    generator : torch.Generator
+        On the CPU; draws the rows of a share.
+    """
+    if not isinstance(validation_fraction, Real):
+        return validation_fraction
+    seed = int(torch.randint(2**31, (), generator=generator))
+    return ValidSplit(cv=float(validation_fraction), random_state=seed)
+
+
+def split_rows(splitter, X) -> Split | None:
+    """Return how a splitter parts these rows; None where there is none."""
+    if splitter is None:
+        return None
+    train, valid = splitter(FedRows(Rows(X)), None)
+    return Split(_positions(train), None if valid is None else _positions(valid))
+
+
+def resume(net: HashNet, params, lr, batch_size, free=()) -> HashNet:
+    """Return a copy of a net to train on, with these step and batch sizes.
+
+    Parameters
+    ----------
+    net : HashNet
+        With `params`, the parameters of its estimator when it was made.
+    params : dict
+        Those of now.
+    lr : float
+    batch_size : int or "auto"
+        "auto" stays what it was.
+    free : sequence of str
+        Names of parameters that the net does not depend on.
+
+    Raises
+    ------
+    ValueError
+        If a parameter has changed, other than `FREE` and those.
+    """
+    for name in params.keys() - {*FREE, *free}:
+        before, now = net.params[name], params[name]
+        if not _are_same(before, now):
+            raise ValueError(
+                f"partial_fit goes on with the parameters of the calls before, and "
+                f"{name} was {reprlib.repr(before)} then, and is {reprlib.repr(now)} "
+                "now. Set it back, or fit anew; lr and batch_size may change."
+            )
+    net = copy.deepcopy(net)
+    net.params = snapshot(params)
+    net.verbose = int(params["verbose"])
+    for group in net.optimizer_.param_groups:
+        group["lr"] *= lr / net.lr  # which a schedule may have changed
+    net.lr = lr
+    if batch_size != "auto":
+        net.batch_size = batch_size
+    return net
+
+
+def snapshot(params) -> dict:
+    """Return parameters as they are now, whatever becomes of objects among them."""
+    return {
+        name: clone(value, safe=False) if hasattr(value, "get_params") else value
+        for name, value in params.items()
+    }
+
+
+def _are_same(first, second) -> bool:
+    """Say whether two values of a parameter are equal."""
+    if first is second:
+        return True
+    if type(first) is not type(second):
+        return np.isscalar(first) and np.isscalar(second) and first == second
+    if hasattr(first, "get_params"):
+        first, second = (one.get_params(deep=False) for one in (first, second))
+    if isinstance(first, dict):
+        names = first.keys() | second.keys()
+        return all(_are_same(first.get(name), second.get(name)) for name in names)
+    if isinstance(first, list | tuple):
+        pairs = zip(first, second, strict=False)
+        return len(first) == len(second) and all(_are_same(*pair) for pair in pairs)
+    if sparse.issparse(first):
+        return first.shape == second.shape and (first != second).nnz == 0
+    return np.array_equal(first, second)
+
+
+def whole_batch(module, X, **known) -> Batch:
+    """Return all these rows, and what is known of them, as one batch on the CPU."""
+    return Batch.of(FedRows(Rows(X), module).values(), **known)
+
+
+def _positions(dataset) -> np.ndarray:
+    """Return which of the rows behind it a dataset has."""
+    data, rows = unwrap(dataset)
+    return np.arange(len(data)) if rows is None else rows.numpy()

@@ -1,0 +1,34 @@
+"""Strategies: small objects with parameters of their own, and names for them."""
+
+from sklearn.base import BaseEstimator, clone
+
+
+def resolved(value, names: dict, base: type, parameter: str) -> BaseEstimator:
+    """Return a fresh strategy of a name, or a clone of the strategy itself.
+
+    Parameters
+    ----------
+    value : str, None or instance of `base`
+    names : dict
+        The class of each name, which may be None.
+    base : type
+        What strategies derive from.
+    parameter : str
+        What the caller's parameter is called.
+
+    Raises
+    ------
+    ValueError
+        If it is neither, or a parameter of it is out of range.
+    """
+    if isinstance(value, base):
+        strategy = clone(value)
+    elif (value is None or isinstance(value, str)) and value in names:
+        strategy = names[value]()
+    else:
+        raise ValueError(
+            f"{parameter}={value!r} is not one of {', '.join(map(repr, names))}, nor "
+            f"a {base.__name__}."
+        )
+    strategy._validate_params()
+    return strategy

@@ -1,0 +1,670 @@
+"""`skhash.audit` against plain computations on the rows that it says it drew."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+import skhash
+from skhash._audit import _data, _measure, _run
+from skhash._audit._measure import AuditRow, bit_statistics
+from skhash._audit._result import recommend
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("agg")
+
+N, D = 160, 10
+FAST = {"n_bits": [8], "methods": ["lsh"], "k": 4, "rescore": 20, "device": "cpu"}
+
+
+@pytest.fixture(autouse=True)
+def timed_once(monkeypatch):
+    """Results do not depend on how often the audit takes the time."""
+    monkeypatch.setattr(_measure, "TIMED_SECONDS", 0.0)
+
+
+@pytest.fixture
+def X():
+    generator = np.random.default_rng(0)
+    centers = 3 * generator.standard_normal((8, D))
+    noise = generator.standard_normal((N, D))
+    return (centers[generator.integers(8, size=N)] + noise).astype(np.float32)
+
+
+@pytest.fixture
+def labels():
+    return np.random.default_rng(1).integers(3, size=N)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Return a list that collects the splits of audits."""
+    splits = []
+
+    def split_rows(*arguments):
+        splits.append(_data.split_rows(*arguments))
+        return splits[-1]
+
+    monkeypatch.setattr(_run, "split_rows", split_rows)
+    return splits
+
+
+def float_order(queries, database, metric="euclidean"):
+    """Return the database's rows for each query, the nearest first."""
+    queries, database = queries.astype(np.float64), database.astype(np.float64)
+    if metric == "euclidean":
+        keys = ((queries[:, None] - database) ** 2).sum(axis=2)
+    elif metric == "cosine":
+        norms = np.outer(
+            np.linalg.norm(queries, axis=1), np.linalg.norm(database, axis=1)
+        )
+        keys = -(queries @ database.T) / norms
+    else:
+        keys = -(queries @ database.T)
+    return np.argsort(keys, axis=1, kind="stable")
+
+
+def hamming(encoder, queries, database):
+    q, d = encoder.transform(queries), encoder.transform(database)
+    return (q[:, None] != d).sum(axis=2)
+
+
+def measured(result):
+    """Return the rows without their times."""
+    return [
+        {
+            name: value
+            for name, value in vars(row).items()
+            if "second" not in name and name not in ("method", "n_bits")
+        }
+        for row in result.rows
+    ]
+
+
+class TestRecall:
+    @pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
+    def test_both_recalls_over_random_orders_of_ties(self, X, drawn, metric):
+        result = skhash.audit(X, metric=metric, **FAST)
+        (data,), (row,) = drawn, result.rows
+        order = float_order(data.queries, data.database, metric)
+        distances = hamming(result.encoder, data.queries, data.database)
+        generator = np.random.default_rng(0)
+        alone, rescored = [], []
+        for _ in range(300):
+            noise = generator.random(distances.shape)
+            ranked = np.argsort(distances + noise, axis=1)
+            for query, found in enumerate(ranked):
+                truth = order[query, :4]
+                alone.append(np.isin(found[:4], truth).mean())
+                # Re-scoring: the candidates in the order of their float distances.
+                candidates = set(found[:20])
+                best = [item for item in order[query] if item in candidates][:4]
+                rescored.append(np.isin(best, truth).mean())
+        assert row.recall == pytest.approx(np.mean(alone), abs=0.01)
+        assert row.recall_rescored == pytest.approx(np.mean(rescored), abs=0.01)
+
+    def test_long_codes_query_by_query(self, X, drawn):
+        # So many bits that ties are few; a tied one counts by its chance here.
+        result = skhash.audit(X, **{**FAST, "n_bits": [4096]})
+        (data,) = drawn
+        order = float_order(data.queries, data.database)
+        distances = hamming(result.encoder, data.queries, data.database)
+        alone, values = (
+            [
+                expected_hits(row, nearest[:4], cut) / 4
+                for row, nearest in zip(distances, order, strict=True)
+            ]
+            for cut in (4, 20)
+        )
+        assert result.rows[0].recall == pytest.approx(np.mean(alone))
+        assert result.rows[0].recall_rescored == pytest.approx(np.mean(values))
+        assert result.rows[0].recall_rescored_error == pytest.approx(
+            np.std(values) / np.sqrt(len(values))
+        )
+
+    def test_all_rows_as_candidates_find_everything(self, X):
+        result = skhash.audit(X, **{**FAST, "rescore": N - N // 5})
+        assert result.rows[0].recall_rescored == 1.0
+        assert result.rows[0].recall_rescored_error == 0.0
+
+
+def expected_hits(distances, truth, cut):
+    """Count true neighbours within `cut`, a true one of a cut tie by its chance."""
+    edge = np.sort(distances)[cut - 1]
+    nearer, tied = distances < edge, distances == edge
+    chance = (cut - nearer.sum()) / tied.sum()
+    return nearer[truth].sum() + chance * tied[truth].sum()
+
+
+class TestOtherMeasurements:
+    def test_map_is_the_metric_of_the_drawn_labels(self, X, labels, drawn):
+        result = skhash.audit(X, labels, **FAST)
+        (data,) = drawn
+        assert result.rows[0].mean_average_precision == pytest.approx(
+            skhash.metrics.mean_average_precision_score(
+                result.encoder.transform(data.queries),
+                result.encoder.transform(data.database),
+                data.query_labels,
+                data.database_labels,
+            )
+        )
+
+    def test_labels_stay_with_their_rows(self, X, drawn):
+        X[:, 0] = np.arange(N)
+        skhash.audit(X, np.arange(N) % 3, **FAST)
+        (data,) = drawn
+        np.testing.assert_array_equal(data.query_labels, data.queries[:, 0] % 3)
+        np.testing.assert_array_equal(data.database_labels, data.database[:, 0] % 3)
+
+    def test_indicator_of_several_labels(self, X, labels):
+        one_hot = np.eye(3, dtype=int)[labels]
+        expected = measured(skhash.audit(X, labels, **FAST))
+        assert measured(skhash.audit(X, one_hot, **FAST)) == expected
+        assert measured(skhash.audit(X, sparse.csr_array(one_hot), **FAST)) == expected
+        one_hot[:, 0] = 1
+        assert measured(skhash.audit(X, one_hot, **FAST)) != expected
+
+    def test_labels_as_strings_and_lists(self, X, labels):
+        expected = measured(skhash.audit(X, labels, **FAST))
+        words = [f"class {label}" for label in labels]
+        assert measured(skhash.audit(X, words, **FAST)) == expected
+        assert measured(skhash.audit(X, pd.Series(words), **FAST)) == expected
+
+    def test_labels_that_no_two_rows_share_give_no_map(self, X):
+        result = skhash.audit(X, np.arange(N), **FAST)
+        assert result.rows[0].mean_average_precision is None
+        assert result.skipped == [
+            "mAP: no query has a label that occurs in the database"
+        ]
+
+    def test_without_labels_no_map(self, X):
+        assert skhash.audit(X, **FAST).rows[0].mean_average_precision is None
+
+    def test_bit_statistics_of_the_database(self, X, drawn):
+        result = skhash.audit(X, **FAST)
+        (data,) = drawn
+        bits = result.encoder.transform(data.database).astype(float)
+        shares = [np.mean(column) for column in bits.T]
+        balance = np.mean([min(share, 1 - share) for share in shares])
+        correlations = [
+            abs(np.corrcoef(bits[:, i], bits[:, j])[0, 1])
+            for i in range(8)
+            for j in range(8)
+            if i != j and 0 < shares[i] < 1 and 0 < shares[j] < 1
+        ]
+        assert result.rows[0].bit_balance == pytest.approx(balance)
+        assert result.rows[0].bit_correlation == pytest.approx(
+            np.mean(correlations), abs=1e-6
+        )
+
+    def test_bits_that_never_vary_correlate_with_nothing(self):
+        bits = np.array([[0, 1, 0], [0, 1, 1]], dtype=np.uint8)
+        assert bit_statistics(bits) == (pytest.approx(0.5 / 3), 0.0)
+        assert bit_statistics(bits[:, :2]) == (0.0, 0.0)
+
+    def test_bytes_and_compression(self, X):
+        result = skhash.audit(X, **{**FAST, "n_bits": [8, 12]})
+        assert [row.bytes_per_vector for row in result.rows] == [1, 2]
+        assert [row.compression for row in result.rows] == [4 * D, 2 * D]
+
+    def test_times_are_positive(self, X):
+        (row,) = skhash.audit(X, **FAST).rows
+        assert row.fit_seconds > 0
+        assert row.encode_per_second > 0
+        assert row.search_per_second > 0
+
+
+class TestSplit:
+    def test_queries_are_not_in_the_database(self, X, drawn):
+        X[:, 0] = np.arange(N)
+        skhash.audit(X, **FAST)
+        (data,) = drawn
+        rows = np.concatenate([data.queries[:, 0], data.database[:, 0]])
+        assert len(data.queries) == N // 5
+        np.testing.assert_array_equal(np.sort(rows), np.arange(N))
+
+    @pytest.mark.parametrize("n_queries, expected", [(7, 7), (1000, N // 5)])
+    def test_number_of_queries(self, X, n_queries, expected):
+        settings = skhash.audit(X, n_queries=n_queries, **FAST).settings
+        assert settings["n_queries"] == expected
+        assert settings["n_database"] == N - expected
+
+    def test_sample(self, X, drawn):
+        X[:, 0] = np.arange(N)
+        settings = skhash.audit(X, sample=50, **FAST).settings
+        (data,) = drawn
+        rows = np.concatenate([data.queries[:, 0], data.database[:, 0]])
+        assert len(np.unique(rows)) == 50
+        assert (settings["n_rows"], settings["n_database"]) == (N, 40)
+
+    def test_sample_larger_than_the_data_is_all(self, X):
+        everything = measured(skhash.audit(X, **FAST))
+        assert measured(skhash.audit(X, sample=10 * N, **FAST)) == everything
+
+    def test_encoders_are_fitted_on_few_rows_of_the_database(
+        self, X, drawn, monkeypatch
+    ):
+        monkeypatch.setattr(_data, "MAX_TRAIN_ROWS", 30)
+        X[:, 0] = np.arange(N)
+        result = skhash.audit(X, **FAST)
+        (data,) = drawn
+        assert result.settings["n_train"] == len(data.train) == 30
+        assert len(np.unique(data.train[:, 0])) == 30
+        assert np.isin(data.train[:, 0], data.database[:, 0]).all()
+        np.testing.assert_allclose(
+            result.encoder.mean_, data.train.mean(axis=0, dtype=float), rtol=1e-5
+        )
+
+    def test_only_drawn_rows_are_read(self, X, drawn):
+        generator = np.random.RandomState(0)
+        unused = generator.permutation(N)[60:]
+        X[unused] = np.nan  # would raise, were it looked at
+        skhash.audit(X, sample=60, **FAST)
+        assert len(drawn[0].database) == 48
+
+
+class TestInput:
+    def test_memory_map_is_read_by_row(self, X, tmp_path, drawn):
+        np.save(tmp_path / "X.npy", X.astype(np.float16))
+        mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+        result = skhash.audit(mapped, sample=60, **FAST)
+        (data,) = drawn
+        for rows in (data.queries, data.database, data.train):
+            assert rows.dtype == np.float32
+            assert not isinstance(rows, np.memmap)
+        expected = skhash.audit(X.astype(np.float16), sample=60, **FAST)
+        assert measured(result) == measured(expected)
+
+    @pytest.mark.parametrize(
+        "convert",
+        [
+            np.ndarray.tolist,
+            pd.DataFrame,
+            np.asfortranarray,
+            lambda X: X.astype(np.float64),
+        ],
+        ids=["list", "frame", "fortran", "float64"],
+    )
+    def test_dense_forms_agree(self, X, convert):
+        expected = measured(skhash.audit(X, **FAST))
+        assert measured(skhash.audit(convert(X), **FAST)) == expected
+
+    @pytest.mark.parametrize(
+        "form",
+        [sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.coo_array],
+    )
+    def test_sparse_forms_agree_with_dense(self, X, form, drawn):
+        X[X < 1] = 0
+        dense = skhash.audit(X, **FAST)
+        result = skhash.audit(form(X), **FAST)
+        assert sparse.issparse(drawn[1].database)
+        for got, expected in zip(measured(result), measured(dense), strict=True):
+            # Its floats are fewer bytes; all that depends on the codes is equal.
+            got.pop("compression"), expected.pop("compression")
+            assert got == pytest.approx(expected)
+
+    def test_sparse_rows_count_by_their_values(self, X):
+        X[:] = 0
+        X[:, :3] = np.random.default_rng(0).random((N, 3)) + 1
+        result = skhash.audit(sparse.csr_array(X), **FAST)
+        assert result.settings["float_bytes_per_vector"] == 3 * (4 + 4)
+        assert result.settings["sparse"] is True
+
+    def test_integers(self, X, drawn):
+        skhash.audit(X.astype(np.uint8), **FAST)
+        assert drawn[0].database.dtype == np.float32
+
+
+class TestOptions:
+    def test_methods_and_lengths_in_order_each_once(self, X):
+        result = skhash.audit(
+            X, **{**FAST, "methods": ["pca", "lsh", "pca"], "n_bits": (8, 4, 8)}
+        )
+        asked = [("pca", 8), ("pca", 4), ("lsh", 8), ("lsh", 4)]
+        assert [(row.method, row.n_bits) for row in result.rows] == asked
+
+    @pytest.mark.parametrize(
+        "method, name",
+        [
+            ("sgh", "SGHEncoder"),
+            ("neighbor", "NeighborHash"),
+            ("itq", "ITQHash"),
+            ("pca", "PCAHash"),
+            ("lsh", "RandomHyperplaneHash"),
+        ],
+    )
+    def test_each_method_is_its_class_with_defaults(self, X, method, name):
+        encoder = skhash.audit(X, **{**FAST, "methods": [method]}).encoder
+        params = encoder.get_params()
+        assert type(encoder).__name__ == name
+        assert (params.pop("n_bits"), params.pop("device")) == (8, "cpu")
+        assert isinstance(params.pop("random_state"), int)
+        defaults = type(encoder)().get_params()
+        assert params == {param: defaults[param] for param in params}
+
+    def test_cosine_normalises_the_encoders(self, X):
+        result = skhash.audit(X, metric="cosine", **FAST)
+        assert result.encoder.normalize
+        scales = np.random.default_rng(0).uniform(1, 9, (N, 1)).astype(np.float32)
+        codes = result.encoder.transform(X)
+        assert (codes != result.encoder.transform(scales * X)).mean() < 0.01
+        again = skhash.audit(scales * X, metric="cosine", **FAST)
+        assert again.rows[0].recall == pytest.approx(result.rows[0].recall, abs=0.02)
+
+    @pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
+    def test_other_metrics_do_not(self, X, metric):
+        assert not skhash.audit(X, metric=metric, **FAST).encoder.normalize
+
+    @pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
+    def test_neighbors_are_those_of_the_metric(self, X, metric):
+        options = {**FAST, "methods": ["neighbor"], "metric": metric}
+        encoder = skhash.audit(X, **options).encoder
+        assert encoder.metric == metric
+        assert encoder.normalize is (metric == "cosine")
+
+    @pytest.mark.parametrize(
+        "option",
+        [
+            {"k": 3},
+            {"rescore": 30},
+            {"sample": 100},
+            {"n_queries": 10},
+            {"metric": "inner_product"},
+            {"random_state": 1},
+            {"n_bits": [9]},
+            {"methods": ["pca"]},
+        ],
+        ids=lambda option: next(iter(option)),
+    )
+    def test_an_option_changes_what_is_measured(self, X, option):
+        default = measured(skhash.audit(X, **FAST))
+        assert measured(skhash.audit(X, **{**FAST, **option})) != default
+
+    def test_same_seed_same_result(self, X):
+        first, second = (
+            skhash.audit(X, **FAST, random_state=seed)
+            for seed in (3, np.random.RandomState(3))
+        )
+        assert measured(first) == measured(second)
+        np.testing.assert_array_equal(
+            first.encoder.transform(X), second.encoder.transform(X)
+        )
+        assert first.settings["random_state"] == 3
+        assert second.settings["random_state"] is None
+
+    def test_target_recall_moves_the_recommendation(self, X):
+        options = {**FAST, "n_bits": [4, 512]}
+        low = skhash.audit(X, target_recall=0.1, **options)
+        high = skhash.audit(X, target_recall=0.99, **options)
+        assert low.recommended is low.rows[0]
+        assert high.recommended is high.rows[1]
+        assert low.encoder.n_bits == 4
+        assert high.encoder.n_bits == 512
+
+    def test_device(self, X):
+        assert skhash.audit(X, **FAST).encoder.device == "cpu"
+        with pytest.raises(ValueError, match="nowhere"):
+            skhash.audit(X, **{**FAST, "device": "nowhere"})
+
+    def test_progress(self, X):
+        lines = []
+        skhash.audit(X, **{**FAST, "n_bits": [4, 8]}, sample=100, progress=lines.append)
+        assert lines == [
+            "reading 100 of 160 rows",
+            "finding the true neighbours of 20 queries",
+            "lsh at 4 bits (1 of 2)",
+            "lsh at 8 bits (2 of 2)",
+        ]
+
+
+class TestLeftOut:
+    def test_lengths_beyond_the_features(self, X):
+        result = skhash.audit(
+            X, **{**FAST, "methods": ["itq", "lsh"], "n_bits": [8, 16]}
+        )
+        measured_pairs = [(row.method, row.n_bits) for row in result.rows]
+        assert measured_pairs == [("itq", 8), ("lsh", 8), ("lsh", 16)]
+        assert result.skipped == [
+            f"itq at 16 bits: it makes at most {D} bits of these vectors"
+        ]
+
+    def test_a_method_that_fails_does_not_end_the_audit(self, X, monkeypatch):
+        class Diverging(skhash.PCAHash):
+            def _fit_codes(self, X, y, random_state):
+                if self.n_bits > 1:
+                    raise ValueError("the loss is nan")
+                super()._fit_codes(X, y, random_state)
+
+        monkeypatch.setitem(_run.METHODS, "pca", Diverging)
+        result = skhash.audit(X, **{**FAST, "methods": ["pca", "lsh"]})
+        assert [row.method for row in result.rows] == ["lsh"]
+        assert result.skipped == ["pca at 8 bits: the loss is nan"]
+
+    def test_nothing_measurable(self, X):
+        with pytest.raises(ValueError, match=r"Nothing .* pca at 16 bits.* 10 bits"):
+            skhash.audit(X, **{**FAST, "methods": ["pca"], "n_bits": [16]})
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        "options, message",
+        [
+            ({"methods": ["lsh", "foo"]}, "Unknown methods: foo; use some of sgh, nei"),
+            ({"methods": []}, "at least one"),
+            ({"methods": "lsh"}, "'methods'.* must be an array-like"),
+            ({"n_bits": []}, "at least one"),
+            ({"n_bits": [8, 0]}, "n_bits .* got 0"),
+            ({"n_bits": [8.5]}, "n_bits .* got 8.5"),
+            ({"n_bits": 8}, "'n_bits'.* must be an array-like"),
+            ({"metric": "hamming"}, "'metric'.* 'hamming' instead"),
+            ({"k": 21}, "rescore=20 .* k=21"),
+            ({"k": 0}, "'k'"),
+            ({"n_queries": 0}, "'n_queries'"),
+            ({"sample": 0}, "'sample'"),
+            ({"sample": 4}, "4 rows are too few: .* it takes 5"),
+            ({"sample": 20}, "20 rows are too few: 4 .* 16 .* rescore=20"),
+            ({"target_recall": 0}, "'target_recall'"),
+            ({"target_recall": 1.1}, "'target_recall'"),
+            ({"random_state": -1}, "'random_state'"),
+            ({"y": [0, 1]}, "160 rows and y 2"),
+            ({"y": np.linspace(0, 1, N)}, "must be classes"),
+            ({"y": np.full((N, 2), 2)}, "indicator"),
+            ({"X": np.ones(5)}, r"shape \(n_samples, n_features\), got \(5,\)"),
+            ({"X": np.full((N, 2), "a")}, "could not convert"),
+        ],
+    )
+    def test_message(self, X, options, message):
+        with pytest.raises(ValueError, match=message):
+            skhash.audit(**{"X": X, **FAST, **options})
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf])
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, pd.DataFrame])
+    def test_a_value_that_is_not_finite_is_named_by_its_row(self, X, value, form):
+        X[17, 3] = value
+        with pytest.raises(ValueError, match=r"^Row 17 \(from 0\) holds NaN or inf"):
+            skhash.audit(form(X), **FAST)
+
+    def test_labels_are_refused_before_anything_is_fitted(self, X):
+        lines = []
+        with pytest.raises(ValueError):
+            skhash.audit(X, np.full(N, np.nan), progress=lines.append, **FAST)
+        assert len(lines) == 1
+
+
+def make_row(method, n_bits, rescored, error=0.0):
+    n_bytes = (n_bits + 7) // 8
+    return AuditRow(
+        method=method,
+        n_bits=n_bits,
+        bytes_per_vector=n_bytes,
+        compression=256 / n_bytes,
+        fit_seconds=1.0,
+        encode_per_second=1.0,
+        search_per_second=1.0,
+        recall=rescored / 2,
+        recall_rescored=rescored,
+        recall_rescored_error=error,
+        mean_average_precision=None,
+        bit_balance=0.5,
+        bit_correlation=0.0,
+    )
+
+
+class TestRecommendation:
+    def recommend(self, rows, target=0.9):
+        return recommend(rows, 10, 100, target)
+
+    def test_the_smallest_that_reaches(self):
+        rows = [make_row("a", 64, 0.99), make_row("a", 32, 0.9), make_row("b", 16, 0.8)]
+        best, reason = self.recommend(rows)
+        assert best is rows[1]
+        assert reason.startswith("the smallest code that keeps 90% of the 10 true")
+
+    def test_of_equal_sizes_the_better(self):
+        rows = [
+            make_row("a", 32, 0.92),
+            make_row("b", 32, 0.95),
+            make_row("c", 32, 0.94),
+            make_row("d", 32, 0.6),
+            make_row("a", 64, 0.99),
+        ]
+        best, reason = self.recommend(rows)
+        assert best is rows[1]
+        assert "next comes c at 32 bits with 0.940" in reason
+
+    def test_size_is_counted_in_bytes(self):
+        rows = [make_row("a", 12, 0.91), make_row("a", 16, 0.95)]
+        assert self.recommend(rows)[0] is rows[1]
+
+    def test_a_rival_below_the_target_is_not_named(self):
+        rows = [make_row("a", 32, 0.95), make_row("b", 32, 0.8)]
+        assert "next" not in self.recommend(rows)[1]
+
+    @pytest.mark.parametrize("error, said", [(0.02, True), (0.005, False)])
+    def test_within_two_standard_errors(self, error, said):
+        reason = self.recommend([make_row("a", 32, 0.92, error)])[1]
+        assert ("within two standard errors of 90%" in reason) == said
+
+    def test_none_reaches(self):
+        rows = [make_row("a", 32, 0.5), make_row("b", 64, 0.7), make_row("c", 16, 0.7)]
+        best, reason = self.recommend(rows)
+        assert best is rows[2]
+        assert "none keeps 90%" in reason
+        assert "more bits or a larger rescore" in reason
+
+    def test_target_is_not_rounded(self):
+        assert "99.5%" in self.recommend([make_row("a", 8, 1.0)], 0.995)[1]
+
+
+class TestResult:
+    def test_encoder_is_the_recommended_one(self, X):
+        result = skhash.audit(X, **{**FAST, "n_bits": [4, 8], "methods": ["pca"]})
+        assert result.encoder.n_bits == result.recommended.n_bits
+        codes = result.encoder.transform(X)
+        assert codes.shape == (N, result.recommended.n_bits)
+
+    def test_to_frame(self, X):
+        result = skhash.audit(X, **{**FAST, "n_bits": [4, 8]})
+        frame = result.to_frame()
+        assert frame["n_bits"].tolist() == [4, 8]
+        assert frame["recall"].tolist() == [row.recall for row in result.rows]
+        assert set(frame.columns) == set(vars(result.rows[0]))
+
+    @pytest.mark.parametrize("with_labels", [False, True])
+    def test_to_dict_is_strict_json(self, X, with_labels):
+        y = np.arange(N) if with_labels else None
+        numpy_options = {
+            "n_bits": np.array([4, 8]),
+            "methods": np.array(["lsh"]),
+            "k": np.int64(4),
+            "target_recall": np.float32(0.5),
+            "random_state": np.int32(1),
+        }
+        result = skhash.audit(X, y, **{**FAST, **numpy_options})
+        text = json.dumps(result.to_dict(), allow_nan=False)
+        report = json.loads(text)
+        assert [row["n_bits"] for row in report["rows"]] == [4, 8]
+        assert report["recommended"]["method"] == "lsh"
+        assert report["recommended"]["reason"] == result.reason
+        assert report["settings"]["n_features"] == D
+
+    def test_repr_does_not_unfold_the_encoder(self, X):
+        assert "RandomHyperplaneHash" not in repr(skhash.audit(X, **FAST))
+
+
+class TestPlot:
+    @pytest.fixture
+    def result(self, X):
+        return skhash.audit(
+            X, **{**FAST, "methods": ["lsh", "pca"], "n_bits": [8, 4, 32]}
+        )
+
+    @pytest.fixture
+    def ax(self):
+        from matplotlib.figure import Figure
+
+        return Figure(layout="constrained").subplots()
+
+    def test_two_curves_a_method_on_the_given_axes(self, result, ax):
+        assert result.plot(ax) is ax
+        for number, method in enumerate(("lsh", "pca")):
+            rows = sorted(
+                (row for row in result.rows if row.method == method),
+                key=lambda row: row.n_bits,
+            )
+            # Lines of data alone: the target and the keys of the legend left out.
+            lines = [
+                line
+                for line in ax.lines
+                if line.get_color() == f"C{number}" and len(line.get_xdata())
+            ]
+            assert [line.get_linestyle() for line in lines] == ["-", ":"]
+            sizes = [row.bytes_per_vector for row in rows]
+            for line, name in zip(lines, ("recall_rescored", "recall"), strict=True):
+                np.testing.assert_array_equal(line.get_xdata(), sizes)
+                values = [getattr(row, name) for row in rows]
+                np.testing.assert_array_equal(line.get_ydata(), values)
+
+    def test_labels(self, result, ax):
+        result.plot(ax)
+        texts = [text.get_text() for text in ax.get_legend().get_texts()]
+        best = result.recommended
+        assert texts == [
+            "lsh",
+            "pca",
+            "target 0.9",
+            f"recommended:\n{best.method} at {best.n_bits} bits",
+            "after re-scoring 20",
+            "Hamming distance alone",
+        ]
+        assert ax.get_xlabel() == "bytes per vector (float32: 40)"
+        assert ax.get_ylabel() == "recall of the 4 nearest"
+        assert ax.get_title() == "128 vectors of 10 numbers, euclidean"
+        assert [text.get_text() for text in ax.get_xticklabels()] == ["1", "4"]
+
+    @pytest.mark.parametrize("n_methods", [1, 2])
+    @pytest.mark.parametrize("n_lengths", [1, 2])
+    @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+    def test_the_legend_stands_right_of_the_axes(
+        self, X, ax, n_methods, n_lengths, metric
+    ):
+        options = {
+            "methods": ["lsh", "pca"][:n_methods],
+            "n_bits": [4, 8][:n_lengths],
+            "metric": metric,
+        }
+        skhash.audit(X, **{**FAST, **options}).plot(ax)
+        ax.figure.draw_without_rendering()
+        legend, axes = ax.get_legend().get_window_extent(), ax.get_window_extent()
+        assert axes.x1 <= legend.x0
+        assert legend.x1 <= ax.figure.bbox.x1
+
+    def test_a_new_figure_by_default(self, result):
+        import matplotlib.pyplot as plt
+
+        before = plt.get_fignums()
+        ax = result.plot()
+        assert len(plt.get_fignums()) == len(before) + 1
+        plt.close(ax.figure)

@@ -1,0 +1,57 @@
+"""Members of a classifier, and what its module feeds the network."""
+
+import numpy as np
+import pytest
+import torch
+
+from skhash.classification._ensemble import Member
+from skhash.classification._module import ClassifierModule
+from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
+from skhash.noise import NOISES
+
+N_MEMBERS = 2000
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_units_of_members_are_on_with_their_probability_and_independent(noise):
+    generator = torch.Generator().manual_seed(0)
+    layer = BinaryLinear(2, 3, noise=noise, generator=generator)
+    head = RealLinear(3, 2, generator=generator)
+    network = StochasticBinaryNetwork([layer], head).double()
+    X = torch.tensor([[0.3, -0.5]], dtype=torch.float64)
+    with torch.no_grad():
+        p = layer.units.noise.cdf(layer.realize()(X))[0]
+        members = [Member(network, generator) for _ in range(N_MEMBERS)]
+        logits = members[0].logits(X)
+        on = torch.stack([member.units(logits)[0] > 0 for member in members]).double()
+    error = (p * (1 - p) / N_MEMBERS).sqrt()
+    assert ((on.mean(dim=0) - p).abs() < 5 * error).all()
+    correlations = torch.corrcoef(on.T)[[0, 0, 1], [1, 2, 2]]
+    assert correlations.abs().max() < 5 / N_MEMBERS**0.5
+
+
+def test_augmentations_see_the_images_as_they_were():
+    rng = np.random.default_rng(0)
+    images, mean, scale = rng.random((5, 2, 3, 4)), rng.random(24), 0.3
+    seen = []
+
+    def darken(images, generator):
+        seen.append(images)
+        return images / 2
+
+    module = ClassifierModule(
+        torch.nn.Identity(),
+        None,
+        mean=mean,
+        scale=scale,
+        augment=darken,
+        input_shape=(2, 3, 4),
+    )
+
+    def standardized(images):
+        return torch.from_numpy((images.reshape(5, -1) - mean) / scale)
+
+    X = standardized(images)
+    torch.testing.assert_close(module(X), standardized(images / 2))
+    torch.testing.assert_close(seen[0], torch.from_numpy(images))
+    assert module.eval()(X) is X and len(seen) == 1

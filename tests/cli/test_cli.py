@@ -1,0 +1,833 @@
+"""The command line: called here, twice as a process, and on a fake terminal."""
+
+import builtins
+import functools
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import skhash
+from skhash._audit import _measure
+from skhash.cli import _audit as audit_command
+from skhash.cli import _encode as encode_command
+from skhash.cli import _files, _main, _terminal, main
+from skhash.utils.chunks import row_chunks
+
+N, D = 150, 6
+FAST = ["--bits", "8", "--methods", "lsh", "--rescore", "30", "--device", "cpu"]
+PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture(autouse=True)
+def timed_once(monkeypatch):
+    """Results do not depend on how often the audit takes the time."""
+    monkeypatch.setattr(_measure, "TIMED_SECONDS", 0.0)
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).standard_normal((N, D)).astype(np.float32)
+
+
+@pytest.fixture
+def vectors(X, tmp_path):
+    path = tmp_path / "vectors.npy"
+    np.save(path, X)
+    return str(path)
+
+
+@pytest.fixture
+def encoder(X, tmp_path):
+    """Return a fitted encoder of 5 bits, saved in the directory "encoder"."""
+    encoder = skhash.PCAHash(n_bits=5, random_state=0).fit(X)
+    encoder.save(tmp_path / "encoder")
+    return encoder
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Make `skhash encode` read some tens of rows at a time."""
+    chunks = functools.partial(row_chunks, budget=2000)
+    monkeypatch.setattr(encode_command, "row_chunks", chunks)
+    assert len(list(chunks(N, 8 * D))) > 2
+
+
+@pytest.fixture
+def full_disk():
+    """Return a function after which no file can grow, until it is called with False."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def full_disk(full=True):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0 if full else soft, hard))
+
+    yield full_disk
+    full_disk(False)
+
+
+@pytest.fixture
+def run(capsys):
+    """Return a function that runs the command and gives status, output and errors."""
+
+    def run(*words):
+        status = main([str(word) for word in words])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def on_terminal(monkeypatch):
+    """Return a function that makes standard streams terminals of some width."""
+
+    def on_terminal(width=100, stream="stdout"):
+        for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("TERM", "xterm-256color")
+        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setattr(getattr(sys, stream), "isatty", lambda: True)
+
+    return on_terminal
+
+
+@pytest.fixture
+def no_import(monkeypatch):
+    """Return a function that makes the import of a package fail."""
+
+    def no_import(package):
+        def fail(name, *arguments, **options):
+            if name.split(".")[0] == package:
+                raise ImportError(f"No module named {package!r}")
+            return original(name, *arguments, **options)
+
+        original = builtins.__import__
+        monkeypatch.setattr(builtins, "__import__", fail)
+
+    return no_import
+
+
+def table(output):
+    """Return the header and the rows of the printed table, as words."""
+    lines = output.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("method"))
+    rows = []
+    for line in lines[start:]:
+        if not line.strip():
+            break
+        rows.append(re.split(r"\s{2,}", line.strip()))
+    return rows[0], rows[1:]
+
+
+class TestProcess:
+    """What only a process of its own shows; all the rest is called here."""
+
+    def start(self, *words):
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": str(Path(skhash.__file__).parents[1]),
+        }
+        return subprocess.run(
+            [sys.executable, "-m", "skhash", *words],
+            capture_output=True,
+            text=True,
+            env=environment,
+        )
+
+    def test_version(self):
+        done = self.start("--version")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.strip() == skhash.__version__
+
+    def test_piped_output_is_plain(self):
+        done = self.start("audit", "--bits", "16", "--methods", "lsh")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "\x1b" not in done.stdout
+        assert "\r" not in done.stdout
+        header, rows = table(done.stdout)
+        assert header[0] == "method"
+        assert [row[:3] for row in rows] == [["lsh", "16", "2"]]
+        assert len(rows[0]) == len(header) == 12
+
+
+class TestHelp:
+    @pytest.mark.parametrize(
+        "words, expected",
+        [
+            ([], ["audit", "encode", "examples:", "--version"]),
+            (
+                ["audit"],
+                "VECTORS --labels --bits --methods --metric --k --rescore --sample "
+                "--queries --target-recall --device --seed --out".split(),
+            ),
+            (["encode"], ["ENCODER", "VECTORS", "CODES.npy", "--packed", "--device"]),
+        ],
+    )
+    def test_help(self, words, expected, capsys):
+        with pytest.raises(SystemExit) as stopped:
+            main([*words, "--help"])
+        assert stopped.value.code == 0
+        output = capsys.readouterr().out
+        for text in expected:
+            assert text in output
+        assert "None" not in output
+
+    def test_defaults_are_those_of_the_function(self, monkeypatch):
+        import inspect
+
+        given = {}
+        monkeypatch.setattr(audit_command, "print_audit", lambda *arguments: None)
+        monkeypatch.setattr(audit_command, "audit", lambda X, y, **k: given.update(k))
+        main(["audit"])
+        defaults = inspect.signature(skhash.audit).parameters
+        given.pop("progress")
+        assert given.pop("sample") == 100_000  # the one that differs: for large files
+        for name, value in given.items():
+            default = defaults[name].default
+            expected = list(default) if isinstance(default, tuple) else default
+            assert value == expected, name
+
+    @pytest.mark.parametrize(
+        "words, message",
+        [
+            ([], "COMMAND"),
+            (["audit", "--bits", "16,x"], "--bits: '16,x' is not a list of whole"),
+            (["audit", "--k", "many"], "--k: invalid int value"),
+            (["audit", "--metric", "hamming"], "--metric: invalid choice"),
+            (["encode", "encoder"], "VECTORS, CODES.npy"),
+            (["audit", "a.npy", "b.npy"], "unrecognized arguments: b.npy"),
+        ],
+    )
+    def test_argparse_refuses(self, words, message, capsys):
+        with pytest.raises(SystemExit) as stopped:
+            main(words)
+        assert stopped.value.code == 2
+        assert message in capsys.readouterr().err
+
+
+class TestAudit:
+    def test_without_arguments_digits_are_measured(self, run, monkeypatch):
+        called = []
+
+        def audit(X, y, **options):
+            called.append((X.shape, X.dtype, len(y), options["n_bits"]))
+            options.update(n_bits=[8], methods=["lsh"])
+            return skhash.audit(X, y, **options)
+
+        monkeypatch.setattr(audit_command, "audit", audit)
+        status, output, errors = run("audit")
+        assert (status, errors) == (0, "")
+        assert called == [((1797, 64), np.float32, 1797, [16, 32, 64, 128])]
+        assert output.startswith("scikit-learn's digits: 1,797 vectors of 64 numbers")
+        assert "mAP" in table(output)[0]
+
+    def test_the_table_holds_what_the_function_measures(self, run, X, vectors):
+        words = ["--bits", "4,8", "--methods", "pca,lsh", "--k", "3", "--rescore", "30"]
+        words += ["--metric", "cosine", "--queries", "20", "--seed", "5"]
+        words += ["--sample", "120", "--target-recall", "0.5", "--device", "cpu"]
+        status, output, errors = run("audit", vectors, *words)
+        assert (status, errors) == (0, "")
+        result = skhash.audit(
+            X, n_bits=[4, 8], methods=["pca", "lsh"], k=3, rescore=30, metric="cosine",
+            n_queries=20, random_state=5, sample=120, target_recall=0.5, device="cpu",
+        )  # fmt: skip
+        header, rows = table(output)
+        assert header == (
+            ["method", "bits", "bytes", "smaller", "fit s", "encode/s", "search/s"]
+            + ["3@3", "3@30", "balance", "corr"]
+        )
+        got = [dict(zip(header, row, strict=True)) for row in rows]
+        assert len(got) == len(result.rows) == 3  # pca makes no 8 bits of 6 numbers
+        for cells, row in zip(got, result.rows, strict=True):
+            assert cells["method"] == row.method
+            assert int(cells["bits"]) == row.n_bits
+            assert int(cells["bytes"]) == row.bytes_per_vector
+            assert cells["smaller"] == "24x"
+            assert float(cells["3@3"]) == pytest.approx(row.recall, abs=6e-4)
+            assert float(cells["3@30"]) == pytest.approx(row.recall_rescored, abs=6e-4)
+            assert float(cells["balance"]) == pytest.approx(row.bit_balance, abs=6e-3)
+            assert float(cells["corr"]) == pytest.approx(row.bit_correlation, abs=6e-3)
+        best = result.recommended
+        sentence = f"Recommended: {best.method} at {best.n_bits} bits, {result.reason}."
+        assert sentence in output
+        assert f"It keeps {best.recall_rescored:.3f} +- " in output
+        assert f"Left out: {result.skipped[0]}." in output
+        assert "150 vectors of 6 numbers, 24 bytes each as float32" in output
+        assert "20 of them as queries among 100 others; metric: cosine." in output
+        assert "Expect less among all 150 vectors" in output
+
+    def test_all_rows_measured(self, run, vectors):
+        output = run("audit", vectors, *FAST)[1]
+        assert "Expect less" not in output
+        assert "Recall falls as a database grows" in output
+
+    def test_rescoring_no_more_than_k_has_one_column(self, run, vectors):
+        output = run("audit", vectors, *FAST[:-4], "--k", "9", "--rescore", "9")[1]
+        assert table(output)[0].count("9@9") == 1
+        assert "ranked again" not in output
+
+    def test_labels_add_a_column(self, run, vectors, tmp_path):
+        np.save(tmp_path / "y.npy", np.arange(N) % 3)
+        output = run("audit", vectors, "--labels", tmp_path / "y.npy", *FAST)[1]
+        header, rows = table(output)
+        cells = dict(zip(header, rows[0], strict=True))
+        assert 0 < float(cells["mAP"]) < 1
+        assert "mAP" not in table(run("audit", vectors, *FAST)[1])[0]
+
+    def test_labels_that_no_rows_share(self, run, vectors, tmp_path):
+        np.save(tmp_path / "y.npy", np.arange(N))
+        status, output, errors = run(
+            "audit", vectors, "--labels", tmp_path / "y.npy", *FAST
+        )
+        assert (status, errors) == (0, "")
+        assert "mAP" not in table(output)[0]
+        assert "Left out: mAP: no query has a label" in output
+
+    def test_sparse_vectors(self, run, tmp_path):
+        X = np.random.default_rng(0).random((N, 40))
+        X[X < np.sort(X, axis=1)[:, [-8]]] = 0  # eight values are left in each row
+        sparse.save_npz(tmp_path / "X.npz", sparse.csr_array(X))
+        status, output, _ = run("audit", tmp_path / "X.npz", *FAST)
+        assert status == 0
+        assert "64 bytes each as sparse float32" in output
+
+    @pytest.mark.parametrize(
+        "number, text",
+        [
+            (0.5, "0.5"),
+            (12.34, "12.3"),
+            (999.4, "999"),
+            (999.6, "1k"),
+            (98_640.0, "98.6k"),
+            (4_100_000.0, "4.1M"),
+            (2.5e9, "2.5G"),
+            (3e13, "3e+04G"),
+        ],
+    )
+    def test_speeds_are_short(self, number, text):
+        assert audit_command._short(number) == text
+
+
+class TestOut:
+    def test_report_picture_and_encoder(self, run, X, vectors, tmp_path):
+        out = tmp_path / "a report" / "of today"
+        status, output, errors = run("audit", vectors, "--out", out, *FAST)
+        assert (status, errors) == (0, "")
+        report = json.loads((out / "report.json").read_text())
+        assert report["settings"]["n_rows"] == N
+        assert [row["n_bits"] for row in report["rows"]] == [8]
+        picture = (out / "audit.png").read_bytes()
+        assert picture.startswith(PNG_MAGIC)
+        assert len(picture) > 1000
+        codes = tmp_path / "codes.npy"
+        assert run("encode", out / "encoder", vectors, codes)[0] == 0
+        loaded = skhash.load(out / "encoder")
+        np.testing.assert_array_equal(np.load(codes), loaded.transform(X))
+        result = skhash.audit(
+            X, n_bits=[8], methods=["lsh"], rescore=30, device="cpu", sample=100_000
+        )
+        np.testing.assert_array_equal(np.load(codes), result.encoder.transform(X))
+
+    def test_the_next_command_is_one(self, run, vectors, tmp_path, monkeypatch):
+        import shlex
+
+        monkeypatch.chdir(tmp_path)
+        output = run("audit", vectors, "--out", tmp_path / "with space", *FAST)[1]
+        (line,) = [line for line in output.splitlines() if line.startswith("Next: ")]
+        words = shlex.split(line.removeprefix("Next: "))
+        assert words[0] == "skhash"
+        assert run(*words[1:])[0] == 0
+        assert np.load(tmp_path / "codes.npy").shape == (N, 1)
+
+    def test_again_into_the_same_directory(self, run, vectors, tmp_path):
+        out = tmp_path / "report"
+        for bits in (8, 4):
+            words = ["--bits", bits, "--methods", "lsh", "--rescore", "30"]
+            assert run("audit", vectors, "--out", out, *words)[0] == 0
+        assert skhash.load(out / "encoder").n_bits == 4
+
+    def test_a_full_disk_leaves_no_half_report(
+        self, vectors, tmp_path, monkeypatch, capsys, full_disk
+    ):
+        monkeypatch.setattr(
+            audit_command, "print_audit", lambda *arguments: full_disk()
+        )
+        status = main(["audit", vectors, "--out", str(tmp_path / "report"), *FAST])
+        full_disk(False)
+        message = f"skhash: {tmp_path / 'report' / 'report.json'}: File too large\n"
+        assert (status, capsys.readouterr().err) == (2, message)
+        assert not list((tmp_path / "report").iterdir())
+
+    def test_digits_have_no_file_to_encode(self, run, tmp_path):
+        output = run("audit", "--out", tmp_path / "report", *FAST)[1]
+        assert "VECTORS.npy codes.npy --packed" in output
+
+    def test_without_matplotlib_there_is_no_picture(
+        self, run, vectors, tmp_path, no_import
+    ):
+        no_import("matplotlib")
+        out = tmp_path / "report"
+        status, output, _ = run("audit", vectors, "--out", out, *FAST)
+        assert status == 0
+        assert 'pip install "scikit-hash[audit]"' in output
+        assert sorted(path.name for path in out.iterdir()) == ["encoder", "report.json"]
+
+    @pytest.mark.parametrize(
+        "out, message",
+        [
+            ("vectors.npy", "vectors.npy is a file; name a directory"),
+            ("vectors.npy/report", "vectors.npy is a file; name a directory"),
+            ("dangling", "dangling is a file; name a directory"),
+            ("taken", "encoder is a directory with other content"),
+            ("guarded/report", "guarded cannot be written to: Permission denied"),
+        ],
+    )
+    def test_it_is_tried_before_the_audit(
+        self, run, vectors, tmp_path, monkeypatch, out, message
+    ):
+        def temporary_file(dir):
+            if dir.name == "guarded":  # the superuser may write to any
+                raise PermissionError(13, "Permission denied")
+            return open(os.devnull)
+
+        monkeypatch.setattr(_files.tempfile, "TemporaryFile", temporary_file)
+        monkeypatch.setattr(audit_command, "audit", None)
+        (tmp_path / "taken" / "encoder" / "other").mkdir(parents=True)
+        (tmp_path / "guarded").mkdir()
+        (tmp_path / "dangling").symlink_to(tmp_path / "absent")
+        before = sorted(tmp_path.rglob("*"))
+        status, _, errors = run("audit", vectors, "--out", tmp_path / out)
+        assert status == 2
+        assert message in errors
+        assert sorted(tmp_path.rglob("*")) == before
+
+
+class TestEncode:
+    @pytest.mark.parametrize("packed", [False, True])
+    def test_chunks(self, run, X, vectors, encoder, tmp_path, small_chunks, packed):
+        codes = tmp_path / "codes.npy"
+        words = ["--packed"] if packed else []
+        status, output, errors = run(
+            "encode", tmp_path / "encoder", vectors, codes, *words
+        )
+        assert (status, errors) == (0, "")
+        transform = encoder.transform_packed if packed else encoder.transform
+        written = np.load(codes)
+        assert written.dtype == np.uint8
+        np.testing.assert_array_equal(written, transform(X))
+        kind = "packed in 1 bytes" if packed else "a byte each"
+        assert output == f"Wrote {codes}: 150 codes of 5 bits, {kind}\n"
+        assert not list(tmp_path.glob("*.part"))
+
+    def test_other_formats(self, run, X, encoder, tmp_path, small_chunks):
+        widths = np.full((N, 1), D, dtype="<i4")
+        np.hstack([widths.view("<f4"), X]).astype("<f4").tofile(tmp_path / "X.fvecs")
+        np.savetxt(tmp_path / "X.csv", X, delimiter=",", fmt="%.9g")
+        np.save(tmp_path / "half.npy", X.astype(np.float16))
+        sparse.save_npz(tmp_path / "X.npz", sparse.csr_array(X))
+        for name in ("X.fvecs", "X.csv", "half.npy", "X.npz"):
+            codes = tmp_path / f"{name}.codes.npy"
+            status, _, errors = run(
+                "encode", tmp_path / "encoder", tmp_path / name, codes
+            )
+            assert (status, errors) == (0, "")
+            rows = X.astype(np.float16) if name == "half.npy" else X
+            np.testing.assert_array_equal(np.load(codes), encoder.transform(rows))
+
+    def test_device(self, run, vectors, encoder, tmp_path, monkeypatch):
+        seen = []
+        monkeypatch.setattr(
+            encode_command,
+            "encode_file",
+            lambda encoder, *_: seen.append(encoder.device) or (5, 1),
+        )
+        words = ["encode", tmp_path / "encoder", vectors, tmp_path / "codes.npy"]
+        run(*words)
+        run(*words, "--device", "cpu")
+        assert seen == ["auto", "cpu"]
+
+    @pytest.mark.parametrize("existing", [False, True])
+    @pytest.mark.parametrize("failure", ["nan", "exception", "interrupt"])
+    def test_a_failure_midway_leaves_the_target_as_it_was(
+        self, run, X, vectors, encoder, tmp_path, small_chunks, monkeypatch,
+        existing, failure,
+    ):  # fmt: skip
+        codes = tmp_path / "codes.npy"
+        if existing:
+            codes.write_bytes(b"what was here")
+        transform = skhash.PCAHash.transform
+        calls = []
+
+        def fail_later(self, rows):
+            calls.append(len(rows))
+            if len(calls) == 2:
+                raise KeyboardInterrupt if failure == "interrupt" else OSError("full")
+            return transform(self, rows)
+
+        if failure == "nan":
+            X[140, 2] = np.nan
+            np.save(vectors, X)
+        else:
+            monkeypatch.setattr(skhash.PCAHash, "transform", fail_later)
+        before = sorted(tmp_path.iterdir())
+        status, output, errors = run("encode", tmp_path / "encoder", vectors, codes)
+        expected = {
+            "nan": (2, "skhash: Row 140 (from 0) holds NaN or infinity.\n"),
+            "exception": (2, "skhash: full\n"),
+            "interrupt": (130, "skhash: interrupted\n"),
+        }
+        assert (status, errors) == expected[failure]
+        assert output == ""
+        assert sorted(tmp_path.iterdir()) == before
+        if existing:
+            assert codes.read_bytes() == b"what was here"
+
+    def test_refused_targets(self, run, X, vectors, encoder, tmp_path):
+        (tmp_path / "folder.npy").mkdir()
+        targets = {
+            tmp_path / "codes.bin": "codes are written as .npy",
+            tmp_path / "nowhere" / "codes.npy": "there is no directory",
+            tmp_path / "folder.npy": "is a directory",
+            vectors: "holds the vectors",
+        }
+        for target, message in targets.items():
+            status, _, errors = run("encode", tmp_path / "encoder", vectors, target)
+            assert status == 2
+            assert message in errors
+        np.testing.assert_array_equal(np.load(vectors), X)
+
+    def test_vectors_of_another_width(self, run, X, encoder, tmp_path):
+        np.save(tmp_path / "wide.npy", np.hstack([X, X]))
+        status, _, errors = run(
+            "encode", tmp_path / "encoder", tmp_path / "wide.npy", tmp_path / "c.npy"
+        )
+        assert status == 2
+        assert "wide.npy holds vectors of 12 numbers" in errors
+        assert "encodes vectors of 6" in errors
+
+    def test_a_full_disk_is_noticed_midway(
+        self, vectors, encoder, tmp_path, monkeypatch, capsys, full_disk
+    ):
+        transform = skhash.PCAHash.transform
+
+        def fill_disk(self, rows):  # no file may grow; maps of grown ones may
+            full_disk()
+            return transform(self, rows)
+
+        monkeypatch.setattr(skhash.PCAHash, "transform", fill_disk)
+        codes = tmp_path / "codes.npy"
+        before = sorted(tmp_path.iterdir())
+        status = main(["encode", str(tmp_path / "encoder"), vectors, str(codes)])
+        full_disk(False)
+        assert (status, capsys.readouterr().err) == (
+            2,
+            f"skhash: {codes}: File too large\n",
+        )
+        assert sorted(tmp_path.iterdir()) == before
+
+    def test_a_full_disk_is_noticed_before_the_work(
+        self, run, vectors, encoder, tmp_path, monkeypatch
+    ):
+        free = SimpleNamespace(free=749)
+        monkeypatch.setattr(_files.shutil, "disk_usage", lambda path: free)
+        words = ["encode", tmp_path / "encoder", vectors, tmp_path / "codes.npy"]
+        status, _, errors = run(*words)
+        assert status == 2
+        assert "codes.npy takes 750 bytes, and its disk has 749 left" in errors
+        assert run(*words, "--packed")[0] == 0
+
+    def test_what_is_no_encoder(self, run, X, vectors, encoder, tmp_path):
+        index = skhash.HammingNeighbors().fit(encoder.transform(X))
+        index.save(tmp_path / "index")
+        status, _, errors = run(
+            "encode", tmp_path / "index", vectors, tmp_path / "c.npy"
+        )
+        assert status == 2
+        assert "index holds a HammingNeighbors, which encodes no vectors" in errors
+
+    def test_no_encoder(self, run, vectors, tmp_path):
+        status, _, errors = run("encode", tmp_path, vectors, tmp_path / "c.npy")
+        assert status == 2
+        assert "is not a saved skhash estimator" in errors
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        "words, message",
+        [
+            (["missing.npy"], "missing.npy: No such file"),
+            (["X.txt"], "suffix '.txt', which is not known"),
+            (["text.npy"], "text.npy is not a .npy file"),
+            (["nan.npy"], "Row 3 (from 0) holds NaN or infinity."),
+            (["X.npy", "--labels", "short.npy"], "shape (9,) for 150 vectors"),
+            (["X.npy", "--labels", "number.npy"], "shape () for 150 vectors"),
+            (["X.npy", "--labels", "column.npy"], "--labels column.npy holds an array"),
+            (["X.npy", "--labels", "pairs.npy"], "--labels pairs.npy holds an array"),
+            (["X.npy", "--labels", "halves.npy"], "labels are whole numbers or"),
+            (["X.npy", "--labels", "missing.npy"], "missing.npy: No such file"),
+            (["X.npy", "--labels", "X.txt"], "labels are read from .npy"),
+            (["X.npy", "--labels", "text.npy"], "text.npy cannot be read as labels"),
+            (["X.npy", "--labels", "empty.npy"], "empty.npy cannot be read as labels"),
+            (["--labels", "short.npy"], "--labels belong to VECTORS"),
+            (["X.npy", "--methods", "lsh,foo"], "Unknown methods: foo"),
+            (
+                ["X.npy", "--bits", "0"],
+                "n_bits must be integers from 1 to 65536, got 0",
+            ),
+            (["X.npy", "--bits", "99999999999"], "from 1 to 65536, got 99999999999"),
+            (["X.npy", "--bits", "64", "128"], "--bits 64,128"),
+            (["--bits", "64,", "128", "X.npy"], "--bits 64,128"),
+            (["X.npy", "--k", "200"], "rescore >= k"),
+            (["X.npy", "--rescore", "140"], "150 rows are too few"),
+            (["X.npy", "--target-recall", "90"], "'target_recall'"),
+            (["X.npy", "--device", "nowhere"], "'nowhere' is not a device"),
+            (["X.npy", "--methods", "pca", "--bits", "7"], "Nothing could be measured"),
+        ],
+    )
+    def test_one_line_and_status_2(self, run, X, tmp_path, monkeypatch, words, message):
+        monkeypatch.chdir(tmp_path)
+        np.save("X.npy", X)
+        np.save("short.npy", np.arange(9))
+        np.save("number.npy", 9)
+        np.save("column.npy", np.arange(N)[:, None])
+        np.save("pairs.npy", np.arange(2 * N).reshape(N, 2))
+        np.save("halves.npy", np.arange(N) / 2)
+        X[3, 1] = np.nan
+        np.save("nan.npy", X)
+        Path("X.txt").touch()
+        Path("empty.npy").touch()
+        Path("text.npy").write_text("not an array")
+        status, output, errors = run("audit", *words)
+        assert (status, output) == (2, "")
+        assert errors.startswith("skhash: ")
+        assert message in errors
+        assert errors.count("\n") == 1
+
+    @pytest.mark.parametrize(
+        "error, line",
+        [
+            (ValueError("one\ntwo"), "one two"),
+            (ValueError("one\r\n\u2028two"), "one two"),
+            (ValueError("begun " + 10**6 * "x"), "begun ..."),
+            (MemoryError("1 TiB"), "out of memory, so try fewer rows or bits: 1 TiB"),
+            (RuntimeError("CUDA out of memory"), "out of memory, so try fewer rows or "
+             "bits: CUDA out of memory"),
+            (OSError(28, "No space left"), "No space left"),
+        ],
+    )  # fmt: skip
+    def test_any_message_becomes_one_line(self, run, vectors, monkeypatch, error, line):
+        def fail(*arguments, **options):
+            raise error
+
+        monkeypatch.setattr(audit_command, "audit", fail)
+        assert run("audit", vectors) == (2, "", f"skhash: {line}\n")
+
+    @pytest.mark.parametrize("device", ["nowhere", "meta"])
+    @pytest.mark.parametrize(
+        "words", [["audit", "absent.npy"], ["encode", "absent", "absent.npy", "c.npy"]]
+    )
+    def test_the_device_is_tried_before_anything_is_read(self, run, words, device):
+        status, output, errors = run(*words, "--device", device)
+        assert (status, output) == (2, "")
+        assert device in errors and "absent" not in errors
+
+    def test_an_interrupt_while_arguments_are_read(self, run, monkeypatch):
+        def interrupt():
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(_main, "_parser", interrupt)
+        assert run("audit") == (130, "", "skhash: interrupted\n")
+
+    def test_a_mistake_in_the_program_is_not_hidden(self, vectors, monkeypatch):
+        for mistake in (AssertionError, RuntimeError("a mistake")):
+
+            def fail(*arguments, mistake=mistake, **options):
+                raise mistake
+
+            monkeypatch.setattr(audit_command, "audit", fail)
+            with pytest.raises((AssertionError, RuntimeError)):
+                main(["audit", vectors])
+
+
+@pytest.fixture
+def closed_stream():
+    """Return a stream into a pipe that nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    stream = os.fdopen(writing, "w")
+    yield stream
+    stream.close()  # fails where the test has left something to write
+
+
+class TestClosedStreams:
+    def test_nobody_reads_the_output(
+        self, vectors, tmp_path, monkeypatch, capsys, closed_stream
+    ):
+        monkeypatch.setattr(sys, "stdout", closed_stream)
+        status = main(["audit", vectors, "--out", str(tmp_path / "report"), *FAST])
+        assert status == 2
+        assert capsys.readouterr().err == "skhash: standard output: Broken pipe\n"
+        assert (tmp_path / "report" / "report.json").exists()
+
+    def test_the_output_is_closed(self, run, monkeypatch):
+        monkeypatch.setattr(sys, "stdout", None)
+        assert run("audit") == (2, "", "skhash: standard output is closed\n")
+
+    def test_nobody_reads_the_errors(self, monkeypatch, closed_stream):
+        monkeypatch.setattr(sys, "stderr", closed_stream)
+        assert main(["audit", "absent.npy"]) == 2
+
+    def test_errors_are_closed(self, vectors, monkeypatch):
+        monkeypatch.setattr(sys, "stderr", None)
+        assert main(["audit", vectors, *FAST]) == 0
+
+
+HEADER = ["name", "long number", "small"]
+ROWS = [["a", "1", "2"], ["bcd", "12", "3"]]
+
+
+class TestTerminal:
+    def test_piped_table(self, capsys):
+        assert _terminal.print_table(HEADER, ROWS, 0, dispensable=("small",)) == []
+        assert capsys.readouterr().out == (
+            "name  long number  small\n"
+            "a               1      2\n"
+            "bcd            12      3\n"
+        )
+
+    def test_the_marked_row_stands_out(self, on_terminal, capsys):
+        pytest.importorskip("rich")
+        on_terminal()
+        _terminal.print_table(HEADER, ROWS, 1)
+        lines = capsys.readouterr().out.splitlines()
+        assert [line.count("\x1b[") > 0 for line in lines] == [True, False, False, True]
+        assert "bcd            12      3" in lines[3]
+
+    def test_no_markup_in_cells(self, on_terminal, capsys):
+        pytest.importorskip("rich")
+        on_terminal()
+        _terminal.print_table(["a"], [["[red]x[/red] :smile:"]])
+        assert "[red]x[/red] :smile:" in capsys.readouterr().out
+
+    def test_without_rich_it_is_plain(self, on_terminal, no_import, capsys):
+        on_terminal()
+        no_import("rich")
+        _terminal.print_table(HEADER, ROWS, 1)
+        output = capsys.readouterr().out
+        assert "\x1b" not in output
+        assert output.splitlines()[2] == "bcd            12      3"
+
+    @pytest.mark.parametrize("rich", [True, False])
+    @pytest.mark.parametrize(
+        "width, left_out",
+        [(24, []), (23, ["small"]), (20, ["small", "long number"])],
+    )
+    def test_a_narrow_one_has_fewer_columns(
+        self, on_terminal, no_import, monkeypatch, capsys, width, left_out, rich
+    ):
+        if rich:
+            pytest.importorskip("rich")
+        else:
+            no_import("rich")
+        on_terminal(width)
+        # Longer than 17 columns without "small", so that both go at 20.
+        rows = [["a" * 8, "1", "2"], ["bcd", "12", "3"]] if width == 20 else ROWS
+        columns = ("small", "absent", "long number")
+        assert _terminal.print_table(HEADER, rows, 0, columns) == left_out
+        output = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+        assert max(map(len, output.splitlines())) <= width
+        assert "…" not in output
+
+    @pytest.mark.parametrize("width", [50, 80, 100])
+    def test_an_audit_fits(self, run, vectors, tmp_path, on_terminal, width):
+        np.save(tmp_path / "y.npy", np.arange(N) % 3)
+        on_terminal(width)
+        output = run("audit", vectors, "--labels", tmp_path / "y.npy", *FAST)[1]
+        output = re.sub(r"\x1b\[[0-9;]*m", "", output)
+        assert max(map(len, output.splitlines())) <= width
+        header = table(output)[0]
+        assert header[:3] == ["method", "bits", "bytes"]
+        assert {"10@10", "10@30"} <= set(header)
+        assert ("corr" in header) == (width == 100)
+        assert ("encode/s" in header) == (width >= 80)
+        assert ("Too wide for this terminal: balance, corr" in output) == (width < 100)
+
+    def test_text_in_one_line_where_piped(self, on_terminal, capsys):
+        text = "some words " * 20 + "and/one/long-path" * 3
+        _terminal.print_text(text)
+        assert capsys.readouterr().out == text + "\n"
+        on_terminal(40)
+        _terminal.print_text(text)
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) > 5
+        assert "and/one/long-path" * 3 in lines
+
+
+class TestProgress:
+    def test_piped_nothing(self, capsys):
+        with _terminal.progress() as show:
+            show("working")
+        assert capsys.readouterr().err == ""
+
+    def test_rich(self, on_terminal, capsys):
+        pytest.importorskip("rich")
+        on_terminal(stream="stderr")
+        with _terminal.progress() as show:
+            show("working")
+        assert "working" in capsys.readouterr().err
+
+    def test_plain(self, on_terminal, no_import, capsys):
+        on_terminal(stream="stderr")
+        no_import("rich")
+        with _terminal.progress() as show:
+            show("a long step")
+            show("short")
+        errors = capsys.readouterr().err
+        assert errors == "\ra long step\rshort      \r     \r"
+
+    def test_plain_ends_blank_after_an_error(self, on_terminal, no_import, capsys):
+        on_terminal(stream="stderr")
+        no_import("rich")
+        with pytest.raises(ValueError), _terminal.progress() as show:
+            show("a step")
+            raise ValueError
+        assert capsys.readouterr().err.endswith("\r      \r")
+
+    def test_steps_of_an_audit(self, run, vectors, on_terminal, no_import):
+        on_terminal(stream="stderr")
+        no_import("rich")
+        _, output, errors = run("audit", vectors, *FAST)
+        steps = [step.strip() for step in errors.split("\r") if step.strip()]
+        assert steps == [
+            "reading 150 of 150 rows",
+            "finding the true neighbours of 30 queries",
+            "lsh at 8 bits (1 of 1)",
+        ]
+        assert "\r" not in output
+
+    def test_steps_of_encoding(
+        self, run, vectors, encoder, tmp_path, small_chunks, on_terminal, no_import
+    ):
+        on_terminal(stream="stderr")
+        no_import("rich")
+        words = ["encode", tmp_path / "encoder", vectors, tmp_path / "codes.npy"]
+        errors = run(*words)[2]
+        steps = [step.strip() for step in errors.split("\r") if step.strip()]
+        assert len(steps) > 2
+        assert steps[-1] == "encoding: 150 of 150"
+
+
+def test_the_arguments_of_the_process_are_the_default(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["skhash", "--version"])
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().out.strip() == skhash.__version__

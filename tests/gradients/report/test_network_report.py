@@ -1,0 +1,126 @@
+"""`gradient_report` of classifiers, whose gradients are those of a network."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_iris
+
+import skhash
+from skhash import SBNClassifier
+from skhash.classification._module import cross_entropy
+from skhash.gradients import (
+    BernoulliUnits,
+    DeterministicST,
+    ExactNetwork,
+    LayerwiseNetwork,
+    gradient_report,
+)
+
+X, Y = load_iris(return_X_y=True)
+X, Y = X[::10], np.array(["a", "b", "c"])[Y[::10]]
+
+
+def fitted(sizes=(3, 2), **params):
+    params = {"batch_norm": False, "max_epochs": 2, "device": "cpu"} | params
+    return SBNClassifier(sizes, random_state=0, **params).fit(X, Y)
+
+
+def report_of(model, estimators, **options):
+    options = {"n_trials": 2, "random_state": 0} | options
+    return gradient_report(model, X, estimators, y=Y, **options)
+
+
+@pytest.mark.parametrize("batch_norm", [False, True])
+def test_the_reference_is_the_gradient_of_the_expected_loss(batch_norm):
+    model = fitted(batch_norm=batch_norm)
+    report = report_of(model, ["exact_network"])
+    assert report.settings["reference"] == "ExactNetwork()"
+    assert report.settings["n_bits"] == [3, 2]
+    network = model._network("ensemble").eval()
+    rows = torch.tensor((X - model.mean_) / model.scale_, dtype=torch.float32)
+    labels = torch.tensor(np.unique(Y, return_inverse=True)[1])
+    losses = ExactNetwork().network_surrogate(
+        lambda outputs: cross_entropy(outputs, labels), network, rows
+    )
+    losses.mean().backward()
+    parts = {"layers.0": network.layers[0], "layers.1": network.layers[1]}
+    parts |= {"head": network.head, "all": network}
+    for row in report.rows:
+        gradients = [p.grad.flatten() for p in parts[row.group].parameters()]
+        norm = float(torch.cat(gradients).norm())
+        assert row.optimum == pytest.approx(-norm, rel=1e-5)
+        assert row.rmse == 0 and row.cosine == pytest.approx(1)
+        n_numbers = report.settings["groups"][row.group]
+        assert n_numbers == sum(len(part) for part in gradients)
+
+
+def test_psa_is_unbiased_where_it_should_be_and_straight_through_is_not():
+    report = report_of(fitted((3, 1, 1)), ["psa", "st"], n_trials=150)
+    rows = {(row.estimator, row.group): row for row in report.rows}
+    for group in ("layers.0", "layers.1", "layers.2", "head"):
+        assert rows["psa", group].bias < 4 * rows["psa", group].bias_floor
+    assert rows["st", "layers.0"].bias > 5 * rows["st", "layers.0"].bias_floor
+
+
+def test_samples_of_training_are_averaged():
+    model = fitted()
+    rmse = {}
+    for n_samples in (1, 25):
+        model.set_params(n_train_samples=n_samples)
+        (row,) = (
+            row
+            for row in report_of(model, ["disarm"], n_trials=150).rows
+            if row.group == "all"
+        )
+        rmse[n_samples] = row.rmse
+    # Of an unbiased estimator all is variance, which falls with the number.
+    assert rmse[25] * 5 == pytest.approx(rmse[1], rel=0.15)
+
+
+def test_what_draws_nothing_is_not_repeated(monkeypatch):
+    model, seen = fitted(), []
+    once = report_of(model, ["exact_network"]).rows[0]
+    model.set_params(n_train_samples=50)
+    surrogate = ExactNetwork.network_surrogate
+
+    def watched(self, loss, network, X, *args, **options):
+        seen.append(len(X))
+        return surrogate(self, loss, network, X, *args, **options)
+
+    monkeypatch.setattr(ExactNetwork, "network_surrogate", watched)
+    row = report_of(model, ["exact_network"]).rows[0]
+    assert set(seen) == {len(Y)}
+    assert row.optimum == once.optimum
+
+
+def test_wide_layers_have_a_sampled_reference():
+    report = report_of(fitted((13,)), ["st"], reference_samples=30)
+    assert report.settings["reference"] == "ARM, 30 samples"
+    exact = report_of(fitted((13,)), ["st"], reference=ExactNetwork(max_units=13))
+    noise = report.settings["reference_noise"]["all"]
+    assert 0 < noise < 1
+    assert report.rows[0].optimum == pytest.approx(
+        exact.rows[0].optimum, rel=5 * noise + 0.5 * noise**2
+    )
+
+
+def test_instances_and_parameters_of_training_do_not_matter(tmp_path):
+    names = {"one": LayerwiseNetwork(DeterministicST()), "two": "det_st"}
+    model = fitted(class_weight={"a": 5, "b": 1, "c": 1})
+    one, two = (row for row in report_of(model, names).rows if row.group == "layers.0")
+    assert one.bias == two.bias > 0
+    model.save(tmp_path / "model")
+    loaded = skhash.load(tmp_path / "model")
+    assert report_of(loaded, names).to_dict() == report_of(model, names).to_dict()
+
+
+def test_wrong_arguments():
+    model = fitted()
+    with pytest.raises(ValueError, match="needs y="):
+        gradient_report(model, X, ["st"])
+    with pytest.raises(ValueError, match="not among the classes"):
+        gradient_report(model, X, ["st"], y=np.repeat("d", len(X)))
+    with pytest.raises(TypeError, match="ExactNetwork"):
+        report_of(model, ["exact"])
+    with pytest.raises(ValueError, match="Leave units out"):
+        report_of(model, ["st"], units=BernoulliUnits())

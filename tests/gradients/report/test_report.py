@@ -1,0 +1,489 @@
+"""`gradient_report` against enumeration, and what it leaves alone."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from torch import nn
+
+from skhash import StochasticAutoencoderHash
+from skhash.gradients import (
+    ARM,
+    BernoulliUnits,
+    Exact,
+    GradientEstimator,
+    Reinforce,
+    StraightThrough,
+    gradient_report,
+)
+from skhash.gradients.report import _trials
+from skhash.training._batches import Batch
+
+WEIGHTS = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+LOGITS = torch.tensor([[0.3, -0.2, 0.9]], dtype=torch.float64)
+
+
+def cubic(x):
+    return (x @ WEIGHTS - 1).pow(3) + x[..., 0] * x[..., 1]
+
+
+def report_of(estimators, **options):
+    options = {"n_trials": 20, "random_state": 0} | options
+    return gradient_report(cubic, LOGITS, estimators, **options)
+
+
+class Table:
+    """The gradients of an estimator at each state, and the states' probabilities."""
+
+    def __init__(self, coefficient):
+        states = list(itertools.product([0.0, 1.0], repeat=3))
+        states = torch.tensor(states, dtype=torch.float64)
+        p = torch.sigmoid(2 * LOGITS)
+        self.chances = (p * states + (1 - p) * (1 - states)).prod(dim=1).numpy()
+        leaf = states.clone().requires_grad_()
+        (slopes,) = torch.autograd.grad(cubic(leaf).sum(), leaf)
+        density = 2 * p * (1 - p)
+        at_state = p * states + (1 - p) * (1 - states)
+        self.gradients = (slopes * coefficient(density, at_state)).numpy()
+        signs = (2 * states - 1).numpy()
+        scores = signs * (density / at_state).numpy()
+        self.truth = self.chances @ (cubic(states).numpy()[:, None] * scores)
+
+    def mean(self, values):
+        return self.chances @ values
+
+
+# The coefficient of f'(x): F' for straight-through, F' / (2 p(x)) for ZGR.
+COEFFICIENTS = {
+    "st": lambda density, at_state: density,
+    "zgr": lambda density, at_state: density / (2 * at_state),
+    "identity_st": lambda density, at_state: torch.full_like(at_state, 0.5),
+}
+
+
+class TestAgainstEnumeration:
+    @pytest.mark.parametrize("name", COEFFICIENTS)
+    def test_all_measurements(self, name):
+        n_trials = 2000
+        table = Table(COEFFICIENTS[name])
+        (row,) = report_of([name], n_trials=n_trials).rows
+        g, h = table.truth, table.gradients
+        norm = np.linalg.norm(g)
+        products, squares = h @ g, (h * h).sum(axis=1)
+        cosines = products / np.sqrt(squares) / norm
+        spread = np.sqrt(table.mean(cosines**2) - table.mean(cosines) ** 2)
+        assert row.cosine == pytest.approx(
+            table.mean(cosines), abs=4 * spread / np.sqrt(n_trials)
+        )
+        rms = np.sqrt(table.mean(squares))
+        spread = np.sqrt(table.mean(products**2) - table.mean(products) ** 2)
+        # The error of the divisor too, both as relative ones.
+        spread_squares = np.sqrt(table.mean(squares**2) - rms**4)
+        error = spread / rms + abs(table.mean(products)) * spread_squares / rms**3
+        assert row.improvement == pytest.approx(
+            -table.mean(products) / rms, abs=4 * error / np.sqrt(n_trials)
+        )
+        errors = ((h - g) ** 2).sum(axis=1)
+        rmse = np.sqrt(table.mean(errors))
+        spread = np.sqrt(table.mean(errors**2) - rmse**4) / rmse
+        assert row.rmse == pytest.approx(rmse, abs=4 * spread / np.sqrt(n_trials))
+        assert row.relative_rmse == pytest.approx(row.rmse / norm)
+        assert row.optimum == pytest.approx(-norm)
+        bias = np.linalg.norm(table.mean(h) - g) / norm
+        deviation = np.sqrt(table.mean(((h - table.mean(h)) ** 2).sum(axis=1)))
+        floor = deviation / np.sqrt(n_trials) / norm
+        assert row.bias == pytest.approx(bias, abs=4 * floor)
+        assert row.bias_floor == pytest.approx(floor, rel=0.1)
+
+    def test_interval_of_the_cosine_is_that_of_the_trials(self):
+        table = Table(COEFFICIENTS["st"])
+        h = table.gradients
+        cosines = h @ table.truth / np.linalg.norm(h, axis=1)
+        cosines /= np.linalg.norm(table.truth)
+        (row,) = report_of(["st"], n_trials=2000, confidence=0.6).rows
+        order = np.argsort(cosines)
+        chances = np.cumsum(table.chances[order])
+        for end, level in [(row.cosine_low, 0.2), (row.cosine_high, 0.8)]:
+            # Near a step of the distribution function either side may be drawn.
+            near = [np.searchsorted(chances, level + shift) for shift in (-0.04, 0.04)]
+            low, high = cosines[order][near]
+            assert low - 1e-9 <= end <= high + 1e-9
+
+    def test_the_bootstrap_covers_the_truth_about_as_often_as_it_says(self):
+        table = Table(COEFFICIENTS["zgr"])
+        h, g = table.gradients, table.truth
+        squares = (h * h).sum(axis=1)
+        exact = {
+            "improvement": -table.mean(h @ g) / np.sqrt(table.mean(squares)),
+            "rmse": np.sqrt(table.mean(((h - g) ** 2).sum(axis=1))),
+            "bias": np.linalg.norm(table.mean(h) - g) / np.linalg.norm(g),
+        }
+        covered = dict.fromkeys(exact, 0)
+        n_reports = 50
+        for seed in range(n_reports):
+            (row,) = report_of(["zgr"], n_trials=80, random_state=seed).rows
+            for name, value in exact.items():
+                low, high = getattr(row, f"{name}_low"), getattr(row, f"{name}_high")
+                covered[name] += low <= value <= high
+        # 0.7 of them, give or take three and a half standard deviations.
+        for count in covered.values():
+            assert abs(count / n_reports - 0.7) < 3.5 * np.sqrt(0.21 / n_reports)
+
+    def test_improvement_is_the_minimum_of_the_proximal_objective(self):
+        table = Table(COEFFICIENTS["st"])
+        products = table.mean(table.gradients @ table.truth)
+        squares = table.mean((table.gradients**2).sum(axis=1))
+        step = np.linspace(-5, 5, 200_001)
+        minimum = (-step * products + 0.5 * step**2 * squares).min()
+        (row,) = report_of(["st"], n_trials=3000).rows
+        assert -0.5 * row.improvement**2 == pytest.approx(minimum, rel=0.1)
+
+    def test_the_exact_estimator_is_perfect(self):
+        (row,) = report_of(["exact"]).rows
+        assert row.cosine == pytest.approx(1)
+        assert row.cosine_low == pytest.approx(1)
+        assert row.rmse == row.rmse_high == row.bias == row.bias_high == 0
+        assert row.improvement == pytest.approx(row.optimum)
+        assert row.bias_floor == 0
+
+    def test_zero_gradients_count_as_cosine_zero(self):
+        class Half(GradientEstimator):
+            """The exact gradient or none, at even odds."""
+
+            def surrogate(self, loss, logits, generator=None, **options):
+                losses = Exact().surrogate(loss, logits, **options)
+                return losses * (torch.rand((), generator=generator) < 0.5)
+
+        (row,) = report_of({"half": Half()}, n_trials=50).rows
+        assert 0 < row.n_zero < 50
+        assert row.cosine == pytest.approx(1 - row.n_zero / 50)
+
+    def test_blocks_of_trials_leave_the_bias_alone(self, monkeypatch):
+        (row,) = report_of(["st"], n_trials=30).rows
+        monkeypatch.setattr(_trials, "BLOCK_ELEMENTS", 1)
+        (merged,) = report_of(["st"], n_trials=30).rows
+        assert merged.bias == pytest.approx(row.bias)
+        assert merged.cosine == row.cosine
+
+
+class TestReference:
+    def test_a_sampled_one_knows_its_noise(self):
+        exact = report_of(["exact"], reference=Exact()).rows[0].optimum
+        noises, errors = [], []
+        for seed in range(30):
+            report = report_of(
+                ["exact"], reference="arm", reference_samples=50, random_state=seed
+            )
+            norm = report.rows[0].optimum
+            noises.append((report.settings["reference_noise"]["logits"] * norm) ** 2)
+            errors.append(report.rows[0].rmse ** 2)
+        assert np.mean(noises) == pytest.approx(np.mean(errors), rel=0.6)
+        assert exact < 0
+
+    def test_more_samples_less_noise(self):
+        few, many = (
+            report_of(["st"], reference=ARM(5), reference_samples=n).settings
+            for n in (20, 2000)
+        )
+        assert few["reference_noise"]["logits"] > 3 * many["reference_noise"]["logits"]
+        assert few["cosine_ceiling"]["logits"] < many["cosine_ceiling"]["logits"] < 1
+        assert few["reference"] == "ARM, 20 samples"
+
+    def test_a_given_one(self):
+        gradient = Table(COEFFICIENTS["st"]).truth[None]
+        given, exact = (
+            report_of(["st"], reference=reference)
+            for reference in ({"logits": gradient}, "exact")
+        )
+        assert given.rows[0].rmse == pytest.approx(exact.rows[0].rmse)
+        assert given.settings["reference"] == "given"
+
+    def test_auto_enumerates_few_bits_and_samples_many(self):
+        assert "Exact" in report_of(["st"]).settings["reference"]
+        report = gradient_report(
+            lambda x: x.sum(dim=-1), torch.zeros(1, 40), ["st"], n_trials=2
+        )
+        assert report.settings["reference"] == "ARM, 1000 samples"
+        assert 0 < report.settings["reference_noise"]["logits"] < 1
+
+
+class Model(nn.Module):
+    """Linear encoder and linear decoder of one number: straight-through is exact."""
+
+    def __init__(self, n_bits=3, power=1):
+        super().__init__()
+        self.encoder = nn.Linear(4, n_bits, dtype=torch.float64)
+        self.decoder = nn.Linear(n_bits, 1, dtype=torch.float64)
+        self.register_buffer("n_seen", torch.zeros(()))
+        self.gradient, self.units = StraightThrough(), BernoulliUnits()
+        self.generator, self.power, self.n_calls = torch.Generator(), power, 0
+
+    def forward(self, X):
+        return self.encoder(X)
+
+    def loss(self, logits, batch):
+        X, y = batch.X, batch.labels
+        # What must not be felt by the next call.
+        self.n_calls += 1
+        self.n_seen += 1
+        weight = self.n_calls + self.n_seen - 1
+        targets = 0.0 if y is None else y.to(X.dtype)
+
+        def function(bits):
+            return weight * (self.decoder(bits)[..., 0] - targets) ** self.power
+
+        return self.gradient.surrogate(
+            function, logits, self.generator, units=self.units, rows=batch.rows
+        ).mean()
+
+
+@pytest.fixture
+def rows():
+    return torch.randn(6, 4, generator=torch.Generator().manual_seed(0)).double()
+
+
+@pytest.fixture
+def module():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return Model()
+
+
+def norms_of(report):
+    return [-row.optimum for row in report.rows]
+
+
+class TestModule:
+    def test_straight_through_is_exact_for_a_linear_loss(self, module, rows):
+        report = gradient_report(module, rows, ["st", "arm"], n_trials=10)
+        measured = {(row.estimator, row.group): row for row in report.rows}
+        assert measured["st", "encoder"].relative_rmse < 1e-12
+        assert measured["st", "encoder"].cosine == pytest.approx(1)
+        assert measured["arm", "encoder"].relative_rmse > 0.1
+        assert measured["st", "decoder"].relative_rmse > 0.01  # it sees drawn bits
+
+    def test_groups_and_the_norm_of_their_gradients(self, module, rows):
+        report = gradient_report(module, rows, ["exact"], n_trials=2)
+        assert report.settings["groups"] == {"all": 19, "encoder": 15, "decoder": 4}
+        mean = torch.sigmoid(2 * module.encoder(rows))
+        loss = module.decoder(mean).mean()
+        both = torch.autograd.grad(loss, list(module.parameters()))
+        both = torch.cat([gradient.flatten() for gradient in both])
+        expected = [part.norm().item() for part in (both, both[:15], both[15:])]
+        assert norms_of(report) == pytest.approx(expected)
+
+    def test_batches_have_references_of_their_own(self, module, rows):
+        whole = gradient_report(module, rows, ["exact"], n_trials=2)
+        report = gradient_report(module, rows, ["exact"], n_trials=2, batch_size=4)
+        assert report.settings["n_batches"] == 2
+        assert report.rows[0].rmse == 0
+        halves = [
+            gradient_report(module, part, ["exact"], n_trials=2).rows[0].optimum
+            for part in rows.split(4)
+        ]
+        assert report.rows[0].optimum == pytest.approx(
+            -np.sqrt(np.mean(np.square(halves)))
+        )
+        assert whole.rows[0].optimum != pytest.approx(report.rows[0].optimum)
+
+    def test_nothing_of_the_users_changes(self, module, rows):
+        kept = {name: value.clone() for name, value in module.state_dict().items()}
+        gradient, generator = module.gradient, module.generator
+        states = torch.get_rng_state(), generator.get_state(), np.random.get_state()[1]
+        estimator = Reinforce()
+        gradient_report(module, rows, [estimator], n_trials=2, random_state=0)
+        for name, value in module.state_dict().items():
+            assert torch.equal(value, kept[name])
+        assert module.gradient is gradient and module.generator is generator
+        assert module.n_calls == 0 and not hasattr(estimator, "totals_")
+        assert all(p.grad is None for p in module.parameters())
+        assert torch.equal(torch.get_rng_state(), states[0])
+        assert torch.equal(generator.get_state(), states[1])
+        assert np.array_equal(np.random.get_state()[1], states[2])
+
+    def test_the_seed_covers_dropout_too(self, module, rows):
+        module.encoder = nn.Sequential(nn.Dropout(0.5), module.encoder)
+        reports = []
+        for seed in (0, 0, 1):
+            torch.rand(1)  # the global generator has no say
+            report = gradient_report(
+                module, rows, ["st"], n_trials=3, random_state=seed
+            )
+            reports.append(report.to_dict()["rows"])
+        assert reports[0] == reports[1] != reports[2]
+
+    def test_targets_and_rows_reach_the_loss(self, rows):
+        module = Model(power=2)
+        plain = gradient_report(module, rows, ["exact"], n_trials=2).rows[0]
+        told = gradient_report(module, rows, ["exact"], n_trials=2, y=np.arange(6))
+        assert told.rows[0].optimum != plain.optimum
+        gradient_report(module, rows, [Reinforce(baseline="row")], n_trials=2)
+
+    def test_units_are_set(self, module, rows):
+        plain, other = (
+            gradient_report(module, rows, ["exact"], n_trials=2, units=units)
+            for units in (None, BernoulliUnits(coding="pm1"))
+        )
+        assert plain.rows[0].optimum != other.rows[0].optimum
+
+    def test_a_fitted_encoder(self, module, rows):
+        class Encoder:
+            def _training_batch(self, X, y):
+                return module, Batch.of(torch.as_tensor(X) / 2)
+
+        report = gradient_report(Encoder(), rows.numpy(), ["st"], random_state=0)
+        plain = gradient_report(module, rows / 2, ["st"], random_state=0)
+        assert report.to_dict() == plain.to_dict()
+
+    def test_a_given_reference(self, module, rows):
+        with torch.no_grad():
+            zeros = {n: torch.zeros_like(p) for n, p in module.named_parameters()}
+        row = gradient_report(module, rows, ["st"], n_trials=2, reference=zeros).rows[0]
+        assert row.optimum == 0 and row.cosine == 0 and row.rmse > 0
+        with pytest.raises(ValueError, match="encoder.weight"):
+            gradient_report(module, rows, ["st"], reference={"logits": zeros})
+        with pytest.raises(ValueError, match="2 batch"):
+            gradient_report(module, rows, ["st"], reference=zeros, batch_size=3)
+
+
+class TestOptions:
+    def test_the_same_seed_the_same_report(self):
+        first, second, other = (
+            report_of(["st", "arm"], random_state=seed).to_dict() for seed in (3, 3, 4)
+        )
+        assert first == second
+        assert first["rows"] != other["rows"]
+
+    def test_estimators_see_the_same_numbers(self):
+        rows = report_of({"one": "arm", "two": ARM()}).rows
+        assert rows[0].cosine == rows[1].cosine
+        alone = report_of(["arm"]).rows[0]
+        assert alone.rmse == rows[0].rmse
+
+    @pytest.mark.parametrize(
+        "option",
+        [
+            {"n_trials": 21},
+            {"reference": "arm"},
+            {"reference": "arm", "reference_samples": 30},
+            {"units": BernoulliUnits("uniform")},
+            {"confidence": 0.9},
+        ],
+        ids=str,
+    )
+    def test_each_option_counts(self, option):
+        assert report_of(["st"], **option).rows != report_of(["st"]).rows
+
+    def test_arrays_and_integers_are_logits_too(self):
+        report = report_of(["st"])
+        array = gradient_report(
+            cubic, LOGITS.numpy(), ["st"], n_trials=20, random_state=0
+        )
+        assert array.to_dict() == report.to_dict()
+        gradient_report(lambda x: x.sum(dim=-1), [[0, 1]], "st", n_trials=2)
+
+    def test_labels(self):
+        arm = ARM(n_samples=3)
+        assert [row.estimator for row in report_of(["st", arm]).rows] == [
+            "st",
+            "ARM(n_samples=3)",
+        ]
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"estimators": ["so"]}, "'so' is not one of"),
+            ({"estimators": []}, "at least one"),
+            ({"estimators": ["st", "st"]}, "more than once"),
+            ({"n_trials": 1}, "n_trials"),
+            ({"confidence": 1.0}, "confidence"),
+            ({"X": np.zeros((0, 3))}, "at least one row"),
+            ({"X": np.zeros(3)}, "two axes"),
+            ({"batch_size": 7}, "all rows at once"),
+            ({"reference": "so"}, "'so' is not one of"),
+            ({"reference": {"logits": np.zeros(3)}}, "shape"),
+        ],
+    )
+    def test_wrong_arguments(self, arguments, message):
+        defaults = {"model": cubic, "X": LOGITS, "estimators": ["st"]}
+        with pytest.raises(ValueError, match=message):
+            gradient_report(**{**defaults, **arguments})
+
+    def test_wrong_models(self, module, rows):
+        with pytest.raises(TypeError, match="neither a function"):
+            gradient_report(3, LOGITS, ["st"])
+        module.gradient = "analytic"
+        with pytest.raises(TypeError, match="'analytic'"):
+            gradient_report(module, rows, ["st"])
+
+
+class TestResult:
+    def test_frame_and_dict(self):
+        report = report_of(["st", "arm"])
+        frame = report.to_frame()
+        assert frame["estimator"].tolist() == ["st", "arm"]
+        assert frame["cosine"].tolist() == [row.cosine for row in report.rows]
+        plain = json.loads(json.dumps(report.to_dict()))
+        assert plain["rows"][1]["rmse"] == report.rows[1].rmse
+        assert plain["settings"]["n_bits"] == 3
+
+    def test_text(self):
+        report = report_of(["st", "arm"], n_trials=7)
+        assert "2 estimators, 7 trials" in repr(report)
+        assert all(name in str(report) for name in ("st", "arm", "logits", "improve"))
+
+    @pytest.mark.parametrize("metric", ["cosine", "improvement", "rmse", "bias"])
+    def test_plot(self, metric):
+        matplotlib = pytest.importorskip("matplotlib")
+        matplotlib.use("agg")
+        from matplotlib import pyplot as plt
+
+        report = report_of(["st", "arm"])
+        _, mine = plt.subplots()
+        ax = report.plot(mine, metric=metric)
+        assert ax is mine
+        assert [text.get_text() for text in ax.get_yticklabels()] == ["st", "arm"]
+        dots = [line for line in ax.lines if line.get_marker() == "o"]
+        values = [getattr(row, metric) for row in report.rows]
+        if metric == "rmse":
+            values = [row.relative_rmse for row in report.rows]
+        assert [float(line.get_xdata()[0]) for line in dots] == pytest.approx(values)
+        bars = [line.get_xdata() for line in ax.lines if line.get_linewidth() == 4]
+        assert all(low <= high for low, high in bars) and len(bars) == 2
+        dashed = [line.get_xdata()[0] for line in ax.lines if line.get_ls() == "--"]
+        best = {"improvement": [report.rows[0].optimum], "cosine": [1.0]}
+        assert dashed == best.get(metric, [])
+        assert report.plot(metric=metric) is not mine
+        plt.close("all")
+
+    def test_plot_of_what_is_not_there(self):
+        report = report_of(["st"])
+        with pytest.raises(ValueError, match="'speed'"):
+            report.plot(metric="speed")
+        with pytest.raises(ValueError, match="'encoder'"):
+            report.plot(group="encoder")
+
+
+@pytest.mark.parametrize("batch_size", [None, 7])
+def test_a_sparse_encoder_is_measured_as_a_dense_one(batch_size):
+    X = np.random.default_rng(0).poisson(0.5, (20, 9)).astype(np.float32)
+    encoder = StochasticAutoencoderHash(
+        3, hidden_layer_sizes=(5,), input_dropout=0, max_epochs=1, random_state=0
+    ).fit(X)
+    dense, other = (
+        gradient_report(
+            encoder,
+            rows,
+            ["st", "arm"],
+            n_trials=3,
+            batch_size=batch_size,
+            random_state=0,
+        ).rows
+        for rows in (X, sparse.csr_array(X))
+    )
+    for row, other_row in zip(dense, other, strict=True):
+        np.testing.assert_allclose(other_row.rmse, row.rmse, rtol=1e-3)
+        np.testing.assert_allclose(other_row.cosine, row.cosine, atol=1e-3)

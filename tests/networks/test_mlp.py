@@ -1,0 +1,171 @@
+"""MLP against NumPy and torch.nn.Linear; sparse rows against dense ones."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse, stats
+
+from skhash.algebra._perceptron import mlp_forward
+from skhash.networks._mlp import MLP, drop_out, sparse_linear
+from skhash.training._batches import sparse_tensor
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def sparse_data(n_rows=7, n_features=9):
+    """A third of the entries; the first row has none."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, n_features)) * (rng.random((n_rows, n_features)) < 0.3)
+    X[0] = 0
+    return X.astype(np.float32).astype(float)
+
+
+def arrays(parameters):
+    return [parameter.detach().numpy() for parameter in parameters]
+
+
+@pytest.mark.parametrize("sizes", [(9, 3), (9, 5, 3), (9, 5, 4, 3)])
+def test_outputs_are_those_of_plain_layers(sizes):
+    X = sparse_data()
+    mlp = MLP(sizes, seeded()).double()
+    values = X
+    for i, (coef, intercept) in enumerate(
+        zip(arrays(mlp.coefs), arrays(mlp.intercepts), strict=True)
+    ):
+        assert coef.shape == (sizes[i], sizes[i + 1])
+        values = np.maximum(values, 0) if i else values
+        values = values @ coef + intercept
+    np.testing.assert_allclose(mlp(torch.from_numpy(X)).detach(), values, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("mean", [None, np.linspace(-1, 2, 9)])
+@pytest.mark.parametrize("sizes", [(9, 3), (9, 5, 4, 3)])
+def test_numpy_forward_is_the_torch_one(make, mean, sizes):
+    X = sparse_data()
+    mlp = MLP(sizes, seeded())
+    found = mlp_forward(make(X), arrays(mlp.coefs), arrays(mlp.intercepts), mean)
+    assert found.dtype == np.float32
+    rows = torch.from_numpy(X if mean is None else X - mean).float()
+    np.testing.assert_allclose(found, mlp(rows).detach(), atol=1e-5)
+
+
+def test_samples_in_front_pass_through():
+    mlp = MLP([9, 5, 3], seeded()).double()
+    X = torch.from_numpy(sparse_data())
+    stacked = torch.stack([X, 2 * X])
+    torch.testing.assert_close(mlp(stacked), torch.stack([mlp(X), mlp(2 * X)]))
+
+
+@pytest.mark.parametrize("sizes", [(9, 3), (9, 5, 3)])
+def test_sparse_rows_have_the_outputs_and_gradients_of_dense_ones(sizes):
+    X = sparse_data()
+    found = []
+    for rows in (torch.from_numpy(X), sparse_tensor(sparse.csr_array(X)).double()):
+        mlp = MLP(sizes, seeded()).double()
+        outputs = mlp(rows)
+        outputs.square().sum().backward()
+        found.append([outputs, *(parameter.grad for parameter in mlp.parameters())])
+    for dense, other in zip(*found, strict=True):
+        torch.testing.assert_close(other, dense)
+
+
+@pytest.mark.parametrize("n_rows", [1, 3])
+def test_rows_without_entries(n_rows):
+    X = sparse_tensor(sparse.csr_array((n_rows, 4)))
+    coef = torch.ones(4, 2, requires_grad=True)
+    product = sparse_linear(X, coef)
+    torch.testing.assert_close(product, torch.zeros(n_rows, 2))
+    product.sum().backward()
+    assert not coef.grad.any()
+
+
+def test_duplicate_entries_add_up():
+    X = sparse.csr_array(
+        (np.ones(3, np.float32), np.array([1, 1, 2]), np.array([0, 2, 3])), shape=(2, 4)
+    )
+    coef = torch.arange(8.0).reshape(4, 2)
+    np.testing.assert_allclose(sparse_linear(sparse_tensor(X), coef), X @ coef.numpy())
+
+
+def test_first_weights_are_uniform_as_those_of_linear_layers():
+    sizes = (50, 200, 30)
+    mlp = MLP(sizes, seeded())
+    layers = zip(sizes, mlp.coefs, mlp.intercepts, strict=False)
+    for n_inputs, coef, intercept in layers:
+        bound = n_inputs**-0.5
+        uniform = stats.uniform(-bound, 2 * bound)
+        for values in arrays([coef, intercept]):
+            assert np.abs(values).max() <= bound
+            assert stats.kstest(values.ravel(), uniform.cdf).pvalue > 1e-3
+        linear = torch.nn.Linear(n_inputs, coef.shape[1])
+        for ours, theirs in [(coef, linear.weight), (intercept, linear.bias)]:
+            same = stats.ks_2samp(*(v.ravel() for v in arrays([ours, theirs])))
+            assert same.pvalue > 1e-3
+
+
+def test_first_weights_are_those_of_the_generator():
+    state = torch.get_rng_state()
+    first, again, other = (
+        torch.cat([p.flatten() for p in MLP([4, 3, 2], seeded(seed)).parameters()])
+        for seed in (0, 0, 1)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_dropout_keeps_means_and_leaves_a_share_out():
+    n, p = 100_000, 0.3
+    dropped = drop_out(torch.full((n,), 2.0), p, seeded())
+    assert sorted(set(dropped.tolist())) == pytest.approx([0, 2 / (1 - p)])
+    error = (p * (1 - p) / n) ** 0.5
+    assert abs((dropped == 0).double().mean().item() - p) < 5 * error
+    assert abs(dropped.double().mean().item() - 2) < 5 * error * 2 / (1 - p)
+
+
+def test_dropout_is_of_hidden_units_in_training_only():
+    X = torch.from_numpy(sparse_data()).float()
+    plain, leaky = (MLP([9, 40, 3], seeded(), dropout) for dropout in (0.0, 0.5))
+    assert not torch.equal(leaky(X, seeded()), plain(X))
+    assert torch.equal(leaky(X, seeded(1)), leaky(X, seeded(1)))
+    assert not torch.equal(leaky(X, seeded(1)), leaky(X, seeded(2)))
+    leaky.eval()
+    assert torch.equal(leaky(X, seeded()), plain(X))
+    # Without a hidden layer there is nothing to leave out.
+    linear = MLP([9, 3], seeded(), 0.5)
+    assert torch.equal(linear(X, seeded(1)), linear(X, seeded(2)))
+
+
+@pytest.mark.parametrize("make", [torch.from_numpy, sparse_tensor])
+def test_inputs_are_left_out_in_training_only(make):
+    """Entries, of sparse rows too, with the mean of the layer kept."""
+    p, n = 0.4, 20_000
+    X = np.repeat(sparse_data(1 + 1)[1:].astype(np.float32), n, axis=0)
+    rows = make(X if make is torch.from_numpy else sparse.csr_array(X))
+    plain, leaky = (MLP([9, 1], seeded(), 0.0, share) for share in (0.0, p))
+    outputs = leaky(rows, seeded()).detach().double()
+    n_entries = np.count_nonzero(X[0])
+    assert 1 < len(outputs.unique(dim=0)) <= 2**n_entries
+    expected = plain(rows)[0].item()
+    assert abs(outputs.mean() - expected) < 5 * outputs.std() / n**0.5
+    assert torch.equal(leaky(rows, seeded(1)), leaky(rows, seeded(1)))
+    assert torch.equal(leaky.eval()(rows, seeded()), plain(rows))
+
+
+def test_mean_of_outputs_under_dropout():
+    """The layer after the dropped units is linear, so its mean is the plain output."""
+    n = 40_000
+    x = torch.linspace(-1, 2, 5).expand(n, -1)
+    leaky = MLP([5, 20, 1], seeded(), dropout=0.4)
+    outputs = leaky(x, seeded()).detach().double()
+    error = outputs.std() / n**0.5
+    assert abs(outputs.mean() - leaky.eval()(x[0])).item() < 5 * error
+
+
+def test_dropout_leaves_the_global_generator_alone():
+    state = torch.get_rng_state()
+    MLP([4, 3, 2], seeded(), 0.5)(torch.ones(2, 4), seeded())
+    assert torch.equal(torch.get_rng_state(), state)

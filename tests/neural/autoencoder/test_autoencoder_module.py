@@ -1,0 +1,597 @@
+"""The stochastic autoencoder against enumeration of all codes and quadrature over r."""
+
+import itertools
+import math
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from numpy.polynomial.hermite_e import hermegauss
+from scipy import sparse, stats
+from scipy.special import expit, logsumexp
+from torch.distributions import Bernoulli, Normal
+from torch.nn.functional import softplus
+
+from skhash.gradients import (
+    ARM,
+    BernoulliUnits,
+    BitFlip,
+    DisARM,
+    Exact,
+    LocalExpectation,
+    Reinforce,
+    ReinforceLOO,
+    StraightThrough,
+)
+from skhash.losses import (
+    BernoulliLikelihood,
+    GaussianLikelihood,
+    MultinomialLikelihood,
+)
+from skhash.losses._divergences import log_mixture
+from skhash.networks._mlp import MLP
+from skhash.neural.autoencoder import CorrelatedPosterior
+from skhash.neural.autoencoder._module import StochasticAutoencoder, scale_rows
+from skhash.neural.autoencoder._posterior import Posterior
+from skhash.noise import Logistic, Uniform
+from skhash.training import LinearSchedule
+from skhash.training._batches import Batch, sparse_tensor
+
+USUAL = BernoulliUnits(Logistic(scale=2))  # P(on) = sigmoid(a)
+N_BITS, N_FEATURES = 3, 5
+STATES = torch.tensor(
+    list(itertools.product([0.0, 1.0], repeat=N_BITS)), dtype=torch.float64
+)
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def make_module(posterior=None, likelihood=None, decoder_hidden=(4,), **options):
+    """A float64 module of random weights, all large enough to matter."""
+    generator = seeded(3)
+    posterior = posterior or Posterior()
+    heads = posterior.n_heads(N_BITS)
+    options = {"gradient": Exact(), "units": USUAL, **options}
+    module = StochasticAutoencoder(
+        MLP([N_FEATURES, 4, heads], generator),
+        MLP([N_BITS, *decoder_hidden, N_FEATURES], generator),
+        likelihood or MultinomialLikelihood(),
+        posterior,
+        **options,
+    ).double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(2.0)
+    module.generator = seeded(0)
+    return module
+
+
+def counts():
+    return torch.tensor(
+        [[2, 0, 1, 0, 3], [0, 1, 0, 0, 0], [1, 1, 0, 4, 0]], dtype=torch.float64
+    )
+
+
+def gradients(loss, module):
+    found = torch.autograd.grad(loss, list(module.parameters()), retain_graph=True)
+    return torch.cat([gradient.flatten() for gradient in found])
+
+
+# The mixture over r: l = 3, rank 2
+
+MU = torch.tensor([0.4, -0.3, 0.8], dtype=torch.float64)
+STD = torch.tensor([0.5, 0.7, 0.3], dtype=torch.float64)
+FACTOR = torch.tensor([[0.6, -0.2], [0.1, 0.5], [-0.4, 0.3]], dtype=torch.float64)
+SIGMA = STD.square().diag() + FACTOR @ FACTOR.T
+# log p(x, s) of each code, the prior one half included.
+LOG_LIKELIHOOD = torch.cos(1.3 * torch.arange(8, dtype=torch.float64)) - 1
+LOG_JOINT = (LOG_LIKELIHOOD - N_BITS * math.log(2)).numpy()
+
+
+def heads_for(mu=MU, std=STD, factor=FACTOR, n_rows=1):
+    """The encoder's outputs that give these, with scale=1."""
+    before = [mu, std.expm1().log(), factor.atanh().flatten()]
+    return torch.cat(before).expand(n_rows, -1)
+
+
+def reconstruct(bits):
+    index = bits @ torch.tensor([4.0, 2.0, 1.0], dtype=torch.float64)
+    return -LOG_LIKELIHOOD[index.long()]
+
+
+def quadrature(n_nodes):
+    """q(s|r) at Gauss-Hermite nodes of r, shape (n_nodes^3, 8), and their weights."""
+    nodes, weights = hermegauss(n_nodes)
+    weights = weights / weights.sum()
+    z = np.array(list(itertools.product(nodes, repeat=N_BITS)))
+    w = np.array(list(itertools.product(weights, repeat=N_BITS))).prod(axis=1)
+    r = MU.numpy() + z @ np.linalg.cholesky(SIGMA.numpy()).T
+    signs = 2 * STATES.numpy() - 1
+    return expit(signs * r[:, None, :]).prod(axis=-1), w
+
+
+def mean_bound(h, weights):
+    """The weighted mean over mixtures h of ``sum_s h (log p(x, s) - log h)``."""
+    return weights @ (h * (LOG_JOINT - np.log(h))).sum(axis=-1)
+
+
+def expected_bound(n_mixture):
+    """L_1, L_2 and L_inf by quadrature."""
+    if n_mixture == 1:
+        return mean_bound(*quadrature(20))
+    if n_mixture == 2:
+        h, w = quadrature(9)
+        pairs = (h[:, None] + h[None]) / 2
+        return w @ np.array([mean_bound(rows, w) for rows in pairs])
+    h, w = quadrature(20)
+    return mean_bound((w @ h)[None], np.ones(1))
+
+
+def estimated_bound(n_mixture, n_rows=10_000):
+    """L_k as training sees it, codes enumerated: the mean and its standard error."""
+    module = make_module(CorrelatedPosterior(2, n_mixture, 1.0), kl_weight=1.0)
+    with torch.no_grad():
+        losses = module.losses(heads_for(n_rows=n_rows), reconstruct)
+    return -losses.mean().item(), losses.std().item() / n_rows**0.5
+
+
+def test_split_gives_mean_spread_and_factor():
+    posterior = CorrelatedPosterior(2, 1, 1.0)
+    assert posterior.n_heads(N_BITS) == heads_for().shape[1]
+    mu, std, factor = posterior.split(heads_for(n_rows=4))
+    torch.testing.assert_close(mu, MU.expand(4, -1))
+    torch.testing.assert_close(std, STD.expand(4, -1))
+    torch.testing.assert_close(factor, FACTOR.expand(4, -1, -1))
+    scaled = CorrelatedPosterior(2, 1, 0.25).split(heads_for())[2]
+    torch.testing.assert_close(scaled[0], 0.25 * FACTOR)
+
+
+def test_draws_have_the_covariance_of_the_model():
+    n = 200_000
+    posterior = CorrelatedPosterior(2, 2, 1.0)
+    first, r = posterior.draw(heads_for(n_rows=n // 2), seeded(0))
+    assert torch.equal(first, r[0])  # draws are exchangeable
+    assert r.shape == (2, n // 2, N_BITS)
+    r = r.flatten(0, 1)
+    # Standard errors of a Gaussian's mean and covariance.
+    variance = SIGMA.diag()
+    error = (variance / n).sqrt()
+    assert ((r.mean(dim=0) - MU).abs() < 5 * error).all()
+    error = ((variance[:, None] * variance + SIGMA.square()) / n).sqrt()
+    assert ((r.T.cov() - SIGMA).abs() < 5 * error).all()
+    # Whatever is drawn is normal, also what the rank adds alone.
+    factor_only = heads_for(std=torch.full((3,), 1e-9).double(), n_rows=20_000)
+    for draws in (r, posterior.draw(factor_only, seeded(1))[0]):
+        standard = (draws - draws.mean(dim=0)) / draws.std(dim=0)
+        for values in standard.T:
+            assert stats.kstest(values, "norm").pvalue > 1e-3
+
+
+def test_marginals_and_joint_probabilities_of_drawn_codes():
+    n = 100_000
+    q, w = quadrature(20)
+    joint = w @ q
+    # Each marginal again, from the one-dimensional integral.
+    nodes, weights = hermegauss(40)
+    for j in range(N_BITS):
+        r = MU[j].item() + SIGMA[j, j].item() ** 0.5 * nodes
+        marginal = weights @ expit(r) / weights.sum()
+        np.testing.assert_allclose(joint @ STATES[:, j].numpy(), marginal, rtol=1e-9)
+    posterior = CorrelatedPosterior(2, 1, 1.0)
+    r, _ = posterior.draw(heads_for(n_rows=n), seeded(1))
+    bits = USUAL.draw(r, seeded(2))
+    index = (bits @ torch.tensor([4.0, 2.0, 1.0], dtype=torch.float64)).long()
+    share = index.bincount(minlength=8).numpy() / n
+    assert (np.abs(share - joint) < 5 * np.sqrt(joint * (1 - joint) / n)).all()
+    # The bits depend on each other, which a factorised posterior cannot express.
+    states = STATES.numpy()
+    independent = np.where(states == 1, joint @ states, 1 - joint @ states)
+    assert np.abs(joint - independent.prod(axis=1)).max() > 0.005
+
+
+@pytest.mark.parametrize("flipped", [False, True])
+def test_a_bit_is_likelier_on_where_its_mean_is_above_zero(flipped):
+    """Whatever the covariance; and changing the sign of mu turns every code over."""
+    nodes, weights = hermegauss(40)
+    for mean, variance in itertools.product([-2.0, -0.1, 0.1, 2.0], [0.01, 1.0, 9.0]):
+        r = (-mean if flipped else mean) + variance**0.5 * nodes
+        on = weights @ expit(r) / weights.sum()
+        assert (on > 0.5) == ((mean > 0) != flipped)
+    with mock.patch.dict(globals(), MU=-MU):
+        turned, w = quadrature(12)
+    np.testing.assert_allclose(w @ turned[:, ::-1], w @ quadrature(12)[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_mixture", [1, 2])
+def test_bound_of_training_is_that_of_quadrature(n_mixture):
+    value, error = estimated_bound(n_mixture)
+    assert 0 < error < 0.01
+    assert abs(value - expected_bound(n_mixture)) < 4 * error
+
+
+@pytest.mark.parametrize("n_mixture", [1, 2])
+def test_sampled_bound_is_that_of_quadrature(n_mixture):
+    n = 100_000
+    module = make_module(CorrelatedPosterior(2, n_mixture, 1.0))
+    samples = module.sample_bound(heads_for(n_rows=n), reconstruct)
+    error = samples.std().item() / n**0.5
+    assert abs(samples.mean().item() - expected_bound(n_mixture)) < 4 * error
+
+
+def test_bound_grows_with_the_mixture_towards_that_of_the_posterior():
+    values, errors = zip(*(estimated_bound(k) for k in (1, 2, 5, 50)), strict=True)
+    limit = expected_bound(math.inf)
+    steps = np.diff([*values, limit])
+    assert (steps[:3] > 4 * np.hypot(errors[:-1], errors[1:])).all()
+    assert -4 * errors[-1] < steps[3] < 0.01
+    # All are below log p(x), and none says that the posterior is exact.
+    assert limit < logsumexp(LOG_JOINT)
+
+
+@pytest.mark.parametrize("n_mixture", [1, 2, 7])
+def test_without_spread_the_bound_is_that_of_independent_bits(n_mixture):
+    heads = heads_for(std=torch.full((3,), 1e-30).double(), factor=0 * FACTOR)
+    assert torch.isfinite(heads).all()
+    module = make_module(CorrelatedPosterior(2, n_mixture, 1.0), kl_weight=1.0)
+    loss = module.losses(heads, reconstruct)
+    q = expit((2 * STATES.numpy() - 1) * MU.numpy()).prod(axis=1)
+    assert -loss.item() == pytest.approx(q @ (LOG_JOINT - np.log(q)), abs=1e-12)
+    other = make_module(kl_weight=1.0).losses(MU[None], reconstruct)
+    torch.testing.assert_close(loss, other)
+
+
+# The independent posterior
+
+
+@pytest.mark.parametrize("prior", [0.5, 0.2])
+def test_kl_of_independent_bits(prior):
+    """The divergence is added to the loss, and is ``l log 2 - H`` at one half."""
+    logit = math.log(prior / (1 - prior))
+    module = make_module(kl_weight=1.0, prior_logit=logit)
+    without = make_module(kl_weight=0.0)
+    X = counts()
+    kl = module.loss(module(X), Batch.of(X)) - without.loss(without(X), Batch.of(X))
+    p = torch.sigmoid(module(X))
+    expected = torch.distributions.kl_divergence(
+        Bernoulli(p), Bernoulli(torch.full_like(p, prior))
+    ).sum(dim=1)
+    torch.testing.assert_close(kl, expected.mean(), rtol=1e-6, atol=1e-6)
+    if prior == 0.5:
+        entropy = Bernoulli(p).entropy().sum(dim=1)
+        torch.testing.assert_close(kl, (N_BITS * math.log(2) - entropy).mean())
+
+
+@pytest.mark.parametrize("noise", [Logistic(scale=2), Uniform(scale=1.5)], ids=str)
+def test_bounds_of_independent_bits_are_the_enumerated_one(noise):
+    """In training without chance, and as the mean of samples; with any noise."""
+    n = 20_000
+    module = make_module(kl_weight=1.0, units=BernoulliUnits(noise))
+    p = noise.cdf(MU).numpy()
+    q = np.where(STATES.numpy() == 1, p, 1 - p).prod(axis=1)
+    bound = q @ (LOG_JOINT - np.log(q))
+    loss = module.losses(MU[None], reconstruct)
+    assert -loss.item() == pytest.approx(bound, rel=1e-9)
+    samples = module.sample_bound(MU.expand(n, -1), reconstruct)
+    error = samples.std().item() / n**0.5
+    assert abs(samples.mean().item() - bound) < 4 * error
+
+
+def test_kl_of_a_bit_at_known_probabilities():
+    module = make_module(kl_weight=1.0)
+
+    def kl(p):
+        logits = torch.logit(torch.tensor([[p]], dtype=torch.float64)).requires_grad_()
+        value = module.losses(logits, lambda bits: bits.sum(dim=-1) * 0).sum()
+        return value.item(), torch.autograd.grad(value, logits)[0].item(), logits
+
+    assert kl(0.5)[0] == pytest.approx(0, abs=1e-15)
+    for p in (0.7, 0.9):
+        value, slope, logits = kl(p)
+        entropy = -p * math.log(p) - (1 - p) * math.log(1 - p)
+        assert value == pytest.approx(math.log(2) - entropy)
+        assert slope == pytest.approx(logits.item() * p * (1 - p))
+    assert kl(1 - 1e-12)[0] == pytest.approx(math.log(2))
+
+
+def test_a_linear_decoder_of_mean_bits_is_the_mean_decoding():
+    module = make_module(decoder_hidden=())
+    logits = torch.tensor([0.3, -1.0, 0.7], dtype=torch.float64)
+    q = log_mixture(STATES, logits.expand(1, 8, 3)).exp()
+    torch.testing.assert_close(
+        q @ module.decoder(STATES), module.decoder(torch.sigmoid(logits))
+    )
+
+
+# Gradients of the loss in every parameter
+
+LIKELIHOODS = {
+    "multinomial": MultinomialLikelihood,
+    "bernoulli": BernoulliLikelihood,
+    "gaussian": lambda: GaussianLikelihood(log_rho=-0.3),
+}
+
+
+def log_likelihood(module, bits, x):
+    """log p(x|s) of all codes and rows, by the book: shape (n_rows, n_codes)."""
+    outputs = module.decoder(bits)
+    if isinstance(module.likelihood, MultinomialLikelihood):
+        return x @ outputs.log_softmax(dim=-1).T
+    if isinstance(module.likelihood, BernoulliLikelihood):
+        x = x[:, None, :]
+        return (x * outputs.sigmoid().log() + (1 - x) * (-outputs).sigmoid().log()).sum(
+            dim=-1
+        )
+    normal = Normal(outputs, module.likelihood.log_rho.exp())
+    return normal.log_prob(x[:, None, :]).sum(dim=-1)
+
+
+def enumerated_loss(module, x, noise=None):
+    """The loss of all rows from every code, with what r draws taken as given."""
+    heads = module(x)
+    log_p = log_likelihood(module, STATES, x)
+    prior = Bernoulli(logits=module.prior_logit.double())
+    log_prior = prior.log_prob(STATES).sum(dim=-1)
+    if noise is None:
+        log_q = Bernoulli(logits=heads[:, None]).log_prob(STATES).sum(dim=-1)
+        log_mean = log_q
+    else:
+        mu, std, factor = module.posterior.split(heads)
+        eps, zeta = noise
+        r = mu + std * eps + (factor * zeta[:, :, None, :]).sum(dim=-1)
+        components = Bernoulli(logits=r[:, :, None]).log_prob(STATES).sum(dim=-1)
+        log_q, log_mean = components[0], components.exp().mean(dim=0).log()
+    divergence = log_mean - log_prior
+    loss = (log_q.exp() * (module.kl_weight * divergence - log_p)).sum(dim=1)
+    return loss.mean()
+
+
+class FixedNormals:
+    """Standard normal draws that every repetition of the rows shares, in order."""
+
+    def __init__(self, n_rows):
+        self.n_rows, self.generator, self.drawn = n_rows, seeded(9), []
+
+    def __call__(self, tensor, generator):
+        n_draws, n, width = tensor.shape
+        if len(self.drawn) < 2:
+            values = torch.randn(
+                (n_draws, self.n_rows, width), generator=self.generator
+            ).double()
+            self.drawn.append(values)
+        values = next(v for v in self.drawn if v.shape[2] == width)
+        return values.repeat(1, n // self.n_rows, 1)
+
+
+@pytest.fixture
+def fixed_normals(monkeypatch):
+    normals = FixedNormals(len(counts()))
+    monkeypatch.setattr(
+        torch.Tensor, "normal_", lambda tensor, generator: normals(tensor, generator)
+    )
+    return normals
+
+
+def data_for(name):
+    x = counts()
+    return {"multinomial": x, "bernoulli": (x > 0).double(), "gaussian": x - 1}[name]
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+@pytest.mark.parametrize("prior_logit", [0.0, 1.5])
+def test_exact_gradient_of_independent_bits_is_the_enumerated_one(name, prior_logit):
+    module = make_module(
+        None, LIKELIHOODS[name](), kl_weight=0.7, prior_logit=prior_logit
+    )
+    x = data_for(name)
+    loss, expected = module.loss(module(x), Batch.of(x)), enumerated_loss(module, x)
+    torch.testing.assert_close(loss, expected)
+    gradient = gradients(expected, module)
+    assert (gradient != 0).float().mean() > 0.2  # not all of the ReLUs are dead
+    torch.testing.assert_close(gradients(loss, module), gradient)
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+@pytest.mark.parametrize("n_mixture", [1, 4])
+def test_exact_gradient_given_r_is_the_enumerated_one(name, n_mixture, fixed_normals):
+    module = make_module(
+        CorrelatedPosterior(2, n_mixture, 0.8),
+        LIKELIHOODS[name](),
+        kl_weight=0.7,
+        prior_logit=-0.8,
+    )
+    x = data_for(name)
+    loss = module.loss(module(x), Batch.of(x))
+    expected = enumerated_loss(module, x, fixed_normals.drawn)
+    torch.testing.assert_close(loss, expected)
+    gradient = gradients(expected, module)
+    assert (gradient != 0).float().mean() > 0.2  # not all of the ReLUs are dead
+    torch.testing.assert_close(gradients(loss, module), gradient)
+
+
+UNBIASED = [
+    ARM(n_samples=2),
+    DisARM(),
+    LocalExpectation(),
+    Reinforce(baseline=None),
+    ReinforceLOO(),
+    BitFlip(),
+]
+
+
+@pytest.mark.parametrize("estimator", UNBIASED, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("posterior", ["independent", "correlated"])
+def test_unbiased_estimators_reach_the_exact_gradient(
+    posterior, estimator, fixed_normals
+):
+    """On average over draws of the bits, r being given; a z-test for each weight."""
+    if posterior == "independent":
+        made = Posterior()
+    else:
+        made = CorrelatedPosterior(2, 3, 0.8)
+    module = make_module(made, kl_weight=0.7, prior_logit=-0.8)
+    x = counts()
+    exact = gradients(module.loss(module(x), Batch.of(x)), module)
+    module.gradient = estimator
+    x = x.repeat(200, 1)
+    trials = torch.stack(
+        [gradients(module.loss(module(x), Batch.of(x)), module) for _ in range(40)]
+    )
+    error = trials.std(dim=0) / len(trials) ** 0.5
+    difference = (trials.mean(dim=0) - exact).abs()
+    # Beyond rounding: some gradients have no variance.
+    assert (difference < 5 * error + 1e-10).all()
+    assert (error > 1e-6).any()
+
+
+def expected_gradient(module, x):
+    """The mean of a one-sample estimator: every code drawn, with its probability."""
+    p = torch.sigmoid(module(x)).detach()
+    n_codes, n_rows = len(STATES), len(x)
+    uniform = torch.where(STATES[:, None] == 1, p / 2, (1 + p) / 2).flatten(0, 1)
+    q = torch.where(STATES[:, None] == 1, p, 1 - p).prod(dim=-1).flatten()
+    x = x.repeat(n_codes, 1)
+    with mock.patch.object(torch, "rand", lambda shape, **options: uniform):
+        losses = module.losses(module(x), module.reconstruction(x))
+    return gradients(q @ losses / n_rows, module)
+
+
+@pytest.mark.parametrize("decoder_noise", [0.0, 0.4])
+def test_quadratic_correction_makes_straight_through_exact(decoder_noise):
+    module = make_module(
+        None,
+        GaussianLikelihood(log_rho=-0.3),
+        decoder_hidden=(),
+        kl_weight=0.7,
+        decoder_noise=decoder_noise,
+    )
+    x = data_for("gaussian")
+    normal = torch.randn(len(x), N_BITS, generator=seeded(5), dtype=torch.float64)
+
+    def same_noise(tensor, generator):
+        return normal.repeat(len(tensor) // len(x), 1)
+
+    with mock.patch.object(torch.Tensor, "normal_", same_noise):
+        exact = gradients(module.loss(module(x), Batch.of(x)), module)
+        module.gradient = StraightThrough(debias="quadratic")
+        torch.testing.assert_close(expected_gradient(module, x), exact)
+        module.gradient = StraightThrough()
+        assert (expected_gradient(module, x) - exact).abs().max() > 0.01
+
+
+# Schedules, noise of the decoder, and what the encoder sees
+
+
+def test_weights_follow_the_steps_of_training_only():
+    x, seen = counts(), []
+
+    def loss(module):
+        return module.loss(module(x), Batch.of(x)).item()
+
+    none, full = (loss(make_module(kl_weight=weight)) for weight in (0.0, 1.0))
+    module = make_module(kl_weight=LinearSchedule(0.0, 0.6, n_steps=3))
+    for training in (True, True, False, False, True, True, True):
+        module.train(training)
+        seen.append((loss(module) - none) / (full - none))
+    np.testing.assert_allclose(seen, [0, 0.2, 0.4, 0.4, 0.4, 0.6, 0.6], atol=1e-12)
+    assert module.n_steps == 5
+
+
+def test_noise_of_the_decoder_is_for_training_only():
+    x = counts()
+    noisy, plain = make_module(decoder_noise=0.5), make_module()
+    bits = STATES[[1, 4, 6]]
+
+    def losses(module):
+        return module.reconstruction(x)(bits)
+
+    assert (losses(noisy) - losses(plain)).abs().max() > 1e-3
+    noisy.eval()
+    torch.testing.assert_close(losses(noisy), losses(plain))
+    torch.testing.assert_close(noisy(x), plain(x))
+    fading = make_module(decoder_noise=LinearSchedule(1.0, 0.0, n_steps=2))
+    for _ in range(2):
+        assert (losses(fading) - losses(plain)).abs().max() > 1e-3
+        fading.n_steps += 1
+    torch.testing.assert_close(losses(fading), losses(plain))
+
+
+def test_noise_of_the_decoder_is_standard_normal_times_its_weight():
+    module = make_module(decoder_hidden=(), decoder_noise=0.3)
+    with torch.no_grad():
+        module.decoder.coefs[0].copy_(torch.eye(N_BITS, N_FEATURES))
+        module.decoder.intercepts[0].zero_()
+    del module.likelihood
+    module.likelihood = lambda outputs, X: outputs[..., :N_BITS]
+    n = 50_000
+    x = counts()[:1].expand(n, -1)
+    values = module.reconstruction(x)(torch.zeros(n, N_BITS).double())
+    assert abs(values.mean().item()) < 5 * 0.3 / (3 * n) ** 0.5
+    assert abs(values.std().item() / 0.3 - 1) < 5 / (6 * n) ** 0.5
+    assert stats.kstest(values.detach().ravel() / 0.3, "norm").pvalue > 1e-3
+
+
+def test_all_codes_of_a_row_meet_the_same_noise():
+    """Differences of losses are then due to bits alone."""
+    module = make_module(decoder_noise=0.5)
+    reconstruct = module.reconstruction(counts())
+    bits = STATES[[1, 4, 6]]
+    first, again = reconstruct(bits), reconstruct(torch.stack([bits, bits]))
+    torch.testing.assert_close(again, first.expand(2, -1))
+
+
+def sparse_rows(x):
+    return sparse_tensor(sparse.csr_array(np.asarray(x))).double()
+
+
+@pytest.mark.parametrize("kind", ["values", "frequency", "presence"])
+def test_rows_are_scaled_alike_dense_and_sparse(kind):
+    x = torch.cat([counts(), torch.zeros(1, N_FEATURES)]) / 4
+    found = scale_rows(x, kind)
+    x = x.numpy()
+    total = np.maximum(x.sum(axis=1, keepdims=True), 1e-300)
+    expected = {"values": x, "frequency": x / total, "presence": x > 0}[kind]
+    np.testing.assert_allclose(found, expected)
+    from_sparse = scale_rows(sparse_rows(x), kind)
+    assert from_sparse.layout == torch.sparse_csr
+    torch.testing.assert_close(from_sparse.to_dense(), found)
+
+
+@pytest.mark.parametrize("target", ["values", "presence"])
+def test_sparse_rows_give_the_same_loss_and_gradient(target):
+    x = torch.cat([counts(), torch.zeros(1, N_FEATURES)])
+    found = []
+    for rows in (x, sparse_rows(x)):
+        module = make_module(
+            CorrelatedPosterior(2, 3, 0.8),
+            MultinomialLikelihood(target),
+            kl_weight=0.7,
+            encoder_input="frequency",
+        )
+        loss = module.loss(module(rows), Batch.of(rows))
+        found.append(torch.cat([loss[None], gradients(loss, module)]))
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("posterior", ["independent", "correlated"])
+def test_bound_is_the_mean_of_samples(posterior):
+    made = Posterior()
+    if posterior == "correlated":
+        made = CorrelatedPosterior(2, 3, 0.8)
+    module, x = make_module(made, kl_weight=0.1), counts()
+    module.generator = seeded(4)
+    samples = [
+        module.sample_bound(module(x), module.reconstruction(x)) for _ in range(5)
+    ]
+    module.generator = seeded(4)
+    torch.testing.assert_close(module.bound(x, 5), torch.stack(samples).mean(dim=0))
+
+
+def test_std_is_positive_and_starts_near_softplus_of_zero():
+    posterior = CorrelatedPosterior(2, 1, 1.0)
+    heads = torch.tensor([-30.0, 0.0, 30.0]).double()
+    std = posterior.split(torch.cat([MU, heads, torch.zeros(6)])[None])[1]
+    assert (std > 0).all()
+    torch.testing.assert_close(std[0], softplus(heads))

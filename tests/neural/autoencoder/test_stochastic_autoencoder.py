@@ -1,0 +1,948 @@
+"""StochasticAutoencoderHash against enumeration; what every parameter promises."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from numpy.polynomial.hermite_e import hermegauss
+from scipy import sparse, stats
+from scipy.special import expit, logsumexp, softmax
+from sklearn.base import clone
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from skorch.callbacks import LRScheduler
+
+from skhash import HammingNeighbors, StochasticAutoencoderHash, load
+from skhash.gradients import (
+    ARM,
+    GRADIENTS,
+    DeterministicST,
+    DisARM,
+    Exact,
+    Reinforce,
+    StraightThrough,
+)
+from skhash.metrics import retrieval_scorer
+from skhash.neural import Correction, CorrelatedPosterior
+from skhash.noise import Logistic
+from skhash.training import LinearSchedule
+
+N_TOPICS, N_FEATURES, N_BITS = 3, 12, 3
+STATES = np.array(list(itertools.product([0, 1], repeat=N_BITS)))
+DECODERS = ["multinomial", "bernoulli", "gaussian"]
+POSTERIORS = {
+    "independent": "independent",
+    "correlated": CorrelatedPosterior(rank=2, n_mixture=2),
+}
+TINY = {
+    "encoder_input": "values",
+    "n_bits": N_BITS,
+    "hidden_layer_sizes": (6,),
+    "decoder_hidden_layer_sizes": (),
+    "max_epochs": 3,
+    "dropout": 0.0,
+    "input_dropout": 0.0,
+    "kl_weight": 0.0,
+    "lr": 0.01,
+    "device": "cpu",
+    "random_state": 0,
+}
+
+
+def make(**options):
+    return StochasticAutoencoderHash(**(TINY | options))
+
+
+def topics(n_samples=60, seed=0):
+    """Counts of words, each topic with four of its own; and the topics."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n_samples) % N_TOPICS
+    rates = np.full((N_TOPICS, N_FEATURES), 0.1)
+    for topic in range(N_TOPICS):
+        rates[topic, 4 * topic : 4 * topic + 4] = 2.0
+    return rng.poisson(rates[y]).astype(np.float32), y
+
+
+COUNTS, TOPICS = topics()
+DATA = {
+    "multinomial": COUNTS,
+    "bernoulli": (COUNTS > 0).astype(np.float32),
+    "gaussian": np.log1p(COUNTS) * 3 - 1,
+}
+CORRELATED = {"posterior": POSTERIORS["correlated"], "kl_weight": 0.5}
+ONE_MORE = {"correction": Correction(n_epochs=1)}
+each_decoder = pytest.mark.parametrize("decoder", DECODERS)
+each_posterior = pytest.mark.parametrize(
+    "posterior", POSTERIORS.values(), ids=POSTERIORS
+)
+
+
+def weights(encoder):
+    """All that was learned, as one vector."""
+    lists = (
+        encoder.coefs_,
+        encoder.intercepts_,
+        encoder.decoder_coefs_,
+        encoder.decoder_intercepts_,
+    )
+    return np.concatenate([array.ravel() for arrays in lists for array in arrays])
+
+
+# The bound against enumeration and quadrature
+
+
+def log_joint(encoder, X):
+    """log p(x, s) of each row and each code, from public attributes alone."""
+    decoded = encoder.inverse_transform(STATES).astype(float)
+    if encoder.decoder == "multinomial":
+        log_p = X @ np.log(decoded).T
+    elif encoder.decoder == "bernoulli":
+        log_p = stats.bernoulli(decoded).logpmf(X[:, None, :]).sum(axis=-1)
+    else:
+        log_p = stats.norm(decoded, encoder.rho_).logpdf(X[:, None, :]).sum(axis=-1)
+    return log_p + stats.bernoulli(encoder.prior).logpmf(STATES).sum(axis=1)
+
+
+def code_probabilities(logits):
+    """P(code) of independent bits, logistic noise of scale 1: shape (..., n_codes)."""
+    return expit(2 * (2 * STATES - 1) * logits[..., None, :]).prod(axis=-1)
+
+
+def estimated_bound(encoder, X, n_trials=12, **options):
+    """The mean of `bound` over seeds and its standard error."""
+    trials = [encoder.bound(X, random_state=i, **options) for i in range(n_trials)]
+    assert trials[0].shape == (len(X),)
+    return np.mean(trials, axis=0), np.std(trials, axis=0, ddof=1) / n_trials**0.5
+
+
+@each_decoder
+def test_bound_of_independent_bits_is_the_enumerated_one(decoder):
+    X = DATA[decoder]
+    encoder = make(decoder=decoder, prior=0.3, max_epochs=15, kl_weight=0.5).fit(X)
+    q = code_probabilities(encoder.decision_function(X).astype(float))
+    joint = log_joint(encoder, X)
+    expected = (q * (joint - np.log(q))).sum(axis=1)
+    assert (expected < logsumexp(joint, axis=1)).all()
+    value, error = estimated_bound(encoder, X, n_samples=20)
+    assert (np.abs(value - expected) < 5 * error + 1e-3).all()
+
+
+def nodes_of_r(encoder, X, n_nodes=8):
+    """q(s|r) at Gauss-Hermite nodes of r for each row, and the nodes' weights."""
+    rows = X if encoder.mean_ is None else X - encoder.mean_
+    hidden = np.maximum(rows @ encoder.coefs_[0] + encoder.intercepts_[0], 0)
+    mu = hidden @ encoder.coefs_[1] + encoder.intercepts_[1]
+    np.testing.assert_allclose(mu, encoder.decision_function(X), atol=1e-4)
+    heads = hidden @ encoder.covariance_coef_ + encoder.covariance_intercept_
+    std = np.logaddexp(0, heads[:, :N_BITS])
+    factor = np.tanh(heads[:, N_BITS:]).reshape(len(X), N_BITS, encoder.posterior.rank)
+    factor = factor * encoder.posterior.rank**-0.5
+    covariance = std[:, None] ** 2 * np.eye(N_BITS) + factor @ factor.swapaxes(1, 2)
+    nodes, weight = hermegauss(n_nodes)
+    z = np.array(list(itertools.product(nodes, repeat=N_BITS)))
+    weight = np.array(list(itertools.product(weight, repeat=N_BITS))).prod(axis=1)
+    r = mu[:, None] + z @ np.linalg.cholesky(covariance).swapaxes(1, 2)
+    return code_probabilities(r), weight / weight.sum()
+
+
+@each_decoder
+def test_bound_of_correlated_bits_lies_between_those_of_quadrature(decoder):
+    X = DATA[decoder]
+    encoder = make(decoder=decoder, max_epochs=15, prior=0.3, **CORRELATED)
+    encoder = clone(encoder).fit(X)
+    X = X[:12]
+    joint = log_joint(encoder, X)[:, None]
+    q, weight = nodes_of_r(encoder, X)
+    first = (q * (joint - np.log(q))).sum(axis=-1) @ weight
+    q = np.einsum("nrs,r->ns", q, weight)
+    last = (q * (joint[:, 0] - np.log(q))).sum(axis=1)
+    assert (first < last).all() and (last < logsumexp(joint[:, 0], axis=1)).all()
+
+    encoder.set_params(posterior__n_mixture=1)
+    value, error = estimated_bound(encoder, X, n_samples=40)
+    assert (np.abs(value - first) < 5 * error + 1e-3).all()
+    encoder.set_params(posterior__n_mixture=2)
+    value, error = estimated_bound(encoder, X, n_samples=40)
+    assert (first - 5 * error < value).all() and (value < last + 5 * error).all()
+    encoder.set_params(posterior__n_mixture=50)
+    value, error = estimated_bound(encoder, X, n_samples=40)
+    assert (np.abs(value - last) < 5 * error + (last - first) / 20).all()
+
+
+def test_bound_takes_the_mixture_and_the_seed_of_the_estimator():
+    encoder = make(posterior=CorrelatedPosterior(2, n_mixture=4)).fit(COUNTS)
+    bound = encoder.bound(COUNTS)
+    np.testing.assert_array_equal(bound, encoder.bound(COUNTS, random_state=0))
+    assert not np.array_equal(bound, encoder.bound(COUNTS, random_state=1))
+    sparse_bound = encoder.bound(sparse.csr_array(COUNTS))
+    np.testing.assert_allclose(sparse_bound, bound, rtol=1e-5)
+    # The mixture of 1 has a lower bound; the full divergence counts in any case.
+    encoder.set_params(posterior__n_mixture=1)
+    assert encoder.bound(COUNTS).mean() < bound.mean()
+
+
+@each_posterior
+def test_bound_refuses_no_samples(posterior):
+    encoder = make(posterior=posterior).fit(COUNTS)
+    with pytest.raises(ValueError, match="n_samples"):
+        encoder.bound(COUNTS, n_samples=0)
+
+
+@each_decoder
+@each_posterior
+def test_training_raises_the_bound(decoder, posterior):
+    X = DATA[decoder]
+    options = {"decoder": decoder, "posterior": posterior, "kl_weight": 1.0}
+    start = make(max_epochs=1, lr=1e-9, **options).fit(X)
+    end = make(max_epochs=30, gradient="exact", **options).fit(X)
+    assert end.bound(X).mean() > start.bound(X).mean()
+    losses = [record["train_loss"] for record in end.history_]
+    assert losses[-1] < losses[0]
+    # The loss of an epoch is the negative bound, up to the change within the epoch.
+    if decoder != "gaussian":  # there in the unit inside
+        assert -losses[-1] == pytest.approx(end.bound(X).mean(), rel=0.2)
+
+
+def test_bound_is_in_the_unit_of_the_data():
+    """log p(x) of data multiplied by c falls by d log c."""
+    X = DATA["gaussian"]
+    small, large = (make(decoder="gaussian").fit(X * c) for c in (1, 4))
+    np.testing.assert_allclose(
+        large.bound(X * 4), small.bound(X) - N_FEATURES * np.log(4), rtol=1e-5
+    )
+
+
+# What is encoded and decoded
+
+
+@pytest.mark.parametrize("make_rows", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("kind", ["auto", "values", "unit", "frequency", "presence"])
+@pytest.mark.parametrize("normalize", [False, True])
+@each_posterior
+def test_codes_are_of_the_rows_that_the_network_was_trained_on(
+    make_rows, kind, normalize, posterior
+):
+    X = make_rows(np.vstack([COUNTS * np.float32(0.3), np.zeros((1, N_FEATURES))]))
+    encoder = make(
+        encoder_input=kind, posterior=posterior, hidden_layer_sizes=(6, 5)
+    ).set_params(normalize=normalize)
+    encoder.fit(X)
+    module, batch = encoder._training_batch(X)
+    with torch.no_grad():
+        logits = module.eval()(batch.X)[:, :N_BITS].numpy()
+    found = encoder.decision_function(X)
+    np.testing.assert_allclose(found, logits, atol=1e-5)
+    np.testing.assert_array_equal(encoder.transform(X), found > 0)
+    np.testing.assert_allclose(
+        found, encoder.decision_function(sparse.csr_array(X)), atol=1e-5
+    )
+
+
+@each_decoder
+def test_sparse_and_dense_rows_train_alike(decoder):
+    X = np.maximum(DATA[decoder], 0)
+    dense, other = (
+        make(decoder=decoder).fit(rows) for rows in (X, sparse.csr_array(X))
+    )
+    np.testing.assert_allclose(weights(other), weights(dense), atol=1e-4)
+
+
+@pytest.mark.parametrize("hidden", [(), (5,), (5, 4)])
+@each_decoder
+def test_inverse_transform_is_the_decoder_by_hand(decoder, hidden):
+    X = DATA[decoder]
+    encoder = make(decoder=decoder, decoder_hidden_layer_sizes=hidden).fit(X)
+    module = encoder.net_.module_
+    values = STATES.astype(float)
+    for i, (coef, intercept) in enumerate(
+        zip(module.decoder.coefs, module.decoder.intercepts, strict=True)
+    ):
+        values = np.maximum(values, 0) if i else values
+        values = values @ coef.detach().numpy() + intercept.detach().numpy()
+    decoded = encoder.inverse_transform(STATES)
+    assert decoded.dtype == np.float32
+    if decoder == "multinomial":
+        np.testing.assert_allclose(decoded, softmax(values, axis=1), rtol=1e-4)
+        np.testing.assert_allclose(decoded.sum(axis=1), 1, rtol=1e-5)
+    elif decoder == "bernoulli":
+        np.testing.assert_allclose(decoded, expit(values), rtol=1e-4)
+    else:
+        expected = encoder.mean_ + encoder.scale_ * values
+        np.testing.assert_allclose(decoded, expected, atol=1e-4)
+
+
+def test_inverse_transform_refuses_other_codes():
+    encoder = make().fit(COUNTS)
+    with pytest.raises(ValueError, match="2 bits.*3"):
+        encoder.inverse_transform(STATES[:, :2])
+    with pytest.raises(ValueError, match="0 and 1"):
+        encoder.inverse_transform(STATES * 2)
+
+
+@each_decoder
+def test_decoded_codes_are_nearer_to_their_rows_than_to_others(decoder):
+    X = DATA[decoder]
+    encoder = make(decoder=decoder, n_bits=8, max_epochs=40).fit(X)
+    decoded = encoder.inverse_transform(encoder.transform(X))
+    near = np.corrcoef(decoded, X)[: len(X), len(X) :]
+    same = TOPICS[:, None] == TOPICS
+    assert near[same].mean() > near[~same].mean() + 0.3
+
+
+def test_mirrored_decoder():
+    encoder = make(hidden_layer_sizes=(7, 5), decoder_hidden_layer_sizes=None)
+    shapes = [coef.shape for coef in encoder.fit(COUNTS).decoder_coefs_]
+    assert shapes == [(N_BITS, 5), (5, 7), (7, N_FEATURES)]
+
+
+# Parameters
+
+
+CHANGES = [
+    ({"n_bits": 4}, {}),
+    ({"hidden_layer_sizes": (7,)}, {}),
+    ({"hidden_layer_sizes": ()}, {}),
+    ({"decoder": "bernoulli"}, {}),
+    ({"decoder": "gaussian"}, {}),
+    ({"decoder_hidden_layer_sizes": None}, {}),
+    ({"target": "presence"}, {"encoder_input": "frequency"}),
+    ({"encoder_input": "frequency"}, {}),
+    ({"encoder_input": "values"}, {"encoder_input": "unit"}),
+    ({"encoder_input": "presence"}, {"target": "presence"}),
+    ({"posterior": "correlated"}, {}),
+    ({"posterior__rank": 3}, CORRELATED),
+    ({"posterior__n_mixture": 3}, CORRELATED),
+    ({"posterior__scale": 0.3}, CORRELATED),
+    ({"gradient": "zgr"}, {}),
+    ({"gradient": ARM(n_samples=3)}, {"gradient": "arm"}),
+    ({"noise": "uniform"}, {}),
+    ({"noise": Logistic(scale=2)}, {}),
+    ({"kl_weight": 1.0}, {}),
+    ({"kl_weight": LinearSchedule(0.0, 1.0, n_steps=2)}, {"kl_weight": 1.0}),
+    ({"prior": 0.2}, {"kl_weight": 1.0}),
+    ({"prior": 0.2}, CORRELATED),
+    ({"decoder_noise": 0.3}, {}),
+    ({"decoder_noise": LinearSchedule(1.0, 0.0, 2)}, {"decoder_noise": 1.0}),
+    ({"dropout": 0.5}, {}),
+    ({"input_dropout": 0.3}, {}),
+    ({"correction": "arm"}, {}),
+    (ONE_MORE, {}),
+    ({"correction__n_epochs": 2}, ONE_MORE),
+    ({"correction__gradient": "zgr"}, ONE_MORE),
+    ({"correction__n_samples": 2}, ONE_MORE),
+    ({"normalize": True}, {}),
+    ({"lr": 0.02}, {}),
+    ({"lr_schedule": "cosine"}, {}),
+    ({"max_epochs": 2}, {}),
+    ({"batch_size": 7}, {}),
+    ({"optimizer": "sgd"}, {}),
+    ({"callbacks": [LRScheduler(policy="StepLR", step_size=1)]}, {}),
+    ({"validation_fraction": 0.2}, {}),
+    ({"random_state": 1}, {}),
+]
+
+
+def changed_by(*changes):
+    encoder = clone(make())
+    for change in changes:
+        encoder = clone(encoder.set_params(**change))
+    return encoder
+
+
+@pytest.mark.parametrize(("change", "base"), CHANGES, ids=lambda option: str([*option]))
+def test_every_parameter_changes_the_result(change, base):
+    """Changed alone, beside what makes it matter."""
+    X = DATA["bernoulli"] if change.get("decoder") == "bernoulli" else COUNTS
+    plain, changed = (changed_by(base, options).fit(X) for options in ({}, change))
+    assert not np.array_equal(weights(plain), weights(changed))
+
+
+def test_every_parameter_is_among_the_changes():
+    no_say = {"device", "verbose"}
+    changed = {name for change, _ in CHANGES for name in change}
+    nested = changed_by(CORRELATED, ONE_MORE).get_params()
+    assert changed | no_say == set(nested)
+
+
+@pytest.mark.parametrize(
+    ("options", "other"),
+    [
+        ({"posterior": CorrelatedPosterior()}, {"posterior": "correlated"}),
+        (
+            {"posterior": CorrelatedPosterior(rank=4, scale=0.5)},
+            {"posterior": CorrelatedPosterior(rank=4)},
+        ),
+        ({"prior": 0.2}, {}),
+        ({"correction": Correction()}, {"correction": "arm"}),
+        ({"correction": Correction("disarm")}, {"correction": "disarm"}),
+        (
+            {"correction": Correction(DisARM(n_samples=2))},
+            {"correction": Correction("disarm", n_samples=2)},
+        ),
+        (
+            {"correction": Correction(DisARM(), n_samples=3)},
+            {"correction": Correction(DisARM())},
+        ),
+        ({"kl_weight": LinearSchedule(0.0, 0.4, n_steps=0)}, {"kl_weight": 0.4}),
+        ({"kl_weight": lambda step: 0.4}, {"kl_weight": 0.4}),
+        ({"gradient": StraightThrough()}, {"gradient": "st"}),
+        ({"noise": Logistic()}, {"noise": "logistic"}),
+        ({"hidden_layer_sizes": [6]}, {"hidden_layer_sizes": np.array([6])}),
+    ],
+    ids=lambda option: str([*option]),
+)
+def test_what_has_no_say_here_changes_nothing(options, other):
+    """Parts that are not asked for, and other ways to say the same."""
+    found = [weights(make(**option).fit(COUNTS)) for option in (options, other)]
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("name", sorted(GRADIENTS))
+@each_posterior
+def test_every_gradient_estimator_trains(name, posterior):
+    gradient = GRADIENTS[name]()
+    options = {"posterior": posterior, "kl_weight": 0.5, "max_epochs": 2}
+    by_name = make(gradient=name, **options).fit(COUNTS)
+    given = make(gradient=gradient, **options).fit(COUNTS)
+    assert np.isfinite(weights(by_name)).all()
+    np.testing.assert_array_equal(weights(by_name), weights(given))
+    assert type(by_name.net_.module_.gradient) is type(gradient)
+    # What an estimator remembers is not written into the parameter.
+    assert given.gradient is gradient
+    assert not [key for key in vars(gradient) if key.endswith("_")]
+
+
+@pytest.mark.parametrize("scale", [None, 0.7])
+@pytest.mark.parametrize("rank", [1, 4])
+def test_scale_of_the_covariance(scale, rank):
+    encoder = make(posterior=CorrelatedPosterior(rank, scale=scale))
+    posterior = encoder.fit(COUNTS).net_.module_.posterior
+    heads = torch.full((1, posterior.n_heads(N_BITS)), 30.0)
+    _, _, factor = posterior.split(heads)  # tanh is at its end
+    covariance = (factor @ factor.mT)[0].numpy()
+    expected = 1.0 if scale is None else rank * scale**2
+    np.testing.assert_allclose(covariance, expected, rtol=1e-6)
+
+
+def test_row_baselines_are_of_the_rows_of_the_data():
+    gradient = Reinforce(baseline="row", decay=1.0)
+    for split, n_seen in ((None, 60), (0.25, 45)):
+        encoder = make(gradient=gradient, max_epochs=4, validation_fraction=split).fit(
+            COUNTS
+        )
+        known = encoder.net_.module_.gradient
+        # Without decay the weight of a row counts its visits.
+        seen = known.weights_[known.weights_ > 0]
+        assert len(seen) == n_seen and (seen == 4).all()
+        mean = known.totals_[known.weights_ > 0].sum() / (4 * n_seen)
+        losses = [record["train_loss"] for record in encoder.history_]
+        assert mean.item() == pytest.approx(np.mean(losses), rel=1e-4)
+
+
+# Schedules
+
+
+def test_annealing_reaches_its_end_by_steps():
+    schedule = LinearSchedule(0.0, 0.7, n_steps=5)
+    encoder = make(
+        kl_weight=schedule, batch_size=16, validation_fraction=0.2, max_epochs=2
+    )
+    module = encoder.fit(COUNTS).net_.module_
+    assert encoder.n_steps_ == 2 * 3  # of 48 rows; validation does not count
+    assert schedule(module.n_steps) == 0.7
+    early = make(kl_weight=schedule, batch_size=16, max_epochs=1).fit(COUNTS)
+    assert schedule(early.net_.module_.n_steps) == pytest.approx(0.7 * 4 / 5)
+
+
+def test_correction_goes_on_with_the_schedule():
+    options = {"correction": Correction(n_epochs=2), "max_epochs": 1}
+    assert make(batch_size=20, **options).fit(COUNTS).n_steps_ == 3 * 3
+
+
+def test_noise_of_the_decoder_is_off_in_validation_and_encoding():
+    """With steps too small to move, all that noise could change is the loss."""
+    still = {
+        "lr": 1e-12,
+        "gradient": "exact",
+        "validation_fraction": 0.3,
+        "max_epochs": 2,
+    }
+    plain, noisy = (
+        make(decoder_noise=noise, **still).fit(COUNTS) for noise in (0.0, 2.0)
+    )
+    for record, other in zip(plain.history_, noisy.history_, strict=True):
+        assert record["valid_loss"] == pytest.approx(other["valid_loss"], rel=1e-5)
+        assert record["train_loss"] != pytest.approx(other["train_loss"], rel=1e-3)
+    for method in ("decision_function", "bound"):
+        np.testing.assert_allclose(
+            getattr(plain, method)(COUNTS), getattr(noisy, method)(COUNTS), rtol=1e-5
+        )
+
+
+def test_words_that_are_left_out_are_still_explained():
+    """With steps too small to move, the loss is the mean over what is left out."""
+    still = {"lr": 1e-12, "gradient": "exact", "max_epochs": 1}
+    X = np.repeat(COUNTS[:1], 2000, axis=0)
+    X[0] *= 1 + 1e-6  # rows must differ
+    encoder = make(input_dropout=0.4, **still).fit(X)
+    X = X[1:]
+    losses = []
+    module = encoder.net_.module_
+    occurring = np.flatnonzero(X[0])
+    for kept in itertools.product([0, 1], repeat=len(occurring)):
+        seen = torch.zeros(1, N_FEATURES)
+        words = torch.from_numpy(X[:1, occurring])
+        seen[:, occurring] = words * torch.tensor(kept) / 0.6
+        with torch.no_grad():
+            heads = module.eval()(seen)
+            reconstruct = module.reconstruction(torch.from_numpy(X[:1]))
+            loss = module.losses(heads, reconstruct).item()
+        losses.append((np.prod(np.where(kept, 0.6, 0.4)), loss))
+    weight, loss = np.transpose(losses)
+    mean = weight @ loss
+    error = (weight @ (loss - mean) ** 2 / len(X)) ** 0.5
+    assert abs(encoder.history_[0]["train_loss"] - mean) < 5 * error + 1e-4
+
+
+# The quadratic correction and the correction phase
+
+
+def test_quadratic_correction_trains_as_the_exact_gradient_does():
+    """On average: repeated rows stand for many draws, and steps are few."""
+    X = np.repeat(DATA["gaussian"], 200, axis=0)
+    options = {"decoder": "gaussian", "optimizer": "sgd", "batch_size": len(X)}
+    exact, corrected, plain = (
+        weights(make(gradient=gradient, max_epochs=3, lr=0.1, **options).fit(X))
+        for gradient in (
+            "exact",
+            StraightThrough(debias="quadratic"),
+            StraightThrough(),
+        )
+    )
+    moved = np.abs(plain - exact).max()
+    assert np.abs(corrected - exact).max() < moved / 2
+
+
+@pytest.mark.parametrize("parameter", ["gradient", "correction"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"decoder": "multinomial"},
+        {"decoder": "bernoulli"},
+        {"decoder": "gaussian", "decoder_hidden_layer_sizes": (4,)},
+        {"decoder": "gaussian", "posterior": "correlated"},
+    ],
+    ids=str,
+)
+def test_quadratic_correction_is_for_quadratic_losses(parameter, options):
+    gradient = StraightThrough(debias="quadratic")
+    given = gradient if parameter == "gradient" else Correction(gradient)
+    encoder = make(**options, **{parameter: given})
+    with pytest.raises(ValueError, match=f"{parameter}=.*decoder='gaussian'"):
+        encoder.fit(DATA["bernoulli"])
+
+
+@pytest.mark.parametrize("validation_fraction", [None, 0.2])
+def test_correction_adds_epochs_with_its_own_estimator(validation_fraction):
+    encoder = make(
+        correction=Correction(n_samples=4, n_epochs=2),
+        validation_fraction=validation_fraction,
+    ).fit(COUNTS)
+    assert [record["epoch"] for record in encoder.history_] == [1, 2, 3, 4, 5]
+    assert encoder.n_iter_ == 5
+    gradient = encoder.net_.module_.gradient
+    assert type(gradient) is ARM and gradient.n_samples == 4
+    # Before it the training is that without a correction.
+    plain = make(validation_fraction=validation_fraction).fit(COUNTS)
+    losses = [
+        [record["train_loss"] for record in other.history_[:3]]
+        for other in (encoder, plain)
+    ]
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize(
+    ("gradient", "n_samples"),
+    [("arm", 7), ("zgr", None), (DisARM(n_samples=3), 3)],
+    ids=str,
+)
+def test_samples_of_a_correction_are_for_names_that_have_them(gradient, n_samples):
+    correction = Correction(gradient, n_samples=7, n_epochs=1)
+    encoder = make(correction=correction).fit(COUNTS)
+    assert encoder.n_iter_ == 4
+    found = encoder.net_.module_.gradient
+    assert getattr(found, "n_samples", None) == n_samples
+    assert correction.gradient is gradient and found is not gradient
+
+
+def test_the_name_of_a_correction_has_the_epochs_of_its_default():
+    encoder = make(correction="arm").fit(COUNTS)
+    assert encoder.n_iter_ == encoder.max_epochs + Correction().n_epochs
+
+
+def test_a_correction_starts_with_a_fresh_optimizer():
+    """One that forgets its moments."""
+    encoder = make(**ONE_MORE).fit(COUNTS)
+    states = encoder.net_.optimizer_.state.values()
+    assert {int(state["step"]) for state in states} == {-(-len(COUNTS) // 32)}
+
+
+def test_correction_mends_what_a_biased_estimator_cannot():
+    """Deterministic straight-through stalls; as many epochs again do not help it."""
+    options = {"gradient": DeterministicST(), "kl_weight": 1.0, "lr": 0.02}
+    stalled = make(max_epochs=60, **options).fit(COUNTS)
+    longer = make(max_epochs=100, **options).fit(COUNTS)
+    correction = Correction(n_epochs=40)
+    mended = make(max_epochs=60, correction=correction, **options).fit(COUNTS)
+    bounds = [e.bound(COUNTS).mean() for e in (stalled, longer, mended)]
+    assert bounds[2] > max(bounds[:2]) + 0.1
+
+
+# Wrong input
+
+
+@pytest.mark.parametrize("make_rows", [np.asarray, sparse.csr_array])
+def test_data_that_the_decoder_cannot_explain(make_rows):
+    negative, large = (COUNTS.copy() for _ in range(2))
+    negative[3, 2] = -0.5
+    for decoder in ("multinomial", "bernoulli"):
+        with pytest.raises(ValueError, match=f"'{decoder}'.*-0.5.*'gaussian'"):
+            make(decoder=decoder).fit(make_rows(negative))
+    with pytest.raises(ValueError, match="from 0 to 1.*scale X"):
+        make(decoder="bernoulli").fit(make_rows(large))
+    make(decoder="gaussian").fit(make_rows(negative))
+    encoder = make().fit(make_rows(COUNTS))
+    for method in (encoder.transform, encoder.bound, encoder.partial_fit):
+        with pytest.raises(ValueError, match="-0.5"):
+            method(make_rows(negative))
+
+
+@pytest.mark.parametrize("parameter", ["gradient", "correction"])
+@pytest.mark.parametrize("value", ["foo", StraightThrough, "logistic"])
+def test_unknown_estimators_are_named_before_training(parameter, value):
+    given = Correction(value) if parameter == "correction" else value
+    encoder = make(**{parameter: given})
+    with pytest.raises(ValueError, match=f"{parameter}=.* is not one of arm, .*zgr"):
+        encoder.fit(COUNTS)
+    assert not hasattr(encoder, "net_")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"noise": "foo"}, "noise='foo' is not one of .*logistic"),
+        ({"posterior": "foo"}, "'posterior' parameter"),
+        ({"decoder": "poisson"}, "'decoder' parameter"),
+        ({"prior": 0.0}, "'prior' parameter"),
+        ({"prior": 1.0}, "'prior' parameter"),
+        ({"posterior": CorrelatedPosterior}, "'posterior' parameter"),
+        ({"posterior": CorrelatedPosterior(rank=0)}, "'rank' parameter"),
+        ({"posterior": CorrelatedPosterior(n_mixture=0)}, "'n_mixture' parameter"),
+        ({"posterior": CorrelatedPosterior(scale=-0.1)}, "'scale' parameter"),
+        ({"kl_weight": -1.0}, "'kl_weight' parameter"),
+        ({"dropout": 1.0}, "'dropout' parameter"),
+        ({"correction": "foo"}, "correction='foo' is not one of arm, .*zgr"),
+        ({"correction": StraightThrough()}, "'correction' parameter"),
+        ({"correction": Correction(n_samples=0)}, "'n_samples' parameter"),
+        ({"correction": Correction(n_epochs=0)}, "'n_epochs' parameter"),
+        ({"gradient": Exact(max_bits=2)}, "max_bits=2"),
+        ({"gradient": ARM(n_samples=0)}, "'n_samples' parameter"),
+        ({"encoder_input": "presence", "decoder": "gaussian"}, "encoder_input"),
+        ({"encoder_input": "frequency", "decoder": "gaussian"}, "encoder_input"),
+    ],
+    ids=str,
+)
+def test_wrong_parameters_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        make(**options).fit(COUNTS)
+
+
+@pytest.mark.parametrize(
+    "parameter", ["hidden_layer_sizes", "decoder_hidden_layer_sizes"]
+)
+@pytest.mark.parametrize("sizes", [(0,), (4, -1), ("a",), (2.5,), ((3, 4),), "8", 8])
+def test_wrong_sizes_are_named(parameter, sizes):
+    with pytest.raises(ValueError, match=parameter):
+        make(**{parameter: sizes}).fit(COUNTS)
+
+
+@pytest.mark.parametrize("sizes", [(6,), [6], np.array([6]), (np.int64(6),)])
+def test_sizes_are_any_sequence_of_integers(sizes):
+    assert make(hidden_layer_sizes=sizes).fit(COUNTS).coefs_[0].shape[1] == 6
+
+
+@pytest.mark.filterwarnings("ignore:.*bits are the same")
+@each_decoder
+@each_posterior
+def test_rows_without_words(decoder, posterior):
+    X = np.zeros((40, 5), dtype=np.float32)
+    X[0, 0] = 1
+    for rows in (X, sparse.csr_array(X)):
+        encoder = make(decoder=decoder, posterior=posterior, kl_weight=0.5)
+        codes = encoder.fit(rows).transform(rows[1:])
+        assert (codes == codes[0]).all()
+        assert np.isfinite(encoder.bound(rows)).all()
+
+
+def test_one_bit_one_component_one_row():
+    """The cases where axes of length 1 could be taken for each other."""
+    posterior = CorrelatedPosterior(rank=1, n_mixture=1)
+    encoder = make(posterior=posterior, kl_weight=0.5, n_bits=1, batch_size=1)
+    encoder.fit(COUNTS[:5])
+    assert encoder.transform(COUNTS[:1]).shape == (1, 1)
+    assert encoder.bound(COUNTS[:1], n_samples=1).shape == (1,)
+
+
+# In the company of others
+
+
+def corpus(n_messages=36):
+    """Messages of words of three topics, some words common to all."""
+    words = [
+        "cat kitten mat fur purr paw",
+        "stock market bond price fund share",
+        "goal match team league score player",
+    ]
+    rng = np.random.default_rng(0)
+    y = np.arange(n_messages) % N_TOPICS
+    return [
+        " ".join([*rng.choice(words[topic].split(), 5), "the", "and"]) for topic in y
+    ], y
+
+
+@each_posterior
+def test_from_text_to_neighbors(posterior):
+    messages, y = corpus()
+    encoder = make(n_bits=8, posterior=posterior, max_epochs=40, kl_weight=0.05)
+    pipeline = make_pipeline(
+        TfidfVectorizer(), encoder, HammingNeighbors(n_neighbors=5)
+    )
+    pipeline.fit(messages, y)
+    codes = pipeline[:-1].transform(messages)
+    neighbors = pipeline[-1].kneighbors(codes, return_distance=False)
+    assert (y[neighbors] == y[:, None]).mean() > 0.5
+    assert retrieval_scorer(pipeline, messages, y) > 0.5
+
+
+def test_grid_search_over_gradients_and_their_samples():
+    grid = [
+        {"gradient": ["st", "zgr", ARM(), DisARM()]},
+        {"gradient": [ARM()], "gradient__n_samples": [1, 3]},
+    ]
+    search = GridSearchCV(
+        make(max_epochs=2), grid, scoring=retrieval_scorer, cv=2, error_score="raise"
+    ).fit(COUNTS, TOPICS)
+    assert len(search.cv_results_["params"]) == 6
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    four = clone(make(gradient=ARM())).set_params(gradient__n_samples=4).fit(COUNTS)
+    assert four.net_.module_.gradient.n_samples == 4
+
+
+def test_grid_search_over_the_parameters_of_parts():
+    grid = {"posterior__rank": [1, 3], "correction__n_epochs": [1, 2]}
+    encoder = make(max_epochs=1, **CORRELATED, **ONE_MORE)
+    search = GridSearchCV(
+        encoder, grid, scoring=retrieval_scorer, cv=2, error_score="raise"
+    ).fit(COUNTS, TOPICS)
+    assert len(search.cv_results_["params"]) == 4
+    best = search.best_estimator_
+    assert best.covariance_coef_.shape[1] == N_BITS * (1 + best.posterior.rank)
+    assert best.n_iter_ == 1 + best.correction.n_epochs
+
+
+def test_grid_search_over_the_steps_of_a_pipeline():
+    messages, y = corpus()
+    pipeline = make_pipeline(TfidfVectorizer(), make(max_epochs=2))
+    step = "stochasticautoencoderhash"
+    search = GridSearchCV(
+        pipeline,
+        {
+            f"{step}__posterior": [*POSTERIORS],
+            f"{step}__kl_weight": [0.1, LinearSchedule(0.0, 0.1, n_steps=3)],
+            "tfidfvectorizer__sublinear_tf": [False, True],
+        },
+        scoring=retrieval_scorer,
+        cv=2,
+        error_score="raise",
+    ).fit(messages, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_estimator_.transform(messages).shape == (len(y), N_BITS)
+
+
+@each_decoder
+@each_posterior
+def test_sparse_data_are_never_dense_as_a_whole(decoder, posterior, monkeypatch):
+    X = sparse.csr_array(np.maximum(DATA[decoder], 0))
+    densified = []
+
+    def spy(owner, name):
+        original = getattr(owner, name)
+
+        def record(self, *args, **kwargs):
+            densified.append(self.shape[0])
+            return original(self, *args, **kwargs)
+
+        monkeypatch.setattr(owner, name, record)
+
+    for owner in (sparse.csr_array, sparse.csr_matrix):
+        spy(owner, "toarray")
+        spy(owner, "todense")
+    spy(torch.Tensor, "to_dense")
+    encoder = make(decoder=decoder, posterior=posterior, batch_size=16, **ONE_MORE).fit(
+        X
+    )
+    encoder.partial_fit(X)
+    encoder.transform(X)
+    if decoder == "gaussian":
+        assert max(densified) <= 16
+    else:
+        encoder.bound(X)
+        assert not densified
+
+
+@pytest.mark.parametrize("option", ["target", "encoder_input"])
+def test_words_that_are_stored_twice_are_one_word(option):
+    once = sparse.csr_array(COUNTS)
+    halves = np.repeat(once.data / 2, 2), np.repeat(once.indices, 2), 2 * once.indptr
+    twice = sparse.csr_array(halves, shape=once.shape)
+    assert twice.nnz == 2 * once.nnz
+    found = [weights(make(**{option: "presence"}).fit(X)) for X in (once, twice)]
+    np.testing.assert_array_equal(*found)
+
+
+# Repeating, saving and going on
+
+
+def test_the_seed_decides():
+    first, again, other = (make(random_state=s).fit(COUNTS) for s in (0, 0, 1))
+    np.testing.assert_array_equal(weights(first), weights(again))
+    assert not np.array_equal(weights(first), weights(other))
+
+
+@each_posterior
+@pytest.mark.parametrize("gradient", ["st", "exact", "local_expectation", "bitflip"])
+def test_global_generators_are_left_alone(posterior, gradient):
+    torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()
+    encoder = make(
+        posterior=posterior,
+        gradient=gradient,
+        dropout=0.3,
+        input_dropout=0.2,
+        decoder_noise=0.1,
+        validation_fraction=0.2,
+        **ONE_MORE,
+    ).fit(COUNTS)
+    encoder.partial_fit(COUNTS)
+    encoder.bound(COUNTS, n_samples=2)
+    encoder.inverse_transform(encoder.transform(COUNTS))
+    assert torch.equal(torch.get_rng_state(), torch_state)
+    np.testing.assert_array_equal(np.random.get_state()[1], numpy_state)
+
+
+@each_decoder
+@each_posterior
+def test_saved_encoders_do_the_same(decoder, posterior, tmp_path):
+    X = DATA[decoder]
+    encoder = make(
+        decoder=decoder,
+        posterior=posterior,
+        decoder_hidden_layer_sizes=(4,),
+        gradient=DisARM(n_samples=2),
+        kl_weight=LinearSchedule(0.0, 0.5, n_steps=100),
+    ).fit(X)
+    encoder.save(tmp_path / "encoder")
+    loaded = load(tmp_path / "encoder")
+    for method in ("transform", "transform_packed", "decision_function", "bound"):
+        found, expected = getattr(loaded, method)(X), getattr(encoder, method)(X)
+        np.testing.assert_array_equal(found, expected, err_msg=method)
+    np.testing.assert_array_equal(
+        loaded.inverse_transform(STATES), encoder.inverse_transform(STATES)
+    )
+    # It goes on from the weights and the steps, schedules included.
+    before, n_steps = encoder.bound(X), encoder.n_steps_
+    loaded.set_params(lr=1e-9).partial_fit(X)
+    np.testing.assert_allclose(loaded.bound(X), before, rtol=1e-4)
+    assert loaded.n_steps_ == n_steps + -(-len(X) // 32)
+    assert loaded.net_.module_.n_steps == loaded.n_steps_
+    loaded = load(tmp_path / "encoder").partial_fit(X)
+    assert not np.array_equal(weights(loaded), weights(encoder))
+    assert loaded.n_iter_ == encoder.n_iter_ + 1
+
+
+@each_decoder
+@each_posterior
+def test_partial_fit_goes_on_where_fit_stopped(decoder, posterior):
+    """Epoch by epoch on all rows is the same training as `fit`."""
+    X = DATA[decoder]
+    fitted = make(decoder=decoder, posterior=posterior).fit(X)
+    streamed = make(decoder=decoder, posterior=posterior)
+    for _ in range(3):
+        streamed.partial_fit(X)
+    np.testing.assert_array_equal(weights(streamed), weights(fitted))
+    assert streamed.n_steps_ == fitted.n_steps_
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"posterior__n_mixture": 3}, "posterior"),
+        ({"posterior": "independent"}, "posterior"),
+        ({"correction__n_samples": 3}, "correction"),
+        ({"correction": None}, "correction"),
+    ],
+    ids=str,
+)
+def test_partial_fit_refuses_other_parts(change, name):
+    encoder = make(**CORRELATED, **ONE_MORE)
+    encoder = clone(encoder).fit(COUNTS).set_params(**change)
+    with pytest.raises(ValueError, match=f"{name} was .* and is .* now"):
+        encoder.partial_fit(COUNTS)
+
+
+def test_partial_fit_goes_on_with_the_correction(tmp_path):
+    """From the net, and from a file; what is saved are the parts, too."""
+    encoder = clone(make(**CORRELATED, correction=Correction("disarm", n_epochs=1)))
+    encoder.fit(COUNTS).save(tmp_path / "encoder")
+    for fitted in (encoder, load(tmp_path / "encoder")):
+        assert fitted.posterior.get_params() == CORRELATED["posterior"].get_params()
+        fitted.partial_fit(COUNTS)
+        assert type(fitted.net_.module_.gradient) is DisARM
+        assert fitted.n_iter_ == 5
+
+
+@each_posterior
+def test_partial_fit_keeps_the_length_of_the_codes(posterior):
+    encoder = make(posterior=posterior).fit(COUNTS)
+    encoder.set_params(n_bits=N_BITS + 1)
+    for is_loaded in (False, True):
+        if is_loaded:
+            del encoder.net_
+        with pytest.raises(ValueError, match=f"n_bits={N_BITS + 1}.*set it back"):
+            encoder.partial_fit(COUNTS)
+    assert encoder.bound(COUNTS[:2]).shape == (2,)
+    assert encoder.transform(COUNTS).shape[1] == N_BITS
+    assert encoder.coefs_[-1].shape[1] == N_BITS
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@each_decoder
+@each_posterior
+def test_cuda_fit_encodes_as_the_cpu_does(decoder, posterior):
+    X = sparse.csr_array(np.maximum(DATA[decoder], 0))
+    encoder = make(
+        decoder=decoder,
+        posterior=posterior,
+        device="cuda",
+        dropout=0.2,
+        input_dropout=0.2,
+        decoder_noise=0.1,
+        kl_weight=0.1,
+        **ONE_MORE,
+    ).fit(X)
+    on_gpu = encoder.decision_function(X)
+    on_cpu = encoder.set_params(device="cpu").decision_function(X)
+    np.testing.assert_allclose(on_gpu, on_cpu, atol=1e-4)
+    assert np.isfinite(encoder.bound(X)).all()
+    assert encoder.partial_fit(X).n_iter_ == 5

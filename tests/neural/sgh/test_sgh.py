@@ -1,0 +1,438 @@
+"""SGHEncoder against enumeration of all codes, in float64, and against closed forms."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from sklearn.datasets import load_digits
+
+from skhash import SGHEncoder, StochasticAutoencoderHash
+from skhash.codes import CODINGS
+from skhash.losses._divergences import bernoulli_kl
+from skhash.neural.sgh._module import SQUARED_ERRORS, SGHModule
+from skhash.training._batches import Batch
+from skhash.training._net import whole_batch
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, _ = load_digits(return_X_y=True)
+    return X[:600].astype(np.float32)
+
+
+def make_module(coding, seed=0, n_bits=3, n_features=4):
+    """A module of random float64 parameters, none of them special."""
+    rng = np.random.RandomState(seed)
+    module = SGHModule(
+        mean=np.zeros(n_features),
+        scale=1.0,
+        weight=rng.randn(n_features, n_bits),
+        bias=rng.randn(n_bits),
+        codebook=rng.randn(n_bits, n_features),
+        offset=rng.randn(n_features),
+        prior_logits=rng.randn(n_bits),
+        log_rho=rng.randn(),
+        coding=coding,
+    ).double()
+    return module, torch.from_numpy(rng.randn(5, n_features))
+
+
+def all_bits(n_bits):
+    codes = list(itertools.product([0.0, 1.0], repeat=n_bits))
+    return torch.tensor(codes, dtype=torch.float64)
+
+
+def log_probability(bits, logits):
+    """log q(bits) of independent bits; broadcasts over rows."""
+    sign = 2 * bits - 1
+    return torch.nn.functional.logsigmoid(sign * logits).sum(dim=-1)
+
+
+def joint_log_density(module, bits, x):
+    """log p(x, bits) of the model, x (n, d) against all codes: (n, n_codes)."""
+    low, step = CODINGS[module.coding]
+    decoded = module.offset + (low + step * bits) @ module.codebook
+    normal = torch.distributions.Normal(decoded, torch.exp(module.log_rho))
+    likelihood = normal.log_prob(x[:, None, :]).sum(dim=-1)
+    return likelihood + log_probability(bits, module.prior_logits)
+
+
+def enumerated_free_energy(module, logits, x):
+    bits = all_bits(logits.shape[1])
+    log_q = log_probability(bits, logits[:, None, :])
+    return (log_q.exp() * (log_q - joint_log_density(module, bits, x))).sum(dim=1)
+
+
+@pytest.mark.parametrize("coding", ["01", "pm1"])
+@pytest.mark.parametrize("n_bits", [1, 3, 8])
+def test_analytic_free_energy_equals_enumeration_in_value_and_gradient(coding, n_bits):
+    module, x = make_module(coding, seed=n_bits, n_bits=n_bits)
+    for energy in (
+        module.free_energy,
+        lambda a, x: enumerated_free_energy(module, a, x),
+    ):
+        module.zero_grad()
+        value = energy(module(x), x)
+        value.mean().backward()
+        gradients = [parameter.grad.clone() for parameter in module.parameters()]
+        if energy == module.free_energy:
+            expected_value, expected_gradients = value, gradients
+    torch.testing.assert_close(value, expected_value)
+    assert len(gradients) == 6
+    for gradient, expected in zip(gradients, expected_gradients, strict=True):
+        assert gradient.abs().max() > 0
+        torch.testing.assert_close(gradient, expected)
+
+
+@pytest.mark.parametrize("coding", ["01", "pm1"])
+def test_free_energy_bounds_the_log_likelihood_and_is_tight_at_the_posterior(coding):
+    module, x = make_module(coding, n_bits=1)
+    bits = all_bits(1)
+    joint = joint_log_density(module, bits, x)
+    negative_log_likelihood = -torch.logsumexp(joint, dim=1)
+    assert (module.free_energy(module(x), x) > negative_log_likelihood).all()
+    # One bit: the factorised posterior can be the true one, and the bound is equal.
+    posterior_logits = (joint[:, 1] - joint[:, 0])[:, None]
+    torch.testing.assert_close(
+        module.free_energy(posterior_logits, x), negative_log_likelihood
+    )
+
+
+def estimate_at(name, module, logits, x, code):
+    """An estimator's error and logit gradient when the bits drawn are `code`."""
+    low, step = CODINGS[module.coding]
+    leaf = logits.detach().clone().requires_grad_()
+    # Below any probability where the bit is to be 1, above it where it is to be 0.
+    uniform = (0.999999 - 0.999998 * code).expand_as(leaf)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "rand", lambda *shape, **options: uniform)
+        error = SQUARED_ERRORS[name](
+            x, module.offset, leaf, module.codebook, module.coding, None
+        )
+    return error.detach(), torch.autograd.grad(error.sum(), leaf)[0]
+
+
+def expected_estimate(name, module, logits, x):
+    """Exact expectation of an estimator over its draws: each code with its weight."""
+    bits = all_bits(logits.shape[1])
+    weights = log_probability(bits, logits[:, None, :]).exp()
+    value, gradient = 0, 0
+    for code, weight in zip(bits, weights.T, strict=True):
+        error, estimate = estimate_at(name, module, logits, x, code)
+        value = value + weight * error
+        gradient = gradient + weight[:, None] * estimate
+    return value, gradient
+
+
+@pytest.mark.parametrize("coding", ["01", "pm1"])
+@pytest.mark.parametrize("n_bits", [1, 3, 8])
+def test_sampled_estimators_have_the_expectation_that_theory_says(coding, n_bits):
+    module, x = make_module(coding, seed=3, n_bits=n_bits)
+    low, step = CODINGS[coding]
+    logits = module(x).detach().clamp(-4, 4).requires_grad_()
+    analytic = SQUARED_ERRORS["analytic"](
+        x, module.offset, logits, module.codebook, coding
+    )
+    gradient = torch.autograd.grad(analytic.sum(), logits)[0]
+
+    value, exact = expected_estimate("exact", module, logits, x)
+    torch.testing.assert_close(value, analytic.detach())
+    torch.testing.assert_close(exact, gradient)
+
+    # The linearised estimator is the gradient of the error of the mean code ...
+    p = torch.sigmoid(logits)
+    mean_field = (x - module.offset - (low + step * p) @ module.codebook) ** 2
+    mean_field_gradient = torch.autograd.grad(mean_field.sum(), logits)[0]
+    _, linear = expected_estimate("linear", module, logits, x)
+    torch.testing.assert_close(linear, mean_field_gradient)
+    # ... which differs from the exact one by the variance term's gradient.
+    norms = module.codebook.square().sum(dim=1)
+    missing = step**2 * norms * (1 - 2 * p) * p * (1 - p)
+    torch.testing.assert_close((gradient - linear).detach(), missing.detach())
+
+
+def test_exact_estimator_has_the_lower_variance_by_the_derived_amount():
+    module, x = make_module("01", seed=5)
+    logits = module(x).detach()[:1]
+    x = x[:1]
+    p = torch.sigmoid(logits)
+    bits = all_bits(3)
+    weights = log_probability(bits, logits).exp()
+
+    def differences(name):
+        rows = [estimate_at(name, module, logits, x, code)[1][0] for code in bits]
+        return torch.stack(rows) / (p * (1 - p))
+
+    def variance(values):
+        mean = weights @ values
+        return weights @ (values - mean) ** 2
+
+    norms = module.codebook.square().sum(dim=1)
+    gap = variance(differences("linear")) - variance(differences("exact"))
+    expected = (2 * norms) ** 2 * (p * (1 - p))[0]
+    torch.testing.assert_close(gap, expected.detach())
+
+
+def test_codings_are_the_same_model():
+    """h in {0,1} with U, alpha equals h in {-1,+1} with U/2, alpha + sum(U)/2."""
+    module, x = make_module("01")
+    other, _ = make_module("pm1")
+    with torch.no_grad():
+        other.codebook.copy_(module.codebook / 2)
+        other.offset.copy_(module.offset + module.codebook.sum(dim=0) / 2)
+    logits = module(x)
+    torch.testing.assert_close(
+        module.free_energy(logits, x), other.free_energy(logits, x)
+    )
+
+
+def test_kl_is_that_of_torch_distributions():
+    logits = torch.linspace(-3, 3, 6, dtype=torch.float64).reshape(2, 3)
+    prior = torch.tensor([-1.0, 0.5, 2.0], dtype=torch.float64)
+    expected = torch.distributions.kl_divergence(
+        torch.distributions.Bernoulli(logits=logits),
+        torch.distributions.Bernoulli(logits=prior.expand_as(logits)),
+    ).sum(dim=1)
+    torch.testing.assert_close(bernoulli_kl(logits, prior), expected)
+
+
+@pytest.mark.parametrize("gradient", ["analytic", "exact", "linear"])
+def test_training_lowers_the_free_energy(gradient, digits):
+    start = SGHEncoder(n_bits=12, max_epochs=1, lr=1e-9, random_state=0).fit(digits)
+    end = SGHEncoder(n_bits=12, gradient=gradient, random_state=0).fit(digits)
+    assert end.free_energy(digits).mean() < start.free_energy(digits).mean()
+    assert (
+        end.reconstruction_error(digits).mean()
+        < start.reconstruction_error(digits).mean()
+    )
+
+
+def test_free_energy_is_in_the_unit_of_the_data(digits):
+    """log p(x) of data multiplied by c falls by d log c."""
+    small = SGHEncoder(n_bits=8, random_state=0).fit(digits)
+    large = SGHEncoder(n_bits=8, random_state=0).fit(digits * 4)
+    np.testing.assert_allclose(
+        large.free_energy(digits * 4),
+        small.free_energy(digits) + digits.shape[1] * np.log(4),
+        rtol=1e-5,
+    )
+
+
+def test_free_energy_of_the_estimator_equals_enumeration(digits):
+    X = digits[:, 20:30]
+    encoder = SGHEncoder(n_bits=5, coding="pm1", random_state=0).fit(X)
+    bits = all_bits(5)
+    decoded = torch.from_numpy(encoder.inverse_transform(bits.numpy())).double()
+    prior = torch.from_numpy(encoder.prior_logits_).double()
+    x = torch.from_numpy(X).double()
+    likelihood = torch.distributions.Normal(decoded, encoder.rho_).log_prob(x[:, None])
+    joint = likelihood.sum(dim=-1) + log_probability(bits, prior)
+    logits = torch.from_numpy(encoder.decision_function(X)).double()
+    log_q = log_probability(bits, logits[:, None, :])
+    expected = (log_q.exp() * (log_q - joint)).sum(dim=1)
+    np.testing.assert_allclose(encoder.free_energy(X), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"coding": "pm1"},
+        {"gradient": "exact"},
+        {"gradient": "linear"},
+        {"init": "pca"},
+        {"init": "random"},
+        {"scale": "latent"},
+        {"scale": "feature"},
+        {"lr_schedule": "inverse_sqrt"},
+        {"averaging": "random"},
+        {"averaging": "mean"},
+        {"kl_weight": 2.0},
+        {"weight_penalty": 0.1},
+        {"refit_decoder": False},
+        {"lr_schedule": "cosine"},
+        {"lr_schedule": "step"},
+        {"lr": 0.001},
+        {"max_epochs": 2},
+        {"batch_size": 50},
+        {"optimizer": "sgd"},
+        {"random_state": 1},
+        {"validation_fraction": 0.2},
+    ],
+    ids=str,
+)
+def test_every_option_changes_the_result(option, digits):
+    base = {"n_bits": 8, "max_epochs": 3, "random_state": 0, "init": "itq"}
+    plain = SGHEncoder(**base).fit(digits)
+    changed = SGHEncoder(**(base | option)).fit(digits)
+    assert not np.array_equal(plain.codebook_, changed.codebook_)
+
+
+def test_weight_penalty_shortens_the_codewords(digits):
+    norms = [
+        np.linalg.norm(
+            SGHEncoder(n_bits=8, weight_penalty=weight, random_state=0)
+            .fit(digits)
+            .codebook_
+        )
+        for weight in (0.0, 0.1, 1.0)
+    ]
+    assert norms[0] > norms[1] > norms[2]
+
+
+def test_kl_weight_pulls_the_posterior_to_the_prior():
+    """On data without structure the full weight lets bits die; a small one does not."""
+    X = np.random.RandomState(0).randn(2000, 8)
+    spread = [
+        np.abs(
+            SGHEncoder(n_bits=16, kl_weight=weight, max_epochs=12, random_state=0)
+            .fit(X)
+            .decision_function(X)
+        ).mean()
+        for weight in (0.0, 1.0)
+    ]
+    assert spread[0] > 2 * spread[1]
+
+
+def test_inverse_transform_decodes_and_reconstruction_error_is_its_distance(digits):
+    encoder = SGHEncoder(n_bits=10, coding="pm1", random_state=0).fit(digits)
+    bits = encoder.transform(digits)
+    module = encoder.net_.module_
+    signs = torch.from_numpy(2 * bits.astype(np.float32) - 1)
+    with torch.no_grad():
+        standard = module.offset + signs @ module.codebook
+    decoded = encoder.mean_ + encoder.scale_ * standard.numpy()
+    np.testing.assert_allclose(encoder.inverse_transform(bits), decoded, atol=1e-4)
+    expected = ((digits - encoder.inverse_transform(bits)) ** 2).sum(axis=1)
+    for X in (digits, sparse.csr_array(digits)):
+        np.testing.assert_allclose(encoder.reconstruction_error(X), expected, rtol=1e-4)
+    with pytest.raises(ValueError, match="9 bits.*10"):
+        encoder.inverse_transform(bits[:, :9])
+    with pytest.raises(ValueError, match="0 and 1"):
+        encoder.inverse_transform(bits * 2)
+
+
+def test_more_bits_than_features(digits):
+    X = digits[:, 20:26]
+    for init in ("itq", "pca", "random", "auto"):
+        encoder = SGHEncoder(n_bits=20, init=init, max_epochs=2, random_state=0).fit(X)
+        assert np.unique(encoder.transform(X), axis=1).shape[1] > 12
+
+
+@pytest.mark.parametrize("unit", [1e-20, 1e20])
+def test_magnitudes_that_cannot_be_squared_are_refused(unit, digits):
+    with pytest.raises(ValueError, match="largest magnitude.*Multiply X"):
+        SGHEncoder(n_bits=4).fit(digits * unit)
+
+
+def test_sparse_equals_dense(digits):
+    dense = SGHEncoder(n_bits=8, max_epochs=2, random_state=0).fit(digits)
+    rows = SGHEncoder(n_bits=8, max_epochs=2, random_state=0).fit(
+        sparse.csr_array(digits)
+    )
+    np.testing.assert_allclose(rows.components_, dense.components_, atol=1e-3)
+    sure = np.abs(dense.decision_function(digits)) > 0.05
+    np.testing.assert_array_equal(
+        rows.transform(sparse.csr_array(digits))[sure], dense.transform(digits)[sure]
+    )
+
+
+def test_partial_fit_goes_on_where_fit_stopped(digits):
+    """Epoch by epoch on all rows is the same training as `fit`."""
+    fitted = SGHEncoder(
+        n_bits=8, max_epochs=3, refit_decoder=False, random_state=0
+    ).fit(digits)
+    streamed = SGHEncoder(n_bits=8, random_state=0)
+    for _ in range(3):
+        streamed.partial_fit(digits)
+    np.testing.assert_array_equal(streamed.components_, fitted.components_)
+    assert streamed.n_iter_ == 3
+    assert [row["epoch"] for row in streamed.history_] == [1, 2, 3]
+
+
+def test_partial_fit_after_load_goes_on_from_the_weights(digits, tmp_path):
+    from skhash import load
+
+    encoder = SGHEncoder(n_bits=8, random_state=0).fit(digits)
+    encoder.save(tmp_path / "encoder")
+    loaded = load(tmp_path / "encoder")
+    before = loaded.free_energy(digits).mean()
+    np.testing.assert_allclose(before, encoder.free_energy(digits).mean(), rtol=1e-6)
+    loaded.set_params(lr=1e-9).partial_fit(digits)
+    np.testing.assert_allclose(loaded.free_energy(digits).mean(), before, rtol=1e-5)
+    loaded = load(tmp_path / "encoder").partial_fit(digits)
+    assert not np.array_equal(loaded.components_, encoder.components_)
+
+
+def test_failed_partial_fit_leaves_the_state_whole(digits):
+    encoder = SGHEncoder(n_bits=8, random_state=0, optimizer="sgd", lr=1e-4).fit(digits)
+    before = {name: np.copy(getattr(encoder, name)) for name in ("components_", "rho_")}
+    encoder.set_params(lr=1e30)
+    encoder.net_.set_params(lr=1e30)
+    with pytest.raises(ValueError, match="diverged.*lr=1e\\+30"):
+        encoder.partial_fit(digits)
+    for name, value in before.items():
+        np.testing.assert_array_equal(getattr(encoder, name), value)
+    encoder.set_params(lr=1e-4)
+    encoder.net_.set_params(lr=1e-4)
+    assert np.isfinite(encoder.partial_fit(digits).components_).all()
+
+
+def test_verbose_prints_and_silence_is_default(digits, capsys):
+    SGHEncoder(n_bits=4, max_epochs=1).fit(digits)
+    assert capsys.readouterr().out == ""
+    SGHEncoder(n_bits=4, max_epochs=1, verbose=True).fit(digits)
+    assert "train_loss" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda_fit_agrees_with_cpu(digits):
+    cpu = SGHEncoder(n_bits=8, init="pca", random_state=0, device="cpu").fit(digits)
+    gpu = SGHEncoder(n_bits=8, init="pca", random_state=0, device="cuda").fit(digits)
+    agreement = (cpu.transform(digits) == gpu.transform(digits)).mean()
+    assert agreement > 0.99
+
+
+def test_autoencoder_without_hidden_layers_is_the_same_model(digits):
+    """StochasticAutoencoderHash, which has other decoders, has this one too."""
+    sgh = SGHEncoder(n_bits=4, random_state=0).fit(digits)
+    sgh.prior_logits_[:] = 0  # the other's is one half
+    autoencoder = StochasticAutoencoderHash(
+        n_bits=4,
+        decoder="gaussian",
+        hidden_layer_sizes=(),
+        dropout=0,
+        input_dropout=0,
+        gradient="exact",
+        kl_weight=1.0,
+        max_epochs=1,
+        random_state=0,
+    ).fit(digits)
+    # Its noise is scaled: a unit is on with probability sigmoid(2 a).
+    autoencoder.coefs_ = [sgh.components_.T / 2]
+    autoencoder.intercepts_ = [sgh.intercept_ / 2]
+    autoencoder.decoder_coefs_ = [sgh.codebook_]
+    autoencoder.decoder_intercepts_ = [sgh.offset_]
+    autoencoder.rho_ = sgh.rho_
+    module = autoencoder._restore_module().eval()
+    rows = whole_batch(module, digits).X
+    energy = float(module.loss(module(rows), Batch.of(rows)).detach())
+    energy += digits.shape[1] * np.log(sgh.scale_)
+    np.testing.assert_allclose(energy, sgh.free_energy(digits).mean(), rtol=1e-5)
+
+
+def test_squared_error_of_short_codes_is_that_of_long_ones():
+    """Products of few columns, or the residual: the same, with the same gradients."""
+    short, x = make_module("pm1", n_bits=2, n_features=5)
+    low, step = CODINGS["pm1"]
+    found = []
+    # Bits of empty codewords change nothing but the length.
+    for n_more in (0, 4):
+        codebook = torch.nn.functional.pad(short.codebook, (0, 0, 0, n_more))
+        logits = torch.nn.functional.pad(short(x), (0, n_more))
+        error = SQUARED_ERRORS["analytic"](x, short.offset, logits, codebook, "pm1")
+        sources = [short.weight, short.bias, short.codebook, short.offset]
+        found.append([error, *torch.autograd.grad(error.sum(), sources)])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)

@@ -1,0 +1,411 @@
+"""SGHEncoder told which rows are similar: pairs, labels, near neighbours."""
+
+import itertools
+
+import numpy as np
+import pytest
+import sklearn
+import torch
+from scipy import sparse
+from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skhash import HashedNeighbors, SGHEncoder, load
+from skhash.datasets import load_digits_retrieval
+from skhash.metrics import (
+    make_retrieval_scorer,
+    mean_average_precision_score,
+    neighbor_recall_score,
+    true_neighbors,
+)
+from skhash.neural import GivenPairs, LabelPairs, NeighborPairs
+
+SMALL = {"n_bits": 6, "max_epochs": 2, "init": "pca", "random_state": 0}
+LABELS = SMALL | {"pairs": "labels"}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:300].astype(np.float32), y[:300]
+
+
+@pytest.fixture(scope="module")
+def retrieval():
+    return load_digits_retrieval()
+
+
+def some_pairs(y, n_pairs=200, seed=0):
+    pairs = np.random.RandomState(seed).randint(len(y), size=(n_pairs, 2))
+    return pairs, y[pairs[:, 0]] == y[pairs[:, 1]]
+
+
+def given_pairs(y, **options):
+    """What `fit` takes of some pairs, which are positions."""
+    pairs, similar = some_pairs(y, **options)
+    return {"pairs": pairs, "pair_labels": similar, "ids": np.arange(len(y))}
+
+
+def partly(y, share, seed=0):
+    """Labels of some rows, -1 for the others."""
+    known = np.random.RandomState(seed).rand(len(y)) < share
+    return np.where(known, y, -1)
+
+
+def precision(encoder, data):
+    return mean_average_precision_score(
+        encoder.transform(data.query),
+        encoder.transform(data.database),
+        data.query_labels,
+        data.database_labels,
+    )
+
+
+def test_a_few_labels_raise_the_precision_of_retrieval(retrieval):
+    """More of them raise it more; listed as pairs they do so too."""
+    data = retrieval
+    y = partly(data.train_labels, 0.1)
+    labeled = np.flatnonzero(y >= 0)
+    drawn = labeled[some_pairs(labeled, 5000)[0]]
+    pairs = {"pairs": drawn, "pair_labels": y[drawn[:, 0]] == y[drawn[:, 1]]}
+    pairs["ids"] = np.arange(len(y))
+    few = partly(data.train_labels, 0.02)
+    plain, some, more, listed = (
+        precision(
+            SGHEncoder(16, pairs=source, max_epochs=3, random_state=0).fit(
+                data.train, **given
+            ),
+            data,
+        )
+        for source, given in [
+            ("given", {"y": y}),
+            ("labels", {"y": few}),
+            ("labels", {"y": y}),
+            ("given", pairs),
+        ]
+    )
+    assert plain < some < more
+    assert plain < listed
+
+
+def test_neighbors_raise_the_recall_of_neighbors(retrieval):
+    data = retrieval
+    truth = true_neighbors(data.query, data.database, 10)
+    recalls = []
+    for source in ("given", "neighbors"):
+        encoder = SGHEncoder(8, pairs=source, max_epochs=5, random_state=0)
+        encoder.fit(data.train)
+        bits = encoder.transform(data.query), encoder.transform(data.database)
+        recalls.append(neighbor_recall_score(*bits, truth, n_retrieved=50))
+    assert recalls[1] > recalls[0]
+
+
+@pytest.mark.parametrize("kind", ["labels", "given", "neighbors"])
+def test_pairs_without_weight_change_nothing(kind, digits):
+    X, y = digits
+    given = {"labels": {"y": y}, "given": given_pairs(y), "neighbors": {}}[kind]
+    options = SMALL | {"max_epochs": 1, "pairs": kind}
+    plain = SGHEncoder(**SMALL | {"max_epochs": 1}).fit(X)
+    source = {"labels": LabelPairs, "given": GivenPairs, "neighbors": NeighborPairs}
+    without = SGHEncoder(**options | {"pairs": source[kind](weight=0.0)})
+    without.fit(X, **given)
+    np.testing.assert_array_equal(without.components_, plain.components_)
+    assert without.history_[0]["train_loss"] == plain.history_[0]["train_loss"]
+    weighted = SGHEncoder(**options).fit(X, **given)
+    assert not np.array_equal(weighted.components_, plain.components_)
+    assert weighted.history_[0]["train_loss"] > plain.history_[0]["train_loss"]
+    assert plain.pair_scale_ is None
+    assert weighted.pair_scale_ > 0 > weighted.pair_offset_
+
+
+def test_number_of_neighbors_changes_the_result(digits):
+    X, _ = digits
+    X = X[:60]
+    fits = [
+        SGHEncoder(pairs=NeighborPairs(n_neighbors=k), **SMALL).fit(X).components_
+        for k in (2, 20, 59, 1000)
+    ]
+    assert not np.array_equal(fits[0], fits[1])
+    # There are no more than 59 others.
+    np.testing.assert_array_equal(fits[2], fits[3])
+
+
+def test_rows_of_unknown_class_say_nothing(digits):
+    X, y = digits
+    plain = SGHEncoder(**SMALL | {"max_epochs": 1}).fit(X)
+    unknown = SGHEncoder(**LABELS).partial_fit(X, np.full(len(X), -1))
+    np.testing.assert_array_equal(
+        unknown.components_, SGHEncoder(**SMALL).partial_fit(X).components_
+    )
+    assert plain.pair_scale_ is None and unknown.pair_scale_ > 0
+
+
+@pytest.mark.parametrize("unknown", [None, -1, "-1"])
+def test_names_of_classes_do_not_matter(unknown, digits):
+    X, y = digits
+    y = partly(y, 0.5)
+    numbers = SGHEncoder(**LABELS).fit(X, y)
+    names = np.array([*"abcdefghij", unknown], dtype=object)[y]
+    words = SGHEncoder(**LABELS).fit(X, names)
+    np.testing.assert_array_equal(words.components_, numbers.components_)
+
+
+@pytest.mark.parametrize("source", ["given", "neighbors"])
+def test_labels_are_not_used_unless_asked_for(source, digits):
+    """So that a pipeline with a classifier at its end has the same codes."""
+    X, y = digits
+    encoder = SGHEncoder(pairs=source, **SMALL)
+    alone = encoder.fit(X).components_
+    np.testing.assert_array_equal(encoder.fit(X, y + 0.5).components_, alone)
+
+
+def test_neighbors_are_those_of_the_data(digits, monkeypatch):
+    """Rows beyond the limit bring no neighbours, and the others their own."""
+    X, _ = digits
+    monkeypatch.setattr("skhash.neural.sgh._pairs.NEIGHBOR_ROWS", 100)
+    random_state, device = np.random.RandomState(0), torch.device("cpu")
+    known = NeighborPairs(n_neighbors=3).rows(X, True, random_state, device)
+    table = known["partners"][:, :, 0]
+    own = np.arange(len(X))
+    searched = (table != own[:, None]).any(axis=1)
+    assert searched.sum() == 100
+    assert (table[~searched] == own[~searched, None]).all()
+    truth = true_neighbors(X, None, 3)
+    agree = (np.sort(table) == np.sort(truth)).all(axis=1)
+    assert agree[searched].mean() > 0.95  # the rest are ties of rounding
+    SGHEncoder(pairs=NeighborPairs(n_neighbors=3), **SMALL).fit(X)
+
+
+@pytest.mark.parametrize("n_pairs", [3, 40, 4000])
+def test_listed_pairs_are_drawn_in_turn(n_pairs, digits):
+    X, _ = digits
+    rng = np.random.RandomState(0)
+    pairs = np.c_[rng.randint(100, size=n_pairs), 100 + rng.permutation(n_pairs) % 100]
+    pairs = np.unique(pairs, axis=0)
+    similar = rng.randint(2, size=len(pairs))
+    placed = pairs, similar, np.arange(200)
+    drawn = GivenPairs().rows(X[:200], placed, rng, torch.device("cpu"))
+    places = np.ravel_multi_index(
+        tuple(np.moveaxis(drawn["partners"], 2, 0)), (200, 200)
+    )
+    known = np.ravel_multi_index(tuple(pairs.T), (200, 200))
+    expected = similar[np.searchsorted(known, places)]
+    np.testing.assert_array_equal(drawn["labels"], expected)
+    counts = np.bincount(np.searchsorted(known, places).ravel(), minlength=len(pairs))
+    assert counts.max() - counts.min() <= 1
+
+
+@pytest.mark.parametrize("source", ["labels", "neighbors"])
+def test_sparse_equals_dense(source, digits):
+    X, y = digits
+    dense, rows = (
+        SGHEncoder(pairs=source, **SMALL).fit(kind(X), y)
+        for kind in (np.asarray, sparse.csr_array)
+    )
+    np.testing.assert_allclose(rows.components_, dense.components_, atol=2e-3)
+
+
+def test_a_split_is_validated_with_its_pairs(digits):
+    X, y = digits
+    plain, labeled = (
+        SGHEncoder(validation_fraction=0.2, **options).fit(X, y)
+        for options in (SMALL, LABELS)
+    )
+    assert labeled.history_[0]["valid_loss"] > plain.history_[0]["valid_loss"]
+
+
+def test_pairs_are_routed_through_a_pipeline(digits):
+    X, y = digits
+    given = given_pairs(y)
+    scaled = StandardScaler().fit_transform(X)
+    alone = SGHEncoder(**SMALL).fit(scaled, **given)
+    encoder = SGHEncoder(**SMALL)
+    with sklearn.config_context(enable_metadata_routing=True):
+        encoder.set_fit_request(pairs=True, pair_labels=True, ids=True)
+        pipeline = make_pipeline(StandardScaler(), encoder)
+        pipeline.fit(X, **given)
+        np.testing.assert_array_equal(pipeline[-1].components_, alone.components_)
+        assert pipeline[-1].pair_scale_ == alone.pair_scale_
+        assert SGHEncoder().set_partial_fit_request(pairs=True) is not None
+
+
+class Watched(SGHEncoder):
+    """Keeps the pairs that each call made up."""
+
+    def _rows(self, X, y, net, n_before):
+        rows = super()._rows(X, y, net, n_before)
+        self.tables_ = [*getattr(self, "tables_", []), rows.partners]
+        return rows
+
+
+def test_pairs_are_those_of_the_rows_in_each_fold(digits):
+    """A row keeps its pairs, wherever a fold has put it."""
+    X, y = digits
+    given = given_pairs(y, n_pairs=2000)
+    names = np.array([f"row {i}" for i in range(len(X))])
+    named = given | {"pairs": names[given["pairs"]], "ids": names}
+    search = {"n_bits": [4]}, {"cv": 2, "scoring": make_retrieval_scorer()}
+    options = SMALL | {"max_epochs": 1}
+    for told in (given, named):
+        folds = []
+
+        class Fold(SGHEncoder):
+            def _rows(self, X, y, net, n_before, folds=folds):
+                folds.append((X, y[0], y[1]))
+                return super()._rows(X, y, net, n_before)
+
+        GridSearchCV(Fold(**options), search[0], refit=False, **search[1]).fit(
+            X, y, **told
+        )
+        kept = 0
+        for rows, pairs, similar in folds:
+            place = {row.tobytes(): i for i, row in enumerate(X)}
+            own = np.array([place[row.tobytes()] for row in rows])
+            a, b = own[pairs].T
+            np.testing.assert_array_equal(similar, y[a] == y[b])
+            kept += len(pairs)
+        # About a quarter of the pairs have both rows in a fold.
+        assert len(folds) == 2 and 700 < kept < 1300
+
+
+def test_a_search_of_vectors_passes_pairs_on(digits):
+    X, y = digits
+    given = given_pairs(y)
+    alone = SGHEncoder(**SMALL).fit(X, **given)
+    search = HashedNeighbors(SGHEncoder(**SMALL)).fit(X, **given)
+    np.testing.assert_array_equal(search.encoder_.components_, alone.components_)
+    np.testing.assert_array_equal(search.index_.ids_, given["ids"])
+    with sklearn.config_context(enable_metadata_routing=True):
+        encoder = SGHEncoder(**SMALL)
+        encoder.set_fit_request(pairs=True, pair_labels=True, ids=True)
+        search = HashedNeighbors(encoder).fit(X, **given)
+    np.testing.assert_array_equal(search.encoder_.components_, alone.components_)
+
+
+@pytest.mark.parametrize("source", ["labels", "given"])
+def test_each_call_of_a_stream_draws_other_pairs(source, digits):
+    X, y = digits
+    given = given_pairs(y, n_pairs=9000) if source == "given" else {"y": y}
+    streams = [Watched(**SMALL | {"pairs": source}) for _ in range(2)]
+    for _ in range(3):
+        for encoder in streams:
+            encoder.partial_fit(X, **given)
+    for first, second in zip(*(encoder.tables_ for encoder in streams), strict=True):
+        np.testing.assert_array_equal(first, second)
+    for first, second in itertools.combinations(streams[0].tables_, 2):
+        assert (first == second).mean() < 0.1
+
+
+def test_partial_fit_goes_on_where_fit_stopped(digits):
+    """Neighbours are no draws: three calls are three epochs."""
+    X, _ = digits
+    options = SMALL | {"pairs": "neighbors"}
+    fitted = SGHEncoder(**options | {"max_epochs": 3}).fit(X)
+    streamed = SGHEncoder(**options)
+    for _ in range(3):
+        streamed.partial_fit(X)
+    np.testing.assert_array_equal(streamed.components_, fitted.components_)
+    assert streamed.pair_scale_ == fitted.pair_scale_
+
+
+def test_a_stream_may_be_without_pairs_for_a_while_but_not_at_first(digits):
+    X, y = digits
+    given = given_pairs(y)
+    encoder = SGHEncoder(**SMALL).partial_fit(X, **given)
+    scale, components = encoder.pair_scale_, encoder.components_
+    encoder.partial_fit(X[:200])
+    assert encoder.pair_scale_ == scale
+    assert not np.array_equal(encoder.components_, components)
+    assert encoder.partial_fit(X, **given).pair_scale_ != scale
+
+    encoder = SGHEncoder(**SMALL).partial_fit(X)
+    components = encoder.components_
+    with pytest.raises(ValueError, match="in the first call of partial_fit too"):
+        encoder.partial_fit(X, **given)
+    np.testing.assert_array_equal(encoder.components_, components)
+    assert encoder.fit(X, **given).pair_scale_ > 0
+    assert encoder.fit(X).pair_scale_ is None
+
+
+def test_a_stream_may_start_without_labels(digits):
+    X, y = digits
+    encoder = SGHEncoder(**LABELS).partial_fit(X, np.full(len(X), -1))
+    scale = encoder.pair_scale_
+    assert encoder.partial_fit(X, y).pair_scale_ != scale
+
+
+def test_a_saved_encoder_goes_on_from_its_pairs(digits, tmp_path):
+    X, y = digits
+    encoder = SGHEncoder(**LABELS).fit(X, y)
+    encoder.save(tmp_path / "encoder")
+    loaded = load(tmp_path / "encoder").set_params(lr=1e-9)
+    loaded.partial_fit(X, y)
+    for name in ("pair_scale_", "pair_offset_"):
+        np.testing.assert_allclose(getattr(loaded, name), getattr(encoder, name))
+    assert load(tmp_path / "encoder").partial_fit(X, y).pair_scale_ != (
+        encoder.pair_scale_
+    )
+
+
+def test_pairs_without_a_row_are_left_out(digits):
+    X, y = digits
+    pairs, similar = some_pairs(y)
+    known = (pairs < 200).all(axis=1)
+    assert 0 < known.sum() < 200
+    ids = np.arange(200)
+    told = SGHEncoder(**SMALL).fit(X[:200], pairs=pairs, pair_labels=similar, ids=ids)
+    less = SGHEncoder(**SMALL).fit(
+        X[:200], pairs=pairs[known], pair_labels=similar[known], ids=ids
+    )
+    np.testing.assert_array_equal(told.components_, less.components_)
+
+
+ONE = {"pairs": [[0, 1]], "pair_labels": [1], "ids": np.arange(300)}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"pair_labels": None}, "pairs and pair_labels go together"),
+        ({"pairs": None}, "pairs and pair_labels go together"),
+        ({"ids": None}, "ids=np.arange"),
+        ({"pairs": [[0, 300]]}, r"Of 1 pairs none.*\[0, 300\]"),
+        ({"pairs": [[0.5, 5]]}, "integers or strings.*float64"),
+        ({"pairs": [["0", "5"]]}, "both as integers, or both as strings"),
+        ({"pairs": [[0, 1, 2]]}, "3 columns"),
+        ({"pairs": np.zeros((0, 2), dtype=int)}, "shape .0, 2."),
+        ({"pairs": [0, 1], "pair_labels": [1, 1]}, "2 axes"),
+        ({"ids": np.arange(299)}, "inconsistent"),
+        ({"ids": np.arange(300) // 2}, "0 occurs twice"),
+        ({"pair_labels": [2]}, "holds 2; give 1"),
+        ({"pair_labels": [1, 0]}, "inconsistent"),
+    ],
+    ids=str,
+)
+def test_what_is_no_pair_is_refused(given, message, digits):
+    with pytest.raises(ValueError, match=message):
+        SGHEncoder(**SMALL).fit(digits[0], **ONE | given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "requires y to be passed"),
+        ({"y": np.arange(4) % 2}, "inconsistent"),
+        ({"y": np.arange(300) / 7}, "Unknown label type"),
+        ({"y": np.eye(3, dtype=int)[np.arange(300) % 3]}, "several labels a row"),
+        ({"y": np.full(300, -1)}, "has no label"),
+        ({"y": [None] * 300}, "has no label"),
+        ({"y": np.repeat([-1, 3], 150)}, "one class only besides -1"),
+        ({"y": np.r_[np.arange(10), np.full(290, -1)]}, "no two rows share one"),
+        ({"y": [*"abc" * 99, None, 2.5, "a"]}, "holds 2.5 among strings"),
+        ({"y": [*"abc" * 99, np.nan, "b", "a"]}, "holds nan among strings"),
+        (ONE, "leave out one of the two"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_what_are_no_labels_is_refused(given, message, digits):
+    with pytest.raises(ValueError, match=message):
+        SGHEncoder(**LABELS).fit(digits[0], **given)

@@ -1,0 +1,381 @@
+"""Latent and feature scales of SGHEncoder against enumeration and quadrature."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from torch.distributions import MultivariateNormal, Normal, kl_divergence
+
+from skhash import SGHEncoder, load
+from skhash.codes import CODINGS
+from skhash.neural import LatentScale
+from skhash.neural.sgh._module import SQUARED_ERRORS, SGHModule
+
+# Gauss-Hermite nodes of a standard normal. Everything here is a polynomial of degree 2
+# in z, or its logarithm's, so that 3 nodes give the exact expectation.
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(3)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, _ = load_digits(return_X_y=True)
+    return X[:600].astype(np.float32)
+
+
+def make_module(coding, seed=0, n_bits=3, n_features=4, scale="latent", scale_std=0.7):
+    """A module of random float64 parameters, none of them special."""
+    rng = np.random.RandomState(seed)
+    options = {
+        "none": {},
+        "feature": {"log_feature_scale": rng.randn(n_features)},
+        "latent": {
+            "scale_weight": rng.randn(n_features, n_bits),
+            "scale_bias": rng.randn(n_bits),
+        },
+    }[scale]
+    module = SGHModule(
+        mean=np.zeros(n_features),
+        scale=1.0,
+        weight=rng.randn(n_features, n_bits),
+        bias=rng.randn(n_bits),
+        codebook=rng.randn(n_bits, n_features),
+        offset=rng.randn(n_features),
+        prior_logits=rng.randn(n_bits),
+        log_rho=0.3 * rng.randn(),
+        coding=coding,
+        scale_std=scale_std,
+        **options,
+    ).double()
+    return module, torch.from_numpy(rng.randn(5, n_features))
+
+
+def all_bits(n_bits):
+    codes = list(itertools.product([0.0, 1.0], repeat=n_bits))
+    return torch.tensor(codes, dtype=torch.float64)
+
+
+def quadrature(n_bits):
+    """Nodes of n_bits standard normals, shape (n_nodes, n_bits), and their weights."""
+    nodes = torch.tensor(list(itertools.product(NODES, repeat=n_bits)))
+    weights = torch.tensor(list(itertools.product(WEIGHTS, repeat=n_bits)))
+    return nodes, weights.prod(dim=1)
+
+
+def log_probability(bits, logits):
+    sign = 2 * bits - 1
+    return torch.nn.functional.logsigmoid(sign * logits).sum(dim=-1)
+
+
+def integrated_free_energy(module, logits, x):
+    """E_{q(h|x) q(z|x)} [log q(h) q(z) - log p(x, h, z)], by summing over everything.
+
+    Axes: rows, codes, nodes of z, then features or bits.
+    """
+    low, step = CODINGS[module.coding]
+    scales = module.latent_scales(logits, x)
+    nodes, weights = quadrature(logits.shape[1])
+    std = scales.variance.sqrt()
+    z = (scales.mean[:, None] + std[:, None] * nodes)[:, None]
+    bits = all_bits(logits.shape[1])[None, :, None]
+    decoded = module.offset + ((low + step * bits) * z) @ module.codebook
+    spread = torch.exp(module.log_rho)
+    log_p = Normal(decoded, spread).log_prob(x[:, None, None]).sum(dim=-1)
+    log_p = log_p + log_probability(bits, module.prior_logits)
+    one = torch.ones((), dtype=x.dtype)
+    log_p = log_p + Normal(one, module.scale_std).log_prob(z).sum(dim=-1)
+    log_q = log_probability(bits, logits[:, None, None])
+    log_q_z = Normal(scales.mean[:, None], std[:, None]).log_prob(z[:, 0]).sum(dim=-1)
+    energies = log_q + log_q_z[:, None] - log_p
+    return (log_q.exp() * weights * energies).sum(dim=(1, 2))
+
+
+def log_likelihood(module, x):
+    """log p(x): given the bits, x is Gaussian, since z is and the decoder is linear."""
+    low, step = CODINGS[module.coding]
+    bits = all_bits(len(module.prior_logits))
+    words = (low + step * bits)[:, :, None] * module.codebook
+    noise = torch.exp(2 * module.log_rho) * torch.eye(x.shape[1], dtype=x.dtype)
+    covariance = noise + module.scale_std**2 * words.mT @ words
+    given_bits = MultivariateNormal(module.offset + words.sum(dim=1), covariance)
+    joint = given_bits.log_prob(x[:, None]) + log_probability(bits, module.prior_logits)
+    return joint.logsumexp(dim=1)
+
+
+@pytest.mark.parametrize("coding", ["01", "pm1"])
+@pytest.mark.parametrize("n_bits", [1, 3, 4])
+def test_latent_free_energy_equals_the_integral_in_value_and_gradient(coding, n_bits):
+    module, x = make_module(coding, seed=n_bits, n_bits=n_bits)
+    value = module.free_energy(module(x), x)
+    gradients = torch.autograd.grad(value.mean(), list(module.parameters()))
+    expected = integrated_free_energy(module, module(x), x)
+    expected_gradients = torch.autograd.grad(expected.mean(), list(module.parameters()))
+    torch.testing.assert_close(value, expected)
+    assert len(gradients) == 8
+    for gradient, other in zip(gradients, expected_gradients, strict=True):
+        assert gradient.abs().max() > 0
+        torch.testing.assert_close(gradient, other)
+
+
+@pytest.mark.parametrize("coding", ["01", "pm1"])
+def test_posterior_variance_is_the_best(coding):
+    """No other variances of q(z|x) have a lower free energy: none need be learned."""
+    module, x = make_module(coding)
+    logits = module(x).detach()
+    best = module.latent_scales(logits, x)
+    log_variance = best.variance.log().requires_grad_()
+    best.variance = log_variance.exp()
+    error = SQUARED_ERRORS["analytic"](
+        x, module.offset, logits, module.codebook, coding, None, best
+    )
+    energy = 0.5 * torch.exp(-2 * module.log_rho) * error + best.kl(module.scale_std)
+    (slope,) = torch.autograd.grad(energy.sum(), log_variance)
+    torch.testing.assert_close(slope, torch.zeros_like(slope))
+
+
+@pytest.mark.parametrize("coding", ["01", "pm1"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_latent_free_energy_bounds_the_log_likelihood(coding, seed):
+    module, x = make_module(coding, seed=seed, n_bits=2)
+    assert (module.free_energy(module(x), x) > -log_likelihood(module, x)).all()
+
+
+def test_latent_free_energy_is_tight_at_the_true_posterior():
+    """A bit that is surely 1 leaves a Gaussian model, whose posterior is Gaussian."""
+    module, x = make_module("01", n_bits=1)
+    module.prior_logits.data.fill_(40.0)
+    word, rho2, s2 = module.codebook[0], torch.exp(2 * module.log_rho), 0.7**2
+    precision = word @ word / rho2 + 1 / s2
+    # The posterior mean of z, less its prior mean 1, is linear in x.
+    slope = word / rho2 / precision
+    with torch.no_grad():
+        module.scale_weight.copy_(slope[:, None] / 0.7)
+        module.scale_bias.copy_(-slope @ (module.offset + word) / 0.7)
+        logits = torch.full((5, 1), 40.0, dtype=torch.float64)
+        torch.testing.assert_close(
+            module.free_energy(logits, x), -log_likelihood(module, x)
+        )
+
+
+def test_kl_of_scales_is_that_of_torch_distributions():
+    module, x = make_module("01")
+    scales = module.latent_scales(module(x), x)
+    prior = Normal(torch.ones_like(scales.mean), 0.7)
+    expected = kl_divergence(Normal(scales.mean, scales.variance.sqrt()), prior)
+    torch.testing.assert_close(scales.kl(0.7), expected.sum(dim=1))
+
+
+@pytest.mark.parametrize("coding", ["01", "pm1"])
+@pytest.mark.parametrize("n_bits", [1, 2])
+def test_exact_gradient_given_latent_scales_is_unbiased(coding, n_bits):
+    """Its mean over all bits and z, in every parameter, is the analytic gradient."""
+    module, x = make_module(coding, seed=3, n_bits=n_bits)
+    names = [name for name, _ in module.named_parameters()]
+
+    def gradients():
+        energy = module.free_energy(module(x), x).sum()
+        return torch.autograd.grad(energy, list(module.parameters()))
+
+    expected = gradients()
+    with torch.no_grad():
+        logits = module(x)
+    bits, (nodes, weights) = all_bits(n_bits), quadrature(n_bits)
+    module.gradient = "exact"
+    estimate = [torch.zeros_like(gradient) for gradient in expected]
+    # Rows are independent, so one row at a time: each has its own probabilities.
+    rows = x
+    for row, row_logits in zip(rows, logits, strict=True):
+        x = row[None]
+        for code in bits:
+            probability = log_probability(code, row_logits).exp()
+            for node, weight in zip(nodes, weights, strict=True):
+                with pytest.MonkeyPatch.context() as patch:
+                    uniform = 0.999999 - 0.999998 * code[None]
+                    patch.setattr(torch, "rand", lambda *a, u=uniform, **k: u)
+                    patch.setattr(torch, "randn", lambda *a, n=node[None], **k: n)
+                    for total, part in zip(estimate, gradients(), strict=True):
+                        total += probability * weight * part
+    for name, total, gradient in zip(names, estimate, expected, strict=True):
+        torch.testing.assert_close(total, gradient, msg=name)
+
+
+def test_linear_gradient_given_latent_scales_misses_the_second_difference():
+    """At each draw of bits and z, by step * 2 (middle - h) z^2 |u|^2."""
+    module, x = make_module("pm1", seed=4)
+    low, step = CODINGS["pm1"]
+    logits = module(x).detach().requires_grad_()
+    scales = module.latent_scales(logits, x)
+    found = {}
+    for name in ("exact", "linear"):
+        generator = torch.Generator().manual_seed(0)
+        arguments = (x, module.offset, logits, module.codebook, "pm1", generator)
+        error = SQUARED_ERRORS[name](*arguments, scales)
+        (found[name],) = torch.autograd.grad(error.sum(), logits)
+    generator = torch.Generator().manual_seed(0)
+    p = torch.sigmoid(logits)
+    uniform = torch.rand(logits.shape, generator=generator, dtype=torch.float64)
+    signs = torch.where(uniform < p, 1.0, -1.0)
+    z = scales.draw(generator)
+    norms = module.codebook.square().sum(dim=1)
+    missing = p * (1 - p) * step * 2 * (0 - signs) * z**2 * norms
+    torch.testing.assert_close(found["exact"] - found["linear"], missing)
+
+
+@pytest.mark.parametrize("coding", ["01", "pm1"])
+@pytest.mark.parametrize("gradient", ["analytic", "exact", "linear"])
+def test_latent_scales_of_no_spread_are_the_plain_model(coding, gradient):
+    latent, x = make_module(coding, scale_std=1e-9)
+    plain, _ = make_module(coding, scale="none")
+    plain.load_state_dict(latent.state_dict(), strict=False)
+    energies, gradients = [], []
+    for module in (latent, plain):
+        module.gradient = gradient
+        module.generator = torch.Generator().manual_seed(0)
+        energy = module.free_energy(module(x), x)
+        # (x scale_weight)^2 / 2 of the prior stays, whatever its spread.
+        if module is latent:
+            energy = energy - module.latent_scales(module(x), x).kl(1e-9)
+        energies.append(energy)
+        gradients.append(torch.autograd.grad(energy.sum(), module.weight)[0])
+    torch.testing.assert_close(*energies)
+    torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.parametrize("coding", ["01", "pm1"])
+def test_feature_scale_is_a_codebook_with_scaled_columns(coding):
+    module, x = make_module(coding, scale="feature")
+    plain, _ = make_module(coding, scale="none")
+    state = module.state_dict()
+    log_scale = state.pop("log_feature_scale")
+    state["codebook"] = state["codebook"] * log_scale.exp()
+    plain.load_state_dict(state)
+    energies = [m.free_energy(m(x), x) for m in (module, plain)]
+    torch.testing.assert_close(*energies)
+    # The chain rule: d / d log s_j = sum_k U_kj s_j d / d (U_kj s_j).
+    (of_scale,) = torch.autograd.grad(energies[0].sum(), module.log_feature_scale)
+    (of_codebook,) = torch.autograd.grad(energies[1].sum(), plain.codebook)
+    torch.testing.assert_close(of_scale, (of_codebook * plain.codebook).sum(dim=0))
+
+
+@pytest.mark.parametrize("coding", ["01", "pm1"])
+@pytest.mark.parametrize("scale", ["latent", "feature"])
+def test_attributes_decode_as_the_module_does(scale, coding, digits):
+    encoder = SGHEncoder(
+        n_bits=6, scale=scale, coding=coding, max_epochs=3, random_state=0
+    ).fit(digits)
+    module = encoder.net_.module_
+    standard = torch.from_numpy((digits - encoder.mean_) / encoder.scale_).float()
+    bits = encoder.transform(digits)
+    low, step = CODINGS[coding]
+    with torch.no_grad():
+        scales = module.latent_scales(module(standard), standard)
+        z = torch.ones(()) if scales is None else scales.mean
+        codes = low + step * torch.from_numpy(bits).float()
+        at_one = module.offset + codes @ module.scaled_codebook
+        at_mean = module.offset + (codes * z) @ module.scaled_codebook
+
+    def in_unit(values):
+        return encoder.mean_ + encoder.scale_ * values.numpy()
+
+    np.testing.assert_allclose(
+        encoder.inverse_transform(bits), in_unit(at_one), atol=1e-4
+    )
+    if scale == "latent":
+        posterior = encoder.latent_scales(digits)
+        np.testing.assert_allclose(posterior, z, atol=1e-5)
+        decoded = encoder.inverse_transform(bits, posterior)
+        np.testing.assert_allclose(decoded, in_unit(at_mean), atol=1e-4)
+        assert not np.allclose(decoded, encoder.inverse_transform(bits))
+
+
+def test_free_energy_of_a_latent_encoder_is_that_of_its_module(digits):
+    """Read out and restored, the parameters are those that were trained."""
+    for scale in ("latent", "feature"):
+        encoder = SGHEncoder(
+            n_bits=6, scale=scale, coding="pm1", kl_weight=1, random_state=0
+        ).fit(digits)
+        module = encoder.net_.module_.double()
+        standard = torch.from_numpy((digits - encoder.mean_) / encoder.scale_)
+        with torch.no_grad():
+            energy = module.free_energy(module(standard), standard).numpy()
+        energy += digits.shape[1] * np.log(encoder.scale_)
+        np.testing.assert_allclose(encoder.free_energy(digits), energy, rtol=1e-5)
+
+
+def test_latent_scales_explain_rows_of_different_strength():
+    """Rows that are one pattern times a scale: the codes alone cannot tell them."""
+    rng = np.random.RandomState(0)
+    patterns = 5 * rng.randn(4, 12)
+    X = patterns[rng.randint(4, size=400)] * rng.uniform(0.5, 1.5, size=(400, 1))
+    X = (X + 0.1 * rng.randn(*X.shape)).astype(np.float32)
+    options = {"n_bits": 4, "max_epochs": 15, "random_state": 0}
+    plain = SGHEncoder(**options).fit(X)
+    latent = SGHEncoder(scale="latent", **options).fit(X)
+    assert latent.free_energy(X).mean() < plain.free_energy(X).mean()
+    with_scales = latent.inverse_transform(latent.transform(X), latent.latent_scales(X))
+    error = ((X - with_scales) ** 2).sum(axis=1).mean()
+    assert error < latent.reconstruction_error(X).mean()
+
+
+def test_a_wider_prior_lets_latent_scales_differ_more(digits):
+    spread = [
+        SGHEncoder(n_bits=8, scale=LatentScale(std=s), random_state=0)
+        .fit(digits)
+        .latent_scales(digits)
+        .std()
+        for s in (0.1, 0.5)
+    ]
+    assert spread[0] < spread[1]
+
+
+def test_feature_scale_starts_at_the_standard_deviations(digits):
+    """With steps too small to move; constant columns start just above 0."""
+    still = {"n_bits": 4, "max_epochs": 1, "lr": 1e-9, "random_state": 0}
+    encoder = SGHEncoder(scale="feature", **still).fit(digits)
+    expected = np.maximum(digits.std(axis=0), 1e-3 * encoder.scale_)
+    np.testing.assert_allclose(encoder.feature_scale_, expected, rtol=1e-4)
+    # What it decodes to is the start without scales.
+    np.testing.assert_allclose(
+        encoder.codebook_, SGHEncoder(**still).fit(digits).codebook_, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("scale", ["latent", LatentScale(std=0.5), "feature"])
+def test_scales_are_saved_and_gone_on_from(scale, digits, tmp_path):
+    encoder = SGHEncoder(n_bits=6, scale=scale, random_state=0).fit(digits)
+    encoder.save(tmp_path / "encoder")
+    loaded = load(tmp_path / "encoder")
+    assert repr(loaded.scale) == repr(scale)
+    np.testing.assert_allclose(
+        loaded.free_energy(digits), encoder.free_energy(digits), rtol=1e-6
+    )
+    loaded.set_params(lr=1e-9).partial_fit(digits)
+    np.testing.assert_allclose(
+        loaded.free_energy(digits), encoder.free_energy(digits), rtol=1e-4
+    )
+
+
+def test_only_latent_encoders_have_latent_scales(digits):
+    plain = SGHEncoder(n_bits=4, max_epochs=1, random_state=0).fit(digits)
+    assert not hasattr(plain, "latent_scales")
+    bits = plain.transform(digits)
+    # Scales can still be given: 1 is what None means.
+    np.testing.assert_allclose(
+        plain.inverse_transform(bits, np.ones(bits.shape)),
+        plain.inverse_transform(bits),
+        rtol=1e-6,
+    )
+    with pytest.raises(ValueError, match=r"\(600, 3\).*\(600, 4\)"):
+        plain.inverse_transform(bits, np.ones((600, 3)))
+
+
+def test_draws_have_the_moments_of_the_posterior():
+    module, x = make_module("01", seed=2)
+    scales = module.latent_scales(module(x), x)
+    generator = torch.Generator().manual_seed(0)
+    draws = torch.stack([scales.draw(generator) for _ in range(4000)]).detach()
+    error = (scales.variance / 4000).sqrt()
+    assert ((draws.mean(dim=0) - scales.mean).abs() < 5 * error).all()
+    torch.testing.assert_close(draws.var(dim=0), scales.variance, rtol=0.15, atol=0)

@@ -1,0 +1,110 @@
+"""The trained module of supervised encoders: folding, and batches without a trace."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from skhash.algebra._perceptron import mlp_forward
+from skhash.neural.supervised._module import (
+    SupervisedModule,
+    folded_layers,
+    hashing_perceptron,
+)
+from skhash.training._batches import Batch
+
+X = torch.from_numpy(np.random.default_rng(0).normal(size=(30, 6))).float()
+
+
+def perceptron(sizes=(6, 7, 5, 4), **params):
+    """A perceptron whose statistics, gains and offsets are not those of the start."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        encoder = hashing_perceptron(sizes, **params)
+        for layer in encoder:
+            if isinstance(layer, nn.BatchNorm1d):
+                nn.init.uniform_(layer.weight, -2, 2)
+                nn.init.normal_(layer.bias)
+        for _ in range(5):
+            encoder(3 * torch.randn(20, sizes[0]) + 1)
+    return encoder
+
+
+class SumOfSquares(nn.Module):
+    frozen = False
+    seen = ()
+
+    def forward(self, logits, labels, rows, X):
+        if not self.frozen:
+            self.seen = (labels, rows, X)
+        return logits.square().sum()
+
+
+def module(**params):
+    result = SupervisedModule(perceptron(**params))
+    result.objective = SumOfSquares()
+    return result
+
+
+@pytest.mark.parametrize("sizes", [(6, 4), (6, 7, 4), (6, 7, 5, 4)])
+@pytest.mark.parametrize("balanced", [True, False])
+def test_folded_layers_are_the_network_in_use(sizes, balanced):
+    encoder = perceptron(sizes, dropout=0.5, balanced=balanced)
+    coefs, intercepts = folded_layers(encoder)
+    assert len(coefs) == len(sizes) - 1
+    outputs = encoder.eval()(X).detach().numpy()
+    folded = mlp_forward(X.numpy(), coefs, intercepts)
+    np.testing.assert_allclose(folded, outputs, atol=1e-5 * np.abs(outputs).max())
+
+
+def test_balanced_outputs_have_mean_zero_and_spread_one():
+    with torch.random.fork_rng():
+        encoder = hashing_perceptron((6, 7, 4), balanced=True)
+    outputs = encoder(X)
+    torch.testing.assert_close(outputs.mean(dim=0), torch.zeros(4), atol=1e-5, rtol=0)
+    spread = outputs.std(dim=0, correction=0)
+    torch.testing.assert_close(spread, torch.ones(4), atol=1e-3, rtol=0)
+
+
+def test_the_objective_gets_labels_and_positions():
+    net = module()
+    given = Batch(X[:2], torch.tensor([5, 3]), labels=torch.tensor([[0, 1], [1, 1]]))
+    net.loss(net(X[:2]), given)
+    labels, rows, batch = net.objective.seen
+    assert torch.equal(labels, given.labels) and torch.equal(rows, given.rows)
+    assert torch.equal(batch, X[:2])
+
+
+def test_shadow_batches_give_the_gradients_and_leave_no_trace():
+    batch = Batch.of(X, labels=torch.zeros(30, 1, dtype=torch.int64))
+    plain, shadowed = module(), module()
+    before = copy.deepcopy(shadowed.state_dict())
+    plain.loss(plain(X), batch).backward()
+    with shadowed.shadow():
+        assert shadowed.objective.frozen
+        shadowed.loss(shadowed(X), batch).backward()
+    for parameter, other in zip(plain.parameters(), shadowed.parameters(), strict=True):
+        assert torch.equal(parameter.grad, other.grad)
+    for name, value in shadowed.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    moved = plain.state_dict()
+    assert any(not torch.equal(moved[name], value) for name, value in before.items())
+    # Afterwards batches count again.
+    shadowed.loss(shadowed(X), batch)
+    for name, value in shadowed.state_dict().items():
+        assert torch.equal(value, moved[name]), name
+    assert not shadowed.objective.frozen
+
+
+def test_the_shadow_ends_where_an_error_does():
+    net = module()
+    with pytest.raises(RuntimeError, match="no batch"), net.shadow():
+        raise RuntimeError("no batch")
+    assert not net.objective.frozen
+    assert all(
+        layer.track_running_stats
+        for layer in net.modules()
+        if isinstance(layer, nn.BatchNorm1d)
+    )

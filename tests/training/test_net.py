@@ -1,0 +1,532 @@
+"""The training loop: batches, splits, callbacks and the record of epochs."""
+
+import copy
+import json
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from skorch.callbacks import Callback, EarlyStopping, LRScheduler
+from torch import nn
+from torch.utils.data import Subset
+
+from skhash import SGHEncoder
+from skhash.training._batches import Batch, BatchIterator, FedRows, Rows, sparse_tensor
+from skhash.training._module import TrainedModule
+from skhash.training._net import (
+    Optimization,
+    make_net,
+    resolve_optimizer,
+    resolve_splitter,
+    split_rows,
+    train,
+    whole_batch,
+)
+from skhash.utils.chunks import row_chunks
+
+CPU = torch.device("cpu")
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture
+def X():
+    rng = np.random.default_rng(0)
+    return (rng.random((23, 5)) * (rng.random((23, 5)) < 0.5)).astype(np.float32)
+
+
+class Shift(TrainedModule):
+    """The least squares problem whose solution is the mean of the rows."""
+
+    def __init__(self, n_features):
+        super().__init__()
+        self.center = nn.Parameter(torch.zeros(n_features))
+        self.batches = []
+
+    def forward(self, X):
+        return X - self.center
+
+    def loss(self, outputs, batch):
+        self.batches.append((batch.X, batch.labels, self.training))
+        return outputs.square().sum(dim=1).mean()
+
+
+class Recorder(Callback):
+    """Notes what it sees, so that a clone can be told from the original."""
+
+    epochs_ = 0
+
+    def on_epoch_end(self, net, **kwargs):
+        self.epochs_ += 1
+
+
+def shift_net(n_features=5, module=None, **params):
+    defaults = {
+        "lr": 0.1,
+        "batch_size": 8,
+        "optimizer": "sgd",
+        "callbacks": None,
+        "splitter": None,
+        "device": CPU,
+        "generator": generator(),
+        "verbose": False,
+    }
+    module = module or Shift(n_features)
+    params = {**defaults, **params}
+    if "validation_fraction" in params:
+        share = params.pop("validation_fraction")
+        params["splitter"] = resolve_splitter(share, params["generator"])
+    steps = {name: params.pop(name) for name in ("lr", "batch_size", "optimizer")}
+    return make_net(module, Optimization(**steps), **params)
+
+
+def rows_of(X, y=None, module=None, **known):
+    """Rows with labels, as they are fed."""
+    return FedRows(Rows(X, y, **known), module)
+
+
+def standardized(X, mean, scale):
+    """Rows as a module with these is fed them."""
+    module = Shift(X.shape[1])
+    module.mean, module.scale = mean, scale
+    return rows_of(X, module=module)
+
+
+def fit(net, X, y=None, epochs=1):
+    """Train on rows, parted by the splitter of the net."""
+    return train(net, Rows(X, y, split=split_rows(net.splitter, X)), epochs)
+
+
+def values_and_labels(batches):
+    return [(batch.X, batch.labels) for batch, _ in batches]
+
+
+# Batches
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("batch_size", [1, 5, 23, 100])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_each_row_comes_once_an_epoch(X, make, batch_size, shuffled):
+    y = np.arange(len(X))
+    order = generator() if shuffled else None
+    batches = BatchIterator(rows_of(make(X), y), batch_size, CPU, order)
+    epochs = []
+    for _ in range(2):
+        parts = values_and_labels(batches)
+        assert len(parts) == len(batches) == -(-len(X) // batch_size)
+        assert all(len(rows) == batch_size for rows, _ in parts[:-1])
+        rows = torch.cat([rows for rows, _ in parts])
+        labels = torch.cat([labels for _, labels in parts])
+        assert rows.dtype == torch.float32
+        assert sorted(labels.tolist()) == y.tolist()
+        np.testing.assert_array_equal(rows, X[labels.numpy()])
+        epochs.append(labels.tolist())
+    if shuffled:
+        assert epochs[0] != epochs[1] != y.tolist()
+    else:
+        assert epochs[0] == epochs[1] == y.tolist()
+
+
+@pytest.mark.parametrize("mean", [None, np.arange(5) + 0.5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_batches_are_the_dense_ones(X, mean, dtype):
+    X = X.astype(dtype)
+    dense, from_sparse = (
+        BatchIterator(standardized(make(X), mean, 3.0), 7, CPU, generator())
+        for make in (np.asarray, sparse.csr_array)
+    )
+    for (batch, _), (other, _) in zip(dense, from_sparse, strict=True):
+        assert batch.X.dtype == other.X.dtype == torch.float32
+        np.testing.assert_array_equal(batch.X, other.X)
+        assert batch.labels is None and other.labels is None
+
+
+def test_rows_are_standardised_in_the_precision_of_the_data():
+    """A large mean is taken off before the change to float32."""
+    rng = np.random.default_rng(0)
+    small = rng.normal(size=(10, 4))
+    dataset = standardized(small + 1e6, np.full(4, 1e6), 2.0)
+    (batch,) = (batch.X for batch, _ in BatchIterator(dataset, 10, CPU))
+    np.testing.assert_allclose(batch, small / 2, atol=1e-6)
+
+
+def test_standardising_in_chunks(X, monkeypatch):
+    mean = X.mean(axis=0, dtype=float)
+    whole = BatchIterator(standardized(X, mean, 2.0), 23, CPU)
+    monkeypatch.setattr(row_chunks, "__defaults__", (100,))
+    chunked = BatchIterator(standardized(X, mean, 2.0), 23, CPU)
+    np.testing.assert_array_equal(whole.X, chunked.X)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_subsets_of_subsets(X, make, shuffled):
+    y = np.arange(len(X))
+    outer = [20, 3, 7, 11, 2, 19]
+    inner = np.array([5, 0, 2])
+    subset = Subset(Subset(rows_of(make(X), y), outer), inner)
+    batches = BatchIterator(subset, 2, CPU, generator() if shuffled else None)
+    assert len(batches) == 1  # the last of the three rows is not left alone
+    labels = torch.cat([batch.labels for batch, _ in batches]).tolist()
+    expected = [outer[i] for i in inner]
+    assert sorted(labels) == sorted(expected) if shuffled else labels == expected
+    for batch, _ in batches:
+        np.testing.assert_array_equal(batch.X, X[batch.labels.numpy()])
+        assert torch.equal(batch.rows, batch.labels)
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "sizes"),
+    [(11, [11, 12]), (22, [23]), (5, [5, 5, 5, 5, 3]), (23, [23]), (1, [1] * 23)],
+)
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_a_last_row_is_not_left_alone(X, make, batch_size, sizes):
+    batches = BatchIterator(rows_of(make(X), np.arange(23)), batch_size, CPU)
+    assert [len(batch) for batch, _ in batches] == sizes
+    assert len(batches) == len(sizes)
+    assert torch.cat([batch.labels for batch, _ in batches]).tolist() == list(range(23))
+
+
+def test_order_is_that_of_the_generator(X):
+    dataset = rows_of(X, np.arange(len(X)))
+
+    def orders(seed):
+        batches = BatchIterator(dataset, 4, CPU, generator(seed))
+        return [
+            torch.cat([batch.labels for batch, _ in batches]).tolist() for _ in range(3)
+        ]
+
+    assert orders(0) == orders(0)
+    assert orders(0) != orders(1)
+
+
+def test_dataset_as_an_ordinary_one(X):
+    dataset = rows_of(X, np.arange(len(X)))
+    assert len(dataset) == len(X)
+    row, label = dataset[3]
+    np.testing.assert_array_equal(row, X[3])
+    assert label == 0  # what is known of rows is in batches
+
+
+# Training
+
+
+def test_training_solves_least_squares(X):
+    net = shift_net(batch_size=len(X))
+    fit(net, X, None, 100)
+    center = net.module_.center.detach()
+    np.testing.assert_allclose(center, X.mean(axis=0), atol=1e-5)
+
+
+def test_modules_with_a_mean_are_fed_standardised_rows(X):
+    net = shift_net(batch_size=len(X), generator=None)
+    net.module_.mean, net.module_.scale = X.mean(axis=0), 2.0
+    fit(net, X, None, 1)
+    ((fed, y, training),) = net.module_.batches
+    np.testing.assert_allclose(fed, (X - X.mean(axis=0)) / 2, atol=1e-6)
+    assert training
+
+
+def test_targets_reach_the_loss(X):
+    y = np.arange(len(X)) % 3
+    net = shift_net()
+    fit(net, X, y, 1)
+    seen = torch.cat([labels for _, labels, _ in net.module_.batches])
+    assert sorted(seen.tolist()) == sorted(y.tolist())
+
+
+def test_record_is_plain_data(X):
+    net = shift_net(validation_fraction=0.3)
+    records = fit(net, X, None, 3)
+    assert json.loads(json.dumps(records)) == records
+    for epoch, record in enumerate(records, start=1):
+        assert record["epoch"] == epoch
+        assert type(record["train_loss"]) is type(record["valid_loss"]) is float
+        assert "batches" not in record
+    more = fit(net, X, None, 2)
+    assert [record["epoch"] for record in more] == [4, 5]
+
+
+def test_train_loss_is_the_mean_over_rows(X):
+    """Batches of unequal size count by their rows."""
+    net = shift_net(lr=1e-12, batch_size=8, generator=None)
+    (record,) = fit(net, X, None, 1)
+    expected = (X.astype(float) ** 2).sum(axis=1).mean()
+    np.testing.assert_allclose(record["train_loss"], expected, rtol=1e-5)
+
+
+def test_split_keeps_rows_apart_and_follows_the_generator(X):
+    y = np.arange(len(X))
+
+    def split(seed):
+        net = shift_net(validation_fraction=0.3, generator=generator(seed))
+        fit(net, X, y, 1)
+        batches = net.module_.batches
+        return [
+            sorted(torch.cat([y for _, y, t in batches if t is kind]).tolist())
+            for kind in (True, False)
+        ]
+
+    before = np.random.get_state()[1].copy()
+    trained, validated = split(0)
+    assert sorted(trained + validated) == y.tolist()
+    assert len(validated) == round(0.3 * len(X))
+    assert split(0) == [trained, validated]
+    assert split(1) != [trained, validated]
+    np.testing.assert_array_equal(np.random.get_state()[1], before)
+
+
+def test_a_callable_split_is_asked(X):
+    def first_half(dataset, y=None):
+        rows = range(len(dataset))
+        half = len(dataset) // 2
+        return Subset(dataset, rows[:half]), Subset(dataset, rows[half:])
+
+    y = np.arange(len(X))
+    net = shift_net(validation_fraction=first_half)
+    fit(net, X, y, 1)
+    trained = torch.cat([y for _, y, training in net.module_.batches if training])
+    assert sorted(trained.tolist()) == y[: len(X) // 2].tolist()
+
+
+def test_callbacks_are_cloned(X):
+    plain, named = Recorder(), Recorder()
+    callbacks = [plain, ("second", named)]
+    net = shift_net(callbacks=callbacks)
+    fit(net, X, None, 3)
+    assert plain.epochs_ == named.epochs_ == 0
+    assert callbacks == [plain, ("second", named)]
+    own = dict(net.callbacks_)
+    assert own["Recorder"].epochs_ == own["second"].epochs_ == 3
+
+
+def test_early_stopping(X):
+    stopping = EarlyStopping(patience=2, threshold=0.5, threshold_mode="rel")
+    net = shift_net(lr=1e-9, validation_fraction=0.3, callbacks=[stopping])
+    records = fit(net, X, None, 50)
+    assert len(records) == 3  # the best one, and the patience after it
+    assert stopping.misses_ == 0
+
+
+def test_early_stopping_of_an_encoder():
+    X = np.random.default_rng(0).normal(size=(80, 6))
+    callbacks = [EarlyStopping(patience=2, threshold=10.0, threshold_mode="abs")]
+    before = copy.deepcopy(callbacks[0].get_params())
+    encoder = SGHEncoder(
+        n_bits=4,
+        max_epochs=30,
+        init="pca",
+        validation_fraction=0.25,
+        callbacks=callbacks,
+        random_state=0,
+    ).fit(X)
+    assert encoder.n_iter_ == len(encoder.history_) == 3
+    assert callbacks[0].get_params() == before
+    assert encoder.callbacks is callbacks
+    json.dumps(encoder.history_)
+    assert encoder.fit(X).n_iter_ == 3  # a second fit starts with a fresh clone
+
+
+def test_schedulers(X):
+    schedule = LRScheduler(policy="StepLR", step_size=1, gamma=0.5)
+    net = shift_net(callbacks=[schedule])
+    fit(net, X, None, 3)
+    (group,) = net.optimizer_.param_groups
+    assert group["lr"] == pytest.approx(0.1 * 0.5**3)
+
+
+def test_silence_and_verbose(X, capsys):
+    fit(shift_net(), X, None, 2)
+    assert capsys.readouterr() == ("", "")
+    fit(shift_net(verbose=True), X, None, 2)
+    assert "train_loss" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["adam", "Adam", "SGD", "adamw", "rmsprop"])
+def test_optimizers_by_name(name):
+    assert resolve_optimizer(name).__name__.lower() == name.lower()
+    assert issubclass(resolve_optimizer(name), torch.optim.Optimizer)
+
+
+def test_optimizer_classes_are_taken_as_they_are():
+    assert resolve_optimizer(torch.optim.Adamax) is torch.optim.Adamax
+
+
+@pytest.mark.parametrize("name", ["adamm", "", "optimizer", "lr_scheduler", "Tensor"])
+def test_unknown_optimizers_are_named(name):
+    message = f"optimizer='{name}' is not one of .*adam, .*sgd"
+    with pytest.raises(ValueError, match=message):
+        resolve_optimizer(name)
+
+
+@pytest.mark.parametrize(
+    ("n_samples", "expected"),
+    [(10, 32), (3200, 32), (10_000, 100), (51_200, 512), (10**7, 512)],
+)
+def test_automatic_batch_size_is_a_bounded_share(n_samples, expected):
+    encoder = SGHEncoder(batch_size="auto")
+    assert encoder._resolve_batch_size(n_samples) == expected
+    assert encoder.set_params(batch_size=17)._resolve_batch_size(n_samples) == 17
+
+
+# Sparse batches and fused steps
+
+
+class SparseShift(Shift):
+    """As `Shift`, but it asks for sparse rows as they are."""
+
+    accepts_sparse = True
+
+    def forward(self, X):
+        return (X.to_dense() if X.layout == torch.sparse_csr else X) - self.center
+
+
+@pytest.mark.parametrize("make", [sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_tensors_hold_the_rows(X, make, dtype):
+    X[3] = 0
+    tensor = sparse_tensor(make(X.astype(dtype)))
+    assert tensor.layout == torch.sparse_csr and tensor.dtype == torch.float32
+    assert tensor.crow_indices().dtype == tensor.col_indices().dtype == torch.int64
+    assert tensor.shape == X.shape
+    assert len(tensor.values()) == (X != 0).sum()
+    np.testing.assert_array_equal(tensor.to_dense(), X)
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (3, 4)])
+def test_sparse_tensors_without_entries(shape):
+    tensor = sparse_tensor(sparse.csr_array(shape))
+    assert tensor.shape == shape and not tensor.values().numel()
+
+
+def test_sparse_tensors_do_not_warn(X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sparse_tensor(sparse.csr_array(X))
+
+
+@pytest.mark.parametrize("batch_size", [1, 5, 23, 100])
+@pytest.mark.parametrize("rows", [None, [20, 3, 7, 11, 2, 19]])
+def test_kept_sparse_batches_are_the_dense_ones(X, batch_size, rows):
+    y = np.arange(len(X))
+    kept, dense = (
+        rows_of(make(X), y, SparseShift(5)) for make in (sparse.csr_array, np.asarray)
+    )
+    if rows is not None:
+        kept, dense = Subset(kept, rows), Subset(dense, rows)
+    batches, others = (
+        BatchIterator(data, batch_size, CPU, generator()) for data in (kept, dense)
+    )
+    for (batch, _), (other, _) in zip(batches, others, strict=True):
+        assert batch.X.layout == torch.sparse_csr and other.X.layout == torch.strided
+        np.testing.assert_array_equal(batch.X.to_dense(), other.X)
+        assert torch.equal(batch.labels, other.labels)
+
+
+def test_modules_say_whether_they_are_fed_sparse_rows(X):
+    for module, layout in [
+        (SparseShift(5), torch.sparse_csr),
+        (Shift(5), torch.strided),
+    ]:
+        batch = whole_batch(module, sparse.csr_array(X)).X
+        assert batch.layout == layout
+        np.testing.assert_array_equal(batch.to_dense(), X)
+        assert whole_batch(module, X).X.layout == torch.strided
+
+
+def test_training_on_sparse_batches(X):
+    dense = shift_net(batch_size=7)
+    net = shift_net(module=SparseShift(5), batch_size=7)
+    fit(net, sparse.csr_array(X), None, 3)
+    fit(dense, X, None, 3)
+    assert all(rows.layout == torch.sparse_csr for rows, _, _ in net.module_.batches)
+    torch.testing.assert_close(net.module_.center, dense.module_.center)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "adagrad"])
+def test_steps_are_fused_where_the_optimizer_can(X, name):
+    net = shift_net(optimizer=name)
+    assert net.optimizer_.defaults["fused"] is True
+    plain = shift_net(optimizer=name).set_params(optimizer__fused=False).initialize()
+    for other in (net, plain):
+        fit(other, X, None, 3)
+    torch.testing.assert_close(net.module_.center, plain.module_.center)
+
+
+@pytest.mark.parametrize("name", ["rmsprop", "adamax"])
+def test_other_optimizers_are_left_as_they_are(X, name):
+    net = shift_net(optimizer=name)
+    assert "fused" not in net.optimizer_.defaults
+    fit(net, X, None, 1)
+
+
+def test_an_optimizer_that_is_made_anew_is_fused_too():
+    net = shift_net(optimizer="adam")
+    net.initialize_optimizer()
+    assert net.optimizer_.defaults["fused"] is True
+    assert not net.optimizer_.state
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_pairs_are_rows_then_their_partners(X, make):
+    n, dense = len(X), X
+    X = make(X)
+    partners = ((np.arange(n)[:, None] + [1, 2]) % n)[:, :, None]
+    dataset = rows_of(X, np.arange(n), partners=partners)
+    seen = set()
+    for _ in range(20):
+        for batch, _ in BatchIterator(dataset, 5, CPU, generator()):
+            np.testing.assert_array_equal(batch.X, dense[batch.rows])
+            assert torch.equal(batch.labels, batch.rows)
+            own, theirs = batch.parts()
+            seen |= {int(step) for step in (theirs.rows - own.rows) % n}
+            assert torch.equal(own.partners, torch.from_numpy(partners)[own.rows])
+    assert seen == {1, 2}
+    ((first, _),) = BatchIterator(dataset, n, CPU)
+    np.testing.assert_array_equal(first.rows, np.r_[np.arange(n), partners[:, 0, 0]])
+
+
+def test_partners_follow_the_generator(X):
+    n = len(X)
+    partners = ((np.arange(n)[:, None] + [1, 2]) % n)[:, :, None]
+    dataset = rows_of(X, partners=partners)
+    first, again = (
+        torch.cat([batch.rows for batch, _ in BatchIterator(dataset, 5, CPU, given)])
+        for given in (generator(), generator())
+    )
+    np.testing.assert_array_equal(first, again)
+
+
+def test_two_partners_of_a_row_are_from_the_same_draw(X):
+    n = len(X)
+    partners = (np.arange(n)[:, None, None] + [[1, 3], [2, 4]]) % n
+    dataset = rows_of(X, partners=partners)
+    seen = set()
+    for _ in range(20):
+        for batch, _ in BatchIterator(dataset, 5, CPU, generator()):
+            np.testing.assert_array_equal(batch.X, X[batch.rows])
+            rows, first, second = (part.rows for part in batch.parts())
+            steps = zip((first - rows) % n, (second - rows) % n, strict=True)
+            seen |= {(int(i), int(j)) for i, j in steps}
+    assert seen == {(1, 3), (2, 4)}
+
+
+# Batches
+
+
+def test_some_rows_of_a_batch():
+    X = torch.arange(12.0).reshape(6, 2)
+    batch = Batch.of(X, labels=torch.arange(6)[:, None], weights=torch.rand(6))
+    some = batch.take(slice(1, 4)).to("cpu", torch.float64)
+    assert some.X.dtype == torch.float64 and len(some) == 3
+    for name in ("X", "rows", "labels", "weights"):
+        taken = getattr(some, name).to(getattr(batch, name).dtype)
+        assert torch.equal(taken, getattr(batch, name)[1:4])
+    assert some.partners is None
+    (alone,) = batch.parts()
+    assert torch.equal(alone.X, X)
