@@ -248,9 +248,7 @@ def test_a_damaged_map_is_refused_by_all_that_reads_it(path):
         lambda: index.save(path),
         lambda: pickle.dumps(index),
     ):
-        with pytest.raises(
-            ValueError, match="damaged .*: ids-.* does not match its"
-        ):
+        with pytest.raises(ValueError, match="damaged .*: ids-.* does not match its"):
             read()
     HammingNeighbors.load(path, mmap=True, verify=False).kneighbors(QUERIES)
 
