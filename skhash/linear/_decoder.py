@@ -169,7 +169,7 @@ class LinearDecoder(BaseEstimator):
     See Also
     --------
     skhash.SGHEncoder : An encoder with a decoder of its own.
-    skhash.HammingNeighbors : With ``rerank="asymmetric"``, searches by decoded codes.
+    skhash.AsymmetricNeighbors : Searches by decoded codes.
 
     Notes
     -----
