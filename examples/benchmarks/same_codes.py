@@ -357,6 +357,7 @@ classes(SBNClassifier((4, 3), gradient="exact_network", batch_norm=False,
 classes(SBNClassifier((24, 16), weights="mirror", **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), weights="mirror", prior_strength=1.0,
     **FEW).fit(X, y))
+=> classes(SBNClassifier((24, 16), weights=MirrorWeights(1.0), **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), weights="pgd", **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), weights="bayesbinn", optimizer="sgd", **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), noise="uniform", **FEW).fit(X, y))
@@ -375,9 +376,16 @@ classes(SBNClassifier((24, 16), lr_schedule="step", batch_size=50, **FEW).fit(X,
 classes(SBNClassifier((24, 16), validation_fraction=0.2, **FEW).fit(X, y))
 classes(SBNClassifier((16,), architecture="vgg", channels=(4, 8),
     input_shape=(1, 8, 8), augment="flip_crop", **FEW).fit(X, y))
+=> classes(SBNClassifier((16,), architecture=VGG((4, 8)), input_shape=(1, 8, 8),
+    augment="flip_crop", **FEW).fit(X, y))
 classes(SBNClassifier((16,), architecture="vgg", channels=(4, 8), weights="mirror",
     gradient="zgr", input_shape=(1, 8, 8), augment="affine", **FEW).fit(X, y))
+=> classes(SBNClassifier((16,), architecture=VGG((4, 8)), input_shape=(1, 8, 8),
+    weights="mirror", gradient="zgr", augment="affine", **FEW).fit(X, y))
 classes(SBNClassifier((), architecture="allconv", channels=(4, 6), gradient="psa",
+    input_shape=(1, 32, 32), max_epochs=1, random_state=0).fit(images[:60], y[:60]),
+    images[:9])
+=> classes(SBNClassifier((), architecture=AllConv((4, 6)), gradient="psa",
     input_shape=(1, 32, 32), max_epochs=1, random_state=0).fit(images[:60], y[:60]),
     images[:9])
 classes(SBNClassifier(architecture=own_network, **FEW).fit(X, y))
@@ -388,6 +396,8 @@ classes(reloaded(SBNClassifier((24, 16), **FEW).fit(X, y)))
 classes(reloaded(SBNClassifier((24, 16), **FEW).fit(X, y)).partial_fit(X, y))
 SBNClassifier((24, 16), **FEW).fit(X, y).export_deterministic().predict_proba(X)
 SBNClassifier((16,), architecture="vgg", channels=(4, 8), input_shape=(1, 8, 8),
+    **FEW).fit(X, y).export_deterministic().predict_proba(X)
+=> SBNClassifier((16,), architecture=VGG((4, 8)), input_shape=(1, 8, 8),
     **FEW).fit(X, y).export_deterministic().predict_proba(X)
 
 # Search

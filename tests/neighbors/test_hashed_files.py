@@ -400,7 +400,7 @@ def of_class(name):
 @pytest.mark.parametrize(
     ("key", "change", "message"),
     [
-        ("class", lambda _: "ITQHash", "holds a ITQHash and no Hashed"),
+        ("class", lambda _: "ITQHash", "holds a ITQHash and no .*Hashed"),
         ("format_version", lambda version: version + 1, "reads up to"),
         ("params", lambda params: {**params, "wings": None}, r"not know: \['wings'\]"),
         ("params", of_class("os.system"), "holds a 'os.system', which"),
@@ -417,9 +417,11 @@ def test_manifests_of_others(path, key, change, message):
 def test_others_that_say_they_are_searches(tmp_path):
     for estimator in (PCAHash(3).fit(X), HammingNeighbors().fit(X > 0)):
         estimator.save(tmp_path)
-        with pytest.raises(ValueError, match=f"holds a {type(estimator).__name__} and"):
+        with pytest.raises(
+            ValueError, match=f"holds a .*{type(estimator).__name__} and"
+        ):
             HashedNeighbors.load(tmp_path)
-        rewrite(tmp_path, **{"class": lambda _: "HashedNeighbors"})
+        rewrite(tmp_path, **{"class": lambda _: "skhash.neighbors.HashedNeighbors"})
         with pytest.raises(ValueError, match="is damaged: there is no 'frozen'"):
             skhash.load(tmp_path)
 

@@ -353,7 +353,7 @@ def test_what_is_no_saved_index(tmp_path):
     (tmp_path / "encoder").mkdir()
     encoder = skhash.PCAHash(n_bits=3).fit(RNG.normal(size=(30, 5)))
     encoder.save(tmp_path / "encoder")
-    with pytest.raises(ValueError, match="holds a PCAHash"):
+    with pytest.raises(ValueError, match="holds a skhash.linear.PCAHash"):
         HammingNeighbors.load(tmp_path / "encoder")
     make_index().save(tmp_path / "encoder")
     assert_files_are_whole(tmp_path / "encoder")
