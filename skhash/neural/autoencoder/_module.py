@@ -90,7 +90,7 @@ class StochasticAutoencoder(TrainedModule):
         rows : Tensor of shape (n_rows,), int64, or None
             Which rows of the data these are.
         """
-        logits, draws = self.posterior.draw(heads, self.generator)
+        draws = self.posterior.draw(heads, self.generator)
         divergence = self.divergence(draws)
         weight = weight_at(self.kl_weight, self.n_steps)
 
@@ -100,7 +100,7 @@ class StochasticAutoencoder(TrainedModule):
         is_known = self.posterior.has_closed_form
         losses = self.gradient.surrogate(
             reconstruct if is_known else loss,
-            logits,
+            draws[0],
             self.generator,
             units=self.units,
             rows=rows,
@@ -131,8 +131,8 @@ class StochasticAutoencoder(TrainedModule):
 
     def sample_bound(self, heads, reconstruct):
         """Return one sample of the evidence bound of each row; see `losses`."""
-        logits, draws = self.posterior.draw(heads, self.generator)
-        bits = self.units.draw(logits, self.generator)
+        draws = self.posterior.draw(heads, self.generator)
+        bits = self.units.draw(draws[0], self.generator)
         return -reconstruct(bits) - self.divergence(draws)(bits)
 
     def divergence(self, draws):
