@@ -1,10 +1,9 @@
 """scikit-learn estimators that turn vectors into short binary codes and search them."""
 
 from skhash._audit import AuditResult, audit
-from skhash._load import load
 from skhash.classification import SBNClassifier
 from skhash.linear import ITQHash, PCAHash
-from skhash.neighbors import HammingNeighbors, HashedNeighbors
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
 from skhash.neural import (
     DualHashEncoder,
     NeighborHash,
@@ -12,8 +11,10 @@ from skhash.neural import (
     StochasticAutoencoderHash,
     SupervisedHash,
 )
+from skhash.persistence import load
 
 __all__ = [
+    "AsymmetricNeighbors",
     "AuditResult",
     "DualHashEncoder",
     "HammingNeighbors",

@@ -19,8 +19,8 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skhash._persistence import save_estimator
 from skhash.codes import packed_width
+from skhash.persistence import save_estimator
 from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.chunks import row_chunks
 from skhash.utils.torch import (

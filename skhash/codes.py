@@ -26,6 +26,9 @@ __all__ = [
     "unpack_bits",
 ]
 
+# The two codings of a bit in a model: its low value, and the step to its high one.
+CODINGS = {"01": (0.0, 1.0), "pm1": (-1.0, 2.0)}
+
 # Kernels keep a distance and a position in one word of 64 bits.
 MAX_BITS = 2**22
 

@@ -2,32 +2,56 @@
 
 ``pytest tests --seed-shift 1000`` adds a number to all seeds, and ``--torch-threads 4``
 lets torch use more threads: no test may hang on the luck of its seed or its machine.
-Documentation prints what its seeds give, and is left out.
+Documentation prints what its seeds give, and is left out. ``--long`` runs campaigns of
+random cases at their full length.
+
+Tests run in as many processes as there are cores; those of a file or two that are named
+run in this one.
 """
 
-import pytest
-import torch
+import os
+
+# Libraries read it when they are loaded, here and in processes that tests start. On
+# tiny arrays beside a busy neighbour, a second thread costs 100 times.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import campaigns  # noqa: E402
 
 
 def pytest_addoption(parser):
     parser.addoption(
         "--seed-shift", type=int, default=0, help="a number to add to all seeds"
     )
-    parser.addoption("--torch-threads", type=int, default=1)
+    parser.addoption("--torch-threads", type=int, help="by default OMP_NUM_THREADS")
+    parser.addoption(
+        "--long", action="store_true", help="run campaigns at their full length"
+    )
 
 
 def pytest_configure(config):
+    if config.getoption("--long"):
+        run_long()
     shift = config.getoption("--seed-shift")
     if shift:
         from shifted_seeds import shift_seeds
 
         shift_seeds(shift)
+    threads = config.getoption("--torch-threads")
+    if threads:
+        import torch
+
+        torch.set_num_threads(threads)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def torch_threads(request):
-    """On tiny tensors beside a busy neighbour, a second thread costs 100 times."""
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(request.config.getoption("--torch-threads"))
-    yield
-    torch.set_num_threads(n_threads)
+def run_long():
+    from hypothesis import settings
+
+    campaigns.is_long = True
+    settings.register_profile("long", max_examples=campaigns.length(100))
+    settings.load_profile("long")
+
+
+def pytest_xdist_auto_num_workers(config):
+    """Return 0 where only files are named; None leaves it to xdist."""
+    named = [name.partition("::")[0] for name in config.option.file_or_dir]
+    return 0 if named and all(map(os.path.isfile, named)) else None

@@ -9,8 +9,8 @@ import numpy as np
 from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as serialize_arrays
 
-from skhash import _persistence
-from skhash._persistence import INDEX_ARRAYS, MANIFEST
+from skhash.neighbors.store.files import ARRAYS
+from skhash.persistence.directory import MANIFEST, checksum_of
 
 # What may stand in the place of a value in a manifest.
 VALUES = (
@@ -46,7 +46,7 @@ def mutate(path, rng):
 def write_manifest(path, manifest):
     """Write a manifest with the checksum that fits."""
     manifest = {key: value for key, value in manifest.items() if key != "checksum"}
-    manifest["checksum"] = _persistence._checksum(manifest)
+    manifest["checksum"] = checksum_of(manifest)
     (path / MANIFEST).write_text(json.dumps(manifest))
 
 
@@ -68,18 +68,33 @@ def _change_value(found, rng):
         found[key] = VALUES[rng.integers(len(VALUES))]
 
 
+def saved_arrays(path):
+    """Return the arrays of a saved encoder."""
+    return parse_arrays((path / read(path)["arrays"]).read_bytes())
+
+
+def replace_saved_arrays(path, arrays):
+    """Put others in their place, with the checksum that fits."""
+    manifest = read(path)
+    _write_arrays(path, manifest, serialize_arrays(arrays))
+    write_manifest(path, manifest)
+
+
+def _write_arrays(path, manifest, content):
+    (path / manifest["arrays"]).unlink()
+    digest = hashlib.sha256(content).hexdigest()
+    manifest |= {"arrays": f"arrays-{digest[:16]}.safetensors", "arrays_sha256": digest}
+    (path / manifest["arrays"]).write_bytes(content)
+
+
 def _change_encoder_arrays(path, manifest, rng):
-    file = path / manifest["arrays"]
-    arrays = parse_arrays(file.read_bytes())
+    arrays = saved_arrays(path)
     name = rng.choice(sorted(arrays))
     changed = np.ascontiguousarray(changed_array(arrays[name], rng))
     if changed.dtype.isnative and changed.dtype.kind in "iufb":
         arrays[name] = changed
     content = changed_bytes(serialize_arrays(arrays), rng, share=0.1)
-    digest = hashlib.sha256(content).hexdigest()
-    file.unlink()
-    manifest |= {"arrays": f"arrays-{digest[:16]}.safetensors", "arrays_sha256": digest}
-    (path / manifest["arrays"]).write_bytes(content)
+    _write_arrays(path, manifest, content)
 
 
 def _change_index_array(path, manifest, rng):
@@ -93,7 +108,7 @@ def _change_index_array(path, manifest, rng):
     if rng.random() < 0.03:
         content = pickle.dumps(array)
     if rng.random() < 0.1:  # under another name
-        name = rng.choice(INDEX_ARRAYS)
+        name = rng.choice(ARRAYS)
     file.unlink()
     write_index_array(path, manifest, name, content, array)
 

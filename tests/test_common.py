@@ -12,12 +12,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skhash
 from skhash import classification, linear, neighbors, neural
-from skhash._load import LOADABLE
 from skhash.base import BaseHasher
 from skhash.gradients import GradientEstimator, NetworkGradient
 from skhash.linear import LinearDecoder
 from skhash.losses import DSDHLoss, MDSHCLoss, Objective, SupervisedLoss
+from skhash.neural import Correction
 from skhash.noise import Noise
+from skhash.persistence.state import class_name, known_class
 
 # The pages' own encoders keep the same contracts.
 EXAMPLES = {cls.__name__: cls for cls in page_classes(BaseHasher)}
@@ -30,9 +31,14 @@ SMALL = {
     "HashedNeighbors": [
         {
             "encoder": skhash.linear.RandomHyperplaneHash(8, random_state=0),
-            "index": skhash.HammingNeighbors(2, rerank=rerank),
+            "index": index,
+            "keep_vectors": keep_vectors,
         }
-        for rerank in (None, "asymmetric", "vectors")
+        for index, keep_vectors in (
+            (skhash.HammingNeighbors(2), False),
+            (neighbors.AsymmetricNeighbors(2), False),
+            (neighbors.AsymmetricNeighbors(2, n_candidates=100), True),
+        )
     ],
     "ITQHash": [{"n_bits": 2}],
     "KMeansHash": [{"n_bits": 2}],
@@ -43,11 +49,11 @@ SMALL = {
     "SBNClassifier": [
         {
             "hidden_layer_sizes": (8,),
-            "max_epochs": 20,
-            "lr": 0.02,
+            "max_epochs": 10,
+            "lr": 0.04,
             "n_predict_samples": 4,
         },
-        {"hidden_layer_sizes": (64, 64), "max_epochs": 20},
+        {"hidden_layer_sizes": (64, 64), "max_epochs": 4, "lr": 0.03},
     ],
     "SGHEncoder": [{"n_bits": 2, "max_epochs": 1}],
     "ScalableGraphHash": [{"n_bits": 2, "n_anchors": 10}],
@@ -133,7 +139,7 @@ CONTRACT_SETTINGS = {
         {"n_bits": 9, "max_epochs": 1, "init": "pca", "normalize": True},
         {"n_bits": 9, "max_epochs": 1, "init": "pca", "scale": "latent"},
         {"n_bits": 9, "max_epochs": 1, "scale": "feature", "averaging": "mean"},
-        {"n_bits": 9, "max_epochs": 1, "init": "pca", "pair_source": "neighbors"},
+        {"n_bits": 9, "max_epochs": 1, "init": "pca", "pairs": "neighbors"},
     ],
     "ScalableGraphHash": [
         {"n_bits": 9, "n_anchors": 30},
@@ -160,7 +166,7 @@ CONTRACT_SETTINGS = {
             "max_epochs": 1,
             "decoder": "gaussian",
             "gradient": "arm",
-            "correction_epochs": 1,
+            "correction": Correction(n_epochs=1),
             "hidden_layer_sizes": (),
             "normalize": True,
         },
@@ -273,8 +279,9 @@ def test_every_estimator_is_public_or_has_tests_of_its_own():
         and issubclass(cls, BaseEstimator)
         and hasattr(cls, "fit")
     }
-    # In tests/linear/test_decoder.py and tests/neighbors/test_prefix_neighbors.py.
-    assert found - {"LinearDecoder", "PrefixNeighbors"} == public_estimators().keys()
+    # In tests/linear/test_decoder.py and tests/neighbors/.
+    others = {"AsymmetricNeighbors", "LinearDecoder", "PrefixNeighbors"}
+    assert found - others == public_estimators().keys()
 
 
 def test_every_class_on_a_page_is_of_a_kind_with_a_contract():
@@ -286,12 +293,10 @@ def test_every_class_on_a_page_is_of_a_kind_with_a_contract():
         assert page_classes(kind), f"no page shows how to write a {kind.__name__}"
 
 
-def test_every_encoder_can_be_loaded():
-    others = {
-        "LinearDecoder": LinearDecoder,
-        "SBNClassifier": skhash.SBNClassifier,
-    }
-    assert LOADABLE == public_encoders() | others
+def test_every_estimator_can_be_loaded():
+    others = (LinearDecoder, neighbors.AsymmetricNeighbors)
+    for cls in (*public_estimators().values(), *others):
+        assert known_class(class_name(cls)) is cls and hasattr(cls, "save")
 
 
 @pytest.mark.parametrize("name", ["PCAHash", "ITQHash", "KMeansHash"])

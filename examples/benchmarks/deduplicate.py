@@ -33,7 +33,8 @@ from skhash import SGHEncoder
 from skhash.codes import packed_to_words
 from skhash.datasets import load_20newsgroups, load_glove
 from skhash.linear import RandomHyperplaneHash
-from skhash.neighbors import _search, duplicate_groups, radius_pairs
+from skhash.neighbors import duplicate_groups, radius_pairs
+from skhash.neighbors.search.brute import Brute
 
 LOWEST = 0.5
 # Rows whose pairs tell what all pairs would take.
@@ -83,9 +84,9 @@ def show_words(arguments):
     print(f"| {' | '.join(header)} |\n{'|---' * len(header)}|")
     for n in arguments.sizes:
         codes, rows = all_codes[:n], slice((n - ROWS) // 2, (n + ROWS) // 2)
-        words = packed_to_words(codes)
+        search = Brute(packed_to_words(codes), 64)
         for radius in arguments.radii:
-            middle, _ = thread_seconds(_search.pairs_behind, words, 64, rows, radius, 1)
+            middle, _ = thread_seconds(search.pairs_behind, rows, radius, 1)
             kwargs = {"radius": radius, "packed": True, "n_jobs": 1}
             pairs_seconds, (_, pairs) = thread_seconds(radius_pairs, codes, **kwargs)
             group_seconds, groups = thread_seconds(duplicate_groups, codes, **kwargs)

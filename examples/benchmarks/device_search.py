@@ -27,8 +27,8 @@ import torch
 
 import skhash
 from skhash import HammingNeighbors
-from skhash.neighbors import _torch_search
-from skhash.neighbors._select import select
+from skhash.neighbors.search import _torch
+from skhash.neighbors.store.select import select
 
 try:
     import faiss
@@ -63,7 +63,7 @@ def engines(codes, k, device, threads):
     index = HammingNeighbors(k, algorithm="brute", packed=True, n_jobs=threads)
     store = index.fit(codes)._store
     found = {
-        "device": lambda queries: _torch_search.find(
+        "device": lambda queries: _torch.find(
             "nearest", store, select(store), queries, k, device
         ),
         "CPU": lambda queries: index.kneighbors(queries[:MAX_CPU_QUERIES]),
@@ -80,7 +80,7 @@ def engines(codes, k, device, threads):
 
 def limits(n, n_bits, batch, device, bandwidth, tensor_rate):
     """Return the queries a second at full bandwidth, and at the full tensor rate."""
-    itemsize = _torch_search._dtype(device, n_bits).itemsize
+    itemsize = _torch._dtype(device, n_bits).itemsize
     numbers = n * n_bits + n * batch
     return [
         rate and batch / (amount / (rate * 1e12))

@@ -44,7 +44,8 @@ from skhash import SGHEncoder
 from skhash.codes import hamming_distances
 from skhash.datasets import load_glove
 from skhash.neighbors import HammingNeighbors
-from skhash.neighbors._multi_index import MultiIndex
+from skhash.neighbors.search.algorithm import Question
+from skhash.neighbors.search.multi_index import MultiIndex
 
 N_TRAIN = 20_000
 # Turns of a search end when they have taken so long, but not before the second.
@@ -323,7 +324,9 @@ def compile_kernels(threads):
         for queries in (codes[:1], codes[:1000]):
             index.kneighbors(queries), index.radius_neighbors(queries)
     words = codes.view(np.uint64)
-    MultiIndex(words, 64).within(words, words[:10], 2)
+    tables, question = MultiIndex(words, 64), Question("within", 2)
+    tables.make(question)
+    tables.within(words[:10], question)
     for search in knn_engines.popcount_limit(codes, 10, None, 1).searches.values():
         search(codes[:10])
 

@@ -9,12 +9,15 @@ import faiss
 import numpy as np
 from numba import njit
 
-from skhash.neighbors import HammingNeighbors, _algorithms
+from skhash.neighbors import HammingNeighbors
+from skhash.neighbors.search import dispatch
+from skhash.neighbors.search.algorithm import Question
 from skhash.utils.kernels import popcount
 
 SLICE = 1024  # codes whose words stay in the first cache while queries pass
 # Queries after which "auto" knows where neighbours are, and has made tables that pay.
 WARM_UP_CALLS = 100
+QUESTION = Question("nearest", 1)
 
 
 @dataclass
@@ -41,11 +44,16 @@ class Engine:
 
 
 def bytes_of(part):
-    """Return the bytes of all arrays that an object holds."""
-    if isinstance(part, np.ndarray):
-        return part.nbytes
-    parts = part if isinstance(part, tuple) else getattr(part, "__dict__", {}).values()
-    return sum(map(bytes_of, parts))
+    """Return the bytes of all arrays that an object holds, each once."""
+
+    def arrays(part):
+        if isinstance(part, np.ndarray):
+            return {part.ctypes.data: part.nbytes}
+        inner = getattr(part, "__dict__", {}).values()
+        found = map(arrays, part if isinstance(part, tuple) else inner)
+        return {place: n for each in found for place, n in each.items()}
+
+    return sum(arrays(part).values())
 
 
 def ours(name, algorithm, codes, k, radius, threads):
@@ -54,16 +62,18 @@ def ours(name, algorithm, codes, k, radius, threads):
 
     def made():
         """Return what "auto" has made to search faster: tables, for one."""
-        searcher = _algorithms._SEARCHERS.get(index._store.codes_key)
-        parts = (getattr(searcher, name, None) for name in ("tables", "clusters"))
-        return [part for part in parts if part is not None]
+        searcher = dispatch._SEARCHERS.get(index._store.codes_key)
+        if searcher is None:
+            return []
+        parts = (searcher.algorithms[name] for name in ("multi_index", "pruned"))
+        return [part for part in parts if part.is_made(QUESTION)]
 
     def n_bytes():
-        return index._store["words"].nbytes + sum(map(bytes_of, made()))
+        return bytes_of((index._store["words"], *made()))
 
     def extra_seconds():
         task = index._store["words"], 8 * codes.shape[1]
-        return sum(seconds_of(type(part), *task)[0] for part in made())
+        return sum(seconds_of(type(part)(*task).make, QUESTION)[0] for part in made())
 
     def search(queries):
         if radius is None:

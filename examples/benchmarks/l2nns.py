@@ -10,7 +10,7 @@ expectation over the order of tied codes::
 faiss's ITQ (`faiss.ITQTransform`: 50 rotation steps on centred rows of unit length)
 runs in the same process where faiss is installed. Every method has its defaults, but
 for the hidden layer of "neighbor MLP" and its step size, and "SGH neighbors", which is
-SGHEncoder with ``pair_source="neighbors"``; none has seen the queries.
+SGHEncoder with ``pairs="neighbors"``; none has seen the queries.
 """
 
 import argparse
@@ -80,7 +80,7 @@ METHODS = {
     "SGH linear": lambda n_bits, random_state: SGHEncoder(
         n_bits, gradient="linear", random_state=random_state
     ),
-    "SGH neighbors": partial(SGHEncoder, pair_source="neighbors"),
+    "SGH neighbors": partial(SGHEncoder, pairs="neighbors"),
     "neighbor": NeighborHash,
     "neighbor MLP": partial(NeighborHash, hidden_layer_sizes=(512,), lr=0.03),
     "PCA": PCAHash,

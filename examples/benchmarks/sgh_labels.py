@@ -19,6 +19,7 @@ import skhash
 from skhash import SGHEncoder
 from skhash.datasets import load_digits_retrieval, load_fashion_mnist
 from skhash.metrics import mean_average_precision_score
+from skhash.neural import LabelPairs
 
 LOADERS = {
     "digits": lambda data_home=None: load_digits_retrieval(),
@@ -28,9 +29,9 @@ LOADERS = {
 
 def precision(data, n_bits, share, seed, pair_weight):
     """Return the mean average precision of one fit."""
-    encoder = SGHEncoder(n_bits, pair_weight=pair_weight, random_state=seed)
+    encoder = SGHEncoder(n_bits, random_state=seed)
     if share > 0:
-        encoder.set_params(pair_source="labels")
+        encoder.set_params(pairs=LabelPairs(pair_weight))
     known = np.random.RandomState(seed).permutation(len(data.train))
     known = known < share * len(data.train)
     encoder.fit(data.train, np.where(known, data.train_labels, -1))

@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skhash._persistence import save_estimator
 from skhash.algebra._projection import column_means
 from skhash.algebra._scale import total_scale
 from skhash.base import check_magnitude
@@ -24,6 +23,7 @@ from skhash.classification._architectures import resolve_architecture
 from skhash.classification._deterministic import DeterministicNetwork
 from skhash.classification._rows import Targets, positions, weighted_rows
 from skhash.codes import pack_bits
+from skhash.persistence import save_estimator
 from skhash.training import TRAINING_CONSTRAINTS, TrainedMixin, arrays_of, draw_seeds
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.targets import encoded_targets

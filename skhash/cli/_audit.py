@@ -8,11 +8,11 @@ import numpy as np
 
 from skhash._audit import AuditResult, audit
 from skhash._audit._measure import AuditRow
-from skhash._persistence import check_target
 from skhash.cli._device import check_device
 from skhash.cli._files import check_writable, replacing
 from skhash.cli._terminal import print_table, print_text, progress
 from skhash.datasets._npy import read_npy
+from skhash.persistence.directory import check_target
 
 # Columns that a narrow terminal does without, the first one first.
 DISPENSABLE = ("balance", "corr", "search/s", "encode/s", "fit s", "smaller", "mAP")

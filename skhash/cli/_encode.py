@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 
 from skhash._audit._data import read_rows
-from skhash._load import load
 from skhash.base import BaseHasher
 from skhash.cli._device import check_device
 from skhash.cli._files import check_space, check_writable, replacing
 from skhash.cli._terminal import progress
 from skhash.codes import packed_width
 from skhash.datasets import open_vectors
+from skhash.persistence import load
 from skhash.utils.chunks import row_chunks
 
 

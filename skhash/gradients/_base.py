@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 import torch
 from sklearn.base import BaseEstimator
 
+from skhash.codes import CODINGS
 from skhash.noise import Logistic, Noise, resolve_noise
-
-# The two codings of a unit: its low value, and the step to its high one.
-CODINGS = {"01": (0.0, 1.0), "pm1": (-1.0, 2.0)}
 
 
 @dataclass(frozen=True)

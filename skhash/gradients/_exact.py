@@ -8,6 +8,9 @@ from torch.utils.checkpoint import checkpoint
 from skhash.gradients._base import UNITS, GradientEstimator
 from skhash.utils._sklearn import Interval
 
+# How many states of every row are evaluated at a time, which bounds the memory.
+STATES_AT_ONCE = 256
+
 
 class Exact(GradientEstimator):
     r"""The expected loss itself, from all ``2^n`` states of n units.
@@ -23,8 +26,6 @@ class Exact(GradientEstimator):
     ----------
     max_bits : int, default=16
         The number of units above which `surrogate` refuses.
-    chunk_size : int, default=256
-        How many states of every row are evaluated at a time.
 
     Examples
     --------
@@ -39,12 +40,10 @@ class Exact(GradientEstimator):
 
     _parameter_constraints: dict = {
         "max_bits": [Interval(Integral, 1, 62, closed="both")],
-        "chunk_size": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, max_bits=16, chunk_size=256):
+    def __init__(self, max_bits=16):
         self.max_bits = max_bits
-        self.chunk_size = chunk_size
 
     def surrogate(
         self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None
@@ -75,5 +74,5 @@ class Exact(GradientEstimator):
                 use_reentrant=False,
                 preserve_rng_state=False,
             )
-            for chunk in states.split(self.chunk_size)
+            for chunk in states.split(STATES_AT_ONCE)
         )

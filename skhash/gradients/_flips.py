@@ -13,8 +13,11 @@ from skhash.gradients._base import (
 )
 from skhash.utils._sklearn import Interval
 
+# How many flips of every row are evaluated at a time, which bounds the memory.
+FLIPS_AT_ONCE = 16
 
-def flip_differences(loss, values, losses, flips, units, chunk_size):
+
+def flip_differences(loss, values, losses, flips, units):
     """Return how far each loss is above that with one unit flipped.
 
     Parameters
@@ -26,8 +29,6 @@ def flip_differences(loss, values, losses, flips, units, chunk_size):
         The losses at `values`.
     flips : Tensor of shape (n_rows, n_flips), int64
         The units to flip, one at a time.
-    chunk_size : int
-        How many flips of every row to evaluate at a time.
 
     Returns
     -------
@@ -36,7 +37,7 @@ def flip_differences(loss, values, losses, flips, units, chunk_size):
     flipped = units.flip(values)
     differences = []
     with torch.no_grad():
-        for chunk in flips.split(chunk_size, dim=-1):
+        for chunk in flips.split(FLIPS_AT_ONCE, dim=-1):
             is_flipped = one_hot(chunk.movedim(-1, 0), values.shape[-1]).bool()
             differences.append(losses - loss(torch.where(is_flipped, flipped, values)))
     return torch.cat(differences).movedim(0, -1)
@@ -52,11 +53,6 @@ class LocalExpectation(GradientEstimator):
     need not be differentiable, and exact for a single unit and for linear f. Its
     variance is usually far below that of the estimators with fewer evaluations: it
     takes ``n_bits + 1``.
-
-    Parameters
-    ----------
-    chunk_size : int, default=16
-        How many flips of every row are evaluated at a time, which bounds the memory.
 
     References
     ----------
@@ -78,13 +74,6 @@ class LocalExpectation(GradientEstimator):
     True
     """
 
-    _parameter_constraints: dict = {
-        "chunk_size": [Interval(Integral, 1, None, closed="left")]
-    }
-
-    def __init__(self, chunk_size=16):
-        self.chunk_size = chunk_size
-
     def surrogate(
         self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None
     ):
@@ -93,9 +82,7 @@ class LocalExpectation(GradientEstimator):
         values = units.draw(a, generator)
         losses = loss(values)
         flips = self._flips(a, generator)
-        differences = flip_differences(
-            loss, values, losses.detach(), flips, units, self.chunk_size
-        )
+        differences = flip_differences(loss, values, losses.detach(), flips, units)
         weight = a.shape[-1] / flips.shape[-1]
         differences = torch.zeros_like(a).scatter(-1, flips, weight * differences)
         gradient = units.signs(values) * units.noise.pdf(a) * differences
@@ -119,8 +106,6 @@ class BitFlip(LocalExpectation):
     ----------
     n_flips : int, default=1
         m, at most the number of units.
-    chunk_size : int, default=16
-        As in `LocalExpectation`.
 
     References
     ----------
@@ -139,12 +124,10 @@ class BitFlip(LocalExpectation):
     """
 
     _parameter_constraints: dict = {
-        **LocalExpectation._parameter_constraints,
-        "n_flips": [Interval(Integral, 1, None, closed="left")],
+        "n_flips": [Interval(Integral, 1, None, closed="left")]
     }
 
-    def __init__(self, n_flips=1, chunk_size=16):
-        super().__init__(chunk_size)
+    def __init__(self, n_flips=1):
         self.n_flips = n_flips
 
     def _flips(self, logits, generator):

@@ -6,8 +6,8 @@ import torch
 from torch.autograd import Function
 
 from skhash.gradients._network import NetworkGradient, multi_sample_bound
-from skhash.gradients._psa_backends import BACKENDS, choose_backend
-from skhash.utils._sklearn import Interval, StrOptions
+from skhash.gradients._psa_backends import choose_backend
+from skhash.utils._sklearn import Interval
 
 # How many outputs of flipped states the head makes at a time.
 FLIPS_AT_ONCE = 2**22
@@ -54,28 +54,24 @@ class PSA(NetworkGradient):
         How much of each unit's average is taken. None is 1 / n for n units, of all
         samples: the mean of n averages over one unit each, whose variance is never
         above that without. It need not be the best.
-    psa_backend : {"auto", "direct", "ratio", "chebyshev", "binary"}, default="auto"
-        How flips are backpropagated through a layer. None of them holds an array of
-        n_rows * n_units * n_inputs numbers.
-
-        * "direct": F of every flip, some units at a time; any noise, and the reference.
-        * "ratio": logistic noise only; as "direct" with one reciprocal in place of F,
-          exact but for rounding, or for ``exp(-20)`` in single precision.
-        * "chebyshev": logistic noise only; F is interpolated by a polynomial in the
-          shift, whose error is at most `tolerance`, with one matrix product for each
-          degree. The fastest for real weights, unless they are large.
-        * "binary": weights of -1 and +1, with a scale for each unit or none; any noise,
-          exact, one matrix product.
-
-        "auto" takes "binary" where the weights are, else "chebyshev" where a degree of
-        24 or less does, else "ratio" for logistic noise, else "direct".
     tolerance : float, default=1e-3
-        The error of F that "chebyshev" may make. The gradient in input i of a layer is
-        then off by at most this times the absolute sum over its units of the gradient
-        from above.
+        The error that F may have where it is interpolated. The gradient in input i of a
+        layer is then off by at most this times the absolute sum over its units of the
+        gradient from above.
 
     Notes
     -----
+    How flips are backpropagated through a layer depends on the layer. None of the ways
+    holds an array of n_rows * n_units * n_inputs numbers.
+
+    * Weights of -1 and +1, with a scale for each unit or none: one matrix product,
+      exact.
+    * Real weights and logistic noise: F is interpolated by a polynomial in the shift,
+      whose error is at most `tolerance`, with one matrix product for each degree. Where
+      that takes a degree above 24, F of every flip is computed by one reciprocal, some
+      units at a time: exact but for rounding, or for ``exp(-20)`` in single precision.
+    * Real weights and other noise: F of every flip, some units at a time.
+
     In a batch norm the statistics of the batch are not flipped: its scale is taken as
     part of the weight. The paper's proposition 3 lets the last layer be wide and layers
     1 to L - 1 have one unit; what holds is one unit in each of the layers 2 to L, and
@@ -108,14 +104,12 @@ class PSA(NetworkGradient):
     _parameter_constraints: dict = {
         "enhanced": ["boolean"],
         "gamma": [Interval(Real, 0, None, closed="left"), None],
-        "psa_backend": [StrOptions({"auto", *BACKENDS})],
         "tolerance": [Interval(Real, 0, 1, closed="neither")],
     }
 
-    def __init__(self, enhanced=False, gamma=None, psa_backend="auto", tolerance=1e-3):
+    def __init__(self, enhanced=False, gamma=None, tolerance=1e-3):
         self.enhanced = enhanced
         self.gamma = gamma
-        self.psa_backend = psa_backend
         self.tolerance = tolerance
 
     def network_surrogate(
@@ -142,8 +136,10 @@ class PSA(NetworkGradient):
     def _flips(self, layer, q, x, drawn, logits):
         """Return 0, with the derivative that flips below have through a layer."""
         layer.require_linear()
-        backend = choose_backend(layer, self.psa_backend, self.tolerance)
-        return _Flips.apply(q, x, drawn, logits.detach(), layer, backend)
+        return _Flips.apply(q, x, drawn, logits.detach(), layer, self._backend(layer))
+
+    def _backend(self, layer):
+        return choose_backend(layer, self.tolerance)
 
 
 class _Flips(Function):

@@ -19,7 +19,7 @@ from skhash.noise import Logistic
 
 # Numbers in the temporary arrays of `direct` and `ratio`.
 CHUNK = 2**22
-# The degree above which "auto" does not take `chebyshev`.
+# The degree above which `ratio` is cheaper than `chebyshev`.
 MAX_DEGREE = 24
 
 
@@ -130,39 +130,23 @@ def chebyshev_degree(steepness, tolerance):
     return min(degrees)
 
 
-BACKENDS = {"direct": direct, "ratio": ratio, "chebyshev": chebyshev, "binary": binary}
+def choose_backend(layer, tolerance):
+    """Return the cheapest back end that is right for a layer.
 
-
-def choose_backend(layer, name, tolerance):
-    """Return a back end, as a function of layer, values, logits and gradient.
-
-    Raises
-    ------
-    ValueError
-        If the one that is asked for cannot do this layer.
+    It is a function of layer, values, logits and gradient.
     """
-    is_logistic = isinstance(layer.units.noise, Logistic)
-    if name == "binary" and not layer.is_binary:
-        raise ValueError(
-            "psa_backend='binary' is for weights of -1 and +1, and a layer has real "
-            "ones; take psa_backend='auto'."
-        )
-    if name in ("ratio", "chebyshev") and not is_logistic:
-        raise ValueError(
-            f"psa_backend={name!r} is for logistic noise, and a layer has "
-            f"{layer.units.noise}; take psa_backend='auto'."
-        )
-    if name == "auto" and layer.is_binary:
-        name = "binary"
-    if name == "auto" and not is_logistic:
-        name = "direct"
-    if name in ("auto", "chebyshev"):
-        largest = float(layer.scaled_weight().detach().abs().max())
-        degree = chebyshev_degree(4 * largest / layer.units.noise.scale, tolerance)
-        if name == "chebyshev" or degree <= MAX_DEGREE:
-            return partial(chebyshev, degree=degree)
-        name = "ratio"
-    return BACKENDS[name]
+    if layer.is_binary:
+        return binary
+    if not isinstance(layer.units.noise, Logistic):
+        return direct
+    degree = degree_for(layer, tolerance)
+    return partial(chebyshev, degree=degree) if degree <= MAX_DEGREE else ratio
+
+
+def degree_for(layer, tolerance):
+    """Return the degree that `chebyshev` needs for a layer of logistic noise."""
+    largest = float(layer.scaled_weight().detach().abs().max())
+    return chebyshev_degree(4 * largest / layer.units.noise.scale, tolerance)
 
 
 def _to_inputs(layer, h):

@@ -29,7 +29,6 @@ _NOT_ONE_NUMBER = {
     hamming_distance_histogram: "separability_score",
     hamming_precision_recall_curve: "precision_within_radius_score with a radius",
 }
-_SPACES = ("auto", "input", "encoder")
 
 
 class _Scorer:
@@ -106,7 +105,6 @@ class NeighborRecallScorer(_Scorer):
     _n_neighbors: int
     _n_retrieved: int
     _metric: str
-    _space: str
     _device: str
 
     def __call__(self, estimator, X, y=None) -> float:
@@ -147,21 +145,13 @@ class NeighborRecallScorer(_Scorer):
         )
 
     def _vectors(self, parts, X):
-        numeric = is_numeric(X)
-        if self._space == "input" and not numeric:
-            raise ValueError(
-                f'{self!r} has space="input", but X is not a numeric matrix; use '
-                'space="encoder" or "auto".'
-            )
-        if self._space == "input" or (self._space == "auto" and numeric):
+        if is_numeric(X) or parts.before is None:
             return X
-        return X if parts.before is None else parts.before.transform(X)
+        return parts.before.transform(X)
 
     def __repr__(self) -> str:
         options = [f"n_neighbors={self._n_neighbors}"]
         options += [f"n_retrieved={self._n_retrieved}", f"metric={self._metric!r}"]
-        if self._space != "auto":
-            options.append(f"space={self._space!r}")
         if self._device != "cpu":
             options.append(f"device={self._device!r}")
         return f"make_neighbor_recall_scorer({', '.join(options)})"
@@ -177,7 +167,7 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
     - `HammingNeighbors`, `HashedNeighbors`, or a Pipeline that ends in one: the codes
       and labels that it was fitted with, the training fold in cross-validation. Where
       the scored rows are those of the index (``return_train_score=True``), each leaves
-      itself out. Codes are ranked by Hamming distance, whatever `rerank`.
+      itself out. Codes are ranked by Hamming distance, whatever the index.
 
     Parameters
     ----------
@@ -248,7 +238,6 @@ def make_neighbor_recall_scorer(
     n_retrieved: int = 100,
     metric: str = "euclidean",
     *,
-    space: str = "auto",
     device: str = "cpu",
 ):
     """Make a scorer of codes against float neighbours, which needs no labels.
@@ -265,10 +254,6 @@ def make_neighbor_recall_scorer(
         N codes. The fold must have more rows.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
         What makes true neighbours.
-    space : {"auto", "input", "encoder"}, default="auto"
-        The vectors that have the true neighbours: "input" is the `X` that is scored;
-        "encoder" is what reaches the encoder after the steps of the Pipeline before it;
-        "auto" is "input" where `X` is a numeric matrix, and else (texts) "encoder".
     device : str, default="cpu"
         Where `true_neighbors` computes.
 
@@ -277,22 +262,18 @@ def make_neighbor_recall_scorer(
     scorer : callable
         ``scorer(estimator, X, y=None) -> float``. It can be pickled.
 
-    Raises
-    ------
-    ValueError
-        If `space` is another word. Sizes are checked when scoring.
-
     See Also
     --------
     make_retrieval_scorer : Against labels.
 
     Notes
     -----
-    In the space of the input, the truth is the same for all candidates of a grid
-    search, so preprocessing is judged along with the encoder. In the encoder's space,
-    candidates that differ before the encoder are held against different truths, and
-    reducing everything to one dimension makes a perfect score easy. Tune such steps by
-    labels, or with ``space="input"``.
+    The vectors that have the true neighbours are the `X` that is scored, where it is a
+    numeric matrix. So the truth is the same for all candidates of a grid search, and
+    preprocessing is judged along with the encoder. Texts have no distances: for them it
+    is what reaches the encoder after the steps of the Pipeline before it. Candidates
+    that differ there are held against different truths, and reducing everything to one
+    dimension makes a perfect score easy. Tune such steps by labels.
 
     A Pipeline that ends in `HammingNeighbors` is scored by its encoder, leave-one-out
     in the fold as well: the index keeps the codes of the training fold and not the
@@ -309,9 +290,7 @@ def make_neighbor_recall_scorer(
     >>> cross_val_score(Binarizer(threshold=2), X, scoring=scorer).shape
     (5,)
     """
-    if space not in _SPACES:
-        raise ValueError(f"space must be one of {_SPACES}, got {space!r}.")
-    return NeighborRecallScorer(n_neighbors, n_retrieved, metric, space, device)
+    return NeighborRecallScorer(n_neighbors, n_retrieved, metric, device)
 
 
 retrieval_scorer = make_retrieval_scorer()

@@ -1,13 +1,15 @@
 """Search among codes: exact, by their first bits, and of the vectors behind them."""
 
-from skhash.neighbors._asymmetric import asymmetric_scores
+from skhash.neighbors._asymmetric import AsymmetricNeighbors
 from skhash.neighbors._hamming import HammingNeighbors
 from skhash.neighbors._hashed import HashedNeighbors
-from skhash.neighbors._merge import merge_neighbors
 from skhash.neighbors._pairs import duplicate_groups, radius_pairs
 from skhash.neighbors._prefix import PrefixNeighbors
+from skhash.neighbors.search.asymmetric import asymmetric_scores
+from skhash.neighbors.search.merge import merge_neighbors
 
 __all__ = [
+    "AsymmetricNeighbors",
     "HammingNeighbors",
     "HashedNeighbors",
     "PrefixNeighbors",

@@ -1,62 +1,36 @@
-"""What scikit-learn asks of neighbours besides finding them: graphs and a score."""
+"""Neighbours as sparse graphs, as scikit-learn's estimators take them."""
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 
-class GraphMixin:
-    """Graphs, `transform` and `score` of an index that has `kneighbors`."""
+class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """Graphs of what has `kneighbors`, and a default number of neighbours."""
 
     def kneighbors_graph(
-        self, X=None, n_neighbors=None, mode="connectivity", *, vectors=None
+        self, X=None, n_neighbors=None, mode="connectivity", **question
     ):
         """Return the nearest neighbours of each query as a sparse matrix.
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, n_features_in_), default=None
+        X : {array-like, sparse matrix} of shape (n_queries, n_columns), default=None
             As in `kneighbors`.
         n_neighbors : int, default=None
             As in `kneighbors`.
         mode : {"connectivity", "distance"}, default="connectivity"
             Whether entries are 1, or the distance; 0 too is an explicit entry.
-        vectors : {array-like, sparse matrix} of shape (n_queries, n_features), \
-                default=None
-            As in `kneighbors`.
+        **question
+            What else `kneighbors` takes, such as `mask`.
 
         Returns
         -------
-        graph : CSR sparse array of shape (n_queries, n_samples_fit_), float64
+        graph : CSR sparse array of shape (n_queries, n_samples), float64
             The entries of a row are ordered by (distance, position).
         """
-        _check_mode(mode)
-        distances, positions = self.kneighbors(X, n_neighbors, vectors=vectors)
-        starts = np.arange(len(positions) + 1) * positions.shape[1]
-        return self._graph(distances.ravel(), positions.ravel(), starts, mode)
-
-    def radius_neighbors_graph(self, X=None, radius=None, mode="connectivity"):
-        """Return the neighbours within a distance of each query as a sparse matrix.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features_in_), default=None
-            As in `radius_neighbors`.
-        radius : int, default=None
-            As in `radius_neighbors`.
-        mode : {"connectivity", "distance"}, default="connectivity"
-            As in `kneighbors_graph`.
-
-        Returns
-        -------
-        graph : CSR sparse array of shape (n_queries, n_samples_fit_), float64
-            The entries of a row are ordered by (distance, position).
-        """
-        _check_mode(mode)
-        distances, positions = self.radius_neighbors(X, radius)
-        starts = np.concatenate([[0], np.cumsum([len(found) for found in positions])])
-        return self._graph(
-            np.concatenate(distances), np.concatenate(positions), starts, mode
-        )
+        distances, positions = self.kneighbors(X, n_neighbors, **question)
+        return as_graph(distances, positions, self._n_features_out, mode)
 
     def transform(self, X):
         """Return the graph of distances that estimators for precomputed ones take.
@@ -66,12 +40,12 @@ class GraphMixin:
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, n_features_in_)
-            Queries in the format of `fit`.
+        X : {array-like, sparse matrix} of shape (n_queries, n_columns)
+            Queries, as in `kneighbors`.
 
         Returns
         -------
-        graph : CSR sparse array of shape (n_queries, n_samples_fit_), float64
+        graph : CSR sparse array of shape (n_queries, n_samples), float64
             ``n_neighbors + 1`` entries a row, zeros included.
 
         Raises
@@ -92,55 +66,21 @@ class GraphMixin:
         >>> classifier.fit(codes, y).predict([[0, 0], [1, 1]])
         array([0, 1])
         """
-        self._fitted_store()
-        return self.kneighbors_graph(X, int(self.n_neighbors) + 1, mode="distance")
+        return self.kneighbors_graph(X, self._n_neighbors + 1, mode="distance")
 
-    def score(self, X, y):
-        """Return the mean average precision of the ranking of the fitted codes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features_in_)
-            Queries in the format of `fit`.
-        y : array-like of shape (n_queries,) or (n_queries, n_labels)
-            Their labels. A fitted code that shares one is relevant.
-
-        Returns
-        -------
-        score : float
-            In expectation over the order of equally near codes: see
-            `skhash.metrics.mean_average_precision_score`.
-
-        Raises
-        ------
-        ValueError
-            If the index was fitted without labels.
-        """
-        from skhash.metrics import mean_average_precision_score
-
-        store = self._fitted_store().compact()
-        if store["y"] is None:
-            raise ValueError(
-                "score needs the labels of the fitted codes, and this HammingNeighbors "
-                "was fitted without any; fit it by fit(codes, y)."
-            )
-        return mean_average_precision_score(
-            self._read_more_codes(X, store),
-            store.packed,
-            y,
-            store["y"],
-            packed=True,
-            n_jobs=self.n_jobs,
-        )
-
-    def _graph(self, distances, positions, starts, mode):
-        weights = np.ones(len(distances)) if mode == "connectivity" else distances
-        return sparse.csr_array(
-            (weights.astype(np.float64), positions, starts),
-            shape=(len(starts) - 1, self.n_samples_fit_),
-        )
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
 
 
-def _check_mode(mode):
+def as_graph(distances, positions, n_samples, mode):
+    """Return neighbours, a row a query of any length, as a sparse matrix."""
     if mode not in ("connectivity", "distance"):
         raise ValueError(f"mode must be 'connectivity' or 'distance', got {mode!r}.")
+    starts = np.concatenate([[0], np.cumsum([len(found) for found in positions])])
+    weights = np.concatenate(distances).astype(np.float64)
+    if mode == "connectivity":
+        weights[:] = 1
+    graph = weights, np.concatenate(positions), starts
+    return sparse.csr_array(graph, shape=(len(positions), n_samples))

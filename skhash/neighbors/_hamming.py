@@ -3,37 +3,16 @@
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
-from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skhash.codes import check_packed, check_unmasked, pack_bits
-from skhash.neighbors._asymmetric import METRICS
-from skhash.neighbors._graphs import GraphMixin
-from skhash.neighbors._ids import check_same_kind, read_ids
-from skhash.neighbors._live import LiveMixin
-from skhash.neighbors._params import check_params
-from skhash.neighbors._rerank import RerankMixin
-from skhash.neighbors._rows import all_but_self, check_column_fits, read_labels
-from skhash.neighbors._select import select
-from skhash.neighbors._store import Store
+from skhash.neighbors._graphs import GraphMixin, as_graph
+from skhash.neighbors._index import BaseIndex, find, fitted_codes
+from skhash.neighbors.store.rows import without_self
+from skhash.neighbors.store.select import select
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
-from skhash.utils.threads import late_import
-from skhash.utils.torch import inference_device, resolve_device
+from skhash.utils.torch import resolve_device
 
 
-class HammingNeighbors(
-    LiveMixin,
-    GraphMixin,
-    RerankMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    BaseEstimator,
-):
+class HammingNeighbors(GraphMixin, BaseIndex):
     """Exact nearest neighbours among binary codes, by Hamming distance.
 
     Answers are ordered by (distance, position): of two codes that are equally near, the
@@ -57,15 +36,6 @@ class HammingNeighbors(
     packed : bool, default=False
         Codes are bits 0/1, a column each, or with True packed bytes (``uint8``, eight
         bits a column, as `transform_packed` and `pack_bits` give). It is never guessed.
-    rerank : {"asymmetric", "vectors"}, default=None
-        What `kneighbors` orders its candidates by, instead of the Hamming distance: the
-        real vectors of queries against what the codes decode to (see
-        `asymmetric_scores`), or against the real vectors of the codes.
-    n_candidates : int, default=100
-        With `rerank`, how many codes nearest by Hamming distance are candidates; None
-        takes all codes.
-    metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
-        With `rerank`, the metric of the real vectors. `fit` takes it in.
     n_jobs : int, default=None
         Threads. None takes all available cores, or 1 inside a joblib worker, and
         follows ``joblib.parallel_config(n_jobs=...)``; -1 takes all.
@@ -86,8 +56,6 @@ class HammingNeighbors(
         False for a code that was removed.
     ids_ : ndarray of shape (n_samples_fit_,), int64 or str
         The ids; only if they were given.
-    algorithm_ : str
-        The algorithm at the time of `fit`.
     y_ : ndarray of shape (n_samples_fit_,) or (n_samples_fit_, n_labels)
         The labels; only if they were given.
     n_features_in_ : int
@@ -130,9 +98,6 @@ class HammingNeighbors(
         "radius": [Interval(Integral, 0, None, closed="left")],
         "algorithm": [StrOptions({"auto", "brute", "multi_index", "pruned"})],
         "packed": ["boolean"],
-        "rerank": [StrOptions({"asymmetric", "vectors"}), None],
-        "n_candidates": [Interval(Integral, 1, None, closed="left"), None],
-        "metric": [StrOptions(set(METRICS))],
         "n_jobs": [None, Integral],
         "device": [str],
     }
@@ -144,9 +109,6 @@ class HammingNeighbors(
         radius=2,
         algorithm="auto",
         packed=False,
-        rerank=None,
-        n_candidates=100,
-        metric="euclidean",
         n_jobs=None,
         device="cpu",
     ):
@@ -154,14 +116,11 @@ class HammingNeighbors(
         self.radius = radius
         self.algorithm = algorithm
         self.packed = packed
-        self.rerank = rerank
-        self.n_candidates = n_candidates
-        self.metric = metric
         self.n_jobs = n_jobs
         self.device = device
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, ids=None, vectors=None, decoder=None):
+    def fit(self, X, y=None, *, ids=None):
         """Take in the codes to search, in place of any before.
 
         Parameters
@@ -173,12 +132,6 @@ class HammingNeighbors(
         ids : array-like of shape (n_samples,), default=None
             Names of the codes: integers or strings, no two alike. `remove` and filters
             take them; without any, they take positions.
-        vectors : array-like of shape (n_samples, n_features), default=None
-            The real vectors of the codes, for ``rerank="vectors"``. They are kept as
-            they are, a memory map on disk: only the rows of candidates are read.
-        decoder : estimator or tuple (codebook, offset), default=None
-            What the codes decode to, for ``rerank="asymmetric"``: see
-            `asymmetric_scores`. It adds a float32 a code, for the cosine two.
 
         Returns
         -------
@@ -194,20 +147,10 @@ class HammingNeighbors(
         """
         if self.device not in ("auto", "cpu"):
             resolve_device(self.device)
-        y, ids = read_labels(X, y), read_ids(ids, X)
-        packed, decoder = self._read_codes(X), self._read_decoder(decoder)
-        rerank_columns = self._rerank_columns(decoder, X, packed, vectors)
-        store = Store(packed, y=y, ids=ids, **rerank_columns)
-        self._check_rerank(store, decoder)
-        if ids is not None:
-            store.lookup()  # refuses an id that occurs twice
-        validate_data(self, X, reset=True, skip_check_array=True)
-        self.algorithm_ = self.algorithm
-        self._store, self._decoder = store, decoder
-        return self
+        return self._take_in(X, y, ids)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, *, ids=None, vectors=None, decoder=None):
+    def partial_fit(self, X, y=None, *, ids=None):
         """Add codes behind those that are there.
 
         Parameters
@@ -219,11 +162,6 @@ class HammingNeighbors(
         ids : array-like of shape (n_samples,), default=None
             Ids, if the codes before have ids, and only then. The id of a code that was
             removed may be given again.
-        vectors : array-like of shape (n_samples, n_features), default=None
-            Real vectors, if the codes before have some, and only then. They are copied
-            behind those of before, in memory.
-        decoder : estimator or tuple (codebook, offset), default=None
-            For the first call alone: later codes decode as those before.
 
         Returns
         -------
@@ -237,24 +175,8 @@ class HammingNeighbors(
             As `fit`, or if the codes do not fit those before, or an id is taken.
         """
         if not hasattr(self, "_store"):
-            return self.fit(X, y, ids=ids, vectors=vectors, decoder=decoder)
-        if decoder is not None:
-            raise ValueError(
-                "decoder is taken in by fit, or by the first partial_fit, for all "
-                "codes; leave it out here."
-            )
-        store = self._fitted_store()
-        packed = self._read_more_codes(X, store)
-        y, ids = read_labels(X, y), read_ids(ids, X)
-        check_column_fits("labels", "y", store["y"], y)
-        check_column_fits("ids", "ids", store["ids"], ids)
-        if ids is not None:
-            check_same_kind(store["ids"], ids)
-        rerank_columns = self._rerank_columns(self._decoder, X, packed, vectors)
-        vectors = rerank_columns["vectors"]
-        check_column_fits("vectors", "vectors", store["vectors"], vectors)
-        self._store = store.append(packed, y=y, ids=ids, **rerank_columns)
-        return self
+            return self.fit(X, y, ids=ids)
+        return self._add(X, y, ids)
 
     def kneighbors(
         self,
@@ -262,7 +184,6 @@ class HammingNeighbors(
         n_neighbors=None,
         return_distance=True,
         *,
-        vectors=None,
         mask=None,
         ids=None,
         return_ids=False,
@@ -278,10 +199,6 @@ class HammingNeighbors(
             The default is the parameter.
         return_distance : bool, default=True
             Whether to return the distances too.
-        vectors : {array-like, sparse matrix} of shape (n_queries, n_features), \
-                default=None
-            The real vectors of the queries, for `rerank`. Those of the fitted codes are
-            known if `fit` was given some.
         mask : array-like of shape (n_samples_fit_,), bool, default=None
             Finds only codes at positions where it is True.
         ids : array-like of shape (n_ids,), default=None
@@ -293,9 +210,7 @@ class HammingNeighbors(
         Returns
         -------
         distances : ndarray of shape (n_queries, n_neighbors), int32
-            Bits that differ, ascending. Only if `return_distance`. With `rerank` they
-            are floats, as `asymmetric_scores` defines them for each metric: squared
-            Euclidean distances, negated inner products, or 1 less the cosine.
+            Bits that differ, ascending. Only if `return_distance`.
         indices : ndarray of shape (n_queries, n_neighbors), int64
             Positions of the neighbours among the fitted codes, ordered by distance,
             then position. With `return_ids`, their ids.
@@ -303,9 +218,8 @@ class HammingNeighbors(
         Raises
         ------
         ValueError
-            If there are fewer codes to find, or candidates, than `n_neighbors`; if `X`
-            is None and codes were removed since the last `compact`; if something that
-            `rerank` needs is missing.
+            If there are fewer codes to find than `n_neighbors`, or `X` is None and
+            codes were removed since the last `compact`.
 
         Examples
         --------
@@ -320,20 +234,11 @@ class HammingNeighbors(
         """
         store = self._fitted_store()
         selected = select(store, mask, ids)
-        k = self._check_n_neighbors(n_neighbors, X, selected.n, store.n)
-        queries = self._read_queries(X, store)
-        if self.rerank is None:
-            distances, positions = self._find(
-                "nearest", store, selected, queries, k + (X is None)
-            )
-            if X is None:
-                kept = all_but_self(positions)
-                positions = positions[kept].reshape(len(queries), k)
-                distances = distances[kept].reshape(len(queries), k)
-        else:
-            distances, positions = self._reranked(
-                store, selected, queries, k, vectors, own=X is None
-            )
+        own = X is None
+        k = self._check_n_neighbors(n_neighbors, own, selected.n, store.n)
+        distances, positions = self._find("nearest", store, selected, X, k + own)
+        if own:
+            distances, positions = without_self(distances, positions)
         found = store.ids_at(positions) if return_ids else positions
         return (distances, found) if return_distance else found
 
@@ -386,10 +291,7 @@ class HammingNeighbors(
                 f"{radius!r}."
             )
         selected = select(store, mask, ids)
-        queries = self._read_queries(X, store)
-        distances, positions = self._find(
-            "within", store, selected, queries, int(radius)
-        )
+        distances, positions = self._find("within", store, selected, X, int(radius))
         if X is None:
             kept = [found != own for own, found in enumerate(positions)]
             distances = [d[k] for d, k in zip(distances, kept, strict=True)]
@@ -398,96 +300,54 @@ class HammingNeighbors(
         found = _object_array(list(found))
         return (_object_array(distances), found) if return_distance else found
 
-    def _fitted_store(self):
-        if not hasattr(self, "_store"):
-            check_is_fitted(self)  # takes as long as a small search
-        check_params(self)
-        return self._store
+    def radius_neighbors_graph(self, X=None, radius=None, mode="connectivity"):
+        """Return the neighbours within a distance of each query as a sparse matrix.
 
-    def _read_codes(self, X):
-        """Return validated `X`, packed."""
-        kind = None if self.packed else "numeric"
-        codes = check_array(
-            check_unmasked(X), dtype=kind, estimator=self, input_name="X"
-        )
-        return self._pack(codes)
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features_in_), default=None
+            As in `radius_neighbors`.
+        radius : int, default=None
+            As in `radius_neighbors`.
+        mode : {"connectivity", "distance"}, default="connectivity"
+            As in `kneighbors_graph`.
 
-    def _read_more_codes(self, X, store):
-        """Return validated `X`, packed, of the width of the codes in `store`."""
-        if self._is_plain(X):
-            packed = self._pack(X)
-        else:
-            packed = self._read_codes(X)
-            validate_data(self, X, reset=False, skip_check_array=True)
-        # Kernels take the width for granted.
-        if packed.shape[1] != store.n_bytes:
-            raise ValueError(
-                f"packed={self.packed} takes these codes for {packed.shape[1]} bytes, "
-                f"and those of the index have {store.n_bytes}; set packed back to what "
-                "it was in fit, or fit again."
-            )
-        return packed
+        Returns
+        -------
+        graph : CSR sparse array of shape (n_queries, n_samples_fit_), float64
+            The entries of a row are ordered by (distance, position).
+        """
+        distances, positions = self.radius_neighbors(X, radius)
+        return as_graph(distances, positions, self.n_samples_fit_, mode)
 
-    def _pack(self, codes):
-        return check_packed(codes) if self.packed else pack_bits(codes)
+    def score(self, X, y):
+        """Return the mean average precision of the ranking of the fitted codes.
 
-    def _is_plain(self, X):
-        """Return whether scikit-learn would pass `X` on as it is; asking takes long."""
-        return (
-            type(X) is np.ndarray
-            and X.dtype.kind in "biu"
-            and X.ndim == 2
-            and len(X) > 0
-            and X.shape[1] == self.n_features_in_
-            and not hasattr(self, "feature_names_in_")
-        )
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features_in_)
+            Queries in the format of `fit`.
+        y : array-like of shape (n_queries,) or (n_queries, n_labels)
+            Their labels. A fitted code that shares one is relevant.
 
-    def _read_queries(self, X, store):
-        if X is not None:
-            return self._read_more_codes(X, store)
-        if store["live"] is not None:
-            raise ValueError(
-                f"{store.n - store.n_live} codes were removed, so the neighbours of "
-                "every fitted code cannot be asked for; call compact() before, or pass "
-                "the codes as X."
-            )
-        return store.packed
+        Returns
+        -------
+        score : float
+            In expectation over the order of equally near codes: see
+            `skhash.metrics.mean_average_precision_score`.
 
-    def _find(self, what, store, selected, queries, reach):
-        """Call the search named `what` ("nearest" or "within") on the device."""
-        device = inference_device(self.device) if selected.n else "cpu"
-        if device == "cpu":
-            # numba is imported at the first search: importing skhash stays quick.
-            with late_import:
-                from skhash.neighbors import _algorithms
+        Raises
+        ------
+        ValueError
+            If the index was fitted without labels.
+        """
+        store = self._fitted_store()
+        return self._score_codes(self._read_more_codes(X, store), y)
 
-            return _algorithms.find(
-                what, store, selected, queries, reach, self.n_jobs, self.algorithm
-            )
-        from skhash.neighbors import _torch_search
-
-        return _torch_search.find(what, store, selected, queries, reach, device)
-
-    def _check_n_neighbors(self, n_neighbors, X, n_found, n):
-        k = self.n_neighbors if n_neighbors is None else n_neighbors
-        if not isinstance(k, Integral) or k < 1:
-            raise ValueError(
-                f"n_neighbors must be an integer of at least 1, got {k!r}."
-            )
-        available = n_found - (X is None)
-        if k > available:
-            themselves = " besides the query itself" if X is None else ""
-            raise ValueError(
-                f"n_neighbors={k} neighbours were asked for, but there are only "
-                f"{available}{themselves} (n_samples_fit = {n}); "
-                "ask for fewer, or fit more codes."
-            )
-        return int(k)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        return tags
+    def _find(self, what, store, selected, X, reach):
+        queries = fitted_codes(store) if X is None else self._read_more_codes(X, store)
+        options = self.n_jobs, self.algorithm, self.device
+        return find(what, store, selected, queries, reach, *options)
 
 
 def _object_array(arrays):

@@ -1,12 +1,7 @@
 """`HashedNeighbors`: an encoder and an index as one search of real vectors."""
 
 from sklearn import get_config
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    clone,
-)
+from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import normalize
@@ -20,28 +15,26 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash.codes import pack_bits
+from skhash.neighbors._asymmetric import AsymmetricNeighbors
+from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
-from skhash.neighbors._hashed_files import SavedInPartsMixin
+from skhash.neighbors._hashed_files import load_search, save_search
 from skhash.utils._sklearn import HasMethods, fit_context
 
 
-class HashedNeighbors(
-    SavedInPartsMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    BaseEstimator,
-):
+class HashedNeighbors(GraphMixin, BaseEstimator):
     """Nearest neighbours of real vectors, found by their codes.
 
-    An encoder makes the codes, and an index searches them. What the index needs to
-    re-rank, it gets: the real vectors with ``rerank="vectors"``, and a decoder with
-    ``rerank="asymmetric"``, which is the encoder itself where it has a codebook, and
-    else a `skhash.linear.LinearDecoder`, fitted to its codes.
+    An encoder makes the codes, and an index searches them: `HammingNeighbors` by codes
+    of the queries, `AsymmetricNeighbors` by the queries themselves. What that compares
+    them with, it gets: a decoder, which is the encoder itself where it has a codebook,
+    and else a `skhash.linear.LinearDecoder`, fitted to its codes; or with
+    `keep_vectors` the real vectors.
 
     Codes decode to vectors as the encoder sees them: of unit length with its
     ``normalize=True``, and behind the other steps where it is a Pipeline. So are the
-    queries that are compared with them. With ``rerank="vectors"`` vectors stay as they
-    are; set the `metric` of the index to the one that the codes follow.
+    queries that are compared with them. With `keep_vectors` vectors stay as they are;
+    set the `metric` of the index to the one that the codes follow.
 
     Parameters
     ----------
@@ -49,20 +42,23 @@ class HashedNeighbors(
         It has `transform`, to bits 0/1, or `transform_packed`. It is cloned and fitted;
         wrapped in `sklearn.frozen.FrozenEstimator` it stays as it is. A Pipeline that
         ends in an encoder is one too.
-    index : HammingNeighbors or PrefixNeighbors, default=None
+    index : HammingNeighbors, AsymmetricNeighbors or PrefixNeighbors, default=None
         It is cloned, and holds packed codes whatever its `packed`. None stands for
         ``HammingNeighbors()``.
     decoder : LinearDecoder, default=None
-        With ``rerank="asymmetric"``, what decodes the codes, in place of the encoder.
-        It is cloned, fitted to the encoder's codes, and refines those of the database:
+        For `AsymmetricNeighbors`, what decodes the codes, in place of the encoder. It
+        is cloned, fitted to the encoder's codes, and refines those of the database:
         they decode nearer to the vectors, and their Hamming distances say less, so let
-        the index take all codes as candidates, ``n_candidates=None``.
+        the index compare all codes.
+    keep_vectors : bool, default=False
+        For `AsymmetricNeighbors`, whether it compares by the real vectors, which it
+        keeps, in place of a decoder. A memory map of them stays on disk.
 
     Attributes
     ----------
     encoder_ : estimator
         The fitted encoder.
-    index_ : HammingNeighbors or PrefixNeighbors
+    index_ : HammingNeighbors, AsymmetricNeighbors or PrefixNeighbors
         The fitted index. Codes are removed by ``index_.remove``.
     decoder_ : LinearDecoder
         The fitted decoder; only if one was given.
@@ -74,27 +70,31 @@ class HashedNeighbors(
     See Also
     --------
     HammingNeighbors : Search among codes, however they were made.
+    AsymmetricNeighbors : The same, with real vectors as queries.
     sklearn.neighbors.NearestNeighbors : Exact search by real vectors.
 
     Examples
     --------
-    >>> from skhash import HammingNeighbors, HashedNeighbors, ITQHash
+    >>> from skhash import HashedNeighbors, ITQHash
     >>> from skhash.datasets import load_digits_retrieval
+    >>> from skhash.neighbors import AsymmetricNeighbors
     >>> data = load_digits_retrieval()
-    >>> search = HashedNeighbors(
-    ...     ITQHash(32, random_state=0), HammingNeighbors(10, rerank="asymmetric")
-    ... ).fit(data.train)
+    >>> encoder = ITQHash(32, random_state=0)
+    >>> search = HashedNeighbors(encoder, AsymmetricNeighbors(10)).fit(data.train)
     >>> distances, positions = search.kneighbors(data.query)
     >>> positions.shape
     (297, 10)
 
-    Codes that are refined for such a search, which looks at all of them:
+    The 100 codes that are nearest by Hamming distance, in the order of their vectors:
+
+    >>> index = AsymmetricNeighbors(10, n_candidates=100)
+    >>> search = HashedNeighbors(encoder, index, keep_vectors=True).fit(data.train)
+
+    Codes that are refined for asymmetric search:
 
     >>> from skhash.linear import LinearDecoder
     >>> search = HashedNeighbors(
-    ...     ITQHash(32, random_state=0),
-    ...     HammingNeighbors(10, rerank="asymmetric", n_candidates=None),
-    ...     decoder=LinearDecoder(n_alternations=5),
+    ...     encoder, AsymmetricNeighbors(10), decoder=LinearDecoder(n_alternations=5)
     ... ).fit(data.train)
     """
 
@@ -102,12 +102,15 @@ class HashedNeighbors(
         "encoder": [HasMethods(["fit", "transform"])],
         "index": [HasMethods(["fit", "kneighbors"]), None],
         "decoder": [HasMethods(["fit", "refine"]), None],
+        "keep_vectors": ["boolean"],
     }
+    _unsaved_attributes = ("encoder_", "index_", "decoder_")  # they are parts
 
-    def __init__(self, encoder, index=None, *, decoder=None):
+    def __init__(self, encoder, index=None, *, decoder=None, keep_vectors=False):
         self.encoder = encoder
         self.index = index
         self.decoder = decoder
+        self.keep_vectors = keep_vectors
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y=None, *, ids=None, **fit_params):
@@ -116,7 +119,7 @@ class HashedNeighbors(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Real vectors. With ``rerank="vectors"`` the index keeps them as they are.
+            Real vectors. With `keep_vectors` the index keeps them as they are.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
             Labels, for the encoder and the index.
         ids : array-like of shape (n_samples,), default=None
@@ -134,26 +137,22 @@ class HashedNeighbors(
         Raises
         ------
         ValueError
-            If encoder or index refuse what they are given, or there is a decoder, but
-            no asymmetric search.
+            If encoder or index refuse what they are given, or the index has no use for
+            a decoder or for vectors.
         """
         validate_data(self, X, skip_check_array=True)
         index = HammingNeighbors() if self.index is None else clone(self.index)
         index.set_params(packed=True)
-        if self.decoder is not None and _rerank(index) != "asymmetric":
-            raise ValueError(
-                "decoder is for an index with rerank='asymmetric', and this one has "
-                f"rerank={_rerank(index)!r}; set it, or leave decoder out."
-            )
+        self._check_index(index)
         if "pairs" in fit_params:
             fit_params["ids"] = ids
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).encoder.fit
         self.encoder_ = clone(self.encoder).fit(X, y, **fit_params)
         arguments = {} if ids is None else {"ids": ids}
-        if _rerank(index) == "vectors":
+        if self.keep_vectors:
             arguments["vectors"] = check_array(X)
-        if _rerank(index) == "asymmetric":
+        elif isinstance(index, AsymmetricNeighbors):
             arguments["decoder"] = self._decoder(X)
         self.index_ = index.fit(self._encode_database(X), y, **arguments)
         return self
@@ -178,99 +177,46 @@ class HashedNeighbors(
         if not hasattr(self, "index_"):
             return self.fit(X, y, ids=ids)
         arguments = {} if ids is None else {"ids": ids}
-        if _rerank(self.index_) == "vectors":
+        if hasattr(self.index_, "vectors_"):
             arguments["vectors"] = check_array(X)
         self.index_.partial_fit(self._encode_database(X), y, **arguments)
         return self
 
-    def kneighbors(
-        self,
-        X=None,
-        n_neighbors=None,
-        return_distance=True,
-        *,
-        vectors=None,
-        **filters,
-    ):
+    def kneighbors(self, X=None, n_neighbors=None, return_distance=True, **question):
         """Find the vectors nearest to each query.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features), default=None
             Real vectors. None asks for the neighbours of each fitted vector, itself
-            left out.
+            left out; but for an index that needs the vectors and does not keep them:
+            pass them once more, with ``own=True``.
         n_neighbors : int, default=None
             The default is the one of the index.
         return_distance : bool, default=True
             Whether to return the distances too.
-        vectors : {array-like, sparse matrix} of shape (n_samples, n_features), \
-                default=None
-            The fitted vectors once more, where `X` is None and
-            ``rerank="asymmetric"``, since the index does not keep them.
-        **filters
+        **question
             What else the index's `kneighbors` takes, such as `mask` and `ids`.
 
         Returns
         -------
         distances : ndarray of shape (n_queries, n_neighbors)
-            Hamming distances, or with `rerank` the scores; see the index. Only if
+            Hamming distances, or the scores of `AsymmetricNeighbors`. Only if
             `return_distance`.
         indices : ndarray of shape (n_queries, n_neighbors), int64
             Positions among the fitted vectors, ordered by (distance, position).
         """
         check_is_fitted(self)
-        if X is not None and vectors is not None:
-            raise ValueError(
-                "vectors are for queries that are the fitted vectors, X=None; the "
-                "queries in X are vectors themselves."
-            )
-        codes, queries = self._read_queries(X)
-        if vectors is not None:
-            queries = {"vectors": self._compared(vectors)}
-        return self.index_.kneighbors(
-            codes, n_neighbors, return_distance, **queries, **filters
-        )
+        index = self.index_
+        codes = None if X is None else self._encode(X)
+        if not isinstance(index, AsymmetricNeighbors):
+            X = codes
+        elif X is not None:
+            question["codes"] = codes
+            X = X if hasattr(index, "vectors_") else rows_within(self.encoder_, X)
+        return index.kneighbors(X, n_neighbors, return_distance, **question)
 
-    def kneighbors_graph(self, X=None, n_neighbors=None, mode="connectivity"):
-        """Return the nearest neighbours of each query as a sparse matrix.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_queries, n_features), default=None
-            As in `kneighbors`.
-        n_neighbors : int, default=None
-            As in `kneighbors`.
-        mode : {"connectivity", "distance"}, default="connectivity"
-            Whether entries are 1, or the distance; 0 too is an explicit entry.
-
-        Returns
-        -------
-        graph : CSR sparse array of shape (n_queries, n_samples), float64
-            The entries of a row are ordered by (distance, position).
-        """
-        check_is_fitted(self)
-        codes, vectors = self._read_queries(X)
-        return self.index_.kneighbors_graph(codes, n_neighbors, mode, **vectors)
-
-    def transform(self, X):
-        """Return the graph of distances that estimators for precomputed ones take.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_queries, n_features)
-            Real vectors.
-
-        Returns
-        -------
-        graph : CSR sparse array of shape (n_queries, n_samples), float64
-            One neighbour more than `n_neighbors` a row, as a fitted vector is its own
-            neighbour.
-        """
-        check_is_fitted(self)
-        n_neighbors = int(self.index_.n_neighbors) + 1
-        return self.kneighbors_graph(X, n_neighbors, mode="distance")
-
-    @available_if(lambda self: hasattr(self.index or HammingNeighbors, "score"))
+    @available_if(lambda self: hasattr(self.index or HammingNeighbors, "_score_codes"))
     def score(self, X, y):
         """Return the mean average precision of the ranking of the fitted codes.
 
@@ -293,7 +239,83 @@ class HashedNeighbors(
             If the search was fitted without labels.
         """
         check_is_fitted(self)
-        return self.index_.score(self._encode(X), y)
+        return self.index_._score_codes(self._encode(X), y)
+
+    def save(self, path) -> None:
+        """Write the search to a directory: a manifest, and a directory for each part.
+
+        What is written is data only: loading it runs no code. A search that was there
+        before is replaced at once, or not at all if writing fails or the process is
+        killed.
+
+        Parameters
+        ----------
+        path : path-like
+            A directory; made if it is missing.
+
+        Raises
+        ------
+        FileExistsError
+            If `path` is a file, or a directory with other content.
+        TypeError
+            If encoder, index or decoder are none that skhash can save, such as a
+            Pipeline. Then nothing is written.
+        ValueError
+            If labels are neither numbers nor strings.
+
+        Notes
+        -----
+        Encoder and decoder are written as by their own ``save``, which leaves out
+        parameters that are not plain data, and the index as by `HammingNeighbors.save`.
+        """
+        check_is_fitted(self)
+        save_search(self, path)
+
+    @classmethod
+    def load(cls, path, *, mmap=False, verify=True):
+        """Load a search that `save` wrote.
+
+        Parameters
+        ----------
+        path : path-like
+            The directory that was given to `save`.
+        mmap : bool, default=False
+            Whether to map the files of the index into memory instead of reading them,
+            as `HammingNeighbors.load` does. Encoder and decoder are read.
+        verify : bool, default=True
+            Whether to compare the content of the index's files with their checksums;
+            with `mmap`, before the first answer. All else is always checked.
+
+        Returns
+        -------
+        search : HashedNeighbors
+            The search that was saved. Its parameters are estimators that are not
+            fitted, but for a FrozenEstimator.
+
+        Raises
+        ------
+        FileNotFoundError
+            If `path` holds nothing that was saved.
+        ValueError
+            If a file is damaged, missing or another one, or was written by a newer
+            version.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import HashedNeighbors, ITQHash
+        >>> X, _ = load_digits(return_X_y=True)
+        >>> search = HashedNeighbors(ITQHash(32, random_state=0)).fit(X)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     search.save(folder)
+        ...     loaded = HashedNeighbors.load(folder)
+        >>> loaded
+        HashedNeighbors(encoder=ITQHash(n_bits=32, random_state=0))
+        >>> bool((loaded.kneighbors(X)[1] == search.kneighbors(X)[1]).all())
+        True
+        """
+        return load_search(cls, path, mmap=mmap, verify=verify)
 
     def get_metadata_routing(self):
         """Return what `fit` requests for itself and for the encoder.
@@ -309,19 +331,20 @@ class HashedNeighbors(
             .add(encoder=self.encoder, method_mapping=encoder)
         )
 
-    def _read_queries(self, X):
-        """Return codes of queries, and their vectors if the index asks for them."""
-        if X is None:
-            return None, {}
-        if _rerank(self.index_) is None:
-            return self._encode(X), {}
-        return self._encode(X), {"vectors": self._compared(X)}
-
-    def _compared(self, X):
-        """Return what re-ranking compares of rows."""
-        if _rerank(self.index_) == "vectors":
-            return X
-        return rows_within(self.encoder_, X)
+    def _check_index(self, index):
+        """Raise ``ValueError`` for parameters that the index has no use for."""
+        for name in ("decoder", "keep_vectors"):
+            if getattr(self, name) and not isinstance(index, AsymmetricNeighbors):
+                raise ValueError(
+                    f"{name} is for an index that compares real vectors, and this is a "
+                    f"{type(index).__name__}; take AsymmetricNeighbors, or leave "
+                    f"{name} out."
+                )
+        if self.decoder is not None and self.keep_vectors:
+            raise ValueError(
+                "The index compares by a decoder or, with keep_vectors=True, by the "
+                "vectors; leave one of the two out."
+            )
 
     def _encode(self, X):
         if hasattr(self.encoder_, "transform_packed"):
@@ -349,15 +372,17 @@ class HashedNeighbors(
         return decoder
 
     @property
+    def _n_neighbors(self):
+        check_is_fitted(self)
+        return int(self.index_.n_neighbors)
+
+    @property
     def _n_features_out(self):
         return self.index_.n_samples_fit_
 
     def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        encoder = get_tags(self.encoder)
-        takes_sparse = encoder.input_tags.sparse and _rerank(self.index) != "vectors"
-        tags.input_tags.sparse = takes_sparse
+        tags, encoder = super().__sklearn_tags__(), get_tags(self.encoder)
+        tags.input_tags.sparse = encoder.input_tags.sparse and not self.keep_vectors
         tags.target_tags.required = encoder.target_tags.required
         return tags
 
@@ -384,8 +409,3 @@ def _innermost(encoder):
     if isinstance(encoder, FrozenEstimator):
         return _innermost(encoder.estimator)
     return _innermost(encoder[-1]) if isinstance(encoder, Pipeline) else encoder
-
-
-def _rerank(index):
-    """Return what an index re-ranks by; one that does not know of it does not."""
-    return getattr(index, "rerank", None)

@@ -4,243 +4,122 @@ Each save writes the parts to directories of new names. The manifest names them,
 the checksums of their own manifests, and is replaced last, in one rename.
 """
 
+import copy
 from pathlib import Path
 from secrets import token_hex
 
-import numpy as np
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils.validation import check_is_fitted
 
-from skhash._persistence import (
-    MANIFEST,
-    check_class,
-    check_keys,
-    check_target,
-    load_estimator,
-    load_whole,
-    make_directory,
-    manifest_checksum,
-    plain_params,
-    remove_leftover,
-    replace_manifest,
-    save_estimator,
-    saved_path,
-    set_fitted_state,
-    set_saved_params,
-    unfitted,
-)
-from skhash.neighbors._files import load_index, save_index
-from skhash.neighbors._hamming import HammingNeighbors
+from skhash.neighbors.store.files import load_index, save_index
+from skhash.persistence import directory, load_estimator, save_estimator, state
 
-# Fitted attributes that are no parts.
-VALUES = ("n_features_in_", "feature_names_in_")
+PARTS = ("encoder", "index", "decoder")
 
 
-class SavedInPartsMixin:
-    """How `HashedNeighbors` is saved and loaded."""
+def save_search(search, path):
+    """Write a fitted search to a directory; see `HashedNeighbors.save`."""
+    path = directory.check_target(path)
+    parts = {
+        name: getattr(search, f"{name}_")
+        for name in PARTS
+        if hasattr(search, f"{name}_")
+    }
+    frozen = type(search.encoder_) is FrozenEstimator
+    if frozen:
+        parts["encoder"] = search.encoder_.estimator
+    given = copy.copy(search)
+    if search.encoder is search.encoder_:  # frozen, and so saved as a part
+        given.encoder = None
+    for name in PARTS:
+        _check_is_data(name, parts.get(name))
+        _check_is_data(name, getattr(given, name))
+    _, manifest = state.described(given)
 
-    def save(self, path) -> None:
-        """Write the search to a directory: a manifest, and a directory for each part.
-
-        What is written is data only: loading it runs no code. A search that was there
-        before is replaced at once, or not at all if writing fails or the process is
-        killed.
-
-        Parameters
-        ----------
-        path : path-like
-            A directory; made if it is missing.
-
-        Raises
-        ------
-        FileExistsError
-            If `path` is a file, or a directory with other content.
-        TypeError
-            If encoder, index or decoder are none that skhash can save, such as a
-            Pipeline. Then nothing is written.
-        ValueError
-            If labels are neither numbers nor strings.
-
-        Notes
-        -----
-        Encoder and decoder are written as by their own ``save``, which leaves out
-        parameters that are not plain data, and the index as by `HammingNeighbors.save`.
-        """
-        check_is_fitted(self)
-        path = Path(path)
-        check_target(path)
-        frozen = type(self.encoder_) is FrozenEstimator
-        parts = {
-            "encoder": self.encoder_.estimator if frozen else self.encoder_,
-            "index": self.index_,
-        }
-        if hasattr(self, "decoder_"):
-            parts["decoder"] = self.decoder_
-        params = self.get_params(deep=False)
-        if self.encoder is self.encoder_:  # frozen, and so saved as a part
-            params["encoder"] = None
-        for name, estimator in [*parts.items(), *params.items()]:
-            _check_is_data(name, estimator)
-        for name, estimator in params.items():
-            params[name] = _plain(estimator)
-
-        make_directory(path)
-        folders = {name: path / f"part-{name}-{token_hex(8)}" for name in parts}
-        try:
-            for name, folder in folders.items():
-                write = save_index if name == "index" else save_estimator
-                write(parts[name], folder)
-        except BaseException:
-            for folder in filter(Path.exists, folders.values()):
-                remove_leftover(folder)
-            raise
-        manifest = {
-            "params": params,
-            "values": _values(self),
-            "frozen": frozen,
-            "parts": {
-                name: {"folder": folder.name, "checksum": manifest_checksum(folder)}
-                for name, folder in folders.items()
-            },
-        }
-        replace_manifest(path, self, manifest)
-
-    @classmethod
-    def load(cls, path, *, mmap=False, verify=True):
-        """Load a search that `save` wrote.
-
-        Parameters
-        ----------
-        path : path-like
-            The directory that was given to `save`.
-        mmap : bool, default=False
-            Whether to map the files of the index into memory instead of reading them,
-            as `HammingNeighbors.load` does. Encoder and decoder are read.
-        verify : bool, default=True
-            Whether to compare the content of the index's files with their checksums;
-            with `mmap`, before the first answer. All else is always checked.
-
-        Returns
-        -------
-        search : HashedNeighbors
-            The search that was saved. Its parameters are estimators that are not
-            fitted, but for a FrozenEstimator.
-
-        Raises
-        ------
-        FileNotFoundError
-            If `path` holds nothing that was saved.
-        ValueError
-            If a file is damaged, missing or another one, or was written by a newer
-            version.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from sklearn.datasets import load_digits
-        >>> from skhash import HashedNeighbors, ITQHash
-        >>> X, _ = load_digits(return_X_y=True)
-        >>> search = HashedNeighbors(ITQHash(32, random_state=0)).fit(X)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     search.save(folder)
-        ...     loaded = HashedNeighbors.load(folder)
-        >>> loaded
-        HashedNeighbors(encoder=ITQHash(n_bits=32, random_state=0))
-        >>> bool((loaded.kneighbors(X)[1] == search.kneighbors(X)[1]).all())
-        True
-        """
-        path = Path(path)
-        return load_whole(path, lambda found: _load(cls, path, found, mmap, verify))
+    directory.make_directory(path)
+    folders = {name: path / f"part-{name}-{token_hex(8)}" for name in parts}
+    try:
+        for name, folder in folders.items():
+            write = save_index if name == "index" else save_estimator
+            write(parts[name], folder)
+    except BaseException:
+        for folder in filter(Path.exists, folders.values()):
+            directory.remove_leftover(folder)
+        raise
+    entries = {name: _entry(folder) for name, folder in folders.items()}
+    directory.replace_manifest(path, {**manifest, "frozen": frozen, "parts": entries})
 
 
-def _values(search):
-    """Return the fitted attributes that are no parts, as JSON can hold them."""
-    names = [name for name in VALUES if hasattr(search, name)]
-    return {name: np.asarray(getattr(search, name)).tolist() for name in names}
+def load_search(cls, path, *, mmap, verify):
+    """Read a search that `save_search` wrote."""
+    return directory.load_whole(path, cls, _load, mmap, verify)
 
 
-def _load(cls, path, manifest, mmap, verify):
-    from skhash._load import LOADABLE
+def _entry(folder):
+    """Return how the manifest names a part."""
+    manifest = directory.read_manifest(folder)
+    return {"folder": folder.name, "checksum": manifest["checksum"]}
 
-    check_class(manifest, cls, path)
-    search = cls(None)
-    set_saved_params(search, manifest, path)
-    _check_manifest(manifest, path / MANIFEST)
-    classes = {**LOADABLE, HammingNeighbors.__name__: HammingNeighbors}
-    for name, plain in manifest["params"].items():
-        if plain is not None:
-            setattr(search, name, unfitted({**manifest, **plain}, classes, path))
-    parts = {}
-    for name, part in manifest["parts"].items():
-        folder = saved_path(path, part["folder"])
-        _check_part(folder, part["checksum"])
-        if name == "index":
-            parts[name] = load_index(HammingNeighbors, folder, mmap=mmap, verify=verify)
-        else:
-            parts[name] = load_estimator(folder, LOADABLE)
-    _check_parts(parts, path)
+
+def _load(path, manifest, mmap, verify):
+    _check_manifest(manifest, path)
+    parts = {
+        name: _load_part(name, path, entry, mmap, verify)
+        for name, entry in manifest["parts"].items()
+    }
     if manifest["frozen"]:
         parts["encoder"] = FrozenEstimator(parts["encoder"])
-    if search.encoder is None:
-        search.encoder = parts["encoder"]
+    params = manifest["params"]
+    if params.get("encoder") is None:
+        params = {**params, "encoder": parts["encoder"]}
+    search = state.unfitted({**manifest, "params": params}, path)
     fitted = {f"{name}_": part for name, part in parts.items()}
-    set_fitted_state(search, manifest["values"], fitted, path)
+    state.set_fitted_state(search, manifest["values"], fitted, path)
     return search
 
 
-def _check_manifest(manifest, file):
-    """Raise ``ValueError`` unless a manifest has what that of a search has."""
-    check_keys(manifest, {"frozen": bool, "parts": dict}, file)
-    check_keys(manifest["values"], {"n_features_in_": int}, file)
-    for plain in manifest["params"].values():
-        if plain is not None:
-            check_keys(plain, {"class": str, "params": dict}, file)
-    parts = manifest["parts"]
-    check_keys(parts, {"encoder": dict, "index": dict}, file)
-    unknown = sorted(parts.keys() - {"encoder", "index", "decoder"})
-    if unknown:
-        raise ValueError(f"{file} is damaged: it has parts {unknown}.")
-    for part in parts.values():
-        check_keys(part, {"folder": str, "checksum": str}, file)
-
-
-def _check_parts(parts, path):
-    """Raise ``ValueError`` where a part is of a class that cannot do its work."""
-    for name, method in (("encoder", "transform"), ("decoder", "refine")):
-        if name in parts and not hasattr(parts[name], method):
-            raise ValueError(
-                f"{path} is damaged: its {name} is a {type(parts[name]).__name__}, "
-                f"which has no {method}."
-            )
-
-
-def _check_part(folder, checksum):
-    """Raise ``ValueError`` unless a part is there, and the one that was saved."""
+def _load_part(name, path, entry, mmap, verify):
+    """Return a part that is there, the one that was saved, and can do its work."""
+    folder = directory.saved_path(path, entry["folder"])
     try:
-        same = manifest_checksum(folder) == checksum
+        same = _entry(folder) == entry
     except FileNotFoundError:
         same = False
     if not same:
         raise ValueError(
-            f"{folder.parent} is damaged: its part {folder.name} is missing, or not "
-            "the one that was saved."
+            f"{path} is damaged: its part {folder.name} is missing, or not the one "
+            "that was saved."
         )
+    found = directory.read_manifest(folder)["class"]
+    cls = state.known_class(found)
+    method = {"encoder": "transform", "index": "remove", "decoder": "refine"}[name]
+    if not hasattr(cls, method):
+        raise ValueError(
+            f"{path} is damaged: its {name} is a {found!r}, which has no {method}."
+        )
+    if name == "index":
+        return load_index(cls, folder, mmap=mmap, verify=verify)
+    return load_estimator(folder)
+
+
+def _check_manifest(manifest, path):
+    """Raise ``ValueError`` unless a manifest has what that of a search has."""
+    directory.check_keys(manifest, {"frozen": bool, "parts": dict}, path)
+    parts = manifest["parts"]
+    directory.check_keys(parts, {"encoder": dict, "index": dict}, path)
+    unknown = sorted(parts.keys() - set(PARTS))
+    if unknown:
+        raise ValueError(f"{path} is damaged: it has parts {unknown}.")
+    for part in parts.values():
+        directory.check_keys(part, {"folder": str, "checksum": str}, path)
 
 
 def _check_is_data(name, estimator):
     """Raise ``TypeError`` unless an estimator, or None, can be saved and loaded."""
-    from skhash._load import LOADABLE
-
-    if type(estimator) not in {*LOADABLE.values(), HammingNeighbors, type(None)}:
+    cls = type(estimator)
+    known = state.known_class(state.class_name(cls)) is cls and hasattr(cls, "save")
+    if estimator is not None and not known:
         raise TypeError(
-            f"{name} is a {type(estimator).__name__}, which is not saved as data. Keep "
-            "the whole search by pickle or joblib, or save those parts, such as "
+            f"{name} is a {cls.__name__}, which is not saved as data. Keep the "
+            "whole search by pickle or joblib, or save those parts, such as "
             "encoder_ and index_, that have a save of their own."
         )
-
-
-def _plain(estimator):
-    """Return an estimator that is not fitted as JSON can hold it."""
-    if estimator is None:
-        return None
-    return {"class": type(estimator).__name__, "params": plain_params(estimator)}

@@ -128,7 +128,7 @@ def duplicate_groups(codes, radius, *, packed=False, n_jobs=None):
     array([0, 1])
     """
     with late_import:
-        from skhash.neighbors._equal_codes import EqualCodes
+        from skhash.neighbors.search.equal_codes import EqualCodes
 
     words, n_planes = _words(codes, packed)
     equal = EqualCodes(words)
@@ -164,31 +164,19 @@ def _pair_blocks(words, n_planes, radius, n_jobs):
     """Yield the distances and pairs of one block of codes after the other."""
     # numba is imported at the first search
     with late_import:
-        from skhash.neighbors import _search
-        from skhash.neighbors._equal_codes import EqualCodes
+        from skhash.neighbors.search.algorithm import Question
+        from skhash.neighbors.search.brute import Brute
+        from skhash.neighbors.search.equal_codes import EqualCodes
+        from skhash.neighbors.search.multi_index import MultiIndex
+        from skhash.neighbors.search.searcher import Searcher
 
     if radius == 0:
         for pairs in EqualCodes(words).pair_blocks(BLOCK_ROWS):
             yield np.zeros(len(pairs), dtype=np.int32), pairs
         return
-    tables = _tables(words, n_planes, min(radius, n_planes))
+    radius = min(radius, n_planes)
+    searcher = Searcher(words, n_planes, {"brute": Brute, "multi_index": MultiIndex})
+    # Codes are compared with those behind them, or looked up among these.
+    best = searcher.best(Question("within", radius, n_queries=len(words) / 2))
     for rows in row_chunks(len(words), 1, BLOCK_ROWS):
-        if tables is None:
-            yield _search.pairs_behind(words, n_planes, rows, radius, n_jobs)
-        else:
-            yield tables.pairs_behind(words, rows, radius, n_jobs)
-
-
-def _tables(words, n_planes, radius):
-    """Return tables of the codes, or None where comparing all pairs is faster."""
-    with late_import:
-        from skhash.neighbors._algorithms import BUILD_SECONDS, PAIR_SECONDS
-        from skhash.neighbors._multi_index import MultiIndex
-
-    # Of a code that is compared with all, or looked up; half of either is done.
-    compare = PAIR_SECONDS * words.size
-    build = 2 * BUILD_SECONDS * words.size / max(1, len(words))
-    if build + MultiIndex.hoped_seconds(len(words), n_planes, radius) > compare:
-        return None
-    tables = MultiIndex(words, n_planes)
-    return tables if tables.seconds(radius) < compare else None
+        yield best.pairs_behind(rows, radius, n_jobs)

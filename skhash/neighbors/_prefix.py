@@ -164,7 +164,7 @@ class PrefixNeighbors(BaseEstimator):
             )
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         store = self.index_._fitted_store()
-        k = self.index_._check_n_neighbors(k, X, store.n, store.n)
+        k = self.index_._check_n_neighbors(k, False, store.n, store.n)
         if k > self.n_candidates:
             raise ValueError(
                 f"n_neighbors={k} neighbours cannot come from n_candidates="

@@ -35,8 +35,8 @@ class InverseSqrt(LRSchedule):
     Examples
     --------
     >>> from skhash.training import InverseSqrt
-    >>> InverseSqrt().end_step(0.5, n_steps=3)**2
-    0.1875
+    >>> round(InverseSqrt().end_step(0.1, n_steps=1), 4)
+    0.0707
     """
 
     def end_step(self, now, n_steps):

@@ -1,6 +1,10 @@
 """What the numba kernels of the library have in common."""
 
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
 
 from numba import njit, types
 from numba.core.compiler_lock import global_compiler_lock
@@ -16,12 +20,29 @@ def kernel(function: Callable, **options) -> Callable:
     """Compile without the GIL at the first call, and keep the code on disk.
 
     Where no folder can be written to, each process compiles anew. `options` are those
-    of ``numba.njit``.
+    of ``numba.njit``. A kernel may call what stands in its own folder and here: when
+    any of that changes, it is compiled again.
     """
     try:
-        return njit(nogil=True, cache=True, **options)(function)
+        compiled = njit(nogil=True, cache=True, **options)(function)
     except RuntimeError:  # numba's "no locator available"
         return njit(nogil=True, **options)(function)
+    # numba itself would look at the file of the function alone, and run old code where
+    # another file that it calls has changed. Without compilation there is no cache.
+    with suppress(AttributeError):
+        folder = Path(function.__code__.co_filename).parent
+        compiled._cache._cache_file._source_stamp = _stamp(folder)
+    return compiled
+
+
+@cache
+def _stamp(folder):
+    """Return a number for all that kernels in a folder may call."""
+    files = [Path(__file__), *sorted(folder.glob("*.py"))]
+    sources = blake2b(digest_size=16)
+    for file in files:
+        sources.update(file.read_bytes())
+    return sources.hexdigest()
 
 
 @intrinsic

@@ -12,6 +12,7 @@ from sklearn.base import clone
 import skhash.gradients as gradients
 from skhash.gradients import (
     ARM,
+    GRADIENTS,
     ZGR,
     BernoulliUnits,
     BitFlip,
@@ -33,7 +34,6 @@ from skhash.gradients import (
     require_layerwise,
     resolve_gradient,
 )
-from skhash.gradients._resolve import GRADIENTS
 from skhash.noise import Logistic, Normal, Triangular, Uniform
 
 LAYERWISE = [
@@ -56,9 +56,9 @@ BLACK_BOX = [
     ARM(n_samples=4),
     DisARM(),
     DisARM(n_samples=4),
-    LocalExpectation(chunk_size=3),
+    LocalExpectation(),
     BitFlip(n_flips=2),
-    Exact(chunk_size=5),
+    Exact(),
 ]
 # What the pages show keeps the same promises.
 for example in page_classes(GradientEstimator):
@@ -161,7 +161,7 @@ def test_graphs_are_kept_of_the_first_evaluation_only(estimator):
         (ReinforceLOO(3), 3),
         (ARM(3), 6),
         (DisARM(3), 6),
-        (LocalExpectation(3), N_BITS + 1),
+        (LocalExpectation(), N_BITS + 1),
         (BitFlip(2), 3),
         (Exact(5), 2**N_BITS),
     ],

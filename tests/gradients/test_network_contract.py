@@ -25,6 +25,8 @@ import skhash.gradients as gradients
 from skhash.gradients import (
     ADF,
     ARM,
+    GRADIENTS,
+    NETWORK_GRADIENTS,
     PSA,
     BitFlip,
     DisARM,
@@ -44,7 +46,6 @@ from skhash.gradients import (
     resolve_gradient,
     resolve_network_gradient,
 )
-from skhash.gradients._resolve import GRADIENTS, NETWORK_GRADIENTS
 from skhash.networks import (
     BinaryConv2d,
     BinaryLinear,
@@ -61,7 +62,7 @@ FUNCTIONWISE = [
     ReinforceLOO(n_samples=3),
     ARM(n_samples=2),
     DisARM(),
-    LocalExpectation(chunk_size=2),
+    LocalExpectation(),
     BitFlip(),
 ]
 EXAMPLES = [example() for example in page_classes(GradientEstimator)]

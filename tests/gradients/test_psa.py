@@ -18,12 +18,30 @@ from gradients.network_enumeration import (
     path_losses,
 )
 
-from skhash.gradients import PSA
+from skhash.gradients import PSA, _psa_backends
 from skhash.networks import BinaryConv2d, RealLinear, StochasticBinaryNetwork
 from skhash.noise import NOISES
 
-DIRECT = PSA(psa_backend="direct")
-direct = partial(PSA, psa_backend="direct")
+
+class DirectPSA(PSA):
+    """PSA by its reference, which evaluates F at every flip."""
+
+    def _backend(self, layer):
+        return _psa_backends.direct
+
+
+class RatioPSA(PSA):
+    def _backend(self, layer):
+        return _psa_backends.ratio
+
+
+class ChebyshevPSA(PSA):
+    def _backend(self, layer):
+        degree = _psa_backends.degree_for(layer, self.tolerance)
+        return partial(_psa_backends.chebyshev, degree=degree)
+
+
+DIRECT = DirectPSA()
 every_noise = pytest.mark.parametrize("noise", NOISES)
 
 
@@ -93,7 +111,7 @@ def test_value_is_the_loss_of_the_path(loss):
 def test_enhancement_does_not_change_the_means(widths, gamma):
     network = make_network(widths)
     plain = expected(DIRECT, network)
-    enhanced = expected(direct(enhanced=True, gamma=gamma), network)
+    enhanced = expected(DirectPSA(enhanced=True, gamma=gamma), network)
     close(enhanced[0], exact(network)[0])
     for a, b in zip(plain[1], enhanced[1], strict=True):
         close(a, b)
@@ -101,18 +119,18 @@ def test_enhancement_does_not_change_the_means(widths, gamma):
 
 def test_default_gamma_is_the_mean_over_units():
     network = make_network([1, 4])
-    default = by_path(direct(enhanced=True), network)
-    close(default, by_path(direct(enhanced=True, gamma=0.25), network))
+    default = by_path(DirectPSA(enhanced=True), network)
+    close(default, by_path(DirectPSA(enhanced=True, gamma=0.25), network))
     plain = by_path(DIRECT, network)
-    close(plain, by_path(direct(enhanced=True, gamma=0), network))
-    close(plain, by_path(direct(gamma=0.25), network))
+    close(plain, by_path(DirectPSA(enhanced=True, gamma=0), network))
+    close(plain, by_path(DirectPSA(gamma=0.25), network))
 
 
 @pytest.mark.parametrize("n_samples", [1, 2])
 def test_enhanced_losses_are_means_over_one_unit(n_samples):
     """Over both values of a unit of the last layer, and then over all such units."""
     network = make_network([2, 2])
-    values, _ = along_paths(direct(enhanced=True), network, n_samples=n_samples)
+    values, _ = along_paths(DirectPSA(enhanced=True), network, n_samples=n_samples)
     paths = all_paths(network, n_samples)
     p, losses = path_losses(network, paths, generic_loss)
     means = []
@@ -132,7 +150,7 @@ def test_enhancement_lowers_the_variance():
         return p @ (numbers - p @ numbers).square()
 
     network = make_network([2, 3])
-    plain, enhanced = variances(DIRECT), variances(direct(enhanced=True))
+    plain, enhanced = variances(DIRECT), variances(DirectPSA(enhanced=True))
     n_head = sum(parameter.numel() for parameter in network.head.parameters())
     close(plain[1:-n_head], enhanced[1:-n_head])
     changed = [0, *range(-n_head, 0)]
@@ -142,7 +160,7 @@ def test_enhancement_lowers_the_variance():
 
 def test_enhancement_of_one_unit_has_no_variance():
     network = make_network([1])
-    values, gradients, _ = by_path(direct(enhanced=True), network)
+    values, gradients, _ = by_path(DirectPSA(enhanced=True), network)
     value, right = exact(network)
     close(values, value.expand(2))
     for row in gradients:
@@ -223,7 +241,7 @@ def test_bound_of_several_samples_in_last_layer_and_head():
 def test_enhancement_of_several_samples_does_not_change_the_means():
     network = make_network([2, 2])
     plain = expected(DIRECT, network, n_samples=2)
-    enhanced = expected(direct(enhanced=True), network, n_samples=2)
+    enhanced = expected(DirectPSA(enhanced=True), network, n_samples=2)
     close(enhanced[0], exact(network, n_samples=2)[0])
     for a, b in zip(plain[1], enhanced[1], strict=True):
         close(a, b)
@@ -263,16 +281,16 @@ def test_convolutions_with_shared_weights(noise):
     assert max(relative_biases(network, DIRECT, linear_loss)) < 1e-10
 
 
-@pytest.mark.parametrize("psa_backend", ["auto", "ratio", "chebyshev"])
+@pytest.mark.parametrize("psa", [PSA, RatioPSA, ChebyshevPSA])
 @pytest.mark.parametrize("make", [make_convolutions, lambda: make_network([3, 3])])
-def test_back_ends_give_the_gradient_of_direct(make, psa_backend):
+def test_back_ends_give_the_gradient_of_direct(make, psa):
     network = make()
     direct = expected(DIRECT, network)
-    found = expected(PSA(psa_backend=psa_backend, tolerance=1e-12), network)
+    found = expected(psa(tolerance=1e-12), network)
     for a, b in zip(direct[1], found[1], strict=True):
         close(a, b, 1e-10)
     # The first layer, and nothing else, goes through a back end.
-    rough = expected(PSA(psa_backend="chebyshev", tolerance=0.5), network)
+    rough = expected(ChebyshevPSA(tolerance=0.5), network)
     same = [torch.equal(a, b) for a, b in zip(direct[1], rough[1], strict=True)]
     names = [name for name, _ in network.named_parameters()]
     assert same == [not name.startswith("layers.0") for name in names]

@@ -1,5 +1,6 @@
 """Every back end of PSA against flipping the inputs of a layer one by one."""
 
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -14,6 +15,7 @@ from skhash.gradients._psa_backends import (
     MAX_DEGREE,
     chebyshev_degree,
     choose_backend,
+    degree_for,
 )
 from skhash.networks import BinaryConv2d, BinaryLinear
 from skhash.noise import Logistic, Normal, Triangular, Uniform
@@ -69,8 +71,10 @@ def by_flipping(layer, x, logits, gradient):
 
 
 def run(name, layer, x, logits, gradient, tolerance=1e-5):
-    found = choose_backend(layer, name, tolerance)(layer, x, logits, gradient)
-    return found.expand(x.shape)
+    backend = getattr(_psa_backends, name)
+    if name == "chebyshev":
+        backend = partial(backend, degree=degree_for(layer, tolerance))
+    return backend(layer, x, logits, gradient).expand(x.shape)
 
 
 @every_layer
@@ -215,12 +219,12 @@ def test_no_array_of_rows_by_units_by_inputs(name, weights, kind):
     assert record.largest < n_flips / 3
 
 
-def chosen(layer, name="auto", tolerance=1e-5):
-    backend = choose_backend(layer, name, tolerance)
+def chosen(layer, tolerance=1e-5):
+    backend = choose_backend(layer, tolerance)
     return getattr(backend, "func", backend).__name__
 
 
-def test_auto_takes_the_cheapest_that_is_right():
+def test_the_choice_is_the_cheapest_that_is_right():
     linear = LAYERS["linear"]
     assert chosen(make_case(linear, weights="mirror", noise="uniform")[0]) == "binary"
     assert chosen(make_case(linear, noise="uniform")[0]) == "direct"
@@ -230,21 +234,6 @@ def test_auto_takes_the_cheapest_that_is_right():
     largest = float(large.weight.detach().abs().max())
     assert chebyshev_degree(4 * largest, 1e-5) > MAX_DEGREE
     assert chosen(large, tolerance=0.9) == "chebyshev"
-    for name in ("direct", "ratio", "chebyshev"):
-        assert chosen(large, name) == name
-
-
-@pytest.mark.parametrize("name", ["ratio", "chebyshev"])
-def test_logistic_forms_refuse_other_noise(name):
-    layer, *_ = make_case(LAYERS["linear"], noise="uniform")
-    with pytest.raises(ValueError, match=f"{name}.* logistic .*Uniform.*'auto'"):
-        choose_backend(layer, name, 1e-5)
-
-
-def test_binary_refuses_real_weights():
-    layer, *_ = make_case(LAYERS["linear"])
-    with pytest.raises(ValueError, match="'binary' is for .* real .*'auto'"):
-        choose_backend(layer, "binary", 1e-5)
 
 
 @every_noise
@@ -264,7 +253,7 @@ def test_first_order_expansion_is_straight_through(make, noise):
 
 
 def test_parameters_are_checked():
-    with pytest.raises(ValueError, match="psa_backend"):
-        PSA(psa_backend="fast").network_surrogate(None, None, None)
+    with pytest.raises(ValueError, match="tolerance"):
+        PSA(tolerance=0).network_surrogate(None, None, None)
     with pytest.raises(ValueError, match="gamma"):
         PSA(gamma=-1).network_surrogate(None, None, None)

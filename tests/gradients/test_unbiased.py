@@ -29,6 +29,7 @@ from skhash.gradients import (
     MuProp,
     Reinforce,
     ReinforceLOO,
+    _exact,
 )
 
 every_units = pytest.mark.parametrize("units", ALL_UNITS, ids=str)
@@ -59,7 +60,7 @@ UNBIASED = [
     (DisARM(), by_cell),
     (DisARM(2), cells_twice),
     (LocalExpectation(), by_state),
-    (LocalExpectation(chunk_size=2), by_state),
+    (LocalExpectation(), by_state),
     (BitFlip(), by_state_and_order),
     (BitFlip(2), by_state_and_order),
     # A page that shows a function-wise one says that it is unbiased.
@@ -84,11 +85,12 @@ def test_unbiased(estimator, outcomes, units):
 
 
 @every_units
-@pytest.mark.parametrize("chunk_size", [1, 3, 100])
-def test_exact_is_exact(units, chunk_size):
+@pytest.mark.parametrize("states_at_once", [1, 3, 100])
+def test_exact_is_exact(units, states_at_once, monkeypatch):
+    monkeypatch.setattr(_exact, "STATES_AT_ONCE", states_at_once)
     loss = Loss()
     logits = torch.stack([LOGITS, -0.5 * LOGITS]).requires_grad_()
-    losses = Exact(chunk_size=chunk_size).surrogate(loss, logits, units=units)
+    losses = Exact().surrogate(loss, logits, units=units)
     found = torch.autograd.grad(losses[0], [logits, loss.weight])
     value, gradient, parameter_gradient = exact(loss, LOGITS, units)
     close(losses[0].detach(), value)
@@ -97,11 +99,10 @@ def test_exact_is_exact(units, chunk_size):
     close(losses[1].detach(), exact(loss, -0.5 * LOGITS, units)[0])
 
 
-def test_exact_has_second_derivatives():
+def test_exact_has_second_derivatives(monkeypatch):
+    monkeypatch.setattr(_exact, "STATES_AT_ONCE", 3)
     logits = torch.stack([LOGITS, -LOGITS]).requires_grad_()
-    assert torch.autograd.gradgradcheck(
-        lambda a: Exact(chunk_size=3).surrogate(Loss(), a), logits
-    )
+    assert torch.autograd.gradgradcheck(lambda a: Exact().surrogate(Loss(), a), logits)
 
 
 def test_exact_at_sure_units():

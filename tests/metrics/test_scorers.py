@@ -283,9 +283,9 @@ def test_every_scorer_keeps_the_contract(digits, name):
             "make_retrieval_scorer(ndcg_at_k_score, k=3, gain='linear')",
         ),
         (
-            make_neighbor_recall_scorer(3, metric="cosine", space="input"),
+            make_neighbor_recall_scorer(3, metric="cosine"),
             "make_neighbor_recall_scorer(n_neighbors=3, n_retrieved=100, "
-            "metric='cosine', space='input')",
+            "metric='cosine')",
         ),
     ],
 )
@@ -319,15 +319,8 @@ def test_neighbor_recall_asks_the_space_of_the_input(digits):
     steps = [step for _, step in pipeline.steps]
     index = Index().fit(codes)
     indexed = make_pipeline(*steps, index)
-    for space, value in [
-        ("input", recall(codes, X)),
-        ("encoder", recall(codes, reduced)),
-    ]:
-        scorer = make_neighbor_recall_scorer(5, 20, space=space)
-        assert scorer(pipeline, X) == value
-        assert scorer(indexed, X) == pytest.approx(value)
-    spaced = make_pipeline(*steps, "passthrough", index)
-    assert scorer(spaced, X) == pytest.approx(value)
+    for searched in (indexed, make_pipeline(*steps, "passthrough", index)):
+        assert scorer(searched, X) == pytest.approx(recall(codes, X))
     assert recall(codes, X) != recall(codes, reduced)
     encoder = Signs(16).fit(X)
     assert scorer(encoder, X) == recall(encoder.transform(X), X)
@@ -346,8 +339,6 @@ def test_neighbor_recall_of_texts_asks_the_space_of_the_encoder():
         error_score="raise",
     )  # fmt: skip
     assert (results["test_score"] > 0).all()
-    with pytest.raises(ValueError, match='use space="encoder"'):
-        make_neighbor_recall_scorer(5, 20, space="input")(pipeline, texts)
 
 
 def test_neighbor_recall_passes_the_metric_on(digits):
@@ -398,7 +389,6 @@ def test_what_cannot_be_scored_is_named(digits):
             ValueError,
             r"\['exclude_self', 'packed'\] are set by the scorer",
         ),
-        (lambda: make_neighbor_recall_scorer(space="x"), ValueError, "got 'x'"),
     ],
 )
 def test_bad_scorers_are_named(make, error, message):

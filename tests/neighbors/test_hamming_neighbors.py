@@ -296,7 +296,7 @@ def test_torch_route_gives_the_same_answers(bits, queries, monkeypatch):
     expected = index.kneighbors(queries), index.kneighbors()
     ball = index.radius_neighbors(queries)
     monkeypatch.setattr(
-        "skhash.neighbors._hamming.inference_device", lambda _: torch.device("cpu")
+        "skhash.neighbors._index.inference_device", lambda _: torch.device("cpu")
     )
     np.testing.assert_array_equal(index.kneighbors(queries), expected[0])
     np.testing.assert_array_equal(index.kneighbors(), expected[1])
@@ -380,9 +380,6 @@ def test_codes_of_another_width_reach_no_kernel(method, fitted_packed):
         {"radius": 2.0},
         {"algorithm": "fast"},
         {"packed": "no"},
-        {"rerank": "score"},
-        {"n_candidates": 0},
-        {"metric": "l1"},
         {"n_jobs": 1.5},
         {"device": 0},
     ],

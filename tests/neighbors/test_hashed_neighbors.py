@@ -28,7 +28,12 @@ from skhash.metrics import (
     precision_at_k_score,
     true_neighbors,
 )
-from skhash.neighbors import HammingNeighbors, PrefixNeighbors, asymmetric_scores
+from skhash.neighbors import (
+    AsymmetricNeighbors,
+    HammingNeighbors,
+    PrefixNeighbors,
+    asymmetric_scores,
+)
 
 ENCODER = RandomHyperplaneHash(21, random_state=0)
 
@@ -51,8 +56,10 @@ def asymmetric_order(data, encoder, decoder, k=5):
     return np.argsort(scores, axis=1, kind="stable")[:, :k]
 
 
-def full(rerank, k=5):
-    return HammingNeighbors(k, rerank=rerank, n_candidates=None)
+def by_vectors(k=5, **params):
+    """A search that compares the real vectors."""
+    index = AsymmetricNeighbors(k, **params)
+    return HashedNeighbors(ENCODER, index, keep_vectors=True)
 
 
 @pytest.mark.parametrize("index", [None, HammingNeighbors(7), PrefixNeighbors(4)])
@@ -68,7 +75,7 @@ def test_without_reranking_it_is_encoding_and_search(data, index):
 
 
 def test_all_candidates_by_vectors_are_the_true_neighbors(data):
-    search = HashedNeighbors(ENCODER, full("vectors")).fit(data.database)
+    search = by_vectors().fit(data.database)
     expected = true_neighbors(data.query, data.database, 5)
     np.testing.assert_array_equal(search.kneighbors(data.query)[1], expected)
     own = true_neighbors(data.database, n_neighbors=5)
@@ -76,24 +83,24 @@ def test_all_candidates_by_vectors_are_the_true_neighbors(data):
 
 
 def test_candidates_are_reranked(data):
-    index = HammingNeighbors(5, rerank="vectors", n_candidates=20)
-    search = HashedNeighbors(ENCODER, index).fit(data.database)
+    search = by_vectors(n_candidates=20).fit(data.database)
     encoder = clone(ENCODER).fit(data.database)
-    by_hand = index.fit(encoder.transform(data.database), vectors=data.database)
-    expected = by_hand.kneighbors(encoder.transform(data.query), vectors=data.query)
+    by_hand = AsymmetricNeighbors(5, n_candidates=20)
+    by_hand.fit(encoder.transform(data.database), vectors=data.database)
+    expected = by_hand.kneighbors(data.query, codes=encoder.transform(data.query))
     np.testing.assert_array_equal(search.kneighbors(data.query), expected)
 
 
 @pytest.mark.parametrize("normalize", [False, True])
 def test_the_decoder_is_that_of_the_encoder(data, normalize):
     encoder = SGHEncoder(21, max_epochs=1, normalize=normalize, random_state=0)
-    search = HashedNeighbors(encoder, full("asymmetric")).fit(data.database)
+    search = HashedNeighbors(encoder, AsymmetricNeighbors()).fit(data.database)
     expected = asymmetric_order(data, search.encoder_, search.encoder_)
     np.testing.assert_array_equal(search.kneighbors(data.query)[1], expected)
 
 
 def test_else_the_decoder_is_that_of_least_squares(data):
-    search = HashedNeighbors(ENCODER, full("asymmetric")).fit(data.database)
+    search = HashedNeighbors(ENCODER, AsymmetricNeighbors()).fit(data.database)
     encoder = clone(ENCODER).fit(data.database)
     decoder = fit_codebook(data.database, encoder.transform(data.database))
     expected = asymmetric_order(data, encoder, decoder)
@@ -111,10 +118,10 @@ def test_codes_decode_to_the_rows_that_the_encoder_sees(data, encoder, decoder, 
     """The same as scaling rows before, wherever they are scaled."""
     norms = np.random.default_rng(0).lognormal(size=len(data.database))[:, None]
     X, query = data.database * norms, data.query * norms[: len(data.query)]
-    index = full("asymmetric").set_params(metric=metric)
+    index = AsymmetricNeighbors(metric=metric)
     by_hand = HashedNeighbors(encoder, index, decoder=decoder)
     scores, expected = by_hand.fit(normalize(X)).kneighbors(normalize(query))
-    own = by_hand.kneighbors(vectors=normalize(X), return_distance=False)
+    own = by_hand.kneighbors(normalize(X), own=True, return_distance=False)
     within = clone(encoder).set_params(normalize=True)
     frozen = FrozenEstimator(clone(within).fit(X))
     steps = make_pipeline(Normalizer(), encoder)
@@ -123,14 +130,14 @@ def test_codes_decode_to_the_rows_that_the_encoder_sees(data, encoder, decoder, 
         found = search.kneighbors(query)
         np.testing.assert_allclose(found[0], scores, rtol=1e-3, atol=1e-5)
         assert (found[1] == expected).mean() > 0.98  # the rest are ties of rounding
-        positions = search.kneighbors(vectors=X, return_distance=False)
+        positions = search.kneighbors(X, own=True, return_distance=False)
         assert (positions == own).mean() > 0.98
 
 
 def test_a_pipeline_decodes_to_what_its_encoder_sees(data):
     """A codebook of the last step is in its space, and so are the queries."""
     pipeline = make_pipeline(PCA(12), SGH)
-    search = HashedNeighbors(pipeline, full("asymmetric")).fit(data.database)
+    search = HashedNeighbors(pipeline, AsymmetricNeighbors()).fit(data.database)
     before, encoder = search.encoder_
     codes = encoder.transform(before.transform(data.database))
     scores = asymmetric_scores(before.transform(data.query), codes, encoder)
@@ -138,14 +145,8 @@ def test_a_pipeline_decodes_to_what_its_encoder_sees(data):
     np.testing.assert_array_equal(search.kneighbors(data.query)[1], expected)
 
 
-def test_vectors_are_either_queries_or_the_fitted_ones(data):
-    search = HashedNeighbors(ENCODER, full("asymmetric")).fit(data.database)
-    with pytest.raises(ValueError, match="X=None"):
-        search.kneighbors(data.query, vectors=data.query)
-
-
 def test_its_score_is_that_of_the_codes(data):
-    search = HashedNeighbors(ENCODER, full("asymmetric"))
+    search = HashedNeighbors(ENCODER, AsymmetricNeighbors())
     search.fit(data.database, data.database_labels)
     encoder = clone(ENCODER).fit(data.database)
     expected = mean_average_precision_score(
@@ -196,39 +197,45 @@ def test_a_grid_search_over_the_encoder(data):
 
 
 def test_asymmetric_neighbors_of_the_fitted_vectors(data):
-    search = HashedNeighbors(ENCODER, full("asymmetric")).fit(data.database)
-    with pytest.raises(ValueError, match="real vectors of the queries"):
+    search = HashedNeighbors(ENCODER, AsymmetricNeighbors()).fit(data.database)
+    with pytest.raises(ValueError, match="X=None asks for .* own=True"):
         search.kneighbors()
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        search.kneighbors(data.query, own=True)
     scores, positions = search.kneighbors(data.database, 6)
-    own = search.kneighbors(vectors=data.database)
+    own = search.kneighbors(data.database, own=True)
     for i in range(len(data.database)):
         other = positions[i] != i
         np.testing.assert_array_equal(own[1][i], positions[i][other][:5])
         np.testing.assert_array_equal(own[0][i], scores[i][other][:5])
 
 
-@pytest.mark.parametrize("rerank", [None, "asymmetric", "vectors"])
-def test_rows_are_added_and_the_encoder_stays(data, rerank):
+@pytest.mark.parametrize("by", ["codes", "decoder", "vectors"])
+def test_rows_are_added_and_the_encoder_stays(data, by):
     encoder = clone(ENCODER).fit(data.train)
     frozen = FrozenEstimator(encoder)
-    index = HammingNeighbors(5, rerank=rerank, n_candidates=20)
-    search = HashedNeighbors(frozen, index).partial_fit(data.database[:250])
+    index = AsymmetricNeighbors(5, n_candidates=20)
+    index = HammingNeighbors(5) if by == "codes" else index
+    search = HashedNeighbors(frozen, index, keep_vectors=by == "vectors")
+    search.partial_fit(data.database[:250])
     search.partial_fit(data.database[250:251]).partial_fit(data.database[251:])
     assert search.encoder_ is frozen
     arguments, codes = {}, encoder.transform(data.database)
-    if rerank == "vectors":
+    if by == "vectors":
         arguments["vectors"] = data.database
-    if rerank == "asymmetric":  # the codebook is that of the first call
+    if by == "decoder":  # the codebook is that of the first call
         arguments["decoder"] = fit_codebook(data.database[:250], codes[:250])
     by_hand = clone(index).fit(codes, **arguments)
-    vectors = {} if rerank is None else {"vectors": data.query}
-    expected = by_hand.kneighbors(encoder.transform(data.query), **vectors)
+    question = {"X": encoder.transform(data.query)}
+    if by != "codes":
+        question = {"X": data.query, "codes": question["X"]}
+    expected = by_hand.kneighbors(**question)
     np.testing.assert_array_equal(search.kneighbors(data.query), expected)
 
 
 def test_ids_and_filters_reach_the_index(data):
     names = np.array([f"digit {i}" for i in range(400)])
-    search = HashedNeighbors(ENCODER, full("vectors"))
+    search = by_vectors()
     search.partial_fit(data.database[:100], ids=names[:100])
     search.partial_fit(data.database[100:], ids=names[100:])
     _, positions = search.kneighbors(data.query)
@@ -241,7 +248,7 @@ def test_ids_and_filters_reach_the_index(data):
 
 
 def test_graphs_are_those_of_the_neighbors(data):
-    search = HashedNeighbors(ENCODER, full("vectors")).fit(data.database)
+    search = by_vectors().fit(data.database)
     distances, positions = search.kneighbors(data.query)
     graph = search.kneighbors_graph(data.query, mode="distance")
     np.testing.assert_array_equal(graph.indices.reshape(positions.shape), positions)
@@ -253,7 +260,7 @@ def test_graphs_are_those_of_the_neighbors(data):
 
 def test_a_classifier_follows(data):
     classifier = make_pipeline(
-        HashedNeighbors(ENCODER, full("vectors", 3)),
+        by_vectors(3),
         KNeighborsClassifier(3, metric="precomputed"),
     ).fit(data.database, data.database_labels)
     expected = KNeighborsClassifier(3).fit(data.database, data.database_labels)
@@ -262,20 +269,20 @@ def test_a_classifier_follows(data):
     )
 
 
-@pytest.mark.parametrize("rerank", [None, "asymmetric"])
-def test_text_in_a_pipeline(rerank):
+@pytest.mark.parametrize("kind", [HammingNeighbors, AsymmetricNeighbors])
+def test_text_in_a_pipeline(kind):
     words = ["hash", "code", "bit", "near", "far", "query", "index"]
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(words, 6)) for _ in range(60)]
     search = make_pipeline(
         TfidfVectorizer(),
-        HashedNeighbors(ENCODER, HammingNeighbors(3, rerank=rerank, n_candidates=None)),
+        HashedNeighbors(ENCODER, kind(3)),
     ).fit(texts)
     X = search[:-1].transform(texts)
     assert sparse.issparse(X)
     encoder = clone(ENCODER).fit(X)
     bits = encoder.transform(X)
-    if rerank is None:
+    if kind is HammingNeighbors:
         expected = HammingNeighbors(3).fit(bits).kneighbors(bits)[1]
     else:
         scores = asymmetric_scores(X, bits, fit_codebook(X, bits))
@@ -284,7 +291,7 @@ def test_text_in_a_pipeline(rerank):
 
 
 def test_clones_pickles_and_parameters(data):
-    search = HashedNeighbors(ENCODER, HammingNeighbors(rerank="vectors"))
+    search = by_vectors(n_candidates=100)
     search.set_params(encoder__n_bits=30, index__n_neighbors=2).fit(data.database)
     expected = search.kneighbors(data.query)
     assert expected[1].shape[1] == 2 and search.encoder_.n_bits == 30
@@ -297,14 +304,14 @@ def test_clones_pickles_and_parameters(data):
 def test_a_memory_map_stays_one(data, tmp_path):
     np.save(tmp_path / "vectors.npy", data.database)
     mapped = np.load(tmp_path / "vectors.npy", mmap_mode="r")
-    search = HashedNeighbors(ENCODER, full("vectors")).fit(mapped)
+    search = by_vectors().fit(mapped)
     assert np.shares_memory(search.index_._store["vectors"], mapped)
 
 
 def test_codes_are_refined_for_the_search(data):
     X, encoder = data.database, PCAHash(16)
     refiner = LinearDecoder(n_alternations=3, n_restarts=4)
-    search = HashedNeighbors(encoder, full("asymmetric", 10), decoder=refiner)
+    search = HashedNeighbors(encoder, AsymmetricNeighbors(10), decoder=refiner)
     search.fit(X[:300]).partial_fit(X[300:])
     # Step by step, the same.
     encoder = clone(encoder).fit(X[:300])
@@ -326,7 +333,14 @@ def test_codes_are_refined_for_the_search(data):
     assert errors[1] < errors[0]
 
 
-def test_a_decoder_needs_an_asymmetric_search(data):
-    search = HashedNeighbors(ENCODER, decoder=LinearDecoder())
-    with pytest.raises(ValueError, match="rerank=None"):
+@pytest.mark.parametrize("params", [{"decoder": REFINER}, {"keep_vectors": True}])
+def test_what_compares_vectors_needs_an_asymmetric_search(data, params):
+    (name,) = params
+    with pytest.raises(ValueError, match=f"{name} is for an index that compares real"):
+        HashedNeighbors(ENCODER, **params).fit(data.database)
+
+
+def test_a_decoder_takes_the_place_of_vectors(data):
+    search = by_vectors().set_params(decoder=REFINER)
+    with pytest.raises(ValueError, match="leave one of the two out"):
         search.fit(data.database)

@@ -2,19 +2,15 @@
 
 import numpy as np
 import pytest
+from campaigns import length
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import DBSCAN
 
 from skhash.codes import hamming_distances, pack_bits
-from skhash.neighbors import (
-    _algorithms,
-    _pairs,
-    _search,
-    duplicate_groups,
-    radius_pairs,
-)
-from skhash.neighbors._multi_index import MultiIndex
+from skhash.neighbors import _pairs, duplicate_groups, radius_pairs
+from skhash.neighbors.search.brute import Brute
+from skhash.neighbors.search.multi_index import MultiIndex
 
 
 def make_codes(seed, n, n_bits, n_centres):
@@ -50,7 +46,7 @@ problems = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=length(40), deadline=None)
 @given(problem=problems, radius=st.sampled_from((0, 1, 3, 9, 200)))
 def test_pairs_and_groups(problem, radius):
     codes = make_codes(**problem)
@@ -79,7 +75,7 @@ def asked(monkeypatch):
 
         monkeypatch.setattr(owner, "pairs_behind", counting)
 
-    count(_search, "compare")
+    count(Brute, "compare")
     count(MultiIndex, "look up")
     return kinds
 
@@ -90,10 +86,10 @@ def asked(monkeypatch):
 def test_blocks_and_formats_and_threads(n_jobs, packed, kind, asked, monkeypatch):
     """Blocks of rows, of uneven size, give what one block gives."""
     monkeypatch.setattr(_pairs, "BLOCK_ROWS", 130)
-    monkeypatch.setattr("skhash.neighbors._search.MIN_THREAD_WORK", 1)
-    monkeypatch.setattr("skhash.neighbors._multi_index.MIN_THREAD_SECONDS", 1e-9)
+    monkeypatch.setattr("skhash.neighbors.search.chunks.MIN_THREAD_WORK", 1)
+    monkeypatch.setattr("skhash.neighbors.search.multi_index.MIN_THREAD_COST", 1e-9)
     if kind == "look up":
-        monkeypatch.setattr(_algorithms, "PAIR_SECONDS", 1.0)
+        monkeypatch.setattr(Brute, "cost", lambda *_: 1e9)
     codes = make_codes(0, 700, 24, 60)
     given = pack_bits(codes) if packed else codes
     kwargs = {"packed": packed, "n_jobs": n_jobs}
@@ -111,7 +107,8 @@ def test_blocks_and_formats_and_threads(n_jobs, packed, kind, asked, monkeypatch
 
 def test_what_is_chosen(asked, monkeypatch):
     """Tables where they are hoped to be faster, and are; sorting at radius 0."""
-    monkeypatch.setattr(_algorithms, "PAIR_SECONDS", 3e-8)
+    cost = Brute.cost
+    monkeypatch.setattr(Brute, "cost", lambda *own: 230 * cost(*own))
     spread = np.random.default_rng(0).integers(0, 2, (1000, 32))
     crowded = spread.copy()
     crowded[:, 1:] = 0

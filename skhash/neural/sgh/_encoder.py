@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from skhash.algebra._projection import column_means
 from skhash.algebra._scale import total_scale
 from skhash.base import LinearLogitsMixin
-from skhash.codes import check_bits
+from skhash.codes import CODINGS, check_bits
 from skhash.linear._decoder import LinearDecoderMixin, decode
 from skhash.neural._start import sample_rows, starting_directions
 from skhash.neural.sgh._pairs import PairSource, resolve_pairs
@@ -352,7 +352,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
                 f"scales has shape {scales.shape}, but the bits have {bits.shape}; "
                 "give one scale for each bit."
             )
-        low, step = self._code_values()
+        low, step = CODINGS[self.coding]
         values = ((low + step * bits) * scales - low) / step
         return decode(values, self.codebook_, self.offset_)
 
@@ -401,9 +401,6 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
                 energy[rows] = module.free_energy(module(standard), standard).numpy()
         return energy + self.n_features_in_ * np.log(self.scale_)
 
-    def _code_values(self):
-        return {"01": (0.0, 1.0), "pm1": (-1.0, 2.0)}[self.coding]
-
     def _validate_targets(self, X, y, *, given, is_part=False):
         if (given[0] is None) != (given[1] is None):
             raise ValueError("pairs and pair_labels go together; give both or none.")
@@ -417,7 +414,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         directions = starting_directions(
             sample, mean, self.n_bits, self.init, device, generator
         )
-        start = sgh_start(X, mean, scale, directions, *self._code_values(), device)
+        start = sgh_start(X, mean, scale, directions, self.coding, device)
         resolve_scale(self.scale).start(start, X, mean, scale)
         if y is not None or resolve_pairs(self.pairs).is_always_learned:
             start.pairs = self._pair_likelihood()
@@ -447,7 +444,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         return Rows(X, **known, split=net.split)
 
     def _restore_module(self, n_rows=None):
-        low, step = self._code_values()
+        low, step = CODINGS[self.coding]
         codebook = self.codebook_ / (step * self.scale_)
         start = SGHStart(
             weight=self.components_.T * self.scale_,
@@ -499,7 +496,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
             self.scale_,
             result["weight"].cpu().numpy(),
             result["bias"].cpu().numpy(),
-            *self._code_values(),
+            self.coding,
             self.net_.device,
             penalty=self.weight_penalty * float(torch.exp(2 * result["log_rho"])),
         )
@@ -519,7 +516,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         factor, attributes = resolve_scale(self.scale).read_out(values, scale)
         vars(self).update(attributes)
         codebook = values["codebook"] * factor
-        low, step = self._code_values()
+        low, step = CODINGS[self.coding]
         self.codebook_ = codebook * np.float32(step * self.scale_)
         offset = values["offset"] + low * codebook.sum(axis=0)
         self.offset_ = (self.mean_ + self.scale_ * offset).astype(np.float32)

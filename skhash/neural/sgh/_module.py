@@ -7,7 +7,8 @@ from functools import partial
 import torch
 from torch import nn
 
-from skhash.gradients._base import CODINGS, attach_gradient, uniform_like
+from skhash.codes import CODINGS
+from skhash.gradients._base import attach_gradient, uniform_like
 from skhash.losses._divergences import bernoulli_kl
 from skhash.neural.sgh._iterates import KeptIterates
 from skhash.training._module import TrainedModule
@@ -125,7 +126,7 @@ class SGHModule(TrainedModule):
             self.offset,
             logits,
             self.scaled_codebook,
-            *CODINGS[self.coding],
+            self.coding,
             self.generator,
             scales,
         )
@@ -214,7 +215,7 @@ def _parameter(values):
 
 
 def analytic_squared_error(
-    X, offset, logits, codebook, low, step, generator=None, scales=None
+    X, offset, logits, codebook, coding, generator=None, scales=None
 ):
     """Return ``E |x - offset - (h o z) U|^2`` in closed form: no noise, no bias.
 
@@ -222,6 +223,7 @@ def analytic_squared_error(
     expectation is the squared error of their mean plus the variance of each times the
     squared norm of its codeword. Without `scales` z is 1.
     """
+    low, step = CODINGS[coding]
     p = torch.sigmoid(logits)
     mean, variance = low + step * p, step**2 * p * (1 - p)
     if scales is not None:
@@ -251,7 +253,7 @@ def _norms(codebook):
 
 
 def sampled_squared_error(
-    X, offset, logits, codebook, low, step, generator, scales=None, is_linear=False
+    X, offset, logits, codebook, coding, generator, scales=None, is_linear=False
 ):
     """Squared error at sampled bits, with the exact distributional derivative.
 
@@ -270,6 +272,7 @@ def sampled_squared_error(
     -1/+1). In expectation that is the gradient of the error of the mean code: nothing
     pushes bits away from probability one half.
     """
+    low, step = CODINGS[coding]
     uniform = uniform_like(logits, generator)
     bits = low + step * (uniform < torch.sigmoid(logits)).to(logits.dtype)
     z = torch.ones(()).to(logits) if scales is None else scales.draw(generator)

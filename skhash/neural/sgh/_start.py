@@ -7,6 +7,7 @@ from scipy import linalg
 from scipy.special import logit
 
 from skhash.algebra._projection import centered_chunks, project
+from skhash.codes import CODINGS
 
 # Spread of the first logits. At 3 a typical bit is 95 % sure: sharp enough that the
 # mean code is near the hard one, soft enough that gradients pass.
@@ -43,17 +44,17 @@ class SGHStart:
         self.scale_bias = np.zeros_like(self.bias)
 
 
-def sgh_start(X, mean, scale, directions, low, step, device) -> SGHStart:
+def sgh_start(X, mean, scale, directions, coding, device) -> SGHStart:
     """Scale the directions to the wanted spread and fit the rest in closed form."""
     spread = float(project(X, mean, directions, device).std(correction=0)) or 1.0
     weight = directions.T * (LOGIT_SPREAD * scale / spread)
     bias = np.zeros(len(directions))
-    decoder = closed_form_decoder(X, mean, scale, weight, bias, low, step, device)
+    decoder = closed_form_decoder(X, mean, scale, weight, bias, coding, device)
     return SGHStart(weight=weight, bias=bias, **decoder)
 
 
 def closed_form_decoder(
-    X, mean, scale, weight, bias, low, step, device, penalty=0.0
+    X, mean, scale, weight, bias, coding, device, penalty=0.0
 ) -> dict:
     """Return decoder and prior of least free energy, given an encoder.
 
@@ -65,8 +66,7 @@ def closed_form_decoder(
     ----------
     weight, bias : ndarrays of shape (n_features, n_bits) and (n_bits,)
         The encoder, on standardised data.
-    low, step : float
-        Values of a bit.
+    coding : {"01", "pm1"}
     penalty : float
         What is added to the ridge: the weight of ``|U|_F^2`` beside the mean error.
 
@@ -77,6 +77,7 @@ def closed_form_decoder(
     """
     import torch
 
+    low, step = CODINGS[coding]
     n_samples, n_bits = X.shape[0], len(bias)
     logits = project(X, mean, weight.T / scale, device)
     p = torch.sigmoid(logits + torch.from_numpy(bias).to(logits))

@@ -9,7 +9,9 @@ from scipy import sparse
 from sklearn.datasets import load_digits
 
 from skhash import SGHEncoder, StochasticAutoencoderHash
-from skhash.neural.sgh._module import CODINGS, SQUARED_ERRORS, SGHModule, bernoulli_kl
+from skhash.codes import CODINGS
+from skhash.losses._divergences import bernoulli_kl
+from skhash.neural.sgh._module import SQUARED_ERRORS, SGHModule
 from skhash.training._batches import Batch
 from skhash.training._net import whole_batch
 
@@ -107,7 +109,7 @@ def estimate_at(name, module, logits, x, code):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "rand", lambda *shape, **options: uniform)
         error = SQUARED_ERRORS[name](
-            x, module.offset, leaf, module.codebook, low, step, None
+            x, module.offset, leaf, module.codebook, module.coding, None
         )
     return error.detach(), torch.autograd.grad(error.sum(), leaf)[0]
 
@@ -131,7 +133,7 @@ def test_sampled_estimators_have_the_expectation_that_theory_says(coding, n_bits
     low, step = CODINGS[coding]
     logits = module(x).detach().clamp(-4, 4).requires_grad_()
     analytic = SQUARED_ERRORS["analytic"](
-        x, module.offset, logits, module.codebook, low, step
+        x, module.offset, logits, module.codebook, coding
     )
     gradient = torch.autograd.grad(analytic.sum(), logits)[0]
 
@@ -429,7 +431,7 @@ def test_squared_error_of_short_codes_is_that_of_long_ones():
     for n_more in (0, 4):
         codebook = torch.nn.functional.pad(short.codebook, (0, 0, 0, n_more))
         logits = torch.nn.functional.pad(short(x), (0, n_more))
-        error = SQUARED_ERRORS["analytic"](x, short.offset, logits, codebook, low, step)
+        error = SQUARED_ERRORS["analytic"](x, short.offset, logits, codebook, "pm1")
         sources = [short.weight, short.bias, short.codebook, short.offset]
         found.append([error, *torch.autograd.grad(error.sum(), sources)])
     for one, other in zip(*found, strict=True):

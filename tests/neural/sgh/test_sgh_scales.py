@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
 from skhash import SGHEncoder, load
-from skhash.gradients._base import CODINGS
+from skhash.codes import CODINGS
 from skhash.neural import LatentScale
 from skhash.neural.sgh._module import SQUARED_ERRORS, SGHModule
 
@@ -128,7 +128,7 @@ def test_posterior_variance_is_the_best(coding):
     log_variance = best.variance.log().requires_grad_()
     best.variance = log_variance.exp()
     error = SQUARED_ERRORS["analytic"](
-        x, module.offset, logits, module.codebook, *CODINGS[coding], None, best
+        x, module.offset, logits, module.codebook, coding, None, best
     )
     energy = 0.5 * torch.exp(-2 * module.log_rho) * error + best.kl(module.scale_std)
     (slope,) = torch.autograd.grad(energy.sum(), log_variance)
@@ -210,7 +210,7 @@ def test_linear_gradient_given_latent_scales_misses_the_second_difference():
     found = {}
     for name in ("exact", "linear"):
         generator = torch.Generator().manual_seed(0)
-        arguments = (x, module.offset, logits, module.codebook, low, step, generator)
+        arguments = (x, module.offset, logits, module.codebook, "pm1", generator)
         error = SQUARED_ERRORS[name](*arguments, scales)
         (found[name],) = torch.autograd.grad(error.sum(), logits)
     generator = torch.Generator().manual_seed(0)
@@ -342,11 +342,12 @@ def test_feature_scale_starts_at_the_standard_deviations(digits):
     )
 
 
-@pytest.mark.parametrize("scale", ["latent", "feature"])
+@pytest.mark.parametrize("scale", ["latent", LatentScale(std=0.5), "feature"])
 def test_scales_are_saved_and_gone_on_from(scale, digits, tmp_path):
     encoder = SGHEncoder(n_bits=6, scale=scale, random_state=0).fit(digits)
     encoder.save(tmp_path / "encoder")
     loaded = load(tmp_path / "encoder")
+    assert repr(loaded.scale) == repr(scale)
     np.testing.assert_allclose(
         loaded.free_energy(digits), encoder.free_energy(digits), rtol=1e-6
     )

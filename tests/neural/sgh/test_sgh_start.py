@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 from skhash import ITQHash, PCAHash, SGHEncoder
 from skhash.algebra._scale import total_scale
-from skhash.gradients._base import CODINGS
+from skhash.codes import CODINGS
 from skhash.metrics import neighbor_recall_score, true_neighbors
 from skhash.neural.sgh._module import SGHModule
 from skhash.neural.sgh._start import sgh_start
@@ -29,7 +29,7 @@ def test_start_is_the_least_squares_codebook(coding, digits):
     scale = total_scale(X, mean)
     directions = np.random.RandomState(0).randn(6, X.shape[1])
     low, step = CODINGS[coding]
-    start = sgh_start(X, mean, scale, directions, low, step, "cpu")
+    start = sgh_start(X, mean, scale, directions, coding, "cpu")
     module = SGHModule(mean=mean, scale=scale, **vars(start), coding=coding).double()
     standard = torch.from_numpy((X - mean) / scale)
     np.testing.assert_allclose(standard.square().mean(), 1.0)

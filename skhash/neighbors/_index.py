@@ -1,0 +1,353 @@
+"""What the indexes have in common: codes that come and go, and files of them."""
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skhash.codes import check_packed, check_unmasked, pack_bits
+from skhash.neighbors._params import check_params
+from skhash.neighbors.store.files import load_index, save_index
+from skhash.neighbors.store.ids import check_same_kind, read_ids
+from skhash.neighbors.store.rows import check_column_fits, read_labels
+from skhash.neighbors.store.store import Store
+from skhash.utils.threads import late_import
+from skhash.utils.torch import inference_device
+
+
+def find(what, store, selected, queries, reach, n_jobs, algorithm="auto", device="cpu"):
+    """Search a store by the Hamming distance, on a device.
+
+    Parameters
+    ----------
+    what : {"nearest", "within"}
+    store : Store
+    selected : Selection
+    queries : ndarray of shape (n_queries, n_bytes), uint8
+    reach : int
+        The number of neighbours, or the radius.
+    n_jobs, algorithm, device
+        As of `HammingNeighbors`.
+    """
+    device = inference_device(device) if selected.n else "cpu"
+    if device == "cpu":
+        # numba is imported at the first search: importing skhash stays quick.
+        with late_import:
+            from skhash.neighbors.search import dispatch
+
+        return dispatch.find(what, store, selected, queries, reach, n_jobs, algorithm)
+    from skhash.neighbors.search import _torch
+
+    return _torch.find(what, store, selected, queries, reach, device)
+
+
+class BaseIndex(BaseEstimator):
+    """Codes with what goes along with them, in a store.
+
+    The store is replaced in one assignment, so that threads that search meanwhile see
+    the old state or the new one, whole. A search takes `_store` once.
+    """
+
+    _store: Store
+
+    def _take_in(self, X, y, ids, decoder=None, vectors=None):
+        """Fit the codes `X`, in place of any before."""
+        y, ids, packed = read_labels(X, y), read_ids(ids, X), self._read_codes(X)
+        if decoder is not None:
+            decoder.check_codes(packed, np.shape(X)[1], self.packed)
+        store = Store(packed, decoder, y=y, ids=ids, vectors=vectors)
+        if ids is not None:
+            store.lookup()  # refuses an id that occurs twice
+        validate_data(self, X, reset=True, skip_check_array=True)
+        self._store = store
+        return self
+
+    def _add(self, X, y, ids, vectors=None):
+        """Fit the codes `X` behind those that are there."""
+        store = self._fitted_store()
+        packed = self._read_more_codes(X, store)
+        columns = {"y": read_labels(X, y), "ids": read_ids(ids, X), "vectors": vectors}
+        for name, new in columns.items():
+            check_column_fits(name, store[name], new)
+        if ids is not None:
+            check_same_kind(store["ids"], columns["ids"])
+        self._store = store.append(packed, **columns)
+        return self
+
+    @property
+    def packed_codes_(self):
+        """The codes, packed, by position."""
+        return self._store.packed
+
+    @property
+    def n_samples_fit_(self):
+        """The number of positions."""
+        return self._store.n
+
+    @property
+    def live_(self):
+        """Whether the code at each position was not removed."""
+        live = self._store["live"]
+        return np.ones(self._store.n, dtype=bool) if live is None else live
+
+    @property
+    def ids_(self):
+        """The ids by position, where they were given."""
+        return self._column("ids")
+
+    @property
+    def y_(self):
+        """The labels by position, where they were given."""
+        return self._column("y")
+
+    def remove(self, ids):
+        """Take codes out: no search finds them any more.
+
+        The positions of the other codes stay as they are, until `compact`.
+
+        Parameters
+        ----------
+        ids : array-like of shape (n_ids,)
+            Ids of the codes, or their positions where no ids were given.
+
+        Returns
+        -------
+        self : HammingNeighbors
+            The index without these codes. It takes a byte a position, and copies no
+            codes.
+
+        Raises
+        ------
+        ValueError
+            If one is not in the index. Then none is removed.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> index = HammingNeighbors(n_neighbors=1)
+        >>> index = index.fit([[0, 0], [0, 1], [1, 1]], ids=["a", "b", "c"])
+        >>> index.remove(["a"]).kneighbors([[0, 0]], return_ids=True)
+        (array([[1]], dtype=int32), array([['b']], dtype='<U1'))
+        """
+        check_is_fitted(self)
+        store = self._store
+        if ids is None:
+            raise ValueError("remove takes the ids of codes, got None.")
+        ids = read_ids(ids)
+        positions = store.find(ids)
+        missing = ids[positions < 0]
+        if len(missing):
+            what = "at position" if store["ids"] is None else "with the id"
+            raise ValueError(
+                f"There is no code {what} {missing[0].item()!r}; nothing was removed."
+            )
+        self._store = store.remove(positions)
+        return self
+
+    def compact(self):
+        """Give back the memory of removed codes; the others move up to fill the gaps.
+
+        Ids stay as they are. The order of the codes does too, so that searches find the
+        same codes in the same order as before, at new positions.
+
+        Returns
+        -------
+        self : HammingNeighbors
+            The index as if the removed codes had never been added.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> index = HammingNeighbors().fit([[0, 0], [0, 1], [1, 1]]).remove([1])
+        >>> index.n_samples_fit_
+        3
+        >>> index.compact().n_samples_fit_
+        2
+        """
+        check_is_fitted(self)
+        self._store = self._store.compact()
+        return self
+
+    def save(self, path):
+        """Write the index to a directory: `.npy` files and a manifest in JSON.
+
+        What is written is data only: loading it runs no code. An index that was there
+        before is replaced at once, or not at all if writing fails or the process is
+        killed.
+
+        Parameters
+        ----------
+        path : path-like
+            A directory; made if it is missing.
+
+        Raises
+        ------
+        FileExistsError
+            If `path` is a file, or a directory with other content.
+        ValueError
+            If labels are neither numbers nor strings, or a parameter is none that `fit`
+            takes.
+        """
+        self._fitted_store()
+        save_index(self, path)
+
+    @classmethod
+    def load(cls, path, *, mmap=False, verify=True):
+        """Load an index that `save` wrote.
+
+        The manifest is checked against its checksum, and every file against the size,
+        shape and dtype that stand there, at once. The content of the files is checked
+        too: at once, or with `mmap` when it is first needed. Only files in the
+        directory are read, and no links.
+
+        Parameters
+        ----------
+        path : path-like
+            The directory that was given to `save`.
+        mmap : bool, default=False
+            Whether to map the files into memory instead of reading them. It takes
+            milliseconds, and processes share the memory. Adding codes copies them; the
+            files are never written, and nobody else may write or shorten them.
+        verify : bool, default=True
+            Whether to compare the content of the files with their checksums. With
+            `mmap` that is done before the first answer, and takes as long as reading
+            the files. What a search takes for granted is looked at without, too: that
+            no bits stand behind those of a code, and which codes are live.
+
+        Returns
+        -------
+        index : HammingNeighbors
+            The index that was saved.
+
+        Raises
+        ------
+        FileNotFoundError
+            If `path` holds no saved index.
+        ValueError
+            If a file is damaged, missing, a link or another one, or was written by a
+            newer version.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> index = HammingNeighbors(1).fit([[0, 0], [1, 1]], ids=["a", "b"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     index.save(folder)
+        ...     loaded = HammingNeighbors.load(folder)
+        >>> loaded.kneighbors([[0, 1]], return_ids=True)
+        (array([[1]], dtype=int32), array([['a']], dtype='<U1'))
+        """
+        return load_index(cls, path, mmap=mmap, verify=verify)
+
+    def _fitted_store(self):
+        if not hasattr(self, "_store"):
+            check_is_fitted(self)  # takes as long as a small search
+        check_params(self)
+        return self._store
+
+    def _read_codes(self, X):
+        """Return validated `X`, packed."""
+        kind = None if self.packed else "numeric"
+        codes = check_array(
+            check_unmasked(X), dtype=kind, estimator=self, input_name="X"
+        )
+        return self._pack(codes)
+
+    def _read_more_codes(self, X, store):
+        """Return validated `X`, packed, of the width of the codes in `store`."""
+        if self._is_plain(X):
+            packed = self._pack(X)
+        else:
+            packed = self._read_codes(X)
+            validate_data(self, X, reset=False, skip_check_array=True)
+        # Kernels take the width for granted.
+        if packed.shape[1] != store.n_bytes:
+            raise ValueError(
+                f"packed={self.packed} takes these codes for {packed.shape[1]} bytes, "
+                f"and those of the index have {store.n_bytes}; set packed back to what "
+                "it was in fit, or fit again."
+            )
+        return packed
+
+    def _pack(self, codes):
+        return check_packed(codes) if self.packed else pack_bits(codes)
+
+    def _is_plain(self, X):
+        """Return whether scikit-learn would pass `X` on as it is; asking takes long."""
+        return (
+            type(X) is np.ndarray
+            and X.dtype.kind in "biu"
+            and X.ndim == 2
+            and len(X) > 0
+            and X.shape[1] == self.n_features_in_
+            and not hasattr(self, "feature_names_in_")
+        )
+
+    def _check_n_neighbors(self, n_neighbors, own, n_found, n):
+        """Return how many neighbours to find among `n_found` codes of `n`.
+
+        own : whether queries are the fitted codes, each left out of its own answer
+        """
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        if not isinstance(k, Integral) or k < 1:
+            raise ValueError(
+                f"n_neighbors must be an integer of at least 1, got {k!r}."
+            )
+        available = n_found - own
+        if k > available:
+            themselves = " besides the query itself" if own else ""
+            raise ValueError(
+                f"n_neighbors={k} neighbours were asked for, but there are only "
+                f"{available}{themselves} (n_samples_fit = {n}); "
+                "ask for fewer, or fit more codes."
+            )
+        return int(k)
+
+    def _score_codes(self, queries, y):
+        """Return the mean average precision of the Hamming ranking of packed codes."""
+        from skhash.metrics import mean_average_precision_score
+
+        store = self._store.compact()
+        if store["y"] is None:
+            raise ValueError(
+                f"score needs the labels of the fitted codes, and this "
+                f"{type(self).__name__} was fitted without any; fit it by "
+                "fit(codes, y)."
+            )
+        return mean_average_precision_score(
+            queries, store.packed, y, store["y"], packed=True, n_jobs=self.n_jobs
+        )
+
+    def _column(self, name):
+        column = self._store[name]
+        if column is None:
+            raise AttributeError(
+                f"This {type(self).__name__} has no {name}_; it was fitted without."
+            )
+        return column
+
+    @property
+    def _n_neighbors(self):
+        self._fitted_store()
+        return int(self.n_neighbors)
+
+    @property
+    def _n_features_out(self):
+        return self.n_samples_fit_
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "_store")
+
+
+def fitted_codes(store):
+    """Return all fitted codes, packed, as queries, or raise ``ValueError``."""
+    if store["live"] is not None:
+        raise ValueError(
+            f"{store.n - store.n_live} codes were removed, so the neighbours of every "
+            "fitted code cannot be asked for; call compact() before, or pass the codes "
+            "as X."
+        )
+    return store.packed

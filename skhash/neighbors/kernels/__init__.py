@@ -1,0 +1,1 @@
+"""Kernels of exact search, compiled by numba: one thread, no lock held."""

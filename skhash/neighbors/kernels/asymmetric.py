@@ -1,0 +1,105 @@
+"""The kernels of asymmetric search: real queries against packed codes.
+
+The score of code i for query q is ``max(floor, factor_i * sum_q(i) + term_i)``, where
+the sum is that of one table entry per byte of the code, see `lanes`. The item of a
+code holds term and factor, or the term alone, and the factor is 1.
+Every kernel adds in the same order, so a pair has one score, to the last bit.
+
+What all of them take, floats being float32:
+
+* queries: weights (n_queries, 8 * n_bytes), what each bit that is set adds, and starts
+  (n_queries,), what a code of zeros has;
+* codes: packed (n, n_bytes) : uint8, items (n, 1) or (n, 2), floor;
+* work, to work in: tables (n_bytes, 256, LANES), lanes (2, LANES).
+"""
+
+import numpy as np
+
+from skhash.neighbors.kernels.heap import replace_top
+from skhash.neighbors.kernels.lanes import LANES, score_lanes
+from skhash.utils.kernels import kernel
+
+_ZERO, _ONE = np.float32(0), np.float32(1)
+
+
+@kernel
+def _fill_tables(weights, starts, first, tables):
+    """Make the tables of up to LANES queries from `first` on; missing ones are 0."""
+    present = min(LANES, len(weights) - first)
+    tables[:, 0] = 0
+    for lane in range(present):
+        tables[0, 0, lane] = starts[first + lane]
+    for byte in range(len(tables)):
+        for bit in range(8):
+            place = 1 << bit
+            for lane in range(LANES):
+                weight = _ZERO
+                if lane < present:
+                    weight = weights[first + lane, 8 * byte + 7 - bit]
+                for lower in range(place):
+                    below = tables[byte, lower, lane]
+                    tables[byte, place + lower, lane] = below + weight
+    return present
+
+
+@kernel
+def _factor_and_term(items, row):
+    factor = items[row, 1] if items.shape[1] == 2 else _ONE
+    return factor, items[row, 0]
+
+
+@kernel
+def score_all(queries, codes, work, scores):
+    """Write scores (n_queries, n)."""
+    weights, starts = queries
+    packed, items, floor = codes
+    tables, lanes = work
+    for first in range(0, len(weights), LANES):
+        present = _fill_tables(weights, starts, first, tables)
+        for row in range(len(packed)):
+            factor, term = _factor_and_term(items, row)
+            score_lanes(tables, packed, row, factor, term, floor, lanes)
+            for lane in range(present):
+                scores[first + lane, row] = lanes[1, lane]
+
+
+@kernel
+def score_candidates(queries, codes, work, candidates, scores):
+    """Write scores (n_queries, m), of each query's own candidates (n_queries, m)."""
+    weights, starts = queries
+    packed, items, floor = codes
+    tables = work[0]
+    for first in range(0, len(weights), LANES):
+        present = _fill_tables(weights, starts, first, tables)
+        for lane in range(present):
+            for i in range(candidates.shape[1]):
+                row = candidates[first + lane, i]
+                total = _ZERO
+                for byte in range(packed.shape[1]):
+                    total += tables[byte, packed[row, byte], lane]
+                factor, term = _factor_and_term(items, row)
+                scores[first + lane, i] = max(floor, factor * total + term)
+
+
+@kernel
+def nearest(queries, codes, work, scores, positions):
+    """Write the k codes of smallest (score, position) of each query, in no order.
+
+    scores (n_queries, k) : infinity, and positions (n_queries, k) : int64, written.
+    """
+    weights, starts = queries
+    packed, items, floor = codes
+    tables, lanes = work
+    for first in range(0, len(weights), LANES):
+        present = _fill_tables(weights, starts, first, tables)
+        lanes[0] = -np.inf
+        lanes[0, :present] = np.inf
+        for row in range(len(packed)):
+            factor, term = _factor_and_term(items, row)
+            # Positions grow: a code that only equals the worst so far comes too late.
+            if score_lanes(tables, packed, row, factor, term, floor, lanes):
+                for lane in range(present):
+                    if lanes[1, lane] < lanes[0, lane]:
+                        q = first + lane
+                        replace_top(scores[q], positions[q], lanes[1, lane], row)
+                        lanes[0, lane] = scores[q, 0]

@@ -1,0 +1,362 @@
+"""The kernels of exact Hamming search over 64-bit words: one thread, no lock held.
+
+Codes are scanned in blocks of 256, in the order of their positions, against a chunk of
+queries. A query keeps the distance of the k-th best so far; as positions only grow, a
+code at that very distance comes too late, and the test is a strict "nearer". Blocks
+with no such code, which after a short while are nearly all, cost a query the few vector
+operations of `bitslice` and nothing else.
+
+Bit r of a word is the plane r of its codes: bytes must stand in words the way they do
+on a little-endian machine, which is all that numba compiles for.
+
+Few queries do without blocks: see `rowwise`. What kernels work in is made by
+`search.brute`, as numba takes long to compile an allocation. What all of them take:
+words (n, n_words) and queries (n_queries, n_words) : uint64, read-only; live : see
+`is_live`.
+"""
+
+from collections import namedtuple
+from functools import partial
+
+import numpy as np
+
+from skhash.neighbors.kernels.bits import (
+    ALL,
+    ONE,
+    POSITION,
+    POSITION_BITS,
+    distance_of,
+    is_live,
+    live_bits,
+    trailing_zeros,
+)
+from skhash.neighbors.kernels.bitslice import (
+    BLOCK,
+    GROUP_BYTES,
+    LANES,
+    fill_group,
+    find_near,
+    swap_bits,
+)
+from skhash.neighbors.kernels.rowwise import next_near
+from skhash.utils.kernels import kernel, popcount
+
+# Turning a block of codes on its side costs as much as comparing it with so many.
+FEW_QUERIES = 12
+# Codes that few queries are compared with in turn, so that they stay in the cache.
+SLAB = 2**13
+# So many codes for each of k tell where to begin; more take longer than they save.
+SEEDS = 8
+# A call with so many arrays would take longer than what it does.
+_inlined = partial(kernel, forceinline=True)
+
+
+# What many queries are compared in. n_planes : int, bits that may be set in a code;
+# planes (planes, LANES) and table (1-d) of one block; choices (queries, 2 * groups)
+# and bias (queries, levels); hits (queries + 1, LANES) and hit_queries (queries +
+# 1,), where one slot more than queries takes answers that are no hits; asked
+# (queries,) : int64, all of them.
+Work = namedtuple("Work", "n_planes planes table choices bias hits hit_queries asked")
+
+
+# What few queries are compared in. patterns (queries, 4 words or more) : uint64, the
+# words of a query, over and over; distances (64,) : int64, room.
+FewWork = namedtuple("FewWork", "patterns distances")
+
+
+# What queries found so far, a row each. states (n_queries, 3) : int64, the threshold,
+# how many are nearer, and how many there are; histograms (n_queries, n_distances) :
+# int64, how many at each distance that words can have; distances and positions
+# (n_queries, capacity), the capacity being n or more than k.
+Found = namedtuple("Found", "states histograms distances positions")
+
+
+@kernel
+def _transpose(planes, first):
+    """Transpose four 64 x 64 bit squares, side by side in 64 rows, in place."""
+    width = 32
+    mask = ALL >> np.uint64(32)
+    while width:
+        for start in range(first, first + 64, 2 * width):
+            for row in range(start, start + width):
+                swap_bits(planes, row, width, mask)
+        width >>= 1
+        mask ^= mask << np.uint64(width)
+
+
+@kernel
+def _fill_planes(words, start, planes):
+    """Write the planes of the 256 codes from `start` on; missing codes are 0."""
+    for word in range(words.shape[1]):
+        for lane in range(LANES):
+            # Slices, as they spare the loop the arithmetic of two indices.
+            codes = words[start + 64 * lane : start + 64 * (lane + 1), word]
+            rows = planes[64 * word : 64 * (word + 1), lane]
+            for i in range(len(codes)):
+                rows[i] = codes[i]
+            for i in range(len(codes), 64):
+                rows[i] = 0
+        _transpose(planes, 64 * word)
+
+
+@kernel
+def set_threshold(bias, threshold):
+    """Make sums overflow from `threshold` on."""
+    levels = len(bias)
+    start = (1 << levels) - threshold
+    for level in range(levels):
+        bias[level] = ALL if (start >> level) & 1 else np.uint64(0)
+
+
+@kernel
+def _find_in_block(words, start, asked, work):
+    """Find the hits of the 256 codes from `start` on; return how many queries have any.
+
+    asked : the queries to compare.
+    """
+    n_planes, planes, table, choices, bias, hits, hit_queries, _ = work
+    hit_queries[: len(asked)] = asked
+    _fill_planes(words, start, planes)
+    for group in range(8 * len(table) // GROUP_BYTES):
+        fill_group(planes, table, group)
+    n_asked = len(asked)
+    return find_near(n_planes, table, choices, bias, hits, hit_queries, n_asked)
+
+
+@kernel
+def _next_near(words, first, stop, work, q, threshold):
+    """Find the first 64 codes, from `first` on, with one nearer than the threshold.
+
+    Return where they begin, and a bit for each: whether it is nearer; 0 at the end.
+    """
+    patterns, distances = work
+    n_lanes = (stop - first) // 64
+    first, near = next_near(words, first, n_lanes, patterns, q, threshold)
+    # Codes of other lengths, and the last codes.
+    while near == 0 and first < stop:
+        codes = words[first : min(first + 64, stop)]
+        # Loops that do one thing each become vector instructions.
+        distances[:] = 0
+        for word in range(words.shape[1]):
+            bits = patterns[q, word]
+            for i in range(len(codes)):
+                distances[i] += np.int64(popcount(codes[i, word] ^ bits))
+        for i in range(len(codes)):
+            near |= np.int64(distances[i] < threshold) << i
+        first += 64 * (near == 0)
+    return first, np.uint64(near)
+
+
+@kernel
+def _compact(k, state, distances, positions):
+    """Keep the k best found so far, in their order; return how many those are."""
+    threshold, below = state[0], state[1]
+    room = k - below
+    kept = 0
+    for i in range(len(distances)):
+        distance = distances[i]
+        if distance > threshold or (distance == threshold and room == 0):
+            continue
+        if distance == threshold:
+            room -= 1
+        distances[kept] = distance
+        positions[kept] = positions[i]
+        kept += 1
+    return kept
+
+
+@_inlined
+def _take(words, first, bits, queries, q, k, found):
+    """Take in codes behind `first`, one for each bit set; bring the threshold down."""
+    states, histograms, distances, positions = found
+    threshold, below, size = states[q, 0], states[q, 1], states[q, 2]
+    while bits:
+        position = first + np.int64(trailing_zeros(bits))
+        bits &= bits - ONE
+        distance = distance_of(words, position, queries, q)
+        if distance >= threshold:
+            continue
+        if size == distances.shape[1]:
+            states[q, 0], states[q, 1] = threshold, below
+            size = _compact(k, states[q], distances[q], positions[q])
+        distances[q, size] = distance
+        positions[q, size] = position
+        size += 1
+        histograms[q, distance] += 1
+        below += 1
+        while below >= k:
+            threshold -= 1
+            below -= histograms[q, threshold]
+    states[q, 0], states[q, 1], states[q, 2] = threshold, below, size
+
+
+@kernel
+def _unfinished(asked, states):
+    """Drop the queries with a threshold of 0; return the others."""
+    n_left = 0
+    for q in asked:
+        asked[n_left] = q
+        n_left += states[q, 0] > 0
+    return asked[:n_left]
+
+
+@kernel
+def _seed(words, live, queries, k, found):
+    """Bring the thresholds down by the first codes, which are only counted.
+
+    Without that, all of them would be taken in.
+    """
+    states, histograms = found[:2]
+    stop = min(len(words), max(BLOCK, SEEDS * k))
+    for q in range(len(queries)):
+        counts = histograms[q]
+        for i in range(stop):
+            if is_live(live, i):
+                counts[distance_of(words, i, queries, q)] += 1
+        distance, n = 0, counts[0]
+        while n < k and distance < states[q, 0]:
+            distance += 1
+            n += counts[distance]
+        states[q, 0] = min(distance + 1, states[q, 0])
+        counts[:] = 0
+
+
+@kernel
+def _sort(k, found, distances, positions):
+    """Order what was found by (distance, position): a counting sort."""
+    for q in range(len(distances)):
+        threshold, size, slots = (
+            found.states[q, 0],
+            found.states[q, 2],
+            found.histograms[q],
+        )
+        start = 0
+        for distance in range(threshold + 1):
+            count = slots[distance]
+            slots[distance] = start
+            start += count
+        for i in range(size):
+            distance = found.distances[q, i]
+            if distance <= threshold and slots[distance] < k:
+                slot = slots[distance]
+                distances[q, slot] = distance
+                positions[q, slot] = found.positions[q, i]
+                slots[distance] += 1
+
+
+@kernel
+def nearest(words, live, queries, work, found, distances, positions):
+    """Write the nearest of each query, ordered by (distance, position).
+
+    distances (n_queries, k) : int32; positions (n_queries, k) : int64.
+    """
+    states, k, asked = found.states, distances.shape[1], work.asked
+    _seed(words, live, queries, k, found)
+    for q in range(len(queries)):
+        set_threshold(work.bias[q], states[q, 0])
+    for start in range(0, len(words), BLOCK):
+        n_hits, n_done = _find_in_block(words, start, asked, work), 0
+        for slot in range(n_hits):
+            q = work.hit_queries[slot]
+            threshold = states[q, 0]
+            for lane in range(LANES):
+                near, first = work.hits[slot, lane], start + 64 * lane
+                near = near and near & live_bits(live, first, len(words))
+                if near:
+                    _take(words, first, near, queries, q, k, found)
+            if states[q, 0] != threshold:
+                set_threshold(work.bias[q], states[q, 0])
+                # No code is nearer than 0.
+                n_done += states[q, 0] == 0
+        if n_done:
+            asked = _unfinished(asked, states)
+            if not len(asked):
+                break
+    _sort(k, found, distances, positions)
+
+
+@kernel
+def nearest_to_few(words, live, queries, work, found, distances, positions):
+    """Do what `nearest` does, code by code."""
+    states, k = found.states, distances.shape[1]
+    _seed(words, live, queries, k, found)
+    for start in range(0, len(words), SLAB):
+        stop = min(start + SLAB, len(words))
+        for q in range(len(queries)):
+            first = start
+            while first < stop and states[q, 0]:
+                first, near = _next_near(words, first, stop, work, q, states[q, 0])
+                if near:
+                    near &= live_bits(live, first, len(words))
+                    _take(words, first, near, queries, q, k, found)
+                first += 64
+    _sort(k, found, distances, positions)
+
+
+@kernel
+def _note(words, first, bits, queries, q, counts, found, size):
+    """Append the codes behind `first`, one for each bit set; return the new size."""
+    while bits:
+        position = first + np.int64(trailing_zeros(bits))
+        bits &= bits - ONE
+        distance = distance_of(words, position, queries, q)
+        if distance >= counts.shape[1]:  # by bits behind the codes, if there are any
+            continue
+        counts[q, distance] += 1
+        row = q * counts.shape[1] + distance
+        found[size] = (row << POSITION_BITS) | position
+        size += 1
+    return size
+
+
+@kernel
+def within(words, live, queries, work, begin, counts, found):
+    """Write codes within the radius to `found`, from the position `begin` on.
+
+    Return where the next call goes on, as `found` may be full, and how many it has:
+    numbers with the query and the distance above, the row of `counts`, and the position
+    in the lower bits, in the order of positions for each query.
+
+    counts (n_queries, radius + 1) : int64, advanced; the radius is what `work` was made
+    for; found : int64, with room for a block of all queries at least.
+    """
+    size = 0
+    for start in range(begin, len(words), BLOCK):
+        if size + BLOCK * len(queries) > len(found):
+            return start, size
+        n_hits = _find_in_block(words, start, work.asked, work)
+        for slot in range(n_hits):
+            q = work.hit_queries[slot]
+            for lane in range(LANES):
+                near, first = work.hits[slot, lane], start + 64 * lane
+                near = near and near & live_bits(live, first, len(words))
+                size = _note(words, first, near, queries, q, counts, found, size)
+    return len(words), size
+
+
+@kernel
+def within_of_few(words, live, queries, work, begin, counts, found):
+    """Do what `within` does, code by code; see `nearest_to_few`."""
+    size, too_far = 0, counts.shape[1]
+    for start in range(begin, len(words), SLAB):
+        if size + SLAB * len(queries) > len(found):
+            return start, size
+        stop = min(start + SLAB, len(words))
+        for q in range(len(queries)):
+            first = start
+            while first < stop:
+                first, near = _next_near(words, first, stop, work, q, too_far)
+                if near:
+                    near &= live_bits(live, first, len(words))
+                    size = _note(words, first, near, queries, q, counts, found, size)
+                first += 64
+    return len(words), size
+
+
+@kernel
+def place(found, slots, positions):
+    """Write positions to the slots of their rows, and advance those."""
+    for hit in found:
+        row = hit >> POSITION_BITS
+        positions[slots[row]] = hit & POSITION
+        slots[row] += 1

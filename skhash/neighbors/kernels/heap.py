@@ -1,0 +1,26 @@
+"""A heap of entries in the order of (first, second); the last one stands on top."""
+
+from skhash.utils.kernels import kernel
+
+
+@kernel
+def comes_before(first, second, other_first, other_second):
+    """Return whether an entry comes before another one."""
+    return first < other_first or (first == other_first and second < other_second)
+
+
+@kernel
+def replace_top(firsts, seconds, first, second):
+    """Put an entry in the place of the one on top."""
+    size, hole, child = len(firsts), 0, 1
+    while child < size:
+        other = child + 1
+        if other < size and comes_before(
+            firsts[child], seconds[child], firsts[other], seconds[other]
+        ):
+            child = other
+        if not comes_before(first, second, firsts[child], seconds[child]):
+            break
+        firsts[hole], seconds[hole] = firsts[child], seconds[child]
+        hole, child = child, 2 * child + 1
+    firsts[hole], seconds[hole] = first, second

@@ -1,0 +1,180 @@
+"""Distances of 128 codes to a query, four bits at a time, as vector instructions.
+
+The bytes of a block of codes stand side by side, the first of all codes, then the
+second, so that one vector holds the same four bits (a *nibble*) of 32 codes. In how
+many of these a code differs from the query depends on two numbers below 16: the nibble
+of the query chooses one of 16 tables, each of 16 bytes, and one instruction looks 32
+codes up in it. A distance is the sum of what is found; it stays at 255 if it is larger.
+
+Unlike the planes of `bitslice`, nothing has to be made for a block but the nibbles
+themselves, and half as many codes fill it, so this is what compares few codes with some
+of the queries.
+
+Where there is no such instruction (AVX2 has it), bits are counted, in plain LLVM code.
+"""
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils, config
+
+from skhash.neighbors.kernels.llvm import BYTE, INT32, INT64, instruction
+
+BLOCK = 128  # codes in a block
+MOST = 255  # the distance that stands for all larger ones
+WORD_NIBBLES = 16
+
+_WIDTH = 32  # bytes in a vector
+_VECTOR, _HALF = ir.VectorType(BYTE, _WIDTH), ir.VectorType(BYTE, 64)
+
+
+def has_shuffle():
+    """Return whether numba compiles for a processor that looks 32 bytes up at once."""
+    if config.CPU_FEATURES is not None:
+        return "+avx2" in config.CPU_FEATURES
+    own = config.CPU_NAME in (None, "", "host")
+    return own and bool(llvm.get_host_cpu_features().get("avx2"))
+
+
+def _tables(code):
+    """Return where the 16 tables stand: how many bits differ, for two nibbles."""
+    counts = bytearray((a ^ b).bit_count() for a in range(16) for b in range(16))
+    value = ir.Constant(ir.ArrayType(BYTE, len(counts)), counts)
+    tables = cgutils.global_constant(code, "nibble_tables", value)
+    return code.bitcast(tables, BYTE.as_pointer())
+
+
+def _look_up(code, tables, choice, shuffle):
+    """Return the function from nibbles of codes to how many bits differ."""
+    if not shuffle:
+        own = code.spread(code.lshr(choice, BYTE(4)), _WIDTH)
+        return lambda nibbles: code.use("llvm.ctpop.v32i8", code.xor(nibbles, own))
+    table = ir.VectorType(BYTE, 16)
+    table = code.read(table, tables, code.zext(choice, INT64))
+    twice = ir.VectorType(INT32, _WIDTH)([*range(16)] * 2)
+    table = code.shuffle_vector(table, ir.Constant(table.type, ir.Undefined), twice)
+    return lambda nibbles: code.use("llvm.x86.avx2.pshuf.b", table, nibbles)
+
+
+@instruction(types.void)
+def fetch(code, blocks, block: types.int64):
+    """Bring a block of codes nearer to the processor, which does not wait for it."""
+    kind = ir.FunctionType(ir.VoidType(), [BYTE.as_pointer(), INT32, INT32, INT32])
+    name = "llvm.prefetch.p0i8"
+    prefetch = cgutils.get_or_insert_function(code.module, kind, name)
+    options = [INT32(option) for option in (0, 3, 1)]
+    n_lines = code.lshr(blocks.strides[0], INT64(6))
+    with code.loop(n_lines) as loop:
+        line = code.at(blocks.row(block), code.shl(loop.index, INT64(6)))
+        code.call(prefetch, [line, *options])
+
+
+@instruction(types.void)
+def unpack(code, blocks, block: types.int64, nibbles):
+    """Write the nibbles of a block of codes, those of a byte one after the other.
+
+    blocks : uint8 (blocks, n_bytes, 128); nibbles : uint8 (2 * n_bytes, 128), the lower
+    half of each byte.
+    """
+    source = blocks.row(block)
+    with code.loop(blocks.shape[1]) as loop:
+        place = code.mul(loop.index, INT64(BLOCK))
+        codes = code.at(source, place)
+        target = code.at(nibbles.start, code.mul(place, INT64(2)))
+        for part in range(0, BLOCK, _WIDTH):
+            some = code.read(_VECTOR, codes, part)
+            low = code.and_(some, _VECTOR([15] * _WIDTH))
+            code.write(low, target, part)
+            high = code.lshr(some, _VECTOR([4] * _WIDTH))
+            code.write(high, target, BLOCK + part)
+
+
+def make_near(shuffle):
+    """Build the function that compares a block of codes with a query.
+
+    It looks nibbles up, or, without `shuffle`, counts their bits.
+    """
+    parts, nothing = range(BLOCK // _WIDTH), _VECTOR([0] * _WIDTH)
+
+    def word_sums(code, codes, chosen, tables):
+        """Return the distances of 128 codes in 16 nibbles."""
+        sums = [nothing for _ in parts]
+        for nibble in range(WORD_NIBBLES):
+            choice = code.read(BYTE, chosen, nibble)
+            look_up = _look_up(code, tables, choice, shuffle)
+            for part in parts:
+                place = BLOCK * nibble + _WIDTH * part
+                found = look_up(code.read(_VECTOR, codes, place))
+                sums[part] = code.add(sums[part], found)
+        return sums
+
+    @instruction(types.boolean)
+    def near(
+        code,
+        nibbles,
+        choices,
+        query: types.int64,
+        most: types.uint8,
+        out,
+        row: types.int64,
+    ):
+        """Write the distances to ``out[row]``; return whether one is at most `most`.
+
+        nibbles : uint8 (nibbles, 128), one in the lower half of each byte; choices :
+        uint8 (queries, nibbles), 16 times the nibble of the query; query : its row; out
+        : uint8 (rows, 128). The number of nibbles is a multiple of 16.
+        """
+        tables = _tables(code)
+        places = [code.variable(nothing) for _ in parts]
+        n_words = code.udiv(nibbles.shape[0], INT64(WORD_NIBBLES))
+        with code.loop(n_words) as loop:
+            first = code.mul(loop.index, INT64(WORD_NIBBLES))
+            chosen = code.at(choices.row(query), first)
+            sums = word_sums(code, nibbles.row(first), chosen, tables)
+            # A word has 64 bits, so that only sums over words need care.
+            for place, total in zip(places, sums, strict=True):
+                total = code.use("llvm.uadd.sat.v32i8", code.load(place), total)
+                code.store(total, place)
+        least = code.spread(BYTE(MOST), _WIDTH)
+        for part, place in zip(parts, places, strict=True):
+            total = code.load(place)
+            code.write(total, out.row(row), _WIDTH * part)
+            least = code.use("llvm.umin.v32i8", least, total)
+        most = code.spread(most, _WIDTH)
+        return code.is_any(code.icmp_unsigned("<=", least, most))
+
+    return near
+
+
+near = make_near(has_shuffle())
+
+
+@instruction(types.uint64)
+def in_reach(
+    code,
+    values,
+    part: types.int64,
+    reach,
+    places,
+    half: types.int64,
+    more: types.uint8,
+    place: types.uint8,
+):
+    """Return a bit for each of 64 bytes: whether it is ``reach + more`` or less.
+
+    Equal does not suffice where `place` is larger than that of `places`. Sums stay at
+    255.
+
+    values, reach and places : uint8, in one piece; part : which 64 of the values; half
+    : which of the others.
+    """
+
+    def bytes_of(array, which):
+        return code.read(_HALF, array.start, code.mul(which, INT64(64)))
+
+    more, place = (code.spread(value, 64) for value in (more, place))
+    reach = code.use("llvm.uadd.sat.v64i8", bytes_of(reach, half), more)
+    late = code.icmp_unsigned(">", place, bytes_of(places, half))
+    late = code.zext(late, _HALF)
+    values = code.use("llvm.uadd.sat.v64i8", bytes_of(values, part), late)
+    return code.bitcast(code.icmp_unsigned("<=", values, reach), INT64)

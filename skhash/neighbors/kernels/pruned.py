@@ -1,0 +1,348 @@
+"""The kernels of pruned search: one thread, no lock held.
+
+A query keeps the k first codes in the order of (distance, position) in a heap: a code
+enters if it comes before the last of them.
+
+Distances are bytes; 255 stands for larger ones too, which are computed anew where it
+matters. Where one byte more would be needed to be sure, more is compared than need be.
+
+What all kernels take: index : `Index`; rings : an index too, either the same, so that a
+block is needed where its farthest code may be a neighbour, or, with `tops` and `places`
+of 0, where its center is in reach; live : see `is_live`.
+"""
+
+from collections import namedtuple
+from functools import partial
+
+import numpy as np
+
+from skhash.neighbors.kernels.bits import ONE, at_most, is_live, trailing_zeros
+from skhash.neighbors.kernels.heap import comes_before, replace_top
+from skhash.neighbors.kernels.nibbles import (
+    BLOCK,
+    MOST,
+    fetch,
+    in_reach,
+    near,
+    unpack,
+)
+from skhash.utils.kernels import kernel, popcount
+
+# Of so many clusters, evenly spread, a batch of queries looks which are near.
+SOME_CLUSTERS = 256
+# Blocks that one query chooses among at a time, and how long before their turn they are
+# asked for from memory.
+SPAN, AHEAD = 512, 4
+# A call with so many arrays would take longer than what it does.
+_inlined = partial(kernel, forceinline=True)
+
+
+# Codes in clusters, cut into blocks; in each, those far from the center first.
+# n_planes : int, bits of a code; blocks (n_blocks, n_bytes, 128) : uint8; starts
+# (n_blocks + 1,) : int64, where the codes of a block begin in `positions`; tops
+# (n_blocks,) : uint8, the largest distance to the center; lowest (n_blocks,) : the
+# least position; places (n_blocks,) : uint8, see `_place`, the least at the largest
+# distance; owners (n_blocks,) : int64, the cluster; positions (n,); clusters
+# (n_clusters + 1,) : int64, where the blocks of a cluster begin; sizes (n_clusters,)
+# : int64, its codes; center_blocks : the centers as blocks; center_choices : and as
+# queries.
+Index = namedtuple(
+    "Index",
+    "n_planes blocks starts tops lowest places owners positions clusters sizes "
+    "center_blocks center_choices",
+)
+
+
+# Queries, what they found, and room to work in. queries (n_queries, n_bytes) and
+# choices (n_queries, 2 * n_bytes), for `near` : uint8; distances and positions
+# (n_queries, k) : int64, heaps; counts (n_queries, 256) : int64, codes by distance,
+# and behind them how many are nearer than the k-th may be; chosen : int64, as many as
+# queries or SPAN; nibbles (2 * n_bytes, 128) and out (1, 128) : uint8. A group is 128
+# queries, one of them for few queries: away (n_clusters * groups, 128), the distances
+# to centers, and for few (centers / 128, 128); reach, lasts and places (groups, 128)
+# : uint8, how far away clusters are looked at, how far away the k-th neighbour is at
+# most, and its `_place`.
+Batch = namedtuple(
+    "Batch",
+    "queries choices distances positions counts chosen nibbles out away reach "
+    "lasts places",
+)
+
+
+@kernel
+def fill_blocks(words, order, starts, blocks):
+    """Write the bytes of codes, in an order, as blocks that begin at `starts`."""
+    for block in range(len(blocks)):
+        for i in range(starts[block + 1] - starts[block]):
+            for word in range(words.shape[1]):
+                bits = words[order[starts[block] + i], word]
+                for byte in range(8 * word, 8 * word + 8):
+                    blocks[block, byte, i] = np.uint8(bits & np.uint64(255))
+                    bits >>= np.uint64(8)
+
+
+@kernel
+def assign(center_blocks, n_centers, choices, nibbles, out, best, owners):
+    """Write the nearest center of each code, the first of several.
+
+    choices : those of the codes; nibbles, out, best (n,) : uint8, room; owners (n,).
+    """
+    best[:] = MOST
+    owners[:] = 0
+    for block in range(len(center_blocks)):
+        unpack(center_blocks, block, nibbles)
+        for i in range(len(owners)):
+            if best[i] == 0 or not near(nibbles, choices, i, best[i] - 1, out, 0):
+                continue
+            for center in range(min(BLOCK, n_centers - block * BLOCK)):
+                if out[0, center] < best[i]:
+                    best[i] = out[0, center]
+                    owners[i] = block * BLOCK + center
+
+
+@kernel
+def _distance(blocks, block, i, queries, q):
+    distance = 0
+    for byte in range(blocks.shape[1]):
+        differ = blocks[block, byte, i] ^ queries[q, byte]
+        distance += np.int64(popcount(np.uint64(differ)))
+    return distance
+
+
+@_inlined
+def _take_hits(index, block, live, batch, q, last):
+    """Take the codes of a block in that come before the last one in a heap.
+
+    Return how far away the k-th nearest may be, which was `last` before.
+    """
+    distances, positions = batch.distances[q], batch.positions[q]
+    start, stop = index.starts[block], index.starts[block + 1]
+    # At the distance of the last one, those behind its position come too late.
+    reach = distances[0] - (index.lowest[block] >= positions[0])
+    for half in range(2 if reach >= 0 else 0):
+        bits = at_most(batch.out, half, np.uint8(min(reach, MOST)))
+        while bits:
+            i = 64 * half + np.int64(trailing_zeros(bits))
+            bits &= bits - ONE
+            if start + i >= stop:
+                break
+            distance = np.int64(batch.out[0, i])
+            if distance == MOST:
+                distance = _distance(index.blocks, block, i, batch.queries, q)
+            position = np.int64(index.positions[start + i])
+            if comes_before(distance, position, distances[0], positions[0]) and is_live(
+                live, position
+            ):
+                replace_top(distances, positions, distance, position)
+    return min(distances[0], last)
+
+
+@_inlined
+def _count_hits(index, block, live, batch, q, last):
+    """Count codes nearer than `last`; return the distance of the k-th, or `last`."""
+    start, stop = index.starts[block], index.starts[block + 1]
+    counts, k = batch.counts[q], batch.distances.shape[1]
+    for half in range(2):
+        if last == 0:
+            break
+        bits = at_most(batch.out, half, np.uint8(last - 1))
+        while bits:
+            i = 64 * half + np.int64(trailing_zeros(bits))
+            bits &= bits - ONE
+            if start + i >= stop:
+                break
+            if not is_live(live, index.positions[start + i]):
+                continue
+            counts[batch.out[0, i]] += 1
+            counts[MOST] += batch.out[0, i] < last
+            while counts[MOST] >= k:
+                last -= 1
+                counts[MOST] -= counts[last]
+    return last
+
+
+@kernel
+def _place(last, batch, q, n):
+    """Return behind which place codes as far away as the last neighbour come too late.
+
+    Places are positions in a byte, 0 to 255 for all codes; 255 is that of none.
+    """
+    if batch.distances[q, 0] != last:
+        return MOST
+    return batch.positions[q, 0] * 256 // n
+
+
+@kernel
+def _radius(counts, n_codes):
+    """Return how far away to go for so many codes."""
+    n, radius = counts[0], 0
+    while n < n_codes and radius < MOST - 1:
+        radius += 1
+        n += counts[radius]
+    return radius
+
+
+@kernel
+def _begin(index, batch):
+    """Let no query have found anything; return how far away all codes are."""
+    batch.counts[:] = 0
+    batch.distances[:] = index.n_planes + 1
+    batch.positions[:] = 0
+    return min(index.n_planes + 1, MOST)
+
+
+@kernel
+def _first_reach(index, batch, n_codes):
+    """Write how far away to go for clusters that have about `n_codes` together."""
+    n_groups = len(batch.reach)
+    batch.counts[:] = 0
+    step = max(1, len(index.sizes) // SOME_CLUSTERS)
+    for cluster in range(0, len(index.sizes), step):
+        for q in range(len(batch.counts)):
+            distance = batch.away[cluster * n_groups + q // BLOCK, q % BLOCK]
+            batch.counts[q, distance] += index.sizes[cluster]
+    for q in range(len(batch.counts)):
+        radius = _radius(batch.counts[q], n_codes // step)
+        batch.reach[q // BLOCK, q % BLOCK] = radius
+
+
+@_inlined
+def _choose_queries(rings, cluster, block, batch, reach):
+    """Write which queries need a block; return how many.
+
+    Rings begin at ``reach + tops``; those that begin right there hold codes that are at
+    best as far away as the last neighbour, and may come too late.
+    """
+    n, more, place = 0, rings.tops[block], rings.places[block]
+    n_halves = 2 * len(reach)
+    for half in range(n_halves):
+        part = cluster * n_halves + half
+        bits = in_reach(batch.away, part, reach, batch.places, half, more, place)
+        while bits:
+            q = 64 * half + np.int64(trailing_zeros(bits))
+            bits &= bits - ONE
+            if q >= len(batch.queries):
+                break
+            batch.chosen[n] = q
+            n += 1
+    return n
+
+
+@kernel
+def _count_near(index, rings, live, batch):
+    """Find how near the neighbours are at least, by the clusters in reach."""
+    for cluster in range(len(index.sizes)):
+        for block in range(index.clusters[cluster], index.clusters[cluster + 1]):
+            n_chosen = _choose_queries(rings, cluster, block, batch, batch.reach)
+            if not n_chosen:
+                break
+            unpack(index.blocks, block, batch.nibbles)
+            for q in batch.chosen[:n_chosen]:
+                last = np.int64(batch.lasts[q // BLOCK, q % BLOCK])
+                most = np.uint8(last)
+                if near(batch.nibbles, batch.choices, q, most, batch.out, 0):
+                    last = _count_hits(index, block, live, batch, q, last)
+                    batch.lasts[q // BLOCK, q % BLOCK] = last
+
+
+@kernel
+def _take_rings(index, live, batch):
+    """Find the neighbours, in the rings that may hold some.
+
+    Blocks of a cluster follow each other inwards, so that behind one that no query
+    needs, none is needed.
+    """
+    n = len(index.positions)
+    for cluster in range(len(index.sizes)):
+        for block in range(index.clusters[cluster], index.clusters[cluster + 1]):
+            n_chosen = _choose_queries(index, cluster, block, batch, batch.lasts)
+            if not n_chosen:
+                break
+            unpack(index.blocks, block, batch.nibbles)
+            for q in batch.chosen[:n_chosen]:
+                last = np.int64(batch.lasts[q // BLOCK, q % BLOCK])
+                most = np.uint8(last)
+                if near(batch.nibbles, batch.choices, q, most, batch.out, 0):
+                    last = _take_hits(index, block, live, batch, q, last)
+                    batch.lasts[q // BLOCK, q % BLOCK] = last
+                    batch.places[q // BLOCK, q % BLOCK] = _place(last, batch, q, n)
+
+
+@kernel
+def nearest(index, rings, live, n_first, query_blocks, batch):
+    """Leave the nearest codes of each query in its heap, in no order.
+
+    n_first : codes, about, that a query is compared with at first; query_blocks : the
+    queries, for `near`.
+    """
+    n_groups = len(query_blocks)
+    for group in range(n_groups):
+        unpack(query_blocks, group, batch.nibbles)
+        for cluster in range(len(index.sizes)):
+            row = cluster * n_groups + group
+            zero = np.uint8(0)
+            near(batch.nibbles, index.center_choices, cluster, zero, batch.away, row)
+    _first_reach(index, batch, n_first)
+    batch.lasts[:] = _begin(index, batch)
+    batch.places[:] = MOST
+    # The nearest clusters show how near the neighbours are, which others may hold too.
+    _count_near(index, rings, live, batch)
+    _take_rings(index, live, batch)
+
+
+@kernel
+def _choose_blocks(rings, start, stop, batch, reach, place):
+    """Write which of some blocks one query needs; return how many."""
+    n = 0
+    for block in range(start, stop):
+        owner = rings.owners[block]
+        late = rings.places[block] > place
+        batch.chosen[n] = block
+        # Nothing is known of how much larger distances of 255 are.
+        to_center = min(batch.away[owner // BLOCK, owner % BLOCK] + late, MOST)
+        n += to_center <= reach + np.int64(rings.tops[block])
+    return n
+
+
+@_inlined
+def _is_near(index, batch, i, n_chosen, q, last):
+    """Compare a chosen block with a query; return whether a code is near enough."""
+    fetch(index.blocks, batch.chosen[min(i + AHEAD, n_chosen - 1)])
+    unpack(index.blocks, batch.chosen[i], batch.nibbles)
+    return near(batch.nibbles, batch.choices, q, np.uint8(last), batch.out, 0)
+
+
+@kernel
+def _count_near_one(index, rings, live, batch, q, radius, last):
+    """Do what `_count_near` does, for one query and a radius."""
+    for start in range(0, len(index.blocks), SPAN):
+        stop = min(start + SPAN, len(index.blocks))
+        n_chosen = _choose_blocks(rings, start, stop, batch, radius, MOST)
+        for i in range(n_chosen):
+            if _is_near(index, batch, i, n_chosen, q, last):
+                last = _count_hits(index, batch.chosen[i], live, batch, q, last)
+    return last
+
+
+@kernel
+def nearest_to_few(index, rings, live, n_first, begin, end, batch):
+    """Do what `nearest` does, query by query, for codes in some of the blocks."""
+    last, n = _begin(index, batch), len(index.positions)
+    for q in range(len(batch.queries)):
+        for block in range(len(index.center_blocks)):
+            unpack(index.center_blocks, block, batch.nibbles)
+            near(batch.nibbles, batch.choices, q, np.uint8(0), batch.away, block)
+        counts = batch.counts[q]
+        for cluster in range(len(index.sizes)):
+            away = batch.away[cluster // BLOCK, cluster % BLOCK]
+            counts[away] += index.sizes[cluster]
+        radius = _radius(counts, n_first)
+        counts[:] = 0
+        reach = _count_near_one(index, rings, live, batch, q, radius, last)
+        for start in range(begin, end, SPAN):
+            stop, place = min(start + SPAN, end), _place(reach, batch, q, n)
+            n_chosen = _choose_blocks(index, start, stop, batch, reach, place)
+            for i in range(n_chosen):
+                if _is_near(index, batch, i, n_chosen, q, reach):
+                    block = batch.chosen[i]
+                    reach = _take_hits(index, block, live, batch, q, reach)

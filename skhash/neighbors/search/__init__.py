@@ -1,0 +1,1 @@
+"""Search among codes and among what they decode to."""

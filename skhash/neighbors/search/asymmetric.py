@@ -1,0 +1,198 @@
+"""Asymmetric scores: queries stay real, and codes stand for what they decode to."""
+
+from numbers import Integral
+
+import numpy as np
+
+from skhash.codes import check_packed, check_unmasked, pack_bits
+from skhash.neighbors.store.decoder import METRICS, read_decoder
+from skhash.utils._sklearn import StrOptions, validate_params
+from skhash.utils.chunks import CHUNK_BYTES, dense_rows, even_chunks
+from skhash.utils.threads import count_threads, late_import, map_in_threads
+
+# Bytes of codes to look up, over all pairs, below which a thread does not pay.
+MIN_THREAD_WORK = 2**23
+
+
+@validate_params(
+    {
+        "X_query": ["array-like", "sparse matrix"],
+        "codes": ["array-like"],
+        "decoder": "no_validation",
+        "metric": [StrOptions(set(METRICS))],
+        "packed": ["boolean"],
+        "n_jobs": [None, Integral],
+    },
+    prefer_skip_nested_validation=True,
+)
+def asymmetric_scores(
+    X_query, codes, decoder, *, metric="euclidean", packed=False, n_jobs=None
+):
+    r"""Score codes for real queries; the smaller the score, the nearer the code.
+
+    The query is not encoded. A code h stands for the vector that a linear decoder makes
+    of it, :math:`\hat x = o + \sum_k h_k b_k`, with offset o and codebook b. Then the
+    score of h for the query q is, by metric,
+
+    - "euclidean": :math:`|q - \hat x|^2`, the squared distance,
+    - "inner_product": :math:`-q^T \hat x`,
+    - "cosine": :math:`1 - q^T \hat x / (|q| |\hat x|)`, which is 1 where either vector
+      is zero.
+
+    Parameters
+    ----------
+    X_query : {array-like, sparse matrix} of shape (n_queries, n_features)
+        Real vectors.
+    codes : array-like of shape (n_codes, n_bits) or (n_codes, n_bytes)
+        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+    decoder : estimator or tuple (codebook, offset)
+        A fitted encoder or `skhash.linear.LinearDecoder` with ``codebook_`` and
+        ``offset_``, or arrays of shape (n_bits, n_features) and (n_features,). Queries
+        of an encoder with ``normalize=True`` are scaled to unit length as it does
+        itself, and scores are of that space. Nothing else is done to queries: they must
+        be in the space of the codebook.
+    metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
+        What to compare by.
+    packed : bool, default=False
+        The format of `codes`.
+    n_jobs : int, default=None
+        Threads, as in `HammingNeighbors`.
+
+    Returns
+    -------
+    scores : ndarray of shape (n_queries, n_codes), float32
+        Never below 0 for "euclidean" and "cosine".
+
+    Raises
+    ------
+    ValueError
+        If codes or queries do not fit the decoder, or hold what they must not.
+
+    See Also
+    --------
+    AsymmetricNeighbors : Search by these scores.
+    skhash.SGHEncoder : An encoder with such a decoder.
+    skhash.linear.LinearDecoder : A decoder for the codes of any encoder.
+
+    Notes
+    -----
+    All three come from a sum over the bits that are set, and a float a code, for
+    "cosine" two. For "euclidean" the float is :math:`|\hat x - o|^2`, as
+
+    .. math:: |q - \hat x|^2 = |q - o|^2 - 2 \sum_k h_k (q - o)^T b_k + |\hat x - o|^2
+
+    For "cosine" the query is compared with the unit vector along o, so that codes far
+    from the origin, whose cosines are all nearly 1, keep their digits.
+
+    The sum is looked up a byte at a time, in tables made once per query. Scoring for
+    inner products, without decoding, is section D of [1]_.
+
+    References
+    ----------
+    .. [1] B. Dai, R. Guo, S. Kumar, N. He and L. Song, "Stochastic generative hashing",
+       ICML 2017, supplementary material.
+
+    Examples
+    --------
+    >>> from skhash.neighbors import asymmetric_scores
+    >>> codebook, offset = [[2.0, 0.0], [0.0, 1.0]], [1.0, 1.0]
+    >>> asymmetric_scores([[3.0, 2.0]], [[0, 0], [1, 0], [1, 1]], (codebook, offset))
+    array([[5., 1., 0.]], dtype=float32)
+    """
+    decoder = read_decoder(decoder, metric)
+    packed_codes = check_packed(codes) if packed else pack_bits(codes)
+    decoder.check_codes(packed_codes, np.shape(codes)[1], packed)
+    queries = decoder.read_queries(check_unmasked(X_query), "X_query")
+    items = decoder.items(packed_codes)
+    return CodeScorer(decoder, packed_codes, items, n_jobs).score_all(queries)
+
+
+class CodeScorer:
+    """Scores of codes by what they decode to: of all, of candidates, or the smallest.
+
+    Queries must have passed `read_queries`.
+
+    Parameters
+    ----------
+    decoder : Decoder
+    packed_codes : ndarray of shape (n_codes, n_bytes), uint8
+    items : ndarray of shape (n_codes, 1) or (n_codes, 2), float32
+        What `Decoder.items` returns; NaN for a code that `nearest` is to leave out.
+    n_jobs : int or None
+    """
+
+    def __init__(self, decoder, packed_codes, items, n_jobs):
+        self.decoder, self.packed_codes, self.items = decoder, packed_codes, items
+        self.n_jobs = n_jobs
+        self.read_queries = decoder.read_queries
+
+    def score_all(self, queries):
+        """Return scores (n_queries, n_codes)."""
+        n_codes = len(self.packed_codes)
+        scores = np.empty((queries.shape[0], n_codes), dtype=np.float32)
+        self._run("score_all", n_codes, queries, scores)
+        return scores
+
+    def score_candidates(self, queries, candidates):
+        """Return the scores of each query's own candidates, (n_queries, m)."""
+        scores = np.empty(candidates.shape, dtype=np.float32)
+        self._run("score_candidates", candidates.shape[1], queries, candidates, scores)
+        return scores
+
+    def nearest(self, queries, k, selected=None):
+        """Return the k smallest (score, position) of each query, in this order.
+
+        selected : Selection of the codes that may be found, default=None, which is all
+        """
+        if selected is not None and selected.positions is not None:
+            places = selected.positions
+            codes = self.packed_codes[places], self.items[places]
+            scorer = CodeScorer(self.decoder, *codes, self.n_jobs)
+            scores, found = scorer.nearest(queries, k)
+            return scores, places[found]
+        if selected is not None and selected.live is not None:
+            live = selected.live[:, None]
+            items = np.where(live, self.items, np.float32(np.nan))
+            scorer = CodeScorer(self.decoder, self.packed_codes, items, self.n_jobs)
+            return scorer.nearest(queries, k)
+        scores = np.full((queries.shape[0], k), np.inf, dtype=np.float32)
+        positions = np.zeros((queries.shape[0], k), dtype=np.int64)
+        self._run("nearest", len(self.packed_codes), queries, scores, positions)
+        return smallest(scores, positions, k)
+
+    def _run(self, kernel, n_scored, queries, *arrays):
+        """Call a kernel on slices of the queries and of `arrays`, in threads.
+
+        n_scored : codes that a query is compared with
+        """
+        # numba is imported at the first search: importing skhash stays quick.
+        with late_import:
+            from skhash.neighbors.kernels import asymmetric as kernels
+
+        n_queries, n_bytes = queries.shape[0], self.packed_codes.shape[1]
+        is_product = self.decoder.metric == "inner_product"
+        floor = np.float32(-np.inf if is_product else 0)
+        codes = self.packed_codes, self.items, floor
+
+        def call(rows):
+            weights = self.decoder.weights(dense_rows(queries[rows]), 8 * n_bytes)
+            work = (
+                np.empty((n_bytes, 256, kernels.LANES), dtype=np.float32),
+                np.empty((2, kernels.LANES), dtype=np.float32),
+            )
+            slices = [array[rows] for array in arrays]
+            getattr(kernels, kernel)(weights, codes, work, *slices)
+
+        affordable = max(1, n_queries * n_scored * n_bytes // MIN_THREAD_WORK)
+        threads = min(count_threads(self.n_jobs), affordable)
+        # Dense queries in two precisions, and weights on the way to float32.
+        query_bytes = 24 * queries.shape[1] + 96 * n_bytes
+        n_chunks = max(threads, n_queries * query_bytes // CHUNK_BYTES)
+        chunks = even_chunks(n_queries, min(n_queries, n_chunks))
+        map_in_threads(call, chunks, threads)
+
+
+def smallest(scores, positions, k):
+    """Return the `k` smallest (score, position) of each row, in this order."""
+    order = np.lexsort((positions, scores))[:, :k]
+    return tuple(np.take_along_axis(a, order, axis=1) for a in (scores, positions))

@@ -1,0 +1,42 @@
+"""Queries in chunks, and chunks in threads."""
+
+import numpy as np
+
+from skhash.utils.chunks import CHUNK_BYTES, even_chunks
+from skhash.utils.threads import count_threads, map_in_threads
+
+# Turning a block of codes on its side costs as much as some 20 queries, so chunks are
+# large; larger ones would push the state of the queries out of the second-level cache.
+MAX_CHUNK = 256
+# Pairs of words below which a thread takes longer to wake than to do its share.
+MIN_THREAD_WORK = 2**19
+
+
+def run(search, words, queries, n_jobs, bytes_per_query, max_chunk=None):
+    """Call `search` on slices that cover the queries, in threads where that pays."""
+    threads = worthwhile_threads(len(words) * queries.size, n_jobs)
+    size = max(1, min(max_chunk or MAX_CHUNK, CHUNK_BYTES // bytes_per_query))
+    n_chunks = -(-len(queries) // size)
+    n_chunks = min(len(queries), -(-n_chunks // threads) * threads)
+    return map_in_threads(search, even_chunks(len(queries), n_chunks), threads)
+
+
+def worthwhile_threads(work, n_jobs):
+    """Return how many threads pay for so many pairs of words."""
+    affordable = max(1, work // MIN_THREAD_WORK)
+    # Asking how many there are takes as long as a small search.
+    return 1 if affordable == 1 else min(count_threads(n_jobs), affordable)
+
+
+def read_only(array):
+    """Return a view that cannot be written, so that numba compiles one version only."""
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        array = np.require(array, requirements=["C", "A"])
+    view = array[:]
+    view.flags.writeable = False
+    return view
+
+
+def live_codes(live):
+    """Return which codes may be found as kernels take it: empty, if all may be."""
+    return read_only(np.empty(0, dtype=bool) if live is None else live)

@@ -1,0 +1,280 @@
+"""Multi-index hashing: codes within a small radius, found without looking at the rest.
+
+A code is cut into m parts of its bits. If two codes differ by r bits in all, they
+differ by r // m bits or fewer in some part, so it is enough to look up, for each part,
+the codes that have the query's bits there but for so many (Norouzi, Punjani and Fleet,
+2012). What is found is compared whole. The answer is exact; only the time depends on
+the data.
+"""
+
+from functools import lru_cache
+from itertools import combinations
+from math import comb
+
+import numpy as np
+
+from skhash.neighbors.kernels import multi_index as kernels
+from skhash.neighbors.kernels.bits import POSITION, POSITION_BITS
+from skhash.neighbors.search.algorithm import Algorithm
+from skhash.neighbors.search.chunks import live_codes, read_only
+from skhash.utils.chunks import even_chunks, row_chunks
+from skhash.utils.threads import count_threads, map_in_threads
+
+# Rows from which correlations of bits are taken.
+SAMPLE_ROWS = 10_000
+# Queries answered at a time, a thread, and the answers that it has room for; one query
+# that has more gets the room it needs.
+CHUNK, ROOM = 1024, 2**16
+# The cost of what a thread takes about as long to start as to do, see `Algorithm`; that
+# of a query, of a look-up, and of a code that is compared. The last two miss the cache.
+MIN_THREAD_COST = 2**23
+QUERY_COST, LOOKUP_COST, CODE_COST = 40_000.0, 400.0, 250.0
+
+
+class MultiIndex(Algorithm):
+    """Tables of the codes by the bits of each part.
+
+    Notes
+    -----
+    It takes 4 bytes a code and part (8 from 2^31 codes on), and tables of no more
+    entries than there are codes. Parts have at most log2(n) bits: a million codes of 64
+    bits have 4 parts of 16, from 2^22 codes on there are 3 parts of 21 or 22.
+    """
+
+    making = 8000.0
+    parts = None
+
+    def is_made(self, question):
+        return self.parts is not None
+
+    def make(self, question=None):
+        n, n_words = self.words.shape
+        bits = _bits(self.words[:: -(-n // SAMPLE_ROWS)], self.n_planes)
+        parts = _parts(bits, _n_parts(n, self.n_planes))
+        self.masks = np.stack([_mask(part, n_words) for part in parts])
+        kind = np.int32 if n < 2**31 else np.int64
+        sizes = [2 ** len(part) + 1 for part in parts]
+        self.firsts = np.cumsum([0, *sizes[:-1]])
+        self.starts = np.zeros(sum(sizes), dtype=kind)
+        self.positions = np.empty((len(parts), n), dtype=kind)
+        crowds = []
+        for part, first, size, positions in zip(
+            parts, self.firsts, sizes, self.positions, strict=True
+        ):
+            keys = _keys(self.words, self.n_planes, part)
+            counts = np.bincount(keys, minlength=size - 1)
+            starts = self.starts[first : first + size]
+            np.cumsum(counts, out=starts[1:])
+            kernels.fill(keys, starts[:-1].copy(), positions)
+            # The expected number of codes that a query finds, if it is like the codes.
+            crowds.append(float(np.square(counts, dtype=float).sum() / n))
+        self._crowds = tuple(crowds)
+        self.parts = parts
+
+    def cost(self, question):
+        if question.what == "within":
+            return self._look_up_cost(question.reach, question.share)
+        return self._plan(question)[0]
+
+    def _look_up_cost(self, radius, share=1.0):
+        """Return what a query costs: as known, or hoped for."""
+        n = int(share * len(self.words))
+        widths = _widths(self.n_planes, _n_parts(n, self.n_planes))
+        if share < 1 or self.parts is None:
+            # If all entries of the tables had as many.
+            return _cost(widths, tuple(n / 2**width for width in widths), radius)
+        return _cost(widths, self._crowds, radius)
+
+    def _plan(self, question):
+        """Return the cost of looking neighbours up, and within which radii to do so.
+
+        They are the largest for which the bits in each part differ by as few. Queries
+        whose neighbours are farther away are compared with all codes.
+        """
+        past = question.memory.past(question.reach)
+        if past is None:
+            return np.inf, []
+        others = (one for one in self.before.values() if one.is_made(question))
+        compare, reached = min(one.cost(question) for one in others), past[1]
+        n_parts = _n_parts(int(question.share * len(self.words)), self.n_planes)
+        spent, rest, radii, best = 0.0, 1.0, [], (np.inf, [])
+        for radius in range(n_parts - 1, self.n_planes, n_parts):
+            spent += rest * self._look_up_cost(radius, question.share)
+            if spent >= min(compare, best[0]):
+                break
+            radii.append(radius)
+            rest = np.count_nonzero(reached > radius) / len(reached)
+            best = min(best, (spent + rest * compare, list(radii)))
+        return best
+
+    def nearest(self, queries, question):
+        k = question.reach
+        distances = np.empty((len(queries), k), dtype=np.int32)
+        positions = np.empty((len(queries), k), dtype=np.int64)
+        rest = np.arange(len(queries))
+        for radius in self._plan(question)[1]:
+            if not len(rest):
+                break
+            near, found, counts = self.find(
+                queries[rest], radius, k, question.n_jobs, question.live
+            )
+            # As many as that within the radius, so none beyond it is nearer.
+            proven = counts == k
+            starts = (np.cumsum(counts) - counts)[proven]
+            slots = starts[:, None] + np.arange(k)
+            distances[rest[proven]] = near[slots]
+            positions[rest[proven]] = found[slots]
+            rest = rest[~proven]
+        if len(rest):
+            distances[rest], positions[rest] = question.rest(queries[rest])
+        return distances, positions
+
+    def within(self, queries, question):
+        n = len(self.words)
+        return self.find(queries, question.reach, n, question.n_jobs, question.live)
+
+    def pairs_behind(self, rows, radius, n_jobs=None):
+        """Find pairs of codes within `radius`; see `Brute.pairs_behind`."""
+        first, n = np.arange(rows.start, rows.stop), len(self.words)
+        distances, second, counts = self.find(
+            self.words[rows], radius, n, n_jobs, floors=first
+        )
+        return distances, np.stack([np.repeat(first, counts), second], axis=1)
+
+    def find(self, queries, radius, most, n_jobs=None, live=None, floors=None):
+        """Find codes within `radius`, of each query the `most` nearest.
+
+        Of query i, only codes at positions behind ``floors[i]`` count.
+
+        Returns
+        -------
+        distances, positions, counts
+            As of `within`.
+        """
+        words, queries = read_only(self.words), read_only(queries)
+        live, tables = live_codes(live), self._tables(radius)
+        floors = np.full(len(queries), -1) if floors is None else floors
+        counts = np.empty(len(queries), dtype=np.int64)
+
+        def search(rows):
+            keys = [_keys(queries[rows], self.n_planes, part) for part in self.parts]
+            batch = queries[rows], np.stack(keys, axis=1), floors[rows]
+            room, found, start = np.empty(ROOM, dtype=np.int64), [], 0
+            while start < rows.stop - rows.start:
+                own = counts[rows.start + start : rows.stop]
+                left = kernels.Batch(*(part[start:] for part in batch))
+                answered, missing = kernels.find(
+                    words, live, tables, left, radius, most, own, room
+                )
+                found.append(room[: own[:answered].sum()].copy())
+                start += answered
+                if missing > len(room):
+                    room = np.empty(missing, dtype=np.int64)
+            return np.concatenate(found)
+
+        threads = int(len(queries) * self._look_up_cost(radius) / MIN_THREAD_COST)
+        threads = min(count_threads(n_jobs), max(1, threads))
+        n_chunks = threads * -(-len(queries) // (CHUNK * threads))
+        chunks = even_chunks(len(queries), min(len(queries), n_chunks))
+        found = np.concatenate(map_in_threads(search, chunks, threads))
+        return (found >> POSITION_BITS).astype(np.int32), found & POSITION, counts
+
+    def _tables(self, radius):
+        """Return the tables, and what to look up there, for kernels."""
+        radii = _radii(len(self.parts), radius)
+        widths = map(len, self.parts)
+        flips = [_flips(*part) for part in zip(widths, radii, strict=True)]
+        return kernels.Tables(
+            self.firsts,
+            self.starts,
+            self.positions,
+            self.masks,
+            np.array(radii),
+            np.cumsum([0, *map(len, flips)]),
+            np.concatenate(flips),
+        )
+
+
+def _n_parts(n, n_planes):
+    """Return how many parts the codes are cut into: of log2(n) bits at most."""
+    return -(-n_planes // max(1, n.bit_length() - 1))
+
+
+def _radii(n_parts, radius):
+    """Return how many bits may differ in each part; -1 leaves a part out.
+
+    If all differed by more, that would be more than `radius` in all.
+    """
+    most, rest = divmod(radius, n_parts)
+    return [most if part <= rest else most - 1 for part in range(n_parts)]
+
+
+@lru_cache(maxsize=256)
+def _cost(widths, crowds, radius):
+    """Return what it costs to look a query up in tables of so many bits."""
+    total = QUERY_COST
+    radii = _radii(len(widths), radius)
+    for width, crowd, most in zip(widths, crowds, radii, strict=True):
+        lookups = sum(comb(width, bits) for bits in range(most + 1))
+        total += lookups * (LOOKUP_COST + crowd * CODE_COST)
+    return total
+
+
+def _widths(n_planes, n_parts):
+    width, rest = divmod(n_planes, n_parts)
+    return tuple(width + (part < rest) for part in range(n_parts))
+
+
+def _bits(words, n_planes):
+    return np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")[:, :n_planes]
+
+
+def _parts(bits, n_parts):
+    """Share the bits out evenly, each to the part where it is least like the others.
+
+    Bits that go together in a part leave most of its table empty, and the rest crowded.
+    """
+    n_planes = bits.shape[1]
+    centered = bits - bits.mean(axis=0, dtype=np.float32)
+    covariance = centered.T @ centered
+    spread = np.sqrt(np.maximum(np.diagonal(covariance), 1e-12))
+    likeness = np.square(covariance / spread / spread[:, None])
+    sizes = _widths(n_planes, n_parts)
+    parts = [[] for _ in range(n_parts)]
+    # Bits that vary most are shared out first.
+    for bit in np.argsort(-spread, kind="stable"):
+        open_parts = [i for i in range(n_parts) if len(parts[i]) < sizes[i]]
+        best = min(
+            open_parts, key=lambda i: (likeness[bit, parts[i]].sum(), len(parts[i]))
+        )
+        parts[best].append(int(bit))
+    return parts
+
+
+def _mask(part, n_words):
+    mask = np.zeros(n_words, dtype=np.uint64)
+    for bit in part:
+        mask[bit // 64] |= np.uint64(1) << np.uint64(bit % 64)
+    return mask
+
+
+def _keys(words, n_planes, part):
+    """Return the bits of a part as a number, for each code."""
+    weights = 1 << np.arange(len(part))
+    keys = np.empty(len(words), dtype=np.int64)
+    for rows in row_chunks(len(words), 10 * n_planes):
+        keys[rows] = _bits(words[rows], n_planes)[:, part] @ weights
+    return keys
+
+
+@lru_cache(maxsize=64)
+def _flips(n_bits, most):
+    """Return all numbers of `n_bits` bits of which at most `most` are set."""
+    return np.array(
+        [
+            sum(1 << bit for bit in bits)
+            for count in range(most + 1)
+            for bits in combinations(range(n_bits), count)
+        ],
+        dtype=np.int64,
+    )

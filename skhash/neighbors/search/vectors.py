@@ -1,0 +1,89 @@
+"""Scores of candidates by the real vectors that their codes were made of."""
+
+import numpy as np
+from sklearn.utils import check_array
+
+from skhash.neighbors.search.asymmetric import smallest
+from skhash.utils.chunks import row_chunks
+from skhash.utils.threads import count_threads, late_import, map_in_threads
+
+# Bytes of vectors that a thread reads at a time.
+BLOCK_BYTES = 2**24
+
+
+class VectorScorer:
+    """Scores of candidates by the real vectors that their codes were made of.
+
+    They are computed in float32, or in float64 if the vectors are wider.
+    """
+
+    def __init__(self, vectors, metric, n_jobs):
+        self.vectors, self.metric, self.n_jobs = vectors, metric, n_jobs
+        wide = np.result_type(vectors.dtype, np.float32) != np.float32
+        self.dtype = np.dtype(np.float64 if wide else np.float32)
+
+    def read_queries(self, X, name):
+        """Return validated queries."""
+        X = check_array(X, dtype=self.dtype, order="C", input_name=name)
+        n_features = self.vectors.shape[1]
+        if X.shape[1] != n_features:
+            raise ValueError(
+                f"{name} has {X.shape[1]} features, but the vectors of the codes have "
+                f"{n_features}."
+            )
+        return X
+
+    def nearest(self, queries, k, selected):
+        """Return the k smallest (score, position) of each query, in this order."""
+        places = selected.positions
+        if places is None:
+            live = selected.live
+            places = np.arange(len(self.vectors)) if live is None else live.nonzero()[0]
+        parts = []
+        for rows in row_chunks(len(queries), 48 * len(places)):
+            shape = rows.stop - rows.start, len(places)
+            candidates = np.broadcast_to(places, shape)
+            scores = self.score_candidates(queries[rows], candidates)
+            parts.append(smallest(scores, candidates, k))
+        return tuple(map(np.concatenate, zip(*parts, strict=True)))
+
+    def score_candidates(self, queries, candidates):
+        """Return the score of each query's own candidates; only their rows are read."""
+        scores = np.empty(candidates.shape, dtype=self.dtype)
+        row_bytes = self.dtype.itemsize * queries.shape[1]
+
+        def score(rows):
+            block_bytes = (rows.stop - rows.start) * row_bytes
+            for columns in row_chunks(candidates.shape[1], block_bytes, BLOCK_BYTES):
+                positions = np.ascontiguousarray(candidates[rows, columns])
+                scores[rows, columns] = self._score(queries[rows], positions)
+
+        query_bytes = candidates.shape[1] * row_bytes
+        blocks = row_chunks(len(queries), query_bytes, BLOCK_BYTES)
+        map_in_threads(score, blocks, count_threads(self.n_jobs))
+        wrong = np.isnan(scores)
+        if wrong.any():  # those that are mapped from a file were not read before
+            position = candidates[wrong][0]
+            raise ValueError(
+                f"The score of the vector at position {position} is NaN: it holds NaN "
+                f"or infinity, or numbers too large for {self.dtype}; remove it, or "
+                "scale all vectors."
+            )
+        return scores
+
+    def _score(self, queries, positions):
+        # numba is imported at the first search: importing skhash stays quick.
+        with late_import:
+            from skhash.neighbors.kernels.vectors import score_vectors
+
+        vectors = self.vectors[:]
+        if vectors.dtype.char in "eg" or not vectors.dtype.isnative:
+            # numba does not know half and extended precision, and foreign bytes: these
+            # rows are converted one block at a time.
+            vectors = vectors[positions.ravel()].astype(self.dtype)
+            positions = np.arange(positions.size).reshape(positions.shape)
+        vectors.flags.writeable = False  # numba compiles one version only
+        scores = np.empty(positions.shape, dtype=self.dtype)
+        kinds = self.metric == "euclidean", self.metric == "cosine"
+        score_vectors(vectors, positions, queries, *kinds, scores)
+        return scores

@@ -1,0 +1,1 @@
+"""What an index holds, in memory and in files."""

@@ -1,0 +1,74 @@
+"""What goes along with codes row by row, and the row of a query itself."""
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length
+
+from skhash.codes import check_unmasked
+
+
+def read_labels(X, y):
+    """Return validated labels of the codes `X`, or None."""
+    if y is None:
+        return None
+    y = check_array(check_unmasked(y), ensure_2d=False, dtype=None, input_name="y")
+    check_consistent_length(X, y)
+    return y
+
+
+def read_vectors(X, vectors):
+    """Return the real vectors of the codes `X`, or None; a memory map stays on disk."""
+    if vectors is None:
+        return None
+    if sparse.issparse(vectors):
+        raise ValueError(
+            "vectors of codes must be dense, got a sparse matrix; compare by a decoder "
+            "instead, fit(codes, decoder=...), whose queries may be sparse."
+        )
+    vectors = np.asarray(check_unmasked(vectors))
+    if vectors.ndim != 2 or vectors.dtype.kind not in "iuf":
+        raise ValueError(
+            "vectors must be numbers of shape (n_samples, n_features), got an array "
+            f"of shape {vectors.shape} and dtype {vectors.dtype}."
+        )
+    check_consistent_length(X, vectors)
+    if not _is_mapped(vectors):
+        assert_all_finite(vectors, input_name="vectors")
+    return vectors
+
+
+def _is_mapped(array):
+    while isinstance(array, np.ndarray) and not isinstance(array, np.memmap):
+        array = array.base
+    return isinstance(array, np.memmap)
+
+
+def check_column_fits(name, known, new):
+    """Raise ``ValueError`` unless `new` rows of a column can follow the `known` ones.
+
+    `name` is the column, and the parameter that takes it.
+    """
+    column = {"y": "labels"}.get(name, name)
+    if (known is None) != (new is None):
+        has, lacks = ("no " + column, "some") if known is None else (column, "none")
+        raise ValueError(
+            f"The codes before have {has} and these have {lacks}; give {name} to fit "
+            "and to every partial_fit, or to none of them."
+        )
+    if known is not None and known.shape[1:] != new.shape[1:]:
+        raise ValueError(
+            f"The {column} before have shape (n, *{known.shape[1:]}) and these (n, "
+            f"*{new.shape[1:]}); both must have the same columns."
+        )
+
+
+def without_self(distances, positions, first=0):
+    """Return neighbours with one column less: row i without ``first + i``.
+
+    Where that is missing in row i, since more codes equal to it than fit in come before
+    it, the last one goes.
+    """
+    kept = positions != np.arange(first, first + len(positions))[:, None]
+    kept[kept.all(axis=1), -1] = False
+    shape = len(kept), kept.shape[1] - 1
+    return distances[kept].reshape(shape), positions[kept].reshape(shape)

@@ -1,0 +1,186 @@
+"""What an index holds: codes, and what goes along with them row by row."""
+
+import numpy as np
+
+from skhash.codes import packed_to_words
+from skhash.neighbors.store.ids import IdLookup, check_same_kind, read_ids
+
+
+class CodesKey:
+    """Stands for the codes, removed ones among them, in stores that have the same."""
+
+
+class Store:
+    """Columns of equal length, one row a code. A store never changes.
+
+    Adding and removing make another store, which may share the memory: a reader that
+    holds one store through a whole question is never disturbed by a writer.
+
+    Parameters
+    ----------
+    packed : ndarray of shape (n, n_bytes), uint8
+    decoder : Decoder, default=None
+        What codes decode to.
+    **columns : ndarray of shape (n, ...), or None
+        What else a code has: "y", its label; "ids", of int64 or str; "live", a bool,
+        False for a code that was removed; "vectors", the real vector that it was made
+        of; "items", what the decoder says of it. None stands for a column that is
+        missing.
+    """
+
+    def __init__(self, packed, decoder=None, **columns):
+        self.n, self.n_bytes = packed.shape
+        self.decoder = decoder
+        if decoder is not None and columns.get("items") is None:
+            columns["items"] = decoder.items(packed)
+        # Rows from `n` on are room to grow into.
+        self._rooms = {"words": packed_to_words(packed), "live": None, **columns}
+        self.codes_key = CodesKey()
+        self._lookup = None
+        self._check = None
+
+    def check_first(self, check):
+        """Call `check`, which may raise, before any column is read."""
+        self._check = check
+
+    def __getitem__(self, name):
+        """Return the column `name`, or None where it is missing."""
+        check = self._check  # another thread may be done with it meanwhile
+        if check is not None:
+            check()
+            self._check = None
+        room = self._rooms.get(name)
+        return None if room is None else room[: self.n]
+
+    @property
+    def packed(self):
+        """The codes as packed bytes."""
+        return self["words"].view(np.uint8)[:, : self.n_bytes]
+
+    @property
+    def n_live(self):
+        """The number of codes that were not removed."""
+        live = self["live"]
+        return self.n if live is None else int(np.count_nonzero(live))
+
+    def columns(self):
+        """Return all columns but the words, by name, without room to grow into."""
+        return {name: self[name] for name in self._rooms if name != "words"}
+
+    def append(self, packed, **columns):
+        """Return a store with more rows behind those of this one.
+
+        Its columns must be those of this store, but for "live" and "items".
+
+        Raises
+        ------
+        ValueError
+            If an id occurs twice, or is that of a live code.
+        """
+        n = self.n + len(packed)
+        lookup = None
+        if columns["ids"] is not None:
+            added = np.arange(self.n, n)
+            lookup = self.lookup().add(columns["ids"], added, self["live"])
+        columns["words"] = packed_to_words(packed)
+        if self.decoder is not None:
+            columns["items"] = self.decoder.items(packed)
+        removed_any = self["live"] is not None
+        columns["live"] = np.ones(len(packed), dtype=bool) if removed_any else None
+        rooms = {
+            name: None if rows is None else _with_rows(self._rooms[name], self.n, rows)
+            for name, rows in columns.items()
+        }
+        return self._with(rooms, n, lookup)
+
+    def remove(self, positions):
+        """Return a store in which the codes at `positions` are no longer live."""
+        if not len(positions):
+            return self
+        live = np.ones(self.n, dtype=bool) if self["live"] is None else self["live"]
+        live = live.copy()
+        live[positions] = False
+        other = self._with({**self._rooms, "live": live}, self.n, self._lookup)
+        other.codes_key = self.codes_key
+        return other
+
+    def compact(self):
+        """Return a store of the live codes alone."""
+        if self["live"] is None:
+            return self
+        rooms = {
+            name: None if room is None else room[: self.n][self["live"]]
+            for name, room in self._rooms.items()
+        }
+        return self._with({**rooms, "live": None}, self.n_live, None)
+
+    def find(self, ids):
+        """Return where the live codes with these ids stand, or -1 where there is none.
+
+        Of a store without ids, the ids are the positions.
+        """
+        ids, live = read_ids(ids), self["live"]
+        if self["ids"] is not None:
+            check_same_kind(self["ids"], ids)
+            return self.lookup().find(ids, live)
+        check_same_kind(np.arange(0), ids)
+        found = (ids >= 0) & (ids < self.n)
+        if live is not None:
+            found[found] = live[ids[found]]
+        return np.where(found, ids, -1)
+
+    def ids_at(self, positions):
+        """Return the ids of the codes at `positions`."""
+        if self["ids"] is None:
+            raise ValueError(
+                "return_ids=True needs ids, and this index was fitted without any; fit "
+                "it by fit(codes, ids=...)."
+            )
+        return self["ids"][positions]
+
+    def lookup(self):
+        """Return where the ids are: made here where it is not known yet.
+
+        Raises
+        ------
+        ValueError
+            If two codes that are live have the same id.
+        """
+        if self._lookup is None:
+            positions = np.arange(self.n)
+            if self["live"] is not None:
+                positions = positions[self["live"]]
+            self._lookup = IdLookup().add(self["ids"][positions], positions, None)
+        return self._lookup
+
+    def _with(self, rooms, n, lookup):
+        other = object.__new__(Store)
+        other._rooms, other.n, other.n_bytes = rooms, n, self.n_bytes
+        other.decoder = self.decoder
+        other.codes_key, other._lookup, other._check = CodesKey(), lookup, None
+        # The room passes on: two stores must not grow into the same.
+        self._rooms = {name: self[name] for name in self._rooms}
+        return other
+
+    def __getstate__(self):
+        return {"packed": self.packed, "decoder": self.decoder, **self.columns()}
+
+    def __setstate__(self, state):
+        self.__init__(**state)
+
+
+def _with_rows(room, n, rows):
+    """Return an array whose first rows are ``room[:n]`` and then `rows`.
+
+    It is `room` itself if `rows` fit in, and else a larger one, by half at least, so
+    that many small additions copy each row a bounded number of times. ``room[:n]`` is
+    never written.
+    """
+    needed = n + len(rows)
+    dtype = np.result_type(room, rows)
+    if needed > len(room) or dtype != room.dtype:
+        larger = np.zeros((max(needed, n + n // 2), *room.shape[1:]), dtype=dtype)
+        larger[:n] = room[:n]
+        room = larger
+    room[n:needed] = rows
+    return room

@@ -1,0 +1,255 @@
+"""A directory that holds something saved: a manifest in JSON, and what it names.
+
+Files and folders are named by their content, or by chance, and the manifest is replaced
+last, in one rename, which moves from the old state to the new one; a crash at any point
+leaves one of them whole.
+"""
+
+import hashlib
+import json
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from skhash.persistence.state import class_name
+
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+# What a manifest names: files of arrays, and folders of parts that are saved alike.
+# The digits are those of a checksum, or random: nothing else has them.
+SAVED = re.compile(
+    r"[a-z]+-([0-9a-f]{16})\.(?:npy|safetensors)|part-[a-z]+-([0-9a-f]{16})"
+)
+# Behind the name of a file that is not whole yet.
+UNFINISHED = ".part"
+# A manifest holds parameters and names: those of a million columns take some 20 MB.
+MAX_MANIFEST_BYTES = 2**26
+# How deep its lists and objects may lie in each other; a parser recurses into them.
+MAX_DEPTH = 64
+# Strings are passed over, whatever brackets are in them.
+BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+"|([\[{])|([\]}])', re.DOTALL)
+
+
+def check_target(path) -> Path:
+    """Return where to save to, if that would harm nothing else.
+
+    Raises
+    ------
+    FileExistsError
+        If `path` is a file, or a directory that holds something else.
+    """
+    path = Path(path)
+    if path.is_dir():
+        if not _was_saved_to(path):
+            raise FileExistsError(
+                f"{path} is a directory with other content; save to a new path."
+            )
+    elif path.exists():
+        raise FileExistsError(f"{path} is a file; save writes a directory.")
+    return path
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory to save to, or clean up what killed saves left there.
+
+    They may have filled the disk.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(path)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file that is either absent, old or complete, never half."""
+    temporary = path.with_name(path.name + UNFINISHED)
+    with open(temporary, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def replace_manifest(path: Path, manifest: dict) -> None:
+    """Move from the old state to the new one, and remove what only the old one names.
+
+    Parameters
+    ----------
+    path : Path
+        The directory. What the manifest names is there already.
+    manifest : dict
+        What is to stand in it, besides versions and checksum.
+    """
+    from skhash import __version__
+
+    manifest = {
+        "format_version": FORMAT_VERSION,
+        "skhash_version": __version__,
+        **manifest,
+    }
+    manifest["checksum"] = checksum_of(manifest)
+    content = json.dumps(manifest, indent=1).encode()
+    if len(content) > MAX_MANIFEST_BYTES:
+        raise ValueError(
+            f"Parameters and names take {len(content)} bytes, and a manifest may have "
+            f"{MAX_MANIFEST_BYTES}; give columns shorter names, or none."
+        )
+    write_file(path / MANIFEST, content)
+    _remove_leftovers(path)
+
+
+def load_whole(path, cls, load, *options):
+    """Return ``load(path, manifest, *options)``, again if another process saved then.
+
+    That one may have removed the files that the manifest names.
+
+    Parameters
+    ----------
+    path : path-like
+    cls : type or None
+        What is to be at `path`, else a ``ValueError`` is raised. None is anything.
+    load : callable
+    """
+    path = Path(path)
+    while True:
+        manifest = read_manifest(path)
+        if cls is not None and manifest["class"] != class_name(cls):
+            raise ValueError(
+                f"{path} holds a {manifest['class']} and no {class_name(cls)}; load it "
+                "by skhash.load."
+            )
+        try:
+            return load(path, manifest, *options)
+        except (ValueError, FileNotFoundError):
+            if read_manifest(path)["checksum"] == manifest["checksum"]:
+                raise
+
+
+def read_manifest(path: Path) -> dict:
+    """Read a manifest whose content fits its checksum, or raise."""
+    file = path / MANIFEST
+    manifest = _read_json(file)
+    check_keys(manifest, {"format_version": int}, path)
+    version = manifest["format_version"]
+    if version > FORMAT_VERSION:
+        raise ValueError(
+            f"{path} has format version {version}; this skhash reads up to "
+            f"{FORMAT_VERSION}. Update skhash to load it."
+        )
+    if manifest.get("checksum") != checksum_of(manifest):
+        raise ValueError(f"{file} is damaged: its content does not match its checksum.")
+    kinds = {"skhash_version": str, "class": str, "params": dict, "values": dict}
+    check_keys(manifest, kinds, path)
+    return manifest
+
+
+def checksum_of(manifest: dict) -> str:
+    """Return the checksum of what stands in a manifest besides it."""
+    content = {key: value for key, value in manifest.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def check_keys(found, kinds: dict[str, type], path: Path) -> None:
+    """Raise ``ValueError`` unless JSON is an object with values of these types.
+
+    found : the manifest of the directory `path`, or something in it
+    """
+    for key, kind in kinds.items():
+        if type(found) is not dict or type(found.get(key)) is not kind:
+            raise ValueError(
+                f"{path / MANIFEST} is damaged: there is no {key!r}, or it is no "
+                f"{kind.__name__}."
+            )
+
+
+def saved_path(path: Path, name: str) -> Path:
+    """Return what a manifest names in a directory, or raise ``ValueError``.
+
+    It has a name that a save gives, and is no link: nothing outside is read.
+    """
+    if not SAVED.fullmatch(name):
+        raise ValueError(
+            f"{path / MANIFEST} is damaged: a save names nothing {name!r}."
+        )
+    _check_no_link(path / name)
+    return path / name
+
+
+def saved_file(path: Path, name: str) -> Path:
+    """Return the file that a manifest names, as `saved_path`, if it is there."""
+    file = saved_path(path, name)
+    if not file.is_file():
+        raise ValueError(f"{path} is damaged: its file {name} is missing.")
+    return file
+
+
+def remove_leftover(old: Path) -> None:
+    """Remove a file or directory that a save wrote, but for what others put into it."""
+    if old.is_symlink() or not old.is_dir():
+        old.unlink()
+        return
+    for entry in filter(_is_leftover, old.iterdir()):
+        remove_leftover(entry)
+    (old / MANIFEST).unlink(missing_ok=True)
+    with suppress(OSError):  # it is not empty
+        old.rmdir()
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove what saves wrote to a directory, but for what its manifest names."""
+    file = path / MANIFEST
+    manifest = file.read_text("utf-8") if file.exists() else ""
+    for entry in path.iterdir():
+        saved = SAVED.fullmatch(entry.name)
+        named = saved is not None and saved[saved.lastindex] in manifest
+        if not named and _is_leftover(entry):
+            remove_leftover(entry)
+
+
+def _is_leftover(entry: Path) -> bool:
+    """Say whether a save wrote this, by its name and, if a directory, its content."""
+    name = entry.name.removesuffix(UNFINISHED)
+    if not SAVED.fullmatch(name) and entry.name != MANIFEST + UNFINISHED:
+        return False
+    return entry.is_symlink() or not entry.is_dir() or _was_saved_to(entry)
+
+
+def _was_saved_to(path: Path) -> bool:
+    """Say whether a directory is empty, or what a save wrote or began to write."""
+    try:
+        manifest = _read_json(path / MANIFEST)
+    except FileNotFoundError:
+        return all(map(_is_leftover, path.iterdir()))
+    except ValueError:
+        return False
+    return isinstance(manifest, dict) and "skhash_version" in manifest
+
+
+def _read_json(file: Path):
+    """Parse a file of bounded size and depth, or raise ValueError that names it."""
+    _check_no_link(file)
+    if not file.is_file():
+        raise FileNotFoundError(
+            f"{file.parent} is not a saved skhash estimator: it has no {file.name}."
+        )
+    with open(file, "rb") as opened:
+        content = opened.read(MAX_MANIFEST_BYTES + 1)
+    try:
+        if len(content) > MAX_MANIFEST_BYTES:
+            raise ValueError(f"it has more than {MAX_MANIFEST_BYTES} bytes")
+        text, depth = content.decode(), 0
+        for found in BRACKET.finditer(text):
+            depth += bool(found[1]) - bool(found[2])
+            if depth > MAX_DEPTH:
+                raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{file} is damaged: {error}.") from error
+
+
+def _check_no_link(file: Path) -> None:
+    """Raise ``ValueError`` where a file or directory is a link."""
+    if file.is_symlink():
+        raise ValueError(
+            f"{file} is a link, and a save writes none; copy what it leads to in its "
+            "place (cp -RL copies a whole directory so)."
+        )

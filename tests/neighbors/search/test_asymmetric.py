@@ -1,0 +1,256 @@
+"""Asymmetric scores against decoding in float64."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_digits
+from sklearn.metrics.pairwise import cosine_distances, euclidean_distances
+from sklearn.preprocessing import normalize
+
+from skhash import SGHEncoder
+from skhash.codes import pack_bits, packed_width
+from skhash.linear._decoder import fit_codebook
+from skhash.neighbors import AsymmetricNeighbors
+from skhash.neighbors.search import asymmetric
+from skhash.neighbors.search.asymmetric import (
+    METRICS,
+    CodeScorer,
+    asymmetric_scores,
+    read_decoder,
+)
+
+N_FEATURES = 11
+
+
+def make_data(n_bits, n_codes=301, n_queries=13):
+    rng = np.random.default_rng(n_bits)
+    codebook = rng.normal(size=(n_bits, N_FEATURES))
+    offset = 5 * rng.normal(size=N_FEATURES)
+    bits = rng.integers(0, 2, (n_codes, n_bits), dtype=np.uint8)
+    return rng.normal(size=(n_queries, N_FEATURES)), bits, (codebook, offset)
+
+
+def decoded_scores(queries, bits, decoder, metric):
+    """Decode all codes and compare all pairs, in float64."""
+    codebook, offset = decoder
+    decoded = offset + bits @ codebook
+    if metric == "euclidean":
+        return euclidean_distances(queries, decoded, squared=True)
+    if metric == "cosine":
+        return cosine_distances(queries, decoded)
+    return -queries @ decoded.T
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("n_bits", [1, 7, 8, 63, 64, 65, 130])
+def test_scores_are_those_of_decoded_vectors(n_bits, metric):
+    queries, bits, decoder = make_data(n_bits)
+    expected = decoded_scores(queries, bits, decoder, metric)
+    scores = asymmetric_scores(queries, bits, decoder, metric=metric)
+    # Some n_bits roundings of terms that are no larger than the largest score.
+    np.testing.assert_allclose(scores, expected, atol=1e-5 * np.abs(expected).max())
+    packed = pack_bits(bits)
+    same = asymmetric_scores(queries, packed, decoder, metric=metric, packed=True)
+    np.testing.assert_array_equal(same, scores)
+    assert scores.dtype == np.float32
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_whole_numbers_have_exact_scores(metric):
+    rng = np.random.default_rng(0)
+    codebook = rng.integers(-3, 4, (30, N_FEATURES)).astype(float)
+    offset = rng.integers(-3, 4, N_FEATURES).astype(float)
+    queries = rng.integers(-9, 10, (20, N_FEATURES))
+    bits = rng.integers(0, 2, (50, 30))
+    scores = asymmetric_scores(queries, bits, (codebook, offset), metric=metric)
+    expected = decoded_scores(queries, bits, (codebook, offset), metric)
+    if metric == "cosine":
+        np.testing.assert_allclose(scores, expected, atol=1e-6)
+    elif metric == "inner_product":
+        np.testing.assert_array_equal(scores, expected)
+    else:  # a length of a decoded vector is a float64 sum in another basis
+        np.testing.assert_allclose(scores, np.rint(expected), rtol=1e-6)
+
+
+def test_far_from_the_origin_euclidean_scores_keep_their_precision():
+    queries, bits, (codebook, _) = make_data(64)
+    offset = np.full(N_FEATURES, 1e6)
+    near = asymmetric_scores(queries, bits, (codebook, np.zeros(N_FEATURES)))
+    far = asymmetric_scores(queries + 1e6, bits, (codebook, offset))
+    np.testing.assert_allclose(far, near, rtol=1e-4)
+
+
+@pytest.mark.parametrize("distance", [0.0, 1.0, 1e3, 1e5])
+def test_far_from_the_origin_cosines_keep_their_precision(distance):
+    """1 less a cosine is half the squared distance of two unit vectors."""
+    queries, bits, (codebook, offset) = make_data(64)
+    queries[0], offset = 0, distance * offset
+    queries[1:] += offset
+    decoder = codebook, offset
+    scores = asymmetric_scores(queries[1:], bits, decoder, metric="cosine")
+    rows = [normalize(x) for x in (queries[1:], offset + bits @ codebook)]
+    expected = ((rows[0][:, None] - rows[1]) ** 2).sum(axis=2) / 2
+    np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-6 * expected.max())
+    zero = asymmetric_scores(queries[:1], bits, decoder, metric="cosine")
+    np.testing.assert_allclose(zero, 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_rounding_makes_no_score_negative(metric):
+    queries, bits, decoder = make_data(65)
+    codebook, offset = decoder
+    scores = asymmetric_scores(offset + bits @ codebook, bits, decoder, metric=metric)
+    assert scores.min() == 0
+    assert scores.diagonal().max() < 1e-5 * scores.max()
+
+
+def test_a_zero_vector_has_cosine_zero():
+    codebook, offset = np.eye(2), np.zeros(2)
+    scores = asymmetric_scores(
+        [[0.0, 0.0], [3.0, 0.0]], [[0, 0], [1, 0]], (codebook, offset), metric="cosine"
+    )
+    np.testing.assert_array_equal(scores, [[1, 1], [1, 0]])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_neither_threads_nor_chunks_nor_company_change_a_score(metric, monkeypatch):
+    queries, bits, decoder = make_data(65, n_queries=29)
+    expected = asymmetric_scores(queries, bits, decoder, metric=metric, n_jobs=1)
+    alone = [asymmetric_scores(q[None], bits, decoder, metric=metric) for q in queries]
+    np.testing.assert_array_equal(np.concatenate(alone), expected)
+    monkeypatch.setattr(asymmetric, "MIN_THREAD_WORK", 1)
+    monkeypatch.setattr(asymmetric, "CHUNK_BYTES", 2000)
+    scores = asymmetric_scores(queries, bits, decoder, metric=metric, n_jobs=3)
+    np.testing.assert_array_equal(scores, expected)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("k", [1, 2, 7, 64, 300])
+def test_nearest_are_the_smallest_by_score_then_position(metric, k):
+    """Codes of 6 bits are equal more often than not, so ties abound."""
+    queries, bits, decoder = make_data(6, n_codes=300)
+    scores = asymmetric_scores(queries, bits, decoder, metric=metric)
+    order = np.argsort(scores, axis=1, kind="stable")[:, :k]
+    decoder, packed = read_decoder(decoder, metric), pack_bits(bits)
+    scorer = CodeScorer(decoder, packed, decoder.items(packed), None)
+    found_scores, found = scorer.nearest(queries, k)
+    np.testing.assert_array_equal(found, order)
+    np.testing.assert_array_equal(
+        found_scores, np.take_along_axis(scores, order, axis=1)
+    )
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_items_of_nan_are_left_out(metric):
+    queries, bits, decoder = make_data(20)
+    decoder, packed = read_decoder(decoder, metric), pack_bits(bits)
+    items = decoder.items(packed)
+    kept = np.flatnonzero(np.arange(len(bits)) % 3)
+    some = CodeScorer(decoder, packed[kept], items[kept], None).nearest(queries, 9)
+    masked = np.where(np.arange(len(bits))[:, None] % 3, items, np.float32(np.nan))
+    found = CodeScorer(decoder, packed, masked, None).nearest(queries, 9)
+    np.testing.assert_array_equal(found[1], kept[some[1]])
+    np.testing.assert_array_equal(found[0], some[0])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("n_bits", [8, 65])
+def test_candidates_have_the_scores_that_all_have(metric, n_bits):
+    """Also where rounding would make the score of a decoded vector negative."""
+    _, bits, (codebook, offset) = make_data(n_bits)
+    queries, decoder = offset + bits @ codebook, (codebook, offset)
+    scores = asymmetric_scores(queries, bits, decoder, metric=metric)
+    rng = np.random.default_rng(1)
+    candidates = rng.integers(0, len(bits), (len(queries), 17))
+    candidates[:, 0] = np.arange(len(bits))
+    decoder, packed = read_decoder(decoder, metric), pack_bits(bits)
+    scorer = CodeScorer(decoder, packed, decoder.items(packed), None)
+    np.testing.assert_array_equal(
+        scorer.score_candidates(queries, candidates),
+        np.take_along_axis(scores, candidates, axis=1),
+    )
+
+
+def test_rows_of_an_index_with_gaps_between_them():
+    """Where codes stand in words, bytes of a row are followed by padding."""
+    queries, bits, decoder = make_data(20)
+    expected = asymmetric_scores(queries, bits, decoder)
+    words = np.full((len(bits), 8), 255, dtype=np.uint8)
+    words[:, : packed_width(20)] = pack_bits(bits)
+    packed = words[:, : packed_width(20)]
+    decoder = read_decoder(decoder, "euclidean")
+    scorer = CodeScorer(decoder, packed, decoder.items(packed), None)
+    np.testing.assert_array_equal(scorer.score_all(queries), expected)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_sparse_queries(metric):
+    queries, bits, decoder = make_data(20)
+    queries[np.abs(queries) < 1] = 0
+    np.testing.assert_array_equal(
+        asymmetric_scores(sparse.csr_array(queries), bits, decoder, metric=metric),
+        asymmetric_scores(queries, bits, decoder, metric=metric),
+    )
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_queries_go_to_the_space_of_the_encoder(normalize):
+    X, _ = load_digits(return_X_y=True)
+    X = X[:300]
+    encoder = SGHEncoder(9, normalize=normalize, max_epochs=1, random_state=0).fit(X)
+    bits = encoder.transform(X)
+    prepared = X / np.linalg.norm(X, axis=1, keepdims=True) if normalize else X
+    decoder = encoder.codebook_, encoder.offset_
+    expected = decoded_scores(prepared, bits, decoder, "euclidean")
+    scores = asymmetric_scores(X, bits, encoder)
+    np.testing.assert_allclose(scores, expected, atol=1e-5 * expected.max())
+
+
+def test_a_codebook_of_least_squares_is_a_decoder():
+    X, _ = load_digits(return_X_y=True)
+    bits = (X[:, 20:40] > 8).astype(np.uint8)
+    codebook, offset = fit_codebook(X, bits)
+    scores = asymmetric_scores(X[:5], bits, (codebook, offset))
+    expected = decoded_scores(X[:5], bits, (codebook, offset), "euclidean")
+    np.testing.assert_allclose(scores, expected, atol=1e-5 * expected.max())
+
+
+def test_what_does_not_fit_is_refused():
+    queries, bits, (codebook, offset) = make_data(9)
+    decoder = codebook, offset
+    with pytest.raises(ValueError, match="8 bits, but the decoder is for 9 bits"):
+        asymmetric_scores(queries, bits[:, 1:], decoder)
+    with pytest.raises(ValueError, match="3 bytes, but the decoder is for 9 bits"):
+        packed = np.zeros((4, 3), dtype=np.uint8)
+        asymmetric_scores(queries, packed, decoder, packed=True)
+    with pytest.raises(ValueError, match="last 7 bit.* must be 0"):
+        packed = np.full((4, 2), 255, dtype=np.uint8)
+        asymmetric_scores(queries, packed, decoder, packed=True)
+    with pytest.raises(ValueError, match="X_query has 10 features, .* decode to 11"):
+        asymmetric_scores(queries[:, 1:], bits, decoder)
+    with pytest.raises(ValueError, match="0 and 1 only"):
+        asymmetric_scores(queries, bits + 1, decoder)
+    with pytest.raises(ValueError, match=r"offset must have shape \(11,\)"):
+        asymmetric_scores(queries, bits, (codebook, offset[1:]))
+    with pytest.raises(ValueError, match=r"codebook_ and offset_, .* got 3"):
+        asymmetric_scores(queries, bits, 3)
+    with pytest.raises(ValueError, match="NaN"):
+        asymmetric_scores(queries * np.nan, bits, decoder)
+    with pytest.raises(ValueError, match="beyond float32"):
+        asymmetric_scores(queries * 1e30, bits, decoder)
+    with pytest.raises(ValueError, match="beyond float32"):
+        asymmetric_scores(queries, bits, (codebook * 1e30, offset))
+    with pytest.raises(ValueError, match="metric"):
+        asymmetric_scores(queries, bits, decoder, metric="hamming")
+
+
+def test_sums_beyond_float32_are_refused():
+    """Each of the terms is a number, and infinity would come of adding them."""
+    decoder, codes = (np.full((8, 1), -1e19), np.zeros(1)), np.ones((3, 8))
+    index = AsymmetricNeighbors(2, metric="inner_product").fit(codes, decoder=decoder)
+    with pytest.raises(ValueError, match="beyond float32"):
+        index.kneighbors([[1e19]])
+    with pytest.raises(ValueError, match="beyond float32"):
+        asymmetric_scores([[1e19]], codes, decoder, metric="inner_product")
+    found = index.kneighbors([[1e18]], return_distance=False)
+    np.testing.assert_array_equal(found, [[0, 1]])

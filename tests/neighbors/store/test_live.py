@@ -1,0 +1,435 @@
+"""A live index: ids, removal and filters give what a rebuilt index gives."""
+
+import copy
+import io
+import pickle
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+import joblib
+import numpy as np
+import pytest
+from campaigns import length
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from skhash.codes import hamming_distances, pack_bits
+from skhash.metrics import retrieval_scorer
+from skhash.neighbors import HammingNeighbors
+
+N_BITS = 12
+BITS = np.array([[i >> b & 1 for b in range(N_BITS)] for i in range(2**N_BITS)])
+PACKED = pack_bits(BITS)
+code_numbers = st.integers(0, 2**N_BITS - 1)
+
+
+def expected_order(query, numbers):
+    """Distances and ranks of codes, nearest first, the earlier one at a tie."""
+    distances = hamming_distances(PACKED[[query]], PACKED[numbers])[0]
+    ranks = np.argsort(distances, kind="stable")
+    return distances[ranks], ranks
+
+
+class LiveIndex(RuleBasedStateMachine):
+    """`HammingNeighbors` against a dictionary of ids, in the order of addition."""
+
+    @initialize(
+        numbers=st.lists(code_numbers, min_size=1, max_size=5),
+        kind=st.sampled_from([None, int, str]),
+        algorithm=st.sampled_from(["brute", "multi_index"]),
+    )
+    def fit(self, numbers, kind, algorithm):
+        self.kind = kind
+        self.model = {}
+        self.next_position = 0
+        self.index = HammingNeighbors(algorithm=algorithm)
+        self.add(numbers, list(range(len(numbers))))
+
+    def as_ids(self, names):
+        """Names are small numbers; the ids made of them differ in length."""
+        return [name if self.kind is not str else "x" * name for name in names]
+
+    @rule(
+        numbers=st.lists(code_numbers, min_size=1, max_size=4),
+        names=st.lists(st.integers(0, 15), min_size=4, max_size=4),
+    )
+    def add(self, numbers, names):
+        codes, y = BITS[numbers], np.array(numbers)
+        if self.kind is None:
+            self.index.partial_fit(codes, y)
+            names = range(self.next_position, self.next_position + len(numbers))
+        else:
+            names = names[: len(numbers)]
+            ids = self.as_ids(names)
+            if len(set(names)) < len(names) or set(names) & self.model.keys():
+                with pytest.raises(ValueError, match="occurs twice|in the index alrea"):
+                    self.index.partial_fit(codes, y, ids=ids)
+                return
+            self.index.partial_fit(codes, y, ids=ids)
+        self.model.update(zip(names, numbers, strict=True))
+        self.next_position += len(numbers)
+
+    @rule(names=st.lists(st.integers(0, 20), max_size=4))
+    def remove(self, names):
+        if not set(names) <= self.model.keys():
+            with pytest.raises(ValueError, match="There is no code"):
+                self.index.remove(self.as_ids(names))
+            return
+        self.index.remove(self.as_ids(names))
+        for name in set(names):
+            del self.model[name]
+
+    @rule()
+    def compact(self):
+        self.index.compact()
+        assert self.index.n_samples_fit_ == self.next_position_after_compaction()
+
+    def next_position_after_compaction(self):
+        if self.kind is None:
+            self.model = dict(enumerate(self.model.values()))
+        self.next_position = len(self.model)
+        return self.next_position
+
+    @rule(how=st.sampled_from(["files", "pickle", "joblib", "copy", "deepcopy"]))
+    def move(self, how):
+        self.index = MOVES[how](self.index)
+
+    @precondition(lambda self: self.model)
+    @rule(query=code_numbers, data=st.data())
+    def search_with_filters(self, query, data):
+        chosen = data.draw(st.sets(st.sampled_from(list(self.model)), min_size=1))
+        position_of = dict(
+            zip(self.model, np.flatnonzero(self.index.live_), strict=True)
+        )
+        mask = np.zeros(self.index.n_samples_fit_, dtype=bool)
+        mask[[position_of[name] for name in chosen]] = True
+        among = [name for name in self.model if name in chosen]
+        # What is not there is passed over, and order and repetition mean nothing.
+        ids = self.as_ids([*chosen, *chosen, 40])
+        self.assert_finds(query, among, mask=mask)
+        self.assert_finds(query, among, ids=ids)
+        both = [name for name in among if name % 2]
+        mask[[position_of[name] for name in chosen if name not in both]] = False
+        self.assert_finds(query, both, mask=mask, ids=ids)
+
+    @invariant()
+    def search_finds_what_is_there(self):
+        for query in (0, 2**N_BITS - 1, 1365):
+            self.assert_finds(query, list(self.model))
+
+    @invariant()
+    def score_is_that_of_a_rebuilt_index(self):
+        live = self.index.live_
+        numbers = list(self.model.values())
+        np.testing.assert_array_equal(self.index.y_[live], numbers)
+        np.testing.assert_array_equal(self.index.packed_codes_[live], PACKED[numbers])
+        if numbers:
+            rebuilt = HammingNeighbors().fit(BITS[numbers], numbers)
+            asked = BITS[[0, 7]], [numbers[0], numbers[-1]]
+            assert self.index.score(*asked) == rebuilt.score(*asked)
+
+    def assert_finds(self, query, names, **filters):
+        """Compare with the order of the codes of these names."""
+        numbers = [self.model[name] for name in names]
+        distances, ranks = expected_order(query, numbers)
+        return_ids = self.kind is not None
+        kwargs = {**filters, "return_ids": return_ids}
+        expected = np.array(self.as_ids(names), dtype=self.kind or int)[ranks]
+        k = max(1, len(names) // 2)
+        if names:
+            found = self.index.kneighbors(BITS[[query]], k, **kwargs)
+            np.testing.assert_array_equal(found[0][0], distances[:k])
+            np.testing.assert_array_equal(found[1][0], expected[:k])
+        else:
+            with pytest.raises(ValueError, match="only 0"):
+                self.index.kneighbors(BITS[[query]], k, **kwargs)
+        found = self.index.radius_neighbors(BITS[[query]], 5, **kwargs)
+        np.testing.assert_array_equal(found[0][0], distances[distances <= 5])
+        np.testing.assert_array_equal(found[1][0], expected[distances <= 5])
+
+
+def through_joblib(index):
+    file = io.BytesIO()
+    joblib.dump(index, file)
+    file.seek(0)
+    return joblib.load(file)
+
+
+def through_files(index):
+    """Mapped files that are gone when the index is used."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        index.save(folder)
+        return HammingNeighbors.load(folder, mmap=True)
+
+
+MOVES = {
+    "files": through_files,
+    "pickle": lambda index: pickle.loads(pickle.dumps(index)),
+    "joblib": through_joblib,
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+}
+
+TestLiveIndex = LiveIndex.TestCase
+TestLiveIndex.settings = settings(
+    max_examples=length(15), stateful_step_count=12, deadline=None
+)
+
+
+@pytest.fixture
+def codes():
+    """Blocks of the kernels are full, and many codes are equally near."""
+    return BITS[np.random.default_rng(0).integers(0, 2**N_BITS, 700)]
+
+
+@pytest.mark.parametrize("share", [0.02, 0.4, 0.97])
+@pytest.mark.parametrize("device", ["cpu", "torch"])
+def test_filters_of_any_share(codes, share, device, monkeypatch):
+    """Whether the scan passes over codes, or those that count are copied out."""
+    if device == "torch":
+        import torch
+
+        monkeypatch.setattr(
+            "skhash.neighbors._index.inference_device", lambda _: torch.device("cpu")
+        )
+    mask = np.random.default_rng(1).random(700) < share
+    index = HammingNeighbors().fit(codes)
+    places = np.flatnonzero(mask)
+    few = HammingNeighbors().fit(codes[mask])
+    k = len(places)
+    distances, found = few.kneighbors(BITS[:20], k)
+    removed = copy.copy(index).remove(np.flatnonzero(~mask))
+    for one, kwargs in [
+        (index, {"mask": mask}),
+        (index, {"ids": places}),
+        (removed, {}),
+    ]:
+        answer = one.kneighbors(BITS[:20], k, **kwargs)
+        np.testing.assert_array_equal(answer[0], distances)
+        np.testing.assert_array_equal(answer[1], places[found])
+        ball = one.radius_neighbors(BITS[:20], 3, **kwargs)
+        for row in range(20):
+            inside = distances[row] <= 3
+            np.testing.assert_array_equal(ball[0][row], distances[row][inside])
+            np.testing.assert_array_equal(ball[1][row], places[found[row][inside]])
+    assert removed.remove(places).radius_neighbors(BITS[:2])[1][1].shape == (0,)
+
+
+def test_fitted_codes_find_their_neighbors_behind_a_mask(codes):
+    mask = np.arange(700) % 3 > 0
+    answer = HammingNeighbors(4).fit(codes).kneighbors(mask=mask)
+    order = np.argsort(
+        hamming_distances(pack_bits(codes), pack_bits(codes)), axis=1, kind="stable"
+    )
+    for i, row in enumerate(order):
+        assert answer[1][i].tolist() == row[mask[row] & (row != i)][:4].tolist()
+
+
+def test_positions_stay_until_compact(codes):
+    index = HammingNeighbors(1).fit(codes).remove([0, 5])
+    np.testing.assert_array_equal(np.flatnonzero(~index.live_), [0, 5])
+    np.testing.assert_array_equal(index.packed_codes_, pack_bits(codes))
+    graph = index.kneighbors_graph(codes, n_neighbors=2)
+    assert graph.shape == (700, 700)
+    assert graph[:, [0, 5]].nnz == 0
+    every = HammingNeighbors(1).fit(codes)
+    np.testing.assert_array_equal(every.remove([]).kneighbors(), every.kneighbors())
+    with pytest.raises(ValueError, match=r"2 codes were removed.*compact\(\)"):
+        index.kneighbors()
+    rest = np.delete(codes, [0, 5], axis=0)
+    np.testing.assert_array_equal(
+        index.compact().kneighbors(), HammingNeighbors(1).fit(rest).kneighbors()
+    )
+    assert index.live_.all()
+
+
+def test_removed_codes_do_not_count_for_scorers(codes):
+    y = codes[:, 0]
+    index = HammingNeighbors().fit(codes, y).remove(np.arange(100))
+    rest = HammingNeighbors().fit(codes[100:], y[100:])
+    asked = BITS[:9], BITS[:9, 0]
+    assert index.score(*asked) == rest.score(*asked)
+    assert retrieval_scorer(index, *asked) == retrieval_scorer(rest, *asked)
+
+
+def test_removal_copies_no_codes(codes):
+    packed = np.ascontiguousarray(np.repeat(pack_bits(codes), 4, axis=1))
+    index = HammingNeighbors(packed=True).fit(packed).remove([3])
+    assert np.shares_memory(index.packed_codes_, packed)
+
+
+def test_copies_grow_apart(codes):
+    index = HammingNeighbors(1).partial_fit(codes[:5]).partial_fit(codes[5:6])
+    other = copy.copy(index)
+    index.partial_fit(codes[6:7])
+    other.partial_fit(codes[7:8])
+    other.remove([0])
+    np.testing.assert_array_equal(index.packed_codes_, pack_bits(codes[:7]))
+    np.testing.assert_array_equal(
+        other.packed_codes_, pack_bits(codes[[0, 1, 2, 3, 4, 5, 7]])
+    )
+    assert index.live_.all()
+
+
+def test_ids_are_found_after_many_small_additions():
+    """Ids in any order, removed and given again, many times over."""
+    rng = np.random.default_rng(0)
+    names = rng.permutation(400)
+    index = HammingNeighbors()
+    for name in names:
+        index.partial_fit(BITS[[name]], ids=[name])
+    for _ in range(5):
+        some = rng.choice(names, 60, replace=False)
+        index.remove(some).partial_fit(BITS[some], ids=some)
+    live = index.live_
+    assert sorted(index.ids_[live]) == list(range(400))
+    found = index.kneighbors(BITS[:400], 1, return_ids=True, return_distance=False)
+    np.testing.assert_array_equal(found[:, 0], np.arange(400))
+    assert len(index._store.lookup()._runs) < 10
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([1, "a"], "all integers or all strings, got 1"),
+        ([1.5, 2.0], "dtype float64"),
+        ([True, False], "dtype bool"),
+        ([1], "inconsistent numbers of samples"),
+        (["b", "b"], "'b' occurs twice"),
+        (3, r"shape \(\)"),
+        (
+            np.array([1, 2**63], dtype=np.uint64),
+            "fit into int64, got 9223372036854775808",
+        ),
+    ],
+)
+def test_ids_that_are_refused(ids, message):
+    index = HammingNeighbors(1).fit([[0, 0, 0]], ids=[9])
+    before = pickle.dumps(index)
+    with pytest.raises(ValueError, match=message):
+        index.fit([[0, 1], [1, 1]], ids=ids)
+    assert pickle.dumps(index) == before
+
+
+@pytest.mark.parametrize(
+    "kind", [list, tuple, np.array, lambda ids: np.array(ids, "O")]
+)
+def test_any_array_of_strings_are_ids(kind):
+    index = HammingNeighbors(1).fit([[0, 0], [1, 1]], ids=kind(["a", "bcd"]))
+    assert index.kneighbors([[1, 1]], return_ids=True)[1].tolist() == [["bcd"]]
+
+
+def test_ids_must_fit_those_before():
+    index = HammingNeighbors(1).fit([[0, 0]], ids=[1])
+    with pytest.raises(ValueError, match="have ids and these have none; give ids"):
+        index.partial_fit([[1, 1]])
+    with pytest.raises(ValueError, match="are integers and these are strings, .*'a'"):
+        index.partial_fit([[1, 1]], ids=["a"])
+    with pytest.raises(ValueError, match="are integers and these are strings"):
+        index.kneighbors([[1, 1]], ids=["a"])
+    with pytest.raises(ValueError, match="no code with the id 2; nothing was removed"):
+        index.remove([1, 2])
+    assert index.live_.all()
+    without = HammingNeighbors(1).fit([[0, 0]])
+    with pytest.raises(ValueError, match="no code at position -1"):
+        without.remove([-1])
+    with pytest.raises(ValueError, match="return_ids=True needs ids"):
+        without.kneighbors([[0, 0]], return_ids=True)
+    with pytest.raises(AttributeError, match="no ids_"):
+        without.ids_  # noqa: B018
+
+
+@pytest.mark.parametrize("mask", [[1, 0], [True], [0, 1, 2], np.ones((2, 1), bool)])
+def test_masks_that_are_refused(mask):
+    index = HammingNeighbors(1).fit([[0, 0], [1, 1]])
+    with pytest.raises(ValueError, match="mask must be 2 booleans"):
+        index.kneighbors([[0, 0]], mask=mask)
+
+
+def test_too_many_neighbors_behind_a_filter():
+    index = HammingNeighbors(2).fit([[0, 0], [1, 1], [0, 1]])
+    with pytest.raises(ValueError, match="n_neighbors=2 .* only 1 .*n_samples_fit = 3"):
+        index.kneighbors([[0, 0]], ids=[2])
+
+
+def test_reads_in_threads_see_whole_states(codes):
+    """While one thread adds, removes and compacts, others see a state between steps.
+
+    All codes of a batch are equal and have the number of the batch as id and distance,
+    and batches are added and removed whole; so any whole state answers with one batch.
+    """
+    size, n_batches = 40, 60
+    index = HammingNeighbors(size, radius=N_BITS, n_jobs=1)
+
+    def add(batch):
+        index.partial_fit(
+            np.repeat(BITS[[batch]], size, axis=0), ids=batch * size + np.arange(size)
+        )
+
+    add(0)
+
+    def write():
+        for batch in range(1, n_batches):
+            add(batch)
+            index.remove((batch - 1) * size + np.arange(size))
+            if batch % 3 == 0:
+                index.compact()
+
+    def read(writing):
+        while True:
+            done = writing.done()
+            distances, ids = index.kneighbors(BITS[:1], return_ids=True)
+            assert len(np.unique(ids)) == size
+            assert len(np.unique(ids // size)) == 1
+            expected = BITS[ids // size].sum(axis=-1)
+            np.testing.assert_array_equal(distances, expected)
+            if done:
+                return ids[0, 0] // size
+
+    with ThreadPoolExecutor(4) as pool:
+        writing = pool.submit(write)
+        reads = [pool.submit(read, writing) for _ in range(3)]
+        assert [one.result() for one in reads] == [n_batches - 1] * 3
+        writing.result()
+
+
+def test_concurrent_searches_equal_the_serial_one(codes):
+    index = HammingNeighbors(9).fit(codes, ids=np.arange(700)).remove([3, 600])
+    questions = [BITS[i::50] for i in range(12)]
+    serial = [HammingNeighbors.kneighbors(index, one) for one in questions]
+    fresh = pickle.loads(pickle.dumps(index))
+    with ThreadPoolExecutor(4) as pool:
+        for found, expected in zip(
+            pool.map(fresh.kneighbors, questions), serial, strict=True
+        ):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_ids_in_an_array_of_strings_of_any_length():
+    """NumPy's own type for them, with and without one that is missing."""
+    kinds = pytest.importorskip("numpy.dtypes")
+    ids = np.array(["a", "bcd", ""], dtype=kinds.StringDType())
+    index = HammingNeighbors(1).fit(BITS[:3], ids=ids).remove(ids[:1])
+    np.testing.assert_array_equal(index.ids_, ["a", "bcd", ""])
+    assert index.kneighbors(BITS[:1], ids=ids, return_ids=True)[1] == "bcd"
+    index.partial_fit(BITS[:1], ids=ids[:1])
+    assert index.kneighbors(BITS[:1], return_ids=True)[1] == "a"
+    ids = np.array(["a", None], dtype=kinds.StringDType(na_object=None))
+    with pytest.raises(ValueError, match="all integers or all strings, got None"):
+        index.fit(BITS[:2], ids=ids)
+
+
+def test_ids_that_are_masked_or_missing():
+    index = HammingNeighbors(1).fit(BITS[:3])
+    with pytest.raises(ValueError, match="masked array would lose its mask"):
+        index.remove(np.ma.array([0, 1], mask=[True, False]))
+    with pytest.raises(ValueError, match="remove takes the ids of codes, got None"):
+        index.remove(None)
+    assert index.live_.all()

@@ -1,0 +1,446 @@
+"""`AsymmetricNeighbors` against two plain sorts a query in float64.
+
+Vectors and codebooks hold small whole numbers, so that squared distances and products
+are exact in float32, and ties are many.
+"""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.neighbors import NearestNeighbors
+
+from skhash.codes import pack_bits
+from skhash.metrics import true_neighbors
+from skhash.neighbors import AsymmetricNeighbors, _asymmetric
+from skhash.neighbors.search import vectors as vector_search
+from skhash.neighbors.search.asymmetric import METRICS, asymmetric_scores
+
+N, N_BITS, N_FEATURES = 300, 21, 6
+
+
+class Data:
+    """Codes that keep something of their vectors, and a codebook for them."""
+
+    def __init__(self):
+        rng = np.random.default_rng(0)
+        directions = rng.normal(size=(N_FEATURES, N_BITS))
+        self.vectors = rng.integers(-4, 5, (N, N_FEATURES)).astype(float)
+        self.queries = rng.integers(-4, 5, (17, N_FEATURES)).astype(float)
+        self.bits = (self.vectors @ directions > 0).astype(np.uint8)
+        self.codes = (self.queries @ directions > 0).astype(np.uint8)
+        self.codebook = rng.integers(-2, 3, (N_BITS, N_FEATURES)).astype(float)
+        self.offset = rng.integers(-2, 3, N_FEATURES).astype(float)
+        self.decoder = self.codebook, self.offset
+
+    def index(self, by="vectors", n_candidates=100, **params):
+        index = AsymmetricNeighbors(n_candidates=n_candidates, **params)
+        return index.fit(self.bits, **{by: getattr(self, by)})
+
+    def stands_for(self, by):
+        """Return what each code is compared by."""
+        return self.vectors if by == "vectors" else self.decoded()
+
+    def decoded(self):
+        return self.offset + self.bits @ self.codebook
+
+    def expected(self, by, metric, k, n_candidates, kept=None):
+        """Return scores and positions among the `kept` codes, by two stable sorts."""
+        kept = np.arange(N) if kept is None else kept
+        vectors = self.stands_for(by)
+        all_scores, all_positions = [], []
+        for code, query in zip(self.codes, self.queries, strict=True):
+            distances = (self.bits[kept] != code).sum(axis=1)
+            order = np.argsort(distances, kind="stable")[:n_candidates]
+            candidates = np.sort(kept[order])
+            scores = score(query, vectors[candidates], metric)
+            best = np.argsort(scores, kind="stable")[:k]
+            all_scores.append(scores[best])
+            all_positions.append(candidates[best])
+        return np.array(all_scores), np.array(all_positions)
+
+
+def score(query, vectors, metric):
+    """Score in float64; cosines are rounded, so that those that tie do so exactly."""
+    if metric == "euclidean":
+        return np.square(vectors - query).sum(axis=1)
+    if metric == "inner_product":
+        return -(vectors @ query)
+    norms = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
+    return np.round(1 - vectors @ query / np.where(norms > 0, norms, np.inf), 12)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return Data()
+
+
+KINDS = pytest.mark.parametrize("by", ["decoder", "vectors"])
+
+
+@KINDS
+@pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
+@pytest.mark.parametrize("n_candidates", [5, 40, N, N + 9, None])
+def test_candidates_by_distance_in_the_order_of_scores(data, by, metric, n_candidates):
+    index = data.index(by, metric=metric, n_candidates=n_candidates)
+    found = index.kneighbors(data.queries, codes=data.codes)
+    scores, positions = data.expected(by, metric, 5, n_candidates)
+    np.testing.assert_array_equal(found[1], positions)
+    np.testing.assert_allclose(found[0], scores, rtol=1e-6)
+    only = index.kneighbors(data.queries, return_distance=False, codes=data.codes)
+    np.testing.assert_array_equal(only, positions)
+
+
+@KINDS
+@pytest.mark.parametrize("n_candidates", [40, None])
+def test_cosine(data, by, n_candidates):
+    """Ties of cosines are broken by rounding: scores are compared, then positions."""
+    index = data.index(by, metric="cosine", n_candidates=n_candidates)
+    scores, positions = index.kneighbors(data.queries, 9, codes=data.codes)
+    expected, _ = data.expected(by, "cosine", 9, n_candidates)
+    np.testing.assert_allclose(scores, expected, atol=1e-6)
+    vectors = data.stands_for(by)
+    for query, found, own in zip(data.queries, positions, scores, strict=True):
+        np.testing.assert_allclose(
+            score(query, vectors[found], "cosine"), own, atol=1e-6
+        )
+        assert len(set(found)) == 9
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("n_candidates", [N, None])
+def test_with_all_as_candidates_it_is_exact_float_search(data, metric, n_candidates):
+    rng = np.random.default_rng(1)
+    vectors = rng.normal(size=(N, N_FEATURES))
+    queries = rng.normal(size=(17, N_FEATURES))
+    index = AsymmetricNeighbors(7, metric=metric, n_candidates=n_candidates)
+    index.fit(data.bits, vectors=vectors)
+    scores, positions = index.kneighbors(queries, codes=data.codes)
+    expected = true_neighbors(queries, vectors, 7, metric=metric)
+    np.testing.assert_array_equal(positions, expected)
+    if metric != "inner_product":
+        search = NearestNeighbors(n_neighbors=7, metric=metric, algorithm="brute")
+        distances, _ = search.fit(vectors).kneighbors(queries)
+        distances = distances**2 if metric == "euclidean" else distances
+        np.testing.assert_allclose(scores, distances, atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_full_asymmetric_search_is_a_sort_of_asymmetric_scores(data, metric):
+    index = data.index("decoder", metric=metric, n_candidates=None)
+    scores, positions = index.kneighbors(data.queries, 8, codes=data.codes)
+    all_scores = asymmetric_scores(data.queries, data.bits, data.decoder, metric=metric)
+    order = np.argsort(all_scores, axis=1, kind="stable")[:, :8]
+    np.testing.assert_array_equal(positions, order)
+    np.testing.assert_array_equal(scores, np.take_along_axis(all_scores, order, axis=1))
+
+
+@KINDS
+@pytest.mark.parametrize("n_candidates", [30, None])
+def test_neighbors_of_the_fitted_codes_leave_themselves_out(data, by, n_candidates):
+    index = data.index(by, n_candidates=n_candidates)
+    scores, positions = index.kneighbors(data.vectors, own=True)
+    for own in range(N):
+        distances = (data.bits != data.bits[own]).sum(axis=1)
+        order = np.argsort(distances, kind="stable")
+        candidates = np.sort(order[order != own][:n_candidates])
+        vectors = data.stands_for(by)[candidates]
+        expected = score(data.vectors[own], vectors, "euclidean")
+        best = np.argsort(expected, kind="stable")[:5]
+        np.testing.assert_array_equal(positions[own], candidates[best])
+        np.testing.assert_allclose(scores[own], expected[best], rtol=1e-6)
+
+
+def test_a_zero_vector_has_cosine_zero_with_every_query():
+    index = AsymmetricNeighbors(2, metric="cosine")
+    index.fit([[0], [1]], vectors=[[0.0, 0.0], [2.0, 0.0]])
+    scores, positions = index.kneighbors([[3.0, 0.0], [0.0, 0.0]])
+    np.testing.assert_array_equal(scores, [[0, 1], [1, 1]])
+    np.testing.assert_array_equal(positions, [[1, 0], [0, 1]])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_order_of_vectors_in_memory_does_not_matter(data, order):
+    vectors = np.asarray(data.vectors, order=order)
+    index = AsymmetricNeighbors(n_candidates=100).fit(data.bits, vectors=vectors)
+    queries = np.asarray(data.queries, order=order)
+    found = index.kneighbors(queries, codes=data.codes)
+    expected = data.expected("vectors", "euclidean", 5, 100)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("n_candidates", [30, None])
+def test_neighbors_of_the_fitted_codes_need_their_vectors(data, n_candidates):
+    index = data.index("decoder", n_candidates)
+    with pytest.raises(ValueError, match=r"X=None .*kneighbors\(X, own=True\)"):
+        index.kneighbors()
+    own = index.kneighbors(data.vectors, own=True)
+    one_more = index.set_params(n_candidates=n_candidates and n_candidates + 1)
+    scores, positions = one_more.kneighbors(data.vectors, 6, codes=data.bits)
+    for i in np.flatnonzero((positions == np.arange(N)[:, None]).any(axis=1)):
+        other = positions[i] != i
+        np.testing.assert_array_equal(own[0][i], scores[i][other])
+        np.testing.assert_array_equal(own[1][i], positions[i][other])
+    index = data.index("vectors", n_candidates)
+    expected = index.kneighbors()
+    np.testing.assert_array_equal(index.kneighbors(data.vectors, own=True), expected)
+
+
+@KINDS
+@pytest.mark.parametrize("n_candidates", [40, None])
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_filters_and_removal(data, by, n_candidates, share):
+    kept = np.random.default_rng(2).random(N) < share
+    expected = data.expected(
+        by, "euclidean", 5, n_candidates, kept=np.flatnonzero(kept)
+    )
+    question = {"X": data.queries, "codes": data.codes}
+    index = data.index(by, n_candidates=n_candidates)
+    masked = index.kneighbors(**question, mask=kept)
+    np.testing.assert_allclose(masked, expected, rtol=1e-6)
+    removed = index.remove(np.flatnonzero(~kept))
+    np.testing.assert_array_equal(removed.kneighbors(**question), masked)
+    scores, positions = removed.compact().kneighbors(**question)
+    np.testing.assert_array_equal(scores, masked[0])
+    np.testing.assert_array_equal(np.flatnonzero(kept)[positions], masked[1])
+
+
+@KINDS
+@pytest.mark.parametrize("n_candidates", [40, None])
+def test_codes_in_parts(data, by, n_candidates):
+    expected = data.index(by, n_candidates=n_candidates)
+    index = AsymmetricNeighbors(n_candidates=n_candidates, packed=True)
+    decoder = data.decoder if by == "decoder" else None
+    for rows in (slice(0, 100), slice(100, 101), slice(101, None)):
+        codes = pack_bits(data.bits[rows])
+        vectors = data.vectors[rows] if by == "vectors" else None
+        index.partial_fit(codes, vectors=vectors, decoder=decoder)
+        decoder = None
+    np.testing.assert_array_equal(
+        index.kneighbors(data.queries, codes=pack_bits(data.codes)),
+        expected.kneighbors(data.queries, codes=data.codes),
+    )
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float16", "float32", "float64", "g", "uint8", "int64", ">f4"]
+)
+def test_a_memory_map_is_read_and_never_written(data, dtype, tmp_path):
+    vectors = (data.vectors + 4).astype(dtype)
+    np.save(tmp_path / "vectors.npy", vectors)
+    mapped = np.load(tmp_path / "vectors.npy", mmap_mode="r")
+    index = AsymmetricNeighbors(n_candidates=100).fit(data.bits, vectors=mapped)
+    assert np.shares_memory(index._store["vectors"], mapped)
+    data_of = Data()
+    data_of.vectors, data_of.queries = data.vectors + 4, data.queries + 4
+    found = index.kneighbors(data_of.queries, codes=data.codes)
+    expected = data_of.expected("vectors", "euclidean", 5, 100)
+    np.testing.assert_array_equal(found, expected)
+    wide = dtype in ("float64", "g", "int64")
+    assert found[0].dtype == ("float64" if wide else "float32")
+    index.partial_fit(data.bits[:3], vectors=mapped[:3])
+    np.testing.assert_array_equal(mapped, vectors)
+    found = index.kneighbors(
+        vectors[:1], 3, codes=data.bits[:1], mask=np.arange(N + 3) >= N
+    )
+    expected = np.square(vectors[:3] - data_of.vectors[0]).sum(axis=1)
+    np.testing.assert_array_equal(found[0][0], np.sort(expected))
+
+
+@KINDS
+def test_neither_threads_nor_chunks_change_the_answer(data, by, monkeypatch):
+    index = data.index(by, n_jobs=1)
+    expected = index.kneighbors(data.queries, codes=data.codes)
+    by_chunks = vector_search.row_chunks
+    monkeypatch.setattr(vector_search, "BLOCK_BYTES", 500)
+
+    def small_chunks(n, size, budget=9999):
+        return by_chunks(n, size, budget)
+
+    for module in (vector_search, _asymmetric):
+        monkeypatch.setattr(module, "row_chunks", small_chunks)
+    index.set_params(n_jobs=3)
+    found = index.kneighbors(data.queries, codes=data.codes)
+    np.testing.assert_array_equal(found, expected)
+    own = index.kneighbors(data.vectors, 3, own=True)
+    monkeypatch.undo()
+    expected = index.kneighbors(data.vectors, 3, own=True)
+    np.testing.assert_array_equal(own, expected)
+
+
+@KINDS
+def test_pickled_it_answers_the_same(data, by, tmp_path):
+    np.save(tmp_path / "vectors.npy", data.vectors)
+    mapped = np.load(tmp_path / "vectors.npy", mmap_mode="r")
+    index = AsymmetricNeighbors(n_candidates=100)
+    index.fit(data.bits, **{by: mapped if by == "vectors" else data.decoder})
+    expected = index.kneighbors(data.queries, codes=data.codes)
+    pickled = pickle.dumps(index)
+    del index, mapped
+    (tmp_path / "vectors.npy").unlink()
+    found = pickle.loads(pickled).kneighbors(data.queries, codes=data.codes)
+    np.testing.assert_array_equal(found, expected)
+
+
+@KINDS
+def test_candidates_can_be_changed_after_fit(data, by):
+    index = data.index(by, n_candidates=20)
+    question = {"X": data.queries, "codes": data.codes}
+    for n_candidates in (7, None):
+        index.set_params(n_candidates=n_candidates)
+        np.testing.assert_array_equal(
+            index.kneighbors(**question)[1],
+            data.expected(by, "euclidean", 5, n_candidates)[1],
+        )
+
+
+def test_the_metric_of_vectors_can_be_changed_after_fit(data):
+    index = data.index("vectors").set_params(metric="inner_product")
+    found = index.kneighbors(data.queries, codes=data.codes)
+    expected = data.expected("vectors", "inner_product", 5, 100)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_clone_holds_no_data(data):
+    index = clone(data.index("vectors"))
+    assert index.get_params()["n_candidates"] == 100
+    with pytest.raises(NotFittedError):
+        index.kneighbors(data.queries)
+
+
+@KINDS
+def test_the_graph_is_of_scores(data, by):
+    index = data.index(by)
+    scores, positions = index.kneighbors(data.queries, codes=data.codes)
+    question = {"mode": "distance", "codes": data.codes}
+    graph = index.kneighbors_graph(data.queries, **question)
+    np.testing.assert_array_equal(graph.indices.reshape(positions.shape), positions)
+    np.testing.assert_array_equal(graph.data.reshape(scores.shape), scores)
+
+
+def test_sparse_queries_of_asymmetric_search(data):
+    index = data.index("decoder")
+    expected = index.kneighbors(data.queries, codes=data.codes)
+    found = index.kneighbors(sparse.csc_array(data.queries), codes=data.codes)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_what_is_missing_is_named(data):
+    index = AsymmetricNeighbors()
+    with pytest.raises(ValueError, match=r"neither was .* fit\(codes, decoder="):
+        index.fit(data.bits)
+    with pytest.raises(ValueError, match="both was given"):
+        index.fit(data.bits, vectors=data.vectors, decoder=data.decoder)
+    for method in (data.index("vectors").kneighbors, data.index("vectors").transform):
+        with pytest.raises(ValueError, match=r"kneighbors\(X, codes=...\)"):
+            method(data.queries)
+    index = data.index("decoder").set_params(metric="cosine")
+    with pytest.raises(ValueError, match="'cosine', .* for 'euclidean'; fit again"):
+        index.kneighbors(data.queries, codes=data.codes)
+    with pytest.raises(AttributeError, match="has no vectors_"):
+        index.vectors_  # noqa: B018
+
+
+@KINDS
+def test_what_does_not_fit_is_refused(data, by):
+    index = data.index(by)
+    with pytest.raises(ValueError, match="7 features"):
+        index.kneighbors(np.ones((17, 7)), codes=data.codes)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        index.kneighbors(data.queries[1:], codes=data.codes)
+    with pytest.raises(ValueError, match="NaN"):
+        index.kneighbors(data.queries * np.nan, codes=data.codes)
+    with pytest.raises(ValueError, match="n_neighbors=8 .* n_candidates=7"):
+        index.set_params(n_candidates=7)
+        index.kneighbors(data.queries, 8, codes=data.codes)
+    with pytest.raises(ValueError, match="n_candidates"):
+        AsymmetricNeighbors(n_candidates=0).fit(data.bits, vectors=data.vectors)
+    with pytest.raises(ValueError, match="metric"):
+        AsymmetricNeighbors(metric="l1").fit(data.bits, vectors=data.vectors)
+    with pytest.raises(ValueError, match="0 sample"):
+        index.set_params(n_candidates=None).kneighbors(data.queries[:0])
+
+
+def test_a_failed_addition_leaves_the_index_as_it_was(data):
+    index = data.index("vectors")
+    question = {"X": data.queries, "codes": data.codes}
+    expected = index.kneighbors(**question)
+    one, vector = data.bits[:1], data.vectors[:1]
+    for message, arguments in [
+        ("inconsistent numbers", {"vectors": data.vectors[:2]}),
+        ("must be dense", {"vectors": sparse.csr_array(vector)}),
+        ("must be numbers", {"vectors": vector[0]}),
+        ("must be numbers", {"vectors": vector.astype(str)}),
+        ("these .n, ..5,..; both", {"vectors": vector[:, 1:]}),
+        ("have vectors and these have none", {}),
+        ("by the first partial_fit", {"vectors": vector, "decoder": data.decoder}),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            index.partial_fit(one, **arguments)
+    decoder = data.codebook[1:], data.offset
+    with pytest.raises(ValueError, match="21 bits, but the decoder is for 20 bits"):
+        index.fit(data.bits, decoder=decoder)
+    np.testing.assert_array_equal(index.kneighbors(**question), expected)
+
+
+@KINDS
+@pytest.mark.parametrize("mmap", [False, True])
+def test_saved_it_answers_the_same(data, by, mmap, tmp_path):
+    index = data.index(by)
+    expected = index.kneighbors(data.queries, codes=data.codes)
+    index.save(tmp_path)
+    loaded = AsymmetricNeighbors.load(tmp_path, mmap=mmap)
+    found = loaded.kneighbors(data.queries, codes=data.codes)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_vectors_that_are_no_numbers_are_refused(data, value, method):
+    vectors = data.vectors.copy()
+    vectors[3, 1] = value
+    index = data.index()
+    before = index.n_samples_fit_
+    with pytest.raises(ValueError, match="Input vectors contains (NaN|infinity)"):
+        getattr(index, method)(data.bits, vectors=vectors)
+    assert index.n_samples_fit_ == before
+
+
+def test_mapped_vectors_are_looked_at_where_they_are_read(data, tmp_path):
+    vectors = np.lib.format.open_memmap(
+        tmp_path / "vectors.npy", "w+", shape=data.vectors.shape
+    )
+    vectors[:] = data.vectors
+    vectors[-1] = np.nan
+    index = AsymmetricNeighbors(3)
+    index.fit(data.bits, vectors=vectors)
+    with pytest.raises(ValueError, match=f"at position {N - 1} is NaN: it holds NaN"):
+        index.kneighbors(data.queries, codes=data.codes)
+    found = index.remove([N - 1]).kneighbors(data.queries, codes=data.codes)
+    expected = data.index(n_candidates=None).remove([N - 1])
+    expected = expected.kneighbors(data.queries, 3, codes=data.codes)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_masked_vectors_are_refused(data):
+    vectors = np.ma.array(data.vectors, mask=data.vectors == 0)
+    with pytest.raises(ValueError, match="masked array would lose its mask"):
+        AsymmetricNeighbors().fit(data.bits, vectors=vectors)
+    for by in ("vectors", "decoder"):
+        with pytest.raises(ValueError, match="masked array would lose its mask"):
+            data.index(by).kneighbors(vectors, codes=data.bits)
+    with pytest.raises(ValueError, match="masked array would lose its mask"):
+        asymmetric_scores(vectors, data.bits, data.decoder)
+
+
+@pytest.mark.parametrize("by", ["vectors", "decoder"])
+def test_numbers_of_candidates_of_few_bits(data, by):
+    small = data.index(by, n_candidates=np.int8(127))
+    plain = data.index(by, n_candidates=127)
+    own = {"X": data.vectors, "own": True}
+    for options in (own, {"X": data.queries, "codes": data.codes}):
+        found, expected = small.kneighbors(**options), plain.kneighbors(**options)
+        np.testing.assert_array_equal(found, expected)

@@ -1,0 +1,93 @@
+"""Compiled kernels are kept, until something that they call changes."""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skhash.utils import kernels
+
+CALLED = """
+from skhash.utils.kernels import kernel
+
+@kernel
+def term():
+    return 1
+"""
+CALLER = """
+from .called import term
+from skhash.utils.kernels import kernel
+
+@kernel
+def total():
+    return 10 + term()
+"""
+PROGRAM = """
+from package.caller import total
+print(total(), sum(total.stats.cache_hits.values()))
+"""
+
+
+@pytest.fixture
+def package(tmp_path):
+    folder = tmp_path / "package"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "called.py").write_text(CALLED)
+    (folder / "caller.py").write_text(CALLER)
+    return folder
+
+
+def run(package, **environment):
+    """Return what the caller returns in a new process, and whether it was compiled."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=package.parent,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(package.parent), *sys.path]),
+            "NUMBA_CACHE_DIR": str(package.parent / "cache"),
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    value, from_cache = map(int, done.stdout.split())
+    return value, not from_cache
+
+
+def test_a_change_of_what_a_kernel_calls_is_seen(package):
+    assert run(package) == (11, True)
+    assert run(package) == (11, False)
+    called = package / "called.py"
+    times = called.stat().st_atime_ns, called.stat().st_mtime_ns
+    called.write_text(CALLED.replace("return 1", "return 2"))
+    # Of the same size, and, as files of an installation may be, of the same time.
+    os.utime(called, ns=times)
+    shutil.rmtree(package / "__pycache__", ignore_errors=True)
+    assert run(package) == (12, True)
+    assert run(package) == (12, False)
+
+
+def test_without_a_folder_to_write_to(package):
+    """Then each process compiles anew."""
+    (package / "__pycache__").touch()
+    nowhere = str(package / "__pycache__" / "cache")
+    for _ in range(2):
+        found = run(package, NUMBA_CACHE_DIR=nowhere, XDG_CACHE_HOME=nowhere)
+        assert found == (11, True)
+
+
+def test_kernels_call_nothing_else():
+    """The stamp of a kernel covers its folder and the module of `kernel`."""
+    folder = Path(kernels.__file__).parents[1] / "neighbors" / "kernels"
+    own = "skhash.neighbors.kernels."
+    for file in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("skhash"):
+                assert node.module.startswith((own, kernels.__name__)), file
