@@ -1,10 +1,9 @@
 """Losses as exchangeable parts: of reconstruction, and of codes that fit labels."""
 
-from sklearn.base import clone
-
 from skhash.losses._centers import CSQLoss, MDSHCLoss, OrthoHashLoss
 from skhash.losses._classes import CrossEntropyLoss, SupervisedContrastiveLoss
 from skhash.losses._discrete import DSDHLoss
+from skhash.losses._dual import DualHashLoss
 from skhash.losses._hash_centers import gilbert_varshamov_distance, hash_centers
 from skhash.losses._likelihoods import (
     BernoulliLikelihood,
@@ -14,6 +13,8 @@ from skhash.losses._likelihoods import (
 )
 from skhash.losses._objective import Objective, SupervisedLoss, Training, share_label
 from skhash.losses._pairwise import DHNLoss, DSHLoss, DTSHLoss, HashNetLoss
+from skhash.losses._solvers import Dual, DualDC, Prox, Subgradient, WeaklyConvex
+from skhash.utils.strategies import resolved
 
 __all__ = [
     "BernoulliLikelihood",
@@ -23,15 +24,21 @@ __all__ = [
     "DSDHLoss",
     "DSHLoss",
     "DTSHLoss",
+    "Dual",
+    "DualDC",
+    "DualHashLoss",
     "GaussianLikelihood",
     "HashNetLoss",
     "MDSHCLoss",
     "MultinomialLikelihood",
     "Objective",
     "OrthoHashLoss",
+    "Prox",
+    "Subgradient",
     "SupervisedContrastiveLoss",
     "SupervisedLoss",
     "Training",
+    "WeaklyConvex",
     "gilbert_varshamov_distance",
     "hash_centers",
     "make_likelihood",
@@ -47,6 +54,7 @@ LOSSES = {
     "dsdh": DSDHLoss,
     "dsh": DSHLoss,
     "dtsh": DTSHLoss,
+    "dualhash": DualHashLoss,
     "hashnet": HashNetLoss,
     "mdshc": MDSHCLoss,
     "orthohash": OrthoHashLoss,
@@ -63,7 +71,7 @@ def make_loss(loss) -> SupervisedLoss:
     Raises
     ------
     ValueError
-        If it is neither.
+        If it is neither, or a parameter of it is out of range.
 
     Examples
     --------
@@ -71,11 +79,4 @@ def make_loss(loss) -> SupervisedLoss:
     >>> make_loss("csq")
     CSQLoss()
     """
-    if isinstance(loss, str) and loss in LOSSES:
-        return LOSSES[loss]()
-    if isinstance(loss, SupervisedLoss):
-        return clone(loss)
-    raise ValueError(
-        f"loss={loss!r} is not one of {', '.join(LOSSES)}, nor an instance of a class "
-        "of skhash.losses."
-    )
+    return resolved(loss, LOSSES, SupervisedLoss, "loss")

@@ -6,7 +6,7 @@ import math
 import torch
 from torch.nn.functional import normalize, softplus
 
-from skhash.losses._hash_centers import hash_centers, multilabel_centers
+from skhash.losses._hash_centers import CENTERS, hash_centers, multilabel_centers
 from skhash.losses._objective import (
     Objective,
     SupervisedLoss,
@@ -14,6 +14,8 @@ from skhash.losses._objective import (
     share_label,
 )
 from skhash.losses._pairwise import log_cosh, mean_where
+from skhash.losses._ranges import EPOCH, NOT_NEGATIVE, POSITIVE, SHARE
+from skhash.utils._sklearn import StrOptions
 
 # Cosines are kept so far from 1, where the slope of the angle is infinite.
 COSINE_GAP = 1e-6
@@ -55,6 +57,13 @@ class OrthoHashLoss(SupervisedLoss):
     SupervisedHash(loss=OrthoHashLoss(margin_type='arc'))
     """
 
+    _parameter_constraints: dict = {
+        "centers": [StrOptions({*CENTERS})],
+        "margin": NOT_NEGATIVE,
+        "margin_type": [StrOptions({"arc", "cos"})],
+        "scale": POSITIVE,
+    }
+
     def __init__(self, centers="hadamard", margin=0.2, margin_type="cos", scale=2.0):
         self.centers = centers
         self.margin = margin
@@ -62,32 +71,31 @@ class OrthoHashLoss(SupervisedLoss):
         self.scale = scale
 
     def objective(self, training):
-        if self.margin_type not in ("arc", "cos"):
-            raise ValueError(f"margin_type={self.margin_type!r} is not 'arc' or 'cos'.")
-        return _OrthoHashObjective(
-            centers_for(training, self.centers),
-            self.margin,
-            self.margin_type == "arc",
-            self.scale,
+        return _OrthoHashObjective(self, training)
+
+
+class CenterObjective(Objective):
+    """A loss of the centres of a fit's classes, drawn from its generator."""
+
+    def __init__(self, loss, training):
+        super().__init__(loss)
+        centers = hash_centers(
+            training.n_classes, training.n_bits, loss.centers, training.generator
         )
-
-
-class _OrthoHashObjective(Objective):
-    def __init__(self, centers, margin, is_arc, scale):
-        super().__init__()
         self.register_buffer("centers", centers)
-        self.margin, self.is_arc, self.scale = margin, is_arc, scale
 
+
+class _OrthoHashObjective(CenterObjective):
     def forward(self, logits, labels, rows, X):
         indicator = class_indicator(labels, len(self.centers)).to(logits)
         cosines = cosines_to(logits, self.centers)
-        if self.is_arc:
+        if self.loss.margin_type == "arc":
             angles = cosines.clamp(COSINE_GAP - 1, 1 - COSINE_GAP).arccos()
-            raised = (angles + self.margin).clamp(max=math.pi).cos()
+            raised = (angles + self.loss.margin).clamp(max=math.pi).cos()
         else:
-            raised = cosines - self.margin
+            raised = cosines - self.loss.margin
         cosines = torch.where(indicator > 0, raised, cosines)
-        surprises = -(self.scale * cosines).log_softmax(dim=1)
+        surprises = -(self.loss.scale * cosines).log_softmax(dim=1)
         n_labels = indicator.sum(dim=1)
         losses = (indicator * surprises).sum(dim=1) / n_labels.clamp(min=1)
         return mean_where(losses, n_labels > 0)
@@ -129,29 +137,31 @@ class CSQLoss(SupervisedLoss):
     SupervisedHash(loss=CSQLoss(quantization_weight=0.1))
     """
 
+    _parameter_constraints: dict = {
+        "centers": [StrOptions({*CENTERS})],
+        "quantization_weight": NOT_NEGATIVE,
+    }
+
     def __init__(self, centers="hadamard", quantization_weight=1e-4):
         self.centers = centers
         self.quantization_weight = quantization_weight
 
     def objective(self, training):
-        centers = centers_for(training, self.centers)
+        return _CSQObjective(self, training)
+
+
+class _CSQObjective(CenterObjective):
+    def __init__(self, loss, training):
+        super().__init__(loss, training)
         ties = hash_centers(1, training.n_bits, "bernoulli", training.generator)[0]
-        return _CSQObjective(centers, ties, self.quantization_weight)
-
-
-class _CSQObjective(Objective):
-    def __init__(self, centers, ties, quantization_weight):
-        super().__init__()
-        self.register_buffer("centers", centers)
         self.register_buffer("ties", ties)
-        self.quantization_weight = quantization_weight
 
     def forward(self, logits, labels, rows, X):
         indicator = class_indicator(labels, len(self.centers)).to(logits)
         centers = multilabel_centers(indicator, self.centers, self.ties)
         entropies = softplus(-2 * centers * logits)
         to_signs = log_cosh(logits.tanh().abs() - 1)
-        losses = (entropies + self.quantization_weight * to_signs).mean(dim=1)
+        losses = (entropies + self.loss.quantization_weight * to_signs).mean(dim=1)
         return mean_where(losses, indicator.any(dim=1))
 
 
@@ -203,6 +213,14 @@ class MDSHCLoss(SupervisedLoss):
     SupervisedHash(loss=MDSHCLoss(pair_epoch=2))
     """
 
+    _parameter_constraints: dict = {
+        "centers": [StrOptions({*CENTERS})],
+        "pair_weight": NOT_NEGATIVE,
+        "pair_epoch": EPOCH,
+        "momentum": SHARE,
+        "quantization_weight": NOT_NEGATIVE,
+    }
+
     def __init__(
         self,
         centers="distance",
@@ -221,11 +239,9 @@ class MDSHCLoss(SupervisedLoss):
         return _MDSHCObjective(self, training)
 
 
-class _MDSHCObjective(Objective):
+class _MDSHCObjective(CenterObjective):
     def __init__(self, loss, training):
-        super().__init__()
-        self.loss = loss
-        self.register_buffer("centers", centers_for(training, loss.centers))
+        super().__init__(loss, training)
         self.register_buffer("labels", training.labels)
         self.register_buffer("bank", torch.zeros(training.n_samples, training.n_bits))
         # In a tuple, as the encoder is no part of the objective.
@@ -241,7 +257,7 @@ class _MDSHCObjective(Objective):
         to_signs = (outputs.abs() - 1).square().mean()
         loss = self._center_loss(outputs, labels)
         loss = loss + self.loss.quantization_weight * to_signs
-        if self.training:
+        if self.remembers:
             self._follow()
         if self.has_pairs:
             pair_loss = self._pair_loss(outputs, labels, rows, X)
@@ -257,28 +273,22 @@ class _MDSHCObjective(Objective):
     @torch.no_grad()
     def _follow(self):
         (encoder,) = self.encoder
+        follower, step = self.follower, 1 - self.loss.momentum
         for own, leading in zip(
-            self.follower.parameters(), encoder.parameters(), strict=True
+            follower.parameters(), encoder.parameters(), strict=True
         ):
-            own.lerp_(leading, 1 - self.loss.momentum)
-        for own, leading in zip(
-            self.follower.buffers(), encoder.buffers(), strict=True
-        ):
+            own.lerp_(leading, step)
+        for own, leading in zip(follower.buffers(), encoder.buffers(), strict=True):
             own.copy_(leading)
 
     def _pair_loss(self, outputs, labels, rows, X):
-        if self.training:
+        if self.remembers:
             with torch.no_grad():
                 self.bank[rows] = self.follower.eval()(X).tanh()
         is_known = (self.bank != 0).any(dim=1)
         similar = share_label(labels, self.labels) & is_known
         cosines = cosines_to(outputs, self.bank)
         return mean_where(softplus((1 - cosines) / 2), similar)
-
-
-def centers_for(training, method):
-    """Return the centres of the classes of a fit, drawn from its generator."""
-    return hash_centers(training.n_classes, training.n_bits, method, training.generator)
 
 
 def cosines_to(outputs, codes) -> torch.Tensor:

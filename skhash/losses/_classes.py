@@ -8,6 +8,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from skhash.losses._objective import Objective, SupervisedLoss, signs_of
 from skhash.losses._pairwise import mean_where, split_pairs
+from skhash.losses._ranges import POSITIVE
 
 
 class CrossEntropyLoss(SupervisedLoss):
@@ -27,14 +28,13 @@ class CrossEntropyLoss(SupervisedLoss):
     def objective(self, training):
         bound = 1 / math.sqrt(training.n_bits)
         weight = torch.empty(training.n_classes, training.n_bits)
-        return _CrossEntropyObjective(
-            weight.uniform_(-bound, bound, generator=training.generator)
-        )
+        weight.uniform_(-bound, bound, generator=training.generator)
+        return _CrossEntropyObjective(self, weight)
 
 
 class _CrossEntropyObjective(Objective):
-    def __init__(self, weight):
-        super().__init__()
+    def __init__(self, loss, weight):
+        super().__init__(loss)
         self.weight = nn.Parameter(weight)
         self.bias = nn.Parameter(torch.zeros(len(weight)))
 
@@ -77,24 +77,18 @@ class SupervisedContrastiveLoss(SupervisedLoss):
     SupervisedHash(loss=SupervisedContrastiveLoss(temperature=2.0))
     """
 
+    _parameter_constraints: dict = {"temperature": POSITIVE}
+
     def __init__(self, temperature=1.0):
         self.temperature = temperature
 
-    def objective(self, training):
-        return _ContrastiveObjective(self.temperature * math.sqrt(training.n_bits))
-
-
-class _ContrastiveObjective(Objective):
-    def __init__(self, divisor):
-        super().__init__()
-        self.divisor = divisor
-
-    def forward(self, logits, labels, rows, X):
+    def of_batch(self, logits, labels):
         outputs = logits.tanh()
         # Signs, with the slope of tanh.
         signs = outputs + (signs_of(logits) - outputs).detach()
         similar, different = split_pairs(labels)
-        agreement = signs @ signs.T / self.divisor
+        divisor = self.temperature * math.sqrt(logits.shape[1])
+        agreement = signs @ signs.T / divisor
         others = torch.where(similar | different, agreement, -torch.inf)
         surprise = others.logsumexp(dim=1, keepdim=True) - agreement
         n_similar = similar.sum(dim=1)

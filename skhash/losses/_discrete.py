@@ -2,13 +2,14 @@
 
 import torch
 
-from skhash.losses._likelihood_of_pairs import PairwiseLikelihood
+from skhash.losses._likelihood_of_pairs import pairwise_likelihood
 from skhash.losses._objective import (
     Objective,
     SupervisedLoss,
     class_indicator,
     signs_of,
 )
+from skhash.losses._ranges import AUTO, COUNT, NOT_NEGATIVE, POSITIVE
 
 
 class DSDHLoss(SupervisedLoss):
@@ -62,6 +63,14 @@ class DSDHLoss(SupervisedLoss):
     SupervisedHash(loss=DSDHLoss(n_sweeps=3))
     """
 
+    _parameter_constraints: dict = {
+        "quantization_weight": NOT_NEGATIVE,
+        "classification_weight": NOT_NEGATIVE,
+        "ridge": POSITIVE,
+        "n_sweeps": COUNT,
+        "logit_scale": AUTO,
+    }
+
     def __init__(
         self,
         quantization_weight=0.1,
@@ -82,11 +91,7 @@ class DSDHLoss(SupervisedLoss):
 
 class _DSDHObjective(Objective):
     def __init__(self, loss, training):
-        super().__init__()
-        self.loss = loss
-        self.likelihood = PairwiseLikelihood(
-            training.n_bits, logit_scale=loss.logit_scale
-        )
+        super().__init__(loss)
         classes = class_indicator(training.labels, training.n_classes)
         self.register_buffer("classes", classes)
         # Rows of zeros are those that were not met yet.
@@ -111,12 +116,12 @@ class _DSDHObjective(Objective):
         )
 
     def forward(self, logits, labels, rows, X):
-        if self.training:
+        if self.remembers:
             self.outputs[rows] = logits.detach()
         codes = self.codes[rows]
         codes = torch.where(codes == 0, signs_of(logits), codes)
         to_codes = (codes - logits).square().mean()
-        likelihood = self.likelihood(logits, labels)
+        likelihood = pairwise_likelihood(logits, labels, self.loss.logit_scale)
         return likelihood + self.loss.quantization_weight * to_codes
 
 

@@ -59,15 +59,10 @@ def hash_centers(n_classes, n_bits, method, generator) -> torch.Tensor:
             [4., 0., 4.],
             [4., 4., 0.]])
     """
-    if method == "hadamard":
-        return _hadamard_centers(n_classes, n_bits, generator)
-    if method == "bernoulli":
-        return _random_signs(n_classes, n_bits, generator)
-    if method == "distance":
-        return _distant_centers(n_classes, n_bits, generator)
-    raise ValueError(
-        f"centers={method!r} is not one of 'bernoulli', 'distance', 'hadamard'."
-    )
+    if method not in CENTERS:
+        names = ", ".join(map(repr, CENTERS))
+        raise ValueError(f"centers={method!r} is not one of {names}.")
+    return CENTERS[method](n_classes, n_bits, generator)
 
 
 def gilbert_varshamov_distance(n_classes, n_bits) -> int:
@@ -149,3 +144,10 @@ def _distant_centers(n_classes, n_bits, generator):
         if products < nearest:
             centers[worst] = candidates[best]
     return centers
+
+
+CENTERS = {
+    "bernoulli": _random_signs,
+    "distance": _distant_centers,
+    "hadamard": _hadamard_centers,
+}

@@ -5,14 +5,14 @@ from torch.nn.functional import softplus
 
 from skhash.losses._objective import share_label
 
-# The logit of two rows with the same code, where it is not chosen.
-AUTO_LOGIT = 2.5
+# The logit of two rows with the same code is half of these, where it is not chosen.
+AUTO_SCALES = {None: 5.0, "balanced": 15.0}
 
 
-class PairwiseLikelihood:
+def pairwise_likelihood(codes, labels, logit_scale="auto", pair_weights=None):
     r"""Cross-entropy of whether two rows share a label, by their agreement.
 
-    With codes h in [-1, 1], similarities s in [0, 1] and a scale a,
+    With codes h in [-1, 1], s = 1 where rows share a label, else 0, and a scale a,
 
     .. math::
 
@@ -22,52 +22,33 @@ class PairwiseLikelihood:
         \theta_{ij} = \frac a2 \langle h_i, h_j \rangle
 
     which is ``log(1 + exp theta) - s theta``. For signs, ``theta = a (m/2 - d)`` with
-    the Hamming distance d of m bits. A row is no pair with itself.
+    the Hamming distance d of m bits. A row is no pair with itself. Memory grows with
+    the square of the rows.
 
     Parameters
     ----------
-    n_bits : int
+    codes : Tensor of shape (n, n_bits)
+    labels : Tensor of shape (n, 1) or (n, n_classes), int64
     logit_scale : float or "auto", default="auto"
-        a. "auto" is 5 / n_bits, so that theta is within -2.5 and 2.5.
+        a. "auto" is 5 / n_bits, so that theta is within -2.5 and 2.5, and 15 / n_bits
+        for balanced pairs.
     pair_weights : {None, "balanced"}, default=None
         "balanced" weights the similar pairs of a batch, and the others, so that both
         kinds weigh the same (Cao et al., 2017).
-    similarity : {None, "jaccard"} or callable, default=None
-        None is 1 for rows that share a label, and 0 for others. "jaccard" is the number
-        of labels that both have over that of labels that one has. A callable maps
-        labels of shape (n, 1) or (n, n_classes), int64, to similarities (n, n).
+
+    Returns
+    -------
+    loss : Tensor, a scalar
     """
-
-    def __init__(
-        self, n_bits, *, logit_scale="auto", pair_weights=None, similarity=None
-    ):
-        if logit_scale == "auto":
-            logit_scale = 2 * AUTO_LOGIT / n_bits
-        self.logit_scale, self.pair_weights = logit_scale, pair_weights
-        self.similarity = similarity
-
-    def __call__(self, codes, labels) -> torch.Tensor:
-        """Return the loss of a batch; memory grows with the square of its rows.
-
-        Parameters
-        ----------
-        codes : Tensor of shape (n, n_bits)
-        labels : Tensor of shape (n, 1) or (n, n_classes), int64
-        """
-        similar = self._similarities(labels).to(codes.dtype)
-        theta = self.logit_scale / 2 * (codes @ codes.T)
-        losses = similar * softplus(-theta) + (1 - similar) * softplus(theta)
-        weights = torch.ones_like(losses).fill_diagonal_(0)
-        if self.pair_weights == "balanced":
-            weights = _balanced(similar > 0, weights)
-        return (weights * losses).sum() / max(len(codes) * (len(codes) - 1), 1)
-
-    def _similarities(self, labels):
-        if self.similarity is None:
-            return share_label(labels)
-        if self.similarity == "jaccard":
-            return jaccard(labels)
-        return self.similarity(labels)
+    if logit_scale == "auto":
+        logit_scale = AUTO_SCALES[pair_weights] / codes.shape[1]
+    similar = share_label(labels)
+    theta = logit_scale / 2 * (codes @ codes.T)
+    losses = softplus(torch.where(similar, -theta, theta))
+    weights = torch.ones_like(losses).fill_diagonal_(0)
+    if pair_weights == "balanced":
+        weights = _balanced(similar, weights)
+    return (weights * losses).sum() / max(len(codes) * (len(codes) - 1), 1)
 
 
 def jaccard(labels) -> torch.Tensor:

@@ -3,10 +3,12 @@
 A loss is a small object of parameters. Its `objective` makes, for one fit, a torch
 module that maps the logits of a batch and their labels to a scalar. What a fit
 remembers (centres, a table of codes, the weights of a classifier) are buffers and
-parameters of that module; parameters are trained along with the encoder.
+parameters of that module; parameters are trained along with the encoder. A loss that
+remembers nothing writes `of_batch` alone.
 """
 
 from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -29,6 +31,9 @@ class Training:
         Maps a batch of rows to logits.
     generator : torch.Generator
         On the CPU; draws whatever the loss starts from.
+    itq_codes : callable or None
+        Returns the codes of `skhash.ITQHash` for all training rows, of -1 and +1, a
+        tensor of shape (n_samples, n_bits).
     """
 
     n_bits: int
@@ -36,25 +41,60 @@ class Training:
     n_classes: int
     encoder: nn.Module
     generator: torch.Generator
+    itq_codes: Callable[[], torch.Tensor] | None = None
 
     @property
     def n_samples(self) -> int:
         return len(self.labels)
 
 
-class SupervisedLoss(BaseEstimator, metaclass=ABCMeta):
-    """Base of the losses of supervised hashing."""
+class SupervisedLoss(BaseEstimator):
+    """Base of the losses of supervised hashing: one of these methods is to write."""
 
-    @abstractmethod
+    _parameter_constraints: dict = {}
+
+    def of_batch(self, logits, labels) -> torch.Tensor:
+        """Return the loss of a batch, a scalar, as `Objective.forward` does."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has to have a method of_batch(logits, labels), or "
+            "objective(training) where a fit remembers something."
+        )
+
     def objective(self, training: Training) -> "Objective":
         """Return the module to minimise in this fit, on the CPU."""
+        return BatchObjective(self)
 
 
 class Objective(nn.Module, metaclass=ABCMeta):
-    """A loss in one fit."""
+    """A loss in one fit.
+
+    Parameters
+    ----------
+    loss : SupervisedLoss or None
+
+    Attributes
+    ----------
+    frozen : bool
+        While true, a batch is to leave no trace, although it is trained on.
+    """
+
+    frozen = False
+
+    def __init__(self, loss=None):
+        super().__init__()
+        self.loss = loss
+
+    @property
+    def remembers(self) -> bool:
+        """Whether a batch is one to keep something of."""
+        return self.training and not self.frozen
 
     def start_epoch(self, epoch: int) -> None:
         """Take note that an epoch starts; the first one is 0."""
+
+    def results(self) -> dict:
+        """Return what the encoder is to have as attributes, when training is over."""
+        return {}
 
     @abstractmethod
     def forward(self, logits, labels, rows, X) -> torch.Tensor:
@@ -74,6 +114,13 @@ class Objective(nn.Module, metaclass=ABCMeta):
         -------
         loss : Tensor, a scalar
         """
+
+
+class BatchObjective(Objective):
+    """A loss that remembers nothing."""
+
+    def forward(self, logits, labels, rows, X):
+        return self.loss.of_batch(logits, labels)
 
 
 def share_label(labels, others=None) -> torch.Tensor:

@@ -6,8 +6,9 @@ import torch
 from torch.nn.functional import softplus
 from torch.utils.checkpoint import checkpoint
 
-from skhash.losses._likelihood_of_pairs import PairwiseLikelihood, jaccard
+from skhash.losses._likelihood_of_pairs import jaccard, pairwise_likelihood
 from skhash.losses._objective import Objective, SupervisedLoss, share_label, signs_of
+from skhash.losses._ranges import AUTO, COUNT, NOT_NEGATIVE
 
 # Terms of triplets that are held at a time.
 TRIPLET_TERMS = 2**22
@@ -46,25 +47,20 @@ class DHNLoss(SupervisedLoss):
     SupervisedHash(loss=DHNLoss(quantization_weight=0.01), n_bits=16)
     """
 
+    _parameter_constraints: dict = {
+        "quantization_weight": NOT_NEGATIVE,
+        "logit_scale": AUTO,
+    }
+
     def __init__(self, quantization_weight=0.1, logit_scale="auto"):
         self.quantization_weight = quantization_weight
         self.logit_scale = logit_scale
 
-    def objective(self, training):
-        likelihood = PairwiseLikelihood(training.n_bits, logit_scale=self.logit_scale)
-        return _DHNObjective(likelihood, self.quantization_weight)
-
-
-class _DHNObjective(Objective):
-    def __init__(self, likelihood, quantization_weight):
-        super().__init__()
-        self.likelihood = likelihood
-        self.quantization_weight = quantization_weight
-
-    def forward(self, logits, labels, rows, X):
-        z = logits.tanh()
-        to_signs = log_cosh(z.abs() - 1).mean()
-        return self.likelihood(z, labels) + self.quantization_weight * to_signs
+    def of_batch(self, logits, labels):
+        outputs = logits.tanh()
+        to_signs = log_cosh(outputs.abs() - 1).mean()
+        likelihood = pairwise_likelihood(outputs, labels, self.logit_scale)
+        return likelihood + self.quantization_weight * to_signs
 
 
 class DSHLoss(SupervisedLoss):
@@ -102,25 +98,19 @@ class DSHLoss(SupervisedLoss):
     SupervisedHash(loss=DSHLoss(margin=40.0))
     """
 
+    _parameter_constraints: dict = {"margin": AUTO, "quantization_weight": NOT_NEGATIVE}
+
     def __init__(self, margin="auto", quantization_weight=0.01):
         self.margin = margin
         self.quantization_weight = quantization_weight
 
-    def objective(self, training):
-        margin = 2 * training.n_bits if self.margin == "auto" else self.margin
-        return _DSHObjective(margin, self.quantization_weight)
-
-
-class _DSHObjective(Objective):
-    def __init__(self, margin, quantization_weight):
-        super().__init__()
-        self.margin, self.quantization_weight = margin, quantization_weight
-
-    def forward(self, logits, labels, rows, X):
+    def of_batch(self, logits, labels):
+        margin = 2 * logits.shape[1] if self.margin == "auto" else self.margin
         similar, different = split_pairs(labels)
         squares = logits.square().sum(dim=1)
-        d = squares[:, None] + squares - 2 * logits @ logits.T
-        losses = 0.5 * torch.where(similar, d, (self.margin - d).clamp(min=0))
+        distances = squares[:, None] + squares - 2 * logits @ logits.T
+        apart = (margin - distances).clamp(min=0)
+        losses = 0.5 * torch.where(similar, distances, apart)
         to_signs = (logits.abs() - 1).abs().sum(dim=1)
         pairs = mean_where(losses, similar | different)
         return pairs + 2 * self.quantization_weight * to_signs.mean()
@@ -166,20 +156,16 @@ class DTSHLoss(SupervisedLoss):
     SupervisedHash(loss=DTSHLoss(margin=5.0))
     """
 
+    _parameter_constraints: dict = {
+        "margin": NOT_NEGATIVE,
+        "quantization_weight": NOT_NEGATIVE,
+    }
+
     def __init__(self, margin=8.0, quantization_weight=1.0):
         self.margin = margin
         self.quantization_weight = quantization_weight
 
-    def objective(self, training):
-        return _DTSHObjective(self.margin, self.quantization_weight)
-
-
-class _DTSHObjective(Objective):
-    def __init__(self, margin, quantization_weight):
-        super().__init__()
-        self.margin, self.quantization_weight = margin, quantization_weight
-
-    def forward(self, logits, labels, rows, X):
+    def of_batch(self, logits, labels):
         similar, different = split_pairs(labels)
         n_triplets = similar.sum(dim=1) * different.sum(dim=1)
         weights = 1 / n_triplets.to(logits) / (n_triplets > 0).sum()
@@ -239,29 +225,31 @@ class HashNetLoss(SupervisedLoss):
     SupervisedHash(loss=HashNetLoss(stage_epochs=5))
     """
 
+    _parameter_constraints: dict = {
+        "logit_scale": AUTO,
+        "stage_epochs": COUNT,
+    }
+
     def __init__(self, logit_scale="auto", stage_epochs=20):
         self.logit_scale = logit_scale
         self.stage_epochs = stage_epochs
 
     def objective(self, training):
-        auto = self.logit_scale == "auto"
-        scale = 10 / training.n_bits if auto else self.logit_scale
-        return _HashNetObjective(scale, self.stage_epochs)
+        return _HashNetObjective(self)
 
 
 class _HashNetObjective(Objective):
-    def __init__(self, scale, stage_epochs):
-        super().__init__()
-        self.scale, self.stage_epochs = scale, stage_epochs
-        self.beta = 1.0
+    beta = 1.0
 
     def start_epoch(self, epoch):
-        self.beta = math.sqrt(1 + epoch // self.stage_epochs)
+        self.beta = math.sqrt(1 + epoch // self.loss.stage_epochs)
 
     def forward(self, logits, labels, rows, X):
-        h = (self.beta * logits).tanh()
+        outputs = (self.beta * logits).tanh()
         similar, different = split_pairs(labels)
-        theta = self.scale * h @ h.T
+        scale = self.loss.logit_scale
+        scale = 10 / logits.shape[1] if scale == "auto" else scale
+        theta = scale * outputs @ outputs.T
         losses = softplus(torch.where(similar, -theta, theta))
         losses = torch.where(similar, jaccard(labels).to(losses), 1) * losses
         return mean_where(losses, similar) + mean_where(losses, different)

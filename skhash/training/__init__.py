@@ -9,7 +9,9 @@ from skhash.training._estimator import (
     draw_seeds,
 )
 from skhash.training._hasher import BaseNeuralHasher
+from skhash.training._optimizers import Optimizer
 from skhash.training._schedules import Cosine, InverseSqrt, LRSchedule, Steps
+from skhash.training._weights import LinearSchedule
 
 __all__ = [
     "TRAINING_CONSTRAINTS",
@@ -18,6 +20,8 @@ __all__ = [
     "Cosine",
     "InverseSqrt",
     "LRSchedule",
+    "LinearSchedule",
+    "Optimizer",
     "Rows",
     "Steps",
     "TrainedMixin",

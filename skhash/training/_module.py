@@ -1,9 +1,11 @@
 """What a trainer trains."""
 
 from abc import ABCMeta, abstractmethod
+from contextlib import contextmanager
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
 
 
 class TrainedModule(nn.Module, metaclass=ABCMeta):
@@ -45,3 +47,29 @@ class TrainedModule(nn.Module, metaclass=ABCMeta):
 
     def end_step(self, optimizer) -> None:
         """Do what follows a step of the optimizer."""
+
+    @contextmanager
+    def shadow(self):
+        """Let batches in the block leave no trace but gradients.
+
+        Batch normalisation then uses the statistics of the batch, as always in
+        training, without adding them to those it keeps; and what is drawn with
+        ``generator`` is drawn again after the block.
+        """
+        norms = [
+            layer
+            for layer in self.modules()
+            if isinstance(layer, _NormBase) and layer.track_running_stats
+        ]
+        state = self.generator.get_state()
+        _track(norms, False)
+        try:
+            yield
+        finally:
+            _track(norms, True)
+            self.generator.set_state(state)
+
+
+def _track(norms, track):
+    for norm in norms:
+        norm.track_running_stats = track

@@ -1,8 +1,8 @@
 """The training loop: skorch, held by composition and fed whole batches."""
 
 import copy
-import inspect
 import reprlib
+from dataclasses import dataclass, field
 from numbers import Real
 
 import numpy as np
@@ -14,14 +14,12 @@ from skorch.dataset import ValidSplit
 from torch.utils.data import Subset
 
 from skhash.training._batches import Batch, BatchIterator, FedRows, Rows, unwrap
+from skhash.training._optimizers import extra_arguments, resolve_optimizer
 from skhash.training._schedules import resolve_schedule
 from skhash.utils.torch import threads_that_pay
 
 # Parameters that may change while a net is trained: what it takes over, or `fit` reads.
 FREE = ("lr", "batch_size", "verbose", "max_epochs", "random_state")
-# The abstract one; one that wants the same loss several times, where bits are drawn
-# anew; and one for sparse gradients.
-NO_OPTIMIZERS = ("optimizer", "lbfgs", "sparseadam")
 # What the record of an epoch keeps of skorch's.
 MEASURED = ("train_loss", "valid_loss", "dur")
 
@@ -71,20 +69,33 @@ class LastStep:
         return self.step
 
 
+@dataclass(frozen=True)
+class Optimization:
+    """The steps of a training.
+
+    Attributes
+    ----------
+    lr : float
+    batch_size : int
+    optimizer : str, type or Optimizer
+    params : dict
+        What the optimizer takes besides the learning rate, such as ``weight_decay``.
+    schedule : str, LRSchedule or None
+        How `lr` falls.
+    n_epochs : int or None
+        The epochs that a schedule is for; None for a stream of unknown end.
+    """
+
+    lr: float
+    batch_size: int
+    optimizer: object
+    params: dict = field(default_factory=dict)
+    schedule: object = None
+    n_epochs: int | None = None
+
+
 def make_net(
-    module,
-    *,
-    lr,
-    batch_size,
-    optimizer,
-    callbacks,
-    splitter,
-    device,
-    generator,
-    verbose,
-    optimizer_params=None,
-    schedule=None,
-    n_epochs=None,
+    module, steps, *, callbacks, splitter, device, generator, verbose
 ) -> HashNet:
     """Build a net around `module`, ready for `train`.
 
@@ -92,22 +103,17 @@ def make_net(
     ----------
     module : TrainedModule
         Initialised.
-    optimizer : str or type
-        A class of `torch.optim`, or its name: "adam", "sgd", ....
+    steps : Optimization
     callbacks : list of skorch callbacks or None
         Cloned, so that what the caller gave stays as it is.
     splitter : callable or None
         As `resolve_splitter` returns it.
+    device : torch.device
     generator : torch.Generator
         On the CPU; shuffles the batches.
-    optimizer_params : dict or None
-        What the optimizer takes besides the learning rate, such as ``weight_decay``.
-    schedule : str, LRSchedule or None
-        How `lr` falls.
-    n_epochs : int or None
-        The epochs that a schedule is for; None for a stream of unknown end.
+    verbose : bool or int
     """
-    optimizer = resolve_optimizer(optimizer)
+    optimizer, params = resolve_optimizer(steps.optimizer, **steps.params)
     callbacks = None if callbacks is None else clone(callbacks, safe=False)
     if splitter is None:
         _check_no_validation(callbacks or [])
@@ -115,8 +121,8 @@ def make_net(
         module,
         criterion=torch.nn.Identity,
         optimizer=optimizer,
-        lr=lr,
-        batch_size=batch_size,
+        lr=steps.lr,
+        batch_size=steps.batch_size,
         iterator_train=BatchIterator,
         iterator_train__device=device,
         iterator_train__generator=generator,
@@ -127,12 +133,10 @@ def make_net(
         device=device,
         verbose=int(verbose),
     )
-    for name, value in (optimizer_params or {}).items():
-        net.set_params(**{f"optimizer__{name}": value})
-    if _has_fused_step(optimizer, device):
-        net.set_params(optimizer__fused=True)
-    net.splitter, net.schedule = splitter, resolve_schedule(schedule)
-    net.n_epochs, net.n_steps = n_epochs, 0
+    params = extra_arguments(optimizer, module, device) | params
+    net.set_params(**{f"optimizer__{name}": value for name, value in params.items()})
+    net.splitter, net.schedule = splitter, resolve_schedule(steps.schedule)
+    net.n_epochs, net.n_steps = steps.n_epochs, 0
     return net.initialize()
 
 
@@ -147,12 +151,6 @@ def _check_no_validation(callbacks):
                 "rows are held out to validate on. Hold out a share of them, by "
                 "validation_fraction=0.1, or give monitor='train_loss'."
             )
-
-
-def _has_fused_step(optimizer, device) -> bool:
-    """Say whether one kernel can make the whole step: several times faster."""
-    known = "fused" in inspect.signature(optimizer).parameters
-    return known and torch.device(device).type in ("cpu", "cuda")
 
 
 def train(net: HashNet, rows: Rows, epochs: int) -> list[dict]:
@@ -292,29 +290,6 @@ def _are_same(first, second) -> bool:
 def whole_batch(module, X, **known) -> Batch:
     """Return all these rows, and what is known of them, as one batch on the CPU."""
     return Batch.of(FedRows(Rows(X), module).values(), **known)
-
-
-def resolve_optimizer(optimizer):
-    """Return the `torch.optim` class of a name, or the class itself."""
-    classes = {
-        name.lower(): value
-        for name, value in vars(torch.optim).items()
-        if isinstance(value, type) and issubclass(value, torch.optim.Optimizer)
-    }
-    for name in NO_OPTIMIZERS:
-        classes.pop(name)
-    if isinstance(optimizer, type) and issubclass(optimizer, torch.optim.Optimizer):
-        name, found = optimizer.__name__.lower(), optimizer
-    else:
-        name = optimizer.lower() if isinstance(optimizer, str) else None
-        found = classes.get(name)
-    if found is None or name in NO_OPTIMIZERS:
-        known = ", ".join(sorted(classes))
-        raise ValueError(
-            f"optimizer={optimizer!r} is not one of {known}, nor another class of "
-            "torch.optim that takes one step a batch with dense gradients."
-        )
-    return found
 
 
 def _positions(dataset) -> np.ndarray:

@@ -1,10 +1,30 @@
 """Codes learned from labels, by any of the losses of supervised hashing."""
 
-from skhash.neural.supervised._base import SUPERVISED_CONSTRAINTS, BaseSupervisedHash
-from skhash.utils._sklearn import HasMethods
+import copy
+import sys
+from functools import partial
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_is_fitted
+
+from skhash.algebra._perceptron import MLPLogitsMixin, check_layer_sizes
+from skhash.algebra._projection import column_means
+from skhash.algebra._scale import total_scale
+from skhash.linear import ITQHash
+from skhash.metrics import class_distances
+from skhash.training import TRAINING_CONSTRAINTS, BaseNeuralHasher, arrays_of
+from skhash.utils._sklearn import HasMethods, Interval, StrOptions
+from skhash.utils.chunks import row_chunks
+from skhash.utils.targets import check_shared, encoded_targets
+from skhash.utils.torch import inference_device, seeded_globals
+
+# Rows that a network of the user's own encodes at once.
+ENCODED_ROWS = 256
 
 
-class SupervisedHash(BaseSupervisedHash):
+class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     """Codes that are near for rows that share a label, by a loss of choice.
 
     A network maps rows to logits, and training minimises the loss of each batch of
@@ -17,7 +37,7 @@ class SupervisedHash(BaseSupervisedHash):
     loss : str or SupervisedLoss, default="contrastive"
         An instance of a class of `skhash.losses`, or its name with the default
         parameters: "contrastive", "cross_entropy", "csq", "dhn", "dsdh", "dsh", "dtsh",
-        "hashnet", "mdshc" or "orthohash". Parameters inside are set as
+        "dualhash", "hashnet", "mdshc" or "orthohash". Parameters inside are set as
         ``loss__quantization_weight``.
     module : callable or None, default=None
         A factory ``(n_features, n_bits) -> torch.nn.Module`` of the network, such as a
@@ -46,9 +66,11 @@ class SupervisedHash(BaseSupervisedHash):
     max_epochs : int, default=30
         Number of passes over the data.
     batch_size : int or "auto", default=128
-        Rows in a batch; losses of pairs see only those of the same batch.
-    optimizer : str or torch.optim.Optimizer class, default="adamw"
-        A class of `torch.optim` or its name in any case.
+        Rows in a batch; losses of pairs see only those of the same batch. "auto" is a
+        hundredth of all rows, from 32 to 512.
+    optimizer : str, torch.optim.Optimizer class or Optimizer, default="adamw"
+        A class of `torch.optim` or its name in any case, "storm", or these with
+        parameters of their own; see `skhash.training.Optimizer`.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
@@ -93,7 +115,7 @@ class SupervisedHash(BaseSupervisedHash):
 
     See Also
     --------
-    DualHashEncoder : The likelihood of pairs with a penalty on a copy of the outputs.
+    DualHashEncoder : This with the likelihood of pairs, and a penalty on the outputs.
     NeighborHash : Codes of near neighbours, which takes labels too.
     HammingNeighbors : Searches the codes.
 
@@ -110,9 +132,23 @@ class SupervisedHash(BaseSupervisedHash):
     """
 
     _parameter_constraints: dict = {
-        **SUPERVISED_CONSTRAINTS,
+        "n_bits": [Interval(Integral, 1, None, closed="left")],
         "loss": [str, HasMethods(["objective"])],
+        "module": [callable, None],
+        "hidden_layer_sizes": ["array-like"],
+        "dropout": [Interval(Real, 0, 1, closed="left")],
+        "balanced": ["boolean"],
+        "input_shape": ["array-like", None],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "num_workers": [Interval(Integral, 0, None, closed="left")],
+        "normalize": ["boolean"],
+        **TRAINING_CONSTRAINTS,
+        "batch_size": [
+            Interval(Integral, 2, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
     }
+    _goes_on = False
 
     def __init__(
         self,
@@ -159,7 +195,246 @@ class SupervisedHash(BaseSupervisedHash):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _make_objective(self, X, rows, training):
-        from skhash.losses import make_loss
+    def fit(self, X, y=None):
+        """Learn the hash functions.
 
-        return make_loss(self.loss).objective(training)
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Dataset
+            Real vectors; rows are samples. Or a torch ``Dataset`` with a length, whose
+            items are arrays or pairs of an array and a label: it is read batch by
+            batch, as it is.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Classes, of any type, or a 0/1 column for each of several labels. May be
+            left out for a data set with labels.
+
+        Returns
+        -------
+        self : object
+            The fitted encoder.
+
+        Raises
+        ------
+        TypeError
+            If `module` is a module and not a factory.
+        ValueError
+            If `X` holds NaN or infinity, `y` is no labels of its rows or one class
+            only, or the outputs of `module` are not `n_bits`.
+        """
+        return self._fit(X, y)
+
+    def _validate(self, X, *, reset):
+        if "torch" not in sys.modules:
+            return super()._validate(X, reset=reset)
+        from skhash.training._dataset_rows import DatasetRows, is_dataset
+
+        if not is_dataset(X):
+            return super()._validate(X, reset=reset)
+        rows = DatasetRows(X, self.num_workers)
+        if reset:
+            self.n_features_in_ = rows.shape[1]
+            vars(self).pop("feature_names_in_", None)
+        elif rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"Items of the dataset have {rows.shape[1]} values, but "
+                f"{type(self).__name__} is expecting {self.n_features_in_}."
+            )
+        return rows
+
+    def _prepare(self, X):
+        if not _is_lazy(X):
+            return super()._prepare(X)
+        if self.normalize:
+            raise ValueError(
+                "normalize=True is not for a Dataset; scale rows in its transform."
+            )
+        return X
+
+    def _check_rows(self, X):
+        if not _is_lazy(X):
+            super()._check_rows(X)
+
+    def _warn_of_dead_bits(self, X):
+        if not _is_lazy(X):
+            super()._warn_of_dead_bits(X)
+
+    def _validate_targets(self, X, y):
+        """Return targets as columns of int64 and set ``classes_``."""
+        y = X.labels() if y is None and _is_lazy(X) else y
+        self.classes_, codes = encoded_targets(y, self)
+        check_shared(codes)
+        check_consistent_length(X, codes)
+        return codes
+
+    def _make_module(self, X, y, rows, device, generator):
+        import torch
+
+        from skhash.losses import Training, make_loss
+        from skhash.neural.supervised._module import SupervisedModule, check_outputs
+
+        self._set_input_shape(X)
+        mean, scale = None, 1.0
+        seed = int(torch.randint(2**31, (), generator=generator))
+        if _is_lazy(X):
+            X.generator.manual_seed(seed)
+        else:
+            start = X if rows is None else X[rows]
+            mean = column_means(start)
+            scale = total_scale(start, mean)
+        with seeded_globals(seed):
+            encoder = self._new_encoder(self.n_bits)
+            check_outputs(encoder, self.n_features_in_, self.n_bits)
+            training = Training(
+                n_bits=int(self.n_bits),
+                labels=torch.from_numpy(y),
+                n_classes=len(self.classes_),
+                encoder=encoder,
+                generator=generator,
+                itq_codes=partial(self._itq_codes, X, rows, generator),
+            )
+            objective = make_loss(self.loss).objective(training)
+        return SupervisedModule(encoder, mean, scale, objective)
+
+    def _set_input_shape(self, X):
+        shape = self.input_shape
+        if shape is None and _is_lazy(X):
+            shape = X.item_shape
+        self.input_shape_ = None if shape is None else [int(size) for size in shape]
+        if shape is not None and np.prod(shape) != self.n_features_in_:
+            raise ValueError(
+                f"input_shape={shape} has {np.prod(shape)} values, but rows have "
+                f"{self.n_features_in_} features."
+            )
+
+    def _itq_codes(self, X, rows, generator):
+        import torch
+
+        seed = int(torch.randint(2**31, (), generator=generator))
+        itq = ITQHash(n_bits=self.n_bits, device=self.device, random_state=seed)
+        X = X[:] if _is_lazy(X) else X
+        itq.fit(X if rows is None else X[rows])
+        return torch.from_numpy(2 * itq.transform(X).astype(np.float32) - 1)
+
+    def _new_encoder(self, n_bits):
+        from torch import nn
+
+        from skhash.neural.supervised._module import hashing_perceptron
+
+        n_features = int(self.n_features_in_)
+        if self.module is None:
+            hidden = check_layer_sizes(self.hidden_layer_sizes, "hidden_layer_sizes")
+            sizes = [n_features, *hidden, int(n_bits)]
+            return hashing_perceptron(sizes, self.dropout, self.balanced)
+        if isinstance(self.module, nn.Module):
+            raise TypeError(
+                f"module={type(self.module).__name__}(...) is a module; give a factory "
+                "(n_features, n_bits) -> torch.nn.Module instead, such as a function "
+                "or a class, so that every fit starts from new weights."
+            )
+        encoder = self.module(n_features, int(n_bits))
+        if self.input_shape_ is None:
+            return encoder
+        return nn.Sequential(nn.Unflatten(1, tuple(self.input_shape_)), encoder)
+
+    def _restore_module(self, n_rows=None):
+        """Return a network of the user's own, with the weights of the fit."""
+        import torch
+
+        from skhash.neural.supervised._module import SupervisedModule
+
+        if self.module is None:
+            raise ValueError(
+                "The network is not part of what was saved. Set the parameter module "
+                "to the factory that this encoder was fitted with."
+            )
+        with seeded_globals(0):
+            encoder = self._new_encoder(self.n_bits_)
+        weights = map(torch.from_numpy, self.weights_)
+        try:
+            encoder.load_state_dict(dict(zip(self.weight_names_, weights, strict=True)))
+        except RuntimeError as error:
+            raise ValueError(
+                "The parameter module makes another network than this encoder was "
+                f"fitted with: {error}"
+            ) from error
+        return SupervisedModule(encoder, self.mean_, self.scale_)
+
+    def _read_out(self, net, X):
+        module = net.module_
+        self.mean_, self.scale_ = module.mean, module.scale
+        self.n_bits_ = int(self.n_bits)
+        if self.module is None:
+            from skhash.neural.supervised._module import folded_layers
+
+            self.coefs_, self.intercepts_ = folded_layers(module.encoder)
+            self.coefs_[0] = self.coefs_[0] / np.float32(self.scale_)
+            self.weights_ = self.weight_names_ = None
+            return
+        self.coefs_ = self.intercepts_ = None
+        weights = arrays_of(module.encoder)
+        self.weights_ = [np.atleast_1d(value) for value in weights.values()]
+        self.weight_names_ = [*weights]
+
+    def _optimizer(self, module):
+        return self.optimizer, {"weight_decay": self.weight_decay}
+
+    def _rows(self, X, y, net, n_before):
+        from skhash.training._batches import Rows
+
+        return Rows(X, labels=y, split=net.split)
+
+    def _fit_rows(self, net, rows, epochs, history):
+        # A network of the user's own draws from torch's global generators.
+        seed = net.module_.generator.initial_seed()
+        with seeded_globals(seed, net.device):
+            super()._fit_rows(net, rows, epochs, history)
+
+    def _fit_codes(self, X, y, random_state):
+        super()._fit_codes(X, y, random_state)
+        vars(self).update(self.net_.module_.objective.results())
+        bits = np.empty((X.shape[0], self.n_bits_), dtype=np.uint8)
+        error = 0.0
+        for rows in row_chunks(X.shape[0], 12 * X.shape[1] + 4 * self.n_bits_):
+            logits = self._logits(X[rows])
+            bits[rows] = logits > 0
+            error += float(np.square(np.abs(np.tanh(logits)) - 1).sum())
+        self.quantization_error_ = error / bits.size
+        labels = y[:, 0] if y.shape[1] == 1 else y
+        self.intra_distance_, self.inter_distance_ = class_distances(bits, labels)
+        self.separability_ = self.inter_distance_ - self.intra_distance_
+
+    @property
+    def _n_features_out(self):
+        check_is_fitted(self)
+        return self.n_bits_
+
+    def _logits(self, X):
+        return super()._logits(X) if self.weights_ is None else self._run_module(X)
+
+    def _run_module(self, X):
+        """Return the logits of a network of the user's own."""
+        import torch
+
+        from skhash.training._net import whole_batch
+
+        device = torch.device(inference_device(self.device))
+        module = self.net_.module_ if hasattr(self, "net_") else self._restore_module()
+        if next(module.parameters()).device.type != device.type:
+            module = copy.deepcopy(module).to(device)
+        module.eval()
+        logits = []
+        with torch.inference_mode():
+            for i in range(0, X.shape[0], ENCODED_ROWS):
+                chunk = whole_batch(module, X[i : i + ENCODED_ROWS]).X
+                logits.append(module(chunk.to(device)).float().cpu().numpy())
+        return np.concatenate(logits)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+def _is_lazy(X) -> bool:
+    """Say whether `X` is the rows of a torch Dataset."""
+    return hasattr(X, "item_shape")

@@ -4,7 +4,6 @@ from contextlib import contextmanager
 
 import torch
 from torch import nn
-from torch.nn.modules.batchnorm import _NormBase
 
 from skhash.training._module import TrainedModule
 
@@ -20,13 +19,14 @@ class SupervisedModule(TrainedModule):
     mean : ndarray of shape (n_features,) or None
     scale : float
         What rows are standardised with before the encoder sees them.
+    objective : Objective or None
+        None where it is not trained.
     """
 
-    def __init__(self, encoder, mean=None, scale=1.0):
+    def __init__(self, encoder, mean=None, scale=1.0, objective=None):
         super().__init__()
         self.encoder, self.mean, self.scale = encoder, mean, scale
-        # Set by whoever trains: maps ``(logits, labels, rows, X)`` to a loss.
-        self.objective: nn.Module | None = None
+        self.objective = objective
 
     def forward(self, X):
         return self.encoder(X)
@@ -40,29 +40,12 @@ class SupervisedModule(TrainedModule):
 
     @contextmanager
     def shadow(self):
-        """Let batches in the block leave no trace but gradients.
-
-        Batch normalisation then uses the statistics of the batch, as always in
-        training, without adding them to those it keeps; the objective's ``frozen``
-        is true.
-        """
-        norms = [
-            layer
-            for layer in self.modules()
-            if isinstance(layer, _NormBase) and layer.track_running_stats
-        ]
-        _set(norms, "track_running_stats", False)
-        _set([self.objective], "frozen", True)
+        self.objective.frozen = True
         try:
-            yield
+            with super().shadow():
+                yield
         finally:
-            _set(norms, "track_running_stats", True)
-            _set([self.objective], "frozen", False)
-
-
-def _set(objects, name, value):
-    for item in objects:
-        setattr(item, name, value)
+            self.objective.frozen = False
 
 
 def hashing_perceptron(sizes, dropout=0.0, balanced=True) -> nn.Sequential:
@@ -115,3 +98,21 @@ def folded_layers(encoder: nn.Sequential):
 
 def _as_arrays(tensors):
     return [tensor.float().contiguous().cpu().numpy() for tensor in tensors]
+
+
+def check_outputs(encoder, n_features, n_bits):
+    """Raise an error where a network does not make one logit for each bit."""
+    with torch.no_grad():
+        outputs = encoder.eval()(torch.zeros(2, n_features))
+    encoder.train()
+    if not isinstance(outputs, torch.Tensor):
+        raise TypeError(
+            f"The network of module= returns a {type(outputs).__name__}; it has to "
+            "return one tensor, the logits."
+        )
+    if outputs.shape != (2, n_bits) or outputs.dtype != torch.float32:
+        raise ValueError(
+            f"The network of module= maps 2 rows to {outputs.dtype} of shape "
+            f"{tuple(outputs.shape)}; it has to be torch.float32 of shape "
+            f"(2, {n_bits}), for n_bits={n_bits}."
+        )

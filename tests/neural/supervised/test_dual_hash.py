@@ -1,6 +1,7 @@
 """DualHashEncoder: its parameters, its dual variable, its updates, its measures."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -37,11 +38,13 @@ def logits(X=ROWS, y=LABELS, **params):
         return encoder(**params).fit(X, y).decision_function(X)
 
 
-BASE = {solver: logits(split_solver=solver) for solver in SOLVERS}
+@cache
+def base_logits(solver):
+    return logits(split_solver=solver)
 
 
 def changes(solver="prox", **params):
-    return bool((logits(split_solver=solver, **params) != BASE[solver]).any())
+    return bool((logits(split_solver=solver, **params) != base_logits(solver)).any())
 
 
 # What the parameters do
@@ -75,8 +78,8 @@ def changes(solver="prox", **params):
     ids=lambda params: next(iter(params)),
 )
 def test_parameters_matter(params):
-    result = logits(split_solver="prox", **params)
-    assert result.shape != BASE["prox"].shape or (result != BASE["prox"]).any()
+    result, base = logits(split_solver="prox", **params), base_logits("prox")
+    assert result.shape != base.shape or (result != base).any()
 
 
 def test_parameters_of_the_updates_matter():
@@ -91,7 +94,7 @@ def test_parameters_of_the_updates_matter():
 def test_solvers_differ():
     for i, solver in enumerate(SOLVERS):
         for other in SOLVERS[:i]:
-            assert (BASE[solver] != BASE[other]).any(), (solver, other)
+            assert (base_logits(solver) != base_logits(other)).any(), (solver, other)
 
 
 def test_weight_matters_where_the_penalty_is_applied():
@@ -120,7 +123,7 @@ def test_weight_matters_where_the_penalty_is_applied():
 def test_no_penalty_within_the_warm_up():
     for solver in SOLVERS:
         alone = logits(split_solver=solver, warmup_epochs=4)
-        np.testing.assert_array_equal(alone, BASE["none"])
+        np.testing.assert_array_equal(alone, base_logits("none"))
 
 
 def test_jaccard_is_for_several_labels():

@@ -22,8 +22,8 @@ class Storm(Optimizer):
     params : iterable of Tensors
     lr : float
         eta.
-    c : float, default=0.1
-        From 0 to 1: how fast old gradients are forgotten.
+    forgetting : float, default=0.1
+        c, from 0 to 1: how fast old gradients are forgotten.
     weight_decay : float, default=0.0
         Adds ``weight_decay W`` to both gradients.
     shadow : callable, default=nullcontext
@@ -31,9 +31,15 @@ class Storm(Optimizer):
         inside it the batch must leave no trace.
     """
 
-    def __init__(self, params, lr, c=0.1, weight_decay=0.0, shadow=nullcontext):
-        super().__init__(params, {"lr": lr, "c": c, "weight_decay": weight_decay})
+    def __init__(
+        self, params, lr, forgetting=0.1, weight_decay=0.0, shadow=nullcontext
+    ):
+        defaults = {"lr": lr, "forgetting": forgetting, "weight_decay": weight_decay}
+        super().__init__(params, defaults)
         self.shadow = shadow
+
+    def __getstate__(self):
+        return super().__getstate__() | {"shadow": self.shadow}
 
     @torch.no_grad()
     def step(self, closure):
@@ -53,7 +59,7 @@ class Storm(Optimizer):
                 state = self.state[parameter]
                 if parameter in earlier:
                     error = state["estimate"] - earlier[parameter]
-                    estimate += (1 - group["c"]) * error
+                    estimate += (1 - group["forgetting"]) * error
                 state["estimate"], state["previous"] = estimate, parameter.clone()
                 parameter.add_(estimate, alpha=-group["lr"])
         return loss

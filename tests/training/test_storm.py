@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from skhash.losses._storm import Storm
+from skhash.training._storm import Storm
 
 X = torch.from_numpy(np.random.default_rng(0).normal(size=(40, 6)))
 Y = torch.from_numpy(np.random.default_rng(1).normal(size=(40, 2)))
@@ -55,7 +55,9 @@ def test_without_memory_it_is_gradient_descent(weight_decay, dropout):
     """With dropout too: the second gradient of a step draws nothing anew."""
     model, other = network(dropout), network(dropout)
     settings = {"lr": 0.1, "weight_decay": weight_decay}
-    result = train(model, Storm(model.parameters(), c=1.0, **settings), batches(30))
+    result = train(
+        model, Storm(model.parameters(), forgetting=1.0, **settings), batches(30)
+    )
     sgd = torch.optim.SGD(other.parameters(), **settings)
     expected = train(other, sgd, batches(30))
     assert result == expected
@@ -66,7 +68,7 @@ def test_without_memory_it_is_gradient_descent(weight_decay, dropout):
 def test_with_memory_it_is_not(c):
     """An estimate with the gradient of the last batch would collapse to descent."""
     model, other = network(), network()
-    train(model, Storm(model.parameters(), lr=0.1, c=c), batches(10))
+    train(model, Storm(model.parameters(), lr=0.1, forgetting=c), batches(10))
     train(other, torch.optim.SGD(other.parameters(), lr=0.1), batches(10))
     assert (weights(model) - weights(other)).abs().max() > 1e-3
 
@@ -75,7 +77,9 @@ def test_with_memory_it_is_not(c):
 @pytest.mark.parametrize("c", [0.0, 0.1, 0.9])
 def test_the_full_batch_gives_the_gradient(c, weight_decay):
     model = network()
-    optimizer = Storm(model.parameters(), lr=0.3, c=c, weight_decay=weight_decay)
+    optimizer = Storm(
+        model.parameters(), lr=0.3, forgetting=c, weight_decay=weight_decay
+    )
     for _ in range(20):
         exact = copy.deepcopy(model)
         closure_of(exact, optimizer, slice(None))()
@@ -89,7 +93,7 @@ def test_the_full_batch_gives_the_gradient(c, weight_decay):
 def test_the_recursion_written_out():
     """d = g(W; B) + (1 - c) (d' - g(W'; B)), both gradients of the newer batch."""
     model, c, lr = network(), 0.3, 0.2
-    optimizer = Storm(model.parameters(), lr=lr, c=c)
+    optimizer = Storm(model.parameters(), lr=lr, forgetting=c)
 
     def gradient(values, rows):
         clone = network()
@@ -116,7 +120,7 @@ def test_stationary_variance(c):
     relative standard deviation of sqrt(2 / n) = 0.01; the tolerance is 5 of those.
     """
     parameter = nn.Parameter(torch.zeros(20_000, dtype=torch.float64))
-    optimizer = Storm([parameter], lr=1e-9, c=c)
+    optimizer = Storm([parameter], lr=1e-9, forgetting=c)
     generator = torch.Generator().manual_seed(0)
     for _ in range(80):  # (1 - c)^160 of the first variance is left, 5e-8 for 0.1
         noise = torch.randn(20_000, generator=generator, dtype=torch.float64)
@@ -142,7 +146,7 @@ def test_the_earlier_weights_are_met_in_the_shadow_only():
         def __exit__(self, *_):
             inside[0] = False
 
-    optimizer = Storm(model.parameters(), lr=0.1, c=0.5, shadow=Shadow)
+    optimizer = Storm(model.parameters(), lr=0.1, forgetting=0.5, shadow=Shadow)
     steps = [weights(model)]
     for rows in batches(4):
         gradients = closure_of(model, optimizer, rows)
