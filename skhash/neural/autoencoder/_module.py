@@ -91,22 +91,22 @@ class StochasticAutoencoder(TrainedModule):
             Which rows of the data these are.
         """
         draws = self.posterior.draw(heads, self.generator)
-        divergence = self.divergence(draws)
+        kl = self.posterior.divergence(draws, self.units.noise, self.prior_logit)
         weight = weight_at(self.kl_weight, self.n_steps)
 
         def loss(bits):
-            return reconstruct(bits) + weight * divergence(bits)
+            return reconstruct(bits) + weight * kl(bits)
 
-        is_known = self.posterior.has_closed_form
+        has_known_kl = self.posterior.has_closed_form
         losses = self.gradient.surrogate(
-            reconstruct if is_known else loss,
+            reconstruct if has_known_kl else loss,
             draws[0],
             self.generator,
             units=self.units,
             rows=rows,
             curvature=self.curvature() if self.gradient.needs_curvature else None,
         )
-        return losses + weight * divergence(None) if is_known else losses
+        return losses + weight * kl(None) if has_known_kl else losses
 
     def reconstruction(self, X):
         """Return the function from bits to the reconstruction loss of each row of X."""
@@ -133,9 +133,5 @@ class StochasticAutoencoder(TrainedModule):
         """Return one sample of the evidence bound of each row; see `losses`."""
         draws = self.posterior.draw(heads, self.generator)
         bits = self.units.draw(draws[0], self.generator)
-        return -reconstruct(bits) - self.divergence(draws)(bits)
-
-    def divergence(self, draws):
-        """Return the function from bits to the divergence of each row."""
-        noise = self.units.noise
-        return self.posterior.divergence(draws, noise, self.prior_logit)
+        kl = self.posterior.divergence(draws, self.units.noise, self.prior_logit)
+        return -reconstruct(bits) - kl(bits)

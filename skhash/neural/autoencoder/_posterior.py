@@ -118,9 +118,8 @@ class CorrelatedPosterior(Posterior):
         import torch
 
         mu, std, factor = self.split(heads)
-        k = self.n_mixture
-        eps = mu.new_empty(k, *mu.shape).normal_(generator=generator)
-        zeta = mu.new_empty(k, len(mu), self.rank).normal_(generator=generator)
+        eps = mu.new_empty(self.n_mixture, *mu.shape).normal_(generator=generator)
+        zeta = eps.new_empty(*eps.shape[:2], self.rank).normal_(generator=generator)
         return mu + std * eps + torch.einsum("bjr,kbr->kbj", factor, zeta)
 
     def divergence(self, draws, noise, prior_logit):
