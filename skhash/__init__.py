@@ -3,7 +3,7 @@
 from skhash._audit import AuditResult, audit
 from skhash.classification import SBNClassifier
 from skhash.linear import ITQHash, PCAHash
-from skhash.neighbors import HammingNeighbors, HashedNeighbors
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
 from skhash.neural import (
     DualHashEncoder,
     NeighborHash,
@@ -14,6 +14,7 @@ from skhash.neural import (
 from skhash.persistence import load
 
 __all__ = [
+    "AsymmetricNeighbors",
     "AuditResult",
     "DualHashEncoder",
     "HammingNeighbors",

@@ -1,4 +1,4 @@
-"""How long campaigns of random cases are: short, or with ``pytest --long`` at length."""
+"""How long campaigns of random cases are: short, or ``pytest --long``."""
 
 is_long = False
 

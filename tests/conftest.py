@@ -11,8 +11,8 @@ run in this one.
 
 import os
 
-# Libraries read it when they are loaded, here and in processes that tests start. On tiny
-# arrays beside a busy neighbour, a second thread costs 100 times.
+# Libraries read it when they are loaded, here and in processes that tests start. On
+# tiny arrays beside a busy neighbour, a second thread costs 100 times.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import campaigns  # noqa: E402
@@ -29,7 +29,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    campaigns.is_long = config.getoption("--long")
+    if config.getoption("--long"):
+        run_long()
     shift = config.getoption("--seed-shift")
     if shift:
         from shifted_seeds import shift_seeds
@@ -40,6 +41,14 @@ def pytest_configure(config):
         import torch
 
         torch.set_num_threads(threads)
+
+
+def run_long():
+    from hypothesis import settings
+
+    campaigns.is_long = True
+    settings.register_profile("long", max_examples=campaigns.length(100))
+    settings.load_profile("long")
 
 
 def pytest_xdist_auto_num_workers(config):

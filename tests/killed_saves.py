@@ -3,14 +3,14 @@
 import subprocess
 import sys
 
-# Saves what is in OTHER over a copy of ORIGINAL, killed before its first write to the
-# disk, before its second one, and so on; the last save is not killed.
+# Saves what is in OTHER over a copy of each ORIGINAL, killed before its first write to
+# the disk, before its second one, and so on; the last save is not killed.
 KILLED_WRITERS = """
 import os, pathlib, shutil, signal, sys
 import skhash
 from skhash.neighbors.store import files
 
-original, other, target = map(pathlib.Path, sys.argv[1:])
+other, target, *originals = map(pathlib.Path, sys.argv[1:])
 estimator = skhash.load(other)
 
 def save_until(step, folder):
@@ -29,27 +29,31 @@ def save_until(step, folder):
     estimator.save(folder)
     os._exit(0)
 
-step, status = 0, None
-while status != 0:
-    folder = target / f"{step:03d}"
-    if original.exists():
-        shutil.copytree(original, folder)
-    child = os.fork()
-    if not child:
-        try:
-            save_until(step, folder)
-        finally:
-            os._exit(1)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert status in (0, -signal.SIGKILL), status
-    step += 1
+for original in originals:
+    (target / original.name).mkdir(parents=True)
+    step, status = 0, None
+    while status != 0:
+        folder = target / original.name / f"{step:03d}"
+        if original.exists():
+            shutil.copytree(original, folder)
+        child = os.fork()
+        if not child:
+            try:
+                save_until(step, folder)
+            finally:
+                os._exit(1)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert status in (0, -signal.SIGKILL), status
+        step += 1
 """
 
 
-def kill_saves(original, other, target):
-    """Return the folders in `target` that the saves left, by the moment of the kill."""
-    target.mkdir()
-    subprocess.run(
-        [sys.executable, "-c", KILLED_WRITERS, original, other, target], check=True
-    )
-    return sorted(target.iterdir())
+def kill_saves(originals, other, target):
+    """Return the folders that saves over each original left, by the moment of the kill.
+
+    An original may be a path where there is nothing. They are in subfolders of `target`
+    with the names of the originals.
+    """
+    arguments = [other, target, *originals]
+    subprocess.run([sys.executable, "-c", KILLED_WRITERS, *arguments], check=True)
+    return [sorted((target / original.name).iterdir()) for original in originals]

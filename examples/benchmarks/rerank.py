@@ -5,7 +5,7 @@
 
 Rows of the training images are the database, test images the queries, and the truth are
 the nearest images by Euclidean distance. Each code is searched by Hamming distance
-alone (K nearest, equally near ones in the order of the file), and with ``rerank``: by
+alone (K nearest, equally near ones in the order of the file), and with real queries: by
 what the codes decode to, or by the images themselves, among so many candidates or among
 all codes. Encoders without a decoder get one of least squares.
 
@@ -29,27 +29,32 @@ import skhash
 from skhash import HammingNeighbors, HashedNeighbors, ITQHash, PCAHash, SGHEncoder
 from skhash.datasets import load_fashion_mnist
 from skhash.metrics import true_neighbors
+from skhash.neighbors import AsymmetricNeighbors
 
 ENCODERS = {"SGH": SGHEncoder, "ITQ": ITQHash, "PCA": PCAHash}
 # What is searched by, and among how many candidates.
 SEARCHES = [
-    (None, None),
-    ("asymmetric", 100),
-    ("asymmetric", 1000),
-    ("asymmetric", None),
+    ("Hamming distance", None),
+    ("decoder", 100),
+    ("decoder", 1000),
+    ("decoder", None),
     ("vectors", 100),
     ("vectors", 1000),
 ]
 CUTS = (10, 100)
 
 
-def measure(encoder, rerank, n_candidates, database, query, truth):
+def measure(encoder, by, n_candidates, database, query, truth):
     """Return the recalls of one search, and the milliseconds of a query."""
-    index = HammingNeighbors(
-        max(CUTS), rerank=rerank, n_candidates=n_candidates, n_jobs=1
-    )
-    index = HashedNeighbors(FrozenEstimator(encoder), index).fit(database).index_
-    question = {"X": encoder.transform_packed(query), "vectors": query}
+    codes = encoder.transform_packed(query)
+    if by == "Hamming distance":
+        index, question = HammingNeighbors(max(CUTS), n_jobs=1), {"X": codes}
+    else:
+        index = AsymmetricNeighbors(max(CUTS), n_candidates=n_candidates, n_jobs=1)
+        question = {"X": query, "codes": codes}
+    frozen = FrozenEstimator(encoder)
+    search = HashedNeighbors(frozen, index, keep_vectors=by == "vectors").fit(database)
+    index = search.index_
     positions = index.kneighbors(return_distance=False, **question)
     recalls = [
         (positions[:, :n, None] == truth[:, None]).any(axis=1).mean() for n in CUTS
@@ -87,13 +92,11 @@ def main():
     for n_bits in arguments.bits:
         for name, make in ENCODERS.items():
             encoder = make(n_bits, random_state=arguments.seed).fit(database)
-            for rerank, n_candidates in SEARCHES:
-                recalls, ms = measure(
-                    encoder, rerank, n_candidates, database, query, truth
-                )
+            for by, n_candidates in SEARCHES:
+                recalls, ms = measure(encoder, by, n_candidates, database, query, truth)
                 count = "all" if n_candidates is None else f"{n_candidates:,}"
                 print(
-                    f"| {n_bits} | {name} | {rerank or 'Hamming distance'} | {count} "
+                    f"| {n_bits} | {name} | {by} | {count} "
                     f"| {recalls[0]:.3f} | {recalls[1]:.3f} | {ms:.3f} |",
                     flush=True,
                 )

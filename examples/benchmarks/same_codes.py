@@ -49,7 +49,7 @@ NEW_IMPORTS = """
 from skhash.audit import *
 from skhash.networks import *
 from skhash.persistence import load
-from skhash.training import Optimizer
+from skhash.training import LinearSchedule, Optimizer
 """
 
 CASES = """
@@ -61,28 +61,34 @@ codes(PCAHash(16).fit(X))
 codes(PCAHash(16, rotation="random", random_state=0).fit(X))
 codes(PCAHash(16, normalize=True).fit(S))
 codes(ITQHash(16, random_state=0).fit(X))
-codes(ITQHash(16, max_iter=5, tol=1e-3, normalize=True, random_state=0).fit(S))
+codes(ITQHash(16, max_iter=5, normalize=True, random_state=0).fit(S))
 codes(KMeansHash(16, random_state=0).fit(X))
 codes(KMeansHash(9, subspace_bits=2, lam=1.0, random_state=0).fit(X))
+=> codes(KMeansHash(9, subspace_bits=2, affinity_weight=1.0, random_state=0).fit(X))
 codes(KMeansHash(8, max_iter=3, normalize=True, random_state=0).fit(S))
 codes(SpectralHash(24).fit(X))
 codes(SpectralHash(24, trim=0, normalize=True).fit(S))
 codes(SphericalHash(16, random_state=0).fit(X))
 codes(SphericalHash(16, max_iter=5, normalize=True, random_state=0).fit(S))
 codes(ScalableGraphHash(16, n_anchors=40, random_state=0).fit(X))
-codes(ScalableGraphHash(16, n_anchors=40, relearn=False, random_state=0).fit(X))
 codes(ScalableGraphHash(16, n_anchors=40, rho=1.0, gamma=0.3, normalize=True,
     random_state=0).fit(S))
+=> codes(ScalableGraphHash(16, n_anchors=40, similarity_width=1.0, gamma=0.3,
+    normalize=True, random_state=0).fit(S))
 codes(SupervisedDiscreteHash(16, n_anchors=100, random_state=0).fit(X, y))
 codes(SupervisedDiscreteHash(16, n_anchors=50, random_state=0).fit(S, Y))
 codes(SupervisedDiscreteHash(16, n_anchors=50, gamma=0.3, lam=0.1, nu=1e-3, ridge=0.1,
     max_iter=3, tol=1e-2, normalize=True, random_state=0).fit(X, y))
+=> codes(SupervisedDiscreteHash(16, n_anchors=50, gamma=0.3, class_ridge=0.1,
+    projection_weight=1e-3, projection_ridge=0.1, max_iter=3, tol=1e-2, normalize=True,
+    random_state=0).fit(X, y))
 codes(BinaryAutoencoderHash(12, max_iter=4, random_state=0).fit(X))
-codes(BinaryAutoencoderHash(8, z_step="exact", max_iter=4, random_state=0).fit(X))
-codes(BinaryAutoencoderHash(20, z_step="descent", init="itq", max_iter=4,
-    random_state=0).fit(X))
+codes(BinaryAutoencoderHash(8, max_iter=4, random_state=0).fit(X))
+codes(BinaryAutoencoderHash(20, max_iter=4, random_state=0).fit(X))
 codes(BinaryAutoencoderHash(12, mu=0.1, mu_growth=1.5, C=0.1, max_iter=6,
     validation_fraction=0.2, normalize=True, random_state=0).fit(S))
+=> codes(BinaryAutoencoderHash(12, penalty=0.1, penalty_growth=1.5, hinge_weight=0.1,
+    max_iter=6, validation_fraction=0.2, normalize=True, random_state=0).fit(S))
 decoder(LinearDecoder())
 decoder(LinearDecoder(n_alternations=3, n_restarts=4))
 loaded(ITQHash(16, random_state=0).fit(X))
@@ -157,8 +163,12 @@ codes(StochasticAutoencoderHash(16, encoder_input="frequency", **SMALL).fit(S))
 codes(StochasticAutoencoderHash(16, encoder_input="presence", **SMALL).fit(S))
 codes(StochasticAutoencoderHash(16, posterior="correlated", **SMALL).fit(S))
 codes(StochasticAutoencoderHash(16, posterior="correlated", rank=3, n_mixture=4,
-    covariance_scale="rank", share_sample=False, decoder="gaussian", **SMALL).fit(X))
+    covariance_scale="rank", decoder="gaussian", **SMALL).fit(X))
+=> codes(StochasticAutoencoderHash(16, posterior=CorrelatedPosterior(3, 4, 1 / 3),
+    decoder="gaussian", **SMALL).fit(X))
 codes(StochasticAutoencoderHash(16, posterior="correlated", covariance_scale=0.2,
+    gradient="arm", **SMALL).fit(S))
+=> codes(StochasticAutoencoderHash(16, posterior=CorrelatedPosterior(scale=0.2),
     gradient="arm", **SMALL).fit(S))
 codes(StochasticAutoencoderHash(16, gradient="zgr", **SMALL).fit(S))
 codes(StochasticAutoencoderHash(16, gradient=ARM(n_samples=3), **SMALL).fit(S))
@@ -179,8 +189,12 @@ codes(StochasticAutoencoderHash(16, decoder_hidden_layer_sizes=(20,),
     decoder="gaussian", **SMALL | {"hidden_layer_sizes": ()}).fit(X))
 codes(StochasticAutoencoderHash(16, correction_epochs=1, correction_samples=3,
     **SMALL).fit(S))
+=> codes(StochasticAutoencoderHash(16, correction=Correction(n_samples=3,
+    n_epochs=1), **SMALL).fit(S))
 codes(StochasticAutoencoderHash(16, correction="disarm", correction_epochs=1,
-    reset_optimizer=False, **SMALL).fit(S).partial_fit(S))
+    **SMALL).fit(S).partial_fit(S))
+=> codes(StochasticAutoencoderHash(16, correction=Correction("disarm", n_epochs=1),
+    **SMALL).fit(S).partial_fit(S))
 codes(StochasticAutoencoderHash(16, normalize=True, train_split=0.2, lr=0.01,
     batch_size=50, **SMALL).fit(X))
 => codes(StochasticAutoencoderHash(16, normalize=True, validation_fraction=0.2, lr=0.01,
@@ -322,13 +336,12 @@ classes(SBNClassifier((24, 16), gradient="identity_st", **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), gradient="tanh", **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), gradient="psa", **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), gradient=PSA(enhanced=True), **FEW).fit(X, y))
-classes(SBNClassifier((24, 16), gradient=PSA(psa_backend="direct"), **FEW).fit(X, y))
-classes(SBNClassifier((24, 16), gradient=PSA(psa_backend="chebyshev"),
-    **FEW).fit(X, y))
-classes(SBNClassifier((24, 16), gradient=PSA(psa_backend="ratio"), noise="logistic",
+classes(SBNClassifier((24, 16), gradient=PSA(), noise="normal", **FEW).fit(X, y))
+classes(SBNClassifier((24, 16), gradient=PSA(tolerance=0.1), **FEW).fit(X, y))
+classes(SBNClassifier((24, 16), gradient=PSA(tolerance=1e-12), noise="logistic",
     **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), gradient=PSA(gamma=0.5), **FEW).fit(X, y))
-classes(SBNClassifier((24, 16), gradient=PSA(psa_backend="binary"), weights="mirror",
+classes(SBNClassifier((24, 16), gradient=PSA(), weights="mirror",
     **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), gradient="adf", **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), gradient="local_reparam", **FEW).fit(X, y))
@@ -344,6 +357,7 @@ classes(SBNClassifier((4, 3), gradient="exact_network", batch_norm=False,
 classes(SBNClassifier((24, 16), weights="mirror", **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), weights="mirror", prior_strength=1.0,
     **FEW).fit(X, y))
+=> classes(SBNClassifier((24, 16), weights=MirrorWeights(1.0), **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), weights="pgd", **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), weights="bayesbinn", optimizer="sgd", **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), noise="uniform", **FEW).fit(X, y))
@@ -362,9 +376,16 @@ classes(SBNClassifier((24, 16), lr_schedule="step", batch_size=50, **FEW).fit(X,
 classes(SBNClassifier((24, 16), validation_fraction=0.2, **FEW).fit(X, y))
 classes(SBNClassifier((16,), architecture="vgg", channels=(4, 8),
     input_shape=(1, 8, 8), augment="flip_crop", **FEW).fit(X, y))
+=> classes(SBNClassifier((16,), architecture=VGG((4, 8)), input_shape=(1, 8, 8),
+    augment="flip_crop", **FEW).fit(X, y))
 classes(SBNClassifier((16,), architecture="vgg", channels=(4, 8), weights="mirror",
     gradient="zgr", input_shape=(1, 8, 8), augment="affine", **FEW).fit(X, y))
+=> classes(SBNClassifier((16,), architecture=VGG((4, 8)), input_shape=(1, 8, 8),
+    weights="mirror", gradient="zgr", augment="affine", **FEW).fit(X, y))
 classes(SBNClassifier((), architecture="allconv", channels=(4, 6), gradient="psa",
+    input_shape=(1, 32, 32), max_epochs=1, random_state=0).fit(images[:60], y[:60]),
+    images[:9])
+=> classes(SBNClassifier((), architecture=AllConv((4, 6)), gradient="psa",
     input_shape=(1, 32, 32), max_epochs=1, random_state=0).fit(images[:60], y[:60]),
     images[:9])
 classes(SBNClassifier(architecture=own_network, **FEW).fit(X, y))
@@ -375,6 +396,8 @@ classes(reloaded(SBNClassifier((24, 16), **FEW).fit(X, y)))
 classes(reloaded(SBNClassifier((24, 16), **FEW).fit(X, y)).partial_fit(X, y))
 SBNClassifier((24, 16), **FEW).fit(X, y).export_deterministic().predict_proba(X)
 SBNClassifier((16,), architecture="vgg", channels=(4, 8), input_shape=(1, 8, 8),
+    **FEW).fit(X, y).export_deterministic().predict_proba(X)
+=> SBNClassifier((16,), architecture=VGG((4, 8)), input_shape=(1, 8, 8),
     **FEW).fit(X, y).export_deterministic().predict_proba(X)
 
 # Search
@@ -448,7 +471,7 @@ reverse_bits(packed), exported(packed[:9])
     for scale in (1.0, 0.4)]
 [gradient_of(g) for g in (ARM(3), DisARM(2), BitFlip(2), Exact())]
 [gradient_of(g) for g in (LocalExpectation(), Reinforce(), MuProp(), ReinforceLOO(3))]
-[gradient_of(g) for g in (Reinforce("row"), MuProp("row"), BitFlip(1, chunk_size=1))]
+[gradient_of(g) for g in (Reinforce("row"), MuProp("row"), BitFlip(1))]
 [gradient_of(g) for g in (ZGR(), GumbelSoftmax(0.5), STGumbel(0.5), MeanField())]
 [gradient_of(g) for g in (StraightThrough(), StraightThrough("quadratic"))]
 [gradient_of(g) for g in (DeterministicST(), IdentityST(), HardST())]

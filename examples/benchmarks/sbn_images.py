@@ -33,6 +33,7 @@ import torch
 
 import skhash
 from skhash import SBNClassifier
+from skhash.classification import VGG, AllConv
 from skhash.datasets import load_fashion_mnist, read_cifar_binary
 from skhash.gradients import LayerwiseGradient
 
@@ -45,11 +46,11 @@ TICKS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5)
 
 REDUCED = {
     "mlp": {"rows": 10000, "epochs": 10, "hidden_layer_sizes": (256, 256)},
-    "allconv": {"rows": 4000, "epochs": 10, "channels": (8, 16)},
+    "allconv": {"rows": 4000, "epochs": 10, "architecture": AllConv((8, 16))},
     "vgg": {
         "rows": 4000,
         "epochs": 10,
-        "channels": (8, 16),
+        "architecture": VGG((8, 16)),
         "hidden_layer_sizes": (128,),
     },
 }

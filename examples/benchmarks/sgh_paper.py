@@ -55,7 +55,7 @@ from skhash.linear import (
     SphericalHash,
 )
 from skhash.metrics import neighbor_recall_score, true_neighbors
-from skhash.neighbors import HammingNeighbors
+from skhash.neighbors import AsymmetricNeighbors
 
 METHODS = {
     "SGH": SGHEncoder,
@@ -228,13 +228,9 @@ def searches(method, encoder, train, data, query, truth, metric):
             some = sample(train, REFINED_ROWS)
             decoder.set_params(n_alternations=10).fit(some, encoder.transform(some))
             bits = decoder.refine(data.database, bits)
-        index = HammingNeighbors(
-            CUTS[-1], packed=True, rerank="asymmetric", n_candidates=None, metric=metric
-        )
+        index = AsymmetricNeighbors(CUTS[-1], packed=True, metric=metric)
         index.fit(pack_bits(bits), decoder=decoder)
-        positions = index.kneighbors(
-            encoder.transform_packed(query), vectors=query, return_distance=False
-        )
+        positions = index.kneighbors(query, return_distance=False)
         yield search, by_position(positions, truth)
 
 

@@ -42,6 +42,7 @@ from skhash.gradients import (
     StraightThrough,
     gradient_report,
 )
+from skhash.neural import Correction
 from skhash.noise import Logistic
 
 ESTIMATORS = {
@@ -174,9 +175,7 @@ def train(n_bits, name, X, arguments):
         lr=1e-3,
         batch_size=arguments.batch_size,
         max_epochs=arguments.epochs,
-        correction="arm",
-        correction_samples=10,
-        correction_epochs=arguments.correction_epochs,
+        correction=Correction("arm", 10, arguments.correction_epochs),
         callbacks=[watch],
         random_state=arguments.seed,
         device=arguments.device,

@@ -9,7 +9,7 @@ training messages are the database, the test messages the queries::
 Each code is searched in three ways: by Hamming distance alone (in expectation over the
 order of tied codes); by a real-valued query against the codes, where the score of a
 code is the sum of the query's logits, each with the sign that the code has there (which
-is ``rerank="asymmetric"`` with logits as vectors, and a decoder that makes signs of
+is `AsymmetricNeighbors` with logits as queries, and a decoder that makes signs of
 bits); and by the cosine of the float vectors among the first 50, 100 or 500 codes by
 Hamming distance (P@100 of 100 thus is that of Hamming alone).
 
@@ -37,7 +37,7 @@ import sklearn
 import torch
 
 import skhash
-from skhash import HammingNeighbors, ITQHash, NeighborHash, SGHEncoder
+from skhash import ITQHash, NeighborHash, SGHEncoder
 from skhash.codes import pack_bits
 from skhash.datasets import load_20newsgroups
 from skhash.linear import RandomHyperplaneHash
@@ -46,6 +46,7 @@ from skhash.metrics import (
     precision_at_k_score,
     true_neighbors,
 )
+from skhash.neighbors import AsymmetricNeighbors
 
 CANDIDATES = (50, 100, 500)
 LONGEST = 100  # ranking that is measured
@@ -123,17 +124,15 @@ def measure_codes(make, n_bits, collection, seed):
     query_codes = pack_bits(logits > 0)
     codes = pack_bits(encoder.decision_function(collection.database) > 0)
     scores = {HAMMING: collection.score_hamming(query_codes, codes)}
-    index = HammingNeighbors(packed=True, rerank="asymmetric", metric="inner_product")
     width = logits.shape[1]
     to_signs = 2 * np.eye(width), -np.ones(width)
-    index.set_params(n_candidates=None).fit(codes, decoder=to_signs)
-    _, positions = index.kneighbors(query_codes, LONGEST, vectors=logits)
+    index = AsymmetricNeighbors(packed=True, metric="inner_product")
+    _, positions = index.fit(codes, decoder=to_signs).kneighbors(logits, LONGEST)
     scores[ASYMMETRIC] = collection.score(positions)
-    index.set_params(rerank="vectors", metric="cosine")
-    index.fit(codes, vectors=collection.database)
+    index.set_params(metric="cosine").fit(codes, vectors=collection.database)
     for name, count in zip(RESCORED, CANDIDATES, strict=True):
         _, positions = index.set_params(n_candidates=count).kneighbors(
-            query_codes, min(count, LONGEST), vectors=collection.queries
+            collection.queries, min(count, LONGEST), codes=query_codes
         )
         scores[name] = collection.score(positions)
     return scores, seconds

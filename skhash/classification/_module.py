@@ -1,11 +1,8 @@
-"""What a classifier of stochastic binary layers trains, and what it predicts with."""
-
-from collections.abc import Callable
+"""What a classifier of stochastic binary layers trains."""
 
 import torch
 
 from skhash.gradients import resolve_network_gradient
-from skhash.networks._weights import RealWeights
 from skhash.training._module import TrainedModule
 
 
@@ -26,17 +23,29 @@ class ClassifierModule(TrainedModule):
     mean : ndarray of shape (n_features,) or None
     scale : float
         What rows are standardised with before the network sees them.
+    augment : callable or None
+        Changes images while training, as ``augment(images, generator)``.
+    input_shape : tuple of int or None
+        (channels, height, width) of the images.
     """
 
-    # Changes images of a shape while training, or None.
-    augment: Callable | None = None
-    input_shape: tuple[int, ...] | None = None
-
-    def __init__(self, network, gradient, n_samples, is_bound, mean=None, scale=1.0):
+    def __init__(
+        self,
+        network,
+        gradient,
+        n_samples=1,
+        is_bound=False,
+        *,
+        mean=None,
+        scale=1.0,
+        augment=None,
+        input_shape=None,
+    ):
         super().__init__()
         self.network, self.gradient = network, gradient
         self.n_samples, self.is_bound = n_samples, is_bound
         self.mean, self.scale = mean, scale
+        self.augment, self.input_shape = augment, input_shape
 
     def forward(self, X):
         if self.augment is None or not self.training:
@@ -70,11 +79,7 @@ class ClassifierModule(TrainedModule):
         return (losses if weights is None else losses * weights).mean()
 
     def end_step(self, optimizer):
-        """Finish a step of the optimizer on parameters of weights that ask for it."""
-        lr = optimizer.param_groups[0]["lr"]
-        for layer in self.network.layers:
-            if hasattr(layer.weights, "end_step"):
-                layer.weights.end_step(layer.weight, lr)
+        self.network.end_step(optimizer.param_groups[0]["lr"])
 
 
 def cross_entropy(logits, labels):
@@ -91,69 +96,6 @@ def cross_entropy(logits, labels):
     """
     index = labels[:, None].expand(*logits.shape[:-1], 1)
     return logits.logsumexp(-1) - logits.gather(-1, index)[..., 0]
-
-
-class Member:
-    """A network with its noise and weights drawn once: all rows meet the same.
-
-    Each row's outputs have the law that a draw of its own would have, and depend on no
-    other row: sums are in float64, where that is to be had, so that what they round to
-    does not depend on the order of the rows.
-
-    Parameters
-    ----------
-    network : StochasticBinaryNetwork
-        In evaluation mode.
-    generator : torch.Generator or None
-        On the device of the network; None takes the likeliest weights, and no noise.
-    """
-
-    def __init__(self, network, generator=None):
-        is_certain = generator is None
-        maps = network.realize(generator, deterministic=is_certain)
-        # Whether other members have the same weights in front.
-        self.is_fixed = maps[0].weight is network.layers[0].weight
-        self.dtype = precision(maps[0].weight.device)
-        for layer in maps:
-            layer.weight = layer.weight.to(self.dtype)
-        *self.maps, self.head = maps
-        sizes = [layer.n_outputs for layer in network.layers]
-        if is_certain:
-            self.noise = [0.0] * len(sizes)
-        else:
-            self.noise = [
-                layer.units.noise.sample((size,), generator)
-                for layer, size in zip(self.maps, sizes, strict=True)
-            ]
-
-    def logits(self, X):
-        """Return the logits of the first layer."""
-        return self.maps[0](X.to(self.dtype))
-
-    def units(self, logits):
-        """Return the values of the last layer, -1 and +1."""
-        first, *others = self.maps
-        values = first.units.values((logits > self.noise[0]).to(self.dtype))
-        for layer, noise in zip(others, self.noise[1:], strict=True):
-            values = layer.units.values((layer(values) > noise).to(self.dtype))
-        return values
-
-    def outputs(self, logits):
-        """Return the outputs of the head."""
-        return self.head(self.units(logits))
-
-
-def outputs_of(members, X):
-    """Yield the outputs of each member for rows; equal logits are computed once."""
-    first, *_ = members
-    common = first.logits(X) if first.is_fixed else None
-    for member in members:
-        yield member.outputs(member.logits(X) if common is None else common)
-
-
-def precision(device):
-    """Return the widest floating-point dtype of a device."""
-    return torch.float32 if device.type == "mps" else torch.float64
 
 
 @torch.no_grad()
@@ -173,7 +115,7 @@ def whiten(network, X, generator=None):
         Draws binary weights.
     """
     for layer in network.layers:
-        if layer.norm is None and isinstance(layer.weights, RealWeights):
+        if layer.norm is None and layer.weights.is_real:
             images = layer.realize()(X).unflatten(1, (len(layer.bias), -1))
             std, mean = torch.std_mean(images, dim=(0, 2), correction=0)
             std = torch.where(std > 0, std, 1)
@@ -189,17 +131,17 @@ def refresh_statistics(network, batches, generator=None):
     Parameters
     ----------
     network : StochasticBinaryNetwork
-    batches : iterable of Tensors of shape (n_rows, n_inputs)
+    batches : BatchIterator
     generator : torch.Generator or None
         Draws the units, and the weights anew for each batch; None takes the likeliest.
     """
     norms = [layer.norm for layer in network.layers if layer.norm is not None]
     before = [norm.momentum for norm in norms]
     network.train()
-    for step, batch in enumerate(batches):
+    for step, (batch, _) in enumerate(batches):
         for norm in norms:
             norm.momentum = 1 / (step + 1)
-        network(batch, generator, deterministic=generator is None)
+        network(batch.X, generator, deterministic=generator is None)
     network.eval()
     for norm, momentum in zip(norms, before, strict=True):
         norm.momentum = momentum

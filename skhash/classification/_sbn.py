@@ -1,28 +1,62 @@
 """Classification with deep stochastic binary networks."""
 
-from numbers import Integral, Real
+import copy
+from numbers import Integral
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from scipy.optimize import minimize_scalar
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skhash.algebra._projection import column_means
+from skhash.algebra._scale import total_scale
 from skhash.base import check_magnitude
-from skhash.classification._network import NetworkMixin
-from skhash.classification._prediction import PredictionMixin
-from skhash.classification._rows import Targets, positions, weighted_rows
-from skhash.persistence import save_estimator
-from skhash.training import TRAINING_CONSTRAINTS, draw_seeds
-from skhash.utils._sklearn import (
-    Interval,
-    StrOptions,
-    fit_context,
+from skhash.classification._architectures import (
+    ARCHITECTURES,
+    Architecture,
+    image_shape,
+    layered_network,
+    own_network,
+    resolve_architecture,
 )
+from skhash.classification._deterministic import (
+    DeterministicNetwork,
+    deterministic_network,
+)
+from skhash.classification._rows import Targets, positions, weighted_rows
+from skhash.codes import pack_bits
+from skhash.persistence import save_estimator
+from skhash.training import TRAINING_CONSTRAINTS, TrainedMixin, arrays_of, draw_seeds
+from skhash.utils._sklearn import Interval, StrOptions, fit_context
+from skhash.utils.chunks import row_chunks
 from skhash.utils.targets import encoded_targets
+from skhash.utils.torch import inference_device
+
+# What validation makes of rows.
+INPUT = {"dtype": [np.float32, np.float64], "accept_sparse": "csr"}
+# Rows of a batch that statistics of norms are taken from after training.
+STATISTICS_ROWS = 512
+# Rows that first weights are whitened by.
+WHITENED_ROWS = 1024
+# The search for a learning rate: epochs of each trial, trials, the logarithms that are
+# searched, and what a loss counts as that is beyond.
+SEARCH_EPOCHS, SEARCH_STEPS, LOG_LR, WORST_LOSS = 5, 10, (-6, 0), 1e10
 
 
-class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
+class SBNClassifier(
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClassifierMixin,
+    TrainedMixin,
+    BaseEstimator,
+):
     r"""A classifier whose hidden units are random bits.
 
     Each unit of layer k is +1 where its logit exceeds noise, else -1:
@@ -44,29 +78,25 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
     ----------
     hidden_layer_sizes : array-like of int, default=(512, 512)
         Number of units of each fully connected layer; "allconv" has none.
-    architecture : {"mlp", "allconv", "vgg"} or callable, default="mlp"
+    architecture : {"mlp", "allconv", "vgg"}, AllConv, VGG or callable, default="mlp"
         "mlp" is fully connected. "allconv" has eight convolutions, for images of at
         least 27 x 27, and "vgg" pairs of convolutions with pooling, which PSA cannot
-        pass: the networks of the two papers. Or a factory ``(n_features, n_classes) ->
-        skhash.networks.StochasticBinaryNetwork``, which then decides on `noise`,
-        `weights` and `batch_norm` too.
+        pass: the networks of the two papers, which want a GPU. With other widths they
+        are `skhash.classification.AllConv` and `VGG`. Or a factory ``(n_features,
+        n_classes) -> skhash.networks.StochasticBinaryNetwork``, which then decides on
+        `noise`, `weights` and `batch_norm` too.
     input_shape : tuple of int or None, default=None
         (channels, height, width) of the images that rows are.
-    channels : array-like of int or None, default=None
-        Widths of "allconv", two numbers, and of each pair of "vgg". None takes those of
-        the papers, (96, 192) and (128, 256, 512), which want a GPU.
     gradient : str or estimator of `skhash.gradients`, default="st"
         Estimates the gradient: "st", "zgr" and other layer-wise ones at the cost of
         backpropagation, "psa" with less bias, "adf", "local_reparam", "arm" and others.
-    weights : {"real", "mirror", "pgd", "bayesbinn"}, default="real"
+    weights : str or Weights of `skhash.networks`, default="real"
         Those between layers of units; the first layer and the head have real ones.
         "mirror" weights are -1 and +1, drawn once a step, with logits that are trained
-        by mirror descent. "pgd" trains their probabilities by projected gradients.
-        "bayesbinn" relaxes them and follows the Bayesian learning rule, with
-        ``optimizer="sgd"``.
-    prior_strength : float, default=0.0
-        For "mirror" weights: 1 adds the divergence from fair coins that makes the
-        objective that of variational Bayes, other values a multiple of it.
+        by mirror descent; `skhash.networks.MirrorWeights` can give them a prior. "pgd"
+        trains their probabilities by projected gradients (`ProjectedWeights`).
+        "bayesbinn" relaxes them and follows the Bayesian learning rule
+        (`BayesBiNNWeights`), with ``optimizer="sgd"``.
     noise : {"logistic", "normal", "triangular", "uniform"} or Noise, default="logistic"
         What the logits of units are compared with; see `skhash.noise`.
     batch_norm : bool, default=True
@@ -169,12 +199,10 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
 
     _parameter_constraints: dict = {
         "hidden_layer_sizes": ["array-like"],
-        "architecture": [StrOptions({"mlp", "allconv", "vgg"}), callable],
+        "architecture": [StrOptions(set(ARCHITECTURES)), Architecture, callable],
         "input_shape": ["array-like", None],
-        "channels": ["array-like", None],
         "gradient": "no_validation",
-        "weights": [StrOptions({"real", "mirror", "pgd", "bayesbinn"})],
-        "prior_strength": [Interval(Real, 0, None, closed="left")],
+        "weights": "no_validation",
         "noise": "no_validation",
         "batch_norm": ["boolean"],
         "objective": [StrOptions({"expected", "multi_sample"})],
@@ -199,10 +227,8 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
         *,
         architecture="mlp",
         input_shape=None,
-        channels=None,
         gradient="st",
         weights="real",
-        prior_strength=0.0,
         noise="logistic",
         batch_norm=True,
         objective="expected",
@@ -227,10 +253,8 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.architecture = architecture
         self.input_shape = input_shape
-        self.channels = channels
         self.gradient = gradient
         self.weights = weights
-        self.prior_strength = prior_strength
         self.noise = noise
         self.batch_norm = batch_norm
         self.objective = objective
@@ -251,6 +275,9 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
+
+    # What a net in training does not depend on.
+    _untrained_parameters = ("predict_mode", "n_predict_samples", "class_weight")
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
@@ -317,19 +344,105 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
                 "weights of the classes as a dict."
             )
         X, y, weights = self._validate(X, y, sample_weight, reset=first)
-        known = None if first else self.classes_
-        if classes is not None:
-            given = encoded_targets(classes, self)[0]
-            if known is not None and not np.array_equal(given, known):
-                raise ValueError(
-                    f"classes={given.tolist()} differ from those of the first call, "
-                    f"{known.tolist()}."
-                )
-            known = given
-        self._go_on(X, Targets(positions(y, known), weights, known))
+        if classes is None:
+            classes = self.classes_
+        else:
+            classes, _ = encoded_targets(classes, self)
+        if not first and not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"classes={classes.tolist()} differ from those of the first call, "
+                f"{self.classes_.tolist()}."
+            )
+        self._go_on(X, Targets(positions(y, classes), weights, classes))
         if first:
-            self.classes_, self.predict_seed_ = known, self.net_.seeds[2]
+            self.classes_, self.predict_seed_ = classes, self.net_.seeds[2]
         return self
+
+    def predict(self, X) -> np.ndarray:
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        best = self._log_probabilities(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def predict_proba(self, X) -> np.ndarray:
+        """Return the probabilities of the classes, means over the ensemble.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes), float32
+        """
+        return np.exp(self._log_probabilities(X))
+
+    def decision_function(self, X) -> np.ndarray:
+        """Return log probabilities, or of two classes the log odds of the second.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_classes) or (n_samples,), float32
+        """
+        scores = self._log_probabilities(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def transform(self, X) -> np.ndarray:
+        """Return the bits of the last layer, without noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        bits : ndarray of shape (n_samples, n_bits), uint8
+            0 and 1, as `skhash.HammingNeighbors` takes them.
+        """
+        X = self._validate_fitted(X)
+        return self._ask(X, "det", "bits", self._n_features_out, np.uint8)
+
+    def transform_packed(self, X) -> np.ndarray:
+        """Return the bits of `transform` as packed bytes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        packed : ndarray of shape (n_samples, ceil(n_bits / 8)), uint8
+        """
+        return pack_bits(np.asarray(self.transform(X)))
+
+    def export_deterministic(self) -> DeterministicNetwork:
+        """Return the network without noise as arrays that do not need torch.
+
+        Weights of -1 and +1 are packed bits, and batch norms are folded into a
+        threshold for each unit.
+
+        Returns
+        -------
+        network : DeterministicNetwork
+            It has `predict`, `predict_proba` and `transform` in plain NumPy, which
+            agree with ``predict_mode="det"``.
+        """
+        check_is_fitted(self)
+        return deterministic_network(
+            self._network("det"), self.classes_, self.mean_, self.scale_
+        )
 
     def score(self, X, y, sample_weight=None) -> float:
         """Return the share of rows whose class is predicted.
@@ -361,20 +474,230 @@ class SBNClassifier(PredictionMixin, NetworkMixin, BaseEstimator):
         check_is_fitted(self)
         save_estimator(self, path)
 
+    @property
+    def _n_features_out(self) -> int:
+        check_is_fitted(self)
+        return self.layers_[-1]["n_inputs"]
+
     def _validate(self, X, y, sample_weight, *, reset):
         """Return rows, labels, and weights of mean 1 or None."""
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            reset=reset,
-            dtype=[np.float32, np.float64],
-            accept_sparse="csr",
-            ensure_min_samples=2,
-        )
+        X, y = validate_data(self, X, y, reset=reset, ensure_min_samples=2, **INPUT)
         check_magnitude(X)
         check_classification_targets(y)
         return weighted_rows(X, y, sample_weight, self.class_weight)
+
+    def _validate_fitted(self, X):
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, **INPUT)
+
+    def _log_probabilities(self, X) -> np.ndarray:
+        X, width = self._validate_fitted(X), len(self.classes_)
+        return self._ask(X, self.predict_mode, "log_probabilities", width, np.float32)
+
+    def _ask(self, X, mode, method, width, dtype) -> np.ndarray:
+        """Return what an ensemble's method makes of rows, one chunk at a time."""
+        import torch
+
+        from skhash.training._batches import FedRows, Rows
+
+        ensemble = self._ensemble(mode)
+        answer = getattr(ensemble, method)
+        answers = np.empty((X.shape[0], width), dtype)
+        data = FedRows(Rows(X))
+        data.mean, data.scale = self.mean_, self.scale_
+        with torch.no_grad():
+            for rows in row_chunks(X.shape[0], 20 * ensemble.widest):
+                values = data.values(rows).to(ensemble.device)
+                answers[rows] = answer(values).cpu().numpy()
+        return answers
+
+    def _ensemble(self, mode):
+        """Return the networks of a mode, without random choices left."""
+        import torch
+
+        from skhash.classification._ensemble import Ensemble
+
+        device = inference_device(self.device)
+        network = self._network(mode).to(device)
+        if mode == "det":
+            return Ensemble(network)
+        generator = torch.Generator(device).manual_seed(self.predict_seed_)
+        return Ensemble(network, self.n_predict_samples, generator)
+
+    def _network(self, mode):
+        """Return the network that was fitted, with the statistics of a mode."""
+        from skhash.networks._rebuild import rebuild
+
+        statistics = self.det_statistics_ if mode == "det" else ()
+        return rebuild(self.layers_, self.weights_, statistics, self.noise)
+
+    def _make_module(self, X, y, rows, device, generator):
+        import torch
+
+        from skhash.classification._module import whiten
+        from skhash.training._net import whole_batch
+
+        X = X if rows is None else X[rows]
+        network = self._new_network(len(y.classes), generator)
+        network.start_training(X.shape[0])
+        mean = column_means(X)
+        module = self._module(network, mean, total_scale(X, mean))
+        if self.init == "whiten":
+            some = torch.randperm(X.shape[0], generator=generator)[:WHITENED_ROWS]
+            whiten(network, whole_batch(module, X[some.numpy()]).X, generator)
+        return module
+
+    def _restore_module(self, n_rows=None):
+        network = self._network("ensemble")
+        if n_rows is not None:
+            weights = self._resolve_weights()
+            for layer in network.layers:
+                if layer.weights.law == weights.law:  # trained as the parameter says
+                    layer.weights = weights
+            network.start_training(n_rows)
+        return self._module(network, self.mean_, self.scale_)
+
+    def _module(self, network, mean, scale):
+        from skhash.classification._augmentation import AUGMENTATIONS
+        from skhash.classification._module import ClassifierModule
+        from skhash.gradients import resolve_network_gradient
+
+        images = {}
+        if self.augment is not None:
+            shape = self._image_shape("augment")
+            images = {"augment": AUGMENTATIONS[self.augment], "input_shape": shape}
+        return ClassifierModule(
+            network,
+            resolve_network_gradient(self.gradient),
+            self.n_train_samples,
+            self.objective == "multi_sample",
+            mean=mean,
+            scale=scale,
+            **images,
+        )
+
+    def _new_network(self, n_classes, generator):
+        weights = self._resolve_weights()
+        n_features = int(self.n_features_in_)
+        if callable(self.architecture):
+            network = own_network(self.architecture, n_features, n_classes, generator)
+        else:
+            architecture = resolve_architecture(self.architecture)
+            is_flat = not architecture.has_convolutions
+            network = layered_network(
+                (n_features,) if is_flat else self._image_shape("architecture"),
+                architecture.convolutions(),
+                architecture.hidden_sizes(self.hidden_layer_sizes),
+                n_classes,
+                noise=self.noise,
+                weights=weights,
+                batch_norm=self.batch_norm,
+                generator=generator,
+            )
+        if not weights.is_real and len(network.layers) == 1:
+            raise ValueError(
+                f"weights={self.weights!r} are between layers of units, and the "
+                "network has one layer; give hidden_layer_sizes two sizes or more."
+            )
+        return network
+
+    def _image_shape(self, reader):
+        """Return the shape of images, which the parameter `reader` needs."""
+        reader = f"{reader}={getattr(self, reader)!r}"
+        return image_shape(self.input_shape, self.n_features_in_, reader)
+
+    def _resolve_weights(self):
+        """Return the weights of inner layers."""
+        from skhash.networks._weights import resolve_weights
+
+        weights = resolve_weights(self.weights)
+        if weights.optimizer not in (None, self.optimizer):
+            raise ValueError(
+                f"weights={self.weights!r} takes steps of "
+                f"optimizer={weights.optimizer!r}, not of {self.optimizer!r}."
+            )
+        if not weights.is_real and not self.batch_norm:
+            raise ValueError(
+                f"weights={self.weights!r} cannot be scaled, and need batch_norm=True."
+            )
+        return weights
+
+    def _optimizer(self, module):
+        layers = enumerate(module.network.layers)
+        decays = [(i, layer.weights.weight_decay) for i, layer in layers]
+        groups = [
+            (f"network.layers.{i}.weight", {"weight_decay": decay})
+            for i, decay in decays
+            if decay
+        ]
+        return self.optimizer, {"param_groups": groups} if groups else {}
+
+    def _step_size(self, X, y, seeds, goes_on):
+        if self.lr != "auto":
+            return self.lr
+        return self.lr_ if goes_on else self._search_lr(X, y, seeds)
+
+    def _search_lr(self, X, y, seeds):
+        """Return the learning rate of the least loss after some epochs."""
+        from skhash.training._net import train
+
+        epochs = min(SEARCH_EPOCHS, self.max_epochs)
+
+        def loss_at(log_lr):
+            net = self._make_net(X, y, seeds, lr=float(10**log_lr))
+            records = train(net, self._rows(X, y, net, 0), epochs)
+            loss = records[-1]["train_loss"]
+            # The search fits parabolas, which infinite values would spoil.
+            return min(loss, WORST_LOSS) if np.isfinite(loss) else WORST_LOSS
+
+        found = minimize_scalar(
+            loss_at, bounds=LOG_LR, method="bounded", options={"maxiter": SEARCH_STEPS}
+        )
+        return float(10**found.x)
+
+    def _rows(self, X, y, net, n_before):
+        from skhash.training._batches import Rows
+
+        weights = None if y.weights is None else y.weights.astype(np.float32)
+        return Rows(X, y.codes, weights, split=net.split)
+
+    def _read_out(self, net, X):
+        """Set the parameters, and the statistics of norms without noise."""
+        from skhash.classification._module import refresh_statistics
+        from skhash.networks._rebuild import statistics_of
+        from skhash.training._batches import BatchIterator, FedRows, Rows
+
+        module = net.module_
+        fed = FedRows(Rows(X if net.split is None else X[net.split.train]), module)
+        network = copy.deepcopy(module.network)
+        states = []
+        for generator in (module.generator, None):
+            if self.bn_recalibrate:
+                batches = BatchIterator(fed, STATISTICS_ROWS, net.device)
+                refresh_statistics(network, batches, generator)
+            states.append(arrays_of(network))
+        noisy, certain = states
+        self.weights_ = [*noisy.values()]
+        self.det_statistics_ = [certain[name] for name in statistics_of(certain)]
+        self.layers_ = module.network.description()
+        self.mean_, self.scale_ = module.mean, module.scale
+        self.lr_ = net.lr
+
+    def _training_batch(self, X, y):
+        """Return a module with norms at rest, and all rows as a batch.
+
+        The module is made anew of the fitted arrays and the present parameters.
+        """
+        import torch
+
+        from skhash.training._net import whole_batch
+
+        if y is None:
+            raise ValueError("The loss of a classifier needs y=, the classes of rows.")
+        X = self._validate_fitted(X)
+        module = self._restore_module()
+        codes = positions(np.asarray(y), self.classes_)
+        return module, whole_batch(module, X, labels=torch.from_numpy(codes))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,5 +1,7 @@
 """Gradient estimators for Bernoulli units, as exchangeable parts."""
 
+from sklearn.base import clone
+
 from skhash.gradients._antithetic import ARM, DisARM
 from skhash.gradients._base import (
     BernoulliUnits,
@@ -18,11 +20,6 @@ from skhash.gradients._network import (
 )
 from skhash.gradients._propagation import ADF, LocalReparam
 from skhash.gradients._psa import PSA
-from skhash.gradients._resolve import (
-    require_layerwise,
-    resolve_gradient,
-    resolve_network_gradient,
-)
 from skhash.gradients._score import MuProp, Reinforce, ReinforceLOO
 from skhash.gradients._straight_through import (
     ZGR,
@@ -69,3 +66,152 @@ __all__ = [
     "resolve_gradient",
     "resolve_network_gradient",
 ]
+
+GRADIENTS = {
+    "arm": ARM,
+    "bitflip": BitFlip,
+    "det_st": DeterministicST,
+    "disarm": DisARM,
+    "exact": Exact,
+    "gumbel": GumbelSoftmax,
+    "hard_st": HardST,
+    "identity_st": IdentityST,
+    "local_expectation": LocalExpectation,
+    "mean_field": MeanField,
+    "muprop": MuProp,
+    "ram": LocalExpectation,
+    "reinforce": Reinforce,
+    "reinmax": ZGR,
+    "rloo": ReinforceLOO,
+    "st": StraightThrough,
+    "st_gumbel": STGumbel,
+    "tanh": MeanField,
+    "zgr": ZGR,
+}
+
+NETWORK_GRADIENTS = {
+    "adf": ADF,
+    "exact_network": ExactNetwork,
+    "local_reparam": LocalReparam,
+    "psa": PSA,
+}
+
+
+def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
+    """Return a fresh estimator of a name, or a clone of the estimator itself.
+
+    Parameters
+    ----------
+    gradient : str or GradientEstimator
+    parameter : str, default="gradient"
+        What the caller's parameter is called, for the message of the error.
+
+    Raises
+    ------
+    TypeError
+        If it is network-wise.
+    ValueError
+        If it is nothing of this package.
+
+    Examples
+    --------
+    >>> from skhash.gradients import resolve_gradient
+    >>> resolve_gradient("st_gumbel")
+    STGumbel()
+    """
+    found = _fresh(gradient)
+    if isinstance(found, NetworkGradient):
+        raise TypeError(
+            f"{parameter}={found!r} works on the layers of a stochastic binary "
+            f"network, and {type(found).__name__} has no `surrogate` for the units "
+            "of one layer; take LocalExpectation ('ram') or ZGR ('zgr')."
+        )
+    if found is None:
+        raise ValueError(
+            f"{parameter}={gradient!r} is not one of {', '.join(sorted(GRADIENTS))}, "
+            "nor an instance of a class of skhash.gradients."
+        )
+    return found
+
+
+def resolve_network_gradient(gradient, parameter="gradient") -> NetworkGradient:
+    """Return what trains a whole network with an estimator of any reach.
+
+    Parameters
+    ----------
+    gradient : str, GradientEstimator or NetworkGradient
+    parameter : str, default="gradient"
+        What the caller's parameter is called, for the message of the error.
+
+    Raises
+    ------
+    TypeError
+        If it needs what a network cannot tell, or is for a single layer only.
+    ValueError
+        If it is nothing of this package.
+
+    Examples
+    --------
+    >>> from skhash.gradients import resolve_network_gradient
+    >>> resolve_network_gradient("psa")
+    PSA()
+    >>> resolve_network_gradient("zgr")
+    LayerwiseNetwork(gradient=ZGR())
+    """
+    found = _fresh(gradient)
+    if found is None:
+        names = ", ".join(sorted({*GRADIENTS, *NETWORK_GRADIENTS}))
+        raise ValueError(
+            f"{parameter}={gradient!r} is not one of {names}, nor an instance of a "
+            "class of skhash.gradients."
+        )
+    if isinstance(found, NetworkGradient):
+        return found
+    if isinstance(found, LayerwiseGradient):
+        return LayerwiseNetwork(require_layerwise(found, "A network"))
+    if isinstance(found, Exact):
+        raise TypeError(
+            f"{found!r} enumerates the states of one layer, and has no way through "
+            "the layers above; take ExactNetwork ('exact_network')."
+        )
+    return FunctionwiseNetwork(found)
+
+
+def _fresh(gradient):
+    """Return an estimator of a name, a clone of an estimator, or else None."""
+    if isinstance(gradient, GradientEstimator | NetworkGradient):
+        return clone(gradient)
+    if not isinstance(gradient, str):
+        return None
+    make = (GRADIENTS | NETWORK_GRADIENTS).get(gradient)
+    return make and make()
+
+
+def require_layerwise(gradient, consumer) -> LayerwiseGradient:
+    """Return `gradient` if it is layer-wise, for who backpropagates through units.
+
+    Parameters
+    ----------
+    gradient : GradientEstimator
+    consumer : str
+        The name of who needs it.
+
+    Raises
+    ------
+    TypeError
+        If it has no `sample`, or one that cannot do what its parameters ask for.
+    """
+    name = type(gradient).__name__
+    if not isinstance(gradient, LayerwiseGradient):
+        raise TypeError(
+            f"{consumer} backpropagates through its units, and {name} has no `sample` "
+            "to do that with; take a layer-wise estimator such as StraightThrough "
+            "('st') or ZGR ('zgr')."
+        )
+    if gradient.needs_curvature:
+        raise TypeError(
+            f"{consumer} backpropagates through its units, and `sample` of {name} "
+            "cannot correct for the curvature of a loss; take debias=None, or ZGR "
+            "('zgr')."
+        )
+    return gradient

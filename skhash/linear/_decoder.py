@@ -92,30 +92,6 @@ def refine_bits(X, bits, codebook, offset, **options) -> np.ndarray:
     return refined
 
 
-def fit_refined_codebook(X, bits, n_alternations, **options):
-    """Fit the codebook, then the bits and the codebook in turns.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
-    bits : ndarray of shape (n_samples, n_bits)
-        The first codes, 0 and 1.
-    n_alternations : int
-    **options
-        Of `descend`.
-
-    Returns
-    -------
-    codebook : ndarray of shape (n_bits, n_features), float32
-    offset : ndarray of shape (n_features,), float32
-    """
-    codebook, offset = fit_codebook(X, bits)
-    for turn in range(n_alternations):
-        bits = refine_bits(X, bits, codebook, offset, seed=turn, **options)
-        codebook, offset = fit_codebook(X, bits)
-    return codebook, offset
-
-
 class LinearDecoderMixin:
     """Encoders whose codes decode as ``offset_ + bits codebook_``."""
 
@@ -193,7 +169,7 @@ class LinearDecoder(BaseEstimator):
     See Also
     --------
     skhash.SGHEncoder : An encoder with a decoder of its own.
-    skhash.HammingNeighbors : With ``rerank="asymmetric"``, searches by decoded codes.
+    skhash.AsymmetricNeighbors : Searches by decoded codes.
 
     Notes
     -----
@@ -254,13 +230,10 @@ class LinearDecoder(BaseEstimator):
         X = self._validate(X, reset=True)
         bits = check_bits(bits)
         check_consistent_length(X, bits)
-        self.codebook_, self.offset_ = fit_refined_codebook(
-            X,
-            bits,
-            self.n_alternations,
-            n_restarts=self.n_restarts,
-            n_jobs=self.n_jobs,
-        )
+        self.codebook_, self.offset_ = fit_codebook(X, bits)
+        for turn in range(self.n_alternations):
+            bits = self._refine(X, bits, seed=turn)
+            self.codebook_, self.offset_ = fit_codebook(X, bits)
         return self
 
     def inverse_transform(self, bits) -> np.ndarray:
@@ -327,14 +300,7 @@ class LinearDecoder(BaseEstimator):
         if bits is None:
             bits = np.zeros((X.shape[0], len(self.codebook_)), dtype=np.uint8)
         check_consistent_length(X, bits)
-        return refine_bits(
-            X,
-            bits,
-            self.codebook_,
-            self.offset_,
-            n_restarts=self.n_restarts,
-            n_jobs=self.n_jobs,
-        )
+        return self._refine(X, bits)
 
     def save(self, path) -> None:
         """Write the fitted decoder to a directory of JSON and safetensors.
@@ -350,6 +316,10 @@ class LinearDecoder(BaseEstimator):
         """
         check_is_fitted(self)
         save_estimator(self, path)
+
+    def _refine(self, X, bits, seed=0):
+        options = {"n_restarts": self.n_restarts, "n_jobs": self.n_jobs, "seed": seed}
+        return refine_bits(X, bits, self.codebook_, self.offset_, **options)
 
     def _validate(self, X, *, reset):
         return validate_data(

@@ -1,6 +1,7 @@
 """Supervised discrete hashing."""
 
 from numbers import Integral, Real
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils import check_consistent_length
@@ -187,11 +188,9 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
             torch.from_numpy(features).to(device),
             torch.from_numpy(y).to(device),
             torch.from_numpy(signs).to(device),
-            class_ridge=self.class_ridge,
-            projection_weight=self.projection_weight,
-            projection_ridge=self.projection_ridge,
-            max_iter=self.max_iter,
-            tol=self.tol,
+            Weights(self.class_ridge, self.projection_weight, self.projection_ridge),
+            self.max_iter,
+            self.tol,
         )
         self.n_iter_ = len(self.objective_)
         projection = projection.cpu().numpy()
@@ -213,17 +212,15 @@ def mean_nearest_distance(squares, anchor_rows) -> float:
     return float(np.sqrt(nearest[np.isfinite(nearest)]).mean())
 
 
-def fit_discrete_codes(
-    features,
-    classes,
-    codes,
-    *,
-    class_ridge,
-    projection_weight,
-    projection_ridge,
-    max_iter,
-    tol,
-):
+class Weights(NamedTuple):
+    """Weights of the terms of the objective: lambda, nu and r."""
+
+    class_ridge: float
+    projection: float
+    projection_ridge: float
+
+
+def fit_discrete_codes(features, classes, codes, weights, max_iter, tol):
     """Minimise the objective of `SupervisedDiscreteHash`, from these codes on.
 
     Parameters
@@ -234,7 +231,7 @@ def fit_discrete_codes(
         Y.
     codes : tensor of shape (n_samples, n_bits), float64
         The start of B, -1 and +1.
-    class_ridge, projection_weight, projection_ridge : float
+    weights : Weights
     max_iter : int
     tol : float
 
@@ -252,23 +249,24 @@ def fit_discrete_codes(
     from skhash.losses._discrete import discrete_codes, ridge_classifier
 
     gram = features.T @ features
-    gram.diagonal().add_(projection_ridge)
+    gram.diagonal().add_(weights.projection_ridge)
     factor = torch.linalg.cholesky(gram)
     projection = torch.cholesky_solve(features.T @ codes, factor)
     objective = []
     for _ in range(max_iter):
-        pull = projection_weight * features @ projection
+        pull = weights.projection * features @ projection
         for _ in range(MAX_SWEEPS):
             before = codes
-            codes = discrete_codes(before, pull, classes, 1.0, class_ridge, 1)
+            codes = discrete_codes(before, pull, classes, 1.0, weights.class_ridge, 1)
             if torch.equal(codes, before):
                 break
-        class_coef = ridge_classifier(codes, classes, 1.0, class_ridge)
+        class_coef = ridge_classifier(codes, classes, 1.0, weights.class_ridge)
         projection = torch.cholesky_solve(features.T @ codes, factor)
         value = (classes - codes @ class_coef).square().sum()
-        value += class_ridge * class_coef.square().sum()
-        value += projection_weight * (codes - features @ projection).square().sum()
-        value += projection_weight * projection_ridge * projection.square().sum()
+        value += weights.class_ridge * class_coef.square().sum()
+        value += weights.projection * (codes - features @ projection).square().sum()
+        shrinkage = weights.projection * weights.projection_ridge
+        value += shrinkage * projection.square().sum()
         objective.append(value.item())
         if len(objective) > 1 and objective[-2] - objective[-1] <= tol * objective[-2]:
             break

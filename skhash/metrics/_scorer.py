@@ -167,7 +167,7 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
     - `HammingNeighbors`, `HashedNeighbors`, or a Pipeline that ends in one: the codes
       and labels that it was fitted with, the training fold in cross-validation. Where
       the scored rows are those of the index (``return_train_score=True``), each leaves
-      itself out. Codes are ranked by Hamming distance, whatever `rerank`.
+      itself out. Codes are ranked by Hamming distance, whatever the index.
 
     Parameters
     ----------

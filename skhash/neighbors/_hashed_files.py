@@ -11,34 +11,14 @@ from secrets import token_hex
 from sklearn.frozen import FrozenEstimator
 
 from skhash.neighbors.store.files import load_index, save_index
-from skhash.persistence import load_estimator, save_estimator
-from skhash.persistence.directory import (
-    MANIFEST,
-    check_class,
-    check_keys,
-    check_target,
-    load_whole,
-    make_directory,
-    read_manifest,
-    remove_leftover,
-    replace_manifest,
-    saved_path,
-)
-from skhash.persistence.state import (
-    fitted_state,
-    known_class,
-    plain_params,
-    set_fitted_state,
-    unfitted,
-)
+from skhash.persistence import directory, load_estimator, save_estimator, state
 
 PARTS = ("encoder", "index", "decoder")
 
 
 def save_search(search, path):
     """Write a fitted search to a directory; see `HashedNeighbors.save`."""
-    path = Path(path)
-    check_target(path)
+    path = directory.check_target(path)
     parts = {
         name: getattr(search, f"{name}_")
         for name in PARTS
@@ -53,9 +33,9 @@ def save_search(search, path):
     for name in PARTS:
         _check_is_data(name, parts.get(name))
         _check_is_data(name, getattr(given, name))
-    params = plain_params(given)
+    _, manifest = state.described(given)
 
-    make_directory(path)
+    directory.make_directory(path)
     folders = {name: path / f"part-{name}-{token_hex(8)}" for name in parts}
     try:
         for name, folder in folders.items():
@@ -63,31 +43,25 @@ def save_search(search, path):
             write(parts[name], folder)
     except BaseException:
         for folder in filter(Path.exists, folders.values()):
-            remove_leftover(folder)
+            directory.remove_leftover(folder)
         raise
-    manifest = {
-        "params": params,
-        "values": fitted_state(search)[1],
-        "frozen": frozen,
-        "parts": {name: _entry(folder) for name, folder in folders.items()},
-    }
-    replace_manifest(path, search, manifest)
+    entries = {name: _entry(folder) for name, folder in folders.items()}
+    directory.replace_manifest(path, {**manifest, "frozen": frozen, "parts": entries})
 
 
 def load_search(cls, path, *, mmap, verify):
     """Read a search that `save_search` wrote."""
-    path = Path(path)
-    return load_whole(path, lambda found: _load(cls, path, found, mmap, verify))
+    return directory.load_whole(path, cls, _load, mmap, verify)
 
 
 def _entry(folder):
     """Return how the manifest names a part."""
-    return {"folder": folder.name, "checksum": read_manifest(folder)["checksum"]}
+    manifest = directory.read_manifest(folder)
+    return {"folder": folder.name, "checksum": manifest["checksum"]}
 
 
-def _load(cls, path, manifest, mmap, verify):
-    check_class(manifest, cls, path)
-    _check_manifest(manifest, path / MANIFEST)
+def _load(path, manifest, mmap, verify):
+    _check_manifest(manifest, path)
     parts = {
         name: _load_part(name, path, entry, mmap, verify)
         for name, entry in manifest["parts"].items()
@@ -97,15 +71,15 @@ def _load(cls, path, manifest, mmap, verify):
     params = manifest["params"]
     if params.get("encoder") is None:
         params = {**params, "encoder": parts["encoder"]}
-    search = unfitted({**manifest, "params": params}, path)
+    search = state.unfitted({**manifest, "params": params}, path)
     fitted = {f"{name}_": part for name, part in parts.items()}
-    set_fitted_state(search, manifest["values"], fitted, path)
+    state.set_fitted_state(search, manifest["values"], fitted, path)
     return search
 
 
 def _load_part(name, path, entry, mmap, verify):
     """Return a part that is there, the one that was saved, and can do its work."""
-    folder = saved_path(path, entry["folder"])
+    folder = directory.saved_path(path, entry["folder"])
     try:
         same = _entry(folder) == entry
     except FileNotFoundError:
@@ -115,35 +89,37 @@ def _load_part(name, path, entry, mmap, verify):
             f"{path} is damaged: its part {folder.name} is missing, or not the one "
             "that was saved."
         )
-    cls = known_class(read_manifest(folder)["class"])
+    found = directory.read_manifest(folder)["class"]
+    cls = state.known_class(found)
     method = {"encoder": "transform", "index": "remove", "decoder": "refine"}[name]
     if not hasattr(cls, method):
         raise ValueError(
-            f"{path} is damaged: its {name} is a {cls.__name__}, which has no {method}."
+            f"{path} is damaged: its {name} is a {found!r}, which has no {method}."
         )
     if name == "index":
         return load_index(cls, folder, mmap=mmap, verify=verify)
     return load_estimator(folder)
 
 
-def _check_manifest(manifest, file):
+def _check_manifest(manifest, path):
     """Raise ``ValueError`` unless a manifest has what that of a search has."""
-    check_keys(manifest, {"frozen": bool, "parts": dict}, file)
+    directory.check_keys(manifest, {"frozen": bool, "parts": dict}, path)
     parts = manifest["parts"]
-    check_keys(parts, {"encoder": dict, "index": dict}, file)
+    directory.check_keys(parts, {"encoder": dict, "index": dict}, path)
     unknown = sorted(parts.keys() - set(PARTS))
     if unknown:
-        raise ValueError(f"{file} is damaged: it has parts {unknown}.")
+        raise ValueError(f"{path} is damaged: it has parts {unknown}.")
     for part in parts.values():
-        check_keys(part, {"folder": str, "checksum": str}, file)
+        directory.check_keys(part, {"folder": str, "checksum": str}, path)
 
 
 def _check_is_data(name, estimator):
     """Raise ``TypeError`` unless an estimator, or None, can be saved and loaded."""
     cls = type(estimator)
-    if estimator is not None and known_class(cls.__name__) is not cls:
+    known = state.known_class(state.class_name(cls)) is cls and hasattr(cls, "save")
+    if estimator is not None and not known:
         raise TypeError(
-            f"{name} is a {cls.__name__}, which is not saved as data. Keep "
-            "the whole search by pickle or joblib, or save those parts, such as "
+            f"{name} is a {cls.__name__}, which is not saved as data. Keep the "
+            "whole search by pickle or joblib, or save those parts, such as "
             "encoder_ and index_, that have a save of their own."
         )

@@ -1,4 +1,8 @@
-"""Encoders, decoders and their losses as torch modules, imported to train one."""
+"""Stochastic binary networks as torch modules: their layers, and laws of weights.
+
+What the factory of ``SBNClassifier(architecture=...)`` and gradient estimators of the
+network-wise reach are given. Importing this imports torch.
+"""
 
 from skhash.networks._layers import (
     BinaryConv2d,
@@ -6,5 +10,22 @@ from skhash.networks._layers import (
     RealLinear,
     StochasticBinaryNetwork,
 )
+from skhash.networks._weights import (
+    BayesBiNNWeights,
+    MirrorWeights,
+    ProjectedWeights,
+    RealWeights,
+    Weights,
+)
 
-__all__ = ["BinaryConv2d", "BinaryLinear", "RealLinear", "StochasticBinaryNetwork"]
+__all__ = [
+    "BayesBiNNWeights",
+    "BinaryConv2d",
+    "BinaryLinear",
+    "MirrorWeights",
+    "ProjectedWeights",
+    "RealLinear",
+    "RealWeights",
+    "StochasticBinaryNetwork",
+    "Weights",
+]

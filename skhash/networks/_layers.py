@@ -13,6 +13,9 @@ from torch import nn
 
 from skhash.gradients import BernoulliUnits, LinearMap
 from skhash.networks._weights import resolve_weights
+from skhash.noise import NOISES
+
+NOISE_NAMES = {cls: name for name, cls in NOISES.items()}
 
 
 class ChannelNorm(nn.Module):
@@ -72,19 +75,30 @@ class _Layer(nn.Module):
         That of the weight.
     noise : Noise, its name or None
         None makes a head: outputs are real.
-    weights : Weights or {"real", "mirror"}
+    weights : Weights or its name
     batch_norm : bool
         In place of an intercept.
     generator : torch.Generator or None
-    geometry : int
+    geometry : dict or None
         What else `LinearMap` takes.
     """
 
-    def __init__(self, shape, noise, weights, batch_norm, generator, **geometry):
+    # Attributes that tell, with the geometry, how large the layer is.
+    sizes = ("n_inputs", "n_outputs")
+
+    def __init__(
+        self,
+        shape,
+        noise,
+        weights="real",
+        batch_norm=False,
+        generator=None,
+        geometry=None,
+    ):
         super().__init__()
+        self.geometry = geometry or {}
         self.units = None if noise is None else BernoulliUnits(noise, "pm1")
         self.weights = resolve_weights(weights)
-        self.geometry = geometry
         n_inputs = math.prod(shape[1:])
         self.weight = nn.Parameter(self.weights.start(shape, n_inputs, generator))
         self.norm = self.bias = None
@@ -93,6 +107,20 @@ class _Layer(nn.Module):
         else:
             uniform = torch.rand(shape[0], generator=generator)
             self.bias = nn.Parameter((2 * uniform - 1) / n_inputs**0.5)
+
+    def description(self) -> dict:
+        """Return what makes the layer, but for its parameters, as plain data."""
+        description = {
+            "layer": type(self).__name__,
+            "weights": self.weights.law,
+            "batch_norm": self.norm is not None,
+        }
+        if self.units is not None:
+            noise = self.units.noise
+            name = NOISE_NAMES.get(type(noise), type(noise).__name__)
+            description |= {"noise": name, "scale": float(noise.scale)}
+        sizes = {name: getattr(self, name) for name in self.sizes}
+        return description | self.geometry | sizes
 
     def realize(self, generator=None, deterministic=False):
         """Return the `LinearMap` of one step.
@@ -125,8 +153,8 @@ class BinaryLinear(_Layer):
     ----------
     n_inputs, n_outputs : int
     noise : Noise or its name, default="logistic"
-    weights : {"real", "mirror"} or Weights, default="real"
-        "mirror" weights are -1 or +1 themselves, drawn once a step.
+    weights : {"real", "mirror", "pgd", "bayesbinn"} or Weights, default="real"
+        Those other than real ones are -1 or +1 themselves, drawn once a step.
     batch_norm : bool, default=False
         In place of an intercept.
     generator : torch.Generator or None
@@ -150,13 +178,15 @@ class BinaryLinear(_Layer):
 class RealLinear(_Layer):
     """A fully connected layer with real outputs: the head of a network.
 
-    Parameters are those of `BinaryLinear`, without noise.
+    Parameters
+    ----------
+    n_inputs, n_outputs : int
+    generator : torch.Generator or None
+        On the CPU; draws the first parameters.
     """
 
-    def __init__(
-        self, n_inputs, n_outputs, *, weights="real", batch_norm=False, generator=None
-    ):
-        super().__init__((n_outputs, n_inputs), None, weights, batch_norm, generator)
+    def __init__(self, n_inputs, n_outputs, *, generator=None):
+        super().__init__((n_outputs, n_inputs), None, generator=generator)
         self.n_inputs, self.n_outputs = n_inputs, n_outputs
 
 
@@ -184,6 +214,8 @@ class BinaryConv2d(_Layer):
         (n_channels, height, width).
     """
 
+    sizes = ("n_channels", "kernel_size")
+
     def __init__(
         self,
         input_shape,
@@ -198,17 +230,11 @@ class BinaryConv2d(_Layer):
         batch_norm=False,
         generator=None,
     ):
-        super().__init__(
-            (n_channels, input_shape[0], kernel_size, kernel_size),
-            noise,
-            weights,
-            batch_norm,
-            generator,
-            input_shape=tuple(input_shape),
-            stride=stride,
-            padding=padding,
-            pool=pool,
-        )
+        geometry = {"stride": stride, "padding": padding, "pool": pool}
+        geometry = {"input_shape": list(input_shape)} | geometry
+        shape = (n_channels, input_shape[0], kernel_size, kernel_size)
+        super().__init__(shape, noise, weights, batch_norm, generator, geometry)
+        self.n_channels, self.kernel_size = n_channels, kernel_size
         size = [(n + 2 * padding - kernel_size) // stride + 1 for n in input_shape[1:]]
         size = [n // (pool or 1) for n in size]
         if min(size) < 1:
@@ -261,10 +287,24 @@ class StochasticBinaryNetwork(nn.Module):
                     f"{above.n_inputs}; the two must be equal."
                 )
 
+    def description(self) -> list[dict]:
+        """Return what makes the layers and the head, as plain data."""
+        return [module.description() for module in [*self.layers, self.head]]
+
     def realize(self, generator=None, deterministic=False):
         """Return the maps of one step, that of the head last; see `LinearMap`."""
         modules = [*self.layers, self.head]
         return [module.realize(generator, deterministic) for module in modules]
+
+    def start_training(self, n_rows) -> None:
+        """Tell the weights of layers that a training on so many rows starts."""
+        for layer in self.layers:
+            layer.weights.start_training(n_rows)
+
+    def end_step(self, lr) -> None:
+        """Let the weights of layers finish a step of the optimizer."""
+        for layer in self.layers:
+            layer.weights.end_step(layer.weight, lr)
 
     def units(self, X, generator=None, deterministic=False):
         """Return the values of the last layer; no gradient flows.

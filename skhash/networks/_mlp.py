@@ -62,6 +62,13 @@ class MLP(nn.Module):
             for parameter, array in zip(parameters, arrays, strict=True):
                 parameter.copy_(torch.from_numpy(array))
 
+    def arrays(self) -> tuple[list, list]:
+        """Return what `fill` takes, as arrays of their own."""
+        return tuple(
+            [parameter.detach().cpu().numpy().copy() for parameter in parameters]
+            for parameters in (self.coefs, self.intercepts)
+        )
+
 
 def _uniform(shape, n_inputs, generator):
     bound = 1 / math.sqrt(n_inputs)

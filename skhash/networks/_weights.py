@@ -1,22 +1,43 @@
 """Where the weights of stochastic binary networks come from, one draw a step."""
 
 from abc import ABCMeta, abstractmethod
+from numbers import Real
 
 import torch
+from sklearn.base import BaseEstimator
 
 from skhash.gradients import BernoulliUnits
+from skhash.utils._sklearn import Interval
+from skhash.utils.strategies import resolved
 
 
-class Weights(metaclass=ABCMeta):
+class Weights(BaseEstimator, metaclass=ABCMeta):
     """Makes the weights of one step of the parameters that are trained.
 
     Attributes
     ----------
+    law : {"real", "mirror", "pgd"}
+        What the trained parameters say of the weights, however they were trained: the
+        name of the weights that a fitted network has.
+    is_real : bool
+        Whether the parameters are the weights, and may be scaled.
     is_binary : bool
-        Whether all weights are -1 or +1.
+        Whether the weights of a step are all -1 or +1.
+    weight_decay : float
+        What the optimizer has to shrink parameters by, times the learning rate.
+    optimizer : str or None
+        The only one whose steps are right for the parameters; None if any are.
+    n_rows : int
+        How many rows are trained on.
     """
 
-    is_binary: bool
+    _parameter_constraints: dict = {}
+    law: str
+    is_real = False
+    is_binary = False
+    weight_decay = 0.0
+    optimizer: str | None = None
+    n_rows = 1
 
     @abstractmethod
     def start(self, shape, n_inputs, generator):
@@ -30,11 +51,27 @@ class Weights(metaclass=ABCMeta):
     def likeliest(self, parameter):
         """Return the weights of greatest probability."""
 
+    def start_training(self, n_rows) -> None:
+        """Take note that a training on so many rows starts."""
+        self.n_rows = n_rows
+
+    def end_step(self, parameter, lr) -> None:
+        """Change parameters after a step of the optimizer."""
+
 
 class RealWeights(Weights):
-    """The parameters are the weights."""
+    """The parameters are the weights.
 
-    is_binary = False
+    Examples
+    --------
+    >>> from skhash.networks import BinaryLinear, RealWeights
+    >>> layer = BinaryLinear(4, 3, weights=RealWeights())
+    >>> layer.realize().weight is layer.weight
+    True
+    """
+
+    law = "real"
+    is_real = True
 
     def start(self, shape, n_inputs, generator):
         uniform = torch.rand(shape, generator=generator)
@@ -47,51 +84,183 @@ class RealWeights(Weights):
         return parameter
 
 
-class MirrorWeights(Weights):
-    r"""Weights of -1 and +1, drawn; straight-through as mirror descent.
+class BinaryWeights(Weights):
+    r"""Base of weights that are +1 with probability :math:`F(\eta)`, else -1.
 
-    A parameter :math:`\eta` is the logit of its weight, which is +1 with probability
-    :math:`\theta = F(\eta)`. Its gradient is the estimate of that in theta, 2 dL/dw,
-    with no factor F': a gradient step in eta is then a mirror descent step in theta.
-
-    Parameters
-    ----------
-    noise : Noise or its name, default="logistic"
-
-    References
-    ----------
-    A. Shekhovtsov and V. Yanush, "Reintroducing straight-through estimators as
-    principled methods for stochastic binary networks", GCPR 2021, algorithm 2.
+    F is the distribution function of `noise`, and :math:`\eta` the parameter.
     """
 
     is_binary = True
+    noise = "logistic"
 
-    def __init__(self, noise="logistic"):
-        self.units = BernoulliUnits(noise, "pm1")
+    @property
+    def units(self) -> BernoulliUnits:
+        """The weights as units, whose logits are the parameters."""
+        return BernoulliUnits(self.noise, "pm1")
 
     def start(self, shape, n_inputs, generator):
         # The middle of a cell of rand: neither 0 nor 1, which have infinite logits.
         p = torch.rand(shape, generator=generator, dtype=torch.float64) * (1 - 2**-20)
         return self.units.noise.icdf(p + 2**-21).to(torch.get_default_dtype())
 
-    def draw(self, parameter, generator):
-        drawn = self.units.draw(parameter, generator)
-        return drawn + 2 * (parameter - parameter.detach())
-
     def likeliest(self, parameter):
         return self.units.values((parameter > 0).to(parameter.dtype))
 
 
-WEIGHTS = {"mirror": MirrorWeights, "real": RealWeights}
+class MirrorWeights(BinaryWeights):
+    r"""Weights of -1 and +1, drawn; straight-through as mirror descent.
+
+    A parameter :math:`\eta` is the logit of its weight, which is +1 with probability
+    :math:`\theta = F(\eta)` and logistic noise. Its gradient is the estimate of that in
+    theta, 2 dL/dw, with no factor F': a gradient step in eta is then a mirror descent
+    step in theta.
+
+    With a prior the mean loss has :math:`\lambda KL(\theta \| 1/2)` added, the
+    divergence from fair coins, where :math:`\lambda` is `prior_strength` over the
+    number of rows. Its composite step is the mirror step followed by a shrinkage,
+
+    .. math:: \eta' = (\eta - \epsilon g) / (1 + 2 \epsilon \lambda).
+
+    After a step of Adam the shrinkage is decoupled weight decay.
+
+    Parameters
+    ----------
+    prior_strength : float, default=0.0
+        1 makes the objective that of variational Bayes.
+
+    References
+    ----------
+    A. Shekhovtsov and V. Yanush, "Reintroducing straight-through estimators as
+    principled methods for stochastic binary networks", GCPR 2021, algorithm 2.
+
+    Examples
+    --------
+    >>> from skhash import SBNClassifier
+    >>> from skhash.networks import MirrorWeights
+    >>> SBNClassifier(weights=MirrorWeights(prior_strength=1.0))
+    SBNClassifier(weights=MirrorWeights(prior_strength=1.0))
+    """
+
+    _parameter_constraints: dict = {
+        "prior_strength": [Interval(Real, 0, None, closed="left")]
+    }
+    law = "mirror"
+
+    def __init__(self, prior_strength=0.0):
+        self.prior_strength = prior_strength
+
+    def draw(self, parameter, generator):
+        drawn = self.units.draw(parameter, generator)
+        return drawn + 2 * (parameter - parameter.detach())
+
+    @torch.no_grad()
+    def end_step(self, parameter, lr):
+        parameter.div_(1 + 2 * lr * (self.prior_strength / self.n_rows))
+
+
+class ProjectedWeights(BinaryWeights):
+    r"""Weights that are +1 with probability :math:`\theta = (\eta + 1) / 2`, drawn.
+
+    The gradient of a parameter is that of the expectation by straight-through,
+    dL/dw, as the density of uniform noise is 1/2; after a step the parameter is
+    projected to [-1, 1]. A step of length :math:`4 \epsilon` in eta is one of length
+    :math:`\epsilon` in theta: projected gradient descent.
+
+    References
+    ----------
+    A. Shekhovtsov and V. Yanush, "Reintroducing straight-through estimators as
+    principled methods for stochastic binary networks", GCPR 2021, equation 11.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.networks import ProjectedWeights
+    >>> parameter = torch.tensor([-3.0, 0.5])
+    >>> ProjectedWeights().end_step(parameter, lr=0.1)
+    >>> parameter
+    tensor([-1.0000,  0.5000])
+    """
+
+    law = "pgd"
+    noise = "uniform"
+
+    def draw(self, parameter, generator):
+        drawn = self.units.draw(parameter, generator)
+        return drawn + parameter - parameter.detach()
+
+    @torch.no_grad()
+    def end_step(self, parameter, lr):
+        parameter.clamp_(-1, 1)
+
+
+class BayesBiNNWeights(BinaryWeights):
+    r"""Weights relaxed to (-1, 1), with the natural gradient of a Bayesian fit.
+
+    With logistic noise z the weight of a step is
+    :math:`w = \tanh((\eta - z) / \tau)`, and the derivative of the parameter is
+
+    .. math::
+        s \, dL/dw, \quad
+        s = \frac{n (1 - w^2 + \epsilon)}{\tau (1 - \tanh^2 \eta + \epsilon)},
+
+    where n is the number of rows. The update is
+    :math:`(1 - \alpha) \eta - \alpha s \, dL/dw` with the learning rate alpha of SGD
+    and a weight decay of 1, that of the optimizer. At a tiny temperature and large
+    logits s is n / tau and w the sign: the update is that of identity straight-through
+    without noise, and depends on n and tau by the unit of eta only.
+
+    Parameters
+    ----------
+    temperature : float, default=1.0
+        Tau; from 0.1 to 1 the estimate is more than a sign.
+    eps : float, default=1e-10
+
+    References
+    ----------
+    X. Meng, R. Bachmann and M. E. Khan, "Training binary neural networks using the
+    Bayesian learning rule", ICML 2020.
+
+    Examples
+    --------
+    >>> from skhash import SBNClassifier
+    >>> from skhash.networks import BayesBiNNWeights
+    >>> SBNClassifier(weights=BayesBiNNWeights(temperature=0.5), optimizer="sgd")
+    SBNClassifier(optimizer='sgd', weights=BayesBiNNWeights(temperature=0.5))
+    """
+
+    _parameter_constraints: dict = {
+        "temperature": [Interval(Real, 0, None, closed="neither")],
+        "eps": [Interval(Real, 0, None, closed="left")],
+    }
+    law = "mirror"
+    # Relaxed weights are no signs while training.
+    is_binary = False
+    weight_decay = 1.0
+    optimizer = "sgd"
+
+    def __init__(self, temperature=1.0, eps=1e-10):
+        self.temperature = temperature
+        self.eps = eps
+
+    def draw(self, parameter, generator):
+        eta = parameter.detach()
+        noise = self.units.noise.sample(
+            eta.shape, generator, device=eta.device, dtype=eta.dtype
+        )
+        w = torch.tanh((eta - noise) / self.temperature)
+        slope = self.n_rows * (1 - w.square() + self.eps)
+        slope = slope / (self.temperature * (1 - eta.tanh().square() + self.eps))
+        return w + slope * (parameter - eta)
+
+
+WEIGHTS = {
+    "bayesbinn": BayesBiNNWeights,
+    "mirror": MirrorWeights,
+    "pgd": ProjectedWeights,
+    "real": RealWeights,
+}
 
 
 def resolve_weights(weights) -> Weights:
-    """Return the weights of a name, or the weights themselves."""
-    if isinstance(weights, str) and weights in WEIGHTS:
-        return WEIGHTS[weights]()
-    if isinstance(weights, Weights):
-        return weights
-    raise ValueError(
-        f"weights={weights!r} is not one of {', '.join(WEIGHTS)}, nor an instance of "
-        "Weights."
-    )
+    """Return the weights of a name, or a clone of the weights themselves."""
+    return resolved(weights, WEIGHTS, Weights, "weights")

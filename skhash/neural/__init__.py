@@ -1,6 +1,10 @@
 """Encoders trained by gradient descent; torch is imported when one is fitted."""
 
-from skhash.neural.autoencoder import StochasticAutoencoderHash
+from skhash.neural.autoencoder import (
+    Correction,
+    CorrelatedPosterior,
+    StochasticAutoencoderHash,
+)
 from skhash.neural.neighbor import NeighborHash
 from skhash.neural.sgh import (
     FeatureScale,
@@ -13,6 +17,8 @@ from skhash.neural.sgh import (
 from skhash.neural.supervised import DualHashEncoder, SupervisedHash
 
 __all__ = [
+    "CorrelatedPosterior",
+    "Correction",
     "DualHashEncoder",
     "FeatureScale",
     "GivenPairs",

@@ -12,6 +12,8 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
+from skhash.persistence.state import class_name
+
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 # What a manifest names: files of arrays, and folders of parts that are saved alike.
@@ -29,8 +31,15 @@ MAX_DEPTH = 64
 BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+"|([\[{])|([\]}])', re.DOTALL)
 
 
-def check_target(path: Path) -> None:
-    """Raise ``FileExistsError`` where saving to `path` would harm something else."""
+def check_target(path) -> Path:
+    """Return where to save to, if that would harm nothing else.
+
+    Raises
+    ------
+    FileExistsError
+        If `path` is a file, or a directory that holds something else.
+    """
+    path = Path(path)
     if path.is_dir():
         if not _was_saved_to(path):
             raise FileExistsError(
@@ -38,6 +47,7 @@ def check_target(path: Path) -> None:
             )
     elif path.exists():
         raise FileExistsError(f"{path} is a file; save writes a directory.")
+    return path
 
 
 def make_directory(path: Path) -> None:
@@ -59,23 +69,21 @@ def write_file(path: Path, content: bytes) -> None:
     os.replace(temporary, path)
 
 
-def replace_manifest(path: Path, estimator, manifest: dict) -> None:
+def replace_manifest(path: Path, manifest: dict) -> None:
     """Move from the old state to the new one, and remove what only the old one names.
 
     Parameters
     ----------
     path : Path
         The directory. What the manifest names is there already.
-    estimator : estimator
     manifest : dict
-        What is to stand in it, besides versions, class and checksum.
+        What is to stand in it, besides versions and checksum.
     """
     from skhash import __version__
 
     manifest = {
         "format_version": FORMAT_VERSION,
         "skhash_version": __version__,
-        "class": type(estimator).__name__,
         **manifest,
     }
     manifest["checksum"] = checksum_of(manifest)
@@ -89,15 +97,28 @@ def replace_manifest(path: Path, estimator, manifest: dict) -> None:
     _remove_leftovers(path)
 
 
-def load_whole(path: Path, load):
-    """Return ``load(manifest)``, again if another process saved meanwhile.
+def load_whole(path, cls, load, *options):
+    """Return ``load(path, manifest, *options)``, again if another process saved then.
 
     That one may have removed the files that the manifest names.
+
+    Parameters
+    ----------
+    path : path-like
+    cls : type or None
+        What is to be at `path`, else a ``ValueError`` is raised. None is anything.
+    load : callable
     """
+    path = Path(path)
     while True:
         manifest = read_manifest(path)
+        if cls is not None and manifest["class"] != class_name(cls):
+            raise ValueError(
+                f"{path} holds a {manifest['class']} and no {class_name(cls)}; load it "
+                "by skhash.load."
+            )
         try:
-            return load(manifest)
+            return load(path, manifest, *options)
         except (ValueError, FileNotFoundError):
             if read_manifest(path)["checksum"] == manifest["checksum"]:
                 raise
@@ -107,7 +128,7 @@ def read_manifest(path: Path) -> dict:
     """Read a manifest whose content fits its checksum, or raise."""
     file = path / MANIFEST
     manifest = _read_json(file)
-    check_keys(manifest, {"format_version": int}, file)
+    check_keys(manifest, {"format_version": int}, path)
     version = manifest["format_version"]
     if version > FORMAT_VERSION:
         raise ValueError(
@@ -117,7 +138,7 @@ def read_manifest(path: Path) -> dict:
     if manifest.get("checksum") != checksum_of(manifest):
         raise ValueError(f"{file} is damaged: its content does not match its checksum.")
     kinds = {"skhash_version": str, "class": str, "params": dict, "values": dict}
-    check_keys(manifest, kinds, file)
+    check_keys(manifest, kinds, path)
     return manifest
 
 
@@ -127,21 +148,16 @@ def checksum_of(manifest: dict) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def check_class(manifest: dict, cls: type, path: Path) -> None:
-    """Raise ``ValueError`` unless a manifest is of class `cls`."""
-    if manifest["class"] != cls.__name__:
-        raise ValueError(
-            f"{path} holds a {manifest['class']} and no {cls.__name__}; load it by "
-            "skhash.load."
-        )
+def check_keys(found, kinds: dict[str, type], path: Path) -> None:
+    """Raise ``ValueError`` unless JSON is an object with values of these types.
 
-
-def check_keys(found, kinds: dict[str, type], file: Path) -> None:
-    """Raise ``ValueError`` unless JSON is an object with values of these types."""
+    found : the manifest of the directory `path`, or something in it
+    """
     for key, kind in kinds.items():
         if type(found) is not dict or type(found.get(key)) is not kind:
             raise ValueError(
-                f"{file} is damaged: there is no {key!r}, or it is no {kind.__name__}."
+                f"{path / MANIFEST} is damaged: there is no {key!r}, or it is no "
+                f"{kind.__name__}."
             )
 
 

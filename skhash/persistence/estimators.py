@@ -9,25 +9,7 @@ from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as serialize_arrays
 from sklearn import config_context
 
-from skhash.persistence.directory import (
-    MANIFEST,
-    check_keys,
-    check_target,
-    load_whole,
-    make_directory,
-    read_manifest,
-    replace_manifest,
-    saved_file,
-    write_file,
-)
-from skhash.persistence.state import (
-    fitted_state,
-    known_class,
-    plain_params,
-    regrouped,
-    set_fitted_state,
-    unfitted,
-)
+from skhash.persistence import directory, state
 
 # What a loaded estimator is asked to see that its arrays fit: some rows of zeros, no
 # more columns than there are numbers in the arrays, or than these.
@@ -44,21 +26,16 @@ def save_estimator(estimator, path) -> None:
     ValueError
         If a parameter is none that `fit` takes.
     """
-    path = Path(path)
-    check_target(path)
+    path = directory.check_target(path)
     estimator._validate_params()
-    params, (arrays, values) = plain_params(estimator), fitted_state(estimator)
+    arrays, manifest = state.described(estimator)
     content = serialize_arrays(arrays)
     digest = hashlib.sha256(content).hexdigest()
-    manifest = {
-        "params": params,
-        "values": values,
-        "arrays": f"arrays-{digest[:16]}.safetensors",
-        "arrays_sha256": digest,
-    }
-    make_directory(path)
-    write_file(path / manifest["arrays"], content)
-    replace_manifest(path, estimator, manifest)
+    file = f"arrays-{digest[:16]}.safetensors"
+    directory.make_directory(path)
+    directory.write_file(path / file, content)
+    manifest |= {"arrays": file, "arrays_sha256": digest}
+    directory.replace_manifest(path, manifest)
 
 
 def load(path):
@@ -97,7 +74,7 @@ def load(path):
     >>> bool((loaded.transform(X) == encoder.transform(X)).all())
     True
     """
-    cls = known_class(read_manifest(Path(path))["class"])
+    cls = state.known_class(directory.read_manifest(Path(path))["class"])
     # An index reads its files itself.
     return cls.load(path) if hasattr(cls, "load") else load_estimator(path)
 
@@ -113,14 +90,13 @@ def load_estimator(path):
         If a file is damaged, the format is newer than this version reads, or the class
         is not known.
     """
-    path = Path(path)
-    return load_whole(path, lambda manifest: _load(path, manifest))
+    return directory.load_whole(path, None, _load)
 
 
 def _load(path, manifest):
-    estimator = unfitted(manifest, path)
-    check_keys(manifest, {"arrays": str, "arrays_sha256": str}, path / MANIFEST)
-    array_path = saved_file(path, manifest["arrays"])
+    estimator = state.unfitted(manifest, path)
+    directory.check_keys(manifest, {"arrays": str, "arrays_sha256": str}, path)
+    array_path = directory.saved_file(path, manifest["arrays"])
     content = array_path.read_bytes()
     if hashlib.sha256(content).hexdigest() != manifest["arrays_sha256"]:
         raise ValueError(f"{array_path} is damaged: its checksum does not match.")
@@ -128,8 +104,10 @@ def _load(path, manifest):
         arrays = parse_arrays(content)
     except Exception as error:  # SafetensorError, or of NumPy for a type it lacks
         raise ValueError(f"{array_path} is damaged: {error}") from error
-    set_fitted_state(estimator, manifest["values"], regrouped(arrays, path), path)
-    _probe(estimator, sum(array.size for array in arrays.values()), path)
+    fitted = state.regrouped(arrays, path)
+    state.set_fitted_state(estimator, manifest["values"], fitted, path)
+    if getattr(estimator, "_is_whole", True):
+        _probe(estimator, sum(array.size for array in arrays.values()), path)
     return estimator
 
 

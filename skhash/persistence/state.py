@@ -7,38 +7,21 @@ from importlib import import_module
 import numpy as np
 from sklearn.base import BaseEstimator
 
-# The classes that a file may name, and where they are: imported when one is needed.
-MODULES = {
-    "AsymmetricNeighbors": "skhash.neighbors",
-    "BinaryAutoencoderHash": "skhash.linear",
-    "DualHashEncoder": "skhash.neural",
-    "HammingNeighbors": "skhash.neighbors",
-    "HashedNeighbors": "skhash.neighbors",
-    "ITQHash": "skhash.linear",
-    "KMeansHash": "skhash.linear",
-    "LinearDecoder": "skhash.linear",
-    "NeighborHash": "skhash.neural",
-    "PCAHash": "skhash.linear",
-    "RandomHyperplaneHash": "skhash.linear",
-    "SBNClassifier": "skhash.classification",
-    "SGHEncoder": "skhash.neural",
-    "ScalableGraphHash": "skhash.linear",
-    "SpectralHash": "skhash.linear",
-    "SphericalHash": "skhash.linear",
-    "StochasticAutoencoderHash": "skhash.neural",
-    "SupervisedDiscreteHash": "skhash.linear",
-    "SupervisedHash": "skhash.neural",
-}
-# Modules whose exported objects may be parameters: gradient="arm" or gradient=ARM(3).
-PARTS = (
+# The modules whose exported estimators a file may name, and parts of them such as
+# gradient=ARM(3). They are imported when one is needed.
+MODULES = (
+    "skhash.classification",
     "skhash.gradients",
+    "skhash.linear",
     "skhash.losses",
+    "skhash.neighbors",
+    "skhash.networks",
+    "skhash.neural",
     "skhash.noise",
     "skhash.training",
-    "skhash.utils.schedules",
 )
-# The keys that mark such an object, an estimator, and a tuple, which JSON knows not.
-PART, CLASS, TUPLE = "__part__", "__class__", "__tuple__"
+# The keys that mark such an object, and a tuple, which JSON does not know.
+CLASS, TUPLE = "__class__", "__tuple__"
 # Between the name of a list of arrays and the number of the item: "coefs_.0".
 LIST_MARK = "."
 # Attributes that are arrays of strings, and their type; None is NumPy's choice.
@@ -69,16 +52,30 @@ def _level_of_user():
     return level
 
 
+def class_name(cls: type) -> str:
+    """Return the name of a class in a file, with the module that exports it."""
+    own = f"{cls.__module__}."
+    module = next((m for m in MODULES if own.startswith(f"{m}.")), cls.__module__)
+    return f"{module}.{cls.__name__}"
+
+
 def known_class(name: str) -> type | None:
-    """Return the class of this name that a file may hold, or None."""
-    module = MODULES.get(name)
-    return None if module is None else getattr(import_module(module), name)
+    """Return the class of this name, if it is one that a file may hold."""
+    module, _, name = name.rpartition(".")
+    exported = import_module(module) if module in MODULES else None
+    if exported is None or name not in exported.__all__:
+        return None
+    cls = getattr(exported, name)
+    is_estimator = isinstance(cls, type) and issubclass(cls, BaseEstimator)
+    return cls if is_estimator else None
 
 
 def unfitted(manifest: dict, path):
     """Return an estimator of a manifest's class, with its parameters, or raise."""
     try:
-        return _build(manifest["class"], manifest["params"])
+        estimator = _build(manifest["class"], manifest["params"], "save")
+        estimator._validate_params()
+        return estimator
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is damaged, or of another skhash: {error} It was written by "
@@ -86,25 +83,30 @@ def unfitted(manifest: dict, path):
         ) from error
 
 
-def _build(name, params):
+def _build(name, params, method="get_params"):
+    """Return an object of a known class that has a method; nothing else is called."""
     cls = known_class(name)
-    if cls is None:
+    if not hasattr(cls, method):
+        raise ValueError(f"It holds a {name!r}, which this version does not know.")
+    try:
+        return cls(**{key: _from_plain(value) for key, value in params.items()})
+    except TypeError as error:
         raise ValueError(
-            f"It holds a {name!r}, which this version does not know; it loads "
-            f"{', '.join(sorted(MODULES))}."
-        )
-    unknown = sorted(set(params) - set(cls._get_param_names()))
-    if unknown:
-        raise ValueError(
-            f"It has parameters that {name} does not know: {unknown}; update skhash."
-        )
-    estimator = cls(**{key: _from_plain(value) for key, value in params.items()})
-    estimator._validate_params()
-    return estimator
+            f"It has parameters that {name} does not know: {error}; update skhash."
+        ) from error
 
 
-def fitted_state(estimator) -> tuple[dict, dict]:
-    """Split the fitted attributes into arrays and JSON values."""
+def _from_plain(value):
+    """Undo `_param_to_plain`."""
+    if not isinstance(value, dict):
+        return value
+    if TUPLE in value:
+        return tuple(_from_plain(item) for item in value[TUPLE])
+    return _build(value[CLASS], value["params"]) if CLASS in value else value
+
+
+def described(estimator) -> tuple[dict, dict]:
+    """Return the fitted arrays, and what a manifest says of an estimator."""
     arrays, values = {}, {}
     unsaved = getattr(estimator, "_unsaved_attributes", ())
     for name, value in vars(estimator).items():
@@ -117,7 +119,8 @@ def fitted_state(estimator) -> tuple[dict, dict]:
                 arrays[f"{name}{LIST_MARK}{i}"] = np.ascontiguousarray(item)
         else:
             values[name] = _to_plain(value)
-    return arrays, values
+    name, params = class_name(type(estimator)), plain_params(estimator)
+    return arrays, {"class": name, "params": params, "values": values}
 
 
 def set_fitted_state(estimator, values: dict, others: dict, path) -> None:
@@ -186,44 +189,9 @@ def _param_to_plain(value):
     """As `_to_plain`, with a mark on tuples and on objects of the library's own."""
     if isinstance(value, tuple):
         return {TUPLE: [_param_to_plain(item) for item in value]}
-    name = type(value).__name__
-    if name in MODULES and known_class(name) is type(value):
-        value._validate_params()
-        return {CLASS: name, "params": plain_params(value)}
-    for module in PARTS:
-        own = type(value).__module__.startswith(module)  # import it only then
-        if own and _exported_part(module, name) is type(value):
-            params = value.get_params(deep=False).items()
-            plain = {key: _param_to_plain(item) for key, item in params}
-            return {PART: [module, name], "params": plain}
+    if known_class(class_name(type(value))) is type(value):
+        return {CLASS: class_name(type(value)), "params": plain_params(value)}
     return _to_plain(value)
-
-
-def _from_plain(value):
-    """Return a parameter that `plain_params` gave; nothing else is built or called."""
-    if not isinstance(value, dict):
-        return value
-    if TUPLE in value:
-        return tuple(_from_plain(item) for item in value[TUPLE])
-    if CLASS in value:
-        return _build(value[CLASS], value["params"])
-    if PART not in value:
-        return value
-    module, name = value[PART]
-    part = _exported_part(module, name)
-    if part is None:
-        raise ValueError(f"{module}.{name} is not known here")
-    return part(**{key: _from_plain(item) for key, item in value["params"].items()})
-
-
-def _exported_part(module, name):
-    """Return an estimator class that a module of `PARTS` exports, or None."""
-    exported = import_module(module) if module in PARTS else None
-    if exported is None or name not in exported.__all__:
-        return None
-    part = getattr(exported, name)
-    is_part = isinstance(part, type) and issubclass(part, BaseEstimator)
-    return part if is_part else None
 
 
 def _to_plain(value):

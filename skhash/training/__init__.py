@@ -9,6 +9,7 @@ from skhash.training._estimator import (
 from skhash.training._hasher import BaseNeuralHasher
 from skhash.training._optimizers import Optimizer
 from skhash.training._schedules import Cosine, InverseSqrt, LRSchedule, Steps
+from skhash.training._weights import LinearSchedule
 
 __all__ = [
     "TRAINING_CONSTRAINTS",
@@ -16,6 +17,7 @@ __all__ = [
     "Cosine",
     "InverseSqrt",
     "LRSchedule",
+    "LinearSchedule",
     "Optimizer",
     "Steps",
     "TrainedMixin",

@@ -66,6 +66,7 @@ class TrainedMixin:
         import torch
 
         from skhash.training._net import (
+            Optimization,
             make_net,
             resolve_splitter,
             snapshot,
@@ -82,20 +83,23 @@ class TrainedMixin:
         else:
             module = self._make_module(X, y, rows, device, generator)
         module.generator = torch.Generator(device).manual_seed(int(seeds[1]))
-        optimizer, optimizer_params = self._optimizer(module)
-        net = make_net(
-            module,
+        optimizer, params = self._optimizer(module)
+        steps = Optimization(
             lr=self._step_size(X, y, seeds, restore) if lr is None else lr,
             batch_size=self._resolve_batch_size(X.shape[0]),
             optimizer=optimizer,
-            optimizer_params=optimizer_params,
+            params=params,
+            schedule=self.lr_schedule,
+            n_epochs=n_epochs,
+        )
+        net = make_net(
+            module,
+            steps,
             callbacks=self.callbacks,
             splitter=splitter,
             device=device,
             generator=generator,
             verbose=self.verbose,
-            schedule=self.lr_schedule,
-            n_epochs=n_epochs,
         )
         net.split, net.seeds = split, seeds
         net.params = snapshot(self.get_params(deep=False))

@@ -2,6 +2,7 @@
 
 import copy
 import reprlib
+from dataclasses import dataclass, field
 from numbers import Real
 
 import numpy as np
@@ -68,20 +69,33 @@ class LastStep:
         return self.step
 
 
+@dataclass(frozen=True)
+class Optimization:
+    """The steps of a training.
+
+    Attributes
+    ----------
+    lr : float
+    batch_size : int
+    optimizer : str, type or Optimizer
+    params : dict
+        What the optimizer takes besides the learning rate, such as ``weight_decay``.
+    schedule : str, LRSchedule or None
+        How `lr` falls.
+    n_epochs : int or None
+        The epochs that a schedule is for; None for a stream of unknown end.
+    """
+
+    lr: float
+    batch_size: int
+    optimizer: object
+    params: dict = field(default_factory=dict)
+    schedule: object = None
+    n_epochs: int | None = None
+
+
 def make_net(
-    module,
-    *,
-    lr,
-    batch_size,
-    optimizer,
-    callbacks,
-    splitter,
-    device,
-    generator,
-    verbose,
-    optimizer_params=None,
-    schedule=None,
-    n_epochs=None,
+    module, steps, *, callbacks, splitter, device, generator, verbose
 ) -> HashNet:
     """Build a net around `module`, ready for `train`.
 
@@ -89,21 +103,17 @@ def make_net(
     ----------
     module : TrainedModule
         Initialised.
-    optimizer : str, type or Optimizer
+    steps : Optimization
     callbacks : list of skorch callbacks or None
         Cloned, so that what the caller gave stays as it is.
     splitter : callable or None
         As `resolve_splitter` returns it.
+    device : torch.device
     generator : torch.Generator
         On the CPU; shuffles the batches.
-    optimizer_params : dict or None
-        What the optimizer takes besides the learning rate, such as ``weight_decay``.
-    schedule : str, LRSchedule or None
-        How `lr` falls.
-    n_epochs : int or None
-        The epochs that a schedule is for; None for a stream of unknown end.
+    verbose : bool or int
     """
-    optimizer, params = resolve_optimizer(optimizer, **optimizer_params or {})
+    optimizer, params = resolve_optimizer(steps.optimizer, **steps.params)
     callbacks = None if callbacks is None else clone(callbacks, safe=False)
     if splitter is None:
         _check_no_validation(callbacks or [])
@@ -111,8 +121,8 @@ def make_net(
         module,
         criterion=torch.nn.Identity,
         optimizer=optimizer,
-        lr=lr,
-        batch_size=batch_size,
+        lr=steps.lr,
+        batch_size=steps.batch_size,
         iterator_train=BatchIterator,
         iterator_train__device=device,
         iterator_train__generator=generator,
@@ -125,8 +135,8 @@ def make_net(
     )
     params = extra_arguments(optimizer, module, device) | params
     net.set_params(**{f"optimizer__{name}": value for name, value in params.items()})
-    net.splitter, net.schedule = splitter, resolve_schedule(schedule)
-    net.n_epochs, net.n_steps = n_epochs, 0
+    net.splitter, net.schedule = splitter, resolve_schedule(steps.schedule)
+    net.n_epochs, net.n_steps = steps.n_epochs, 0
     return net.initialize()
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from skhash.classification._module import ClassifierModule, Member
+from skhash.classification._ensemble import Member
+from skhash.classification._module import ClassifierModule
 from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
 from skhash.noise import NOISES
 
@@ -38,8 +39,14 @@ def test_augmentations_see_the_images_as_they_were():
         seen.append(images)
         return images / 2
 
-    module = ClassifierModule(torch.nn.Identity(), None, 1, False, mean, scale)
-    module.augment, module.input_shape = darken, (2, 3, 4)
+    module = ClassifierModule(
+        torch.nn.Identity(),
+        None,
+        mean=mean,
+        scale=scale,
+        augment=darken,
+        input_shape=(2, 3, 4),
+    )
 
     def standardized(images):
         return torch.from_numpy((images.reshape(5, -1) - mean) / scale)

@@ -18,7 +18,15 @@ from skorch.callbacks import EpochScoring
 
 import skhash
 from skhash import HammingNeighbors, SBNClassifier
+from skhash.classification import VGG, AllConv
 from skhash.gradients import PSA
+from skhash.networks import (
+    BayesBiNNWeights,
+    BinaryLinear,
+    MirrorWeights,
+    RealLinear,
+    StochasticBinaryNetwork,
+)
 from skhash.noise import Logistic
 from skhash.training._batches import Batch
 
@@ -112,8 +120,6 @@ def test_the_ensemble_tends_to_the_enumerated_mean(batch_norm):
 
 
 def own_network(n_features, n_classes):
-    from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
-
     layers = [
         BinaryLinear(n_features, 9, noise="uniform", batch_norm=True),
         BinaryLinear(9, 7, weights="mirror", batch_norm=True),
@@ -121,9 +127,9 @@ def own_network(n_features, n_classes):
     return StochasticBinaryNetwork(layers, RealLinear(7, n_classes))
 
 
-VGG = {"architecture": "vgg", "input_shape": (1, 8, 8), "channels": (3, 4)}
+OF_DIGITS = {"architecture": VGG((3, 4)), "input_shape": (1, 8, 8)}
 # Rows of 27 x 27 are the least that this network takes.
-ALLCONV = {"architecture": "allconv", "input_shape": (1, 27, 27), "channels": (3, 4)}
+OF_TILES = {"architecture": AllConv((3, 4)), "input_shape": (1, 27, 27)}
 NETWORKS = [
     {},
     {"batch_norm": False},
@@ -131,11 +137,11 @@ NETWORKS = [
     {"weights": "pgd", "hidden_layer_sizes": (6, 5, 4)},
     {"weights": "bayesbinn", "optimizer": "sgd"},
     {"architecture": own_network},
-    VGG,
-    VGG | {"weights": "mirror"},
-    VGG | {"batch_norm": False, "hidden_layer_sizes": ()},
-    ALLCONV | {"gradient": "psa"},
-    ALLCONV | {"weights": "mirror", "gradient": "psa"},
+    OF_DIGITS,
+    OF_DIGITS | {"weights": "mirror"},
+    OF_DIGITS | {"batch_norm": False, "hidden_layer_sizes": ()},
+    OF_TILES | {"gradient": "psa"},
+    OF_TILES | {"weights": "mirror", "gradient": "psa"},
 ]
 
 
@@ -143,7 +149,7 @@ def images(params, digits):
     """Digits, tiled where the network wants larger images."""
     X, _, y, _ = digits
     X, y = X[:100], y[:100]
-    if params.get("architecture") == "allconv":
+    if isinstance(params.get("architecture"), AllConv):
         X = np.tile(X.reshape(-1, 8, 8), (1, 4, 4))[:, :27, :27].reshape(len(X), -1)
     return X, y
 
@@ -221,13 +227,16 @@ def test_bits_are_a_code_of_the_class(of_digits, digits):
 
 def test_weights_are_repetitions_in_the_loss():
     """On one batch with all rows, in whose statistics all rows count once."""
-    from skhash.classification._architectures import perceptron
+    from skhash.classification._architectures import layered_network
     from skhash.classification._module import ClassifierModule
     from skhash.gradients import ExactNetwork
 
     generator = torch.Generator().manual_seed(0)
-    network = perceptron(
-        [4, 3, 2, 3],
+    network = layered_network(
+        (4,),
+        [],
+        [3, 2],
+        3,
         noise="logistic",
         weights="real",
         batch_norm=False,
@@ -236,7 +245,7 @@ def test_weights_are_repetitions_in_the_loss():
     X = torch.randn(5, 4, generator=generator)
     y = torch.tensor([0, 2, 1, 1, 0])
     repeats = torch.tensor([1, 3, 0, 2, 1])
-    module = ClassifierModule(network, ExactNetwork(), 1, False)
+    module = ClassifierModule(network, ExactNetwork())
 
     def gradients(rows, labels, weights):
         module.zero_grad()
@@ -302,8 +311,9 @@ CHANGES = [
     {"gradient": "tanh"},
     {"weights": "mirror"},
     {"weights": "pgd"},
-    {"weights": "mirror", "prior_strength": 500.0},
+    {"weights": MirrorWeights(prior_strength=500.0)},
     {"weights": "bayesbinn", "optimizer": "sgd"},
+    {"weights": BayesBiNNWeights(temperature=0.5), "optimizer": "sgd"},
     {"noise": "uniform"},
     {"noise": "triangular"},
     {"noise": Logistic(scale=2.0)},
@@ -436,32 +446,32 @@ def test_save_and_load_are_inverses(params, tmp_path):
 def test_loaded_binary_weights_are_trained_as_before(name, tmp_path):
     """A loaded network goes on with the weights that the parameter names."""
     X, y = blobs()
-    model = small(weights=name, optimizer="sgd", prior_strength=0.0).fit(X, y)
+    model = small(weights=name, optimizer="sgd").fit(X, y)
     model.save(tmp_path / "model")
     loaded = skhash.load(tmp_path / "model").partial_fit(X, y)
     trained = loaded.net_.module_.network.layers[1].weights
     assert type(trained) is type(model.net_.module_.network.layers[1].weights)
-    assert vars(trained).get("n_rows") == (len(X) if name == "bayesbinn" else None)
+    assert trained.n_rows == len(X)
     assert loaded.layers_ == model.layers_
 
 
 def test_the_prior_pulls_weights_to_fair_coins():
     X, y = blobs()
     latent = [
-        np.abs(small(weights="mirror", prior_strength=p).fit(X, y).weights_[5]).mean()
+        np.abs(small(weights=MirrorWeights(p)).fit(X, y).weights_[5]).mean()
         for p in (0.0, 100.0, 10_000.0)
     ]
     assert latent[0] > latent[1] > latent[2]
 
 
 def test_whitened_logits_have_deviation_one():
-    from skhash.classification._architectures import vgg
+    from skhash.classification._architectures import layered_network
     from skhash.classification._module import whiten
 
     generator = torch.Generator().manual_seed(0)
-    network = vgg(
+    network = layered_network(
         (2, 4, 6),
-        (3, 5),
+        VGG((3, 5)).convolutions(),
         (7,),
         3,
         noise="uniform",
@@ -591,16 +601,19 @@ def test_works_where_classifiers_work():
 @pytest.mark.parametrize(
     "params, message",
     [
-        ({"architecture": "vgg"}, "needs input_shape"),
+        ({"architecture": "vgg"}, "architecture='vgg' needs input_shape"),
         ({"augment": "affine"}, "augment='affine' needs input_shape"),
-        (VGG | {"input_shape": (1, 3, 3)}, "9 values, but rows have 64"),
-        (VGG | {"channels": (2, 2, 2, 2)}, "leaves nothing"),
-        (VGG | {"architecture": "allconv"}, "leaves nothing"),
-        (VGG | {"architecture": "allconv", "channels": (2,)}, "two numbers"),
+        (OF_DIGITS | {"input_shape": (1, 3, 3)}, "9 values, but rows have 64"),
+        (OF_DIGITS | {"architecture": VGG((2, 2, 2, 2))}, "leaves nothing"),
+        (OF_DIGITS | {"architecture": VGG((0, 2))}, "at least 1"),
+        (OF_DIGITS | {"architecture": "allconv"}, "leaves nothing"),
+        (OF_DIGITS | {"architecture": AllConv((2,))}, "two numbers"),
+        (OF_DIGITS | {"architecture": AllConv(2)}, "'channels' parameter"),
         ({"architecture": lambda n, k: own_network(n + 1, k)}, "65 inputs to 10"),
         ({"hidden_layer_sizes": ()}, "empty"),
         ({"hidden_layer_sizes": (0,)}, "at least 1"),
-        ({"weights": "pgd", "prior_strength": 1.0}, "prior_strength=1.0"),
+        ({"weights": "ternary"}, "weights='ternary' is not one of"),
+        ({"weights": MirrorWeights(prior_strength=-1.0)}, "prior_strength"),
         ({"weights": "mirror", "batch_norm": False}, "batch_norm=True"),
         ({"weights": "bayesbinn"}, "optimizer='sgd'"),
         ({"weights": "mirror", "hidden_layer_sizes": (9,)}, "one layer"),
@@ -630,7 +643,7 @@ def test_wrong_targets_are_named():
 
 
 def test_chunks_of_images_keep_to_the_memory_of_their_units(monkeypatch):
-    from skhash.classification._module import Member
+    from skhash.classification._ensemble import Member
     from skhash.utils.chunks import CHUNK_BYTES
 
     sizes = []
@@ -639,8 +652,10 @@ def test_chunks_of_images_keep_to_the_memory_of_their_units(monkeypatch):
         Member, "units", lambda self, X: sizes.append(len(X)) or units(self, X)
     )
     X = np.random.RandomState(0).rand(120, 27 * 27)
-    params = ALLCONV | {"channels": (64, 2), "max_epochs": 1, "batch_size": 8}
-    model = small(**params, n_predict_samples=1).fit(X[:8], np.arange(8) % 2)
+    params = OF_TILES | {"architecture": AllConv((64, 2)), "batch_size": 8}
+    model = small(**params, max_epochs=1, n_predict_samples=1).fit(
+        X[:8], np.arange(8) % 2
+    )
     model.predict(X)
     # The first layer has 64 maps of 25 x 25 units, and three floats are held of each.
     assert sum(sizes) == len(X)

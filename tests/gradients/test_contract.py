@@ -12,6 +12,7 @@ from sklearn.base import clone
 import skhash.gradients as gradients
 from skhash.gradients import (
     ARM,
+    GRADIENTS,
     ZGR,
     BernoulliUnits,
     BitFlip,
@@ -33,7 +34,6 @@ from skhash.gradients import (
     require_layerwise,
     resolve_gradient,
 )
-from skhash.gradients._resolve import GRADIENTS
 from skhash.noise import Logistic, Normal, Triangular, Uniform
 
 LAYERWISE = [

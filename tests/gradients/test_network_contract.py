@@ -25,6 +25,8 @@ import skhash.gradients as gradients
 from skhash.gradients import (
     ADF,
     ARM,
+    GRADIENTS,
+    NETWORK_GRADIENTS,
     PSA,
     BitFlip,
     DisARM,
@@ -44,7 +46,6 @@ from skhash.gradients import (
     resolve_gradient,
     resolve_network_gradient,
 )
-from skhash.gradients._resolve import GRADIENTS, NETWORK_GRADIENTS
 from skhash.networks import (
     BinaryConv2d,
     BinaryLinear,

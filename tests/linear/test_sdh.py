@@ -12,17 +12,12 @@ from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 
 from skhash import PCAHash
 from skhash.linear import SupervisedDiscreteHash
-from skhash.linear._sdh import fit_discrete_codes
+from skhash.linear._sdh import Weights, fit_discrete_codes
 from skhash.losses._discrete import discrete_codes, ridge_classifier
 from skhash.metrics import mean_average_precision_score, separability_score
 
-OPTIONS = {
-    "class_ridge": 0.7,
-    "projection_weight": 0.3,
-    "projection_ridge": 0.2,
-    "max_iter": 20,
-    "tol": 0.0,
-}
+WEIGHTS = Weights(class_ridge=0.7, projection=0.3, projection_ridge=0.2)
+MAX_ITER = 20
 
 
 def problem(n=40, n_bits=6, n_classes=4, seed=0):
@@ -33,16 +28,17 @@ def problem(n=40, n_bits=6, n_classes=4, seed=0):
     return features, classes, rng.choice([-1.0, 1.0], (n, n_bits))
 
 
-def fit(features, classes, codes, **options):
+def fit(features, classes, codes, weights=WEIGHTS, max_iter=MAX_ITER, tol=0.0):
     tensors = map(torch.from_numpy, (features, classes, codes))
-    projection, class_coef, values = fit_discrete_codes(*tensors, **(OPTIONS | options))
+    found = fit_discrete_codes(*tensors, weights, max_iter, tol)
+    projection, class_coef, values = found
     return projection.numpy(), class_coef.numpy(), values
 
 
 def sweep(pull, classes, codes):
     """One solve for W and then for each bit."""
     codes, pull, classes = map(torch.from_numpy, (codes, pull, classes))
-    return discrete_codes(codes, pull, classes, 1.0, OPTIONS["class_ridge"], 1).numpy()
+    return discrete_codes(codes, pull, classes, 1.0, WEIGHTS.class_ridge, 1).numpy()
 
 
 def solved(features, classes, codes):
@@ -52,8 +48,8 @@ def solved(features, classes, codes):
         coef = Ridge(alpha, fit_intercept=False, solver="svd").fit(X, Y).coef_
         return np.atleast_2d(coef).T  # of one column it has one axis
 
-    projection = ridge_regression(features, codes, OPTIONS["projection_ridge"])
-    return projection, ridge_regression(codes, classes, OPTIONS["class_ridge"])
+    projection = ridge_regression(features, codes, WEIGHTS.projection_ridge)
+    return projection, ridge_regression(codes, classes, WEIGHTS.class_ridge)
 
 
 def objective(features, classes, codes, projection, class_coef):
@@ -63,9 +59,9 @@ def objective(features, classes, codes, projection, class_coef):
     to_features = size(codes - features @ projection)
     return (
         size(classes - codes @ class_coef)
-        + OPTIONS["class_ridge"] * size(class_coef)
-        + OPTIONS["projection_weight"]
-        * (to_features + OPTIONS["projection_ridge"] * size(projection))
+        + WEIGHTS.class_ridge * size(class_coef)
+        + WEIGHTS.projection
+        * (to_features + WEIGHTS.projection_ridge * size(projection))
     )
 
 
@@ -75,9 +71,7 @@ def test_no_block_and_no_bit_raises_the_objective(seed):
     values = []
     for _ in range(6):
         projection, class_coef = solved(features, classes, codes)
-        new = sweep(
-            OPTIONS["projection_weight"] * features @ projection, classes, codes
-        )
+        new = sweep(WEIGHTS.projection * features @ projection, classes, codes)
         for bit in range(codes.shape[1] + 1):  # the first ones new, the others old
             mixed = np.hstack([new[:, :bit], codes[:, bit:]])
             values.append(objective(features, classes, mixed, projection, class_coef))
@@ -90,7 +84,7 @@ def test_no_block_and_no_bit_raises_the_objective(seed):
 def test_the_last_bit_of_a_sweep_is_the_best_of_all_sign_vectors(n_bits):
     features, classes, codes = problem(n=8, n_bits=n_bits)
     projection, class_coef = solved(features, classes, codes)
-    new = sweep(OPTIONS["projection_weight"] * features @ projection, classes, codes)
+    new = sweep(WEIGHTS.projection * features @ projection, classes, codes)
 
     def value(column):
         mixed = np.hstack([new[:, :-1], np.array(column)[:, None]])
@@ -109,7 +103,7 @@ def test_bits_that_may_be_either_stay():
 def test_iterations_lower_the_objective_of_the_formula():
     data = problem()
     values = fit(*data)[2]
-    assert 2 < len(values) < OPTIONS["max_iter"]
+    assert 2 < len(values) < MAX_ITER
     assert (np.diff(values) <= 1e-9).all() and values[-1] < values[0]
     assert values[0] < objective(*data, *solved(*data))
     once = fit(*data, max_iter=1)[2]
@@ -126,9 +120,9 @@ def test_class_weights_and_projection_solve_their_normal_equations(monkeypatch):
     P, W, values = fit(features, classes, codes)
     B = seen[-1].numpy()
     assert set(np.unique(B)) == {-1, 1}
-    left = B.T @ B @ W + OPTIONS["class_ridge"] * W
+    left = B.T @ B @ W + WEIGHTS.class_ridge * W
     np.testing.assert_allclose(left, B.T @ classes, atol=1e-10)
-    left = features.T @ features @ P + OPTIONS["projection_ridge"] * P
+    left = features.T @ features @ P + WEIGHTS.projection_ridge * P
     np.testing.assert_allclose(left, features.T @ B, atol=1e-9)
     value = objective(features, classes, B, P, W)
     assert values[-1] == pytest.approx(value, rel=1e-12)
@@ -162,13 +156,8 @@ def test_distinct_class_codes_are_kept_and_learned():
     class_codes = rng.choice([-1.0, 1.0], (8, 16))
     assert len(np.unique(class_codes, axis=0)) == 8
     features = np.hstack([rbf_kernel(X, X[:100], gamma=1.0), np.ones((300, 1))])
-    P, W, _ = fit(
-        features,
-        np.eye(8)[y],
-        class_codes[y],
-        projection_weight=1e-5,
-        projection_ridge=1e-2,
-    )
+    weights = WEIGHTS._replace(projection=1e-5, projection_ridge=1e-2)
+    P, W, _ = fit(features, np.eye(8)[y], class_codes[y], weights)
     assert (np.sign(features @ P) == class_codes[y]).mean() > 0.99
     np.testing.assert_array_equal((class_codes @ W).argmax(axis=1), np.arange(8))
 

@@ -5,33 +5,36 @@ import torch
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
-from skhash.classification._architectures import perceptron
+from skhash.classification._architectures import layered_network
 from skhash.classification._module import ClassifierModule
 from skhash.gradients import resolve_network_gradient
-from skhash.networks._latent_weights import BayesBiNNWeights, make_weights
+from skhash.networks import BayesBiNNWeights, MirrorWeights, ProjectedWeights
+from skhash.networks._weights import resolve_weights
 from skhash.noise import Logistic
 from skhash.training._batches import Batch
 
 LR = 0.3
 
 
-def stepped(name, divergence_weight=0.0, optimizer=torch.optim.SGD):
+def stepped(weights, optimizer=torch.optim.SGD):
     """Return parameters of a layer before and after a step, and dE/dtheta of it."""
     generator = torch.Generator().manual_seed(0)
-    weights = make_weights(name, 1, divergence_weight)
-    network = perceptron(
-        [3, 5, 4, 3],
+    network = layered_network(
+        (3,),
+        [],
+        [5, 4],
+        3,
         noise="logistic",
         weights=weights,
         batch_norm=True,
         generator=generator,
     ).double()
-    module = ClassifierModule(network, resolve_network_gradient("st"), 1, False)
+    module = ClassifierModule(network, resolve_network_gradient("st"))
     module.generator = torch.Generator().manual_seed(1)
     X = torch.randn(20, 3, dtype=torch.float64, generator=generator)
     batch = Batch.of(X, labels=torch.arange(20)[:, None] % 3)
     layer = network.layers[1]
-    drawn = []
+    weights, drawn = layer.weights, []
     draw = weights.draw
 
     def watched(parameter, generator):
@@ -70,7 +73,7 @@ def test_pgd_is_a_projected_step():
 
 
 def test_projection_keeps_parameters_in_the_support():
-    weights = make_weights("pgd")
+    weights = ProjectedWeights()
     parameter = torch.nn.Parameter(torch.tensor([-3.0, 0.5, 1.5]))
     weights.end_step(parameter, 0.1)
     assert parameter.tolist() == [-1.0, 0.5, 1.0]
@@ -82,7 +85,7 @@ def test_the_prior_makes_the_composite_step(divergence_weight):
 
     That is ``g + lambda d/dtheta KL(theta' || 1/2) + (eta' - eta) / lr = 0``.
     """
-    before, after, g = stepped("mirror", divergence_weight)
+    before, after, g = stepped(MirrorWeights(divergence_weight))
     for eta, found, slope in zip(before.flat, after.flat, g.flat, strict=True):
         theta = brentq(
             lambda theta, eta=eta, slope=slope: (
@@ -96,7 +99,8 @@ def test_the_prior_makes_the_composite_step(divergence_weight):
 
 
 def test_without_a_gradient_the_prior_shrinks():
-    weights = make_weights("mirror", 2, 1.0)
+    weights = MirrorWeights(prior_strength=1.0)
+    weights.start_training(n_rows=2)
     parameter = torch.nn.Parameter(torch.tensor([-3.0, 0.5], dtype=torch.float64))
     weights.end_step(parameter, 0.2)
     expected = torch.tensor([-3.0, 0.5], dtype=torch.float64) / (1 + 2 * 0.2 * 0.5)
@@ -105,14 +109,14 @@ def test_without_a_gradient_the_prior_shrinks():
 
 def test_the_prior_after_adam_is_decoupled_decay():
     """The same step of Adam, shrunk; a decay in the gradient would be rescaled."""
-    _, plain, _ = stepped("mirror", optimizer=torch.optim.Adam)
-    _, decayed, _ = stepped("mirror", 0.7, optimizer=torch.optim.Adam)
+    _, plain, _ = stepped(MirrorWeights(), torch.optim.Adam)
+    _, decayed, _ = stepped(MirrorWeights(0.7), torch.optim.Adam)
     assert abs(decayed - plain / (1 + 2 * LR * 0.7)).max() < 1e-12
 
 
 @pytest.mark.parametrize("name", ["mirror", "pgd"])
 def test_weights_are_drawn_by_their_law(name):
-    weights = make_weights(name)
+    weights = resolve_weights(name)
     parameter = torch.linspace(-0.9, 0.9, 7)
     generator = torch.Generator().manual_seed(0)
     n_draws = 20_000
@@ -127,7 +131,8 @@ def test_weights_are_drawn_by_their_law(name):
 
 def bayes_step(eta, n_rows, temperature, target, lr=0.1, steps=1):
     """Return parameters after steps on ``sum (w - target)^2 / 2``."""
-    weights = BayesBiNNWeights(n_rows, temperature)
+    weights = BayesBiNNWeights(temperature)
+    weights.start_training(n_rows)
     parameter = torch.nn.Parameter(eta.clone())
     optimizer = torch.optim.SGD([parameter], lr, weight_decay=weights.weight_decay)
     generator = torch.Generator().manual_seed(0)

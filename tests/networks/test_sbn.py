@@ -13,10 +13,12 @@ from skhash.gradients import resolve_network_gradient
 from skhash.networks import (
     BinaryConv2d,
     BinaryLinear,
+    MirrorWeights,
     RealLinear,
+    RealWeights,
     StochasticBinaryNetwork,
 )
-from skhash.networks._weights import MirrorWeights, RealWeights, resolve_weights
+from skhash.networks._weights import resolve_weights
 from skhash.noise import NOISES
 
 GEOMETRIES = [
@@ -177,7 +179,8 @@ def test_first_weights_are_those_of_torch():
 class TestMirrorWeights:
     @pytest.mark.parametrize("noise", ["logistic", "uniform"])
     def test_draws_have_the_probabilities_of_their_logits(self, noise):
-        weights = MirrorWeights(noise)
+        weights = MirrorWeights()
+        weights.noise = noise
         logits = torch.tensor([-0.5, 0.0, 0.8]).expand(20_000, -1)
         drawn = weights.draw(logits, seeded())
         assert ((drawn == -1) | (drawn == 1)).all()
@@ -195,7 +198,8 @@ class TestMirrorWeights:
 
     @pytest.mark.parametrize("noise", NOISES)
     def test_first_probabilities_are_uniform(self, noise):
-        weights = MirrorWeights(noise)
+        weights = MirrorWeights()
+        weights.noise = noise
         eta = weights.start((200, 100), 100, seeded())
         p = weights.units.noise.cdf(eta).flatten().sort().values
         even = (torch.arange(20_000) + 0.5) / 20_000
@@ -218,10 +222,13 @@ class TestMirrorWeights:
 
     def test_names(self):
         assert isinstance(resolve_weights("real"), RealWeights)
-        weights = MirrorWeights()
-        assert resolve_weights(weights) is weights
+        weights = MirrorWeights(prior_strength=2.0)
+        found = resolve_weights(weights)
+        assert found is not weights and found.prior_strength == 2.0
         with pytest.raises(ValueError, match="weights='ternary' is not one of"):
             resolve_weights("ternary")
+        with pytest.raises(ValueError, match="prior_strength"):
+            resolve_weights(MirrorWeights(prior_strength=-1.0))
 
 
 class TestNetwork:

@@ -16,6 +16,7 @@ from skhash import SGHEncoder
 from skhash.training._batches import Batch, BatchIterator, FedRows, Rows, sparse_tensor
 from skhash.training._module import TrainedModule
 from skhash.training._net import (
+    Optimization,
     make_net,
     resolve_splitter,
     split_rows,
@@ -78,7 +79,8 @@ def shift_net(n_features=5, module=None, **params):
     if "validation_fraction" in params:
         share = params.pop("validation_fraction")
         params["splitter"] = resolve_splitter(share, params["generator"])
-    return make_net(module, **params)
+    steps = {name: params.pop(name) for name in ("lr", "batch_size", "optimizer")}
+    return make_net(module, Optimization(**steps), **params)
 
 
 def rows_of(X, y=None, module=None, **known):

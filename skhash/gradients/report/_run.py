@@ -10,7 +10,6 @@ from skhash.gradients._base import BernoulliUnits, GradientEstimator
 from skhash.gradients._exact import Exact
 from skhash.gradients._exact_network import ExactNetwork
 from skhash.gradients._network import NetworkGradient
-from skhash.gradients._resolve import resolve_gradient, resolve_network_gradient
 from skhash.gradients.report._problems import make_problem, own_random
 from skhash.gradients.report._result import GradientReport
 from skhash.gradients.report._summary import Resampling, summarize
@@ -195,6 +194,8 @@ def gradient_report(
 
 def _resolver(problem):
     """Return what makes estimators of one layer, or of a network."""
+    from skhash.gradients import resolve_gradient, resolve_network_gradient
+
     return resolve_network_gradient if problem.is_network else resolve_gradient
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from skhash.neighbors.kernels.llvm import INT64, instruction, int64, load, spread
+from skhash.neighbors.kernels.llvm import INT64, instruction
 from skhash.utils.kernels import kernel, popcount
 
 # An answer is a number, so that numbers are in the order of answers: the distance, or a
@@ -17,20 +17,20 @@ ONE, ALL = np.uint64(1), np.uint64(2**64 - 1)
 
 
 @instruction(types.uint64)
-def trailing_zeros(builder, word: types.uint64):
+def trailing_zeros(code, word: types.uint64):
     """Return the position of the lowest bit that is set in a word that is not 0."""
-    return builder.cttz(word, ir.IntType(1)(1))
+    return code.cttz(word, ir.IntType(1)(1))
 
 
 @instruction(types.uint64)
-def at_most(builder, values, part: types.int64, most: types.uint8):
+def at_most(code, values, part: types.int64, most: types.uint8):
     """Return a bit for each of 64 bytes: whether it is `most` or less.
 
     values : uint8, in one piece; part : which 64 of them.
     """
-    values = load(builder, values.start, builder.mul(part, int64(64)), BYTES)
-    low = builder.icmp_unsigned("<=", values, spread(builder, most, 64))
-    return builder.bitcast(low, INT64)
+    values = code.read(BYTES, values.start, code.mul(part, INT64(64)))
+    low = code.icmp_unsigned("<=", values, code.spread(most, 64))
+    return code.bitcast(low, INT64)
 
 
 @kernel

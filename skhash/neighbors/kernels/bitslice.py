@@ -15,21 +15,8 @@ digits are planes again. Two things make this cheaper than counting bits word by
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 
-from skhash.neighbors.kernels.llvm import (
-    BYTE,
-    INT64,
-    choose_program,
-    instruction,
-    int64,
-    is_any,
-    load,
-    spread,
-    step,
-    store,
-    vector_of,
-)
+from skhash.neighbors.kernels.llvm import BYTE, INT64, instruction
 
 LANES = 4
 BLOCK = 64 * LANES  # codes in a block: one plane of them fills one vector
@@ -66,15 +53,15 @@ class _Adder:
     become one, and a carry one level up. What leaves the top level is the answer.
     """
 
-    def __init__(self, builder, digits):
-        self.builder = builder
+    def __init__(self, code, digits):
+        self.code = code
         self.waiting = [[digit] for digit in digits]
         self.overflow = None
 
     def add(self, level, term):
         if level == len(self.waiting):
             known = self.overflow
-            self.overflow = term if known is None else self.builder.or_(known, term)
+            self.overflow = term if known is None else self.code.or_(known, term)
             return
         self.waiting[level].append(term)
         if len(self.waiting[level]) == 3:
@@ -86,9 +73,9 @@ class _Adder:
         """Add a query's sum over three planes (or over a last, `single` one)."""
 
         def chosen(which, offset):
-            byte = load(self.builder, choice, 2 * group + which, BYTE)
-            place = step(self.builder, table, self.builder.zext(byte, INT64))
-            return load(self.builder, place, GROUP_BYTES * group + offset, _VECTOR)
+            byte = self.code.read(BYTE, choice, 2 * group + which)
+            place = self.code.at(table, self.code.zext(byte, INT64))
+            return self.code.read(_VECTOR, place, GROUP_BYTES * group + offset)
 
         if not single:
             self.add(1, chosen(0, CARRY_OFFSET))
@@ -98,22 +85,22 @@ class _Adder:
         """Bring every level down to one digit."""
         for level, waiting in enumerate(self.waiting):
             if len(waiting) == 2:
-                self.waiting[level] = [self.builder.xor(*waiting)]
-                self.add(level + 1, self.builder.and_(*waiting))
+                self.waiting[level] = [self.code.xor(*waiting)]
+                self.add(level + 1, self.code.and_(*waiting))
 
     def full_adder(self, a, b, c):
-        builder = self.builder
-        differ = builder.xor(a, b)
-        carry = builder.or_(builder.and_(a, b), builder.and_(differ, c))
-        return builder.xor(differ, c), carry
+        code = self.code
+        differ = code.xor(a, b)
+        carry = code.or_(code.and_(a, b), code.and_(differ, c))
+        return code.xor(differ, c), carry
 
 
 def _straight_program(n_planes):
     """Sum a known number of planes without a loop."""
     n_groups = -(-n_planes // GROUP)
 
-    def far(builder, digits, table, choice):
-        adder = _Adder(builder, digits)
+    def far(code, digits, table, choice):
+        adder = _Adder(code, digits)
         for group in range(n_groups):
             single = group == n_groups - 1 and n_planes % GROUP == 1
             adder.add_group(table, choice, group, single)
@@ -127,32 +114,32 @@ def _looped_program(n_planes, n_groups):
     """Sum as many groups as there are, some a turn."""
     stride = group_step(n_planes)
 
-    def far(builder, digits, table, choice):
-        places = [cgutils.alloca_once_value(builder, digit) for digit in digits]
-        nothing = vector_of(INT64, [0] * LANES)
-        overflow = cgutils.alloca_once_value(builder, nothing)
-        with cgutils.for_range(builder, builder.udiv(n_groups, int64(stride))) as loop:
+    def far(code, digits, table, choice):
+        places = [code.variable(digit) for digit in digits]
+        nothing = _VECTOR([0] * LANES)
+        overflow = code.variable(nothing)
+        with code.loop(code.udiv(n_groups, INT64(stride))) as loop:
 
             def skip(address, n_bytes):
-                return step(builder, address, builder.mul(loop.index, int64(n_bytes)))
+                return code.at(address, code.mul(loop.index, INT64(n_bytes)))
 
-            adder = _Adder(builder, [builder.load(place) for place in places])
-            adder.overflow = builder.load(overflow)
+            adder = _Adder(code, [code.load(place) for place in places])
+            adder.overflow = code.load(overflow)
             rows = skip(table, stride * GROUP_BYTES), skip(choice, stride * 2)
             for group in range(stride):
                 adder.add_group(*rows, group)
             adder.settle()
             for place, (digit,) in zip(places, adder.waiting, strict=True):
-                builder.store(digit, place)
-            builder.store(adder.overflow, overflow)
-        return builder.load(overflow)
+                code.store(digit, place)
+            code.store(adder.overflow, overflow)
+        return code.load(overflow)
 
     return n_levels(n_planes), far
 
 
 @instruction(types.int64)
 def find_near(
-    builder, n_planes: types.int64, table, choices, bias, hits, asked, n: types.int64
+    code, n_planes: types.int64, table, choices, bias, hits, asked, n: types.int64
 ):
     """Write the queries that have hits in a block, and the hits; return how many.
 
@@ -164,73 +151,66 @@ def find_near(
     table : uint64 (1-d); choices : uint8 (queries, 2 * groups); bias : uint64 (queries,
     levels); hits : uint64 (slots, LANES); asked : int64 (slots,).
     """
-    slots = cgutils.alloca_once_value(builder, int64(0))
+    slots = code.variable(INT64(0))
 
     def loop_of(levels, far):
-        with cgutils.for_range(builder, n) as loop:
-            query, slot = (
-                load(builder, asked.row(loop.index), 0, INT64),
-                builder.load(slots),
-            )
-            store(builder, query, asked.row(slot))
+        with code.loop(n) as loop:
+            query, slot = code.read(INT64, asked.row(loop.index)), code.load(slots)
+            code.write(query, asked.row(slot))
             digits = [
-                spread(builder, load(builder, bias.row(query), 8 * level, INT64), LANES)
+                code.spread(code.read(INT64, bias.row(query), 8 * level), LANES)
                 for level in range(levels)
             ]
-            hit = builder.not_(far(builder, digits, table.start, choices.row(query)))
-            store(builder, hit, hits.row(slot))
-            moved = builder.zext(is_any(builder, hit), INT64)
-            builder.store(builder.add(slot, moved), slots)
+            hit = code.not_(far(code, digits, table.start, choices.row(query)))
+            code.write(hit, hits.row(slot))
+            moved = code.zext(code.is_any(hit), INT64)
+            code.store(code.add(slot, moved), slots)
 
     def is_length(sign, number):
-        return builder.icmp_signed(sign, n_planes, int64(number))
+        return code.icmp_signed(sign, n_planes, INT64(number))
 
-    n_groups = builder.udiv(table.shape[0], int64(GROUP_BYTES // 8))
+    n_groups = code.udiv(table.shape[0], INT64(GROUP_BYTES // 8))
     short, long = (_looped_program(some, n_groups) for some in (1, 2**SHORT_LEVELS))
     programs = [(is_length("==", some), _straight_program(some)) for some in STRAIGHT]
     programs += [(is_length("<", 2**SHORT_LEVELS), short), (None, long)]
-    choose_program(
-        builder, [(is_for, lambda p=some: loop_of(*p)) for is_for, some in programs]
-    )
-    return builder.load(slots)
+    code.choose([(is_for, lambda p=some: loop_of(*p)) for is_for, some in programs])
+    return code.load(slots)
 
 
 @instruction(types.void)
-def swap_bits(
-    builder, square, row: types.int64, width: types.int64, mask: types.uint64
-):
+def swap_bits(code, square, row: types.int64, width: types.int64, mask: types.uint64):
     """Swap squares of bits between rows `row` and ``row + width`` of all lanes.
 
     square : uint64 (64, LANES); mask : the bits of a row that go to the other one,
     `width` places up.
     """
-    places = square.row(row), square.row(builder.add(row, width))
-    low, high = (load(builder, place, 0, _VECTOR) for place in places)
-    shift = spread(builder, width, LANES)
-    differ = builder.xor(builder.lshr(low, shift), high)
-    differ = builder.and_(differ, spread(builder, mask, LANES))
-    store(builder, builder.xor(high, differ), places[1])
-    store(builder, builder.xor(low, builder.shl(differ, shift)), places[0])
+    places = square.row(row), square.row(code.add(row, width))
+    low, high = (code.read(_VECTOR, place) for place in places)
+    shift = code.spread(width, LANES)
+    differ = code.xor(code.lshr(low, shift), high)
+    differ = code.and_(differ, code.spread(mask, LANES))
+    code.write(code.xor(high, differ), places[1])
+    code.write(code.xor(low, code.shl(differ, shift)), places[0])
 
 
 @instruction(types.void)
-def fill_group(builder, planes, table, group: types.int64):
+def fill_group(code, planes, table, group: types.int64):
     """Write the digits of a ^ qa + b ^ qb + c ^ qc for all values of qa, qb, qc.
 
     planes : uint64 (planes, LANES), of which a, b, c are those of the group; table :
     uint64 (1-d).
     """
-    source = planes.row(builder.mul(group, int64(GROUP)))
-    a, b, c = (load(builder, source, PLANE_BYTES * i, _VECTOR) for i in range(GROUP))
-    target = step(builder, table.start, builder.mul(group, int64(GROUP_BYTES)))
-    adder = _Adder(builder, [])
+    source = planes.row(code.mul(group, INT64(GROUP)))
+    a, b, c = (code.read(_VECTOR, source, PLANE_BYTES * i) for i in range(GROUP))
+    target = code.at(table.start, code.mul(group, INT64(GROUP_BYTES)))
+    adder = _Adder(code, [])
     for flips in range(4):
-        x = builder.not_(a) if flips & 1 else a
-        y = builder.not_(b) if flips & 2 else b
+        x = code.not_(a) if flips & 1 else a
+        y = code.not_(b) if flips & 2 else b
         total, carry = adder.full_adder(x, y, c)
-        store(builder, carry, target, CARRY_OFFSET + PLANE_BYTES * flips)
+        code.write(carry, target, CARRY_OFFSET + PLANE_BYTES * flips)
         # All three flipped: what counted does not, and the other way round.
         flipped = CARRY_OFFSET + PLANE_BYTES * (7 - flips)
-        store(builder, builder.not_(carry), target, flipped)
+        code.write(code.not_(carry), target, flipped)
         if flips < 2:
-            store(builder, total, target, PLANE_BYTES * flips)
+            code.write(total, target, PLANE_BYTES * flips)

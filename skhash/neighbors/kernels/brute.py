@@ -15,8 +15,8 @@ words (n, n_words) and queries (n_queries, n_words) : uint64, read-only; live : 
 `is_live`.
 """
 
+from collections import namedtuple
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -51,49 +51,24 @@ SEEDS = 8
 _inlined = partial(kernel, forceinline=True)
 
 
-class Work(NamedTuple):
-    """What many queries are compared in.
-
-    n_planes : int, bits that may be set in a code; planes (planes, LANES) and table
-    (1-d) of one block; choices (queries, 2 * groups) and bias (queries, levels); hits
-    (queries + 1, LANES) and hit_queries (queries + 1,), where one slot more than
-    queries takes answers that are no hits; asked (queries,) : int64, all of them.
-    """
-
-    n_planes: int
-    planes: np.ndarray
-    table: np.ndarray
-    choices: np.ndarray
-    bias: np.ndarray
-    hits: np.ndarray
-    hit_queries: np.ndarray
-    asked: np.ndarray
+# What many queries are compared in. n_planes : int, bits that may be set in a code;
+# planes (planes, LANES) and table (1-d) of one block; choices (queries, 2 * groups)
+# and bias (queries, levels); hits (queries + 1, LANES) and hit_queries (queries +
+# 1,), where one slot more than queries takes answers that are no hits; asked
+# (queries,) : int64, all of them.
+Work = namedtuple("Work", "n_planes planes table choices bias hits hit_queries asked")
 
 
-class FewWork(NamedTuple):
-    """What few queries are compared in.
-
-    patterns (queries, 4 words or more) : uint64, the words of a query, over and over;
-    distances (64,) : int64, room.
-    """
-
-    patterns: np.ndarray
-    distances: np.ndarray
+# What few queries are compared in. patterns (queries, 4 words or more) : uint64, the
+# words of a query, over and over; distances (64,) : int64, room.
+FewWork = namedtuple("FewWork", "patterns distances")
 
 
-class Found(NamedTuple):
-    """What queries found so far, a row each.
-
-    states (n_queries, 3) : int64, the threshold, how many are nearer, and how many
-    there are; histograms (n_queries, n_distances) : int64, how many at each distance
-    that words can have; distances and positions (n_queries, capacity), the capacity
-    being n or more than k.
-    """
-
-    states: np.ndarray
-    histograms: np.ndarray
-    distances: np.ndarray
-    positions: np.ndarray
+# What queries found so far, a row each. states (n_queries, 3) : int64, the threshold,
+# how many are nearer, and how many there are; histograms (n_queries, n_distances) :
+# int64, how many at each distance that words can have; distances and positions
+# (n_queries, capacity), the capacity being n or more than k.
+Found = namedtuple("Found", "states histograms distances positions")
 
 
 @kernel

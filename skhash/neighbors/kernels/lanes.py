@@ -8,20 +8,8 @@ for all eight.
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 
-from skhash.neighbors.kernels.llvm import (
-    BYTE,
-    FLOAT,
-    INT64,
-    instruction,
-    int64,
-    is_any,
-    load,
-    spread,
-    store,
-    vector_of,
-)
+from skhash.neighbors.kernels.llvm import BYTE, FLOAT, INT64, instruction
 
 LANES = 8
 _VECTOR = ir.VectorType(FLOAT, LANES)
@@ -31,7 +19,7 @@ _BYTE_BYTES = 256 * _ENTRY_BYTES  # all entries for one byte of the codes
 
 @instruction(types.boolean)
 def score_lanes(
-    builder,
+    code,
     tables,
     packed,
     row: types.int64,
@@ -47,20 +35,19 @@ def score_lanes(
     tables : float32 (n_bytes, 256, LANES); packed : uint8 (n, n_bytes); lanes : float32
     (2, LANES), the limits, and the scores, which are written.
     """
-    code = packed.row(row)
-    total = cgutils.alloca_once_value(builder, vector_of(FLOAT, [0.0] * LANES))
-    with cgutils.for_range(builder, packed.shape[1]) as loop:
-        byte = builder.zext(load(builder, code, loop.index, BYTE), INT64)
-        entry = builder.add(
-            builder.mul(loop.index, int64(_BYTE_BYTES)),
-            builder.mul(byte, int64(_ENTRY_BYTES)),
+    total = code.variable(_VECTOR([0.0] * LANES))
+    with code.loop(packed.shape[1]) as loop:
+        byte = code.zext(code.read(BYTE, packed.row(row), loop.index), INT64)
+        entry = code.add(
+            code.mul(loop.index, INT64(_BYTE_BYTES)),
+            code.mul(byte, INT64(_ENTRY_BYTES)),
         )
-        addend = load(builder, tables.start, entry, _VECTOR)
-        builder.store(builder.fadd(builder.load(total), addend), total)
-    factor, term, floor = (spread(builder, one, LANES) for one in (factor, term, floor))
-    score = builder.fadd(builder.fmul(builder.load(total), factor), term)
-    is_low = builder.fcmp_ordered("<", score, floor)
-    score = builder.select(is_low, floor, score)
-    store(builder, score, lanes.start, _ENTRY_BYTES)
-    limits = load(builder, lanes.start, 0, _VECTOR)
-    return is_any(builder, builder.fcmp_ordered("<", score, limits))
+        addend = code.read(_VECTOR, tables.start, entry)
+        code.store(code.fadd(code.load(total), addend), total)
+    factor, term, floor = (code.spread(one, LANES) for one in (factor, term, floor))
+    score = code.fadd(code.fmul(code.load(total), factor), term)
+    is_low = code.fcmp_ordered("<", score, floor)
+    score = code.select(is_low, floor, score)
+    code.write(score, lanes.start, _ENTRY_BYTES)
+    limits = code.read(_VECTOR, lanes.start)
+    return code.is_any(code.fcmp_ordered("<", score, limits))

@@ -15,6 +15,75 @@ from numba.extending import intrinsic
 BYTE, INT32, INT64, FLOAT = (*map(ir.IntType, (8, 32, 64)), ir.FloatType())
 
 
+class Code:
+    """What the code of a function is written by: an ``IRBuilder`` with more words.
+
+    Addresses are those of bytes, and may be aligned in any way.
+    """
+
+    def __init__(self, builder):
+        self.builder = builder
+
+    def __getattr__(self, name):
+        return getattr(self.builder, name)
+
+    def at(self, address, n_bytes):
+        """Return the address so many bytes further on."""
+        n_bytes = INT64(n_bytes) if isinstance(n_bytes, int) else n_bytes
+        return self.gep(address, [n_bytes])
+
+    def read(self, kind, address, n_bytes=0):
+        """Return what stands so many bytes behind an address."""
+        pointer = self.bitcast(self.at(address, n_bytes), kind.as_pointer())
+        return self.load(pointer, align=1)
+
+    def write(self, value, address, n_bytes=0):
+        """Write a value so many bytes behind an address."""
+        pointer = self.bitcast(self.at(address, n_bytes), value.type.as_pointer())
+        self.store(value, pointer, align=1)
+
+    def variable(self, value):
+        """Return where a value stands that may change."""
+        return cgutils.alloca_once_value(self.builder, value)
+
+    def loop(self, n):
+        """Return a context that repeats what is written in it."""
+        return cgutils.for_range(self.builder, n)
+
+    def spread(self, value, count):
+        """Return the vector that holds `value` so many times."""
+        nothing = ir.Constant(ir.VectorType(value.type, count), ir.Undefined)
+        single = self.insert_element(nothing, value, INT32(0))
+        places = ir.VectorType(INT32, count)([0] * count)
+        return self.shuffle_vector(single, nothing, places)
+
+    def use(self, name, *operands):
+        """Call a function of LLVM that returns what it takes."""
+        kind = ir.FunctionType(operands[0].type, [one.type for one in operands])
+        function = cgutils.get_or_insert_function(self.module, kind, name)
+        return self.call(function, operands)
+
+    def is_any(self, vector):
+        """Return whether a bit of a vector of integers is set."""
+        word = ir.IntType(vector.type.count * vector.type.element.width)
+        return self.icmp_unsigned("!=", self.bitcast(vector, word), word(0))
+
+    def choose(self, programs):
+        """Write the first program whose condition holds; the last one has none.
+
+        programs : list of (value or None, callable)
+        """
+        (condition, write), *others = programs
+        if condition is None:
+            write()
+            return
+        with self.if_else(condition) as (then, otherwise):
+            with then:
+                write()
+            with otherwise:
+                self.choose(others)
+
+
 class Array:
     """An array that code is written for."""
 
@@ -27,13 +96,14 @@ class Array:
 
     def row(self, index):
         """Return the address of a row."""
-        return step(self.builder, self.start, self.builder.mul(self.strides[0], index))
+        offset = self.builder.mul(self.strides[0], index)
+        return self.builder.gep(self.start, [offset])
 
 
 def instruction(returned):
     """Make a function that kernels can call of one that writes its code.
 
-    That one takes a builder, an `Array` for each array, and a value for each number;
+    That one takes `Code`, an `Array` for each array, and a value for each number;
     annotations name the types of numbers. It returns a value of the type `returned`, or
     a tuple of values.
     """
@@ -58,7 +128,7 @@ def instruction(returned):
                     else value
                     for kind, value in zip(kinds, args, strict=True)
                 ]
-                result = write(builder, *values)
+                result = write(Code(builder), *values)
                 if isinstance(result, tuple):
                     return context.make_tuple(builder, returned, result)
                 return context.get_dummy_value() if result is None else result
@@ -68,67 +138,3 @@ def instruction(returned):
         return typed
 
     return decorate
-
-
-def int64(number):
-    """Return a constant."""
-    return ir.Constant(INT64, number)
-
-
-def vector_of(kind, values):
-    """Return a constant vector."""
-    return ir.Constant(ir.VectorType(kind, len(values)), values)
-
-
-def step(builder, address, n_bytes):
-    """Return an address so many bytes further on."""
-    n_bytes = int64(n_bytes) if isinstance(n_bytes, int) else n_bytes
-    return builder.gep(address, [n_bytes])
-
-
-def load(builder, address, n_bytes, kind):
-    """Return what stands so many bytes behind an address, aligned in any way."""
-    pointer = step(builder, address, n_bytes)
-    return builder.load(builder.bitcast(pointer, kind.as_pointer()), align=1)
-
-
-def store(builder, value, address, n_bytes=0):
-    """Write a value so many bytes behind an address."""
-    pointer = step(builder, address, n_bytes)
-    builder.store(value, builder.bitcast(pointer, value.type.as_pointer()), align=1)
-
-
-def spread(builder, value, count):
-    """Return the vector that holds `value` so many times."""
-    nothing = ir.Constant(ir.VectorType(value.type, count), ir.Undefined)
-    single = builder.insert_element(nothing, value, ir.Constant(INT32, 0))
-    return builder.shuffle_vector(single, nothing, vector_of(INT32, [0] * count))
-
-
-def call(builder, name, *operands):
-    """Call a function of LLVM that returns what it takes."""
-    kind = ir.FunctionType(operands[0].type, [one.type for one in operands])
-    function = cgutils.get_or_insert_function(builder.module, kind, name)
-    return builder.call(function, operands)
-
-
-def is_any(builder, bits):
-    """Return whether a vector of bits, or of words, has one that is set."""
-    word = ir.IntType(bits.type.count * bits.type.element.width)
-    return builder.icmp_unsigned("!=", builder.bitcast(bits, word), word(0))
-
-
-def choose_program(builder, programs):
-    """Write the first program whose condition holds; the last one has none.
-
-    programs : list of (value or None, callable)
-    """
-    (condition, write), *others = programs
-    if condition is None:
-        write()
-        return
-    with builder.if_else(condition) as (then, otherwise):
-        with then:
-            write()
-        with otherwise:
-            choose_program(builder, others)

@@ -1,41 +1,23 @@
 """The kernels of multi-index hashing: one thread, no lock held."""
 
-from typing import NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
 from skhash.neighbors.kernels.bits import POSITION_BITS, distance_of, is_live
 from skhash.utils.kernels import kernel, popcount
 
-
-class Tables(NamedTuple):
-    """Codes by the bits of each part, and which of them to look up.
-
-    firsts (n_parts,) : where the table of a part begins in `starts`; positions
-    (n_parts, n); masks (n_parts, n_words) : uint64, the bits of a part; radii
-    (n_parts,) : the bits that may differ there; flip_starts (n_parts + 1,) and flips :
-    which those may be.
-    """
-
-    firsts: np.ndarray
-    starts: np.ndarray
-    positions: np.ndarray
-    masks: np.ndarray
-    radii: np.ndarray
-    flip_starts: np.ndarray
-    flips: np.ndarray
+# Codes by the bits of each part, and which of them to look up. firsts (n_parts,) :
+# where the table of a part begins in `starts`; positions (n_parts, n); masks
+# (n_parts, n_words) : uint64, the bits of a part; radii (n_parts,) : the bits that
+# may differ there; flip_starts (n_parts + 1,) and flips : which those may be.
+Tables = namedtuple("Tables", "firsts starts positions masks radii flip_starts flips")
 
 
-class Batch(NamedTuple):
-    """Queries to look up.
-
-    queries (n_queries, n_words) : uint64; keys (n_queries, n_parts) : int64, their bits
-    of each part; floors (n_queries,) : int64, the last position that does not count.
-    """
-
-    queries: np.ndarray
-    keys: np.ndarray
-    floors: np.ndarray
+# Queries to look up. queries (n_queries, n_words) : uint64; keys (n_queries, n_parts)
+# : int64, their bits of each part; floors (n_queries,) : int64, the last position
+# that does not count.
+Batch = namedtuple("Batch", "queries keys floors")
 
 
 @kernel

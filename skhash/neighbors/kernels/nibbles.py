@@ -18,20 +18,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils, config
 
-from skhash.neighbors.kernels.llvm import (
-    BYTE,
-    INT32,
-    INT64,
-    call,
-    instruction,
-    int64,
-    is_any,
-    load,
-    spread,
-    step,
-    store,
-    vector_of,
-)
+from skhash.neighbors.kernels.llvm import BYTE, INT32, INT64, instruction
 
 BLOCK = 128  # codes in a block
 MOST = 255  # the distance that stands for all larger ones
@@ -49,59 +36,57 @@ def has_shuffle():
     return own and bool(llvm.get_host_cpu_features().get("avx2"))
 
 
-def _tables(builder):
+def _tables(code):
     """Return where the 16 tables stand: how many bits differ, for two nibbles."""
     counts = bytearray((a ^ b).bit_count() for a in range(16) for b in range(16))
     value = ir.Constant(ir.ArrayType(BYTE, len(counts)), counts)
-    tables = cgutils.global_constant(builder, "nibble_tables", value)
-    return builder.bitcast(tables, BYTE.as_pointer())
+    tables = cgutils.global_constant(code, "nibble_tables", value)
+    return code.bitcast(tables, BYTE.as_pointer())
 
 
-def _look_up(builder, tables, choice, shuffle):
+def _look_up(code, tables, choice, shuffle):
     """Return the function from nibbles of codes to how many bits differ."""
     if not shuffle:
-        own = spread(builder, builder.lshr(choice, BYTE(4)), _WIDTH)
-        return lambda nibbles: call(
-            builder, "llvm.ctpop.v32i8", builder.xor(nibbles, own)
-        )
+        own = code.spread(code.lshr(choice, BYTE(4)), _WIDTH)
+        return lambda nibbles: code.use("llvm.ctpop.v32i8", code.xor(nibbles, own))
     table = ir.VectorType(BYTE, 16)
-    table = load(builder, tables, builder.zext(choice, INT64), table)
-    twice = vector_of(INT32, [*range(16)] * 2)
-    table = builder.shuffle_vector(table, ir.Constant(table.type, ir.Undefined), twice)
-    return lambda nibbles: call(builder, "llvm.x86.avx2.pshuf.b", table, nibbles)
+    table = code.read(table, tables, code.zext(choice, INT64))
+    twice = ir.VectorType(INT32, _WIDTH)([*range(16)] * 2)
+    table = code.shuffle_vector(table, ir.Constant(table.type, ir.Undefined), twice)
+    return lambda nibbles: code.use("llvm.x86.avx2.pshuf.b", table, nibbles)
 
 
 @instruction(types.void)
-def fetch(builder, blocks, block: types.int64):
+def fetch(code, blocks, block: types.int64):
     """Bring a block of codes nearer to the processor, which does not wait for it."""
     kind = ir.FunctionType(ir.VoidType(), [BYTE.as_pointer(), INT32, INT32, INT32])
     name = "llvm.prefetch.p0i8"
-    prefetch = cgutils.get_or_insert_function(builder.module, kind, name)
+    prefetch = cgutils.get_or_insert_function(code.module, kind, name)
     options = [INT32(option) for option in (0, 3, 1)]
-    n_lines = builder.lshr(blocks.strides[0], int64(6))
-    with cgutils.for_range(builder, n_lines) as loop:
-        line = step(builder, blocks.row(block), builder.shl(loop.index, int64(6)))
-        builder.call(prefetch, [line, *options])
+    n_lines = code.lshr(blocks.strides[0], INT64(6))
+    with code.loop(n_lines) as loop:
+        line = code.at(blocks.row(block), code.shl(loop.index, INT64(6)))
+        code.call(prefetch, [line, *options])
 
 
 @instruction(types.void)
-def unpack(builder, blocks, block: types.int64, nibbles):
+def unpack(code, blocks, block: types.int64, nibbles):
     """Write the nibbles of a block of codes, those of a byte one after the other.
 
     blocks : uint8 (blocks, n_bytes, 128); nibbles : uint8 (2 * n_bytes, 128), the lower
     half of each byte.
     """
     source = blocks.row(block)
-    with cgutils.for_range(builder, blocks.shape[1]) as loop:
-        place = builder.mul(loop.index, int64(BLOCK))
-        codes = step(builder, source, place)
-        target = step(builder, nibbles.start, builder.mul(place, int64(2)))
+    with code.loop(blocks.shape[1]) as loop:
+        place = code.mul(loop.index, INT64(BLOCK))
+        codes = code.at(source, place)
+        target = code.at(nibbles.start, code.mul(place, INT64(2)))
         for part in range(0, BLOCK, _WIDTH):
-            some = load(builder, codes, part, _VECTOR)
-            low = builder.and_(some, vector_of(BYTE, [15] * _WIDTH))
-            store(builder, low, target, part)
-            high = builder.lshr(some, vector_of(BYTE, [4] * _WIDTH))
-            store(builder, high, target, BLOCK + part)
+            some = code.read(_VECTOR, codes, part)
+            low = code.and_(some, _VECTOR([15] * _WIDTH))
+            code.write(low, target, part)
+            high = code.lshr(some, _VECTOR([4] * _WIDTH))
+            code.write(high, target, BLOCK + part)
 
 
 def make_near(shuffle):
@@ -109,23 +94,23 @@ def make_near(shuffle):
 
     It looks nibbles up, or, without `shuffle`, counts their bits.
     """
-    parts, nothing = range(BLOCK // _WIDTH), vector_of(BYTE, [0] * _WIDTH)
+    parts, nothing = range(BLOCK // _WIDTH), _VECTOR([0] * _WIDTH)
 
-    def word_sums(builder, codes, chosen, tables):
+    def word_sums(code, codes, chosen, tables):
         """Return the distances of 128 codes in 16 nibbles."""
         sums = [nothing for _ in parts]
         for nibble in range(WORD_NIBBLES):
-            choice = load(builder, chosen, nibble, BYTE)
-            look_up = _look_up(builder, tables, choice, shuffle)
+            choice = code.read(BYTE, chosen, nibble)
+            look_up = _look_up(code, tables, choice, shuffle)
             for part in parts:
                 place = BLOCK * nibble + _WIDTH * part
-                found = look_up(load(builder, codes, place, _VECTOR))
-                sums[part] = builder.add(sums[part], found)
+                found = look_up(code.read(_VECTOR, codes, place))
+                sums[part] = code.add(sums[part], found)
         return sums
 
     @instruction(types.boolean)
     def near(
-        builder,
+        code,
         nibbles,
         choices,
         query: types.int64,
@@ -139,24 +124,24 @@ def make_near(shuffle):
         uint8 (queries, nibbles), 16 times the nibble of the query; query : its row; out
         : uint8 (rows, 128). The number of nibbles is a multiple of 16.
         """
-        tables = _tables(builder)
-        places = [cgutils.alloca_once_value(builder, nothing) for _ in parts]
-        n_words = builder.udiv(nibbles.shape[0], int64(WORD_NIBBLES))
-        with cgutils.for_range(builder, n_words) as loop:
-            first = builder.mul(loop.index, int64(WORD_NIBBLES))
-            chosen = step(builder, choices.row(query), first)
-            sums = word_sums(builder, nibbles.row(first), chosen, tables)
+        tables = _tables(code)
+        places = [code.variable(nothing) for _ in parts]
+        n_words = code.udiv(nibbles.shape[0], INT64(WORD_NIBBLES))
+        with code.loop(n_words) as loop:
+            first = code.mul(loop.index, INT64(WORD_NIBBLES))
+            chosen = code.at(choices.row(query), first)
+            sums = word_sums(code, nibbles.row(first), chosen, tables)
             # A word has 64 bits, so that only sums over words need care.
             for place, total in zip(places, sums, strict=True):
-                total = call(builder, "llvm.uadd.sat.v32i8", builder.load(place), total)
-                builder.store(total, place)
-        least = spread(builder, BYTE(MOST), _WIDTH)
+                total = code.use("llvm.uadd.sat.v32i8", code.load(place), total)
+                code.store(total, place)
+        least = code.spread(BYTE(MOST), _WIDTH)
         for part, place in zip(parts, places, strict=True):
-            total = builder.load(place)
-            store(builder, total, out.row(row), _WIDTH * part)
-            least = call(builder, "llvm.umin.v32i8", least, total)
-        most = spread(builder, most, _WIDTH)
-        return is_any(builder, builder.icmp_unsigned("<=", least, most))
+            total = code.load(place)
+            code.write(total, out.row(row), _WIDTH * part)
+            least = code.use("llvm.umin.v32i8", least, total)
+        most = code.spread(most, _WIDTH)
+        return code.is_any(code.icmp_unsigned("<=", least, most))
 
     return near
 
@@ -166,7 +151,7 @@ near = make_near(has_shuffle())
 
 @instruction(types.uint64)
 def in_reach(
-    builder,
+    code,
     values,
     part: types.int64,
     reach,
@@ -185,11 +170,11 @@ def in_reach(
     """
 
     def bytes_of(array, which):
-        return load(builder, array.start, builder.mul(which, int64(64)), _HALF)
+        return code.read(_HALF, array.start, code.mul(which, INT64(64)))
 
-    more, place = (spread(builder, value, 64) for value in (more, place))
-    reach = call(builder, "llvm.uadd.sat.v64i8", bytes_of(reach, half), more)
-    late = builder.icmp_unsigned(">", place, bytes_of(places, half))
-    late = builder.zext(late, _HALF)
-    values = call(builder, "llvm.uadd.sat.v64i8", bytes_of(values, part), late)
-    return builder.bitcast(builder.icmp_unsigned("<=", values, reach), INT64)
+    more, place = (code.spread(value, 64) for value in (more, place))
+    reach = code.use("llvm.uadd.sat.v64i8", bytes_of(reach, half), more)
+    late = code.icmp_unsigned(">", place, bytes_of(places, half))
+    late = code.zext(late, _HALF)
+    values = code.use("llvm.uadd.sat.v64i8", bytes_of(values, part), late)
+    return code.bitcast(code.icmp_unsigned("<=", values, reach), INT64)

@@ -11,8 +11,8 @@ block is needed where its farthest code may be a neighbour, or, with `tops` and 
 of 0, where its center is in reach; live : see `is_live`.
 """
 
+from collections import namedtuple
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -37,58 +37,36 @@ SPAN, AHEAD = 512, 4
 _inlined = partial(kernel, forceinline=True)
 
 
-class Index(NamedTuple):
-    """Codes in clusters, cut into blocks; in each, those far from the center first.
-
-    n_planes : int, bits of a code; blocks (n_blocks, n_bytes, 128) : uint8; starts
-    (n_blocks + 1,) : int64, where the codes of a block begin in `positions`; tops
-    (n_blocks,) : uint8, the largest distance to the center; lowest (n_blocks,) : the
-    least position; places (n_blocks,) : uint8, see `_place`, the least at the largest
-    distance; owners (n_blocks,) : int64, the cluster; positions (n,); clusters
-    (n_clusters + 1,) : int64, where the blocks of a cluster begin; sizes (n_clusters,)
-    : int64, its codes; center_blocks : the centers as blocks; center_choices : and as
-    queries.
-    """
-
-    n_planes: int
-    blocks: np.ndarray
-    starts: np.ndarray
-    tops: np.ndarray
-    lowest: np.ndarray
-    places: np.ndarray
-    owners: np.ndarray
-    positions: np.ndarray
-    clusters: np.ndarray
-    sizes: np.ndarray
-    center_blocks: np.ndarray
-    center_choices: np.ndarray
+# Codes in clusters, cut into blocks; in each, those far from the center first.
+# n_planes : int, bits of a code; blocks (n_blocks, n_bytes, 128) : uint8; starts
+# (n_blocks + 1,) : int64, where the codes of a block begin in `positions`; tops
+# (n_blocks,) : uint8, the largest distance to the center; lowest (n_blocks,) : the
+# least position; places (n_blocks,) : uint8, see `_place`, the least at the largest
+# distance; owners (n_blocks,) : int64, the cluster; positions (n,); clusters
+# (n_clusters + 1,) : int64, where the blocks of a cluster begin; sizes (n_clusters,)
+# : int64, its codes; center_blocks : the centers as blocks; center_choices : and as
+# queries.
+Index = namedtuple(
+    "Index",
+    "n_planes blocks starts tops lowest places owners positions clusters sizes "
+    "center_blocks center_choices",
+)
 
 
-class Batch(NamedTuple):
-    """Queries, what they found, and room to work in.
-
-    queries (n_queries, n_bytes) and choices (n_queries, 2 * n_bytes), for `near` :
-    uint8; distances and positions (n_queries, k) : int64, heaps; counts (n_queries,
-    256) : int64, codes by distance, and behind them how many are nearer than the k-th
-    may be; chosen : int64, as many as queries or SPAN; nibbles (2 * n_bytes, 128) and
-    out (1, 128) : uint8. A group is 128 queries, one of them for few queries: away
-    (n_clusters * groups, 128), the distances to centers, and for few (centers / 128,
-    128); reach, lasts and places (groups, 128) : uint8, how far away clusters are
-    looked at, how far away the k-th neighbour is at most, and its `_place`.
-    """
-
-    queries: np.ndarray
-    choices: np.ndarray
-    distances: np.ndarray
-    positions: np.ndarray
-    counts: np.ndarray
-    chosen: np.ndarray
-    nibbles: np.ndarray
-    out: np.ndarray
-    away: np.ndarray
-    reach: np.ndarray
-    lasts: np.ndarray
-    places: np.ndarray
+# Queries, what they found, and room to work in. queries (n_queries, n_bytes) and
+# choices (n_queries, 2 * n_bytes), for `near` : uint8; distances and positions
+# (n_queries, k) : int64, heaps; counts (n_queries, 256) : int64, codes by distance,
+# and behind them how many are nearer than the k-th may be; chosen : int64, as many as
+# queries or SPAN; nibbles (2 * n_bytes, 128) and out (1, 128) : uint8. A group is 128
+# queries, one of them for few queries: away (n_clusters * groups, 128), the distances
+# to centers, and for few (centers / 128, 128); reach, lasts and places (groups, 128)
+# : uint8, how far away clusters are looked at, how far away the k-th neighbour is at
+# most, and its `_place`.
+Batch = namedtuple(
+    "Batch",
+    "queries choices distances positions counts chosen nibbles out away reach "
+    "lasts places",
+)
 
 
 @kernel

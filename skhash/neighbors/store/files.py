@@ -10,7 +10,6 @@ must not make a kernel leave its arrays: so types, shapes and some content are c
 
 import hashlib
 import os
-from pathlib import Path
 from secrets import token_hex
 
 import numpy as np
@@ -18,23 +17,7 @@ import numpy as np
 from skhash.codes import packed_width
 from skhash.neighbors.store.decoder import METRICS, Decoder, items_per_code
 from skhash.neighbors.store.store import Store
-from skhash.persistence.directory import (
-    MANIFEST,
-    UNFINISHED,
-    check_class,
-    check_keys,
-    check_target,
-    load_whole,
-    make_directory,
-    replace_manifest,
-    saved_file,
-)
-from skhash.persistence.state import (
-    fitted_state,
-    plain_params,
-    set_fitted_state,
-    unfitted,
-)
+from skhash.persistence import directory, state
 
 # Arrays with a row a code, those of a decoder, and all.
 COLUMNS = ("y", "ids", "live", "vectors", "items")
@@ -44,8 +27,7 @@ ARRAYS = ("codes", *COLUMNS, "codebook", "offset")
 
 def save_index(index, path) -> None:
     """Write the parameters and the fitted state of `index` to the directory `path`."""
-    path = Path(path)
-    check_target(path)
+    path = directory.check_target(path)
     store, scoring = index._store, None
     arrays = {"codes": store["words"].view(np.uint8), **store.columns()}
     if store.decoder is not None:
@@ -55,35 +37,27 @@ def save_index(index, path) -> None:
     arrays = {
         name: _plain(name, array) for name, array in arrays.items() if array is not None
     }
-    params, (_, values) = plain_params(index), fitted_state(index)
-    make_directory(path)
+    _, manifest = state.described(index)
+    directory.make_directory(path)
     entries = {name: _write_array(path, name, array) for name, array in arrays.items()}
-    manifest = {
-        "params": params,
-        "values": values,
-        "n_bytes": store.n_bytes,
-        "decoder": scoring,
-        "arrays": entries,
-    }
-    replace_manifest(path, index, manifest)
+    manifest |= {"n_bytes": store.n_bytes, "decoder": scoring, "arrays": entries}
+    directory.replace_manifest(path, manifest)
 
 
 def load_index(cls, path, *, mmap, verify):
     """Read an index of class `cls` that `save_index` wrote."""
-    path = Path(path)
-    return load_whole(path, lambda found: _load(cls, path, found, mmap, verify))
+    return directory.load_whole(path, cls, _load, mmap, verify)
 
 
-def _load(cls, path, manifest, mmap, verify):
-    check_class(manifest, cls, path)
-    index = unfitted(manifest, path)
-    set_fitted_state(index, manifest["values"], {}, path)
+def _load(path, manifest, mmap, verify):
+    index = state.unfitted(manifest, path)
+    state.set_fitted_state(index, manifest["values"], {}, path)
     maps = _map_all(path, manifest)
     arrays = {
         name: np.asarray(array) if mmap else np.array(array)
         for name, array in maps.items()
     }
-    n_bits = _check_arrays(arrays, manifest, path / MANIFEST)
+    n_bits = _check_arrays(arrays, manifest, path / directory.MANIFEST)
 
     def check():
         if verify:
@@ -132,7 +106,7 @@ class _HashingFile:
 
 def _write_array(path, name, array):
     """Write an array to the file that `_file_name` names; return its entry."""
-    temporary = path / f"{name}-{token_hex(8)}.npy{UNFINISHED}"
+    temporary = path / f"{name}-{token_hex(8)}.npy{directory.UNFINISHED}"
     with open(temporary, "wb") as file:
         hashing = _HashingFile(file)
         np.save(hashing, array, allow_pickle=False)
@@ -151,7 +125,7 @@ def _write_array(path, name, array):
 
 def _map_all(path, manifest):
     """Map the arrays that a manifest names into memory."""
-    check_keys(manifest, {"n_bytes": int, "arrays": dict}, path / MANIFEST)
+    directory.check_keys(manifest, {"n_bytes": int, "arrays": dict}, path)
     entries = manifest["arrays"]
     unknown = sorted(entries.keys() - set(ARRAYS))
     if unknown:
@@ -165,8 +139,8 @@ def _map_all(path, manifest):
 def _map(path, name, entry):
     """Map the array of a file into memory after a look at its size and header."""
     kinds = {"sha256": str, "size": int, "shape": list, "dtype": str}
-    check_keys(entry, kinds, path / MANIFEST)
-    file = saved_file(path, _file_name(name, entry))
+    directory.check_keys(entry, kinds, path)
+    file = directory.saved_file(path, _file_name(name, entry))
     size = file.stat().st_size
     if size != entry["size"]:
         raise ValueError(
@@ -240,8 +214,8 @@ def _check_decoder(arrays, manifest, n_bits, file):
     scoring, there = manifest.get("decoder"), arrays.keys() & set(DECODER)
     if scoring is None and not there:
         return
-    check_keys(manifest, {"decoder": dict}, file)
-    check_keys(scoring, {"normalized": bool, "metric": str}, file)
+    directory.check_keys(manifest, {"decoder": dict}, file.parent)
+    directory.check_keys(scoring, {"normalized": bool, "metric": str}, file.parent)
     if (
         len(scoring) > 2
         or scoring["metric"] not in METRICS

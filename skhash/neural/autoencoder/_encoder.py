@@ -4,12 +4,13 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from skhash.algebra import _perceptron as mlp
 from skhash.algebra._projection import column_means
 from skhash.algebra._scale import total_scale
 from skhash.codes import check_bits
+from skhash.neural.autoencoder._correction import Correction, resolve_correction
+from skhash.neural.autoencoder._posterior import Posterior, resolve_posterior
 from skhash.training import TRAINING_CONSTRAINTS, BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.chunks import row_chunks
@@ -32,7 +33,7 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
     likeliest one: bit = 1 where the logit is above 0.
 
     With ``posterior="independent"`` bits are independent given the row and the
-    divergence is exact (as in NASH; Shen et al., 2018). With ``posterior="correlated"``
+    divergence is exact (as in NASH; Shen et al., 2018). With `CorrelatedPosterior`
     (CorrSH; Zheng et al., 2020) a Gaussian r of low-rank covariance makes them
     dependent,
 
@@ -68,18 +69,9 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
     encoder_input : {"auto", "unit", "values", "frequency", "presence"}, default="auto"
         What the encoder sees: rows of unit length, the values, their shares of the
         row's sum, or 1 where above 0. "auto" is "unit", or "values" for "gaussian".
-    posterior : {"independent", "correlated"}, default="independent"
-        Whether bits are independent given the row.
-    rank : int, default=10
-        Columns R of V, with the correlated posterior.
-    n_mixture : int, default=10
-        Draws k of r in the mixture, with the correlated posterior.
-    covariance_scale : {"rank", "sqrt_rank"} or float, default="sqrt_rank"
-        The entries of V are a tanh times this: 1/R as the authors have it, which bounds
-        each covariance by 1/R, 1/sqrt(R), which lets bits correlate, or a number.
-    share_sample : bool, default=True
-        Whether the code that is decoded is also the one at which the divergence is
-        estimated, or each has a draw of its own, with the correlated posterior.
+    posterior : {"independent", "correlated"} or posterior, default="independent"
+        Whether bits are independent given the row, or depend on each other, as a
+        `CorrelatedPosterior` has it.
     gradient : str or gradient estimator, default="st"
         A name ("st", "zgr", "arm", "disarm", ...) or an object of `skhash.gradients`,
         such as ``ARM(n_samples=10)``.
@@ -87,7 +79,7 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         A unit is on where its logit exceeds this noise, see `skhash.noise`.
     kl_weight : float or callable, default=0.03
         The weight lambda, or what gives it for the number of steps done, such as
-        ``LinearSchedule(0, 1, n_steps=1000)`` of `skhash.utils.schedules`.
+        ``LinearSchedule(0, 1, n_steps=1000)`` of `skhash.training`.
     prior : float, default=0.5
         The prior probability that a bit is 1.
     decoder_noise : float or callable, default=0.0
@@ -98,15 +90,9 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
     input_dropout : float, default=0.5
         The probability that an entry of a row is hidden from the encoder in a step,
         while the decoder has to explain it all the same.
-    correction : str, gradient estimator or None, default="arm"
-        The estimator of a second phase, which corrects the bias of the first (section 5
-        of Shekhovtsov and Yanush); `partial_fit` then goes on with it.
-    correction_samples : int, default=10
-        Samples of that estimator, where `correction` is a name.
-    correction_epochs : int, default=0
-        Epochs of the second phase.
-    reset_optimizer : bool, default=True
-        Whether the second phase starts with a fresh optimizer.
+    correction : str, Correction or None, default=None
+        A second phase, `Correction`, whose gradient corrects the bias of the first; or
+        the name of that gradient.
     normalize : bool, default=False
         Whether rows are first scaled to unit length.
     lr : float, default=3e-3
@@ -142,7 +128,7 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         Intercepts of the layers.
     covariance_coef_ : ndarray of shape (n_inputs, n_bits * (1 + rank)), float32
     covariance_intercept_ : ndarray of shape (n_bits * (1 + rank),), float32
-        The layer that gives sigma and V (correlated posterior only).
+        The layer that gives sigma and V (`CorrelatedPosterior` only).
     mean_ : ndarray of shape (n_features,), float64, or None
         What is subtracted from rows ("gaussian" only).
     scale_ : float
@@ -214,14 +200,7 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         "decoder_hidden_layer_sizes": ["array-like", None],
         "target": [StrOptions({"values", "presence"})],
         "encoder_input": [StrOptions({"auto", *mlp.ENCODER_INPUTS})],
-        "posterior": [StrOptions({"independent", "correlated"})],
-        "rank": [Interval(Integral, 1, None, closed="left")],
-        "n_mixture": [Interval(Integral, 1, None, closed="left")],
-        "covariance_scale": [
-            StrOptions({"rank", "sqrt_rank"}),
-            Interval(Real, 0, None, closed="left"),
-        ],
-        "share_sample": ["boolean"],
+        "posterior": [StrOptions({"independent", "correlated"}), Posterior],
         "gradient": [str, HasMethods(["surrogate"])],
         "noise": [str, HasMethods(["cdf"])],
         "kl_weight": [Interval(Real, 0, None, closed="left"), callable],
@@ -229,10 +208,7 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         "decoder_noise": [Interval(Real, 0, None, closed="left"), callable],
         "dropout": [Interval(Real, 0, 1, closed="left")],
         "input_dropout": [Interval(Real, 0, 1, closed="left")],
-        "correction": [str, HasMethods(["surrogate"]), None],
-        "correction_samples": [Interval(Integral, 1, None, closed="left")],
-        "correction_epochs": [Interval(Integral, 0, None, closed="left")],
-        "reset_optimizer": ["boolean"],
+        "correction": [str, Correction, None],
         "normalize": ["boolean"],
         **TRAINING_CONSTRAINTS,
     }
@@ -247,10 +223,6 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         target="values",
         encoder_input="auto",
         posterior="independent",
-        rank=10,
-        n_mixture=10,
-        covariance_scale="sqrt_rank",
-        share_sample=True,
         gradient="st",
         noise="logistic",
         kl_weight=0.03,
@@ -258,10 +230,7 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         decoder_noise=0.0,
         dropout=0.5,
         input_dropout=0.5,
-        correction="arm",
-        correction_samples=10,
-        correction_epochs=0,
-        reset_optimizer=True,
+        correction=None,
         normalize=False,
         lr=3e-3,
         lr_schedule=None,
@@ -281,10 +250,6 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         self.target = target
         self.encoder_input = encoder_input
         self.posterior = posterior
-        self.rank = rank
-        self.n_mixture = n_mixture
-        self.covariance_scale = covariance_scale
-        self.share_sample = share_sample
         self.gradient = gradient
         self.noise = noise
         self.kl_weight = kl_weight
@@ -293,9 +258,6 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         self.dropout = dropout
         self.input_dropout = input_dropout
         self.correction = correction
-        self.correction_samples = correction_samples
-        self.correction_epochs = correction_epochs
-        self.reset_optimizer = reset_optimizer
         self.normalize = normalize
         self.lr = lr
         self.lr_schedule = lr_schedule
@@ -326,29 +288,25 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
 
         from skhash.losses import make_likelihood
 
-        check_is_fitted(self)
         bits = check_bits(X)
         self._check_code_length(bits)
+        layers = self.decoder_coefs_, self.decoder_intercepts_
         likelihood = make_likelihood(self.decoder)
         decoded = np.empty((len(bits), self.n_features_in_), dtype=np.float32)
         for rows in row_chunks(len(bits), 8 * self.n_features_in_):
-            outputs = mlp.mlp_forward(
-                bits[rows], self.decoder_coefs_, self.decoder_intercepts_
-            )
-            decoded[rows] = likelihood.mean(torch.from_numpy(outputs)).numpy()
+            outputs = torch.from_numpy(mlp.mlp_forward(bits[rows], *layers))
+            decoded[rows] = likelihood.mean(outputs).numpy()
         return decoded
 
-    def bound(
-        self, X, *, n_mixture=None, n_samples=100, random_state=None
-    ) -> np.ndarray:
+    def bound(self, X, *, n_samples=100, random_state=None) -> np.ndarray:
         """Estimate the evidence bound of each row, a lower bound of log p(x).
+
+        With `CorrelatedPosterior` it is that of a mixture of ``n_mixture`` draws, which
+        may be set to another number after `fit`; the more, the tighter.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        n_mixture : int, default=None
-            The k of L_k, which grows with k towards the bound of the correlated
-            posterior itself; None takes that of the estimator.
         n_samples : int, default=100
             Draws to average over; the standard error falls with their root.
         random_state : int, RandomState instance or None, default=None
@@ -363,13 +321,10 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
 
         from skhash.training._net import whole_batch
 
-        for name, number in [("n_mixture", n_mixture), ("n_samples", n_samples)]:
-            if number is not None and number < 1:
-                raise ValueError(f"{name}={number} must be at least 1.")
+        if n_samples < 1:
+            raise ValueError(f"n_samples={n_samples} must be at least 1.")
         X = self._validate_fitted(X)
         module = self._restore_module().double().eval()
-        if n_mixture is not None and self.posterior == "correlated":
-            module.posterior.n_mixture = n_mixture
         seed = self.random_state if random_state is None else random_state
         module.generator = seeded_generator(check_random_state(seed))
         bound = np.empty(X.shape[0])
@@ -391,131 +346,102 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         X = super()._validate(X, reset=reset)
         if self.decoder == "gaussian":
             return X
-        smallest, largest = X.min(), X.max()
-        if smallest < 0:
+        if X.min() < 0:
             raise ValueError(
                 f"Negative values in data: decoder={self.decoder!r} is for counts and "
-                f"weights, but X holds {smallest:.3g}; use decoder='gaussian'."
+                f"weights, but X holds {X.min():.3g}; use decoder='gaussian'."
             )
-        if self.decoder == "bernoulli" and largest > 1:
+        if self.decoder == "bernoulli" and X.max() > 1:
             raise ValueError(
                 "decoder='bernoulli' is for values from 0 to 1, but X holds "
-                f"{largest:.3g}; scale X or use another decoder."
+                f"{X.max():.3g}; scale X or use another decoder."
             )
         return X
 
     def _fit_codes(self, X, y, random_state):
         super()._fit_codes(X, y, random_state)
-        correction, net = self._correction(), self.net_
-        if correction is None:
-            return
-        net.module_.gradient = correction
-        if self.reset_optimizer:
+        correction, net = resolve_correction(self.correction), self.net_
+        if correction is not None:
+            net.module_.gradient = net.module_.correction
             net.initialize_optimizer()
-        self._train(net, X, y, self.correction_epochs, self.history_)
-
-    def _correction(self):
-        from skhash.gradients import resolve_gradient
-
-        if self.correction is None or not self.correction_epochs:
-            return None
-        gradient = resolve_gradient(self.correction, "correction")
-        if isinstance(self.correction, str) and "n_samples" in gradient.get_params():
-            gradient.set_params(n_samples=self.correction_samples)
-        return gradient
+            self._train(net, X, y, correction.n_epochs, self.history_)
 
     def _make_module(self, X, y, rows, device, generator):
         X = X if rows is None else X[rows]
-        mean = column_means(X) if self.decoder == "gaussian" else None
-        scale = 1.0 if mean is None else total_scale(X, mean)
-        return self._module(X.shape[1], self.n_bits, generator, mean, scale)
+        module = self._module(X.shape[1], self.n_bits, generator)
+        if self.decoder == "gaussian":
+            module.mean = column_means(X)
+            module.scale = total_scale(X, module.mean)
+        return module
 
-    def _module(self, n_features, n_bits, generator, mean, scale):
+    def _module(self, n_features, n_bits, generator):
+        """Return the module of the parameters, its weights random."""
         from skhash.gradients import BernoulliUnits, resolve_gradient
         from skhash.losses import make_likelihood
         from skhash.networks._mlp import MLP
-        from skhash.neural.autoencoder._module import (
-            StochasticAutoencoder,
-            make_posterior,
-        )
-        from skhash.noise import resolve_noise
+        from skhash.neural.autoencoder._module import StochasticAutoencoder
 
-        posterior = make_posterior(
-            self.posterior,
-            self.rank,
-            self.n_mixture,
-            self.covariance_scale,
-            self.share_sample,
-        )
+        posterior = resolve_posterior(self.posterior)
+        correction = resolve_correction(self.correction)
         hidden = mlp.check_layer_sizes(self.hidden_layer_sizes, "hidden_layer_sizes")
         sizes = self.decoder_hidden_layer_sizes
         sizes = hidden[::-1] if sizes is None else sizes
         decoder_hidden = mlp.check_layer_sizes(sizes, "decoder_hidden_layer_sizes")
-        heads = posterior.n_heads(n_bits)
-        sizes = [n_features, *hidden, heads]
-        module = StochasticAutoencoder(
+        sizes = [n_features, *hidden, posterior.n_heads(n_bits)]
+        return StochasticAutoencoder(
             MLP(sizes, generator, self.dropout, self.input_dropout),
             MLP([n_bits, *decoder_hidden, n_features], generator),
             make_likelihood(self.decoder, self.target),
             posterior,
             gradient=resolve_gradient(self.gradient),
-            units=BernoulliUnits(resolve_noise(self.noise)),
+            correction=correction and correction.make_gradient(),
+            units=BernoulliUnits(self.noise),
             kl_weight=self.kl_weight,
             decoder_noise=self.decoder_noise,
             prior_logit=np.log(self.prior / (1 - self.prior)),
             encoder_input=self._encoder_input,
-            mean=mean,
-            scale=scale,
         )
-        module.check_gradient(self._correction(), "correction")
-        return module
 
     def _restore_module(self, n_rows=None):
         unused = seeded_generator(np.random.RandomState(0))
-        sizes = self.n_features_in_, self._n_features_out
-        module = self._module(*sizes, unused, self.mean_, self.scale_)
-        module.n_steps = self.n_steps_
-        module.gradient = self._correction() or module.gradient
-        scale = np.float32(self.scale_)
-        coefs, intercepts = list(self.coefs_), list(self.intercepts_)
-        if self.posterior == "correlated":
+        module = self._module(self.n_features_in_, self._n_features_out, unused)
+        module.gradient = module.correction or module.gradient
+        module.mean, module.scale = self.mean_, self.scale_
+        module.n_steps, scale = self.n_steps_, np.float32(self.scale_)
+        coefs, intercepts = [*self.coefs_], [*self.intercepts_]
+        if module.posterior.n_heads(1) > 1:
             coefs[-1] = np.hstack([coefs[-1], self.covariance_coef_])
             intercepts[-1] = np.hstack([intercepts[-1], self.covariance_intercept_])
         coefs[0] = coefs[0] * scale
         module.encoder.fill(coefs, intercepts)
-        coefs, intercepts = list(self.decoder_coefs_), list(self.decoder_intercepts_)
+        coefs, intercepts = [*self.decoder_coefs_], [*self.decoder_intercepts_]
         coefs[-1] = coefs[-1] / scale
-        if self.mean_ is not None:
+        if self.decoder == "gaussian":
             offset = (intercepts[-1] - self.mean_) / self.scale_
             intercepts[-1] = offset.astype(np.float32)
-        module.decoder.fill(coefs, intercepts)
-        if self.decoder == "gaussian":
             module.likelihood.log_rho.data.fill_(np.log(self.rho_ / self.scale_))
+        module.decoder.fill(coefs, intercepts)
         return module
 
     def _read_out(self, net, X):
-        module, values = net.module_, arrays_of(net.module_)
+        module = net.module_
         self.mean_, self.scale_ = module.mean, module.scale
-        self.n_steps_ = module.n_steps
-        scale = np.float32(self.scale_)
-        self.decoder_coefs_ = mlp.layers_of(values, "decoder.coefs")
-        self.decoder_intercepts_ = mlp.layers_of(values, "decoder.intercepts")
-        self.coefs_ = mlp.layers_of(values, "encoder.coefs")
-        self.intercepts_ = mlp.layers_of(values, "encoder.intercepts")
-        self.coefs_[0] = self.coefs_[0] / scale
-        if self.posterior == "correlated":
-            n_bits = len(self.decoder_coefs_[0])
-            coef, intercept = self.coefs_[-1], self.intercepts_[-1]
-            self.coefs_[-1], self.covariance_coef_ = mlp.split_columns(coef, n_bits)
-            self.intercepts_[-1], self.covariance_intercept_ = mlp.split_columns(
-                intercept, n_bits
-            )
-        self.decoder_coefs_[-1] = self.decoder_coefs_[-1] * scale
-        if self.mean_ is not None:
-            offset = self.decoder_intercepts_[-1] * self.scale_ + self.mean_
-            self.decoder_intercepts_[-1] = offset.astype(np.float32)
+        self.n_steps_, scale = module.n_steps, np.float32(module.scale)
+        coefs, intercepts = self.coefs_, self.intercepts_ = module.encoder.arrays()
+        coefs[0] = coefs[0] / scale
+        if module.posterior.n_heads(1) > 1:
+            n_bits = len(module.decoder.coefs[0])
+            coefs[-1], self.covariance_coef_ = mlp.split_columns(coefs[-1], n_bits)
+            parts = mlp.split_columns(intercepts[-1], n_bits)
+            intercepts[-1], self.covariance_intercept_ = parts
+        coefs, intercepts = module.decoder.arrays()
+        coefs[-1] = coefs[-1] * scale
         if self.decoder == "gaussian":
-            self.rho_ = float(np.exp(values["likelihood.log_rho"]) * self.scale_)
+            offset = intercepts[-1] * self.scale_ + self.mean_
+            intercepts[-1] = offset.astype(np.float32)
+            log_rho = arrays_of(module.likelihood)["log_rho"]
+            self.rho_ = float(np.exp(log_rho) * self.scale_)
+        self.decoder_coefs_, self.decoder_intercepts_ = coefs, intercepts
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from campaigns import length
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -40,7 +41,7 @@ def assert_same(found, expected):
         assert one.dtype == other.dtype
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=length(60), deadline=None)
 @given(
     n=st.sampled_from([1, 2, 3, 40, 700, 3000]),
     n_bits=st.sampled_from([3, 13, 64, 70, 128, 256, 300, 520]),

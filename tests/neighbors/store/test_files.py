@@ -353,7 +353,7 @@ def test_what_is_no_saved_index(tmp_path):
     (tmp_path / "encoder").mkdir()
     encoder = skhash.PCAHash(n_bits=3).fit(RNG.normal(size=(30, 5)))
     encoder.save(tmp_path / "encoder")
-    with pytest.raises(ValueError, match="holds a PCAHash"):
+    with pytest.raises(ValueError, match="holds a skhash.linear.PCAHash"):
         HammingNeighbors.load(tmp_path / "encoder")
     make_index().save(tmp_path / "encoder")
     assert_files_are_whole(tmp_path / "encoder")
@@ -368,18 +368,28 @@ def assert_files_are_whole(path):
     assert arrays.keys() <= set(ARRAYS)
 
 
+def changed_index():
+    """Another state of `make_index`: more codes."""
+    return make_index().partial_fit(QUERIES, QUERIES[:, :3], ids=IDS[:7])
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """What killed writers of `changed_index` left, where there was an index or not."""
+    folder = tmp_path_factory.mktemp("saves")
+    make_index().save(folder / "old")
+    changed_index().save(folder / "new")
+    originals = folder / "old", folder / "none"
+    left = kill_saves(originals, folder / "new", folder / "killed")
+    return dict(zip([True, False], left, strict=True))
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 @pytest.mark.parametrize("old_exists", [True, False])
-def test_a_killed_writer_leaves_the_old_index_whole(path, old_exists, tmp_path):
-    old, new = (
-        make_index(),
-        make_index().partial_fit(QUERIES, QUERIES[:, :3], ids=IDS[:7]),
-    )
-    new.save(tmp_path / "new")
-    if not old_exists:
-        shutil.rmtree(path)
+def test_a_killed_writer_leaves_the_old_index_whole(killed, old_exists):
+    old, new = make_index(), changed_index()
     states = []
-    for folder in kill_saves(path, tmp_path / "new", tmp_path / "killed"):
+    for folder in killed[old_exists]:
         if not (folder / MANIFEST).exists():
             assert not old_exists
             states.append("none")

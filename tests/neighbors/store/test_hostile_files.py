@@ -11,6 +11,7 @@ import shutil
 import mutants
 import numpy as np
 import pytest
+from campaigns import length
 from mutants import replace_index_array, write_manifest
 
 import skhash
@@ -410,7 +411,7 @@ def test_what_is_no_file_is_not_opened(saved, kind, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:None of the")  # no code has a query's label
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(length(150)))
 def test_mutants(saved, seed, tmp_path):
     """What was changed anywhere is refused by a ValueError, or gives some answer."""
     rng = np.random.default_rng(seed)

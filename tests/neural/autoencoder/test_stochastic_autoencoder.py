@@ -17,21 +17,25 @@ from skorch.callbacks import LRScheduler
 from skhash import HammingNeighbors, StochasticAutoencoderHash, load
 from skhash.gradients import (
     ARM,
+    GRADIENTS,
     DeterministicST,
     DisARM,
     Exact,
     Reinforce,
     StraightThrough,
 )
-from skhash.gradients._resolve import GRADIENTS
 from skhash.metrics import retrieval_scorer
+from skhash.neural import Correction, CorrelatedPosterior
 from skhash.noise import Logistic
-from skhash.utils.schedules import LinearSchedule
+from skhash.training import LinearSchedule
 
 N_TOPICS, N_FEATURES, N_BITS = 3, 12, 3
 STATES = np.array(list(itertools.product([0, 1], repeat=N_BITS)))
 DECODERS = ["multinomial", "bernoulli", "gaussian"]
-POSTERIORS = ["independent", "correlated"]
+POSTERIORS = {
+    "independent": "independent",
+    "correlated": CorrelatedPosterior(rank=2, n_mixture=2),
+}
 TINY = {
     "encoder_input": "values",
     "n_bits": N_BITS,
@@ -42,8 +46,6 @@ TINY = {
     "input_dropout": 0.0,
     "kl_weight": 0.0,
     "lr": 0.01,
-    "rank": 2,
-    "n_mixture": 2,
     "device": "cpu",
     "random_state": 0,
 }
@@ -69,8 +71,12 @@ DATA = {
     "bernoulli": (COUNTS > 0).astype(np.float32),
     "gaussian": np.log1p(COUNTS) * 3 - 1,
 }
+CORRELATED = {"posterior": POSTERIORS["correlated"], "kl_weight": 0.5}
+ONE_MORE = {"correction": Correction(n_epochs=1)}
 each_decoder = pytest.mark.parametrize("decoder", DECODERS)
-each_posterior = pytest.mark.parametrize("posterior", POSTERIORS)
+each_posterior = pytest.mark.parametrize(
+    "posterior", POSTERIORS.values(), ids=POSTERIORS
+)
 
 
 def weights(encoder):
@@ -131,8 +137,8 @@ def nodes_of_r(encoder, X, n_nodes=8):
     np.testing.assert_allclose(mu, encoder.decision_function(X), atol=1e-4)
     heads = hidden @ encoder.covariance_coef_ + encoder.covariance_intercept_
     std = np.logaddexp(0, heads[:, :N_BITS])
-    factor = np.tanh(heads[:, N_BITS:]).reshape(len(X), N_BITS, encoder.rank)
-    factor = factor * encoder.rank**-0.5
+    factor = np.tanh(heads[:, N_BITS:]).reshape(len(X), N_BITS, encoder.posterior.rank)
+    factor = factor * encoder.posterior.rank**-0.5
     covariance = std[:, None] ** 2 * np.eye(N_BITS) + factor @ factor.swapaxes(1, 2)
     nodes, weight = hermegauss(n_nodes)
     z = np.array(list(itertools.product(nodes, repeat=N_BITS)))
@@ -144,9 +150,8 @@ def nodes_of_r(encoder, X, n_nodes=8):
 @each_decoder
 def test_bound_of_correlated_bits_lies_between_those_of_quadrature(decoder):
     X = DATA[decoder]
-    options = {"posterior": "correlated", "covariance_scale": "sqrt_rank"}
-    encoder = make(decoder=decoder, max_epochs=15, prior=0.3, kl_weight=0.5, **options)
-    encoder.fit(X)
+    encoder = make(decoder=decoder, max_epochs=15, prior=0.3, **CORRELATED)
+    encoder = clone(encoder).fit(X)
     X = X[:12]
     joint = log_joint(encoder, X)[:, None]
     q, weight = nodes_of_r(encoder, X)
@@ -155,33 +160,34 @@ def test_bound_of_correlated_bits_lies_between_those_of_quadrature(decoder):
     last = (q * (joint[:, 0] - np.log(q))).sum(axis=1)
     assert (first < last).all() and (last < logsumexp(joint[:, 0], axis=1)).all()
 
-    value, error = estimated_bound(encoder, X, n_mixture=1, n_samples=40)
+    encoder.set_params(posterior__n_mixture=1)
+    value, error = estimated_bound(encoder, X, n_samples=40)
     assert (np.abs(value - first) < 5 * error + 1e-3).all()
-    value, error = estimated_bound(encoder, X, n_mixture=2, n_samples=40)
+    encoder.set_params(posterior__n_mixture=2)
+    value, error = estimated_bound(encoder, X, n_samples=40)
     assert (first - 5 * error < value).all() and (value < last + 5 * error).all()
-    value, error = estimated_bound(encoder, X, n_mixture=50, n_samples=40)
+    encoder.set_params(posterior__n_mixture=50)
+    value, error = estimated_bound(encoder, X, n_samples=40)
     assert (np.abs(value - last) < 5 * error + (last - first) / 20).all()
 
 
 def test_bound_takes_the_mixture_and_the_seed_of_the_estimator():
-    encoder = make(posterior="correlated", n_mixture=4).fit(COUNTS)
+    encoder = make(posterior=CorrelatedPosterior(2, n_mixture=4)).fit(COUNTS)
     bound = encoder.bound(COUNTS)
-    np.testing.assert_array_equal(bound, encoder.bound(COUNTS, n_mixture=4))
     np.testing.assert_array_equal(bound, encoder.bound(COUNTS, random_state=0))
     assert not np.array_equal(bound, encoder.bound(COUNTS, random_state=1))
-    assert encoder.n_mixture == 4
-    # The mixture of 1 has a lower bound; the full divergence counts in any case.
-    assert encoder.bound(COUNTS, n_mixture=1).mean() < bound.mean()
     sparse_bound = encoder.bound(sparse.csr_array(COUNTS))
     np.testing.assert_allclose(sparse_bound, bound, rtol=1e-5)
+    # The mixture of 1 has a lower bound; the full divergence counts in any case.
+    encoder.set_params(posterior__n_mixture=1)
+    assert encoder.bound(COUNTS).mean() < bound.mean()
 
 
-@pytest.mark.parametrize("option", ["n_samples", "n_mixture"])
 @each_posterior
-def test_bound_refuses_no_samples(option, posterior):
+def test_bound_refuses_no_samples(posterior):
     encoder = make(posterior=posterior).fit(COUNTS)
-    with pytest.raises(ValueError, match=option):
-        encoder.bound(COUNTS, **{option: 0})
+    with pytest.raises(ValueError, match="n_samples"):
+        encoder.bound(COUNTS, n_samples=0)
 
 
 @each_decoder
@@ -294,7 +300,6 @@ def test_mirrored_decoder():
 # Parameters
 
 
-CORRELATED = {"posterior": "correlated", "kl_weight": 0.5}
 CHANGES = [
     ({"n_bits": 4}, {}),
     ({"hidden_layer_sizes": (7,)}, {}),
@@ -307,11 +312,9 @@ CHANGES = [
     ({"encoder_input": "values"}, {"encoder_input": "unit"}),
     ({"encoder_input": "presence"}, {"target": "presence"}),
     ({"posterior": "correlated"}, {}),
-    ({"rank": 3}, CORRELATED),
-    ({"n_mixture": 3}, CORRELATED),
-    ({"covariance_scale": "rank"}, CORRELATED),
-    ({"covariance_scale": 0.3}, CORRELATED),
-    ({"share_sample": False}, CORRELATED),
+    ({"posterior__rank": 3}, CORRELATED),
+    ({"posterior__n_mixture": 3}, CORRELATED),
+    ({"posterior__scale": 0.3}, CORRELATED),
     ({"gradient": "zgr"}, {}),
     ({"gradient": ARM(n_samples=3)}, {"gradient": "arm"}),
     ({"noise": "uniform"}, {}),
@@ -324,11 +327,11 @@ CHANGES = [
     ({"decoder_noise": LinearSchedule(1.0, 0.0, 2)}, {"decoder_noise": 1.0}),
     ({"dropout": 0.5}, {}),
     ({"input_dropout": 0.3}, {}),
-    ({"correction_epochs": 1}, {}),
-    ({"correction_epochs": 2}, {"correction_epochs": 1}),
-    ({"correction": "zgr"}, {"correction_epochs": 1}),
-    ({"correction_samples": 2}, {"correction_epochs": 1}),
-    ({"reset_optimizer": False}, {"correction_epochs": 1}),
+    ({"correction": "arm"}, {}),
+    (ONE_MORE, {}),
+    ({"correction__n_epochs": 2}, ONE_MORE),
+    ({"correction__gradient": "zgr"}, ONE_MORE),
+    ({"correction__n_samples": 2}, ONE_MORE),
     ({"normalize": True}, {}),
     ({"lr": 0.02}, {}),
     ({"lr_schedule": "cosine"}, {}),
@@ -341,30 +344,47 @@ CHANGES = [
 ]
 
 
+def changed_by(*changes):
+    encoder = clone(make())
+    for change in changes:
+        encoder = clone(encoder.set_params(**change))
+    return encoder
+
+
 @pytest.mark.parametrize(("change", "base"), CHANGES, ids=lambda option: str([*option]))
 def test_every_parameter_changes_the_result(change, base):
     """Changed alone, beside what makes it matter."""
     X = DATA["bernoulli"] if change.get("decoder") == "bernoulli" else COUNTS
-    plain, changed = (make(**(base | options)).fit(X) for options in ({}, change))
+    plain, changed = (changed_by(base, options).fit(X) for options in ({}, change))
     assert not np.array_equal(weights(plain), weights(changed))
 
 
 def test_every_parameter_is_among_the_changes():
     no_say = {"device", "verbose"}
     changed = {name for change, _ in CHANGES for name in change}
-    assert changed | no_say == set(make().get_params(deep=False))
+    nested = changed_by(CORRELATED, ONE_MORE).get_params()
+    assert changed | no_say == set(nested)
 
 
 @pytest.mark.parametrize(
     ("options", "other"),
     [
-        ({"rank": 3}, {}),
-        ({"n_mixture": 3}, {}),
-        ({"covariance_scale": 0.3}, {}),
-        ({"share_sample": False}, {}),
+        ({"posterior": CorrelatedPosterior()}, {"posterior": "correlated"}),
+        (
+            {"posterior": CorrelatedPosterior(rank=4, scale=0.5)},
+            {"posterior": CorrelatedPosterior(rank=4)},
+        ),
         ({"prior": 0.2}, {}),
-        ({"correction": None}, {"correction": "arm"}),
-        ({"correction_samples": 3}, {}),
+        ({"correction": Correction()}, {"correction": "arm"}),
+        ({"correction": Correction("disarm")}, {"correction": "disarm"}),
+        (
+            {"correction": Correction(DisARM(n_samples=2))},
+            {"correction": Correction("disarm", n_samples=2)},
+        ),
+        (
+            {"correction": Correction(DisARM(), n_samples=3)},
+            {"correction": Correction(DisARM())},
+        ),
         ({"kl_weight": LinearSchedule(0.0, 0.4, n_steps=0)}, {"kl_weight": 0.4}),
         ({"kl_weight": lambda step: 0.4}, {"kl_weight": 0.4}),
         ({"gradient": StraightThrough()}, {"gradient": "st"}),
@@ -394,18 +414,16 @@ def test_every_gradient_estimator_trains(name, posterior):
     assert not [key for key in vars(gradient) if key.endswith("_")]
 
 
-@pytest.mark.parametrize("scale", ["rank", "sqrt_rank", 0.7])
+@pytest.mark.parametrize("scale", [None, 0.7])
 @pytest.mark.parametrize("rank", [1, 4])
-def test_covariance_scale(scale, rank):
-    encoder = make(posterior="correlated", covariance_scale=scale, rank=rank)
+def test_scale_of_the_covariance(scale, rank):
+    encoder = make(posterior=CorrelatedPosterior(rank, scale=scale))
     posterior = encoder.fit(COUNTS).net_.module_.posterior
-    expected = {"rank": 1 / rank, "sqrt_rank": rank**-0.5}.get(scale, scale)
     heads = torch.full((1, posterior.n_heads(N_BITS)), 30.0)
     _, _, factor = posterior.split(heads)  # tanh is at its end
     covariance = (factor @ factor.mT)[0].numpy()
-    np.testing.assert_allclose(covariance, rank * expected**2, rtol=1e-6)
-    if scale == "rank":  # so more columns allow less
-        assert covariance.max() == pytest.approx(1 / rank)
+    expected = 1.0 if scale is None else rank * scale**2
+    np.testing.assert_allclose(covariance, expected, rtol=1e-6)
 
 
 def test_row_baselines_are_of_the_rows_of_the_data():
@@ -433,14 +451,14 @@ def test_annealing_reaches_its_end_by_steps():
     )
     module = encoder.fit(COUNTS).net_.module_
     assert encoder.n_steps_ == 2 * 3  # of 48 rows; validation does not count
-    assert module.kl_weight_now == 0.7
+    assert schedule(module.n_steps) == 0.7
     early = make(kl_weight=schedule, batch_size=16, max_epochs=1).fit(COUNTS)
-    assert early.net_.module_.kl_weight_now == pytest.approx(0.7 * 4 / 5)
+    assert schedule(early.net_.module_.n_steps) == pytest.approx(0.7 * 4 / 5)
 
 
 def test_correction_goes_on_with_the_schedule():
-    encoder = make(correction_epochs=2, max_epochs=1, batch_size=20).fit(COUNTS)
-    assert encoder.n_steps_ == 3 * 3
+    options = {"correction": Correction(n_epochs=2), "max_epochs": 1}
+    assert make(batch_size=20, **options).fit(COUNTS).n_steps_ == 3 * 3
 
 
 def test_noise_of_the_decoder_is_off_in_validation_and_encoding():
@@ -479,9 +497,8 @@ def test_words_that_are_left_out_are_still_explained():
         seen[:, occurring] = words * torch.tensor(kept) / 0.6
         with torch.no_grad():
             heads = module.eval()(seen)
-            loss = module.estimate(
-                module.reconstruction(torch.from_numpy(X[:1])), heads
-            ).item()
+            reconstruct = module.reconstruction(torch.from_numpy(X[:1]))
+            loss = module.losses(heads, reconstruct).item()
         losses.append((np.prod(np.where(kept, 0.6, 0.4)), loss))
     weight, loss = np.transpose(losses)
     mean = weight @ loss
@@ -520,8 +537,9 @@ def test_quadratic_correction_trains_as_the_exact_gradient_does():
     ids=str,
 )
 def test_quadratic_correction_is_for_quadratic_losses(parameter, options):
-    given = {parameter: StraightThrough(debias="quadratic"), "correction_epochs": 1}
-    encoder = make(**options, **given)
+    gradient = StraightThrough(debias="quadratic")
+    given = gradient if parameter == "gradient" else Correction(gradient)
+    encoder = make(**options, **{parameter: given})
     with pytest.raises(ValueError, match=f"{parameter}=.*decoder='gaussian'"):
         encoder.fit(DATA["bernoulli"])
 
@@ -529,8 +547,7 @@ def test_quadratic_correction_is_for_quadratic_losses(parameter, options):
 @pytest.mark.parametrize("validation_fraction", [None, 0.2])
 def test_correction_adds_epochs_with_its_own_estimator(validation_fraction):
     encoder = make(
-        correction_epochs=2,
-        correction_samples=4,
+        correction=Correction(n_samples=4, n_epochs=2),
         validation_fraction=validation_fraction,
     ).fit(COUNTS)
     assert [record["epoch"] for record in encoder.history_] == [1, 2, 3, 4, 5]
@@ -546,30 +563,30 @@ def test_correction_adds_epochs_with_its_own_estimator(validation_fraction):
     assert losses[0] == losses[1]
 
 
-def test_a_correction_that_is_given_keeps_its_samples():
-    options = {"correction_epochs": 1, "correction_samples": 7}
-    encoder = make(correction=DisARM(n_samples=3), **options).fit(COUNTS)
-    assert encoder.net_.module_.gradient.n_samples == 3
-    encoder = make(correction="zgr", **options).fit(COUNTS)  # has no samples
+@pytest.mark.parametrize(
+    ("gradient", "n_samples"),
+    [("arm", 7), ("zgr", None), (DisARM(n_samples=3), 3)],
+    ids=str,
+)
+def test_samples_of_a_correction_are_for_names_that_have_them(gradient, n_samples):
+    correction = Correction(gradient, n_samples=7, n_epochs=1)
+    encoder = make(correction=correction).fit(COUNTS)
     assert encoder.n_iter_ == 4
+    found = encoder.net_.module_.gradient
+    assert getattr(found, "n_samples", None) == n_samples
+    assert correction.gradient is gradient and found is not gradient
 
 
-def test_no_correction_does_nothing():
-    none = make(correction=None, correction_epochs=5).fit(COUNTS)
-    plain = make().fit(COUNTS)
-    assert none.n_iter_ == plain.n_iter_ == 3
-    np.testing.assert_array_equal(weights(none), weights(plain))
+def test_the_name_of_a_correction_has_the_epochs_of_its_default():
+    encoder = make(correction="arm").fit(COUNTS)
+    assert encoder.n_iter_ == encoder.max_epochs + Correction().n_epochs
 
 
-def test_a_fresh_optimizer_forgets_its_moments():
-    def steps(reset):
-        encoder = make(correction_epochs=1, reset_optimizer=reset).fit(COUNTS)
-        states = encoder.net_.optimizer_.state.values()
-        return {int(state["step"]) for state in states}
-
-    n_batches = -(-len(COUNTS) // 32)
-    assert steps(True) == {n_batches}
-    assert steps(False) == {4 * n_batches}
+def test_a_correction_starts_with_a_fresh_optimizer():
+    """One that forgets its moments."""
+    encoder = make(**ONE_MORE).fit(COUNTS)
+    states = encoder.net_.optimizer_.state.values()
+    assert {int(state["step"]) for state in states} == {-(-len(COUNTS) // 32)}
 
 
 def test_correction_mends_what_a_biased_estimator_cannot():
@@ -577,7 +594,8 @@ def test_correction_mends_what_a_biased_estimator_cannot():
     options = {"gradient": DeterministicST(), "kl_weight": 1.0, "lr": 0.02}
     stalled = make(max_epochs=60, **options).fit(COUNTS)
     longer = make(max_epochs=100, **options).fit(COUNTS)
-    mended = make(max_epochs=60, correction_epochs=40, **options).fit(COUNTS)
+    correction = Correction(n_epochs=40)
+    mended = make(max_epochs=60, correction=correction, **options).fit(COUNTS)
     bounds = [e.bound(COUNTS).mean() for e in (stalled, longer, mended)]
     assert bounds[2] > max(bounds[:2]) + 0.1
 
@@ -604,8 +622,9 @@ def test_data_that_the_decoder_cannot_explain(make_rows):
 @pytest.mark.parametrize("parameter", ["gradient", "correction"])
 @pytest.mark.parametrize("value", ["foo", StraightThrough, "logistic"])
 def test_unknown_estimators_are_named_before_training(parameter, value):
-    encoder = make(**{parameter: value}, correction_epochs=1)
-    with pytest.raises(ValueError, match="is not one of arm, .*zgr"):
+    given = Correction(value) if parameter == "correction" else value
+    encoder = make(**{parameter: given})
+    with pytest.raises(ValueError, match=f"{parameter}=.* is not one of arm, .*zgr"):
         encoder.fit(COUNTS)
     assert not hasattr(encoder, "net_")
 
@@ -618,10 +637,16 @@ def test_unknown_estimators_are_named_before_training(parameter, value):
         ({"decoder": "poisson"}, "'decoder' parameter"),
         ({"prior": 0.0}, "'prior' parameter"),
         ({"prior": 1.0}, "'prior' parameter"),
-        ({"covariance_scale": "foo"}, "'covariance_scale' parameter"),
+        ({"posterior": CorrelatedPosterior}, "'posterior' parameter"),
+        ({"posterior": CorrelatedPosterior(rank=0)}, "'rank' parameter"),
+        ({"posterior": CorrelatedPosterior(n_mixture=0)}, "'n_mixture' parameter"),
+        ({"posterior": CorrelatedPosterior(scale=-0.1)}, "'scale' parameter"),
         ({"kl_weight": -1.0}, "'kl_weight' parameter"),
         ({"dropout": 1.0}, "'dropout' parameter"),
-        ({"correction_samples": 0}, "'correction_samples' parameter"),
+        ({"correction": "foo"}, "correction='foo' is not one of arm, .*zgr"),
+        ({"correction": StraightThrough()}, "'correction' parameter"),
+        ({"correction": Correction(n_samples=0)}, "'n_samples' parameter"),
+        ({"correction": Correction(n_epochs=0)}, "'n_epochs' parameter"),
         ({"gradient": Exact(max_bits=2)}, "max_bits=2"),
         ({"gradient": ARM(n_samples=0)}, "'n_samples' parameter"),
         ({"encoder_input": "presence", "decoder": "gaussian"}, "encoder_input"),
@@ -663,8 +688,9 @@ def test_rows_without_words(decoder, posterior):
 
 def test_one_bit_one_component_one_row():
     """The cases where axes of length 1 could be taken for each other."""
-    options = {"n_bits": 1, "n_mixture": 1, "rank": 1, "batch_size": 1}
-    encoder = make(posterior="correlated", kl_weight=0.5, **options).fit(COUNTS[:5])
+    posterior = CorrelatedPosterior(rank=1, n_mixture=1)
+    encoder = make(posterior=posterior, kl_weight=0.5, n_bits=1, batch_size=1)
+    encoder.fit(COUNTS[:5])
     assert encoder.transform(COUNTS[:1]).shape == (1, 1)
     assert encoder.bound(COUNTS[:1], n_samples=1).shape == (1,)
 
@@ -714,6 +740,18 @@ def test_grid_search_over_gradients_and_their_samples():
     assert four.net_.module_.gradient.n_samples == 4
 
 
+def test_grid_search_over_the_parameters_of_parts():
+    grid = {"posterior__rank": [1, 3], "correction__n_epochs": [1, 2]}
+    encoder = make(max_epochs=1, **CORRELATED, **ONE_MORE)
+    search = GridSearchCV(
+        encoder, grid, scoring=retrieval_scorer, cv=2, error_score="raise"
+    ).fit(COUNTS, TOPICS)
+    assert len(search.cv_results_["params"]) == 4
+    best = search.best_estimator_
+    assert best.covariance_coef_.shape[1] == N_BITS * (1 + best.posterior.rank)
+    assert best.n_iter_ == 1 + best.correction.n_epochs
+
+
 def test_grid_search_over_the_steps_of_a_pipeline():
     messages, y = corpus()
     pipeline = make_pipeline(TfidfVectorizer(), make(max_epochs=2))
@@ -721,7 +759,7 @@ def test_grid_search_over_the_steps_of_a_pipeline():
     search = GridSearchCV(
         pipeline,
         {
-            f"{step}__posterior": POSTERIORS,
+            f"{step}__posterior": [*POSTERIORS],
             f"{step}__kl_weight": [0.1, LinearSchedule(0.0, 0.1, n_steps=3)],
             "tfidfvectorizer__sublinear_tf": [False, True],
         },
@@ -752,9 +790,9 @@ def test_sparse_data_are_never_dense_as_a_whole(decoder, posterior, monkeypatch)
         spy(owner, "toarray")
         spy(owner, "todense")
     spy(torch.Tensor, "to_dense")
-    encoder = make(
-        decoder=decoder, posterior=posterior, batch_size=16, correction_epochs=1
-    ).fit(X)
+    encoder = make(decoder=decoder, posterior=posterior, batch_size=16, **ONE_MORE).fit(
+        X
+    )
     encoder.partial_fit(X)
     encoder.transform(X)
     if decoder == "gaussian":
@@ -794,7 +832,7 @@ def test_global_generators_are_left_alone(posterior, gradient):
         input_dropout=0.2,
         decoder_noise=0.1,
         validation_fraction=0.2,
-        correction_epochs=1,
+        **ONE_MORE,
     ).fit(COUNTS)
     encoder.partial_fit(COUNTS)
     encoder.bound(COUNTS, n_samples=2)
@@ -827,8 +865,7 @@ def test_saved_encoders_do_the_same(decoder, posterior, tmp_path):
     loaded.set_params(lr=1e-9).partial_fit(X)
     np.testing.assert_allclose(loaded.bound(X), before, rtol=1e-4)
     assert loaded.n_steps_ == n_steps + -(-len(X) // 32)
-    weight = loaded.net_.module_.kl_weight_now
-    assert weight == pytest.approx(0.5 * loaded.n_steps_ / 100)
+    assert loaded.net_.module_.n_steps == loaded.n_steps_
     loaded = load(tmp_path / "encoder").partial_fit(X)
     assert not np.array_equal(weights(loaded), weights(encoder))
     assert loaded.n_iter_ == encoder.n_iter_ + 1
@@ -845,6 +882,34 @@ def test_partial_fit_goes_on_where_fit_stopped(decoder, posterior):
         streamed.partial_fit(X)
     np.testing.assert_array_equal(weights(streamed), weights(fitted))
     assert streamed.n_steps_ == fitted.n_steps_
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"posterior__n_mixture": 3}, "posterior"),
+        ({"posterior": "independent"}, "posterior"),
+        ({"correction__n_samples": 3}, "correction"),
+        ({"correction": None}, "correction"),
+    ],
+    ids=str,
+)
+def test_partial_fit_refuses_other_parts(change, name):
+    encoder = make(**CORRELATED, **ONE_MORE)
+    encoder = clone(encoder).fit(COUNTS).set_params(**change)
+    with pytest.raises(ValueError, match=f"{name} was .* and is .* now"):
+        encoder.partial_fit(COUNTS)
+
+
+def test_partial_fit_goes_on_with_the_correction(tmp_path):
+    """From the net, and from a file; what is saved are the parts, too."""
+    encoder = clone(make(**CORRELATED, correction=Correction("disarm", n_epochs=1)))
+    encoder.fit(COUNTS).save(tmp_path / "encoder")
+    for fitted in (encoder, load(tmp_path / "encoder")):
+        assert fitted.posterior.get_params() == CORRELATED["posterior"].get_params()
+        fitted.partial_fit(COUNTS)
+        assert type(fitted.net_.module_.gradient) is DisARM
+        assert fitted.n_iter_ == 5
 
 
 @each_posterior
@@ -874,7 +939,7 @@ def test_cuda_fit_encodes_as_the_cpu_does(decoder, posterior):
         input_dropout=0.2,
         decoder_noise=0.1,
         kl_weight=0.1,
-        correction_epochs=1,
+        **ONE_MORE,
     ).fit(X)
     on_gpu = encoder.decision_function(X)
     on_cpu = encoder.set_params(device="cpu").decision_function(X)

@@ -342,11 +342,12 @@ def test_feature_scale_starts_at_the_standard_deviations(digits):
     )
 
 
-@pytest.mark.parametrize("scale", ["latent", "feature"])
+@pytest.mark.parametrize("scale", ["latent", LatentScale(std=0.5), "feature"])
 def test_scales_are_saved_and_gone_on_from(scale, digits, tmp_path):
     encoder = SGHEncoder(n_bits=6, scale=scale, random_state=0).fit(digits)
     encoder.save(tmp_path / "encoder")
     loaded = load(tmp_path / "encoder")
+    assert repr(loaded.scale) == repr(scale)
     np.testing.assert_allclose(
         loaded.free_energy(digits), encoder.free_energy(digits), rtol=1e-6
     )

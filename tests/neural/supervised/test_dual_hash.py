@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -50,11 +51,13 @@ def logits(X=ROWS, y=LABELS, **params):
         return encoder(**params).fit(X, y).decision_function(X)
 
 
-BASE = {solver: logits(solver=solver) for solver in SOLVERS}
+@cache
+def base_logits(solver):
+    return logits(solver=solver)
 
 
 def changes(solver="prox", **params):
-    return bool((logits(solver=solver, **params) != BASE[solver]).any())
+    return bool((logits(solver=solver, **params) != base_logits(solver)).any())
 
 
 # What the parameters do
@@ -87,8 +90,8 @@ def changes(solver="prox", **params):
     ids=lambda params: next(iter(params)),
 )
 def test_parameters_matter(params):
-    result = logits(solver="prox", **params)
-    assert result.shape != BASE["prox"].shape or (result != BASE["prox"]).any()
+    result, base = logits(solver="prox", **params), base_logits("prox")
+    assert result.shape != base.shape or (result != base).any()
 
 
 def test_parameters_of_the_optimizers_matter():
@@ -129,7 +132,7 @@ def test_parameters_inside_the_loss_are_set_from_outside():
 
 def test_solvers_differ():
     for solver, other in itertools.combinations(SOLVERS, 2):
-        assert (BASE[solver] != BASE[other]).any(), (solver, other)
+        assert (base_logits(solver) != base_logits(other)).any(), (solver, other)
 
 
 def test_weight_matters_where_the_penalty_is_applied():
@@ -158,7 +161,7 @@ def test_weight_matters_where_the_penalty_is_applied():
 def test_no_penalty_within_the_warm_up():
     for solver in SOLVERS:
         alone = logits(solver=solver, warmup_epochs=4)
-        np.testing.assert_array_equal(alone, BASE[None])
+        np.testing.assert_array_equal(alone, base_logits(None))
 
 
 # The dual variable

@@ -2,8 +2,6 @@
 
 from sklearn.base import BaseEstimator
 
-__all__ = ["LinearSchedule", "weight_at"]
-
 
 class LinearSchedule(BaseEstimator):
     """A weight that goes from `start` to `end` in `n_steps` steps and stays there.
@@ -17,7 +15,7 @@ class LinearSchedule(BaseEstimator):
 
     Examples
     --------
-    >>> from skhash.utils.schedules import LinearSchedule
+    >>> from skhash.training import LinearSchedule
     >>> warm_up = LinearSchedule(0.0, 1.0, n_steps=4)
     >>> [warm_up(step) for step in (0, 1, 4, 100)]
     [0.0, 0.25, 1.0, 1.0]

@@ -5,7 +5,8 @@ import pickle
 import pytest
 from sklearn.base import clone
 
-from skhash.utils.schedules import LinearSchedule, weight_at
+from skhash.training import LinearSchedule
+from skhash.training._weights import weight_at
 
 
 @pytest.mark.parametrize(("start", "end"), [(0.0, 1.0), (1.0, 0.05), (0.1, 0.7)])

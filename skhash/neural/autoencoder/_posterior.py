@@ -1,0 +1,142 @@
+"""How the bits of a `StochasticAutoencoderHash` are distributed, given a row."""
+
+from numbers import Integral, Real
+
+from sklearn.base import BaseEstimator
+
+from skhash.utils._sklearn import Interval
+from skhash.utils.strategies import resolved
+
+
+class Posterior(BaseEstimator):
+    """Independent bits, ``q(s|x) = prod_j Ber(s_j; F(r_j))``, with logits r: the base.
+
+    Others are mixtures of these, ``q(s|x) = E_r q(s|r)``, r drawn from the heads that
+    the encoder gives.
+    """
+
+    _parameter_constraints: dict = {}
+    # Whether the divergence is that of q itself, the same at every code.
+    has_closed_form = True
+
+    def n_heads(self, n_bits: int) -> int:
+        """Return how many outputs the encoder needs; the first are the mean of r."""
+        return n_bits
+
+    def draw(self, heads, generator):
+        """Draw r from the heads, differentiably.
+
+        Parameters
+        ----------
+        heads : Tensor of shape (n_rows, n_heads)
+        generator : torch.Generator
+
+        Returns
+        -------
+        logits : Tensor of shape (n_rows, n_bits)
+            The draw that bits follow.
+        draws : Tensor of shape (..., n_rows, n_bits)
+            All that the divergence needs.
+        """
+        return heads, heads
+
+    def divergence(self, draws, noise, prior_logit):
+        """Return a function of bits that is on average at least ``KL(q || p)``.
+
+        Parameters
+        ----------
+        draws : Tensor
+            As `draw` gave them.
+        noise : Noise
+            Its distribution function is F.
+        prior_logit : Tensor
+            Log-odds of every bit in the prior p.
+
+        Returns
+        -------
+        divergence : callable
+            Maps bits, shape (..., n_rows, n_bits), to a divergence of each row.
+        """
+        from skhash.losses._divergences import bernoulli_kl
+
+        return lambda bits: bernoulli_kl(noise.log_odds(draws), prior_logit)
+
+
+class CorrelatedPosterior(Posterior):
+    """Bits made dependent by a Gaussian r of low-rank covariance (CorrSH).
+
+    ``r = mu + std eps + V zeta`` with eps and zeta standard normal, of covariance
+    ``diag(std^2) + V V^T``. The entropy of the code is bounded by that of the mixture
+    ``h_k(s) = 1/k sum_i q(s|r_i)`` of k draws of r.
+
+    Parameters
+    ----------
+    rank : int, default=10
+        Columns R of V.
+    n_mixture : int, default=10
+        Draws k of r in the mixture. The bound gets tighter with it.
+    scale : float or None, default=None
+        The entries of V are a tanh times this. None is 1/sqrt(R), which lets bits
+        correlate; the authors have 1/R, which bounds each covariance by 1/R.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import StochasticAutoencoderHash
+    >>> from skhash.neural import CorrelatedPosterior
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> encoder = StochasticAutoencoderHash(
+    ...     16, posterior=CorrelatedPosterior(rank=4), max_epochs=2, random_state=0
+    ... )
+    >>> encoder.fit(X).covariance_coef_.shape  # sigma and V of each bit
+    (512, 80)
+    """
+
+    _parameter_constraints: dict = {
+        "rank": [Interval(Integral, 1, None, closed="left")],
+        "n_mixture": [Interval(Integral, 1, None, closed="left")],
+        "scale": [Interval(Real, 0, None, closed="left"), None],
+    }
+    has_closed_form = False
+
+    def __init__(self, rank=10, n_mixture=10, scale=None):
+        self.rank = rank
+        self.n_mixture = n_mixture
+        self.scale = scale
+
+    def n_heads(self, n_bits):
+        return n_bits * (2 + self.rank)
+
+    def split(self, heads):
+        """Return mu and std, shape (n_rows, n_bits), and V, (n_rows, n_bits, rank)."""
+        from torch.nn.functional import softplus
+
+        n_bits = heads.shape[-1] // (2 + self.rank)
+        mu, std, factor = heads.split([n_bits, n_bits, self.rank * n_bits], dim=-1)
+        scale = self.rank**-0.5 if self.scale is None else self.scale
+        factor = scale * factor.unflatten(-1, (n_bits, self.rank)).tanh()
+        return mu, softplus(std), factor
+
+    def draw(self, heads, generator):
+        import torch
+
+        mu, std, factor = self.split(heads)
+        k = self.n_mixture
+        eps = mu.new_empty(k, *mu.shape).normal_(generator=generator)
+        zeta = mu.new_empty(k, len(mu), self.rank).normal_(generator=generator)
+        draws = mu + std * eps + torch.einsum("bjr,kbr->kbj", factor, zeta)
+        return draws[0], draws
+
+    def divergence(self, draws, noise, prior_logit):
+        from skhash.losses._divergences import log_mixture, log_prior
+
+        log_odds = noise.log_odds(draws)
+        return lambda bits: log_mixture(bits, log_odds) - log_prior(bits, prior_logit)
+
+
+POSTERIORS = {"independent": Posterior, "correlated": CorrelatedPosterior}
+
+
+def resolve_posterior(posterior) -> Posterior:
+    """Return the posterior of a name, or a clone of the posterior itself."""
+    return resolved(posterior, POSTERIORS, Posterior, "posterior")
