@@ -5,7 +5,7 @@ from llvmlite import ir
 from numba import types
 
 from skhash.neighbors.kernels.llvm import INT64, instruction
-from skhash.utils.kernels import kernel, popcount
+from skhash.utils.kernels import inner_kernel, popcount
 
 # An answer is a number, so that numbers are in the order of answers: the distance, or a
 # row of counts by distance, above, and the position in so many lower bits. Codes have
@@ -33,7 +33,7 @@ def at_most(code, values, part: types.int64, most: types.uint8):
     return code.bitcast(low, INT64)
 
 
-@kernel
+@inner_kernel
 def is_live(live, position):
     """Return whether a code may be found.
 
@@ -42,7 +42,7 @@ def is_live(live, position):
     return len(live) == 0 or live[position]
 
 
-@kernel
+@inner_kernel
 def live_bits(live, first, n):
     """Return a bit for each of 64 places from `first` on: whether it has a live code.
 
@@ -56,7 +56,7 @@ def live_bits(live, first, n):
     return bits
 
 
-@kernel
+@inner_kernel
 def distance_of(codes, position, queries, query):
     """Return how many bits differ; codes and queries : uint64 (rows, n_words)."""
     distance = 0

@@ -26,6 +26,7 @@ WORD_NIBBLES = 16
 
 _WIDTH = 32  # bytes in a vector
 _VECTOR, _HALF = ir.VectorType(BYTE, _WIDTH), ir.VectorType(BYTE, 64)
+_PARTS, _NOTHING = range(BLOCK // _WIDTH), _VECTOR([0] * _WIDTH)
 
 
 def has_shuffle():
@@ -89,24 +90,22 @@ def unpack(code, blocks, block: types.int64, nibbles):
             code.write(high, target, BLOCK + part)
 
 
+def _word_distances(code, codes, chosen, shuffle):
+    """Return the distances of 128 codes in 16 nibbles."""
+    sums, tables = [_NOTHING for _ in _PARTS], _tables(code)
+    for nibble in range(WORD_NIBBLES):
+        look_up = _look_up(code, tables, code.read(BYTE, chosen, nibble), shuffle)
+        for part in _PARTS:
+            found = code.read(_VECTOR, codes, BLOCK * nibble + _WIDTH * part)
+            sums[part] = code.add(sums[part], look_up(found))
+    return sums
+
+
 def make_near(shuffle):
     """Build the function that compares a block of codes with a query.
 
     It looks nibbles up, or, without `shuffle`, counts their bits.
     """
-    parts, nothing = range(BLOCK // _WIDTH), _VECTOR([0] * _WIDTH)
-
-    def word_sums(code, codes, chosen, tables):
-        """Return the distances of 128 codes in 16 nibbles."""
-        sums = [nothing for _ in parts]
-        for nibble in range(WORD_NIBBLES):
-            choice = code.read(BYTE, chosen, nibble)
-            look_up = _look_up(code, tables, choice, shuffle)
-            for part in parts:
-                place = BLOCK * nibble + _WIDTH * part
-                found = look_up(code.read(_VECTOR, codes, place))
-                sums[part] = code.add(sums[part], found)
-        return sums
 
     @instruction(types.boolean)
     def near(
@@ -124,19 +123,18 @@ def make_near(shuffle):
         uint8 (queries, nibbles), 16 times the nibble of the query; query : its row; out
         : uint8 (rows, 128). The number of nibbles is a multiple of 16.
         """
-        tables = _tables(code)
-        places = [code.variable(nothing) for _ in parts]
+        places = [code.variable(_NOTHING) for _ in _PARTS]
         n_words = code.udiv(nibbles.shape[0], INT64(WORD_NIBBLES))
         with code.loop(n_words) as loop:
             first = code.mul(loop.index, INT64(WORD_NIBBLES))
             chosen = code.at(choices.row(query), first)
-            sums = word_sums(code, nibbles.row(first), chosen, tables)
+            sums = _word_distances(code, nibbles.row(first), chosen, shuffle)
             # A word has 64 bits, so that only sums over words need care.
             for place, total in zip(places, sums, strict=True):
                 total = code.use("llvm.uadd.sat.v32i8", code.load(place), total)
                 code.store(total, place)
         least = code.spread(BYTE(MOST), _WIDTH)
-        for part, place in zip(parts, places, strict=True):
+        for part, place in zip(_PARTS, places, strict=True):
             total = code.load(place)
             code.write(total, out.row(row), _WIDTH * part)
             least = code.use("llvm.umin.v32i8", least, total)
