@@ -16,7 +16,6 @@ class Architecture(BaseEstimator):
     """
 
     _parameter_constraints: dict = {}
-    has_convolutions = False
 
     def convolutions(self) -> list[dict]:
         """Return the arguments of each `skhash.networks.BinaryConv2d`."""
@@ -25,7 +24,7 @@ class Architecture(BaseEstimator):
     def hidden_sizes(self, sizes) -> list[int]:
         """Return how many units the fully connected layers have, of those asked for."""
         sizes = check_layer_sizes(sizes, "hidden_layer_sizes")
-        if not sizes and not self.has_convolutions:
+        if not sizes and not self.convolutions():
             raise ValueError("hidden_layer_sizes is empty; give one size or more.")
         return sizes
 
@@ -76,7 +75,6 @@ class AllConv(Architecture):
     """
 
     _parameter_constraints: dict = {"channels": ["array-like"]}
-    has_convolutions = True
 
     def __init__(self, channels=(96, 192)):
         self.channels = channels
@@ -122,7 +120,6 @@ class VGG(Architecture):
     """
 
     _parameter_constraints: dict = {"channels": ["array-like"]}
-    has_convolutions = True
 
     def __init__(self, channels=(128, 256, 512)):
         self.channels = channels

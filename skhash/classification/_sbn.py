@@ -545,7 +545,7 @@ class SBNClassifier(
     def _new_network(self, n_classes, generator):
         weights = self._resolve_weights()
         architecture, shape = resolve_architecture(self.architecture), None
-        if architecture.has_convolutions:
+        if architecture.convolutions():
             shape = self._image_shape("architecture")
         network = architecture.network(
             shape or (int(self.n_features_in_),),
