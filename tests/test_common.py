@@ -15,12 +15,19 @@ from skhash import classification, linear, neighbors, neural
 from skhash.base import BaseHasher
 from skhash.gradients import GradientEstimator, NetworkGradient
 from skhash.linear import LinearDecoder
-from skhash.losses import DSDHLoss, MDSHCLoss, Objective, SupervisedLoss
+from skhash.losses import (
+    DSDHLoss,
+    DualDC,
+    DualHashLoss,
+    MDSHCLoss,
+    Objective,
+    SupervisedLoss,
+)
 from skhash.neighbors.search import Algorithm
 from skhash.neural import Correction
 from skhash.noise import Noise
 from skhash.persistence.state import class_name, known_class
-from skhash.training import BaseNeuralHasher, TrainedModule
+from skhash.training import BaseNeuralHasher, Optimizer, TrainedModule
 
 # The pages' own encoders keep the same contracts.
 EXAMPLES = {cls.__name__: cls for cls in page_classes(BaseHasher)}
@@ -28,7 +35,9 @@ EXAMPLES = {cls.__name__: cls for cls in page_classes(BaseHasher)}
 # The smallest settings that still do all that the class does; others have defaults.
 SMALL = {
     "BinaryAutoencoderHash": [{"n_bits": 2, "max_iter": 2}],
-    "DualHashEncoder": [{"n_bits": 2, "max_epochs": 2, "warmup_epochs": 1}],
+    "DualHashEncoder": [
+        {"n_bits": 2, "max_epochs": 2, "loss": DualHashLoss(warmup_epochs=1)}
+    ],
     "HammingNeighbors": [{"n_neighbors": 2}],
     "HashedNeighbors": [
         {
@@ -81,24 +90,21 @@ CONTRACT_SETTINGS = {
         },
     ],
     "DualHashEncoder": [
-        {"n_bits": 9, "max_epochs": 2, "warmup_epochs": 1},
+        {"n_bits": 9, "max_epochs": 2, "loss": DualHashLoss(warmup_epochs=1)},
         {
             "n_bits": 19,
             "max_epochs": 2,
-            "warmup_epochs": 1,
             "hidden_layer_sizes": (7, 5),
-            "split_solver": "dual_dc",
-            "update": "storm",
+            "loss": DualHashLoss(DualDC(u_step=5.0), warmup_epochs=1),
+            "optimizer": Optimizer("storm", forgetting=0.2),
             "dropout": 0.2,
             "batch_size": 50,
         },
         {
             "n_bits": 9,
             "max_epochs": 1,
-            "warmup_epochs": 0,
             "hidden_layer_sizes": (),
-            "split_solver": "wcr",
-            "u_init": "itq",
+            "loss": DualHashLoss("wcr", warmup_epochs=0, u_init="itq"),
             "normalize": True,
             "balanced": False,
             "validation_fraction": 0.2,
