@@ -105,7 +105,8 @@ def _load(path, manifest):
     except Exception as error:  # SafetensorError, or of NumPy for a type it lacks
         raise ValueError(f"{file.name}: {error}") from error
     state.set_fitted_state(estimator, manifest["values"], state.regrouped(arrays))
-    _probe(estimator, sum(array.size for array in arrays.values()))
+    if getattr(estimator, "_is_whole", True):
+        _probe(estimator, sum(array.size for array in arrays.values()))
     return estimator
 
 

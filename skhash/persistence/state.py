@@ -86,12 +86,12 @@ def _build(name, params, method="get_params"):
     cls = known_class(name)
     if not hasattr(cls, method):
         raise ValueError(f"It holds a {name!r}, which this version does not know.")
-    unknown = sorted(set(params) - set(cls._get_param_names()))
-    if unknown:
+    try:
+        return cls(**{key: _from_plain(value) for key, value in params.items()})
+    except TypeError as error:
         raise ValueError(
-            f"It has parameters that {name} does not know: {unknown}; update skhash."
-        )
-    return cls(**{key: _from_plain(value) for key, value in params.items()})
+            f"It has parameters that {name} does not know: {error}; update skhash."
+        ) from error
 
 
 def _from_plain(value):

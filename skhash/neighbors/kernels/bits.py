@@ -2,7 +2,7 @@
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import int64, uint8, uint64
 
 from skhash.neighbors.kernels.llvm import INT64, instruction
 from skhash.utils.kernels import inner_kernel, popcount
@@ -16,14 +16,14 @@ BYTES = ir.VectorType(ir.IntType(8), 64)
 ONE, ALL = np.uint64(1), np.uint64(2**64 - 1)
 
 
-@instruction(types.uint64)
-def trailing_zeros(code, word: types.uint64):
+@instruction(uint64)
+def trailing_zeros(code, word: uint64):
     """Return the position of the lowest bit that is set in a word that is not 0."""
     return code.cttz(word, ir.IntType(1)(1))
 
 
-@instruction(types.uint64)
-def at_most(code, values, part: types.int64, most: types.uint8):
+@instruction(uint64)
+def at_most(code, values, part: int64, most: uint8):
     """Return a bit for each of 64 bytes: whether it is `most` or less.
 
     values : uint8, in one piece; part : which 64 of them.

@@ -15,7 +15,7 @@ Where there is no such instruction (AVX2 has it), bits are counted, in plain LLV
 
 import llvmlite.binding as llvm
 from llvmlite import ir
-from numba import types
+from numba import boolean, int64, uint8, uint64, void
 from numba.core import cgutils, config
 
 from skhash.neighbors.kernels.llvm import BYTE, INT32, INT64, instruction
@@ -57,8 +57,8 @@ def _look_up(code, tables, choice, shuffle):
     return lambda nibbles: code.use("llvm.x86.avx2.pshuf.b", table, nibbles)
 
 
-@instruction(types.void)
-def fetch(code, blocks, block: types.int64):
+@instruction(void)
+def fetch(code, blocks, block: int64):
     """Bring a block of codes nearer to the processor, which does not wait for it."""
     kind = ir.FunctionType(ir.VoidType(), [BYTE.as_pointer(), INT32, INT32, INT32])
     name = "llvm.prefetch.p0i8"
@@ -70,8 +70,8 @@ def fetch(code, blocks, block: types.int64):
         code.call(prefetch, [line, *options])
 
 
-@instruction(types.void)
-def unpack(code, blocks, block: types.int64, nibbles):
+@instruction(void)
+def unpack(code, blocks, block: int64, nibbles):
     """Write the nibbles of a block of codes, those of a byte one after the other.
 
     blocks : uint8 (blocks, n_bytes, 128); nibbles : uint8 (2 * n_bytes, 128), the lower
@@ -107,16 +107,8 @@ def make_near(shuffle):
     It looks nibbles up, or, without `shuffle`, counts their bits.
     """
 
-    @instruction(types.boolean)
-    def near(
-        code,
-        nibbles,
-        choices,
-        query: types.int64,
-        most: types.uint8,
-        out,
-        row: types.int64,
-    ):
+    @instruction(boolean)
+    def near(code, nibbles, choices, query: int64, most: uint8, out, row: int64):
         """Write the distances to ``out[row]``; return whether one is at most `most`.
 
         nibbles : uint8 (nibbles, 128), one in the lower half of each byte; choices :
@@ -147,16 +139,9 @@ def make_near(shuffle):
 near = make_near(has_shuffle())
 
 
-@instruction(types.uint64)
+@instruction(uint64)
 def in_reach(
-    code,
-    values,
-    part: types.int64,
-    reach,
-    places,
-    half: types.int64,
-    more: types.uint8,
-    place: types.uint8,
+    code, values, part: int64, reach, places, half: int64, more: uint8, place: uint8
 ):
     """Return a bit for each of 64 bytes: whether it is ``reach + more`` or less.
 
