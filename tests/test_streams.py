@@ -19,6 +19,7 @@ from skhash import (
     load,
 )
 from skhash.gradients import ARM
+from skhash.losses import DualHashLoss
 
 X = training_data().astype(np.float32)
 Y = np.arange(len(X)) % 3
@@ -30,7 +31,12 @@ NEIGHBOR = NeighborHash(5, max_epochs=2, random_state=0)
 CLASSIFIER = SBNClassifier((6, 5), max_epochs=2, random_state=0)
 STREAMED = [SGH, AUTOENCODER, NEIGHBOR, CLASSIFIER]
 SUPERVISED = [
-    DualHashEncoder(5, max_epochs=2, warmup_epochs=1, u_init="itq", random_state=0),
+    DualHashEncoder(
+        5,
+        loss=DualHashLoss(warmup_epochs=1, u_init="itq"),
+        max_epochs=2,
+        random_state=0,
+    ),
     SupervisedHash(5, max_epochs=2, loss="dsdh", random_state=0),
 ]
 each_stream = pytest.mark.parametrize(

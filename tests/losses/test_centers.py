@@ -125,8 +125,10 @@ def test_centers_of_several_labels_are_signs_of_sums():
 
 @pytest.mark.parametrize("loss", [CSQLoss, MDSHCLoss, OrthoHashLoss])
 def test_unknown_centers_are_refused(loss):
-    with pytest.raises(ValueError, match="centers='paley' is not one of"):
+    with pytest.raises(ValueError, match="'centers' parameter of .* Got 'paley'"):
         make_objective(loss(centers="paley"), classes())
+    with pytest.raises(ValueError, match="centers='paley' is not one of 'bernoulli'"):
+        hash_centers(3, 8, "paley", torch.Generator())
 
 
 def centers_of(loss, n_bits, n_classes):
@@ -185,7 +187,7 @@ def test_orthohash_has_finite_gradients_at_its_centers():
 
 
 def test_unknown_margin_types_are_refused():
-    with pytest.raises(ValueError, match="margin_type='sin' is not 'arc' or 'cos'"):
+    with pytest.raises(ValueError, match="'margin_type' parameter of .* Got 'sin'"):
         make_objective(OrthoHashLoss(margin_type="sin"), classes())
 
 

@@ -127,14 +127,14 @@ def test_dtsh_in_parts_is_dtsh_at_once(monkeypatch):
 
     at_once = found()
     held = []
-    sum_of_triplets = _pairwise._DTSHObjective._sum_of_triplets
+    sum_of_triplets = DTSHLoss._sum_of_triplets
 
     def watch(self, theta, weights, different, pairs):
         held.append(len(pairs) * len(theta))
         return sum_of_triplets(self, theta, weights, different, pairs)
 
     monkeypatch.setattr(_pairwise, "TRIPLET_TERMS", 3 * 14)
-    monkeypatch.setattr(_pairwise._DTSHObjective, "_sum_of_triplets", watch)
+    monkeypatch.setattr(DTSHLoss, "_sum_of_triplets", watch)
     torch.testing.assert_close(found(), at_once)
     assert max(held) == 3 * 14
 
@@ -176,7 +176,9 @@ def test_hashnet_weights_of_balanced_classes():
     # All codes equal, theta = 2 a: only the different pairs cost, or only the similar.
     for scale, weight in ((1.0, 10 / 9), (-1.0, 10.0)):
         share = 1 / weight
-        costs = loss_of(HashNetLoss(logit_scale=scale), logits, labels, 10)
+        objective = make_objective("hashnet", labels, 2, 10)
+        objective.loss.logit_scale = scale
+        costs = value(objective, logits.double(), labels).item()
         expected = weight * share * math.log1p(math.exp(2)) + math.log1p(math.exp(-2))
         assert costs == pytest.approx(expected, rel=1e-2)
 

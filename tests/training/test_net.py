@@ -18,7 +18,6 @@ from skhash.training._module import TrainedModule
 from skhash.training._net import (
     Optimization,
     make_net,
-    resolve_optimizer,
     resolve_splitter,
     split_rows,
     train,
@@ -345,23 +344,6 @@ def test_silence_and_verbose(X, capsys):
     assert capsys.readouterr() == ("", "")
     fit(shift_net(verbose=True), X, None, 2)
     assert "train_loss" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("name", ["adam", "Adam", "SGD", "adamw", "rmsprop"])
-def test_optimizers_by_name(name):
-    assert resolve_optimizer(name).__name__.lower() == name.lower()
-    assert issubclass(resolve_optimizer(name), torch.optim.Optimizer)
-
-
-def test_optimizer_classes_are_taken_as_they_are():
-    assert resolve_optimizer(torch.optim.Adamax) is torch.optim.Adamax
-
-
-@pytest.mark.parametrize("name", ["adamm", "", "optimizer", "lr_scheduler", "Tensor"])
-def test_unknown_optimizers_are_named(name):
-    message = f"optimizer='{name}' is not one of .*adam, .*sgd"
-    with pytest.raises(ValueError, match=message):
-        resolve_optimizer(name)
 
 
 @pytest.mark.parametrize(

@@ -344,9 +344,7 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
 
     def _validate(self, X, *, reset):
         X = super()._validate(X, reset=reset)
-        if self.decoder == "gaussian":
-            return X
-        if X.min() < 0:
+        if self.decoder != "gaussian" and X.min() < 0:
             raise ValueError(
                 f"Negative values in data: decoder={self.decoder!r} is for counts and "
                 f"weights, but X holds {X.min():.3g}; use decoder='gaussian'."
@@ -417,8 +415,7 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         coefs, intercepts = [*self.decoder_coefs_], [*self.decoder_intercepts_]
         coefs[-1] = coefs[-1] / scale
         if self.decoder == "gaussian":
-            offset = (intercepts[-1] - self.mean_) / self.scale_
-            intercepts[-1] = offset.astype(np.float32)
+            intercepts[-1] = np.float32((intercepts[-1] - self.mean_) / self.scale_)
             module.likelihood.log_rho.data.fill_(np.log(self.rho_ / self.scale_))
         module.decoder.fill(coefs, intercepts)
         return module
@@ -437,8 +434,7 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         coefs, intercepts = module.decoder.arrays()
         coefs[-1] = coefs[-1] * scale
         if self.decoder == "gaussian":
-            offset = intercepts[-1] * self.scale_ + self.mean_
-            intercepts[-1] = offset.astype(np.float32)
+            intercepts[-1] = np.float32(intercepts[-1] * self.scale_ + self.mean_)
             log_rho = arrays_of(module.likelihood)["log_rho"]
             self.rho_ = float(np.exp(log_rho) * self.scale_)
         self.decoder_coefs_, self.decoder_intercepts_ = coefs, intercepts

@@ -408,6 +408,11 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         check_is_fitted(self)
         return self.n_bits_
 
+    @property
+    def _is_whole(self):
+        """Whether it can encode as it was saved, without a factory."""
+        return self.weights_ is None
+
     def _logits(self, X):
         return super()._logits(X) if self.weights_ is None else self._run_module(X)
 

@@ -1,5 +1,6 @@
-"""DualHashEncoder: its parameters, its dual variable, its updates, its measures."""
+"""DualHashEncoder: its parameters, its dual variable, its optimizers, its measures."""
 
+import itertools
 import warnings
 from functools import cache
 
@@ -9,27 +10,39 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from skhash import DualHashEncoder, ITQHash
+from skhash import DualHashEncoder, ITQHash, SupervisedHash
+from skhash.losses import DualHashLoss, Prox
+from skhash.losses._solvers import SOLVERS, resolve_solver
 from skhash.metrics import mean_average_precision_score
+from skhash.training import Optimizer
 
 X, Y = load_digits(return_X_y=True)
 ROWS, LABELS = X[:300], Y[:300]
-SOLVERS = ["none", "subgradient", "dual", "dual_dc", "prox", "wcr"]
 
 
-def encoder(**params):
+def encoder(solver="prox", **params):
+    """Return an encoder with parameters of its solver as ``u_step``, of its loss, and
+    of its own."""
+    solver = resolve_solver(solver)
+    own = {name: params.pop(name) for name in solver.get_params() if name in params}
     defaults = {
-        "n_bits": 8,
-        "hidden_layer_sizes": (16,),
-        "max_epochs": 4,
         "warmup_epochs": 1,
         "penalty": 1.0,
         "w_weight": 0.3,
         "logit_scale": 2.5,
+    }
+    of_loss = {
+        name: params.pop(name) for name in DualHashLoss().get_params() if name in params
+    }
+    loss = DualHashLoss(solver.set_params(**own), **defaults | of_loss)
+    defaults = {
+        "n_bits": 8,
+        "hidden_layer_sizes": (16,),
+        "max_epochs": 4,
         "batch_size": 50,
         "random_state": 0,
     }
-    return DualHashEncoder(**defaults | params)
+    return DualHashEncoder(loss=loss, **defaults | params)
 
 
 def logits(X=ROWS, y=LABELS, **params):
@@ -40,11 +53,11 @@ def logits(X=ROWS, y=LABELS, **params):
 
 @cache
 def base_logits(solver):
-    return logits(split_solver=solver)
+    return logits(solver=solver)
 
 
 def changes(solver="prox", **params):
-    return bool((logits(split_solver=solver, **params) != base_logits(solver)).any())
+    return bool((logits(solver=solver, **params) != base_logits(solver)).any())
 
 
 # What the parameters do
@@ -64,9 +77,8 @@ def changes(solver="prox", **params):
         {"u_init": "itq"},
         {"logit_scale": 1.0},
         {"pair_weights": None},
-        {"similarity": lambda labels: (labels == labels.T).float() / 2},
-        {"update": "momentum"},
-        {"update": "storm"},
+        {"optimizer": Optimizer("sgd", momentum=0.9, nesterov=True)},
+        {"optimizer": "storm"},
         {"normalize": True},
         {"lr": 2e-3},
         {"weight_decay": 0.1},
@@ -78,23 +90,49 @@ def changes(solver="prox", **params):
     ids=lambda params: next(iter(params)),
 )
 def test_parameters_matter(params):
-    result, base = logits(split_solver="prox", **params), base_logits("prox")
+    result, base = logits(solver="prox", **params), base_logits("prox")
     assert result.shape != base.shape or (result != base).any()
 
 
-def test_parameters_of_the_updates_matter():
-    for update, name, values in [
-        ("momentum", "momentum", (0.5, 0.9)),
-        ("storm", "storm_c", (0.2, 0.7)),
+def test_parameters_of_the_optimizers_matter():
+    for name, parameter, values in [
+        ("sgd", "momentum", (0.5, 0.9)),
+        ("storm", "forgetting", (0.2, 0.7)),
     ]:
-        one, other = (logits(update=update, lr=0.1, **{name: v}) for v in values)
+        one, other = (
+            logits(optimizer=Optimizer(name, **{parameter: value}), lr=0.1)
+            for value in values
+        )
         assert (one != other).any()
 
 
+def test_it_is_the_supervised_encoder_with_this_loss():
+    """By default, where 300 rows have batches of 32 rows."""
+    own = DualHashEncoder(8, max_epochs=7, random_state=0)
+    other = SupervisedHash(8, max_epochs=7, random_state=0)
+    params = own.get_params(), other.get_params()
+    changed = {name for name in params[0] if params[0][name] != params[1][name]}
+    assert changed == {"loss", "batch_size"}
+    results = [
+        model.fit(ROWS, LABELS).decision_function(ROWS)
+        for model in (own, other.set_params(loss=DualHashLoss(), batch_size=32))
+    ]
+    np.testing.assert_array_equal(*results)
+    assert other.dual_active_fraction_ is None
+
+
+def test_parameters_inside_the_loss_are_set_from_outside():
+    model = encoder(Prox(u_step=0.5)).set_params(
+        loss__w_weight=0.1, loss__solver__u_step=0.7
+    )
+    assert model.loss.w_weight == 0.1 and model.loss.solver.u_step == 0.7
+    found = model.fit(ROWS, LABELS).decision_function(ROWS)
+    np.testing.assert_array_equal(found, logits(solver=Prox(0.7), w_weight=0.1))
+
+
 def test_solvers_differ():
-    for i, solver in enumerate(SOLVERS):
-        for other in SOLVERS[:i]:
-            assert (base_logits(solver) != base_logits(other)).any(), (solver, other)
+    for solver, other in itertools.combinations(SOLVERS, 2):
+        assert (base_logits(solver) != base_logits(other)).any(), (solver, other)
 
 
 def test_weight_matters_where_the_penalty_is_applied():
@@ -103,18 +141,18 @@ def test_weight_matters_where_the_penalty_is_applied():
     # In the inert region of "dual", lambda and the step of v have no effect.
     assert not changes("dual", w_weight=7.0)
     assert not changes("dual", dual_step=9.0)
-    assert not changes("none", w_weight=7.0)
-    assert not changes("none", penalty=7.0)
+    assert not changes(None, w_weight=7.0)
+    assert not changes(None, penalty=7.0)
     # The copy is the sign of the output from some weight on.
     for solver, least in (("prox", 1.0), ("wcr", 0.5)):
         below, at, beyond = (
-            logits(split_solver=solver, penalty=0.2, w_weight=0.2 * least * share)
+            logits(solver=solver, penalty=0.2, w_weight=0.2 * least * share)
             for share in (0.9, 1.01, 30.0)
         )
         np.testing.assert_array_equal(at, beyond)
         assert (below != at).any(), solver
     # Beyond its inert region "dual" has an effect.
-    active = {"split_solver": "dual", "u_step": 1.5, "max_epochs": 8}
+    active = {"solver": "dual", "u_step": 1.5, "max_epochs": 8}
     assert (logits(**active) != logits(**active, w_weight=1e-3)).any()
     assert (logits(**active) != logits(**active, dual_step=0.1)).any()
     assert (logits(**active) != logits(**active, extrapolation=0.5)).any()
@@ -122,28 +160,22 @@ def test_weight_matters_where_the_penalty_is_applied():
 
 def test_no_penalty_within_the_warm_up():
     for solver in SOLVERS:
-        alone = logits(split_solver=solver, warmup_epochs=4)
-        np.testing.assert_array_equal(alone, base_logits("none"))
-
-
-def test_jaccard_is_for_several_labels():
-    sets = np.stack([LABELS % 2, LABELS < 4, LABELS > 2], axis=1)
-    assert (logits(y=sets) != logits(y=sets, similarity="jaccard")).any()
-    assert not changes(similarity="jaccard")
+        alone = logits(solver=solver, warmup_epochs=4)
+        np.testing.assert_array_equal(alone, base_logits(None))
 
 
 # The dual variable
 
 
 def test_an_inert_dual_is_warned_of():
-    with pytest.warns(UserWarning, match=r"'dual' stayed 0.*'prox' or 'dual_dc'"):
-        fitted = encoder(split_solver="dual").fit(ROWS, LABELS)
+    with pytest.warns(UserWarning, match=r"Dual\(\) stayed 0.*'prox' or 'dual_dc'"):
+        fitted = encoder(solver="dual").fit(ROWS, LABELS)
     assert fitted.dual_active_fraction_ == 0.0
     assert not fitted.net_.module_.objective.v.any()
 
 
 @pytest.mark.parametrize(
-    "params", [{"split_solver": "dual_dc"}, {"split_solver": "dual", "u_step": 1.5}]
+    "params", [{"solver": "dual_dc"}, {"solver": "dual", "u_step": 1.5}]
 )
 def test_an_active_dual_is_measured(params):
     with warnings.catch_warnings():
@@ -157,7 +189,7 @@ def test_an_active_dual_is_measured(params):
 
 
 def test_without_a_dual_there_is_no_fraction():
-    assert encoder(split_solver="prox").fit(ROWS, LABELS).dual_active_fraction_ is None
+    assert encoder(solver="prox").fit(ROWS, LABELS).dual_active_fraction_ is None
 
 
 def test_u_may_start_at_itq_codes():
@@ -169,14 +201,16 @@ def test_u_may_start_at_itq_codes():
     assert set(torch.unique(u.sign()).tolist()) == {-1.0, 1.0}
 
 
-# Updates
+# Optimizers
 
 
 def test_storm_without_memory_is_gradient_descent():
     """Dropout is replayed, and statistics, u and v are touched once a batch."""
-    params = {"split_solver": "dual_dc", "dropout": 0.3, "lr": 0.1, "max_epochs": 3}
-    storm = encoder(update="storm", storm_c=1.0, **params).fit(ROWS, LABELS)
-    descent = encoder(update="momentum", momentum=0.0, **params).fit(ROWS, LABELS)
+    params = {"solver": "dual_dc", "dropout": 0.3, "lr": 0.1, "max_epochs": 3}
+    storm, descent = (
+        encoder(optimizer=optimizer, **params).fit(ROWS, LABELS)
+        for optimizer in (Optimizer("storm", forgetting=1.0), "sgd")
+    )
     state, expected = (e.net_.module_ for e in (storm, descent))
     for (name, value), other in zip(
         state.state_dict().items(), expected.state_dict().values(), strict=True
@@ -235,15 +269,15 @@ def test_measures_are_those_of_the_codes():
 def test_the_penalty_lowers_the_quantization_error(solver, weight, epochs):
     params = {"max_epochs": epochs, "lr": 0.01, "w_weight": weight, "penalty": 0.25}
     errors = [
-        encoder(split_solver=name, **params).fit(ROWS, LABELS).quantization_error_
-        for name in ("none", solver)
+        encoder(solver=name, **params).fit(ROWS, LABELS).quantization_error_
+        for name in (None, solver)
     ]
     assert errors[1] < errors[0]
 
 
 def test_validation_measures_the_likelihood_alone():
     """A weight that dwarfs it is seen in the training loss only."""
-    fitted = encoder(split_solver="subgradient", w_weight=1e3, validation_fraction=0.3)
+    fitted = encoder(solver="subgradient", w_weight=1e3, validation_fraction=0.3)
     last = fitted.fit(ROWS, LABELS).history_[-1]
     assert last["train_loss"] > 20 > last["valid_loss"] > 0
 
@@ -257,8 +291,8 @@ def test_more_bits_than_features_have_no_itq_codes():
 @pytest.mark.parametrize(
     "params",
     [
-        {"split_solver": "dual_dc"},
-        {"update": "storm", "lr": 0.1},
+        {"solver": "dual_dc"},
+        {"optimizer": "storm", "lr": 0.1},
         {"module": lambda d, b: nn.Sequential(nn.Linear(d, b), nn.BatchNorm1d(b))},
     ],
 )

@@ -208,5 +208,5 @@ def test_the_network_is_all_that_is_kept(digits):
 
 @pytest.mark.parametrize("loss", ["softmax", "DHN"])
 def test_unknown_losses_are_refused(loss, digits):
-    with pytest.raises(ValueError, match=f"loss='{loss}' is not one of contrastive"):
+    with pytest.raises(ValueError, match=f"loss='{loss}' is not one of 'contrastive'"):
         small(loss=loss).fit(digits.train, digits.train_labels)

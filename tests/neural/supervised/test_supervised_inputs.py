@@ -15,6 +15,7 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 import skhash
 from skhash import DualHashEncoder
+from skhash.losses import DualHashLoss
 from skhash.metrics import class_distances
 
 X, Y = (part[:300] for part in load_digits(return_X_y=True))
@@ -24,8 +25,8 @@ def encoder(**params):
     defaults = {
         "n_bits": 8,
         "hidden_layer_sizes": (16,),
+        "loss": DualHashLoss(warmup_epochs=1),
         "max_epochs": 3,
-        "warmup_epochs": 1,
         "batch_size": 50,
         "random_state": 0,
     }

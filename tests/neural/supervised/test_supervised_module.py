@@ -43,8 +43,8 @@ class SumOfSquares(nn.Module):
 
 
 def module(**params):
-    result = SupervisedModule(perceptron(**params))
-    result.objective = SumOfSquares()
+    result = SupervisedModule(perceptron(**params), objective=SumOfSquares())
+    result.generator = torch.Generator().manual_seed(0)
     return result
 
 

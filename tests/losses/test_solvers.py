@@ -1,0 +1,153 @@
+"""Solvers with a copy: fixed points, the dual that stays zero, and its boundary."""
+
+import numpy as np
+import pytest
+import torch
+
+from skhash.losses._prox import w_prox, weakly_convex_prox
+from skhash.losses._solvers import SOLVERS, resolve_solver
+
+COPYING = [name for name in SOLVERS if resolve_solver(name).has_copy]
+# What each split applies to u, times `w_weight`. The dual's is the convex hull of W.
+PENALTIES = {
+    "dual": lambda u: (u.abs() - 1).clamp(min=0),
+    "dual_dc": lambda u: (u.abs() - 1).abs(),
+    "prox": lambda u: (u.abs() - 1).abs(),
+    "wcr": lambda u: (u.square() - 1).abs(),
+}
+
+N, M = 12, 5
+
+
+def steps(solver, w_weight=0.3, penalty=2.0, **params):
+    """Return the update of a copy and its dual, as a function of the outputs too."""
+    solver = resolve_solver(solver).set_params(**{"u_step": 0.25} | params)
+    return lambda u, v, outputs: solver.update(u, v, outputs, w_weight, penalty)
+
+
+def uniform(*shape, seed=0):
+    values = np.random.default_rng(seed).uniform(-1, 1, shape)
+    return torch.from_numpy(values).float()
+
+
+def iterate(solver, outputs, u, n, **params):
+    update, v = steps(solver, **params), torch.zeros_like(u)
+    for _ in range(n):
+        u, v = update(u, v, outputs)
+    return u, v
+
+
+def test_every_solver_is_tested():
+    assert PENALTIES.keys() == set(COPYING), "PENALTIES needs its penalty"
+    assert set(SOLVERS) == {None, "subgradient", *COPYING}
+
+
+@pytest.mark.parametrize("solver", COPYING)
+def test_repeated_steps_end_at_the_minimum(solver):
+    """Of ``rho/2 (u - D)^2 + lambda penalty(u)``, from u = D, against a fine grid."""
+    outputs = torch.tensor([[-1.7, -1.05, -0.6, 0.2, 0.8, 1.4]])
+    grid = torch.linspace(-2, 2, 4001)[:, None]
+    values = (grid - outputs).square() + 0.3 * PENALTIES[solver](grid)
+    u, _ = iterate(solver, outputs, outputs.clone(), 400)
+    np.testing.assert_allclose(u[0], grid[values.argmin(dim=0), 0], atol=1.1e-3)
+
+
+# The dual variable
+
+
+@pytest.mark.parametrize("extrapolation", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("weight", [0.05, 3.0])
+@pytest.mark.parametrize("dual_step", [1e-3, 1.0, 30.0])
+def test_the_dual_stays_zero_and_u_averages(extrapolation, weight, dual_step):
+    """Outputs and u within [-1, 1] and (1 + extrapolation) tau rho = 1 (or less)."""
+    # Exact in floating point: signs and halves make no rounding at the boundary.
+    rate = {0.0: 1.0, 0.5: 0.5, 1.0: 0.5}[extrapolation]
+    update = steps(
+        "dual",
+        w_weight=weight,
+        penalty=2.0,
+        u_step=rate / 2,
+        dual_step=dual_step,
+        extrapolation=extrapolation,
+    )
+    u, v = uniform(50, M, seed=1).sign(), torch.zeros(50, M)
+    average = u.clone()
+    for seed in range(40):
+        outputs = uniform(50, M, seed=seed)
+        u, v = update(u, v, outputs)
+        average = (1 - rate) * average + rate * outputs
+        assert not v.any()
+    torch.testing.assert_close(u, average)
+
+
+def test_the_boundary_of_the_inert_region():
+    """From u = -1 to D = 1 the extrapolated point is 4 tau rho - 1: v = that - 1."""
+    for rate, expected in [(0.5, 0.0), (0.6, 0.4), (1.0, 2.0)]:
+        _, v = iterate(
+            "dual", torch.ones(1, 1), -torch.ones(1, 1), 1, u_step=rate / 2, w_weight=9
+        )
+        assert v.item() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("weight", [0.05, 0.5])
+def test_outputs_beyond_one_move_the_dual(weight):
+    """At D = 1.5 the hull has slope lambda: u = D - lambda / rho, v = lambda."""
+    u, v = iterate(
+        "dual", torch.full((1, 1), 1.5), torch.zeros(1, 1), 400, w_weight=weight
+    )
+    assert v.item() == pytest.approx(weight, rel=1e-5)
+    assert u.item() == pytest.approx(1.5 - weight / 2, rel=1e-5)
+
+
+def test_the_dual_pulls_no_output_to_a_sign():
+    u, _ = iterate("dual", torch.full((1, 1), 0.5), torch.zeros(1, 1), 400)
+    assert u.item() == pytest.approx(0.5)
+
+
+# Solvers that apply the penalty
+
+
+@pytest.mark.parametrize("output", [0.5, -0.2])
+def test_the_corrected_dual_minimises_the_penalty(output):
+    """Within [-1, 1]: the minimum of rho/2 (u - D)^2 + lambda (1 - |u|)."""
+    u, _ = iterate(
+        "dual_dc", torch.full((1, 1), output), torch.full((1, 1), output), 400
+    )
+    expected = w_prox(torch.tensor(output), 0.3 / 2)
+    assert u.item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("solver", "prox"), [("prox", w_prox), ("wcr", weakly_convex_prox)]
+)
+def test_a_full_step_is_the_proximal_map_of_the_outputs(solver, prox):
+    outputs = 1.5 * uniform(N, M)
+    u, v = iterate(solver, outputs, uniform(N, M, seed=1), 1, u_step=0.5)
+    torch.testing.assert_close(u, prox(outputs, 0.3 / 2))
+    assert not v.any()
+
+
+@pytest.mark.parametrize("solver", ["prox", "wcr", "dual_dc"])
+def test_repeated_steps_do_not_increase_the_penalised_distance(solver):
+    outputs, u = uniform(N, M), uniform(N, M, seed=1)
+    v = torch.zeros_like(u)
+    values = []
+    for _ in range(20):
+        shortfall = 1 - u.square() if solver == "wcr" else 1 - u.abs()
+        values.append(((u - outputs).square() + 0.3 * shortfall.abs()).sum().item())
+        u, v = steps(solver, u_step=0.1)(u, v, outputs)
+    if solver == "dual_dc":  # until the first u passes 1, where v starts to act
+        values = values[:2]
+    assert np.all(np.diff(values) <= 1e-6) and values[-1] < values[0]
+
+
+def test_the_automatic_step_follows_the_penalty():
+    """1 / (4 penalty) with a dual variable, else 1 / penalty."""
+    outputs, u, v = (uniform(N, M, seed=seed) for seed in range(3))
+    for solver in COPYING:
+        share = 0.25 if resolve_solver(solver).has_dual else 1.0
+        for penalty in (0.5, 2.0):
+            found = steps(solver, penalty=penalty, u_step="auto")(u, v, outputs)
+            expected = steps(solver, penalty=penalty, u_step=share / penalty)
+            for one, other in zip(found, expected(u, v, outputs), strict=True):
+                assert torch.equal(one, other)
