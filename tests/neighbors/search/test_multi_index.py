@@ -21,6 +21,7 @@ from skhash.neighbors.search.multi_index import MultiIndex, _flips
 def search_small(monkeypatch):
     """Let a few codes be enough to look up, at no cost."""
     monkeypatch.setattr(searcher, "MIN_CODES", 1)
+    monkeypatch.setattr(searcher, "WEIGHED_COST", 0.0)
     monkeypatch.setattr(Brute, "cost", lambda *_: 1e9)
     monkeypatch.setattr(MultiIndex, "making", 0.0)
 
@@ -230,6 +231,7 @@ def asked(monkeypatch):
 
 def test_what_is_chosen(monkeypatch, asked):
     monkeypatch.setattr(searcher, "MIN_CODES", 1)
+    monkeypatch.setattr(searcher, "WEIGHED_COST", 0.0)
     monkeypatch.setattr(Brute, "cost", lambda *_: 300_000.0)
     codes = np.random.default_rng(0).integers(0, 2, (2000, 64))
     queries = np.random.default_rng(1).integers(0, 2, (100, 64))
