@@ -284,7 +284,29 @@ def check_magnitude(X) -> None:
         )
 
 
-class LinearLogitsMixin:
+class FittedBitsMixin:
+    """Encoders that learn an array with a row for each bit, from dense or sparse rows.
+
+    A leaf says in `_learned` which attribute that is.
+    """
+
+    _learned: str
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, self._learned)
+
+    @property
+    def _n_features_out(self) -> int:
+        check_is_fitted(self)
+        return len(getattr(self, self._learned))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class LinearLogitsMixin(FittedBitsMixin):
     """Logits ``(x - mean_) components_^T + intercept_``, without torch on the CPU.
 
     The mean is subtracted from the data, not folded into the intercept, so that data
@@ -296,13 +318,7 @@ class LinearLogitsMixin:
     components_: np.ndarray  # (n_bits, n_features), float32
     intercept_: np.ndarray  # (n_bits,), float32
 
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "components_")
-
-    @property
-    def _n_features_out(self) -> int:
-        check_is_fitted(self)
-        return len(self.components_)
+    _learned = "components_"
 
     def _logits(self, X) -> np.ndarray:
         if sparse.issparse(X):
@@ -317,8 +333,3 @@ class LinearLogitsMixin:
         weights = torch.from_numpy(self.components_).to(device)
         products = torch.from_numpy(centered).to(device) @ weights.T
         return products.cpu().numpy() + self.intercept_
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

@@ -1,4 +1,4 @@
-"""The classes that the pages of the documentation show, for the contract tests."""
+"""What the pages of the documentation define, for the contract tests."""
 
 import ast
 import doctest
@@ -8,22 +8,21 @@ from pathlib import Path
 from types import ModuleType
 
 DOCS = Path(__file__).parents[1] / "docs"
+DEFINITIONS = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef)
 
 
 @cache
 def _modules():
-    """Return a module for each page with a class: its imports and classes, run."""
+    """Return a module for each page that defines something: that and imports, run."""
     modules = []
     for page in sorted(DOCS.rglob("*.rst")):
         text = page.read_text(encoding="utf-8")
-        if ">>> class " not in text:
+        if ">>> class " not in text and ">>> def " not in text:
             continue
         examples = doctest.DocTestParser().get_examples(text)
         tree = ast.parse("".join(example.source for example in examples))
         tree.body = [
-            statement
-            for statement in tree.body
-            if isinstance(statement, ast.Import | ast.ImportFrom | ast.ClassDef)
+            statement for statement in tree.body if isinstance(statement, DEFINITIONS)
         ]
         # Pickles find a class by the name of its module.
         module = ModuleType(f"examples_of_{page.stem}")
@@ -33,13 +32,30 @@ def _modules():
     return modules
 
 
-def page_classes(base=object):
-    """Return the classes of all pages that derive from `base`."""
+def _definitions():
     return [
         value
         for module in _modules()
         for value in vars(module).values()
-        if isinstance(value, type)
-        and value.__module__ == module.__name__
-        and issubclass(value, base)
+        if getattr(value, "__module__", None) == module.__name__
+    ]
+
+
+def page_classes(base=object):
+    """Return the classes of all pages that derive from `base`."""
+    return [
+        value
+        for value in _definitions()
+        if isinstance(value, type) and issubclass(value, base)
+    ]
+
+
+def page_functions(*, start="", end=""):
+    """Return the functions of all pages whose names start and end so."""
+    return [
+        value
+        for value in _definitions()
+        if not isinstance(value, type)
+        and value.__name__.startswith(start)
+        and value.__name__.endswith(end)
     ]

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 from checks import CONTRACT, fitted, public_encoders, public_estimators, training_data
-from page_examples import page_classes
+from page_examples import page_classes, page_functions
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -23,10 +23,11 @@ from skhash.losses import (
     Objective,
     SupervisedLoss,
 )
+from skhash.neighbors.search import Algorithm
 from skhash.neural import Correction
 from skhash.noise import Noise
 from skhash.persistence.state import class_name, known_class
-from skhash.training import Optimizer
+from skhash.training import BaseNeuralHasher, Optimizer, TrainedModule
 
 # The pages' own encoders keep the same contracts.
 EXAMPLES = {cls.__name__: cls for cls in page_classes(BaseHasher)}
@@ -74,6 +75,7 @@ SMALL = {
     ],
     "SupervisedDiscreteHash": [{"n_bits": 2}],
     "SupervisedHash": [{"n_bits": 2, "max_epochs": 1, "hidden_layer_sizes": (8,)}],
+    "TripletHash": [{"n_bits": 2, "max_epochs": 1}],
 }
 
 # Settings for our own contract: more bits than fit a byte where the method has them.
@@ -202,6 +204,10 @@ CONTRACT_SETTINGS = {
             "normalize": True,
         },
     ],
+    "TripletHash": [
+        {"n_bits": 9, "max_epochs": 2},
+        {"n_bits": 19, "max_epochs": 2, "validation_fraction": 0.2, "normalize": True},
+    ],
 }
 
 FLOATS = "it fits arbitrary floats, which are no codes and are refused"
@@ -292,12 +298,15 @@ def test_every_estimator_is_public_or_has_tests_of_its_own():
 
 
 def test_every_class_on_a_page_is_of_a_kind_with_a_contract():
-    kinds = (BaseHasher, GradientEstimator, NetworkGradient, Noise, SupervisedLoss)
+    kinds = (BaseHasher, GradientEstimator, Noise, SupervisedLoss, Algorithm)
+    # These are made by an encoder or a loss.
+    parts = (TrainedModule, Objective)
     for cls in page_classes():
-        # An objective is made by its loss.
-        assert issubclass(cls, (*kinds, Objective)), cls
-    for kind in (BaseHasher, GradientEstimator, Noise, SupervisedLoss):
+        assert issubclass(cls, (*kinds, *parts, NetworkGradient)), cls
+    for kind in (*kinds, BaseNeuralHasher):
         assert page_classes(kind), f"no page shows how to write a {kind.__name__}"
+    for name in ({"end": "_score"}, {"start": "read_"}, {"start": "to_"}):
+        assert page_functions(**name), f"no page shows how to write one of {name}"
 
 
 def test_every_estimator_can_be_loaded():

@@ -436,30 +436,52 @@ asymmetric_scores(Q, short, book, metric="cosine")
 asymmetric_scores(Q, pack_bits(short), book, packed=True)
 HammingNeighbors(9, rerank="asymmetric", n_candidates=40).fit(
     short, decoder=book).kneighbors(short[:50], vectors=X[:50])
+=> AsymmetricNeighbors(9, n_candidates=40).fit(
+    short, decoder=book).kneighbors(X[:50], codes=short[:50])
 HammingNeighbors(9, rerank="asymmetric", n_candidates=None).fit(
     short, decoder=book).kneighbors(short[:50], vectors=X[:50])
+=> AsymmetricNeighbors(9).fit(short, decoder=book).kneighbors(X[:50])
 HammingNeighbors(9, rerank="asymmetric", n_candidates=None, metric="cosine").fit(
     short, decoder=book).kneighbors(short[:50], vectors=X[:50])
+=> AsymmetricNeighbors(9, metric="cosine").fit(short, decoder=book).kneighbors(X[:50])
 HammingNeighbors(9, rerank="asymmetric", metric="inner_product").fit(
     short, decoder=book).remove(range(0, 90, 3)).kneighbors(short[:50], vectors=X[:50])
+=> AsymmetricNeighbors(9, n_candidates=100, metric="inner_product").fit(
+    short, decoder=book).remove(range(0, 90, 3)).kneighbors(X[:50], codes=short[:50])
 HammingNeighbors(9, rerank="vectors", n_candidates=40).fit(
     short, vectors=X).kneighbors()
+=> AsymmetricNeighbors(9, n_candidates=40).fit(short, vectors=X).kneighbors()
 HammingNeighbors(9, rerank="vectors", metric="inner_product").fit(
     short, vectors=X).kneighbors(short[:50], vectors=X[:50])
+=> AsymmetricNeighbors(9, n_candidates=100, metric="inner_product").fit(
+    short, vectors=X).kneighbors(X[:50], codes=short[:50])
 HammingNeighbors(9, rerank="vectors", metric="cosine").fit(
     short, vectors=X).partial_fit(short[:9], vectors=X[:9]).kneighbors(
     short[:50], vectors=X[:50], ids=range(0, 400, 2))
+=> AsymmetricNeighbors(9, n_candidates=100, metric="cosine").fit(
+    short, vectors=X).partial_fit(short[:9], vectors=X[:9]).kneighbors(
+    X[:50], codes=short[:50], ids=range(0, 400, 2))
 vectors(HashedNeighbors(ITQHash(16, random_state=0)).fit(X, y))
 vectors(HashedNeighbors(ITQHash(16, random_state=0), HammingNeighbors(
     9, rerank="vectors", n_candidates=40)).fit(X, y))
+=> vectors(HashedNeighbors(ITQHash(16, random_state=0), AsymmetricNeighbors(
+    9, n_candidates=40), keep_vectors=True).fit(X, y))
 vectors(HashedNeighbors(ITQHash(16, random_state=0), HammingNeighbors(
     9, rerank="asymmetric", n_candidates=None)).fit(X, y))
+=> vectors(HashedNeighbors(ITQHash(16, random_state=0), AsymmetricNeighbors(9)).fit(
+    X, y))
 vectors(HashedNeighbors(SGHEncoder(16, **FEW), HammingNeighbors(
     9, rerank="asymmetric", metric="cosine")).fit(X, y).partial_fit(Q, y[:100]))
+=> vectors(HashedNeighbors(SGHEncoder(16, **FEW), AsymmetricNeighbors(
+    9, n_candidates=100, metric="cosine")).fit(X, y).partial_fit(Q, y[:100]))
 vectors(HashedNeighbors(ITQHash(16, random_state=0), HammingNeighbors(
     9, rerank="asymmetric"), decoder=LinearDecoder(n_alternations=2)).fit(X, y))
+=> vectors(HashedNeighbors(ITQHash(16, random_state=0), AsymmetricNeighbors(
+    9, n_candidates=100), decoder=LinearDecoder(n_alternations=2)).fit(X, y))
 vectors(reloaded(HashedNeighbors(SGHEncoder(16, **FEW), HammingNeighbors(
     9, rerank="vectors")).fit(X, y)))
+=> vectors(reloaded(HashedNeighbors(SGHEncoder(16, **FEW), AsymmetricNeighbors(
+    9, n_candidates=100), keep_vectors=True).fit(X, y)))
 
 # Codes, noise, gradients
 [pack_bits(bits[:, :m]) for m in (1, 8, 37)], unpack_bits(packed, 61)

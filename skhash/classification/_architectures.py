@@ -16,18 +16,43 @@ class Architecture(BaseEstimator):
     """
 
     _parameter_constraints: dict = {}
-    has_convolutions = False
 
     def convolutions(self) -> list[dict]:
         """Return the arguments of each `skhash.networks.BinaryConv2d`."""
         return []
 
-    def hidden_sizes(self, hidden_layer_sizes) -> list[int]:
-        """Return the numbers of units of the fully connected layers."""
-        sizes = check_layer_sizes(hidden_layer_sizes, "hidden_layer_sizes")
-        if not sizes and not self.has_convolutions:
+    def hidden_sizes(self, sizes) -> list[int]:
+        """Return how many units the fully connected layers have, of those asked for."""
+        sizes = check_layer_sizes(sizes, "hidden_layer_sizes")
+        if not sizes and not self.convolutions():
             raise ValueError("hidden_layer_sizes is empty; give one size or more.")
         return sizes
+
+    def network(self, input_shape, hidden_layer_sizes, n_classes, **options):
+        """Return a network of convolutions, fully connected layers and a head.
+
+        Parameters
+        ----------
+        input_shape : tuple of int
+            (channels, height, width), or (n_features,) without convolutions.
+        hidden_layer_sizes : sequence of int
+        n_classes : int
+        **options
+            noise, weights, batch_norm and generator of the layers of units. The first
+            layer and the head have real weights.
+        """
+        from skhash import networks
+
+        layers, own = [], options | {"weights": "real"}
+        for geometry in self.convolutions():
+            layers.append(networks.BinaryConv2d(input_shape, **geometry, **own))
+            input_shape, own = layers[-1].output_shape, options
+        n_inputs = math.prod(input_shape)
+        for n_units in self.hidden_sizes(hidden_layer_sizes):
+            layers.append(networks.BinaryLinear(n_inputs, n_units, **own))
+            n_inputs, own = n_units, options
+        head = networks.RealLinear(n_inputs, n_classes, generator=options["generator"])
+        return networks.StochasticBinaryNetwork(layers, head)
 
 
 class AllConv(Architecture):
@@ -50,7 +75,6 @@ class AllConv(Architecture):
     """
 
     _parameter_constraints: dict = {"channels": ["array-like"]}
-    has_convolutions = True
 
     def __init__(self, channels=(96, 192)):
         self.channels = channels
@@ -67,7 +91,7 @@ class AllConv(Architecture):
             for width, kernel, stride in zip(widths, kernels, strides, strict=True)
         ]
 
-    def hidden_sizes(self, hidden_layer_sizes):
+    def hidden_sizes(self, sizes):
         return []
 
 
@@ -96,7 +120,6 @@ class VGG(Architecture):
     """
 
     _parameter_constraints: dict = {"channels": ["array-like"]}
-    has_convolutions = True
 
     def __init__(self, channels=(128, 256, 512)):
         self.channels = channels
@@ -109,80 +132,46 @@ class VGG(Architecture):
         ]
 
 
+class OwnNetwork(Architecture):
+    """What a user's factory makes.
+
+    Parameters
+    ----------
+    factory : callable
+        As the `architecture` of `skhash.SBNClassifier`.
+    """
+
+    def __init__(self, factory):
+        self.factory = factory
+
+    def network(self, input_shape, hidden_layer_sizes, n_classes, **options):
+        import torch
+
+        from skhash.networks import StochasticBinaryNetwork
+
+        seed = int(torch.randint(2**31, (), generator=options["generator"]))
+        with seeded_globals(seed):
+            network = self.factory(*input_shape, n_classes)
+        if not isinstance(network, StochasticBinaryNetwork):
+            raise TypeError(
+                f"The factory of architecture= returned a {type(network).__name__}; it "
+                "has to be a skhash.networks.StochasticBinaryNetwork."
+            )
+        sizes = network.layers[0].n_inputs, network.head.n_outputs
+        if sizes != (*input_shape, n_classes):
+            raise ValueError(
+                f"The network of architecture= maps {sizes[0]} inputs to {sizes[1]} "
+                f"outputs; it has to be {input_shape[0]} features to {n_classes} "
+                "classes."
+            )
+        return network
+
+
 ARCHITECTURES = {"allconv": AllConv, "mlp": Architecture, "vgg": VGG}
 
 
 def resolve_architecture(architecture) -> Architecture:
-    """Return the architecture of a name, or a clone of the architecture itself."""
+    """Return the architecture of a name or factory, or a clone of one itself."""
+    if callable(architecture):
+        return OwnNetwork(architecture)
     return resolved(architecture, ARCHITECTURES, Architecture, "architecture")
-
-
-def layered_network(input_shape, convolutions, hidden, n_classes, **options):
-    """Return a network of convolutions, fully connected layers and a head.
-
-    Parameters
-    ----------
-    input_shape : tuple of int
-        (channels, height, width), or (n_features,) without convolutions.
-    convolutions : list of dict
-        As `Architecture.convolutions` returns them.
-    hidden : sequence of int
-        Of units of each fully connected layer.
-    n_classes : int
-    **options
-        noise, weights, batch_norm and generator of the layers of units. The first layer
-        and the head have real weights.
-    """
-    from skhash.networks import (
-        BinaryConv2d,
-        BinaryLinear,
-        RealLinear,
-        StochasticBinaryNetwork,
-    )
-
-    layers, own = [], options | {"weights": "real"}
-    for geometry in convolutions:
-        layers.append(BinaryConv2d(input_shape, **geometry, **own))
-        input_shape, own = layers[-1].output_shape, options
-    n_inputs = math.prod(input_shape)
-    for n_units in hidden:
-        layers.append(BinaryLinear(n_inputs, n_units, **own))
-        n_inputs, own = n_units, options
-    head = RealLinear(n_inputs, n_classes, generator=options.get("generator"))
-    return StochasticBinaryNetwork(layers, head)
-
-
-def own_network(factory, n_features, n_classes, generator):
-    """Return what the user's factory makes."""
-    import torch
-
-    from skhash.networks import StochasticBinaryNetwork
-
-    seed = int(torch.randint(2**31, (), generator=generator))
-    with seeded_globals(seed):
-        network = factory(n_features, n_classes)
-    if not isinstance(network, StochasticBinaryNetwork):
-        raise TypeError(
-            f"The factory of architecture= returned a {type(network).__name__}; it "
-            "has to be a skhash.networks.StochasticBinaryNetwork."
-        )
-    sizes = network.layers[0].n_inputs, network.head.n_outputs
-    if sizes != (n_features, n_classes):
-        raise ValueError(
-            f"The network of architecture= maps {sizes[0]} inputs to {sizes[1]} "
-            f"outputs; it has to be {n_features} features to {n_classes} classes."
-        )
-    return network
-
-
-def image_shape(input_shape, n_features, reader) -> tuple[int, ...]:
-    """Return the shape of the images that rows are, for what reads them so."""
-    if input_shape is None:
-        raise ValueError(f"{reader} needs input_shape=(channels, height, width).")
-    shape = tuple(int(size) for size in input_shape)
-    if len(shape) != 3 or math.prod(shape) != n_features:
-        raise ValueError(
-            f"input_shape={shape} has {math.prod(shape)} values, but rows have "
-            f"{n_features} features; give (channels, height, width)."
-        )
-    return shape

@@ -34,6 +34,26 @@ class DeterministicLayer:
     thresholds: np.ndarray
     geometry: dict
 
+    @classmethod
+    def of(cls, layer) -> "DeterministicLayer":
+        """Return a torch layer, in evaluation mode and on the CPU, as arrays."""
+        weights = layer.weights.likeliest(layer.weight).detach().numpy()
+        shape = weights.shape
+        if layer.weights.is_binary:
+            weights = pack_bits((weights > 0).reshape(shape[0], -1))
+        if layer.norm is None:
+            affine = layer.bias.new_ones(shape[0]), layer.bias
+        else:
+            # In evaluation a norm does not look at what it normalises.
+            affine = layer.norm(None)
+        scale, shift = (value.detach().double().numpy() for value in affine)
+        # On where scale h + shift > 0; a unit of scale 0 is always on or always off.
+        constant = np.where(shift > 0, -np.inf, np.inf)
+        size = np.where(scale == 0, 1, np.abs(scale))
+        thresholds = np.where(scale == 0, constant, -shift / size).astype(np.float32)
+        signs = np.sign(scale).astype(np.float32)
+        return cls(weights, shape, signs, thresholds, dict(layer.geometry))
+
     @property
     def is_packed(self) -> bool:
         """Whether the weights are packed bits."""
@@ -59,13 +79,7 @@ class DeterministicLayer:
         if not self.geometry:
             return self.signs * (x @ weights.T) > self.thresholds
         # Channels are the last axis until the end, where they come first.
-        h = _convolution(
-            x.reshape(-1, *self.geometry["input_shape"]),
-            weights,
-            **{name: self.geometry[name] for name in ("stride", "padding")},
-        )
-        h = _max_pool(h, self.geometry["pool"] or 1)
-        on = self.signs * h > self.thresholds
+        on = self.signs * _convolved(x, weights, **self.geometry) > self.thresholds
         return np.moveaxis(on, -1, 1).reshape(len(x), -1)
 
 
@@ -94,6 +108,13 @@ class DeterministicNetwork:
     classes: np.ndarray
     mean: np.ndarray
     scale: float
+
+    @classmethod
+    def of(cls, network, classes, mean, scale) -> "DeterministicNetwork":
+        """Return a torch network, in evaluation mode and on the CPU, as arrays."""
+        layers = [DeterministicLayer.of(layer) for layer in network.layers]
+        head = (value.detach().numpy() for value in network.head.parameters())
+        return cls(layers, *head, classes, mean, scale)
 
     def transform(self, X) -> np.ndarray:
         """Return the bits of the last layer.
@@ -132,54 +153,18 @@ class DeterministicNetwork:
         return on
 
 
-def deterministic_network(network, classes, mean, scale) -> DeterministicNetwork:
-    """Return a torch network, in evaluation mode and on the CPU, as arrays."""
-    coef, intercept = network.head.weight, network.head.bias
-    return DeterministicNetwork(
-        [_deterministic_layer(layer) for layer in network.layers],
-        coef.detach().numpy(),
-        intercept.detach().numpy(),
-        classes,
-        mean,
-        scale,
-    )
+def _convolved(x, weights, input_shape, stride, padding, pool):
+    """Return the cross-correlation of images, (n_rows, height, width, n_channels).
 
-
-def _deterministic_layer(layer):
-    weights = layer.weights.likeliest(layer.weight).detach().numpy()
-    shape = weights.shape
-    if layer.weights.is_binary:
-        weights = pack_bits((weights > 0).reshape(shape[0], -1))
-    if layer.norm is None:
-        scale, shift = np.ones(shape[0]), layer.bias.detach().double().numpy()
-    else:
-        # In evaluation a norm does not look at what it normalises.
-        scale, shift = (x.detach().double().numpy() for x in layer.norm(None))
-    # On where scale h + shift > 0; a unit of scale 0 is always on or always off.
-    constant = np.where(shift > 0, -np.inf, np.inf)
-    size = np.where(scale == 0, 1, np.abs(scale))
-    thresholds = np.where(scale == 0, constant, -shift / size)
-    return DeterministicLayer(
-        weights,
-        shape,
-        np.sign(scale).astype(np.float32),
-        thresholds.astype(np.float32),
-        dict(layer.geometry),
-    )
-
-
-def _convolution(images, weights, stride, padding):
-    """Return the cross-correlation, shape (n_rows, height, width, n_channels)."""
+    Of squares of a width `pool` it is the largest value; what fills none is left out.
+    """
     sides = (padding, padding)
-    images = np.pad(images, ((0, 0), (0, 0), sides, sides))
+    images = np.pad(x.reshape(-1, *input_shape), ((0, 0), (0, 0), sides, sides))
     size = weights.shape[2:]
     windows = np.lib.stride_tricks.sliding_window_view(images, size, axis=(2, 3))
     windows = windows[:, :, ::stride, ::stride]
-    return np.tensordot(windows, weights, axes=([1, 4, 5], [1, 2, 3]))
-
-
-def _max_pool(h, pool):
-    """Return maxima over squares; what does not fill one is left out."""
+    h = np.tensordot(windows, weights, axes=([1, 4, 5], [1, 2, 3]))
+    pool = pool or 1
     n_rows, height, width, n_channels = h.shape
     height, width = height // pool, width // pool
     h = h[:, : height * pool, : width * pool]

@@ -2,7 +2,11 @@
 
 import math
 
+import numpy as np
 import torch
+
+from skhash.training._batches import FedRows, Rows
+from skhash.utils.chunks import row_chunks
 
 
 class Ensemble:
@@ -12,45 +16,61 @@ class Ensemble:
     ----------
     network : StochasticBinaryNetwork
         In evaluation mode. It is not to be used afterwards.
+    mean, scale
+        Rows are fed as ``(x - mean) / scale``.
     n_members : int
     generator : torch.Generator or None
         On the device of the network; draws the members. None takes the likeliest
         weights, and no noise: all members are equal.
-
-    Attributes
-    ----------
-    device : torch.device
-    widest : int
-        The largest number of values that a layer reads.
     """
 
+    accepts_sparse = False
+
     @torch.no_grad()
-    def __init__(self, network, n_members=1, generator=None):
-        layers = [*network.layers, network.head]
-        self.device = network.head.weight.device
-        self.widest = max(layer.n_inputs for layer in layers)
-        dtype = precision(self.device)
-        for layer in layers:
+    def __init__(self, network, mean, scale, n_members=1, generator=None):
+        self.mean, self.scale = mean, scale
+        self.network, self.device = network, network.head.weight.device
+        for layer in [*network.layers, network.head]:
             if layer.weights.is_real:  # once, for all members
-                layer.weight.data = layer.weight.data.to(dtype)
+                layer.weight.data = layer.weight.data.to(precision(self.device))
         self.members = [Member(network, generator) for _ in range(n_members)]
 
-    def log_probabilities(self, X):
-        """Return the logarithms of mean probabilities, shape (n_rows, n_classes)."""
+    def log_probabilities(self, X) -> np.ndarray:
+        """Return the logarithms of mean probabilities, float32.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR array} of shape (n_rows, n_features)
+        """
+        return self._map(self._log_mean, X, self.network.head.n_outputs, np.float32)
+
+    def bits(self, X) -> np.ndarray:
+        """Return the bits of the last layer of the first member, uint8."""
+        first, *_ = self.members
+        width = self.network.head.n_inputs
+        return self._map(lambda x: first.units(first.logits(x)) > 0, X, width, np.uint8)
+
+    def _log_mean(self, x):
         first, *_ = self.members
         # Equal logits are computed once.
-        common = first.logits(X) if first.is_fixed else None
+        common = first.logits(x) if first.is_fixed else None
         scores = [
-            member.outputs(member.logits(X) if common is None else common)
+            member.outputs(member.logits(x) if common is None else common)
             for member in self.members
         ]
         scores = torch.stack([torch.log_softmax(h, dim=1) for h in scores])
         return scores.logsumexp(dim=0) - math.log(len(scores))
 
-    def bits(self, X):
-        """Return the bits of the last layer of the first member."""
-        first, *_ = self.members
-        return first.units(first.logits(X)) > 0
+    @torch.no_grad()
+    def _map(self, function, X, width, dtype):
+        """Return what a function makes of standardised rows, one chunk at a time."""
+        data, results = FedRows(Rows(X), self), np.empty((X.shape[0], width), dtype)
+        widest = max(
+            layer.n_inputs for layer in [*self.network.layers, self.network.head]
+        )
+        for rows in row_chunks(X.shape[0], 20 * widest):
+            results[rows] = function(data.values(rows).to(self.device)).cpu().numpy()
+        return results
 
 
 class Member:
@@ -70,21 +90,18 @@ class Member:
 
     def __init__(self, network, generator=None):
         is_certain = generator is None
-        maps = network.realize(generator, deterministic=is_certain)
+        *self.maps, self.head = network.realize(generator, deterministic=is_certain)
         # Whether other members have the same weights in front.
-        self.is_fixed = maps[0].weight is network.layers[0].weight
-        self.dtype = precision(maps[0].weight.device)
-        for layer in maps:
+        self.is_fixed = self.maps[0].weight is network.layers[0].weight
+        self.dtype = precision(self.head.weight.device)
+        for layer in [*self.maps, self.head]:
             layer.weight = layer.weight.to(self.dtype)
-        *self.maps, self.head = maps
-        sizes = [layer.n_outputs for layer in network.layers]
-        if is_certain:
-            self.noise = [0.0] * len(sizes)
-        else:
-            self.noise = [
-                layer.units.noise.sample((size,), generator)
-                for layer, size in zip(self.maps, sizes, strict=True)
-            ]
+        self.noise = [
+            0.0
+            if is_certain
+            else layer.units.noise.sample((layer.n_outputs,), generator)
+            for layer in network.layers
+        ]
 
     def logits(self, X):
         """Return the logits of the first layer."""

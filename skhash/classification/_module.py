@@ -20,39 +20,26 @@ class ClassifierModule(TrainedModule):
         How many times the units of a row are drawn in a step.
     is_bound : bool
         Whether the samples make a bound, instead of a mean of losses.
-    mean : ndarray of shape (n_features,) or None
-    scale : float
-        What rows are standardised with before the network sees them.
     augment : callable or None
         Changes images while training, as ``augment(images, generator)``.
-    input_shape : tuple of int or None
+    shape : tuple of int or None
         (channels, height, width) of the images.
     """
 
     def __init__(
-        self,
-        network,
-        gradient,
-        n_samples=1,
-        is_bound=False,
-        *,
-        mean=None,
-        scale=1.0,
-        augment=None,
-        input_shape=None,
+        self, network, gradient, n_samples=1, is_bound=False, augment=None, shape=None
     ):
         super().__init__()
         self.network, self.gradient = network, gradient
         self.n_samples, self.is_bound = n_samples, is_bound
-        self.mean, self.scale = mean, scale
-        self.augment, self.input_shape = augment, input_shape
+        self.augment, self.shape = augment, shape
 
     def forward(self, X):
         if self.augment is None or not self.training:
             return X
         # In the units of the data, where 0 is black.
         mean = torch.as_tensor(self.mean, dtype=X.dtype, device=X.device)
-        images = (X * self.scale + mean).unflatten(1, self.input_shape)
+        images = (X * self.scale + mean).unflatten(1, self.shape)
         images = self.augment(images, self.generator)
         return (images.flatten(1) - mean) / self.scale
 
@@ -61,9 +48,8 @@ class ClassifierModule(TrainedModule):
         rows, labels, weights = batch.rows, batch.labels[:, 0], batch.weights
         # Backpropagation through drawn units has the loss itself as its value.
         gradient = self.gradient if self.training else resolve_network_gradient("st")
-        n_repeats, n_samples = (
-            (1, self.n_samples) if self.is_bound else (self.n_samples, 1)
-        )
+        n_samples = self.n_samples if self.is_bound else 1
+        n_repeats = self.n_samples // n_samples
         if n_repeats > 1 and gradient.draws_units:
             outputs = outputs.repeat(n_repeats, 1)
             rows, labels = rows.repeat(n_repeats), labels.repeat(n_repeats)

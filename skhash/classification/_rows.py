@@ -16,7 +16,7 @@ class Targets:
     ----------
     codes : ndarray of shape (n_samples, 1), int64
         The position of each row's class.
-    weights : ndarray of shape (n_samples,) or None
+    weights : ndarray of shape (n_samples,), float32, or None
     classes : ndarray of shape (n_classes,)
     """
 
@@ -44,7 +44,8 @@ def weighted_rows(X, y, sample_weight, class_weight):
     rows = weights > 0
     if not rows.any():
         raise ValueError("The weights of the rows are all 0; give some weight.")
-    return X[rows], y[rows], weights[rows] / weights[rows].mean()
+    weights = weights[rows] / weights[rows].mean()
+    return X[rows], y[rows], weights.astype(np.float32)
 
 
 def positions(y, classes) -> np.ndarray:

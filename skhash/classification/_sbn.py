@@ -1,6 +1,7 @@
 """Classification with deep stochastic binary networks."""
 
 import copy
+import math
 from numbers import Integral
 
 import numpy as np
@@ -18,24 +19,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skhash.algebra._projection import column_means
 from skhash.algebra._scale import total_scale
 from skhash.base import check_magnitude
-from skhash.classification._architectures import (
-    ARCHITECTURES,
-    Architecture,
-    image_shape,
-    layered_network,
-    own_network,
-    resolve_architecture,
-)
-from skhash.classification._deterministic import (
-    DeterministicNetwork,
-    deterministic_network,
-)
+from skhash.classification._architectures import resolve_architecture
+from skhash.classification._deterministic import DeterministicNetwork
 from skhash.classification._rows import Targets, positions, weighted_rows
 from skhash.codes import pack_bits
 from skhash.persistence import save_estimator
 from skhash.training import TRAINING_CONSTRAINTS, TrainedMixin, arrays_of, draw_seeds
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
-from skhash.utils.chunks import row_chunks
 from skhash.utils.targets import encoded_targets
 from skhash.utils.torch import inference_device
 
@@ -131,8 +121,9 @@ class SBNClassifier(
     lr_schedule : {"cosine", "step"} or None, default=None
         How the rate falls during `fit`: along half a cosine to 0, or to a tenth after
         60 % and again after 80 % of the epochs.
-    optimizer : str or type, default="adam"
-        A class of ``torch.optim`` or its name.
+    optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"
+        A class of `torch.optim` or its name in any case, "storm", or these with
+        parameters of their own; see `skhash.training.Optimizer`.
     max_epochs : int, default=50
         Passes over the data.
     batch_size : int or "auto", default="auto"
@@ -199,7 +190,7 @@ class SBNClassifier(
 
     _parameter_constraints: dict = {
         "hidden_layer_sizes": ["array-like"],
-        "architecture": [StrOptions(set(ARCHITECTURES)), Architecture, callable],
+        "architecture": "no_validation",
         "input_shape": ["array-like", None],
         "gradient": "no_validation",
         "weights": "no_validation",
@@ -344,18 +335,15 @@ class SBNClassifier(
                 "weights of the classes as a dict."
             )
         X, y, weights = self._validate(X, y, sample_weight, reset=first)
-        if classes is None:
-            classes = self.classes_
-        else:
-            classes, _ = encoded_targets(classes, self)
-        if not first and not np.array_equal(classes, self.classes_):
+        known = self.classes_ if classes is None else encoded_targets(classes, self)[0]
+        if not first and not np.array_equal(known, self.classes_):
             raise ValueError(
-                f"classes={classes.tolist()} differ from those of the first call, "
+                f"classes={known.tolist()} differ from those of the first call, "
                 f"{self.classes_.tolist()}."
             )
-        self._go_on(X, Targets(positions(y, classes), weights, classes))
+        self._go_on(X, Targets(positions(y, known), weights, known))
         if first:
-            self.classes_, self.predict_seed_ = classes, self.net_.seeds[2]
+            self.classes_, self.predict_seed_ = known, self.net_.seeds[2]
         return self
 
     def predict(self, X) -> np.ndarray:
@@ -412,7 +400,7 @@ class SBNClassifier(
             0 and 1, as `skhash.HammingNeighbors` takes them.
         """
         X = self._validate_fitted(X)
-        return self._ask(X, "det", "bits", self._n_features_out, np.uint8)
+        return self._ensemble("det").bits(X)
 
     def transform_packed(self, X) -> np.ndarray:
         """Return the bits of `transform` as packed bytes.
@@ -440,9 +428,8 @@ class SBNClassifier(
             agree with ``predict_mode="det"``.
         """
         check_is_fitted(self)
-        return deterministic_network(
-            self._network("det"), self.classes_, self.mean_, self.scale_
-        )
+        network = self._network("det")
+        return DeterministicNetwork.of(network, self.classes_, self.mean_, self.scale_)
 
     def score(self, X, y, sample_weight=None) -> float:
         """Return the share of rows whose class is predicted.
@@ -491,25 +478,8 @@ class SBNClassifier(
         return validate_data(self, X, reset=False, **INPUT)
 
     def _log_probabilities(self, X) -> np.ndarray:
-        X, width = self._validate_fitted(X), len(self.classes_)
-        return self._ask(X, self.predict_mode, "log_probabilities", width, np.float32)
-
-    def _ask(self, X, mode, method, width, dtype) -> np.ndarray:
-        """Return what an ensemble's method makes of rows, one chunk at a time."""
-        import torch
-
-        from skhash.training._batches import FedRows, Rows
-
-        ensemble = self._ensemble(mode)
-        answer = getattr(ensemble, method)
-        answers = np.empty((X.shape[0], width), dtype)
-        data = FedRows(Rows(X))
-        data.mean, data.scale = self.mean_, self.scale_
-        with torch.no_grad():
-            for rows in row_chunks(X.shape[0], 20 * ensemble.widest):
-                values = data.values(rows).to(ensemble.device)
-                answers[rows] = answer(values).cpu().numpy()
-        return answers
+        X = self._validate_fitted(X)
+        return self._ensemble(self.predict_mode).log_probabilities(X)
 
     def _ensemble(self, mode):
         """Return the networks of a mode, without random choices left."""
@@ -518,11 +488,11 @@ class SBNClassifier(
         from skhash.classification._ensemble import Ensemble
 
         device = inference_device(self.device)
-        network = self._network(mode).to(device)
-        if mode == "det":
-            return Ensemble(network)
-        generator = torch.Generator(device).manual_seed(self.predict_seed_)
-        return Ensemble(network, self.n_predict_samples, generator)
+        network, n_members, generator = self._network(mode).to(device), 1, None
+        if mode == "ensemble":
+            generator = torch.Generator(device).manual_seed(self.predict_seed_)
+            n_members = self.n_predict_samples
+        return Ensemble(network, self.mean_, self.scale_, n_members, generator)
 
     def _network(self, mode):
         """Return the network that was fitted, with the statistics of a mode."""
@@ -562,38 +532,31 @@ class SBNClassifier(
         from skhash.classification._module import ClassifierModule
         from skhash.gradients import resolve_network_gradient
 
-        images = {}
-        if self.augment is not None:
-            shape = self._image_shape("augment")
-            images = {"augment": AUGMENTATIONS[self.augment], "input_shape": shape}
-        return ClassifierModule(
+        module = ClassifierModule(
             network,
             resolve_network_gradient(self.gradient),
             self.n_train_samples,
             self.objective == "multi_sample",
-            mean=mean,
-            scale=scale,
-            **images,
+            AUGMENTATIONS.get(self.augment),
+            None if self.augment is None else self._image_shape("augment"),
         )
+        module.mean, module.scale = mean, scale
+        return module
 
     def _new_network(self, n_classes, generator):
         weights = self._resolve_weights()
-        n_features = int(self.n_features_in_)
-        if callable(self.architecture):
-            network = own_network(self.architecture, n_features, n_classes, generator)
-        else:
-            architecture = resolve_architecture(self.architecture)
-            is_flat = not architecture.has_convolutions
-            network = layered_network(
-                (n_features,) if is_flat else self._image_shape("architecture"),
-                architecture.convolutions(),
-                architecture.hidden_sizes(self.hidden_layer_sizes),
-                n_classes,
-                noise=self.noise,
-                weights=weights,
-                batch_norm=self.batch_norm,
-                generator=generator,
-            )
+        architecture, shape = resolve_architecture(self.architecture), None
+        if architecture.convolutions():
+            shape = self._image_shape("architecture")
+        network = architecture.network(
+            shape or (int(self.n_features_in_),),
+            self.hidden_layer_sizes,
+            n_classes,
+            noise=self.noise,
+            weights=weights,
+            batch_norm=self.batch_norm,
+            generator=generator,
+        )
         if not weights.is_real and len(network.layers) == 1:
             raise ValueError(
                 f"weights={self.weights!r} are between layers of units, and the "
@@ -602,9 +565,19 @@ class SBNClassifier(
         return network
 
     def _image_shape(self, reader):
-        """Return the shape of images, which the parameter `reader` needs."""
-        reader = f"{reader}={getattr(self, reader)!r}"
-        return image_shape(self.input_shape, self.n_features_in_, reader)
+        """Return `input_shape`, for a parameter that has rows read as images."""
+        if self.input_shape is None:
+            raise ValueError(
+                f"{reader}={getattr(self, reader)!r} needs input_shape=(channels, "
+                "height, width)."
+            )
+        shape = tuple(int(size) for size in self.input_shape)
+        if len(shape) != 3 or math.prod(shape) != self.n_features_in_:
+            raise ValueError(
+                f"input_shape={shape} has {math.prod(shape)} values, but rows have "
+                f"{self.n_features_in_} features; give (channels, height, width)."
+            )
+        return shape
 
     def _resolve_weights(self):
         """Return the weights of inner layers."""
@@ -623,13 +596,10 @@ class SBNClassifier(
         return weights
 
     def _optimizer(self, module):
-        layers = enumerate(module.network.layers)
-        decays = [(i, layer.weights.weight_decay) for i, layer in layers]
-        groups = [
-            (f"network.layers.{i}.weight", {"weight_decay": decay})
-            for i, decay in decays
-            if decay
-        ]
+        groups = []
+        for i, layer in enumerate(module.network.layers):
+            if decay := layer.weights.weight_decay:
+                groups += [(f"network.layers.{i}.weight", {"weight_decay": decay})]
         return self.optimizer, {"param_groups": groups} if groups else {}
 
     def _step_size(self, X, y, seeds, goes_on):
@@ -658,8 +628,7 @@ class SBNClassifier(
     def _rows(self, X, y, net, n_before):
         from skhash.training._batches import Rows
 
-        weights = None if y.weights is None else y.weights.astype(np.float32)
-        return Rows(X, y.codes, weights, split=net.split)
+        return Rows(X, y.codes, y.weights, split=net.split)
 
     def _read_out(self, net, X):
         """Set the parameters, and the statistics of norms without noise."""

@@ -3,6 +3,7 @@
 import numpy as np
 
 from skhash.datasets._bundle import RetrievalData
+from skhash.datasets._preparation import bundle
 
 N_QUERIES = 297
 
@@ -32,13 +33,5 @@ def load_digits_retrieval() -> RetrievalData:
     database, query, database_labels, query_labels = train_test_split(
         X.astype(np.float32), y, test_size=N_QUERIES, stratify=y, random_state=0
     )
-    return RetrievalData(
-        name="digits",
-        metric="euclidean",
-        train=database,
-        database=database,
-        query=query,
-        train_labels=database_labels,
-        database_labels=database_labels,
-        query_labels=query_labels,
-    )
+    parts = (database, database_labels), (query, query_labels)
+    return bundle("digits", "euclidean", *parts)

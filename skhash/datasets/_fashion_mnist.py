@@ -7,7 +7,7 @@ import numpy as np
 from skhash.datasets._bundle import RetrievalData
 from skhash.datasets._images import read_idx
 from skhash.datasets._paths import PathLike, first_file, resolve_data_home
-from skhash.datasets._preparation import first_of_each_class
+from skhash.datasets._preparation import bundle, first_of_each_class
 
 SYSTEM_FOLDER = Path("/usr/share/datasets/fashion-mnist")
 REMEDY = (
@@ -15,17 +15,9 @@ REMEDY = (
     "four IDX files of Fashion-MNIST into the folder fashion-mnist of your data home."
 )
 LABEL_NAMES = (
-    "T-shirt/top",
-    "Trouser",
-    "Pullover",
-    "Dress",
-    "Coat",
-    "Sandal",
-    "Shirt",
-    "Sneaker",
-    "Bag",
-    "Ankle boot",
-)
+    "T-shirt/top, Trouser, Pullover, Dress, Coat, Sandal, Shirt, Sneaker, Bag, "
+    "Ankle boot"
+).split(", ")
 
 
 def load_fashion_mnist(
@@ -62,26 +54,14 @@ def load_fashion_mnist(
     ValueError
         If a file is damaged, or the classes cannot give that many rows.
     """
-    database, database_labels = _read_part("train", data_home)
-    query, query_labels = _read_part("t10k", data_home)
+    database, query = _read_part("train", data_home), _read_part("t10k", data_home)
     if n_queries is not None:
-        chosen = first_of_each_class(query_labels, n_queries, "n_queries")
-        query, query_labels = query[chosen], query_labels[chosen]
-    train, train_labels = database, database_labels
+        query = first_of_each_class(query, n_queries, "n_queries")
+    train = database
     if n_train is not None:
-        chosen = first_of_each_class(database_labels, n_train, "n_train")
-        train, train_labels = database[chosen], database_labels[chosen]
-    return RetrievalData(
-        name="fashion-mnist",
-        metric="euclidean",
-        train=train,
-        database=database,
-        query=query,
-        train_labels=train_labels,
-        database_labels=database_labels,
-        query_labels=query_labels,
-        label_names=np.array(LABEL_NAMES),
-    )
+        train = first_of_each_class(database, n_train, "n_train")
+    names = np.array(LABEL_NAMES)
+    return bundle("fashion-mnist", "euclidean", database, query, train, names)
 
 
 def _read_part(part: str, data_home: PathLike | None):

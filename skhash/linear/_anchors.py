@@ -1,13 +1,13 @@
 """Encoders that see a row by its distances to anchors."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from skhash.algebra._projection import column_means
+from skhash.base import FittedBitsMixin
 from skhash.utils.chunks import dense_rows, row_chunks
 
 
-class AnchorLogitsMixin:
+class AnchorLogitsMixin(FittedBitsMixin):
     """Logits ``F coef_^T + intercept_``, F_ij = exp(-gamma_ |x_i - mean_ - a_j|^2)."""
 
     anchors_: np.ndarray  # (n_anchors, n_features), float32, less the mean
@@ -15,6 +15,8 @@ class AnchorLogitsMixin:
     gamma_: float
     coef_: np.ndarray  # (n_bits, n_anchors)
     intercept_: np.ndarray  # (n_bits,)
+
+    _learned = "coef_"
 
     def _draw_anchors(self, X, random_state) -> np.ndarray:
         """Set the mean and the anchors, rows drawn at random; return which rows."""
@@ -32,19 +34,6 @@ class AnchorLogitsMixin:
         for rows in row_chunks(X.shape[0], 24 * len(self.anchors_)):
             logits[rows] = self._features(X[rows]) @ self.coef_.T + self.intercept_
         return logits
-
-    @property
-    def _n_features_out(self) -> int:
-        check_is_fitted(self)
-        return len(self.coef_)
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "coef_")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def squared_distances(X, mean, anchors) -> np.ndarray:

@@ -3,10 +3,9 @@
 from numbers import Integral
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from skhash.algebra._projection import centered_chunks, column_means
-from skhash.base import BaseHasher
+from skhash.base import BaseHasher, FittedBitsMixin
 from skhash.linear._anchors import squared_distances
 from skhash.utils._sklearn import Interval
 from skhash.utils.torch import resolve_device
@@ -26,7 +25,7 @@ REACH = 10
 MEAN_TOLERANCE, SPREAD_TOLERANCE = 0.10, 0.15
 
 
-class SphericalHash(BaseHasher):
+class SphericalHash(FittedBitsMixin, BaseHasher):
     r"""Spherical hashing: a bit says whether a vector lies inside a ball.
 
     The ball of bit k has the pivot p_k as its centre and a radius t_k that puts half of
@@ -114,6 +113,8 @@ class SphericalHash(BaseHasher):
         "max_iter": [Interval(Integral, 0, None, closed="left")],
     }
 
+    _learned = "pivots_"
+
     def __init__(
         self,
         n_bits=64,
@@ -147,19 +148,6 @@ class SphericalHash(BaseHasher):
     def _logits(self, X):
         squares = squared_distances(X, self.mean_, self.pivots_)
         return (self.radii_ - np.sqrt(squares)).astype(np.float32)
-
-    @property
-    def _n_features_out(self):
-        check_is_fitted(self)
-        return len(self.pivots_)
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "pivots_")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def some_rows(X, random_state):

@@ -13,24 +13,15 @@ from numpy.typing import ArrayLike
 from skhash.metrics import _ranking
 from skhash.metrics._inputs import (
     EMPTY,
-    LABEL_CONSTRAINTS,
     POSITIVE,
-    TIES,
     check_cuts,
+    checked,
     compare_labelled,
     summarize_cuts,
 )
-from skhash.utils._sklearn import StrOptions, validate_params
 
 
-@validate_params(
-    {
-        **LABEL_CONSTRAINTS,
-        "k": [POSITIVE, "array-like", None],
-        "normalize": [StrOptions({"min", "relevant", "retrieved"})],
-        "ties": [TIES],
-    }
-)
+@checked(k=[POSITIVE, "array-like", None])
 def mean_average_precision_score(
     query_codes,
     database_codes,
@@ -156,7 +147,7 @@ def mean_average_precision_score(
     return _score_hits(average_precision, data, k, ties, options)
 
 
-@validate_params({**LABEL_CONSTRAINTS, "k": [POSITIVE, "array-like"], "ties": [TIES]})
+@checked()
 def precision_at_k_score(
     query_codes,
     database_codes,
@@ -233,7 +224,7 @@ def precision_at_k_score(
     return _score_hits(precision, data, k, ties, options)
 
 
-@validate_params({**LABEL_CONSTRAINTS, "k": [POSITIVE, "array-like"], "ties": [TIES]})
+@checked()
 def recall_at_k_score(
     query_codes,
     database_codes,

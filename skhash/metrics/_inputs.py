@@ -1,5 +1,6 @@
 """What the metrics are given, checked once and laid out for counting."""
 
+import inspect
 import warnings
 from numbers import Integral
 
@@ -10,20 +11,46 @@ from sklearn.exceptions import UndefinedMetricWarning
 from skhash.codes import check_packed, pack_bits, packed_to_words
 from skhash.metrics import _ranking
 from skhash.metrics._counts import Comparison
-from skhash.utils._sklearn import Interval, StrOptions
+from skhash.utils._sklearn import Interval, StrOptions, validate_params
 from skhash.utils.chunks import dense_chunks
 
-POSITIVE = Interval(Integral, 1, None, closed="left")
 EMPTY = {"skip": np.nan, "zero": 0.0}
-TIES = StrOptions({"expected", "index", "best", "worst"})
-# What scikit-learn checks for the options that all metrics share.
-SHARED_CONSTRAINTS = {
+POSITIVE = Interval(Integral, 1, None, closed="left")
+# What the parameters of metrics may be, by name, for scikit-learn to check.
+CONSTRAINTS = {
+    "X_query": ["array-like", "sparse matrix"],
+    "X_database": ["array-like", "sparse matrix", None],
+    "outputs": ["array-like"],
+    "true_neighbors_indices": ["array-like"],
+    "k": [POSITIVE, "array-like"],
+    "n_neighbors": [POSITIVE],
+    "n_retrieved": [POSITIVE, "array-like"],
+    "radius": [Interval(Integral, 0, None, closed="left")],
+    "metric": [StrOptions({"euclidean", "cosine", "inner_product"})],
+    "normalize": [StrOptions({"min", "relevant", "retrieved"})],
+    "gain": [StrOptions({"linear", "exponential"})],
+    "kind": [StrOptions({"absolute", "squared", "cosine"})],
+    "ties": [StrOptions({"expected", "index", "best", "worst"})],
+    "empty": [StrOptions(set(EMPTY))],
+    "empty_ball": [StrOptions(set(EMPTY))],
     "average": [StrOptions({"mean"}), None],
+    "return_coverage": ["boolean"],
     "exclude_self": ["boolean"],
     "packed": ["boolean"],
     "n_jobs": [Integral, None],
+    "device": [str],
 }
-LABEL_CONSTRAINTS = {**SHARED_CONSTRAINTS, "empty": [StrOptions({"skip", "zero"})]}
+
+
+def checked(**own):
+    """Have parameters checked, by `CONSTRAINTS` but for those of its own."""
+
+    def decorate(metric):
+        names = inspect.signature(metric).parameters
+        known = {name: CONSTRAINTS[name] for name in names if name in CONSTRAINTS}
+        return validate_params(known | own)(metric)
+
+    return decorate
 
 
 def compare_labelled(

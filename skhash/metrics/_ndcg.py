@@ -5,23 +5,16 @@ import numpy as np
 from skhash.metrics import _ranking
 from skhash.metrics._inputs import (
     EMPTY,
-    LABEL_CONSTRAINTS,
     POSITIVE,
     check_cut,
+    checked,
     compare_labelled,
     summarize,
 )
-from skhash.utils._sklearn import StrOptions, validate_params
+from skhash.utils._sklearn import StrOptions
 
 
-@validate_params(
-    {
-        **LABEL_CONSTRAINTS,
-        "k": [POSITIVE, None],
-        "gain": [StrOptions({"linear", "exponential"})],
-        "ties": [StrOptions({"expected", "index"})],
-    }
-)
+@checked(k=[POSITIVE, None], ties=[StrOptions({"expected", "index"})])
 def ndcg_at_k_score(
     query_codes,
     database_codes,

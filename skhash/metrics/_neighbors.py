@@ -7,27 +7,15 @@ from sklearn.utils import check_array
 from skhash.metrics import _ranking
 from skhash.metrics._exact import exact_neighbors
 from skhash.metrics._inputs import (
-    POSITIVE,
-    SHARED_CONSTRAINTS,
-    TIES,
     check_cut,
     check_cuts,
+    checked,
     compare_unlabelled,
     summarize_cuts,
 )
-from skhash.utils._sklearn import StrOptions, validate_params
 
 
-@validate_params(
-    {
-        "X_query": ["array-like", "sparse matrix"],
-        "X_database": ["array-like", "sparse matrix", None],
-        "n_neighbors": [POSITIVE],
-        "metric": [StrOptions({"euclidean", "cosine", "inner_product"})],
-        "device": [str],
-        "exclude_self": ["boolean"],
-    }
-)
+@checked()
 def true_neighbors(
     X_query,
     X_database=None,
@@ -107,14 +95,7 @@ def true_neighbors(
     return exact_neighbors(queries, database, n_neighbors, metric, device, exclude_self)
 
 
-@validate_params(
-    {
-        **SHARED_CONSTRAINTS,
-        "true_neighbors_indices": ["array-like"],
-        "n_retrieved": [POSITIVE, "array-like"],
-        "ties": [TIES],
-    }
-)
+@checked()
 def neighbor_recall_score(
     query_codes,
     database_codes,

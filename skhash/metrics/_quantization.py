@@ -3,16 +3,10 @@
 import numpy as np
 from sklearn.utils import check_array
 
-from skhash.utils._sklearn import StrOptions, validate_params
+from skhash.metrics._inputs import checked
 
 
-@validate_params(
-    {
-        "outputs": ["array-like"],
-        "kind": [StrOptions({"absolute", "squared", "cosine"})],
-        "average": [StrOptions({"mean"}), None],
-    }
-)
+@checked()
 def quantization_error_score(
     outputs, *, kind: str = "absolute", average: str | None = "mean"
 ):

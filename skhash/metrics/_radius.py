@@ -1,29 +1,12 @@
 """Scores of Hamming balls and counts by distance, which no tie can blur."""
 
-from numbers import Integral
-
 import numpy as np
 
 from skhash.metrics import _ranking
-from skhash.metrics._inputs import (
-    EMPTY,
-    LABEL_CONSTRAINTS,
-    SHARED_CONSTRAINTS,
-    compare_labelled,
-    summarize,
-)
-from skhash.utils._sklearn import Interval, StrOptions, validate_params
-
-_BALL_CONSTRAINTS = {**LABEL_CONSTRAINTS, "empty_ball": [StrOptions({"zero", "skip"})]}
+from skhash.metrics._inputs import EMPTY, checked, compare_labelled, summarize
 
 
-@validate_params(
-    {
-        **_BALL_CONSTRAINTS,
-        "radius": [Interval(Integral, 0, None, closed="left")],
-        "return_coverage": ["boolean"],
-    }
-)
+@checked()
 def precision_within_radius_score(
     query_codes,
     database_codes,
@@ -117,7 +100,7 @@ def precision_within_radius_score(
     return result, (covered if average is None else float(covered.mean()))
 
 
-@validate_params(_BALL_CONSTRAINTS)
+@checked()
 def hamming_precision_recall_curve(
     query_codes,
     database_codes,
@@ -214,9 +197,7 @@ def hamming_precision_recall_curve(
     return summarize(precision, average), summarize(recall, average), radii
 
 
-@validate_params(
-    {name: SHARED_CONSTRAINTS[name] for name in ("exclude_self", "packed", "n_jobs")}
-)
+@checked()
 def hamming_distance_histogram(
     query_codes,
     database_codes,

@@ -12,12 +12,11 @@ from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
 from skhash.metrics._counts import Comparison
-from skhash.metrics._inputs import compare_labelled
-from skhash.utils._sklearn import validate_params
+from skhash.metrics._inputs import checked, compare_labelled
 from skhash.utils.chunks import row_chunks
 
 
-@validate_params({"packed": ["boolean"]})
+@checked()
 def class_distances(
     codes,
     labels,
@@ -99,7 +98,7 @@ def class_distances(
     return _mean_distances(task)
 
 
-@validate_params({"exclude_self": ["boolean"], "packed": ["boolean"]})
+@checked()
 def separability_score(
     query_codes,
     database_codes,

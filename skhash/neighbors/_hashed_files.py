@@ -61,56 +61,41 @@ def _entry(folder):
 
 
 def _load(path, manifest, mmap, verify):
-    _check_manifest(manifest, path)
+    directory.check_keys(manifest, {"frozen": bool, "parts": dict})
+    entries = manifest["parts"]
+    if not {"encoder", "index"} <= entries.keys() <= set(PARTS):
+        raise ValueError(f"It has parts {sorted(entries)}.")
     parts = {
         name: _load_part(name, path, entry, mmap, verify)
-        for name, entry in manifest["parts"].items()
+        for name, entry in entries.items()
     }
     if manifest["frozen"]:
         parts["encoder"] = FrozenEstimator(parts["encoder"])
     params = manifest["params"]
     if params.get("encoder") is None:
         params = {**params, "encoder": parts["encoder"]}
-    search = state.unfitted({**manifest, "params": params}, path)
+    search = state.unfitted({**manifest, "params": params})
     fitted = {f"{name}_": part for name, part in parts.items()}
-    state.set_fitted_state(search, manifest["values"], fitted, path)
+    state.set_fitted_state(search, manifest["values"], fitted)
     return search
 
 
 def _load_part(name, path, entry, mmap, verify):
-    """Return a part that is there, the one that was saved, and can do its work."""
+    """Return a part that is the one that was saved, and can do its work."""
     folder = directory.saved_path(path, entry["folder"])
     try:
-        same = _entry(folder) == entry
-    except FileNotFoundError:
-        same = False
-    if not same:
-        raise ValueError(
-            f"{path} is damaged: its part {folder.name} is missing, or not the one "
-            "that was saved."
-        )
-    found = directory.read_manifest(folder)["class"]
-    cls = state.known_class(found)
+        manifest = directory.read_manifest(folder)
+    except FileNotFoundError as error:
+        raise ValueError(str(error)) from error
+    if manifest["checksum"] != entry["checksum"]:
+        raise ValueError(f"Its part {folder.name} is not the one that was saved.")
+    cls = state.known_class(manifest["class"])
     method = {"encoder": "transform", "index": "remove", "decoder": "refine"}[name]
     if not hasattr(cls, method):
-        raise ValueError(
-            f"{path} is damaged: its {name} is a {found!r}, which has no {method}."
-        )
+        raise ValueError(f"Its {name} is a {manifest['class']!r} without {method}.")
     if name == "index":
         return load_index(cls, folder, mmap=mmap, verify=verify)
     return load_estimator(folder)
-
-
-def _check_manifest(manifest, path):
-    """Raise ``ValueError`` unless a manifest has what that of a search has."""
-    directory.check_keys(manifest, {"frozen": bool, "parts": dict}, path)
-    parts = manifest["parts"]
-    directory.check_keys(parts, {"encoder": dict, "index": dict}, path)
-    unknown = sorted(parts.keys() - set(PARTS))
-    if unknown:
-        raise ValueError(f"{path} is damaged: it has parts {unknown}.")
-    for part in parts.values():
-        directory.check_keys(part, {"folder": str, "checksum": str}, path)
 
 
 def _check_is_data(name, estimator):

@@ -79,24 +79,16 @@ class _Layer(nn.Module):
     batch_norm : bool
         In place of an intercept.
     generator : torch.Generator or None
-    geometry : dict or None
+    geometry : dict
         What else `LinearMap` takes.
     """
 
     # Attributes that tell, with the geometry, how large the layer is.
     sizes = ("n_inputs", "n_outputs")
 
-    def __init__(
-        self,
-        shape,
-        noise,
-        weights="real",
-        batch_norm=False,
-        generator=None,
-        geometry=None,
-    ):
+    def __init__(self, shape, noise, weights, batch_norm, generator, geometry):
         super().__init__()
-        self.geometry = geometry or {}
+        self.geometry = geometry
         self.units = None if noise is None else BernoulliUnits(noise, "pm1")
         self.weights = resolve_weights(weights)
         n_inputs = math.prod(shape[1:])
@@ -171,7 +163,8 @@ class BinaryLinear(_Layer):
         batch_norm=False,
         generator=None,
     ):
-        super().__init__((n_outputs, n_inputs), noise, weights, batch_norm, generator)
+        shape = (n_outputs, n_inputs)
+        super().__init__(shape, noise, weights, batch_norm, generator, {})
         self.n_inputs, self.n_outputs = n_inputs, n_outputs
 
 
@@ -186,7 +179,7 @@ class RealLinear(_Layer):
     """
 
     def __init__(self, n_inputs, n_outputs, *, generator=None):
-        super().__init__((n_outputs, n_inputs), None, generator=generator)
+        super().__init__((n_outputs, n_inputs), None, "real", False, generator, {})
         self.n_inputs, self.n_outputs = n_inputs, n_outputs
 
 

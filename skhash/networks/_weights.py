@@ -203,7 +203,7 @@ class BayesBiNNWeights(BinaryWeights):
         s \, dL/dw, \quad
         s = \frac{n (1 - w^2 + \epsilon)}{\tau (1 - \tanh^2 \eta + \epsilon)},
 
-    where n is the number of rows. The update is
+    where n is the number of rows and :math:`\epsilon` 1e-10. The update is
     :math:`(1 - \alpha) \eta - \alpha s \, dL/dw` with the learning rate alpha of SGD
     and a weight decay of 1, that of the optimizer. At a tiny temperature and large
     logits s is n / tau and w the sign: the update is that of identity straight-through
@@ -213,7 +213,6 @@ class BayesBiNNWeights(BinaryWeights):
     ----------
     temperature : float, default=1.0
         Tau; from 0.1 to 1 the estimate is more than a sign.
-    eps : float, default=1e-10
 
     References
     ----------
@@ -229,18 +228,17 @@ class BayesBiNNWeights(BinaryWeights):
     """
 
     _parameter_constraints: dict = {
-        "temperature": [Interval(Real, 0, None, closed="neither")],
-        "eps": [Interval(Real, 0, None, closed="left")],
+        "temperature": [Interval(Real, 0, None, closed="neither")]
     }
     law = "mirror"
     # Relaxed weights are no signs while training.
     is_binary = False
     weight_decay = 1.0
     optimizer = "sgd"
+    eps = 1e-10
 
-    def __init__(self, temperature=1.0, eps=1e-10):
+    def __init__(self, temperature=1.0):
         self.temperature = temperature
-        self.eps = eps
 
     def draw(self, parameter, generator):
         eta = parameter.detach()

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from skhash.persistence.state import class_name
@@ -118,27 +118,40 @@ def load_whole(path, cls, load, *options):
                 "by skhash.load."
             )
         try:
-            return load(path, manifest, *options)
+            with naming_damage(path):
+                return load(path, manifest, *options)
         except (ValueError, FileNotFoundError):
             if read_manifest(path)["checksum"] == manifest["checksum"]:
                 raise
 
 
+@contextmanager
+def naming_damage(path):
+    """Turn what comes of files that a save would not write into a ``ValueError``."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        what = f"{type(error).__name__}: " * (type(error) is not ValueError)
+        raise ValueError(
+            f"{path} is damaged or of another version: {what}{error}"
+        ) from error
+
+
 def read_manifest(path: Path) -> dict:
     """Read a manifest whose content fits its checksum, or raise."""
-    file = path / MANIFEST
-    manifest = _read_json(file)
-    check_keys(manifest, {"format_version": int}, path)
-    version = manifest["format_version"]
-    if version > FORMAT_VERSION:
-        raise ValueError(
-            f"{path} has format version {version}; this skhash reads up to "
-            f"{FORMAT_VERSION}. Update skhash to load it."
-        )
-    if manifest.get("checksum") != checksum_of(manifest):
-        raise ValueError(f"{file} is damaged: its content does not match its checksum.")
     kinds = {"skhash_version": str, "class": str, "params": dict, "values": dict}
-    check_keys(manifest, kinds, path)
+    with naming_damage(path):
+        manifest = _read_json(path / MANIFEST)
+        check_keys(manifest, {"format_version": int})
+        version = manifest["format_version"]
+        if version > FORMAT_VERSION:
+            raise ValueError(
+                f"It has format version {version}; this skhash reads up to "
+                f"{FORMAT_VERSION}. Update skhash to load it."
+            )
+        if manifest.get("checksum") != checksum_of(manifest):
+            raise ValueError(f"{MANIFEST} does not match its checksum.")
+        check_keys(manifest, kinds)
     return manifest
 
 
@@ -148,17 +161,11 @@ def checksum_of(manifest: dict) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def check_keys(found, kinds: dict[str, type], path: Path) -> None:
-    """Raise ``ValueError`` unless JSON is an object with values of these types.
-
-    found : the manifest of the directory `path`, or something in it
-    """
+def check_keys(found, kinds: dict[str, type]) -> None:
+    """Raise ``ValueError`` unless a part of a manifest has values of these types."""
     for key, kind in kinds.items():
         if type(found) is not dict or type(found.get(key)) is not kind:
-            raise ValueError(
-                f"{path / MANIFEST} is damaged: there is no {key!r}, or it is no "
-                f"{kind.__name__}."
-            )
+            raise ValueError(f"{MANIFEST} has no {key!r}, or it is no {kind.__name__}.")
 
 
 def saved_path(path: Path, name: str) -> Path:
@@ -167,19 +174,11 @@ def saved_path(path: Path, name: str) -> Path:
     It has a name that a save gives, and is no link: nothing outside is read.
     """
     if not SAVED.fullmatch(name):
-        raise ValueError(
-            f"{path / MANIFEST} is damaged: a save names nothing {name!r}."
-        )
+        raise ValueError(f"{MANIFEST} names {name!r}, as no save does.")
     _check_no_link(path / name)
+    if not (path / name).exists():
+        raise ValueError(f"{name} is missing.")
     return path / name
-
-
-def saved_file(path: Path, name: str) -> Path:
-    """Return the file that a manifest names, as `saved_path`, if it is there."""
-    file = saved_path(path, name)
-    if not file.is_file():
-        raise ValueError(f"{path} is damaged: its file {name} is missing.")
-    return file
 
 
 def remove_leftover(old: Path) -> None:
@@ -235,15 +234,15 @@ def _read_json(file: Path):
         content = opened.read(MAX_MANIFEST_BYTES + 1)
     try:
         if len(content) > MAX_MANIFEST_BYTES:
-            raise ValueError(f"it has more than {MAX_MANIFEST_BYTES} bytes")
+            raise ValueError(f"it has more than {MAX_MANIFEST_BYTES} bytes.")
         text, depth = content.decode(), 0
         for found in BRACKET.finditer(text):
             depth += bool(found[1]) - bool(found[2])
             if depth > MAX_DEPTH:
-                raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
+                raise ValueError(f"it is nested more than {MAX_DEPTH} deep.")
         return json.loads(text)
     except ValueError as error:
-        raise ValueError(f"{file} is damaged: {error}.") from error
+        raise ValueError(f"{file.name}: {error}") from error
 
 
 def _check_no_link(file: Path) -> None:

@@ -94,24 +94,23 @@ def load_estimator(path):
 
 
 def _load(path, manifest):
-    estimator = state.unfitted(manifest, path)
-    directory.check_keys(manifest, {"arrays": str, "arrays_sha256": str}, path)
-    array_path = directory.saved_file(path, manifest["arrays"])
-    content = array_path.read_bytes()
+    estimator = state.unfitted(manifest)
+    directory.check_keys(manifest, {"arrays": str, "arrays_sha256": str})
+    file = directory.saved_path(path, manifest["arrays"])
+    content = file.read_bytes()
     if hashlib.sha256(content).hexdigest() != manifest["arrays_sha256"]:
-        raise ValueError(f"{array_path} is damaged: its checksum does not match.")
+        raise ValueError(f"{file.name} does not match its checksum.")
     try:
         arrays = parse_arrays(content)
     except Exception as error:  # SafetensorError, or of NumPy for a type it lacks
-        raise ValueError(f"{array_path} is damaged: {error}") from error
-    fitted = state.regrouped(arrays, path)
-    state.set_fitted_state(estimator, manifest["values"], fitted, path)
+        raise ValueError(f"{file.name}: {error}") from error
+    state.set_fitted_state(estimator, manifest["values"], state.regrouped(arrays))
     if getattr(estimator, "_is_whole", True):
-        _probe(estimator, sum(array.size for array in arrays.values()), path)
+        _probe(estimator, sum(array.size for array in arrays.values()))
     return estimator
 
 
-def _probe(estimator, n_numbers, path):
+def _probe(estimator, n_numbers):
     """Raise ``ValueError`` unless fitted attributes are there and fit each other.
 
     Checksums may be right, and still an array be missing or of another shape.
@@ -119,15 +118,14 @@ def _probe(estimator, n_numbers, path):
     probe, n_columns = copy.copy(estimator), estimator.n_features_in_
     vars(probe).pop("feature_names_in_", None)  # rows without names would be warned of
     probe.device = "cpu"
+    if n_columns > max(n_numbers, PROBE_COLUMNS):
+        raise ValueError(f"No arrays are for n_features_in_={n_columns} columns.")
     try:
-        if n_columns > max(n_numbers, PROBE_COLUMNS):
-            raise ValueError(f"no arrays are for n_features_in_={n_columns} columns")
         with config_context(transform_output="default"), np.errstate(all="ignore"):
             _ask(probe, np.zeros((PROBE_ROWS, n_columns)))
     except Exception as error:  # whatever comes of arrays that do not fit
         raise ValueError(
-            f"{path} is damaged: a fitted {type(probe).__name__} has other attributes "
-            f"({error})."
+            f"A fitted {type(probe).__name__} has other attributes ({error})."
         ) from error
 
 

@@ -70,17 +70,15 @@ def known_class(name: str) -> type | None:
     return cls if is_estimator else None
 
 
-def unfitted(manifest: dict, path):
+def unfitted(manifest: dict):
     """Return an estimator of a manifest's class, with its parameters, or raise."""
     try:
         estimator = _build(manifest["class"], manifest["params"], "save")
         estimator._validate_params()
         return estimator
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{path} is damaged, or of another skhash: {error} It was written by "
-            f"skhash {manifest['skhash_version']}."
-        ) from error
+        version = manifest["skhash_version"]
+        raise ValueError(f"{error} It was written by skhash {version}.") from error
 
 
 def _build(name, params, method="get_params"):
@@ -123,57 +121,43 @@ def described(estimator) -> tuple[dict, dict]:
     return arrays, {"class": name, "params": params, "values": values}
 
 
-def set_fitted_state(estimator, values: dict, others: dict, path) -> None:
+def set_fitted_state(estimator, values: dict, others: dict) -> None:
     """Set fitted attributes: JSON values, and others, or raise ``ValueError``."""
-    names = [*values, *others]
-    wrong = [name for name in names if not _is_fitted_attribute(name)]
+    wrong = [name for name in (*values, *others) if not _is_fitted_attribute(name)]
     if wrong:
-        raise ValueError(f"{path} is damaged: {wrong} name no fitted attributes.")
-    if len(set(names)) < len(names):
-        raise ValueError(f"{path} is damaged: it has two values of one attribute.")
-    _check_columns(values, path)
-    try:
-        for name, value in values.items():
-            if name in NAMES:
-                value = np.array(value, dtype=NAMES[name])
-            setattr(estimator, name, value)
-        for name, value in others.items():
-            setattr(estimator, name, value)
-    except (AttributeError, ValueError) as error:  # a property, or a ragged list
-        raise ValueError(f"{path} is damaged: {error}") from error
+        raise ValueError(f"{wrong} name no fitted attributes.")
+    if values.keys() & others.keys():
+        raise ValueError("It has two values of one attribute.")
+    _check_columns(**values)
+    for name, value in values.items():
+        if name in NAMES:
+            value = np.array(value, dtype=NAMES[name])
+        setattr(estimator, name, value)
+    for name, value in others.items():
+        setattr(estimator, name, value)
 
 
-def _check_columns(values, path):
-    n_features, names = values.get("n_features_in_"), values.get("feature_names_in_")
-    if type(n_features) is not int or n_features < 1:
-        raise ValueError(
-            f"{path} is damaged: n_features_in_={n_features!r} is no number of columns."
-        )
-    if "feature_names_in_" in values and (
-        type(names) is not list
-        or len(names) != n_features
-        or not all(isinstance(name, str) for name in names)
-    ):
-        raise ValueError(
-            f"{path} is damaged: feature_names_in_ must be a name a column."
-        )
+def _check_columns(n_features_in_=None, feature_names_in_=None, **others):
+    if type(n_features_in_) is not int or n_features_in_ < 1:
+        raise ValueError(f"n_features_in_={n_features_in_!r} is no number of columns.")
+    names = [""] * n_features_in_ if feature_names_in_ is None else feature_names_in_
+    if len(names) != n_features_in_ or {type(name) for name in names} != {str}:
+        raise ValueError("feature_names_in_ must be a name a column.")
 
 
-def regrouped(arrays: dict, path) -> dict:
-    """Put arrays of `fitted_state` that were items of a list back into their lists."""
-    grouped: dict = {}
+def regrouped(arrays: dict) -> dict:
+    """Put arrays of `described` that were items of a list back into their lists."""
     lists: dict = {}
-    for name, value in arrays.items():
+    for name in arrays:
         head, mark, index = name.partition(LIST_MARK)
         if mark:
-            lists.setdefault(head, {})[index] = value
-        else:
-            grouped[name] = value
-    for name, items in lists.items():
-        indices = [str(i) for i in range(len(items))]
-        if name in grouped or set(items) != set(indices):
-            raise ValueError(f"{path} is damaged: the items of {name} are not whole.")
-        grouped[name] = [items[index] for index in indices]
+            lists.setdefault(head, set()).add(index)
+    grouped = {name: arrays[name] for name in arrays if LIST_MARK not in name}
+    for head, found in lists.items():
+        indices = [str(i) for i in range(len(found))]
+        if head in grouped or found != set(indices):
+            raise ValueError(f"The items of {head} are not whole.")
+        grouped[head] = [arrays[f"{head}{LIST_MARK}{index}"] for index in indices]
     return grouped
 
 

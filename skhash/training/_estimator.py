@@ -66,7 +66,6 @@ class TrainedMixin:
         import torch
 
         from skhash.training._net import (
-            Optimization,
             make_net,
             resolve_splitter,
             snapshot,
@@ -82,19 +81,12 @@ class TrainedMixin:
             module = self._restore_module(X.shape[0] if rows is None else len(rows))
         else:
             module = self._make_module(X, y, rows, device, generator)
+        if lr is None:
+            lr = self._step_size(X, y, seeds, restore)
         module.generator = torch.Generator(device).manual_seed(int(seeds[1]))
-        optimizer, params = self._optimizer(module)
-        steps = Optimization(
-            lr=self._step_size(X, y, seeds, restore) if lr is None else lr,
-            batch_size=self._resolve_batch_size(X.shape[0]),
-            optimizer=optimizer,
-            params=params,
-            schedule=self.lr_schedule,
-            n_epochs=n_epochs,
-        )
         net = make_net(
             module,
-            steps,
+            self._optimization(module, X, lr, n_epochs),
             callbacks=self.callbacks,
             splitter=splitter,
             device=device,
@@ -104,6 +96,19 @@ class TrainedMixin:
         net.split, net.seeds = split, seeds
         net.params = snapshot(self.get_params(deep=False))
         return net
+
+    def _optimization(self, module, X, lr, n_epochs):
+        from skhash.training._net import Optimization
+
+        optimizer, params = self._optimizer(module)
+        return Optimization(
+            lr=lr,
+            batch_size=self._resolve_batch_size(X.shape[0]),
+            optimizer=optimizer,
+            params=params,
+            schedule=self.lr_schedule,
+            n_epochs=n_epochs,
+        )
 
     def _step_size(self, X, y, seeds, goes_on) -> float:
         """Return the step size of a net, or of one that was trained before."""

@@ -3,7 +3,7 @@
 from sklearn.utils.metaestimators import available_if
 
 from skhash.base import BaseHasher, check_magnitude
-from skhash.training._estimator import TrainedMixin, draw_seeds
+from skhash.training._estimator import TRAINING_CONSTRAINTS, TrainedMixin, draw_seeds
 from skhash.utils._sklearn import fit_context
 
 
@@ -13,6 +13,11 @@ class BaseNeuralHasher(TrainedMixin, BaseHasher):
     A leaf writes the methods that `TrainedMixin` names, and has the parameters of
     `TRAINING_CONSTRAINTS` and `normalize`.
     """
+
+    _parameter_constraints: dict = {
+        **BaseHasher._parameter_constraints,
+        **TRAINING_CONSTRAINTS,
+    }
 
     # Whether there is a `partial_fit`.
     _goes_on = True

@@ -23,16 +23,25 @@ def kernel(function: Callable, **options) -> Callable:
     of ``numba.njit``. A kernel may call what stands in its own folder and here: when
     any of that changes, it is compiled again.
     """
+    options = {"nogil": True, "no_cfunc_wrapper": True, **options}
     try:
-        compiled = njit(nogil=True, cache=True, **options)(function)
+        compiled = njit(cache=True, **options)(function)
     except RuntimeError:  # numba's "no locator available"
-        return njit(nogil=True, **options)(function)
+        return njit(**options)(function)
     # numba itself would look at the file of the function alone, and run old code where
     # another file that it calls has changed. Without compilation there is no cache.
     with suppress(AttributeError):
         folder = Path(function.__code__.co_filename).parent
         compiled._cache._cache_file._source_stamp = _stamp(folder)
     return compiled
+
+
+def inner_kernel(function: Callable, **options) -> Callable:
+    """Compile what only kernels call, and Python must not.
+
+    To compile what Python would call it by takes as long again.
+    """
+    return kernel(function, no_cpython_wrapper=True, **options)
 
 
 @cache

@@ -40,13 +40,9 @@ def test_augmentations_see_the_images_as_they_were():
         return images / 2
 
     module = ClassifierModule(
-        torch.nn.Identity(),
-        None,
-        mean=mean,
-        scale=scale,
-        augment=darken,
-        input_shape=(2, 3, 4),
+        torch.nn.Identity(), None, augment=darken, shape=(2, 3, 4)
     )
+    module.mean, module.scale = mean, scale
 
     def standardized(images):
         return torch.from_numpy((images.reshape(5, -1) - mean) / scale)

@@ -19,6 +19,7 @@ from skorch.callbacks import EpochScoring
 import skhash
 from skhash import HammingNeighbors, SBNClassifier
 from skhash.classification import VGG, AllConv
+from skhash.classification._architectures import Architecture
 from skhash.gradients import PSA
 from skhash.networks import (
     BayesBiNNWeights,
@@ -227,14 +228,12 @@ def test_bits_are_a_code_of_the_class(of_digits, digits):
 
 def test_weights_are_repetitions_in_the_loss():
     """On one batch with all rows, in whose statistics all rows count once."""
-    from skhash.classification._architectures import layered_network
     from skhash.classification._module import ClassifierModule
     from skhash.gradients import ExactNetwork
 
     generator = torch.Generator().manual_seed(0)
-    network = layered_network(
+    network = Architecture().network(
         (4,),
-        [],
         [3, 2],
         3,
         noise="logistic",
@@ -455,6 +454,43 @@ def test_loaded_binary_weights_are_trained_as_before(name, tmp_path):
     assert loaded.layers_ == model.layers_
 
 
+def test_loaded_weights_of_an_own_network_are_trained_as_they_were(tmp_path):
+    """The factory decides on them, whatever the parameter says."""
+    X, y = blobs()
+    model = small(architecture=own_network).fit(X, y)
+    with pytest.warns(UserWarning, match="not plain data"):
+        model.save(tmp_path / "model")
+    loaded = skhash.load(tmp_path / "model").partial_fit(X, y)
+    weights = [layer.weights.law for layer in loaded.net_.module_.network.layers]
+    assert weights == ["real", "mirror"]
+
+
+def test_parameters_of_parts_are_reached_and_saved(tmp_path):
+    X, y = blobs()
+    model = small(
+        weights=MirrorWeights(), architecture=VGG((2, 3)), input_shape=(1, 2, 2)
+    )
+    model.set_params(weights__prior_strength=2.0, architecture__channels=(3,))
+    part = model.fit(X, y).net_.module_.network.layers[1].weights
+    assert part is not model.weights and part.prior_strength == 2.0
+    assert part.n_rows == len(X) and model.layers_[0]["n_channels"] == 3
+    model.save(tmp_path / "model")
+    loaded = skhash.load(tmp_path / "model")
+    assert repr(loaded.get_params()) == repr(model.get_params())
+    with pytest.raises(ValueError, match="weights was MirrorWeights"):
+        model.set_params(weights__prior_strength=1.0).partial_fit(X, y)
+
+
+def test_members_share_the_weights_that_are_not_drawn():
+    X, y = blobs()
+    for weights, is_shared in {"real": True, "mirror": False}.items():
+        model = small(weights=weights).fit(X, y)
+        first, second = (
+            m.maps[1].weight for m in model._ensemble("ensemble").members[:2]
+        )
+        assert (first is second) == is_shared
+
+
 def test_the_prior_pulls_weights_to_fair_coins():
     X, y = blobs()
     latent = [
@@ -465,13 +501,11 @@ def test_the_prior_pulls_weights_to_fair_coins():
 
 
 def test_whitened_logits_have_deviation_one():
-    from skhash.classification._architectures import layered_network
     from skhash.classification._module import whiten
 
     generator = torch.Generator().manual_seed(0)
-    network = layered_network(
+    network = VGG((3, 5)).network(
         (2, 4, 6),
-        VGG((3, 5)).convolutions(),
         (7,),
         3,
         noise="uniform",

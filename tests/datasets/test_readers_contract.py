@@ -4,13 +4,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from page_examples import page_functions
 from scipy import sparse
 from scipy.io import savemat
 
 from skhash import datasets
 from skhash.datasets import RetrievalData
 
-READERS = [name for name in datasets.__all__ if name.startswith(("open_", "read_"))]
+NAMES = [name for name in datasets.__all__ if name.startswith(("open_", "read_"))]
+# Those of the pages keep the same promises.
+READERS = {name: getattr(datasets, name) for name in NAMES} | {
+    reader.__name__: reader for reader in page_functions(start="read_")
+}
 LOADERS = [name for name in datasets.__all__ if name.startswith("load_")]
 every_reader = pytest.mark.parametrize("name", READERS)
 
@@ -39,6 +44,11 @@ def write_cifar(path):
     np.zeros((2, 3073), dtype=np.uint8).tofile(path)
 
 
+def write_word2vec(path):
+    lines = [f"word{i} " + " ".join(map(str, row)) for i, row in enumerate(X)]
+    path.write_text("\n".join(["{} {}".format(*X.shape), *lines, ""]))
+
+
 def save_npy(path):
     with open(path, "wb") as file:
         np.save(file, X)
@@ -57,8 +67,9 @@ def write(tmp_path, write_idx, write_vecs):
         "read_ivecs": lambda path: write_vecs(path, X.astype("i4")),
         "read_sparse_npz": write_npz,
         "read_vdsh_mat": write_mat,
+        "read_word2vec": write_word2vec,
     }
-    assert writers.keys() == set(READERS), "every reader needs a file that it reads"
+    assert writers.keys() == READERS.keys(), "every reader needs a file that it reads"
 
     def write(name):
         path = tmp_path / "sample.npy"  # a suffix that all of them take
@@ -79,18 +90,18 @@ def same(a, b):
 
 
 def test_every_public_name_is_a_reader_or_a_loader():
-    assert {*READERS, *LOADERS, "RetrievalData"} == set(datasets.__all__)
+    assert {*NAMES, *LOADERS, "RetrievalData"} == set(datasets.__all__)
 
 
 @every_reader
 def test_a_path_may_be_text(write, name):
-    reader, path = getattr(datasets, name), write(name)
+    reader, path = READERS[name], write(name)
     assert same(reader(str(path)), reader(path))
 
 
 @every_reader
 def test_half_a_file_is_refused_by_name(write, name):
-    reader, path = getattr(datasets, name), write(name)
+    reader, path = READERS[name], write(name)
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2 + 1])
     with pytest.raises(ValueError, match="sample.npy"):
@@ -104,13 +115,13 @@ def test_a_file_of_no_format_is_refused_by_name(tmp_path, name, content, suffix)
     path = tmp_path / f"bad{suffix}"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=f"bad{suffix}"):
-        getattr(datasets, name)(path)
+        READERS[name](path)
 
 
 @every_reader
 def test_a_missing_file_is_no_damaged_one(tmp_path, name):
     with pytest.raises(FileNotFoundError):
-        getattr(datasets, name)(tmp_path / "absent.npy")
+        READERS[name](tmp_path / "absent.npy")
 
 
 @pytest.mark.parametrize("name", LOADERS)

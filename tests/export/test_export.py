@@ -5,6 +5,7 @@ import io
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from page_examples import page_functions
 
 from skhash.codes import pack_bits
 from skhash.export import (
@@ -154,6 +155,27 @@ def test_pgvector_text(bits):
     to_pgvector(pack_bits(bits[:2, :3]), text, ids=["a\tb", "c\\\n"], n_bits=3)
     first, second = ("".join(map(str, row)) for row in bits[:2, :3])
     assert text.getvalue() == f"a\\tb\t{first}\nc\\\\\\n\t{second}\n"
+
+
+@pytest.mark.parametrize("export", [to_pgvector, *page_functions(start="to_")])
+def test_texts_have_a_line_for_each_code(export, index, bits):
+    def lines(*arguments, **options):
+        export(*arguments, file := io.StringIO(), **options)
+        return file.getvalue().splitlines()
+
+    of_index = lines(index)
+    live = np.flatnonzero(index.live_)
+    assert [line.split()[0] for line in of_index] == list(map(str, index.ids_[live]))
+    packed = pack_bits(bits)[live]
+    assert lines(packed, ids=index.ids_[live], n_bits=N_BITS) == of_index
+    by_position = lines(packed, n_bits=N_BITS)
+    assert [line.split()[0] for line in by_position] == list(map(str, range(198)))
+    with pytest.raises(ValueError, match="198 codes and ids of shape"):
+        lines(packed, ids=[1, 2])
+    with pytest.raises(ValueError, match="uint8"):
+        lines(bits)
+    with pytest.raises(ValueError, match="bits"):
+        lines(packed, n_bits=N_BITS - 1)
 
 
 def test_bit_strings(bits):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from page_examples import page_functions
 from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
@@ -27,6 +28,8 @@ SCORES = [
     if name.endswith("_score")
     and {"query_labels", "average"} <= signature(score).parameters.keys()
 ]
+# Those of the pages take the same data and formats; what else they take is theirs.
+SHOWN = page_functions(end="_score")
 # NDCG has no extremes under ties.
 TIED = [s for s in SCORES if "ties" in signature(s).parameters and s != ndcg_at_k_score]
 
@@ -174,7 +177,26 @@ def test_position_moves_the_score_by_index_only(score, classes):
         assert (before == pytest.approx(after, rel=1e-12)) is same
 
 
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("score", SHOWN)
+def test_shown_scores_leave_one_out_and_do_not_follow_positions(score, classes):
+    _, database, _, labels = classes
+    codes, labels = database[:40, :5], labels[:40]
+    values = score(codes, codes, labels, labels, exclude_self=True, average=None)
+    for i in range(40):
+        rest = np.flatnonzero(np.arange(40) != i)[::-1]
+        others = codes[rest], labels[[i]], labels[rest]
+        alone = score(codes[[i]], *others, average=None)
+        assert values[i] == pytest.approx(alone[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("score", SHOWN)
+def test_shown_scores_skip_queries_with_nothing_relevant(score):
+    data = ([[0, 1], [1, 1]], [[0, 1], [1, 1]], ["a", "z"], ["a", "b"])
+    values = score(*data, average=None)
+    assert values[0] == score(*data) == 1 and np.isnan(values[1])
+
+
+@pytest.mark.parametrize("score", [*SCORES, *SHOWN])
 @pytest.mark.parametrize("data", ["classes", "indicators"])
 def test_chunks_and_threads_do_not_change_a_bit(score, data, request, monkeypatch):
     data = request.getfixturevalue(data)
@@ -187,7 +209,7 @@ def test_chunks_and_threads_do_not_change_a_bit(score, data, request, monkeypatc
     assert score(*data) == pytest.approx(np.nanmean(reference), rel=1e-14)
 
 
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("score", [*SCORES, *SHOWN])
 def test_packed_codes_and_other_formats_give_the_same(score, classes):
     queries, database, wanted, labels = classes
     reference = score(*classes)
@@ -222,7 +244,7 @@ def test_kernels_are_compiled_for_one_kind_of_array(classes, indicators, tmp_pat
         assert len(kernel.signatures) == 1
 
 
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("score", [*SCORES, *SHOWN])
 def test_sparse_indicators_give_the_same(score, indicators):
     queries, database, wanted, labels = indicators
     sparse_labels = sparse.csr_array(wanted), sparse.csr_matrix(labels)

@@ -332,7 +332,7 @@ def test_flipped_bits_truncated_and_missing_files(path, name, mmap):
             with pytest.raises(ValueError, match="damaged"):
                 answer()
         file.unlink()
-        with pytest.raises(ValueError, match="damaged: its .* is missing"):
+        with pytest.raises(ValueError, match="damaged .*(is missing|has no manifest)"):
             answer()
         file.write_bytes(whole)
     answer()
@@ -347,7 +347,7 @@ def test_without_verification_the_content_is_taken_as_it_is(path, mmap):
     loaded = HashedNeighbors.load(path, mmap=mmap, verify=False)
     assert loaded.index_.y_[-1] != LABELS[-1]
     assert_same(loaded, make_search())
-    with pytest.raises(ValueError, match=f"{file.name} is damaged"):
+    with pytest.raises(ValueError, match=f"damaged .*: {file.name} does not match"):
         HashedNeighbors.load(path, mmap=mmap).kneighbors(QUERIES)
 
 
@@ -371,7 +371,7 @@ def test_parts_of_other_saves(path, name, tmp_path):
     """Each is whole, and of the same shapes; they do not belong together."""
     other = clone(SEARCHES["decoder"]).fit(2 * X[::-1], LABELS, ids=IDS)
     other.save(tmp_path / "other")
-    message = f"{part(path, name).name} is missing, or not the one"
+    message = f"{part(path, name).name} (is missing|is not the one)"
     own = part(path, name)
     own.rename(tmp_path / "own")
     for _ in range(2):
@@ -422,7 +422,7 @@ def test_others_that_say_they_are_searches(tmp_path):
         ):
             HashedNeighbors.load(tmp_path)
         rewrite(tmp_path, **{"class": lambda _: "skhash.neighbors.HashedNeighbors"})
-        with pytest.raises(ValueError, match="is damaged: there is no 'frozen'"):
+        with pytest.raises(ValueError, match="is damaged .* has no 'frozen'"):
             skhash.load(tmp_path)
 
 

@@ -86,7 +86,7 @@ def test_saving_again_leaves_no_old_arrays(path, encoder, other):
 def test_truncated_manifest(path, end):
     manifest = path / MANIFEST
     manifest.write_bytes(manifest.read_bytes()[:end])
-    with pytest.raises(ValueError, match=f"{MANIFEST} is damaged"):
+    with pytest.raises(ValueError, match=f"damaged .*: {MANIFEST}"):
         skhash.load(path)
 
 
@@ -111,7 +111,7 @@ def test_flipped_bytes_in_the_manifest(path):
 @pytest.mark.parametrize("text", ["null", "[]", "3", '"text"', "{}", "\udcff"])
 def test_manifest_with_other_json(path, text):
     (path / MANIFEST).write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(ValueError, match=f"{MANIFEST} is damaged"):
+    with pytest.raises(ValueError, match=f"damaged .*: {MANIFEST}"):
         skhash.load(path)
 
 
@@ -130,7 +130,7 @@ def test_flipped_bytes_in_the_arrays(path):
         damaged = bytearray(content)
         damaged[position] ^= 0x10
         file.write_bytes(damaged)
-        with pytest.raises(ValueError, match="damaged: its checksum does not match"):
+        with pytest.raises(ValueError, match="damaged .* does not match its checksum"):
             skhash.load(path)
 
 
@@ -145,14 +145,14 @@ def test_truncated_arrays(path, end):
 def test_missing_arrays(path):
     name = array_file(path).name
     array_file(path).unlink()
-    with pytest.raises(ValueError, match=f"damaged: its file {name} is missing"):
+    with pytest.raises(ValueError, match=f"damaged .*: {name} is missing"):
         skhash.load(path)
 
 
 def test_arrays_of_another_encoder(path, other, tmp_path):
     other.save(tmp_path / "other")
     shutil.copy(array_file(tmp_path / "other"), array_file(path))
-    with pytest.raises(ValueError, match="checksum does not match"):
+    with pytest.raises(ValueError, match="does not match its checksum"):
         skhash.load(path)
 
 
@@ -208,7 +208,7 @@ def test_an_encoder_that_says_it_is_an_index(path):
 
 def test_unknown_params(path):
     rewrite(path, params={"n_bits": 9, "twist": 1}, skhash_version="9.8")
-    with pytest.raises(ValueError, match=r"'twist'; update.*written by skhash 9\.8"):
+    with pytest.raises(ValueError, match=r"'twist'.*written by skhash 9\.8"):
         skhash.load(path)
 
 
@@ -582,7 +582,7 @@ def test_loading_while_another_process_saves(path, other, monkeypatch):
 @pytest.mark.parametrize("value", [0, "many", None, [1], {"a": 1}])
 def test_parameters_that_fit_would_not_take(path, encoder, value, tmp_path):
     rewrite(path, params={"n_bits": value})
-    with pytest.raises(ValueError, match=f"{path} is damaged, or .*'n_bits' parameter"):
+    with pytest.raises(ValueError, match=f"{path} is damaged or .*'n_bits' parameter"):
         skhash.load(path)
     with pytest.raises(ValueError, match="'n_bits' parameter of ITQHash must be"):
         encoder.set_params(n_bits=value).save(tmp_path / "new")

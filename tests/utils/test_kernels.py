@@ -27,6 +27,13 @@ def total():
     return 10 + term()
 """
 PROGRAM = """
+import sys
+from types import ModuleType
+
+# The package without what `import skhash` takes seconds to import.
+skhash = sys.modules["skhash"] = ModuleType("skhash")
+skhash.__path__ = [sys.argv[1]]
+
 from package.caller import total
 print(total(), sum(total.stats.cache_hits.values()))
 """
@@ -45,7 +52,7 @@ def package(tmp_path):
 def run(package, **environment):
     """Return what the caller returns in a new process, and whether it was compiled."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", PROGRAM, Path(kernels.__file__).parents[1]],
         cwd=package.parent,
         env={
             **os.environ,

@@ -17,12 +17,12 @@ import numpy as np
 
 from skhash.neighbors.kernels.heap import replace_top
 from skhash.neighbors.kernels.lanes import LANES, score_lanes
-from skhash.utils.kernels import kernel
+from skhash.utils.kernels import inner_kernel, kernel
 
 _ZERO, _ONE = np.float32(0), np.float32(1)
 
 
-@kernel
+@inner_kernel
 def _fill_tables(weights, starts, first, tables):
     """Make the tables of up to LANES queries from `first` on; missing ones are 0."""
     present = min(LANES, len(weights) - first)
@@ -42,7 +42,7 @@ def _fill_tables(weights, starts, first, tables):
     return present
 
 
-@kernel
+@inner_kernel
 def _factor_and_term(items, row):
     factor = items[row, 1] if items.shape[1] == 2 else _ONE
     return factor, items[row, 0]

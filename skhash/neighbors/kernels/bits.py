@@ -2,10 +2,10 @@
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import int64, uint8, uint64
 
 from skhash.neighbors.kernels.llvm import INT64, instruction
-from skhash.utils.kernels import kernel, popcount
+from skhash.utils.kernels import inner_kernel, popcount
 
 # An answer is a number, so that numbers are in the order of answers: the distance, or a
 # row of counts by distance, above, and the position in so many lower bits. Codes have
@@ -16,14 +16,14 @@ BYTES = ir.VectorType(ir.IntType(8), 64)
 ONE, ALL = np.uint64(1), np.uint64(2**64 - 1)
 
 
-@instruction(types.uint64)
-def trailing_zeros(code, word: types.uint64):
+@instruction(uint64)
+def trailing_zeros(code, word: uint64):
     """Return the position of the lowest bit that is set in a word that is not 0."""
     return code.cttz(word, ir.IntType(1)(1))
 
 
-@instruction(types.uint64)
-def at_most(code, values, part: types.int64, most: types.uint8):
+@instruction(uint64)
+def at_most(code, values, part: int64, most: uint8):
     """Return a bit for each of 64 bytes: whether it is `most` or less.
 
     values : uint8, in one piece; part : which 64 of them.
@@ -33,7 +33,7 @@ def at_most(code, values, part: types.int64, most: types.uint8):
     return code.bitcast(low, INT64)
 
 
-@kernel
+@inner_kernel
 def is_live(live, position):
     """Return whether a code may be found.
 
@@ -42,7 +42,7 @@ def is_live(live, position):
     return len(live) == 0 or live[position]
 
 
-@kernel
+@inner_kernel
 def live_bits(live, first, n):
     """Return a bit for each of 64 places from `first` on: whether it has a live code.
 
@@ -56,7 +56,7 @@ def live_bits(live, first, n):
     return bits
 
 
-@kernel
+@inner_kernel
 def distance_of(codes, position, queries, query):
     """Return how many bits differ; codes and queries : uint64 (rows, n_words)."""
     distance = 0

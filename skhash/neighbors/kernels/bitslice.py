@@ -14,7 +14,7 @@ digits are planes again. Two things make this cheaper than counting bits word by
 """
 
 from llvmlite import ir
-from numba import types
+from numba import int64, uint64, void
 
 from skhash.neighbors.kernels.llvm import BYTE, INT64, instruction
 
@@ -137,10 +137,8 @@ def _looped_program(n_planes, n_groups):
     return n_levels(n_planes), far
 
 
-@instruction(types.int64)
-def find_near(
-    code, n_planes: types.int64, table, choices, bias, hits, asked, n: types.int64
-):
+@instruction(int64)
+def find_near(code, n_planes: int64, table, choices, bias, hits, asked, n: int64):
     """Write the queries that have hits in a block, and the hits; return how many.
 
     The first `n` of `asked` are the queries to compare. Those that have hits move to
@@ -177,8 +175,8 @@ def find_near(
     return code.load(slots)
 
 
-@instruction(types.void)
-def swap_bits(code, square, row: types.int64, width: types.int64, mask: types.uint64):
+@instruction(void)
+def swap_bits(code, square, row: int64, width: int64, mask: uint64):
     """Swap squares of bits between rows `row` and ``row + width`` of all lanes.
 
     square : uint64 (64, LANES); mask : the bits of a row that go to the other one,
@@ -193,8 +191,8 @@ def swap_bits(code, square, row: types.int64, width: types.int64, mask: types.ui
     code.write(code.xor(low, code.shl(differ, shift)), places[0])
 
 
-@instruction(types.void)
-def fill_group(code, planes, table, group: types.int64):
+@instruction(void)
+def fill_group(code, planes, table, group: int64):
     """Write the digits of a ^ qa + b ^ qb + c ^ qc for all values of qa, qb, qc.
 
     planes : uint64 (planes, LANES), of which a, b, c are those of the group; table :

@@ -39,7 +39,7 @@ from skhash.neighbors.kernels.bitslice import (
     swap_bits,
 )
 from skhash.neighbors.kernels.rowwise import next_near
-from skhash.utils.kernels import kernel, popcount
+from skhash.utils.kernels import inner_kernel, kernel, popcount
 
 # Turning a block of codes on its side costs as much as comparing it with so many.
 FEW_QUERIES = 12
@@ -48,7 +48,7 @@ SLAB = 2**13
 # So many codes for each of k tell where to begin; more take longer than they save.
 SEEDS = 8
 # A call with so many arrays would take longer than what it does.
-_inlined = partial(kernel, forceinline=True)
+_inlined = partial(inner_kernel, forceinline=True)
 
 
 # What many queries are compared in. n_planes : int, bits that may be set in a code;
@@ -84,7 +84,7 @@ def _transpose(planes, first):
         mask ^= mask << np.uint64(width)
 
 
-@kernel
+@inner_kernel
 def _fill_planes(words, start, planes):
     """Write the planes of the 256 codes from `start` on; missing codes are 0."""
     for word in range(words.shape[1]):
@@ -108,7 +108,7 @@ def set_threshold(bias, threshold):
         bias[level] = ALL if (start >> level) & 1 else np.uint64(0)
 
 
-@kernel
+@inner_kernel
 def _find_in_block(words, start, asked, work):
     """Find the hits of the 256 codes from `start` on; return how many queries have any.
 
@@ -123,7 +123,7 @@ def _find_in_block(words, start, asked, work):
     return find_near(n_planes, table, choices, bias, hits, hit_queries, n_asked)
 
 
-@kernel
+@inner_kernel
 def _next_near(words, first, stop, work, q, threshold):
     """Find the first 64 codes, from `first` on, with one nearer than the threshold.
 
@@ -147,7 +147,7 @@ def _next_near(words, first, stop, work, q, threshold):
     return first, np.uint64(near)
 
 
-@kernel
+@inner_kernel
 def _compact(k, state, distances, positions):
     """Keep the k best found so far, in their order; return how many those are."""
     threshold, below = state[0], state[1]
@@ -190,7 +190,7 @@ def _take(words, first, bits, queries, q, k, found):
     states[q, 0], states[q, 1], states[q, 2] = threshold, below, size
 
 
-@kernel
+@inner_kernel
 def _unfinished(asked, states):
     """Drop the queries with a threshold of 0; return the others."""
     n_left = 0
@@ -200,7 +200,7 @@ def _unfinished(asked, states):
     return asked[:n_left]
 
 
-@kernel
+@inner_kernel
 def _seed(words, live, queries, k, found):
     """Bring the thresholds down by the first codes, which are only counted.
 
@@ -221,7 +221,7 @@ def _seed(words, live, queries, k, found):
         counts[:] = 0
 
 
-@kernel
+@inner_kernel
 def _sort(k, found, distances, positions):
     """Order what was found by (distance, position): a counting sort."""
     for q in range(len(distances)):
@@ -293,7 +293,7 @@ def nearest_to_few(words, live, queries, work, found, distances, positions):
     _sort(k, found, distances, positions)
 
 
-@kernel
+@inner_kernel
 def _note(words, first, bits, queries, q, counts, found, size):
     """Append the codes behind `first`, one for each bit set; return the new size."""
     while bits:

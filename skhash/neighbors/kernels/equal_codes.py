@@ -1,10 +1,10 @@
 """The kernel of equal codes: one thread, no lock held."""
 
 from skhash.neighbors.kernels.heap import replace_top
-from skhash.utils.kernels import kernel
+from skhash.utils.kernels import inner_kernel, kernel
 
 
-@kernel
+@inner_kernel
 def _push(heap, size, first, second):
     """Put an entry on top of a heap that comes behind all others."""
     child = size

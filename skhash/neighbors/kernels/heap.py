@@ -1,15 +1,15 @@
 """A heap of entries in the order of (first, second); the last one stands on top."""
 
-from skhash.utils.kernels import kernel
+from skhash.utils.kernels import inner_kernel
 
 
-@kernel
+@inner_kernel
 def comes_before(first, second, other_first, other_second):
     """Return whether an entry comes before another one."""
     return first < other_first or (first == other_first and second < other_second)
 
 
-@kernel
+@inner_kernel
 def replace_top(firsts, seconds, first, second):
     """Put an entry in the place of the one on top."""
     size, hole, child = len(firsts), 0, 1

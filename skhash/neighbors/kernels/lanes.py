@@ -7,7 +7,7 @@ for all eight.
 """
 
 from llvmlite import ir
-from numba import types
+from numba import boolean, float32, int64
 
 from skhash.neighbors.kernels.llvm import BYTE, FLOAT, INT64, instruction
 
@@ -17,15 +17,15 @@ _ENTRY_BYTES = 4 * LANES
 _BYTE_BYTES = 256 * _ENTRY_BYTES  # all entries for one byte of the codes
 
 
-@instruction(types.boolean)
+@instruction(boolean)
 def score_lanes(
     code,
     tables,
     packed,
-    row: types.int64,
-    factor: types.float32,
-    term: types.float32,
-    floor: types.float32,
+    row: int64,
+    factor: float32,
+    term: float32,
+    floor: float32,
     lanes,
 ):
     """Score one code for eight queries; return whether one is below its limit.

@@ -5,7 +5,7 @@ from collections import namedtuple
 import numpy as np
 
 from skhash.neighbors.kernels.bits import POSITION_BITS, distance_of, is_live
-from skhash.utils.kernels import kernel, popcount
+from skhash.utils.kernels import inner_kernel, kernel, popcount
 
 # Codes by the bits of each part, and which of them to look up. firsts (n_parts,) :
 # where the table of a part begins in `starts`; positions (n_parts, n); masks
@@ -28,7 +28,7 @@ def fill(keys, slots, positions):
         slots[keys[i]] += 1
 
 
-@kernel
+@inner_kernel
 def _found_before(words, position, queries, q, tables, part):
     """Return whether an earlier part finds this code too."""
     for earlier in range(part):
@@ -41,7 +41,7 @@ def _found_before(words, position, queries, q, tables, part):
     return False
 
 
-@kernel
+@inner_kernel
 def _look_up(words, live, tables, batch, q, radius, found, size):
     """Append what one query finds; return the size, even where `found` is full."""
     for part in range(len(tables.firsts)):

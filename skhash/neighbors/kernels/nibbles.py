@@ -15,7 +15,7 @@ Where there is no such instruction (AVX2 has it), bits are counted, in plain LLV
 
 import llvmlite.binding as llvm
 from llvmlite import ir
-from numba import types
+from numba import boolean, int64, uint8, uint64, void
 from numba.core import cgutils, config
 
 from skhash.neighbors.kernels.llvm import BYTE, INT32, INT64, instruction
@@ -26,6 +26,7 @@ WORD_NIBBLES = 16
 
 _WIDTH = 32  # bytes in a vector
 _VECTOR, _HALF = ir.VectorType(BYTE, _WIDTH), ir.VectorType(BYTE, 64)
+_PARTS, _NOTHING = range(BLOCK // _WIDTH), _VECTOR([0] * _WIDTH)
 
 
 def has_shuffle():
@@ -56,8 +57,8 @@ def _look_up(code, tables, choice, shuffle):
     return lambda nibbles: code.use("llvm.x86.avx2.pshuf.b", table, nibbles)
 
 
-@instruction(types.void)
-def fetch(code, blocks, block: types.int64):
+@instruction(void)
+def fetch(code, blocks, block: int64):
     """Bring a block of codes nearer to the processor, which does not wait for it."""
     kind = ir.FunctionType(ir.VoidType(), [BYTE.as_pointer(), INT32, INT32, INT32])
     name = "llvm.prefetch.p0i8"
@@ -69,8 +70,8 @@ def fetch(code, blocks, block: types.int64):
         code.call(prefetch, [line, *options])
 
 
-@instruction(types.void)
-def unpack(code, blocks, block: types.int64, nibbles):
+@instruction(void)
+def unpack(code, blocks, block: int64, nibbles):
     """Write the nibbles of a block of codes, those of a byte one after the other.
 
     blocks : uint8 (blocks, n_bytes, 128); nibbles : uint8 (2 * n_bytes, 128), the lower
@@ -89,54 +90,43 @@ def unpack(code, blocks, block: types.int64, nibbles):
             code.write(high, target, BLOCK + part)
 
 
+def _word_distances(code, codes, chosen, shuffle):
+    """Return the distances of 128 codes in 16 nibbles."""
+    sums, tables = [_NOTHING for _ in _PARTS], _tables(code)
+    for nibble in range(WORD_NIBBLES):
+        look_up = _look_up(code, tables, code.read(BYTE, chosen, nibble), shuffle)
+        for part in _PARTS:
+            found = code.read(_VECTOR, codes, BLOCK * nibble + _WIDTH * part)
+            sums[part] = code.add(sums[part], look_up(found))
+    return sums
+
+
 def make_near(shuffle):
     """Build the function that compares a block of codes with a query.
 
     It looks nibbles up, or, without `shuffle`, counts their bits.
     """
-    parts, nothing = range(BLOCK // _WIDTH), _VECTOR([0] * _WIDTH)
 
-    def word_sums(code, codes, chosen, tables):
-        """Return the distances of 128 codes in 16 nibbles."""
-        sums = [nothing for _ in parts]
-        for nibble in range(WORD_NIBBLES):
-            choice = code.read(BYTE, chosen, nibble)
-            look_up = _look_up(code, tables, choice, shuffle)
-            for part in parts:
-                place = BLOCK * nibble + _WIDTH * part
-                found = look_up(code.read(_VECTOR, codes, place))
-                sums[part] = code.add(sums[part], found)
-        return sums
-
-    @instruction(types.boolean)
-    def near(
-        code,
-        nibbles,
-        choices,
-        query: types.int64,
-        most: types.uint8,
-        out,
-        row: types.int64,
-    ):
+    @instruction(boolean)
+    def near(code, nibbles, choices, query: int64, most: uint8, out, row: int64):
         """Write the distances to ``out[row]``; return whether one is at most `most`.
 
         nibbles : uint8 (nibbles, 128), one in the lower half of each byte; choices :
         uint8 (queries, nibbles), 16 times the nibble of the query; query : its row; out
         : uint8 (rows, 128). The number of nibbles is a multiple of 16.
         """
-        tables = _tables(code)
-        places = [code.variable(nothing) for _ in parts]
+        places = [code.variable(_NOTHING) for _ in _PARTS]
         n_words = code.udiv(nibbles.shape[0], INT64(WORD_NIBBLES))
         with code.loop(n_words) as loop:
             first = code.mul(loop.index, INT64(WORD_NIBBLES))
             chosen = code.at(choices.row(query), first)
-            sums = word_sums(code, nibbles.row(first), chosen, tables)
+            sums = _word_distances(code, nibbles.row(first), chosen, shuffle)
             # A word has 64 bits, so that only sums over words need care.
             for place, total in zip(places, sums, strict=True):
                 total = code.use("llvm.uadd.sat.v32i8", code.load(place), total)
                 code.store(total, place)
         least = code.spread(BYTE(MOST), _WIDTH)
-        for part, place in zip(parts, places, strict=True):
+        for part, place in zip(_PARTS, places, strict=True):
             total = code.load(place)
             code.write(total, out.row(row), _WIDTH * part)
             least = code.use("llvm.umin.v32i8", least, total)
@@ -149,16 +139,9 @@ def make_near(shuffle):
 near = make_near(has_shuffle())
 
 
-@instruction(types.uint64)
+@instruction(uint64)
 def in_reach(
-    code,
-    values,
-    part: types.int64,
-    reach,
-    places,
-    half: types.int64,
-    more: types.uint8,
-    place: types.uint8,
+    code, values, part: int64, reach, places, half: int64, more: uint8, place: uint8
 ):
     """Return a bit for each of 64 bytes: whether it is ``reach + more`` or less.
 

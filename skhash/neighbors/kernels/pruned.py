@@ -6,9 +6,8 @@ enters if it comes before the last of them.
 Distances are bytes; 255 stands for larger ones too, which are computed anew where it
 matters. Where one byte more would be needed to be sure, more is compared than need be.
 
-What all kernels take: index : `Index`; rings : an index too, either the same, so that a
-block is needed where its farthest code may be a neighbour, or, with `tops` and `places`
-of 0, where its center is in reach; live : see `is_live`.
+What all kernels take: index : `Index`; live : see `is_live`; batch : `Batch`; whole and
+rings : `Rings`, of clusters that are needed as a whole, and of blocks.
 """
 
 from collections import namedtuple
@@ -26,46 +25,45 @@ from skhash.neighbors.kernels.nibbles import (
     near,
     unpack,
 )
-from skhash.utils.kernels import kernel, popcount
+from skhash.utils.kernels import inner_kernel, kernel, popcount
 
 # Of so many clusters, evenly spread, a batch of queries looks which are near.
 SOME_CLUSTERS = 256
 # Blocks that one query chooses among at a time, and how long before their turn they are
 # asked for from memory.
-SPAN, AHEAD = 512, 4
+SPAN, AHEAD = 128, 4
 # A call with so many arrays would take longer than what it does.
-_inlined = partial(kernel, forceinline=True)
+_inlined = partial(inner_kernel, forceinline=True)
 
 
-# Codes in clusters, cut into blocks; in each, those far from the center first.
-# n_planes : int, bits of a code; blocks (n_blocks, n_bytes, 128) : uint8; starts
-# (n_blocks + 1,) : int64, where the codes of a block begin in `positions`; tops
-# (n_blocks,) : uint8, the largest distance to the center; lowest (n_blocks,) : the
-# least position; places (n_blocks,) : uint8, see `_place`, the least at the largest
-# distance; owners (n_blocks,) : int64, the cluster; positions (n,); clusters
-# (n_clusters + 1,) : int64, where the blocks of a cluster begin; sizes (n_clusters,)
-# : int64, its codes; center_blocks : the centers as blocks; center_choices : and as
-# queries.
+# Codes in clusters, cut into blocks; in each, those far from the center first: blocks
+# (n_blocks, n_bytes, 128) : uint8; starts (n_blocks + 1,) : int64, where the codes of a
+# block begin in `positions`; lowest (n_blocks,) : the least position; positions (n,);
+# clusters (n_clusters + 1,) : int64, where the blocks of a cluster begin; sizes
+# (n_clusters,) : int64, its codes; center_blocks : the centers as blocks;
+# center_choices : and as queries.
 Index = namedtuple(
     "Index",
-    "n_planes blocks starts tops lowest places owners positions clusters sizes "
-    "center_blocks center_choices",
+    "blocks starts lowest positions clusters sizes center_blocks center_choices",
 )
-
-
-# Queries, what they found, and room to work in. queries (n_queries, n_bytes) and
+# What tells whether a query needs a block: owners (n_blocks,) : int64, the cluster;
+# tops (n_blocks,) : uint8, the largest distance to the center; places (n_blocks,) :
+# uint8, see `_place`, the least at the largest distance. Of clusters that are needed as
+# a whole, tops and places are 0.
+Rings = namedtuple("Rings", "owners tops places")
+# Queries, what they found, and room to work in: queries (n_queries, n_bytes) and
 # choices (n_queries, 2 * n_bytes), for `near` : uint8; distances and positions
-# (n_queries, k) : int64, heaps; counts (n_queries, 256) : int64, codes by distance,
-# and behind them how many are nearer than the k-th may be; chosen : int64, as many as
-# queries or SPAN; nibbles (2 * n_bytes, 128) and out (1, 128) : uint8. A group is 128
-# queries, one of them for few queries: away (n_clusters * groups, 128), the distances
-# to centers, and for few (centers / 128, 128); reach, lasts and places (groups, 128)
-# : uint8, how far away clusters are looked at, how far away the k-th neighbour is at
-# most, and its `_place`.
+# (n_queries, k) : int64, heaps; counts (n_queries, 256) : int64, codes by distance, and
+# behind them how many are nearer than the k-th may be; chosen : int64, as many as
+# queries or SPAN; nibbles (2 * n_bytes, 128) and out (as many as chosen, 128) : uint8.
+# A group is 128 queries, one of them for few queries: away (n_clusters * groups, 128),
+# the distances to centers, and for few (centers / 128, 128); reach, lasts and places
+# (groups, 128) : uint8, how far away clusters are looked at, how far away the k-th
+# neighbour is at most, and its `_place`.
 Batch = namedtuple(
     "Batch",
-    "queries choices distances positions counts chosen nibbles out away reach "
-    "lasts places",
+    "queries choices distances positions counts chosen nibbles out away reach lasts "
+    "places",
 )
 
 
@@ -100,7 +98,7 @@ def assign(center_blocks, n_centers, choices, nibbles, out, best, owners):
                     owners[i] = block * BLOCK + center
 
 
-@kernel
+@inner_kernel
 def _distance(blocks, block, i, queries, q):
     distance = 0
     for byte in range(blocks.shape[1]):
@@ -110,23 +108,24 @@ def _distance(blocks, block, i, queries, q):
 
 
 @_inlined
-def _take_hits(index, block, live, batch, q, last):
+def _take_hits(index, block, live, batch, row, q, last):
     """Take the codes of a block in that come before the last one in a heap.
 
-    Return how far away the k-th nearest may be, which was `last` before.
+    Return how far away the k-th nearest may be, which was `last` before. row : of
+    `out`, with the distances of the block.
     """
     distances, positions = batch.distances[q], batch.positions[q]
     start, stop = index.starts[block], index.starts[block + 1]
     # At the distance of the last one, those behind its position come too late.
     reach = distances[0] - (index.lowest[block] >= positions[0])
     for half in range(2 if reach >= 0 else 0):
-        bits = at_most(batch.out, half, np.uint8(min(reach, MOST)))
+        bits = at_most(batch.out, 2 * row + half, np.uint8(min(reach, MOST)))
         while bits:
             i = 64 * half + np.int64(trailing_zeros(bits))
             bits &= bits - ONE
             if start + i >= stop:
                 break
-            distance = np.int64(batch.out[0, i])
+            distance = np.int64(batch.out[row, i])
             if distance == MOST:
                 distance = _distance(index.blocks, block, i, batch.queries, q)
             position = np.int64(index.positions[start + i])
@@ -138,14 +137,14 @@ def _take_hits(index, block, live, batch, q, last):
 
 
 @_inlined
-def _count_hits(index, block, live, batch, q, last):
+def _count_hits(index, block, live, batch, row, q, last):
     """Count codes nearer than `last`; return the distance of the k-th, or `last`."""
     start, stop = index.starts[block], index.starts[block + 1]
     counts, k = batch.counts[q], batch.distances.shape[1]
     for half in range(2):
         if last == 0:
             break
-        bits = at_most(batch.out, half, np.uint8(last - 1))
+        bits = at_most(batch.out, 2 * row + half, np.uint8(last - 1))
         while bits:
             i = 64 * half + np.int64(trailing_zeros(bits))
             bits &= bits - ONE
@@ -153,15 +152,16 @@ def _count_hits(index, block, live, batch, q, last):
                 break
             if not is_live(live, index.positions[start + i]):
                 continue
-            counts[batch.out[0, i]] += 1
-            counts[MOST] += batch.out[0, i] < last
+            distance = batch.out[row, i]
+            counts[distance] += 1
+            counts[MOST] += distance < last
             while counts[MOST] >= k:
                 last -= 1
                 counts[MOST] -= counts[last]
     return last
 
 
-@kernel
+@inner_kernel
 def _place(last, batch, q, n):
     """Return behind which place codes as far away as the last neighbour come too late.
 
@@ -172,7 +172,7 @@ def _place(last, batch, q, n):
     return batch.positions[q, 0] * 256 // n
 
 
-@kernel
+@inner_kernel
 def _radius(counts, n_codes):
     """Return how far away to go for so many codes."""
     n, radius = counts[0], 0
@@ -182,20 +182,10 @@ def _radius(counts, n_codes):
     return radius
 
 
-@kernel
-def _begin(index, batch):
-    """Let no query have found anything; return how far away all codes are."""
-    batch.counts[:] = 0
-    batch.distances[:] = index.n_planes + 1
-    batch.positions[:] = 0
-    return min(index.n_planes + 1, MOST)
-
-
-@kernel
+@inner_kernel
 def _first_reach(index, batch, n_codes):
     """Write how far away to go for clusters that have about `n_codes` together."""
     n_groups = len(batch.reach)
-    batch.counts[:] = 0
     step = max(1, len(index.sizes) // SOME_CLUSTERS)
     for cluster in range(0, len(index.sizes), step):
         for q in range(len(batch.counts)):
@@ -204,6 +194,7 @@ def _first_reach(index, batch, n_codes):
     for q in range(len(batch.counts)):
         radius = _radius(batch.counts[q], n_codes // step)
         batch.reach[q // BLOCK, q % BLOCK] = radius
+        batch.counts[q] = 0
 
 
 @_inlined
@@ -228,25 +219,39 @@ def _choose_queries(rings, cluster, block, batch, reach):
     return n
 
 
-@kernel
-def _count_near(index, rings, live, batch):
+@inner_kernel
+def _compare_queries(blocks, block, batch, n_chosen):
+    """Bring the queries that a block may hold neighbours of to the front.
+
+    Return how many those are; `out` has a row for each.
+    """
+    unpack(blocks, block, batch.nibbles)
+    n_hits = 0
+    for q in batch.chosen[:n_chosen]:
+        batch.chosen[n_hits] = q
+        last = batch.lasts[q // BLOCK, q % BLOCK]
+        n_hits += near(batch.nibbles, batch.choices, q, last, batch.out, n_hits)
+    return n_hits
+
+
+@inner_kernel
+def _count_near(index, whole, live, batch):
     """Find how near the neighbours are at least, by the clusters in reach."""
     for cluster in range(len(index.sizes)):
         for block in range(index.clusters[cluster], index.clusters[cluster + 1]):
-            n_chosen = _choose_queries(rings, cluster, block, batch, batch.reach)
+            n_chosen = _choose_queries(whole, cluster, block, batch, batch.reach)
             if not n_chosen:
                 break
-            unpack(index.blocks, block, batch.nibbles)
-            for q in batch.chosen[:n_chosen]:
+            n_hits = _compare_queries(index.blocks, block, batch, n_chosen)
+            for row in range(n_hits):
+                q = batch.chosen[row]
                 last = np.int64(batch.lasts[q // BLOCK, q % BLOCK])
-                most = np.uint8(last)
-                if near(batch.nibbles, batch.choices, q, most, batch.out, 0):
-                    last = _count_hits(index, block, live, batch, q, last)
-                    batch.lasts[q // BLOCK, q % BLOCK] = last
+                last = _count_hits(index, block, live, batch, row, q, last)
+                batch.lasts[q // BLOCK, q % BLOCK] = last
 
 
-@kernel
-def _take_rings(index, live, batch):
+@inner_kernel
+def _take_rings(index, rings, live, batch):
     """Find the neighbours, in the rings that may hold some.
 
     Blocks of a cluster follow each other inwards, so that behind one that no query
@@ -255,21 +260,20 @@ def _take_rings(index, live, batch):
     n = len(index.positions)
     for cluster in range(len(index.sizes)):
         for block in range(index.clusters[cluster], index.clusters[cluster + 1]):
-            n_chosen = _choose_queries(index, cluster, block, batch, batch.lasts)
+            n_chosen = _choose_queries(rings, cluster, block, batch, batch.lasts)
             if not n_chosen:
                 break
-            unpack(index.blocks, block, batch.nibbles)
-            for q in batch.chosen[:n_chosen]:
+            n_hits = _compare_queries(index.blocks, block, batch, n_chosen)
+            for row in range(n_hits):
+                q = batch.chosen[row]
                 last = np.int64(batch.lasts[q // BLOCK, q % BLOCK])
-                most = np.uint8(last)
-                if near(batch.nibbles, batch.choices, q, most, batch.out, 0):
-                    last = _take_hits(index, block, live, batch, q, last)
-                    batch.lasts[q // BLOCK, q % BLOCK] = last
-                    batch.places[q // BLOCK, q % BLOCK] = _place(last, batch, q, n)
+                last = _take_hits(index, block, live, batch, row, q, last)
+                batch.lasts[q // BLOCK, q % BLOCK] = last
+                batch.places[q // BLOCK, q % BLOCK] = _place(last, batch, q, n)
 
 
 @kernel
-def nearest(index, rings, live, n_first, query_blocks, batch):
+def nearest(index, whole, rings, live, n_first, query_blocks, batch):
     """Leave the nearest codes of each query in its heap, in no order.
 
     n_first : codes, about, that a query is compared with at first; query_blocks : the
@@ -283,14 +287,12 @@ def nearest(index, rings, live, n_first, query_blocks, batch):
             zero = np.uint8(0)
             near(batch.nibbles, index.center_choices, cluster, zero, batch.away, row)
     _first_reach(index, batch, n_first)
-    batch.lasts[:] = _begin(index, batch)
-    batch.places[:] = MOST
     # The nearest clusters show how near the neighbours are, which others may hold too.
-    _count_near(index, rings, live, batch)
-    _take_rings(index, live, batch)
+    _count_near(index, whole, live, batch)
+    _take_rings(index, rings, live, batch)
 
 
-@kernel
+@inner_kernel
 def _choose_blocks(rings, start, stop, batch, reach, place):
     """Write which of some blocks one query needs; return how many."""
     n = 0
@@ -304,30 +306,37 @@ def _choose_blocks(rings, start, stop, batch, reach, place):
     return n
 
 
-@_inlined
-def _is_near(index, batch, i, n_chosen, q, last):
-    """Compare a chosen block with a query; return whether a code is near enough."""
-    fetch(index.blocks, batch.chosen[min(i + AHEAD, n_chosen - 1)])
-    unpack(index.blocks, batch.chosen[i], batch.nibbles)
-    return near(batch.nibbles, batch.choices, q, np.uint8(last), batch.out, 0)
+@inner_kernel
+def _compare_blocks(blocks, batch, n_chosen, q, last):
+    """Do what `_compare_queries` does, for one query and the blocks chosen."""
+    n_hits, most = 0, np.uint8(last)
+    for i in range(n_chosen):
+        block = batch.chosen[i]
+        fetch(blocks, batch.chosen[min(i + AHEAD, n_chosen - 1)])
+        unpack(blocks, block, batch.nibbles)
+        batch.chosen[n_hits] = block
+        n_hits += near(batch.nibbles, batch.choices, q, most, batch.out, n_hits)
+    return n_hits
 
 
-@kernel
-def _count_near_one(index, rings, live, batch, q, radius, last):
-    """Do what `_count_near` does, for one query and a radius."""
+@inner_kernel
+def _count_near_one(index, whole, live, batch, q, radius):
+    """Do what `_count_near` does, for one query and a radius; return how near."""
+    last = np.int64(batch.lasts[0, 0])
     for start in range(0, len(index.blocks), SPAN):
         stop = min(start + SPAN, len(index.blocks))
-        n_chosen = _choose_blocks(rings, start, stop, batch, radius, MOST)
-        for i in range(n_chosen):
-            if _is_near(index, batch, i, n_chosen, q, last):
-                last = _count_hits(index, batch.chosen[i], live, batch, q, last)
+        n_chosen = _choose_blocks(whole, start, stop, batch, radius, MOST)
+        for row in range(_compare_blocks(index.blocks, batch, n_chosen, q, last)):
+            last = _count_hits(index, batch.chosen[row], live, batch, row, q, last)
     return last
 
 
 @kernel
-def nearest_to_few(index, rings, live, n_first, begin, end, batch):
-    """Do what `nearest` does, query by query, for codes in some of the blocks."""
-    last, n = _begin(index, batch), len(index.positions)
+def nearest_to_few(index, whole, rings, live, n_first, part, batch):
+    """Do what `nearest` does, query by query, for codes in some of the blocks.
+
+    part : the first block, and where they end.
+    """
     for q in range(len(batch.queries)):
         for block in range(len(index.center_blocks)):
             unpack(index.center_blocks, block, batch.nibbles)
@@ -338,11 +347,11 @@ def nearest_to_few(index, rings, live, n_first, begin, end, batch):
             counts[away] += index.sizes[cluster]
         radius = _radius(counts, n_first)
         counts[:] = 0
-        reach = _count_near_one(index, rings, live, batch, q, radius, last)
-        for start in range(begin, end, SPAN):
-            stop, place = min(start + SPAN, end), _place(reach, batch, q, n)
-            n_chosen = _choose_blocks(index, start, stop, batch, reach, place)
-            for i in range(n_chosen):
-                if _is_near(index, batch, i, n_chosen, q, reach):
-                    block = batch.chosen[i]
-                    reach = _take_hits(index, block, live, batch, q, reach)
+        last = _count_near_one(index, whole, live, batch, q, radius)
+        for start in range(part[0], part[1], SPAN):
+            place = _place(last, batch, q, len(index.positions))
+            stop = min(start + SPAN, part[1])
+            n_chosen = _choose_blocks(rings, start, stop, batch, last, place)
+            for row in range(_compare_blocks(index.blocks, batch, n_chosen, q, last)):
+                block = batch.chosen[row]
+                last = _take_hits(index, block, live, batch, row, q, last)

@@ -8,7 +8,7 @@ vector, and the counts of the words of a code are brought together.
 from functools import reduce
 
 from llvmlite import ir
-from numba import types
+from numba import int64, types
 
 from skhash.neighbors.kernels.llvm import INT32, INT64, instruction
 
@@ -58,15 +58,9 @@ def _four_distances(code, codes, pattern, n_words):
     return join(*halves, [0, 1, 4, 5], [2, 3, 6, 7])
 
 
-@instruction(types.UniTuple(types.int64, 2))
+@instruction(types.UniTuple(int64, 2))
 def next_near(
-    code,
-    words,
-    first: types.int64,
-    n_lanes: types.int64,
-    patterns,
-    query: types.int64,
-    threshold: types.int64,
+    code, words, first: int64, n_lanes: int64, patterns, query: int64, threshold: int64
 ):
     """Find the first lane, of 64 codes, in which one is nearer than the threshold.
 

@@ -82,24 +82,21 @@ class Clusters(Algorithm):
         owners = np.repeat(np.arange(len(centers)), n_blocks)
         inner = np.arange(len(owners)) - clusters[owners]
         starts = (np.cumsum(sizes) - sizes)[owners] + BLOCK * inner
-        index = kernels.Index(
-            n_planes=self.n_planes,
+        tops = np.minimum(away[order[starts]], MOST).astype(np.uint8)
+        # Of codes equally far from the center, the first is the earliest.
+        places = (order[starts].astype(np.int64) * 256 // n).astype(np.uint8)
+        self.rings = kernels.Rings(owners, tops, places)
+        self.whole = kernels.Rings(owners, np.zeros_like(tops), np.zeros_like(places))
+        self.index = kernels.Index(
             blocks=_blocks(words, order, starts),
             starts=np.append(starts, n),
-            tops=np.minimum(away[order[starts]], MOST).astype(np.uint8),
             lowest=np.minimum.reduceat(order, starts),
-            # Of codes equally far from the center, the first is the earliest.
-            places=(order[starts].astype(np.int64) * 256 // n).astype(np.uint8),
-            owners=owners,
             positions=read_only(order),
             clusters=clusters,
             sizes=sizes,
             center_blocks=center_blocks,
             center_choices=_choices(centers),
         )
-        nothing = np.zeros_like(index.tops)
-        self.rings = index._replace(tops=nothing, places=nothing)
-        self.index = index
 
     def cost(self, question):
         if question.what == "within":
@@ -130,7 +127,7 @@ class Clusters(Algorithm):
     def nearest(self, queries, question):
         queries, k = read_only(queries), question.reach
         n_first = max(FIRST_CODES, FIRST_CODES_EACH * k)
-        task = self.index, self.rings, live_codes(question.live), n_first
+        task = self.index, self.whole, self.rings, live_codes(question.live), n_first
         search = self._nearest_to_many
         if len(queries) < FEW_QUERIES:
             search = self._nearest_to_few
@@ -145,7 +142,7 @@ class Clusters(Algorithm):
         def search(rows):
             blocks = _blocks(queries[rows])
             n_groups = len(blocks)
-            batch = _batch(queries[rows], k, n_centers * n_groups, n_groups)
+            batch = self._batch(queries[rows], k, n_centers * n_groups, n_groups)
             kernels.nearest(*task, blocks, batch)
             keys[rows] = batch.distances << POSITION_BITS | batch.positions
 
@@ -157,32 +154,35 @@ class Clusters(Algorithm):
         threads = worthwhile_threads(len(self.words) * queries.size, n_jobs)
 
         def search(part):
-            batch = _batch(queries, k, len(self.index.center_blocks), 1)
-            kernels.nearest_to_few(*task, part.start, part.stop, batch)
+            batch = self._batch(queries, k, len(self.index.center_blocks), 1)
+            kernels.nearest_to_few(*task, (part.start, part.stop), batch)
             return batch.distances << POSITION_BITS | batch.positions
 
         # Each thread finds how near the neighbours are, and looks through its part.
         parts = even_chunks(len(self.index.blocks), threads)
         return np.concatenate(map_in_threads(search, parts, threads), axis=1)
 
-
-def _batch(queries, k, n_away, n_groups):
-    """Return what kernels work in; see `kernels.pruned.Batch`."""
-    choices, n = _choices(queries), len(queries)
-    return kernels.Batch(
-        queries=queries.view(np.uint8),
-        choices=choices,
-        distances=np.empty((n, k), dtype=np.int64),
-        positions=np.empty((n, k), dtype=np.int64),
-        counts=np.empty((n, MOST + 1), dtype=np.int64),
-        chosen=np.empty(max(n, kernels.SPAN), dtype=np.int64),
-        nibbles=_rows(choices.shape[1]),
-        out=_rows(1),
-        away=_rows(n_away),
-        reach=_rows(n_groups),
-        lasts=_rows(n_groups),
-        places=_rows(n_groups),
-    )
+    def _batch(self, queries, k, n_away, n_groups):
+        """Return what kernels work in; see `kernels.pruned.Batch`."""
+        choices, n = _choices(queries), len(queries)
+        n_chosen, everywhere = max(n, kernels.SPAN), self.n_planes + 1
+        batch = kernels.Batch(
+            queries=queries.view(np.uint8),
+            choices=choices,
+            distances=np.full((n, k), everywhere),
+            positions=np.zeros((n, k), dtype=np.int64),
+            counts=np.zeros((n, MOST + 1), dtype=np.int64),
+            chosen=np.empty(n_chosen, dtype=np.int64),
+            nibbles=_rows(choices.shape[1]),
+            out=_rows(n_chosen),
+            away=_rows(n_away),
+            reach=_rows(n_groups),
+            lasts=_rows(n_groups),
+            places=_rows(n_groups),
+        )
+        batch.lasts[:] = min(everywhere, MOST)
+        batch.places[:] = MOST
+        return batch
 
 
 def _centers(words):

@@ -50,28 +50,32 @@ def load_index(cls, path, *, mmap, verify):
 
 
 def _load(path, manifest, mmap, verify):
-    index = state.unfitted(manifest, path)
-    state.set_fitted_state(index, manifest["values"], {}, path)
-    maps = _map_all(path, manifest)
+    index = state.unfitted(manifest)
+    state.set_fitted_state(index, manifest["values"], {})
+    directory.check_keys(manifest, {"n_bytes": int, "arrays": dict})
+    entries, n_bytes = manifest["arrays"], manifest["n_bytes"]
+    unknown = sorted(entries.keys() - set(ARRAYS))
+    if unknown:
+        raise ValueError(f"This skhash does not know: {unknown}; update it.")
+    maps = {name: _map(path, name, entry) for name, entry in entries.items()}
     arrays = {
         name: np.asarray(array) if mmap else np.array(array)
         for name, array in maps.items()
     }
-    n_bits = _check_arrays(arrays, manifest, path / directory.MANIFEST)
+    n_bits = _check_arrays(arrays, n_bytes, index.n_features_in_)
+    decoder = _read_decoder(arrays, manifest.get("decoder"), n_bits)
 
     def check():
-        if verify:
-            _check_sums(path, manifest["arrays"], maps)
-        _check_content(arrays, n_bits, path)
+        with directory.naming_damage(path):
+            if verify:
+                _check_sums(entries, maps)
+            _check_content(arrays, n_bits)
 
     if not mmap:
         check()
-    decoder, scoring = None, manifest.get("decoder")
-    if scoring is not None:
-        decoder = Decoder(arrays["codebook"], arrays["offset"], **scoring)
     columns = {name: arrays[name] for name in arrays.keys() & set(COLUMNS)}
     index._store = Store(arrays["codes"], decoder, **columns)
-    index._store.n_bytes = manifest["n_bytes"]
+    index._store.n_bytes = n_bytes
     if mmap:
         index._store.check_first(check)
     return index
@@ -123,76 +127,51 @@ def _write_array(path, name, array):
     return entry
 
 
-def _map_all(path, manifest):
-    """Map the arrays that a manifest names into memory."""
-    directory.check_keys(manifest, {"n_bytes": int, "arrays": dict}, path)
-    entries = manifest["arrays"]
-    unknown = sorted(entries.keys() - set(ARRAYS))
-    if unknown:
-        raise ValueError(
-            f"{path} has arrays that this skhash does not know: {unknown}. It was "
-            f"written by skhash {manifest['skhash_version']}; update skhash."
-        )
-    return {name: _map(path, name, entry) for name, entry in entries.items()}
-
-
 def _map(path, name, entry):
     """Map the array of a file into memory after a look at its size and header."""
-    kinds = {"sha256": str, "size": int, "shape": list, "dtype": str}
-    directory.check_keys(entry, kinds, path)
-    file = directory.saved_file(path, _file_name(name, entry))
+    file = directory.saved_path(path, _file_name(name, entry))
     size = file.stat().st_size
     if size != entry["size"]:
-        raise ValueError(
-            f"{file} is damaged: it has {size} bytes instead of {entry['size']}."
-        )
+        raise ValueError(f"{file.name} has {size} bytes instead of {entry['size']}.")
     try:
         array = np.lib.format.open_memmap(file, mode="r")
     except Exception as error:  # NumPy reads the header by a parser of Python
-        raise ValueError(f"{file} is damaged: {error}") from error
+        raise ValueError(f"{file.name}: {error}") from error
     if list(array.shape) != entry["shape"] or array.dtype.str != entry["dtype"]:
         raise ValueError(
-            f"{file} is damaged: it holds an array of shape {array.shape} and dtype "
+            f"{file.name} holds an array of shape {array.shape} and dtype "
             f"{array.dtype.str} instead of {entry['shape']} and {entry['dtype']}."
         )
     return array
 
 
-def _check_sums(path, entries, maps):
+def _check_sums(entries, maps):
     for name, entry in entries.items():
         # What is mapped, even if the file has been removed; its base is the file.
         if hashlib.sha256(maps[name].base).hexdigest() != entry["sha256"]:
-            file = path / _file_name(name, entry)
-            raise ValueError(f"{file} is damaged: its checksum does not match.")
+            raise ValueError(f"{_file_name(name, entry)} does not match its checksum.")
 
 
-def _check_arrays(arrays, manifest, file):
+def _check_arrays(arrays, n_bytes, n_features):
     """Return the bits of a code, or raise unless types and shapes are those of a save.
 
     arrays : dict of ndarrays, or of memory maps, of which nothing is read
     """
     wrong = [name for name, array in arrays.items() if not _is_of_its_kind(name, array)]
     if wrong or "codes" not in arrays:
+        name = (wrong or ["codes"])[0]
         raise ValueError(
-            f"{file.parent} is damaged: {(wrong or ['codes'])[0]} is missing, or of a "
-            "type or shape that it cannot have."
+            f"{name} is missing, or of a type or shape that it cannot have."
         )
-    codes, n_bytes = arrays["codes"], manifest["n_bytes"]
-    if n_bytes < 1 or codes.shape[1] != 8 * -(-n_bytes // 8):
+    codes = arrays["codes"]
+    n_bits = 8 * n_bytes if n_features == n_bytes else n_features  # packed, or not
+    if codes.shape[1] != 8 * -(-n_bytes // 8) or packed_width(n_bits) != n_bytes:
         raise ValueError(
-            f"{file} is damaged: codes of n_bytes={n_bytes} are not those in rows of "
-            f"{codes.shape[1]} bytes."
+            f"Codes of n_bytes={n_bytes} are not those of n_features_in_={n_features} "
+            f"in rows of {codes.shape[1]} bytes."
         )
     if {len(arrays[name]) for name in arrays.keys() & set(COLUMNS)} - {len(codes)}:
-        raise ValueError(f"{file.parent} is damaged: its arrays differ in length.")
-    n_features = manifest["values"]["n_features_in_"]
-    n_bits = 8 * n_bytes if n_features == n_bytes else n_features  # packed, or not
-    if packed_width(n_bits) != n_bytes:
-        raise ValueError(
-            f"{file} is damaged: codes of n_bytes={n_bytes} are not those of "
-            f"n_features_in_={n_features}."
-        )
-    _check_decoder(arrays, manifest, n_bits, file)
+        raise ValueError("Its arrays differ in length.")
     return n_bits
 
 
@@ -210,36 +189,38 @@ def _is_of_its_kind(name, array):
     }[name]
 
 
-def _check_decoder(arrays, manifest, n_bits, file):
-    scoring, there = manifest.get("decoder"), arrays.keys() & set(DECODER)
+def _read_decoder(arrays, scoring, n_bits):
+    """Return the decoder, or None; raise unless it fits the codes."""
+    there = arrays.keys() & set(DECODER)
     if scoring is None and not there:
-        return
-    directory.check_keys(manifest, {"decoder": dict}, file.parent)
-    directory.check_keys(scoring, {"normalized": bool, "metric": str}, file.parent)
+        return None
+    directory.check_keys({"decoder": scoring}, {"decoder": dict})
+    directory.check_keys(scoring, {"normalized": bool, "metric": str})
+    codebook, offset, items = map(arrays.get, DECODER)
     if (
-        len(scoring) > 2
-        or scoring["metric"] not in METRICS
+        scoring["metric"] not in METRICS
         or there != set(DECODER)
-        or arrays["codebook"].shape[1:] != arrays["offset"].shape
+        or codebook.shape[1:] != offset.shape
         # Of codes that were packed, the decoder alone knows how many bits they have.
-        or packed_width(len(arrays["codebook"])) != manifest["n_bytes"]
-        or len(arrays["codebook"]) > n_bits
-        or arrays["items"].shape[1] != items_per_code(scoring["metric"])
+        or packed_width(len(codebook)) != packed_width(n_bits)
+        or len(codebook) > n_bits
+        or items.shape[1] != items_per_code(scoring["metric"])
     ):
-        raise ValueError(f"{file} is damaged: its decoder does not fit the codes.")
+        raise ValueError("Its decoder does not fit the codes.")
+    return Decoder(codebook, offset, **scoring)
 
 
-def _check_content(arrays, n_bits, path):
+def _check_content(arrays, n_bits):
     """Raise ``ValueError`` unless the arrays hold what they can; this reads them."""
     codes = arrays["codes"]
     if n_bits < 8 * codes.shape[1]:
         last_words = codes[:, -8:].view(np.uint64)
         used = np.bitwise_or.reduce(last_words, axis=0).view(np.uint8)
         if np.unpackbits(used)[n_bits - 8 * codes.shape[1] :].any():
-            raise ValueError(f"{path} is damaged: codes have more than {n_bits} bits.")
+            raise ValueError(f"Its codes have more than {n_bits} bits.")
     # Of booleans that are neither 0 nor 1, counts are wrong.
     if "live" in arrays and arrays["live"].view(np.uint8).max(initial=0) > 1:
-        raise ValueError(f"{path} is damaged: live holds others than 0 and 1.")
+        raise ValueError("live holds others than 0 and 1.")
     for name in arrays.keys() & set(DECODER):
         if not np.isfinite(arrays[name]).all():
-            raise ValueError(f"{path} is damaged: {name} holds NaN or infinity.")
+            raise ValueError(f"{name} holds NaN or infinity.")

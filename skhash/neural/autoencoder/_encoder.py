@@ -104,8 +104,9 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         fewer want twice as many.
     batch_size : int or "auto", default="auto"
         Rows in a batch; "auto" is a hundredth of all, but 32 to 512.
-    optimizer : str or torch.optim.Optimizer class, default="adam"
-        A class of `torch.optim` or its name in any case.
+    optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"
+        A class of `torch.optim` or its name in any case, "storm", or these with
+        parameters of their own; see `skhash.training.Optimizer`.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
@@ -344,9 +345,7 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
 
     def _validate(self, X, *, reset):
         X = super()._validate(X, reset=reset)
-        if self.decoder == "gaussian":
-            return X
-        if X.min() < 0:
+        if self.decoder != "gaussian" and X.min() < 0:
             raise ValueError(
                 f"Negative values in data: decoder={self.decoder!r} is for counts and "
                 f"weights, but X holds {X.min():.3g}; use decoder='gaussian'."
@@ -417,8 +416,7 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         coefs, intercepts = [*self.decoder_coefs_], [*self.decoder_intercepts_]
         coefs[-1] = coefs[-1] / scale
         if self.decoder == "gaussian":
-            offset = (intercepts[-1] - self.mean_) / self.scale_
-            intercepts[-1] = offset.astype(np.float32)
+            intercepts[-1] = np.float32((intercepts[-1] - self.mean_) / self.scale_)
             module.likelihood.log_rho.data.fill_(np.log(self.rho_ / self.scale_))
         module.decoder.fill(coefs, intercepts)
         return module
@@ -437,8 +435,7 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         coefs, intercepts = module.decoder.arrays()
         coefs[-1] = coefs[-1] * scale
         if self.decoder == "gaussian":
-            offset = intercepts[-1] * self.scale_ + self.mean_
-            intercepts[-1] = offset.astype(np.float32)
+            intercepts[-1] = np.float32(intercepts[-1] * self.scale_ + self.mean_)
             log_rho = arrays_of(module.likelihood)["log_rho"]
             self.rho_ = float(np.exp(log_rho) * self.scale_)
         self.decoder_coefs_, self.decoder_intercepts_ = coefs, intercepts

@@ -90,23 +90,23 @@ class StochasticAutoencoder(TrainedModule):
         rows : Tensor of shape (n_rows,), int64, or None
             Which rows of the data these are.
         """
-        logits, draws = self.posterior.draw(heads, self.generator)
-        divergence = self.divergence(draws)
+        draws = self.posterior.draw(heads, self.generator)
+        kl = self.posterior.divergence(draws, self.units.noise, self.prior_logit)
         weight = weight_at(self.kl_weight, self.n_steps)
 
         def loss(bits):
-            return reconstruct(bits) + weight * divergence(bits)
+            return reconstruct(bits) + weight * kl(bits)
 
-        is_known = self.posterior.has_closed_form
+        has_known_kl = self.posterior.has_closed_form
         losses = self.gradient.surrogate(
-            reconstruct if is_known else loss,
-            logits,
+            reconstruct if has_known_kl else loss,
+            draws[0],
             self.generator,
             units=self.units,
             rows=rows,
             curvature=self.curvature() if self.gradient.needs_curvature else None,
         )
-        return losses + weight * divergence(None) if is_known else losses
+        return losses + weight * kl(None) if has_known_kl else losses
 
     def reconstruction(self, X):
         """Return the function from bits to the reconstruction loss of each row of X."""
@@ -131,11 +131,7 @@ class StochasticAutoencoder(TrainedModule):
 
     def sample_bound(self, heads, reconstruct):
         """Return one sample of the evidence bound of each row; see `losses`."""
-        logits, draws = self.posterior.draw(heads, self.generator)
-        bits = self.units.draw(logits, self.generator)
-        return -reconstruct(bits) - self.divergence(draws)(bits)
-
-    def divergence(self, draws):
-        """Return the function from bits to the divergence of each row."""
-        noise = self.units.noise
-        return self.posterior.divergence(draws, noise, self.prior_logit)
+        draws = self.posterior.draw(heads, self.generator)
+        bits = self.units.draw(draws[0], self.generator)
+        kl = self.posterior.divergence(draws, self.units.noise, self.prior_logit)
+        return -reconstruct(bits) - kl(bits)

@@ -33,20 +33,17 @@ class Posterior(BaseEstimator):
 
         Returns
         -------
-        logits : Tensor of shape (n_rows, n_bits)
-            The draw that bits follow.
-        draws : Tensor of shape (..., n_rows, n_bits)
-            All that the divergence needs.
+        draws : sequence of Tensors of shape (n_rows, n_bits)
+            Logits. Bits follow the first of them, the divergence takes all.
         """
-        return heads, heads
+        return [heads]
 
     def divergence(self, draws, noise, prior_logit):
         """Return a function of bits that is on average at least ``KL(q || p)``.
 
         Parameters
         ----------
-        draws : Tensor
-            As `draw` gave them.
+        draws : sequence of Tensors of shape (n_rows, n_bits)
         noise : Noise
             Its distribution function is F.
         prior_logit : Tensor
@@ -59,7 +56,7 @@ class Posterior(BaseEstimator):
         """
         from skhash.losses._divergences import bernoulli_kl
 
-        return lambda bits: bernoulli_kl(noise.log_odds(draws), prior_logit)
+        return lambda bits: bernoulli_kl(noise.log_odds(draws[0]), prior_logit)
 
 
 class CorrelatedPosterior(Posterior):
@@ -121,11 +118,9 @@ class CorrelatedPosterior(Posterior):
         import torch
 
         mu, std, factor = self.split(heads)
-        k = self.n_mixture
-        eps = mu.new_empty(k, *mu.shape).normal_(generator=generator)
-        zeta = mu.new_empty(k, len(mu), self.rank).normal_(generator=generator)
-        draws = mu + std * eps + torch.einsum("bjr,kbr->kbj", factor, zeta)
-        return draws[0], draws
+        eps = mu.new_empty(self.n_mixture, *mu.shape).normal_(generator=generator)
+        zeta = eps.new_empty(*eps.shape[:2], self.rank).normal_(generator=generator)
+        return mu + std * eps + torch.einsum("bjr,kbr->kbj", factor, zeta)
 
     def divergence(self, draws, noise, prior_logit):
         from skhash.losses._divergences import log_mixture, log_prior

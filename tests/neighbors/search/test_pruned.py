@@ -128,9 +128,10 @@ def test_blocks_are_rings_of_clusters(n_bits):
     if n_bits == 512:
         bits[-20:] = 1 - bits[0]  # farther from a center than a byte tells
     words = words_of(bits)
-    index = made(Clusters, words, n_bits).index
+    clusters = made(Clusters, words, n_bits)
+    index, rings = clusters.index, clusters.rings
     assert_array_equal(np.sort(index.positions), np.arange(9000))
-    assert_array_equal(np.diff(index.clusters), np.bincount(index.owners))
+    assert_array_equal(np.diff(index.clusters), np.bincount(rings.owners))
     sizes = np.diff(index.starts)
     assert sizes.max() == 128 and sizes.min() > 0
     centers = from_blocks(index.center_blocks)[: len(index.sizes)]
@@ -138,7 +139,7 @@ def test_blocks_are_rings_of_clusters(n_bits):
     assert_array_equal(index.center_choices, pruned._choices(centers))
     shortest = np.bitwise_count(words[:, None, :] ^ centers[None]).sum(axis=2)
     for block, (start, stop) in enumerate(pairwise(index.starts)):
-        owner, positions = index.owners[block], index.positions[start:stop]
+        owner, positions = rings.owners[block], index.positions[start:stop]
         codes = from_blocks(index.blocks[block : block + 1])
         assert_array_equal(codes[: stop - start], words[positions])
         away = shortest[positions, owner].astype(int)
@@ -146,11 +147,11 @@ def test_blocks_are_rings_of_clusters(n_bits):
         assert_array_equal(np.minimum(shortest[positions], 255).argmin(axis=1), owner)
         assert (np.diff(away) <= 0).all()
         assert (np.diff(positions)[np.diff(away) == 0] > 0).all()
-        assert index.tops[block] == min(away[0], 255)
+        assert rings.tops[block] == min(away[0], 255)
         assert index.lowest[block] == positions.min()
         farthest = positions[away == away[0]].min()
-        assert index.places[block] == farthest * 256 // 9000
-        if block and index.owners[block - 1] == owner:
+        assert rings.places[block] == farthest * 256 // 9000
+        if block and rings.owners[block - 1] == owner:
             outer = index.positions[start - 1]
             assert shortest[outer, owner] >= away[0]
             assert sizes[block - 1] == 128

@@ -225,7 +225,7 @@ def test_flipped_bits(path, name, mmap):
         damaged = bytearray(content)
         damaged[position] ^= 1 << position % 8
         file.write_bytes(damaged)
-        with pytest.raises(ValueError, match=f"{file.name} is damaged"):
+        with pytest.raises(ValueError, match=f"damaged .*: {file.name}"):
             answer(path, mmap)
     file.write_bytes(content)
     answer(path, mmap)
@@ -248,7 +248,7 @@ def test_a_damaged_map_is_refused_by_all_that_reads_it(path):
         lambda: index.save(path),
         lambda: pickle.dumps(index),
     ):
-        with pytest.raises(ValueError, match="ids-.*damaged: its checksum"):
+        with pytest.raises(ValueError, match="damaged .*: ids-.* does not match its"):
             read()
     HammingNeighbors.load(path, mmap=True, verify=False).kneighbors(QUERIES)
 
@@ -260,10 +260,10 @@ def test_truncated_and_longer_files(path, name, mmap):
     content = file.read_bytes()
     for other in (b"", content[:60], content[:-1], content + b"\0"):
         file.write_bytes(other)
-        with pytest.raises(ValueError, match=f"{file.name} is damaged: it has"):
+        with pytest.raises(ValueError, match=f"damaged .*: {file.name} has"):
             HammingNeighbors.load(path, mmap=mmap)
     file.unlink()
-    with pytest.raises(ValueError, match=f"its file {file.name} is missing"):
+    with pytest.raises(ValueError, match=f"damaged .*: {file.name} is missing"):
         HammingNeighbors.load(path, mmap=mmap)
 
 
@@ -273,10 +273,10 @@ def test_swapped_files(path, tmp_path, mmap):
     HammingNeighbors().fit(BITS[::-1]).save(tmp_path / "other")
     codes = array_file(path, "codes")
     shutil.copy(array_file(tmp_path / "other", "codes"), codes)
-    with pytest.raises(ValueError, match="damaged: its checksum"):
+    with pytest.raises(ValueError, match="damaged .* does not match its checksum"):
         answer(path, mmap)
     shutil.copy(array_file(path, "ids"), codes)
-    with pytest.raises(ValueError, match=f"{codes.name} is damaged"):
+    with pytest.raises(ValueError, match=f"damaged .*: {codes.name}"):
         answer(path, mmap)
     shutil.copy(tmp_path / "other" / MANIFEST, path / MANIFEST)
     with pytest.raises(ValueError, match="is missing"):

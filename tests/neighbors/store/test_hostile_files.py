@@ -159,7 +159,7 @@ def change(path, **changes):
 @pytest.mark.parametrize("n_bytes", [0, 1, 8, 10, 16, 17, -1, 10**6, True, 9.0, None])
 def test_numbers_that_are_not_those_of_the_arrays(path, n_bytes):
     change(path, n_bytes=n_bytes)
-    refused(path, "manifest.json is damaged: .*n_bytes")
+    refused(path, "is damaged .*n_bytes")
 
 
 @of_kinds("codes", "decoded")
@@ -167,7 +167,7 @@ def test_numbers_that_are_not_those_of_the_arrays(path, n_bytes):
 def test_columns_that_are_not_those_of_the_codes(path, n_features):
     values = {**mutants.read(path)["values"], "n_features_in_": n_features}
     change(path, values=values)
-    refused(path, "damaged: .*n_features_in_|its decoder does not fit")
+    refused(path, "damaged .*(n_features_in_|Its decoder does not fit)")
 
 
 WRONG_ARRAYS = {
@@ -240,10 +240,10 @@ def test_vectors_that_are_no_numbers(path):
 
 def test_a_decoder_without_its_arrays_and_arrays_without_a_decoder(path):
     change(path, decoder=None)
-    refused(path, "manifest.json is damaged: there is no 'decoder'")
+    refused(path, "damaged .*: manifest.json has no 'decoder'")
     HammingNeighbors().fit(BITS).save(path)
     change(path, decoder={"normalized": False, "metric": "euclidean"})
-    refused(path, "its decoder does not fit")
+    refused(path, "Its decoder does not fit")
 
 
 def test_codes_that_stand_for_nothing(path):
@@ -259,7 +259,7 @@ def test_codes_that_stand_for_nothing(path):
 @pytest.mark.parametrize("scoring", [{}, {"normalized": 1, "metric": "euclidean"}, 3])
 def test_decoders_of_other_kinds(path, scoring):
     change(path, decoder=scoring)
-    refused(path, "manifest.json is damaged: there is no")
+    refused(path, "damaged .*: manifest.json has no")
 
 
 def test_arrays_that_are_no_arrays(path):
@@ -268,7 +268,7 @@ def test_arrays_that_are_no_arrays(path):
     np.savez(content, np.arange(3))
     mutants.write_index_array(path, manifest, "y", content.getvalue(), BITS[:, 0])
     write_manifest(path, manifest)
-    refused(path, r"y-\w+\.npy is damaged")
+    refused(path, r"damaged .*: y-\w+\.npy")
 
 
 def paths_below(found, *keys):
@@ -345,7 +345,7 @@ def test_names_that_lead_elsewhere(saved, kind, prefix, tmp_path):
     else:
         manifest["arrays"] = name
     write_manifest(target, manifest)
-    with pytest.raises(ValueError, match="manifest.json is damaged: a save names noth"):
+    with pytest.raises(ValueError, match="damaged .*: manifest.json names"):
         LOADERS[kind](target)
 
 
@@ -357,7 +357,7 @@ def test_checksums_that_lead_elsewhere(path, tmp_path):
     manifest = mutants.read(path)
     manifest["arrays"]["y"]["sha256"] = "/../outside"
     write_manifest(path, manifest)
-    refused(path, "manifest.json is damaged: a save names nothing")
+    refused(path, "damaged .*: manifest.json names")
 
 
 @pytest.mark.parametrize("kind", SAVES)
@@ -368,17 +368,17 @@ def test_manifests_beyond_all_bounds(saved, kind, tmp_path, monkeypatch):
     depth = directory.MAX_DEPTH
     for nested in ("[" * 10**6, '{"a":' * 10**6, "[" * depth + '"]"' + "[[" + "]"):
         manifest.write_text(nested)
-        with pytest.raises(ValueError, match=f"{MANIFEST} is damaged: .*nested"):
+        with pytest.raises(ValueError, match=f"damaged .*: {MANIFEST}: .*nested"):
             LOADERS[kind](target)
         with pytest.raises(FileExistsError, match="other content"):
             SAVES[kind](target)
     manifest.write_text('{"format_version": ' + "9" * 5000 + "}")
-    with pytest.raises(ValueError, match=f"{MANIFEST} is damaged"):
+    with pytest.raises(ValueError, match=f"damaged .*: {MANIFEST}"):
         LOADERS[kind](target)
     manifest.write_text(whole)
     LOADERS[kind](target)
     monkeypatch.setattr(directory, "MAX_MANIFEST_BYTES", len(whole) - 1)
-    with pytest.raises(ValueError, match=f"{MANIFEST} is damaged: it has more"):
+    with pytest.raises(ValueError, match=f"damaged .*: {MANIFEST}: it has more"):
         LOADERS[kind](target)
     with pytest.raises(ValueError, match="a manifest may have"):
         SAVES[kind](tmp_path / "new")

@@ -1,0 +1,114 @@
+"""What is made and what answers, from costs alone, and a new algorithm."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from searches import brute_nearest
+
+from skhash.neighbors.search import searcher
+from skhash.neighbors.search.algorithm import Algorithm, Question
+from skhash.neighbors.search.brute import Brute
+from skhash.neighbors.search.memory import ENOUGH, MEMORY, Memory
+from skhash.neighbors.search.plan import plan
+from skhash.neighbors.search.searcher import Searcher
+
+NOTHING = {"brute": 0.0, "tables": 0.0, "clusters": 0.0}
+
+
+def test_what_costs_more_saves_nothing():
+    costs = {"brute": 5.0, "tables": 5.0, "clusters": np.inf}
+    due, saved = plan(costs, ["brute"], NOTHING, NOTHING)
+    assert due is None
+    assert saved == {"tables": 0.0, "clusters": 0.0}
+
+
+def test_it_is_due_when_it_would_have_repaid():
+    costs = {"brute": 10.0, "tables": 2.0}
+    making, saved = {"tables": 20.0}, {"tables": 0.0}
+    for expected in (None, None, "tables"):  # 8, 16, 24
+        due, saved = plan(costs, ["brute"], making, saved)
+        assert due == expected
+    # What is made saves only what others would save still.
+    costs["clusters"] = 1.5
+    saved["clusters"] = 0.0
+    due, saved = plan(costs, ["brute", "tables"], {"clusters": 0.4}, saved)
+    assert (due, saved) == ("clusters", {"clusters": 0.5})
+
+
+def test_of_several_the_cheapest_is_due_and_only_where_it_gains():
+    costs = {"brute": 10.0, "tables": 2.0, "clusters": 1.0}
+    assert plan(costs, ["brute"], NOTHING, NOTHING)[0] == "clusters"
+    # Saved enough in the past, but this question gains nothing.
+    costs = {"brute": 10.0, "tables": 11.0}
+    due, saved = plan(costs, ["brute"], {"tables": 1.0}, {"tables": 3.0})
+    assert (due, saved) == (None, {"tables": 3.0})
+
+
+def test_what_is_asked_for_by_name_need_not_be_repaid():
+    costs, saved = {"brute": 10.0, "tables": 2.0}, {"tables": 0.0}
+    assert plan(costs, ["brute"], {"tables": 0.0}, saved)[0] == "tables"
+    assert plan({**costs, "brute": 1.0}, ["brute"], {"tables": 0.0}, saved)[0] is None
+
+
+@pytest.mark.parametrize("n_calls", [ENOUGH - 1, ENOUGH, 3 * MEMORY])
+def test_memory(n_calls):
+    memory = Memory()
+    for call in range(n_calls):
+        query = np.array([[call]], dtype=np.uint64)
+        memory.note(Question("nearest", 2), query, (np.array([[0, call]]), None))
+    past = memory.past(2)
+    assert memory.past(3) is None
+    if n_calls < ENOUGH:
+        assert past is None
+        return
+    latest = np.arange(n_calls)[::-1][:MEMORY]
+    assert_array_equal(past[0][:, 0], latest)
+    assert_array_equal(past[1], latest)
+
+
+def test_memory_of_radii():
+    memory = Memory()
+    memory.note(Question("within", 3), np.zeros((4, 1)), (np.arange(10), None))
+    assert memory.n_found(Question("within", 3)) == 2.5
+    assert memory.n_found(Question("within", 4)) == np.inf
+    assert memory.n_found(Question("nearest", 4)) == 4
+
+
+def test_a_new_algorithm_is_a_line_of_the_table(monkeypatch):
+    """Here one that finds odd queries alone, and leaves the others."""
+    monkeypatch.setattr(searcher, "MIN_CODES", 1)
+    made, asked = [], []
+
+    class Half(Algorithm):
+        making = 1.5
+
+        def is_made(self, question):
+            return bool(made)
+
+        def make(self, question):
+            made.append(question.n_queries)
+
+        def cost(self, question):
+            return self.before["brute"].cost(question) - 1
+
+        def nearest(self, queries, question):
+            asked.append(len(queries))
+            odd = queries[:, 0] % 2 == 1
+            k = question.reach
+            found = np.empty((2, len(queries), k), dtype=np.int64)
+            found[:, odd] = brute_nearest(self.words, self.n_planes, queries[odd], k)
+            found[:, ~odd] = question.rest(queries[~odd])
+            return found[0].astype(np.int32), found[1]
+
+    words = np.random.default_rng(0).integers(0, 2**60, (300, 1)).astype(np.uint64)
+    search = Searcher(words, 64, {"brute": Brute, "half": Half})
+    expected = brute_nearest(words, 64, words, 3)
+    # It saves 300 a question, and costs 450.
+    for n_asked in (0, 1, 2):
+        found = search.answer(words, Question("nearest", 3))
+        for one, other in zip(found, expected, strict=True):
+            assert_array_equal(one, other)
+        assert len(asked) == n_asked
+    assert made == [300]
+    search.answer(words, Question("nearest", 3, algorithm="brute"))
+    assert len(asked) == 2
