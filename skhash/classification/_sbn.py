@@ -121,8 +121,9 @@ class SBNClassifier(
     lr_schedule : {"cosine", "step"} or None, default=None
         How the rate falls during `fit`: along half a cosine to 0, or to a tenth after
         60 % and again after 80 % of the epochs.
-    optimizer : str or type, default="adam"
-        A class of ``torch.optim`` or its name.
+    optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"
+        A class of `torch.optim` or its name in any case, "storm", or these with
+        parameters of their own; see `skhash.training.Optimizer`.
     max_epochs : int, default=50
         Passes over the data.
     batch_size : int or "auto", default="auto"

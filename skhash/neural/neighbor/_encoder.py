@@ -113,8 +113,9 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         Rows in a batch, each with its partner. Every row sees all other rows' partners
         as negatives, so larger batches tell nearer rows apart. "auto" is a sixteenth of
         all rows, from 64 to 512.
-    optimizer : str or torch.optim.Optimizer class, default="adam"
-        A class of `torch.optim` or its name in any case.
+    optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"
+        A class of `torch.optim` or its name in any case, "storm", or these with
+        parameters of their own; see `skhash.training.Optimizer`.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
