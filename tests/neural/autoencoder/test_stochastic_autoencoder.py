@@ -20,7 +20,6 @@ from skhash.gradients import (
     GRADIENTS,
     DeterministicST,
     DisARM,
-    Exact,
     Reinforce,
     StraightThrough,
 )
@@ -647,7 +646,7 @@ def test_unknown_estimators_are_named_before_training(parameter, value):
         ({"correction": StraightThrough()}, "'correction' parameter"),
         ({"correction": Correction(n_samples=0)}, "'n_samples' parameter"),
         ({"correction": Correction(n_epochs=0)}, "'n_epochs' parameter"),
-        ({"gradient": Exact(max_bits=2)}, "max_bits=2"),
+        ({"gradient": "exact", "n_bits": 17}, "at most those of 16"),
         ({"gradient": ARM(n_samples=0)}, "'n_samples' parameter"),
         ({"encoder_input": "presence", "decoder": "gaussian"}, "encoder_input"),
         ({"encoder_input": "frequency", "decoder": "gaussian"}, "encoder_input"),
