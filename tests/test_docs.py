@@ -93,6 +93,45 @@ def test_every_part_is_public_or_inside():
     assert {name.split(".")[1] for name in PUBLIC[1:]} == ALLOWED.keys() - INSIDE
 
 
+def exists(name):
+    """Say whether there is something of this full name."""
+    found, parts = import_module("skhash"), name.split(".")
+    for i, part in enumerate(parts[1:], 2):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            try:
+                found = import_module(".".join(parts[:i]))
+            except ImportError:
+                return False
+    return True
+
+
+@pytest.mark.parametrize("folder", ["skhash", "docs", "examples"])
+def test_names_in_texts_are_those_of_something(folder):
+    """Links are checked by Sphinx too, but not those of private docstrings."""
+    stale = [
+        f"{file.relative_to(ROOT)}: {name}"
+        for file in sorted((ROOT / folder).rglob("*.*"))
+        if file.suffix in (".py", ".rst", ".md") and "_build" not in file.parts
+        for name in re.findall(r"`~?(skhash(?:\.\w+)+)`", file.read_text("utf-8"))
+        if not exists(name)
+    ]
+    assert not stale, stale
+
+
+def test_pages_import_public_names_only():
+    pages = [*(ROOT / "docs").rglob("*.rst"), *(ROOT / "examples").glob("*.py")]
+    private = [
+        f"{page.relative_to(ROOT)}: {line.strip()}"
+        for page in [ROOT / "README.md", *pages]
+        for line in page.read_text("utf-8").splitlines()
+        if re.match(r"\W*(from|import) (skhash|sklearn)\b.*\b_", line)
+    ]
+    assert len(pages) > 20
+    assert not private, private
+
+
 def test_files_that_contributing_names_are_there():
     paths = re.findall(r"(?:skhash|tests|docs|examples)/[\w./]*", CONTRIBUTING)
     assert len(paths) > 40

@@ -1,6 +1,6 @@
 """What all exact algorithms have in common, and what they are asked.
 
-A new algorithm is one file, and one line of the table in `searcher`.
+A new algorithm is one file, and one line of the table in `dispatch`.
 """
 
 from dataclasses import dataclass, field

@@ -419,7 +419,7 @@ def test_scale_of_the_covariance(scale, rank):
     encoder = make(posterior=CorrelatedPosterior(rank, scale=scale))
     posterior = encoder.fit(COUNTS).net_.module_.posterior
     heads = torch.full((1, posterior.n_heads(N_BITS)), 30.0)
-    _, _, factor = posterior.split(heads)  # tanh is at its end
+    _, _, factor = posterior.parts(heads)  # tanh is at its end
     covariance = (factor @ factor.mT)[0].numpy()
     expected = 1.0 if scale is None else rank * scale**2
     np.testing.assert_allclose(covariance, expected, rtol=1e-6)
