@@ -1,13 +1,12 @@
 """The exact gradient, by enumeration of all states."""
 
-from numbers import Integral
-
 import torch
 from torch.utils.checkpoint import checkpoint
 
 from skhash.gradients._base import UNITS, GradientEstimator
-from skhash.utils._sklearn import Interval
 
+# Every unit more doubles the time; of these, a batch takes seconds.
+MAX_BITS = 16
 # How many states of every row are evaluated at a time, which bounds the memory.
 STATES_AT_ONCE = 256
 
@@ -20,12 +19,7 @@ class Exact(GradientEstimator):
     Value and gradient are exact, also in the parameters of the function: there is
     neither bias nor variance. The function need not be differentiable in the values.
     ``2^n`` evaluations, and as many again to backpropagate: the memory is that of
-    one chunk, whose losses are computed anew.
-
-    Parameters
-    ----------
-    max_bits : int, default=16
-        The number of units above which `surrogate` refuses.
+    one chunk, whose losses are computed anew. More than 16 units are refused.
 
     Examples
     --------
@@ -38,23 +32,15 @@ class Exact(GradientEstimator):
     (tensor([0.2500]), tensor([[0.2500, 0.2500]]))
     """
 
-    _parameter_constraints: dict = {
-        "max_bits": [Interval(Integral, 1, 62, closed="both")],
-    }
-
-    def __init__(self, max_bits=16):
-        self.max_bits = max_bits
-
     def surrogate(
         self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None
     ):
-        self._validate_params()
         n_bits = logits.shape[-1]
-        if n_bits > self.max_bits:
+        if n_bits > MAX_BITS:
             raise ValueError(
-                f"Exact enumerates 2**{n_bits} states of {n_bits} units, above "
-                f"max_bits={self.max_bits}; take LocalExpectation or DisARM, which are "
-                "unbiased, or raise max_bits."
+                f"Exact enumerates 2**{n_bits} states of {n_bits} units, and at most "
+                f"those of {MAX_BITS}; take LocalExpectation or DisARM, which are "
+                "unbiased."
             )
         powers = 2 ** torch.arange(n_bits, device=logits.device)
 

@@ -1,11 +1,11 @@
 """The exact gradient of a network of narrow layers."""
 
-from numbers import Integral
-
 import torch
 
 from skhash.gradients._network import NetworkGradient
-from skhash.utils._sklearn import Interval
+
+# A matrix between two layers of so many units has 2^24 entries.
+MAX_UNITS = 12
 
 
 class ExactNetwork(NetworkGradient):
@@ -17,11 +17,7 @@ class ExactNetwork(NetworkGradient):
     below. Value and gradient are exact in every parameter. Layers of n and m units take
     :math:`2^{n + m}` numbers; the paths, :math:`2^{n_1 + \dots + n_L}`, are not
     enumerated. Weights that are drawn are drawn once: the expectation is over units.
-
-    Parameters
-    ----------
-    max_units : int, default=12
-        The number of units of a layer above which `network_surrogate` refuses.
+    Layers of more than 12 units are refused.
 
     Examples
     --------
@@ -38,19 +34,11 @@ class ExactNetwork(NetworkGradient):
     tensor([1.5431])
     """
 
-    _parameter_constraints: dict = {
-        "max_units": [Interval(Integral, 1, None, closed="left")]
-    }
-
     draws_units = False
-
-    def __init__(self, max_units=12):
-        self.max_units = max_units
 
     def network_surrogate(
         self, loss, network, X, generator=None, *, n_samples=1, rows=None
     ):
-        self._validate_params()
         if n_samples > 1:
             raise ValueError(
                 f"ExactNetwork has the expected loss of one sample, and no bound of "
@@ -72,10 +60,10 @@ class ExactNetwork(NetworkGradient):
     def _probabilities(self, layer, x):
         """Return those of all states of a layer, shape (n_rows, 2**n_units)."""
         logits = layer(x)
-        if logits.shape[-1] > self.max_units:
+        if logits.shape[-1] > MAX_UNITS:
             raise ValueError(
-                f"A layer has {logits.shape[-1]} units, above "
-                f"max_units={self.max_units}; take PSA ('psa'), or raise max_units."
+                f"A layer has {logits.shape[-1]} units, and ExactNetwork enumerates "
+                f"those of at most {MAX_UNITS}; take PSA ('psa')."
             )
         cdf = layer.units.noise.cdf
         p = logits.new_ones(len(x), 1)

@@ -44,8 +44,7 @@ class DualHashLoss(SupervisedLoss):
 
     Parameters
     ----------
-    solver : {"subgradient", "dual", "dual_dc", "prox", "wcr"}, solver or None, \
-            default="prox"
+    solver : str, solver or None, default="prox"
         How outputs are pulled to signs: a name, or an object with parameters.
 
         * None: not at all; the likelihood alone.

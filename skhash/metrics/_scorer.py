@@ -105,7 +105,6 @@ class NeighborRecallScorer(_Scorer):
     _n_neighbors: int
     _n_retrieved: int
     _metric: str
-    _device: str
 
     def __call__(self, estimator, X, y=None) -> float:
         """Encode `X` and score its codes against the neighbours of its vectors.
@@ -131,9 +130,7 @@ class NeighborRecallScorer(_Scorer):
                 "index, or codes and labels with make_retrieval_scorer."
             )
         vectors = self._vectors(parts, X)
-        truth = true_neighbors(
-            vectors, None, self._n_neighbors, metric=self._metric, device=self._device
-        )
+        truth = true_neighbors(vectors, None, self._n_neighbors, metric=self._metric)
         codes = packed_codes(parts, X)
         return neighbor_recall_score(
             codes,
@@ -152,8 +149,6 @@ class NeighborRecallScorer(_Scorer):
     def __repr__(self) -> str:
         options = [f"n_neighbors={self._n_neighbors}"]
         options += [f"n_retrieved={self._n_retrieved}", f"metric={self._metric!r}"]
-        if self._device != "cpu":
-            options.append(f"device={self._device!r}")
         return f"make_neighbor_recall_scorer({', '.join(options)})"
 
 
@@ -237,8 +232,6 @@ def make_neighbor_recall_scorer(
     n_neighbors: int = 10,
     n_retrieved: int = 100,
     metric: str = "euclidean",
-    *,
-    device: str = "cpu",
 ):
     """Make a scorer of codes against float neighbours, which needs no labels.
 
@@ -254,8 +247,6 @@ def make_neighbor_recall_scorer(
         N codes. The fold must have more rows.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
         What makes true neighbours.
-    device : str, default="cpu"
-        Where `true_neighbors` computes.
 
     Returns
     -------
@@ -290,7 +281,7 @@ def make_neighbor_recall_scorer(
     >>> cross_val_score(Binarizer(threshold=2), X, scoring=scorer).shape
     (5,)
     """
-    return NeighborRecallScorer(n_neighbors, n_retrieved, metric, device)
+    return NeighborRecallScorer(n_neighbors, n_retrieved, metric)
 
 
 retrieval_scorer = make_retrieval_scorer()

@@ -8,7 +8,7 @@ from sklearn.utils import check_consistent_length
 
 from skhash.codes import check_unmasked
 from skhash.neighbors._graphs import GraphMixin
-from skhash.neighbors._index import BaseIndex, find, fitted_codes
+from skhash.neighbors._index import BaseIndex, check_candidates, find, fitted_codes
 from skhash.neighbors.search.asymmetric import CodeScorer, smallest
 from skhash.neighbors.search.vectors import VectorScorer
 from skhash.neighbors.store.decoder import METRICS, read_decoder
@@ -275,11 +275,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         """Return how many candidates to compare, or None for all."""
         if self.n_candidates is None:
             return None
-        if k > self.n_candidates:
-            raise ValueError(
-                f"n_neighbors={k} neighbours cannot come from n_candidates="
-                f"{self.n_candidates}; it takes n_candidates >= n_neighbors."
-            )
+        check_candidates(k, self.n_candidates)
         return int(self.n_candidates) if self.n_candidates < available else None
 
     def _read_question(self, store, X, codes, own, n_candidates):

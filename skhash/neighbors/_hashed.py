@@ -213,7 +213,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             X = codes
         elif X is not None:
             question["codes"] = codes
-            X = X if hasattr(index, "vectors_") else rows_within(self.encoder_, X)
+            X = X if hasattr(index, "vectors_") else seen_by(self.encoder_, X)[1]
         return index.kneighbors(X, n_neighbors, return_distance, **question)
 
     @available_if(lambda self: hasattr(self.index or HammingNeighbors, "_score_codes"))
@@ -333,17 +333,13 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     def _check_index(self, index):
         """Raise ``ValueError`` for parameters that the index has no use for."""
-        for name in ("decoder", "keep_vectors"):
-            if getattr(self, name) and not isinstance(index, AsymmetricNeighbors):
-                raise ValueError(
-                    f"{name} is for an index that compares real vectors, and this is a "
-                    f"{type(index).__name__}; take AsymmetricNeighbors, or leave "
-                    f"{name} out."
-                )
-        if self.decoder is not None and self.keep_vectors:
+        n_given = (self.decoder is not None) + bool(self.keep_vectors)
+        n_taken = int(isinstance(index, AsymmetricNeighbors))
+        if n_given > n_taken:
             raise ValueError(
-                "The index compares by a decoder or, with keep_vectors=True, by the "
-                "vectors; leave one of the two out."
+                "decoder and keep_vectors=True say what AsymmetricNeighbors compares "
+                f"queries with, one of the two; here are {n_given}, and "
+                f"{type(index).__name__} takes {n_taken}."
             )
 
     def _encode(self, X):
@@ -354,18 +350,17 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     def _encode_database(self, X):
         if self.decoder is None:
             return self._encode(X)
-        rows = rows_within(self.encoder_, X)
+        _, rows = seen_by(self.encoder_, X)
         return pack_bits(self.decoder_.refine(rows, self.encoder_.transform(X)))
 
     def _decoder(self, X):
         """Return what decodes the codes: by default the encoder, if it can."""
-        encoder = _innermost(self.encoder_)
+        encoder, rows = seen_by(self.encoder_, X)
         if self.decoder is None and hasattr(encoder, "codebook_"):
             return encoder
         from skhash.linear import LinearDecoder
 
         decoder = LinearDecoder() if self.decoder is None else clone(self.decoder)
-        rows = rows_within(self.encoder_, X)
         decoder.fit(rows, self.encoder_.transform(X))
         if self.decoder is not None:
             self.decoder_ = decoder
@@ -387,25 +382,24 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         return tags
 
 
-def rows_within(encoder, X):
-    """Return rows as a fitted encoder, the last step of a Pipeline, sees them.
+def seen_by(encoder, X):
+    """Return a fitted encoder itself, and rows as it sees them.
 
     Parameters
     ----------
     encoder : estimator
-        A Pipeline, or frozen, perhaps. With `normalize` it sees rows of unit length.
+        It may be frozen, or the last step of a Pipeline.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+    Returns
+    -------
+    encoder : estimator
+    rows : {array-like, sparse matrix} of shape (n_samples, n_columns)
+        With ``normalize=True`` of unit length.
     """
     if isinstance(encoder, FrozenEstimator):
-        return rows_within(encoder.estimator, X)
+        return seen_by(encoder.estimator, X)
     if isinstance(encoder, Pipeline):
         X = encoder[:-1].transform(X) if len(encoder) > 1 else X
-        return rows_within(encoder[-1], X)
-    return normalize(X) if getattr(encoder, "normalize", False) else X
-
-
-def _innermost(encoder):
-    """Return the encoder itself, of a Pipeline that ends in it, or frozen."""
-    if isinstance(encoder, FrozenEstimator):
-        return _innermost(encoder.estimator)
-    return _innermost(encoder[-1]) if isinstance(encoder, Pipeline) else encoder
+        return seen_by(encoder[-1], X)
+    return encoder, normalize(X) if getattr(encoder, "normalize", False) else X

@@ -114,7 +114,7 @@ class BaseIndex(BaseEstimator):
 
         Returns
         -------
-        self : HammingNeighbors
+        self : object
             The index without these codes. It takes a byte a position, and copies no
             codes.
 
@@ -154,7 +154,7 @@ class BaseIndex(BaseEstimator):
 
         Returns
         -------
-        self : HammingNeighbors
+        self : object
             The index as if the removed codes had never been added.
 
         Examples
@@ -218,7 +218,7 @@ class BaseIndex(BaseEstimator):
 
         Returns
         -------
-        index : HammingNeighbors
+        index : object
             The index that was saved.
 
         Raises
@@ -351,3 +351,12 @@ def fitted_codes(store):
             "as X."
         )
     return store.packed
+
+
+def check_candidates(k, n_candidates):
+    """Raise ``ValueError`` where `k` neighbours are more than the candidates."""
+    if k > n_candidates:
+        raise ValueError(
+            f"n_neighbors={k} neighbours cannot come from n_candidates={n_candidates}; "
+            "it takes n_candidates >= n_neighbors."
+        )

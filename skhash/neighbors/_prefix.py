@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import packed_to_words, packed_width
 from skhash.neighbors._hamming import HammingNeighbors
+from skhash.neighbors._index import check_candidates
 from skhash.neighbors._params import check_params
 from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.chunks import row_chunks
@@ -165,11 +166,7 @@ class PrefixNeighbors(BaseEstimator):
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         store = self.index_._fitted_store()
         k = self.index_._check_n_neighbors(k, False, store.n, store.n)
-        if k > self.n_candidates:
-            raise ValueError(
-                f"n_neighbors={k} neighbours cannot come from n_candidates="
-                f"{self.n_candidates}; it takes n_candidates >= n_neighbors."
-            )
+        check_candidates(k, self.n_candidates)
         queries = self.index_._read_more_codes(X, store)
         candidates = self.prefix_index_.kneighbors(
             _prefix(queries, self._prefix_bits),

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from collections import defaultdict
 from importlib import import_module
 
 import numpy as np
@@ -147,18 +148,20 @@ def _check_columns(n_features_in_=None, feature_names_in_=None, **others):
 
 def regrouped(arrays: dict) -> dict:
     """Put arrays of `described` that were items of a list back into their lists."""
-    lists: dict = {}
-    for name in arrays:
-        head, mark, index = name.partition(LIST_MARK)
-        if mark:
-            lists.setdefault(head, set()).add(index)
-    grouped = {name: arrays[name] for name in arrays if LIST_MARK not in name}
-    for head, found in lists.items():
-        indices = [str(i) for i in range(len(found))]
-        if head in grouped or found != set(indices):
-            raise ValueError(f"The items of {head} are not whole.")
-        grouped[head] = [arrays[f"{head}{LIST_MARK}{index}"] for index in indices]
-    return grouped
+    lists: dict = defaultdict(dict)
+    for name, value in arrays.items():
+        head, _, index = name.partition(LIST_MARK)
+        lists[head][index] = value
+    return {
+        head: items[""] if items.keys() == {""} else _in_order(head, items)
+        for head, items in lists.items()
+    }
+
+
+def _in_order(head, items):
+    if items.keys() != {str(i) for i in range(len(items))}:
+        raise ValueError(f"The items of {head} are not whole.")
+    return [items[str(i)] for i in range(len(items))]
 
 
 def _is_array(value) -> bool:

@@ -186,12 +186,46 @@ class TrainedMixin:
 
 
 def draw_seeds(random_state) -> list[int]:
-    """Return three seeds, of a NumPy random state."""
+    """Draw the seeds of a training.
+
+    Parameters
+    ----------
+    random_state : RandomState instance
+
+    Returns
+    -------
+    seeds : list of int
+        Three: of first weights and batches, of what the module draws, and one to spare.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.training import draw_seeds
+    >>> len(draw_seeds(np.random.RandomState(0)))
+    3
+    """
     return random_state.randint(np.iinfo(np.int32).max, size=3).tolist()
 
 
 def arrays_of(module) -> dict[str, np.ndarray]:
-    """Return the parameters and buffers of a module as arrays of their own."""
+    """Return what a module has learned as arrays of their own, on the CPU.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+
+    Returns
+    -------
+    arrays : dict of ndarray
+        Parameters and buffers, by name.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.training import arrays_of
+    >>> {name: array.shape for name, array in arrays_of(torch.nn.Linear(3, 2)).items()}
+    {'weight': (2, 3), 'bias': (2,)}
+    """
     return {
         name: value.cpu().numpy().copy() for name, value in module.state_dict().items()
     }

@@ -163,7 +163,7 @@ def test_graphs_are_kept_of_the_first_evaluation_only(estimator):
         (DisARM(3), 6),
         (LocalExpectation(), N_BITS + 1),
         (BitFlip(2), 3),
-        (Exact(5), 2**N_BITS),
+        (Exact(), 2**N_BITS),
     ],
     ids=str,
 )

@@ -1,9 +1,9 @@
 """The models that a report takes: a function of bits, or a module with a loss.
 
 A problem has ``gradient(estimator, batch, seed)``, which returns one drawn gradient as
-a flat tensor, ``groups``, which names slices of it, ``named``, its parameters,
-``widths``, the numbers of units of its layers, ``is_network``, whether its estimators
-are those of a network, and ``n_rows``, ``batch_rows`` and ``n_batches``.
+a flat tensor, ``groups``, which names slices of it, ``widths``, the numbers of units of
+its layers, ``is_network``, whether its estimators are those of a network, and
+``n_rows``, ``batch_rows`` and ``n_batches``.
 """
 
 import copy
@@ -68,7 +68,6 @@ class FunctionProblem:
         self.logits = logits.to(device).clone().requires_grad_()
         self.rows = torch.arange(len(logits), device=device)
         self.groups = {"logits": slice(0, logits.numel())}
-        self.named = {"logits": self.logits}
         self.n_rows = self.batch_rows = len(logits)
         self.n_batches = 1
         self.widths = [logits.shape[-1]]
@@ -98,14 +97,14 @@ class ModuleProblem:
         if units is not None:
             self.module.units = units
         self.device = device
-        self.named = {
+        named = {
             name: parameter
             for name, parameter in self.module.named_parameters()
             if parameter.requires_grad
         }
-        self.parameters = list(self.named.values())
+        self.parameters = list(named.values())
         self.is_network = isinstance(self.module.gradient, NetworkGradient)
-        self.groups = _slices(self.named, _layer_of if self.is_network else _part_of)
+        self.groups = _slices(named, _layer_of if self.is_network else _part_of)
         labels = None if y is None else torch.as_tensor(y)
         self.batch = Batch.of(X, labels=labels).to(device, self.parameters[0].dtype)
         self.n_rows = len(X)

@@ -13,11 +13,7 @@ from skhash.gradients._network import NetworkGradient
 from skhash.gradients.report._problems import make_problem, own_random
 from skhash.gradients.report._result import GradientReport
 from skhash.gradients.report._summary import Resampling, summarize
-from skhash.gradients.report._trials import (
-    given_reference,
-    run_trials,
-    sampled_reference,
-)
+from skhash.gradients.report._trials import run_trials, sampled_reference
 from skhash.utils._sklearn import Interval, validate_params
 from skhash.utils.torch import resolve_device
 
@@ -30,7 +26,7 @@ REFERENCE_CHUNK = 10
 @validate_params(
     {
         "n_trials": [Interval(Integral, 2, None, closed="left")],
-        "reference": [str, GradientEstimator, NetworkGradient, Mapping],
+        "reference": [str, GradientEstimator, NetworkGradient],
         "reference_samples": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "units": [BernoulliUnits, None],
@@ -90,12 +86,10 @@ def gradient_report(
         What the loss of a module takes besides; the classes, for a classifier.
     n_trials : int, default=100
         How often each estimator draws its gradient of each batch.
-    reference : "auto", str, GradientEstimator or mapping, default="auto"
+    reference : str, GradientEstimator or NetworkGradient, default="auto"
         What the true gradient is taken from. "auto" enumerates all states (`Exact`, or
         `ExactNetwork`) up to 12 units a layer and averages `ARM` above. An estimator is
-        averaged over `reference_samples` samples. A mapping gives the gradient itself,
-        under "logits" or the names of the parameters; it takes all rows to be one
-        batch.
+        averaged over `reference_samples` samples.
     reference_samples : int, default=1000
         How many samples a reference other than the exact one is averaged over.
     batch_size : int or None, default=None
@@ -218,8 +212,6 @@ def _labelled(estimators, resolve) -> dict[str, GradientEstimator | NetworkGradi
 
 
 def _make_reference(problem, reference, n_samples, random):
-    if isinstance(reference, Mapping):
-        return given_reference(problem, reference)
     if isinstance(reference, str) and reference == "auto":
         few = 0 < max(problem.widths, default=0) <= MAX_EXACT_BITS
         exact = "exact_network" if problem.is_network else "exact"

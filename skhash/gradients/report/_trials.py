@@ -50,14 +50,6 @@ def sampled_reference(problem, estimator, seeds, name):
     return Reference(gradients, noise, _squared_norms(gradients, groups), name)
 
 
-def given_reference(problem, gradients):
-    """Return the reference of gradients that are given, one a parameter."""
-    gradient = _flattened(problem, gradients)
-    groups = problem.groups.values()
-    norms = _squared_norms([gradient], groups)
-    return Reference([gradient], np.zeros(len(groups)), norms, "given")
-
-
 def _squared_norms(gradients, groups):
     return np.stack([group_sums(gradient.square(), groups) for gradient in gradients])
 
@@ -109,24 +101,3 @@ def run_trials(problem, estimator, reference, seeds):
 def _gram(rows):
     rows = rows.double()
     return (rows @ rows.T).cpu().numpy()
-
-
-def _flattened(problem, gradients):
-    """Return given gradients, one a parameter, as one flat tensor."""
-    named = problem.named
-    if gradients.keys() != named.keys() or problem.n_batches > 1:
-        raise ValueError(
-            f"The reference has gradients of {', '.join(gradients) or 'nothing'}, and "
-            f"the rows make {problem.n_batches} batch(es); it takes one each of "
-            f"{', '.join(named)}, of all rows as one batch (batch_size=None)."
-        )
-    parts = []
-    for name, parameter in named.items():
-        part = torch.as_tensor(gradients[name]).detach().to(parameter)
-        if part.shape != parameter.shape:
-            raise ValueError(
-                f"The reference of {name!r} has the shape {tuple(part.shape)}, but the "
-                f"parameter has {tuple(parameter.shape)}."
-            )
-        parts.append(part.flatten())
-    return torch.cat(parts)

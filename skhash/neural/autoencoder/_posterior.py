@@ -104,7 +104,7 @@ class CorrelatedPosterior(Posterior):
     def n_heads(self, n_bits):
         return n_bits * (2 + self.rank)
 
-    def split(self, heads):
+    def parts(self, heads):
         """Return mu and std, shape (n_rows, n_bits), and V, (n_rows, n_bits, rank)."""
         from torch.nn.functional import softplus
 
@@ -117,7 +117,7 @@ class CorrelatedPosterior(Posterior):
     def draw(self, heads, generator):
         import torch
 
-        mu, std, factor = self.split(heads)
+        mu, std, factor = self.parts(heads)
         eps = mu.new_empty(self.n_mixture, *mu.shape).normal_(generator=generator)
         zeta = eps.new_empty(*eps.shape[:2], self.rank).normal_(generator=generator)
         return mu + std * eps + torch.einsum("bjr,kbr->kbj", factor, zeta)

@@ -13,7 +13,6 @@ from skhash.algebra._graph import (
     table_of_graph,
 )
 from skhash.algebra._perceptron import (
-    MLPLogitsMixin,
     check_layer_sizes,
     layers_of,
     mlp_forward,
@@ -21,6 +20,7 @@ from skhash.algebra._perceptron import (
 )
 from skhash.algebra._projection import column_means, project
 from skhash.algebra._scale import total_scale
+from skhash.base import MLPLogitsMixin
 from skhash.neural._start import starting_directions
 from skhash.neural.neighbor._bank import drawn, joined
 from skhash.training import TRAINING_CONSTRAINTS, BaseNeuralHasher, arrays_of

@@ -141,11 +141,11 @@ def estimated_bound(n_mixture, n_rows=10_000):
 def test_split_gives_mean_spread_and_factor():
     posterior = CorrelatedPosterior(2, 1, 1.0)
     assert posterior.n_heads(N_BITS) == heads_for().shape[1]
-    mu, std, factor = posterior.split(heads_for(n_rows=4))
+    mu, std, factor = posterior.parts(heads_for(n_rows=4))
     torch.testing.assert_close(mu, MU.expand(4, -1))
     torch.testing.assert_close(std, STD.expand(4, -1))
     torch.testing.assert_close(factor, FACTOR.expand(4, -1, -1))
-    scaled = CorrelatedPosterior(2, 1, 0.25).split(heads_for())[2]
+    scaled = CorrelatedPosterior(2, 1, 0.25).parts(heads_for())[2]
     torch.testing.assert_close(scaled[0], 0.25 * FACTOR)
 
 
@@ -337,7 +337,7 @@ def enumerated_loss(module, x, noise=None):
         log_q = Bernoulli(logits=heads[:, None]).log_prob(STATES).sum(dim=-1)
         log_mean = log_q
     else:
-        mu, std, factor = module.posterior.split(heads)
+        mu, std, factor = module.posterior.parts(heads)
         eps, zeta = noise
         r = mu + std * eps + (factor * zeta[:, :, None, :]).sum(dim=-1)
         components = Bernoulli(logits=r[:, :, None]).log_prob(STATES).sum(dim=-1)
@@ -593,6 +593,6 @@ def test_bound_is_the_mean_of_samples(posterior):
 def test_std_is_positive_and_starts_near_softplus_of_zero():
     posterior = CorrelatedPosterior(2, 1, 1.0)
     heads = torch.tensor([-30.0, 0.0, 30.0]).double()
-    std = posterior.split(torch.cat([MU, heads, torch.zeros(6)])[None])[1]
+    std = posterior.parts(torch.cat([MU, heads, torch.zeros(6)])[None])[1]
     assert (std > 0).all()
     torch.testing.assert_close(std[0], softplus(heads))

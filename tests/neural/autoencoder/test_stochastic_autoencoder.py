@@ -20,7 +20,6 @@ from skhash.gradients import (
     GRADIENTS,
     DeterministicST,
     DisARM,
-    Exact,
     Reinforce,
     StraightThrough,
 )
@@ -420,7 +419,7 @@ def test_scale_of_the_covariance(scale, rank):
     encoder = make(posterior=CorrelatedPosterior(rank, scale=scale))
     posterior = encoder.fit(COUNTS).net_.module_.posterior
     heads = torch.full((1, posterior.n_heads(N_BITS)), 30.0)
-    _, _, factor = posterior.split(heads)  # tanh is at its end
+    _, _, factor = posterior.parts(heads)  # tanh is at its end
     covariance = (factor @ factor.mT)[0].numpy()
     expected = 1.0 if scale is None else rank * scale**2
     np.testing.assert_allclose(covariance, expected, rtol=1e-6)
@@ -647,7 +646,7 @@ def test_unknown_estimators_are_named_before_training(parameter, value):
         ({"correction": StraightThrough()}, "'correction' parameter"),
         ({"correction": Correction(n_samples=0)}, "'n_samples' parameter"),
         ({"correction": Correction(n_epochs=0)}, "'n_epochs' parameter"),
-        ({"gradient": Exact(max_bits=2)}, "max_bits=2"),
+        ({"gradient": "exact", "n_bits": 17}, "at most those of 16"),
         ({"gradient": ARM(n_samples=0)}, "'n_samples' parameter"),
         ({"encoder_input": "presence", "decoder": "gaussian"}, "encoder_input"),
         ({"encoder_input": "frequency", "decoder": "gaussian"}, "encoder_input"),

@@ -1,0 +1,158 @@
+"""The API page has every public name, and what CONTRIBUTING says of files is so."""
+
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from test_architecture import ALLOWED
+
+ROOT = Path(__file__).parents[1]
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PUBLIC = [
+    "skhash",
+    "skhash.base",
+    "skhash.classification",
+    "skhash.codes",
+    "skhash.datasets",
+    "skhash.distributed",
+    "skhash.export",
+    "skhash.gradients",
+    "skhash.linear",
+    "skhash.losses",
+    "skhash.metrics",
+    "skhash.neighbors",
+    "skhash.neighbors.search",
+    "skhash.networks",
+    "skhash.neural",
+    "skhash.noise",
+    "skhash.training",
+]
+# Parts whose users are inside.
+INSIDE = {"utils", "algebra", "persistence", "_audit", "cli", "__main__", "__init__"}
+
+
+def documented():
+    """Return what the API page lists, by full names."""
+    module, listed, found = "", False, []
+    for line in (ROOT / "docs/api.rst").read_text(encoding="utf-8").splitlines():
+        directive = re.match(r"\.\. ([\w:]+):: *(\S*)", line)
+        if directive:
+            kind, name = directive.groups()
+            listed = kind == "autosummary"
+            if kind == "currentmodule":
+                module = name
+            elif kind.startswith(("auto", "py:")) and name:
+                found.append(f"{module}.{name}")
+        elif listed and re.fullmatch(r"   [\w.]+", line):
+            found.append(f"{module}.{line.strip()}")
+        elif line and not line.startswith(" "):
+            listed = False
+    return found
+
+
+def resolved(name):
+    """Return the object of a full name."""
+    module, _, own = name.rpartition(".")
+    return getattr(import_module(module), own)
+
+
+def names_of(module):
+    """Return the public names of a module: those it lists, or else its classes."""
+    module = import_module(module)
+    classes = inspect.getmembers(module, inspect.isclass)
+    own = [name for name, cls in classes if cls.__module__ == module.__name__]
+    return getattr(module, "__all__", own)
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_every_public_name_is_on_the_api_page(module):
+    listed = [resolved(name) for name in documented()]
+    missing = [
+        name
+        for name in names_of(module)
+        if not any(resolved(f"{module}.{name}") is one for one in listed)
+    ]
+    assert not missing, f"docs/api.rst lacks these names of {module}: {missing}"
+
+
+def test_the_api_page_has_public_names_only():
+    public = [
+        resolved(f"{module}.{name}") for module in PUBLIC for name in names_of(module)
+    ]
+    other = [
+        name
+        for name in documented()
+        if not any(resolved(name) is one for one in public)
+    ]
+    assert not other, f"docs/api.rst lists {other}, which no public module exports"
+
+
+def test_every_part_is_public_or_inside():
+    assert {name.split(".")[1] for name in PUBLIC[1:]} == ALLOWED.keys() - INSIDE
+
+
+def exists(name):
+    """Say whether there is something of this full name."""
+    found, parts = import_module("skhash"), name.split(".")
+    for i, part in enumerate(parts[1:], 2):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            try:
+                found = import_module(".".join(parts[:i]))
+            except ImportError:
+                return False
+    return True
+
+
+@pytest.mark.parametrize("folder", ["skhash", "docs", "examples"])
+def test_names_in_texts_are_those_of_something(folder):
+    """Links are checked by Sphinx too, but not those of private docstrings."""
+    stale = [
+        f"{file.relative_to(ROOT)}: {name}"
+        for file in sorted((ROOT / folder).rglob("*.*"))
+        if file.suffix in (".py", ".rst", ".md") and "_build" not in file.parts
+        for name in re.findall(r"`~?(skhash(?:\.\w+)+)`", file.read_text("utf-8"))
+        if not exists(name)
+    ]
+    assert not stale, stale
+
+
+def test_pages_import_public_names_only():
+    pages = [*(ROOT / "docs").rglob("*.rst"), *(ROOT / "examples").glob("*.py")]
+    private = [
+        f"{page.relative_to(ROOT)}: {line.strip()}"
+        for page in [ROOT / "README.md", *pages]
+        for line in page.read_text("utf-8").splitlines()
+        if re.match(r"\W*(from|import) (skhash|sklearn)\b.*\b_", line)
+    ]
+    assert len(pages) > 20
+    assert not private, private
+
+
+def test_files_that_contributing_names_are_there():
+    paths = re.findall(r"(?:skhash|tests|docs|examples)/[\w./]*", CONTRIBUTING)
+    assert len(paths) > 40
+    missing = [
+        path
+        for path in paths
+        if not re.search("NAME|_build", path) and not (ROOT / path.rstrip(".")).exists()
+    ]
+    assert not missing, f"CONTRIBUTING.md names {missing}"
+
+
+def test_the_map_is_that_of_the_imports():
+    rows = re.findall(r"^\| `(\w+)` \|.*\| (.*?) ?\|$", CONTRIBUTING, re.MULTILINE)
+    imports: dict = {}
+    for part, cell in rows:
+        names = set(re.findall(r"\w+", cell.partition("but")[2] or cell)) - {"and"}
+        if cell.startswith("all above"):
+            names = imports.keys() - {"utils"} - (names if "but" in cell else set())
+        imports[part] = names
+    assert imports == {
+        part: targets - {"utils", "__init__"}
+        for part, targets in ALLOWED.items()
+        if part not in {"__init__", "__main__"}
+    }
