@@ -11,7 +11,7 @@ between classes. This example chooses how its outputs are pulled to signs with
 # The search
 # ----------
 #
-# ``split_solver`` says how the penalty on outputs that are no signs is applied, and
+# ``solver`` says how the penalty on outputs that are no signs is applied, and
 # ``w_weight`` is its weight. The pipeline ends in `HammingNeighbors`, so
 # `retrieval_scorer` takes each row of the validation fold as a query against the codes
 # of the training fold: mean average precision by label. The queries of the data take no
@@ -24,22 +24,23 @@ from sklearn.pipeline import Pipeline
 
 from skhash import DualHashEncoder, HammingNeighbors, ITQHash
 from skhash.datasets import load_digits_retrieval
+from skhash.losses import DualHashLoss
 from skhash.metrics import DistanceHistogramDisplay, retrieval_scorer
 
 data = load_digits_retrieval()
 train, train_labels = data.train[:600], data.train_labels[:600]
 encoder = DualHashEncoder(
     n_bits=16,
+    loss=DualHashLoss(penalty=0.3),
     hidden_layer_sizes=(128,),
     max_epochs=15,
-    penalty=0.3,
     device="cpu",
     random_state=0,
 )
 pipeline = Pipeline([("encode", encoder), ("search", HammingNeighbors())])
 grid = {
-    "encode__split_solver": ["subgradient", "prox", "dual_dc"],
-    "encode__w_weight": [0.01, 0.1, 1.0],
+    "encode__loss__solver": ["subgradient", "prox", "dual_dc"],
+    "encode__loss__w_weight": [0.01, 0.1, 1.0],
 }
 search = GridSearchCV(pipeline, grid, scoring=retrieval_scorer, cv=3)
 search.fit(train, train_labels)
@@ -52,8 +53,8 @@ print("chosen:", search.best_params_)
 # The bars are the standard deviation over the three folds.
 
 columns = {
-    "param_encode__split_solver": "split_solver",
-    "param_encode__w_weight": "w_weight",
+    "param_encode__loss__solver": "solver",
+    "param_encode__loss__w_weight": "w_weight",
     "mean_test_score": "mAP",
     "std_test_score": "std",
 }
@@ -63,7 +64,7 @@ print(table.round(3).to_string(index=False))
 COLORS = {"subgradient": "#8e5ea2", "prox": "#1b6ca8", "dual_dc": "#d95f02"}
 figure, ax = plt.subplots(figsize=(5.5, 3.4), layout="constrained")
 for number, (solver, color) in enumerate(COLORS.items()):
-    rows = table[table["split_solver"] == solver]
+    rows = table[table["solver"] == solver]
     beside = rows["w_weight"] * 1.06 ** (number - 1)
     style = {"marker": "o", "markersize": 4, "capsize": 2, "color": color}
     ax.errorbar(beside, rows["mAP"], rows["std"], label=solver, **style)

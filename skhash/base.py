@@ -19,6 +19,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skhash.algebra._perceptron import mlp_forward
 from skhash.codes import packed_width
 from skhash.persistence import save_estimator
 from skhash.utils._sklearn import Interval, fit_context
@@ -333,3 +334,26 @@ class LinearLogitsMixin(FittedBitsMixin):
         weights = torch.from_numpy(self.components_).to(device)
         products = torch.from_numpy(centered).to(device) @ weights.T
         return products.cpu().numpy() + self.intercept_
+
+
+class MLPLogitsMixin(FittedBitsMixin):
+    """Logits of linear layers with ReLU between them, of rows minus ``mean_``.
+
+    As in `LinearLogitsMixin` the mean is subtracted from dense rows and
+    moved to the other side of the first layer for sparse ones, and encoding on the CPU
+    does without torch.
+    """
+
+    mean_: np.ndarray | None  # (n_features,), float64; None where nothing is centred
+    coefs_: list[np.ndarray]  # one (n_inputs, n_outputs) a layer, float32
+    intercepts_: list[np.ndarray]  # one (n_outputs,) a layer, float32
+
+    _learned = "coefs_"
+
+    @property
+    def _n_features_out(self) -> int:
+        check_is_fitted(self)
+        return self.coefs_[-1].shape[1]
+
+    def _logits(self, X) -> np.ndarray:
+        return mlp_forward(X, self.coefs_, self.intercepts_, self.mean_, self.device)

@@ -23,7 +23,7 @@ ALLOWED = {
     "networks": {"utils", "codes", "noise", "gradients"},
     "metrics": {"utils", "codes"},
     "datasets": {"utils"},
-    "base": {"utils", "codes", "persistence"},
+    "base": {"utils", "codes", "algebra", "persistence"},
     "training": {"utils", "codes", "persistence", "base"},
 }
 METHODS = {"linear", "neural", "classification"}

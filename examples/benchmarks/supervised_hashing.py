@@ -55,6 +55,7 @@ from skhash.metrics import (
     precision_within_radius_score,
     separability_score,
 )
+from skhash.training import Optimizer
 
 CUTS = (100, 1000)
 TUNING_SEED = 100
@@ -173,9 +174,10 @@ def per_bit(params, n_bits):
     return params
 
 
-def dual(n_bits, seed, setting, **params):
-    params = network(setting) | per_bit(params, n_bits)
-    return DualHashEncoder(n_bits, random_state=seed, **params)
+def dual(n_bits, seed, setting, *, solver="prox", optimizer="adamw", lr=1e-3, **params):
+    loss = make_loss("dualhash").set_params(solver=solver, **per_bit(params, n_bits))
+    steps = {"optimizer": optimizer, "lr": lr, "random_state": seed}
+    return DualHashEncoder(n_bits, loss=loss, **steps, **network(setting))
 
 
 def with_loss(name, n_bits, seed, setting, *, lr, dropout=0.0, **params):
@@ -194,23 +196,26 @@ def candidates(own, values, lrs=(1e-3, 3e-3)):
     return [{"lr": lr, own: value} for lr in lrs for value in values]
 
 
-def solver(split_solver, own="w_weight", values=(0.01, 0.1), update="adam"):
+def solver(name, own="w_weight", values=(0.01, 0.1), optimizer="adamw"):
     """Return how to make a `DualHashEncoder`, and its candidates."""
-    make = partial(dual, split_solver=split_solver, update=update)
-    lrs = (1e-3, 3e-3) if update == "adam" else (0.1, 0.3)
+    make = partial(dual, solver=name, optimizer=optimizer)
+    lrs = (1e-3, 3e-3) if optimizer == "adamw" else (0.1, 0.3)
     return make, candidates(own, values, lrs)
+
+
+NESTEROV = Optimizer("sgd", momentum=0.9, nesterov=True)
 
 
 # Each method, and its candidate settings.
 METHODS = {
     "default": (dual, [{}]),
-    "none": solver("none", "logits", (10, 20)),
+    "none": solver(None, "logits", (10, 20)),
     "subgradient": solver("subgradient"),
     "prox": solver("prox"),
     "wcr": solver("wcr"),
     "dual_dc": solver("dual_dc"),
     "dual": solver("dual", "penalty", (0.03, 0.3)),
-    "dual momentum": solver("dual", "penalty", (0.03, 0.3), "momentum"),
+    "dual momentum": solver("dual", "penalty", (0.03, 0.3), NESTEROV),
     "dual storm": solver("dual", "penalty", (0.03, 0.3), "storm"),
 }
 OWN_CONSTANTS = {

@@ -5,41 +5,11 @@ from numbers import Integral
 import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import normalize
-from sklearn.utils.validation import check_is_fitted
 
 from skhash.utils.torch import inference_device
 
 # What `scaled_rows` can make of rows.
 ENCODER_INPUTS = ("values", "unit", "frequency", "presence")
-
-
-class MLPLogitsMixin:
-    """Logits of linear layers with ReLU between them, of rows minus ``mean_``.
-
-    As in `skhash.base.LinearLogitsMixin` the mean is subtracted from dense rows and
-    moved to the other side of the first layer for sparse ones, and encoding on the CPU
-    does without torch.
-    """
-
-    mean_: np.ndarray | None  # (n_features,), float64; None where nothing is centred
-    coefs_: list[np.ndarray]  # one (n_inputs, n_outputs) a layer, float32
-    intercepts_: list[np.ndarray]  # one (n_outputs,) a layer, float32
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "coefs_")
-
-    @property
-    def _n_features_out(self) -> int:
-        check_is_fitted(self)
-        return self.coefs_[-1].shape[1]
-
-    def _logits(self, X) -> np.ndarray:
-        return mlp_forward(X, self.coefs_, self.intercepts_, self.mean_, self.device)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def mlp_forward(X, coefs, intercepts, mean=None, device="cpu") -> np.ndarray:

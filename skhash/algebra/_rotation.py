@@ -14,7 +14,7 @@ def random_rotation(size: int, generator):
     return q * torch.sign(torch.diagonal(r))
 
 
-def fit_itq_rotation(projected, rotation, max_iter: int, tol: float):
+def fit_itq_rotation(projected, rotation, max_iter: int):
     """Minimise ``|B - V R|_F^2 / n`` over signs `B` and rotations `R`, in turns.
 
     Both half-steps are exact minimisers, so the objective never increases (Gong and
@@ -27,9 +27,8 @@ def fit_itq_rotation(projected, rotation, max_iter: int, tol: float):
     rotation : tensor of shape (n_bits, n_bits), float64
         The start of `R`.
     max_iter : int
-    tol : float
-        Stop once the correlation of `B` and `V R`, which is what the rotation changes
-        in the objective, grows by less than this share of itself.
+        It ends before where the correlation of `B` and `V R`, which is what the
+        rotation changes in the objective, falls by rounding.
 
     Returns
     -------
@@ -38,10 +37,10 @@ def fit_itq_rotation(projected, rotation, max_iter: int, tol: float):
         The mean squared quantisation error of a row, once per iteration.
     """
     with threads_that_pay(projected.numel() * projected.shape[1]):
-        return _fit_itq_rotation(projected, rotation, max_iter, tol)
+        return _fit_itq_rotation(projected, rotation, max_iter)
 
 
-def _fit_itq_rotation(projected, rotation, max_iter, tol):
+def _fit_itq_rotation(projected, rotation, max_iter):
     import torch
 
     n_samples, n_bits = projected.shape
@@ -55,7 +54,6 @@ def _fit_itq_rotation(projected, rotation, max_iter, tol):
         cross = (signs.T @ projected).to("cpu", torch.float64)
         left, _, right = torch.linalg.svd(cross)
         rotation = right.T @ left.T
-        growth = np.diff(correlations[-2:])
-        if growth.size and growth[0] < tol * correlations[-1]:
+        if len(correlations) > 1 and correlations[-1] < correlations[-2]:
             break
     return rotation, n_bits + energy - 2 * np.array(correlations)

@@ -121,8 +121,9 @@ class SBNClassifier(
     lr_schedule : {"cosine", "step"} or None, default=None
         How the rate falls during `fit`: along half a cosine to 0, or to a tenth after
         60 % and again after 80 % of the epochs.
-    optimizer : str or type, default="adam"
-        A class of ``torch.optim`` or its name.
+    optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"
+        A class of `torch.optim` or its name in any case, "storm", or these with
+        parameters of their own; see `skhash.training.Optimizer`.
     max_epochs : int, default=50
         Passes over the data.
     batch_size : int or "auto", default="auto"
@@ -565,16 +566,12 @@ class SBNClassifier(
 
     def _image_shape(self, reader):
         """Return `input_shape`, for a parameter that has rows read as images."""
-        if self.input_shape is None:
-            raise ValueError(
-                f"{reader}={getattr(self, reader)!r} needs input_shape=(channels, "
-                "height, width)."
-            )
-        shape = tuple(int(size) for size in self.input_shape)
+        shape = () if self.input_shape is None else tuple(map(int, self.input_shape))
         if len(shape) != 3 or math.prod(shape) != self.n_features_in_:
             raise ValueError(
-                f"input_shape={shape} has {math.prod(shape)} values, but rows have "
-                f"{self.n_features_in_} features; give (channels, height, width)."
+                f"{reader}={getattr(self, reader)!r} needs input_shape=(channels, "
+                f"height, width) with {self.n_features_in_} values in all, one for "
+                f"each feature, and it is {self.input_shape}."
             )
         return shape
 

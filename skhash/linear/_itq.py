@@ -110,12 +110,8 @@ class ITQHash(LinearLogitsMixin, BaseHasher):
         self.mean_ = column_means(X)
         axes = principal_axes(X, self.mean_, self.n_bits, device, generator)
         projected = project(X, self.mean_, axes, device)
-        rotation, self.objective_ = fit_itq_rotation(
-            projected,
-            random_rotation(self.n_bits, generator),
-            self.max_iter,
-            tol=0.0,
-        )
+        start = random_rotation(self.n_bits, generator)
+        rotation, self.objective_ = fit_itq_rotation(projected, start, self.max_iter)
         self.n_iter_ = len(self.objective_)
         self.rotation_ = rotation.numpy()
         self.components_ = (self.rotation_.T @ axes).astype(np.float32)

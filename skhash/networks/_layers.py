@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from skhash.gradients import BernoulliUnits, LinearMap
-from skhash.networks._weights import resolve_weights
+from skhash.networks._weights import RealWeights, resolve_weights
 from skhash.noise import NOISES
 
 NOISE_NAMES = {cls: name for name, cls in NOISES.items()}
@@ -97,8 +97,8 @@ class _Layer(nn.Module):
         if batch_norm:
             self.norm = ChannelNorm(shape[0])
         else:
-            uniform = torch.rand(shape[0], generator=generator)
-            self.bias = nn.Parameter((2 * uniform - 1) / n_inputs**0.5)
+            start = RealWeights().start(shape[:1], n_inputs, generator)
+            self.bias = nn.Parameter(start)
 
     def description(self) -> dict:
         """Return what makes the layer, but for its parameters, as plain data."""

@@ -67,7 +67,7 @@ def _itq_directions(X, mean, axes, n_bits, device, generator) -> np.ndarray:
     blocks = []
     for _ in range(-(-n_bits // len(axes))):
         start = random_rotation(len(axes), generator)
-        rotation, _ = fit_itq_rotation(projected, start, ITQ_STEPS, tol=0.0)
+        rotation, _ = fit_itq_rotation(projected, start, ITQ_STEPS)
         blocks.append(rotation.numpy().T @ axes)
     return np.vstack(blocks)[:n_bits]
 

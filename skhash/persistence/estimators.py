@@ -132,7 +132,9 @@ def _probe(estimator, n_numbers):
 def _ask(estimator, rows):
     """Let a classifier predict, an encoder encode, or a decoder decode."""
     if hasattr(estimator, "predict_proba"):
-        estimator.predict_proba(rows)
+        n_classes = estimator.predict_proba(rows).shape[1]
+        if n_classes != len(estimator.classes_):
+            raise ValueError(f"there are {n_classes} classes")
     elif hasattr(estimator, "transform"):
         estimator.transform(rows)
     else:

@@ -17,7 +17,8 @@ from skhash.codes import pack_bits
 from skhash.metrics import true_neighbors
 from skhash.neighbors import AsymmetricNeighbors, _asymmetric
 from skhash.neighbors.search import vectors as vector_search
-from skhash.neighbors.search.asymmetric import METRICS, asymmetric_scores
+from skhash.neighbors.search.asymmetric import asymmetric_scores
+from skhash.neighbors.store.decoder import METRICS
 
 N, N_BITS, N_FEATURES = 300, 21, 6
 

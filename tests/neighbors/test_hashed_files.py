@@ -402,7 +402,7 @@ def of_class(name):
     [
         ("class", lambda _: "ITQHash", "holds a ITQHash and no .*Hashed"),
         ("format_version", lambda version: version + 1, "reads up to"),
-        ("params", lambda params: {**params, "wings": None}, r"not know: \['wings'\]"),
+        ("params", lambda params: {**params, "wings": None}, r"not know: .*'wings'"),
         ("params", of_class("os.system"), "holds a 'os.system', which"),
         ("params", of_class("Pipeline"), "holds a 'Pipeline', which"),
         ("values", lambda values: {**values, "fit": 3}, r"\['fit'\] name no fitted"),

@@ -593,3 +593,18 @@ def test_a_value_that_no_array_can_have(path):
     rewrite(path, values={"classes_": [[1], [2, 3]]})
     with pytest.raises(ValueError, match=f"{path} is damaged"):
         skhash.load(path)
+
+
+@pytest.mark.parametrize("classes", [[0], [0, 1, 2], 3, None, "missing"])
+def test_a_classifier_of_other_classes(classes, tmp_path):
+    X, y = training_data(), np.arange(150) % 2
+    skhash.SBNClassifier((3,), max_epochs=1, random_state=0).fit(X, y).save(tmp_path)
+    arrays = load_file(array_file(tmp_path))
+    values = json.loads((tmp_path / MANIFEST).read_text())["values"]
+    arrays.pop("classes_", None)
+    if classes != "missing":
+        values["classes_"] = classes
+    rewrite(tmp_path, values=values)
+    replace_arrays(tmp_path, lambda _: arrays)
+    with pytest.raises(ValueError, match=f"{tmp_path} is damaged"):
+        skhash.load(tmp_path)

@@ -34,8 +34,8 @@ class Question:
         The share of the codes that is searched. Below 1, nothing is made for them yet.
     rest : callable or None
         Answers queries that an algorithm leaves to those before it in the table.
-    case : object or None
-        For an algorithm that is made for some questions: which they are.
+    notes : dict
+        By algorithm, what it found out about this question.
     """
 
     what: str
@@ -47,7 +47,7 @@ class Question:
     memory: Memory = field(default_factory=Memory)
     share: float = 1.0
     rest: Any = None
-    case: Any = None
+    notes: dict = field(default_factory=dict)
 
 
 class Algorithm:

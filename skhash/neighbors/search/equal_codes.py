@@ -145,14 +145,14 @@ class Distinct(Algorithm):
 
     def account(self, question):
         """Return the case that a question is about."""
-        if question.case is None:
-            for case in filter(None, (self._made, self._asked)):
-                if _are_same(case.live, question.live):
-                    question.case = case
-                    break
-            else:
-                question.case = self._asked = _Case(question.live)
-        return question.case
+        case = question.notes.get(self)
+        if case is None:
+            known = filter(None, (self._made, self._asked))
+            case = next((one for one in known if one.is_of(question.live)), None)
+            if case is None:
+                case = self._asked = _Case(question.live)
+            question.notes[self] = case
+        return case
 
     def is_made(self, question):
         return self.account(question).searcher is not None
@@ -219,11 +219,11 @@ class _Case:
         self.spent = self.saved = 0.0
         self.share = self.codes = self.searcher = None
 
-
-def _are_same(live, other):
-    if live is None or other is None:
-        return live is other
-    return np.array_equal(live, other)
+    def is_of(self, live):
+        """Return whether these are the live codes."""
+        if live is None or self.live is None:
+            return live is self.live
+        return np.array_equal(live, self.live)
 
 
 def share_different(words, live=None):

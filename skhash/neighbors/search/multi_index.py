@@ -42,7 +42,7 @@ class MultiIndex(Algorithm):
     """
 
     making = 8000.0
-    parts = None
+    parts = _crowds = None
 
     def is_made(self, question):
         return self.parts is not None
@@ -74,16 +74,15 @@ class MultiIndex(Algorithm):
     def cost(self, question):
         if question.what == "within":
             return self._look_up_cost(question.reach, question.share)
-        return self._plan(question)[0]
+        cost, radii = self._plan(question)
+        if question.share == 1:
+            question.notes[self] = radii
+        return cost
 
     def _look_up_cost(self, radius, share=1.0):
         """Return what a query costs: as known, or hoped for."""
-        n = int(share * len(self.words))
-        widths = _widths(self.n_planes, _n_parts(n, self.n_planes))
-        if share < 1 or self.parts is None:
-            # If all entries of the tables had as many.
-            return _cost(widths, tuple(n / 2**width for width in widths), radius)
-        return _cost(widths, self._crowds, radius)
+        crowds = self._crowds if share == 1 else None
+        return _cost(int(share * len(self.words)), self.n_planes, crowds, radius)
 
     def _plan(self, question):
         """Return the cost of looking neighbours up, and within which radii to do so.
@@ -112,7 +111,7 @@ class MultiIndex(Algorithm):
         distances = np.empty((len(queries), k), dtype=np.int32)
         positions = np.empty((len(queries), k), dtype=np.int64)
         rest = np.arange(len(queries))
-        for radius in self._plan(question)[1]:
+        for radius in question.notes[self]:
             if not len(rest):
                 break
             near, found, counts = self.find(
@@ -210,8 +209,15 @@ def _radii(n_parts, radius):
 
 
 @lru_cache(maxsize=256)
-def _cost(widths, crowds, radius):
-    """Return what it costs to look a query up in tables of so many bits."""
+def _cost(n, n_planes, crowds, radius):
+    """Return what it costs to look a query up in tables of `n` codes.
+
+    crowds : tuple of float, or None
+        How many codes a query finds in an entry of each table; None hopes that all
+        entries have as many.
+    """
+    widths = _widths(n_planes, _n_parts(n, n_planes))
+    crowds = crowds or [n / 2**width for width in widths]
     total = QUERY_COST
     radii = _radii(len(widths), radius)
     for width, crowd, most in zip(widths, crowds, radii, strict=True):
@@ -222,7 +228,7 @@ def _cost(widths, crowds, radius):
 
 def _widths(n_planes, n_parts):
     width, rest = divmod(n_planes, n_parts)
-    return tuple(width + (part < rest) for part in range(n_parts))
+    return [width + (part < rest) for part in range(n_parts)]
 
 
 def _bits(words, n_planes):

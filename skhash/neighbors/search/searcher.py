@@ -8,6 +8,9 @@ from skhash.neighbors.search.plan import plan
 
 # Among fewer codes, to think of anything but comparing takes longer than that.
 MIN_CODES = 2**15
+# Costs are weighed again when so much has been spent since, or for other questions; as
+# many queries as this are alike.
+WEIGHED_COST, MANY = 2.0**22, 16
 
 
 class Searcher:
@@ -26,63 +29,94 @@ class Searcher:
         for name, kind in kinds.items():
             self.algorithms[name] = kind(words, n_planes, dict(self.algorithms))
         self._making = Lock()
+        # The last question that was weighed, what answers it, and how many asked since.
+        self._last = None, None, {}, 0.0, 0
 
     def answer(self, queries, question):
         """Answer a question; see `Algorithm.nearest` and `Algorithm.within`."""
         question.memory, question.n_queries = self.memory, len(queries)
         names = [*self.algorithms]
-        if question.algorithm != "auto" or len(self.words) < MIN_CODES:
+        if question.algorithm == "auto" and len(self.words) >= MIN_CODES:
+            name = self._last_or_best(question, names)
+        else:
             names = [name for name in names if name in (names[0], question.algorithm)]
-        found = self._answer(queries, question, names)
+            name, _ = self._best(question, names)
+        found = self._ask(name, queries, question, names)
         self.memory.note(question, queries, found)
         return found
 
-    def _answer(self, queries, question, names):
-        """Return the answer of the best of some algorithms."""
-        name = self._best(question, names)
+    def best(self, question):
+        """Return the algorithm that answers at the least cost; make it if it is due."""
+        return self.algorithms[self._best(question, [*self.algorithms])[0]]
+
+    def _ask(self, name, queries, question, names):
+        """Return the answer of one algorithm; those named before it may help."""
         before = names[: names.index(name)]
 
         def rest(left):
             some = replace(question, n_queries=len(left))
-            return self._answer(left, some, before)
+            return self._ask(self._best(some, before)[0], left, some, before)
 
         question.rest = rest
         return getattr(self.algorithms[name], question.what)(queries, question)
 
-    def best(self, question):
-        """Return the algorithm that answers at the least cost; make it if it is due."""
-        return self.algorithms[self._best(question, [*self.algorithms])]
+    def _last_or_best(self, question, names):
+        """Return what answered the same question a moment ago, or the best algorithm.
 
-    def _best(self, question, names):
+        To weigh the costs takes as long as a small search.
+        """
+        n_queries = question.n_queries
+        kind = question.what, question.reach, min(n_queries, MANY)
+        last_kind, name, notes, cost, waiting = self._last
+        waiting += n_queries
+        if question.live is None and last_kind == kind:
+            if waiting * cost < WEIGHED_COST:
+                question.notes = notes
+                self._last = kind, name, notes, cost, waiting
+                return name
+            n_queries = waiting
+        name, cost = self._best(question, names, n_queries)
+        if question.live is None:
+            self._last = kind, name, question.notes, cost, 0
+        return name
+
+    def _best(self, question, names, n_queries=None):
+        """Return which of some algorithms answers at the least cost, and that.
+
+        n_queries : those that count, by default those of the question
+        """
+        n_queries = n_queries or question.n_queries
         if len(names) == 1:
-            return names[0]
+            return names[0], 0.0
         some = {name: self.algorithms[name] for name in names}
-        made = [name for name, one in some.items() if one.is_made(question)]
-        costs = self._costs(some, made, question)
+        made = [name for name in names if some[name].is_made(question)]
+        costs = {name: one.cost(question) for name, one in some.items()}
+        if question.algorithm == "auto":
+            now = n_queries * min([costs[name] for name in made])
+            if any([one.expect(question, now) for one in some.values()]):
+                costs = {name: one.cost(question) for name, one in some.items()}
+        if min(costs, key=costs.get) not in made:
+            due = self._due(question, some, made, n_queries, costs)
+            if due is not None and self._make(some[due], question):
+                made.append(due)
+                costs[due] = some[due].cost(question)  # no longer what it hopes for
+        best = min(made, key=costs.get)
+        return best, costs[best]
+
+    def _due(self, question, some, made, n_queries, costs):
+        """Return what to make, or None; see `plan`."""
+        others = {name: some[name] for name in some if name not in made}
         # What the user named need not be repaid.
         n_words = self.words.size if question.algorithm == "auto" else 0
         due, saved = plan(
-            {name: question.n_queries * cost for name, cost in costs.items()},
+            {name: n_queries * cost for name, cost in costs.items()},
             made,
-            {name: n_words * one.making for name, one in some.items()},
-            {name: one.account(question).saved for name, one in some.items()},
+            {name: n_words * one.making for name, one in others.items()},
+            {name: one.account(question).saved for name, one in others.items()},
         )
-        for name, value in saved.items():
-            some[name].account(question).saved = value
-        if due is not None and self._make(some[due], question):
-            made.append(due)
-            costs[due] = some[due].cost(question)  # no longer what it hopes for
-        return min(made, key=costs.get)
-
-    def _costs(self, some, made, question):
-        """Return what a query costs, by each of some algorithms."""
-        costs = {name: one.cost(question) for name, one in some.items()}
-        if question.algorithm == "auto":
-            now = question.n_queries * min(costs[name] for name in made)
-            told = [one.expect(question, now) for one in some.values()]
-            if any(told):
-                costs = {name: one.cost(question) for name, one in some.items()}
-        return costs
+        for name, one in others.items():
+            one.account(question).saved = saved[name]
+        return due
 
     def _make(self, algorithm, question):
         """Make what is due; return False if another thread is about that."""

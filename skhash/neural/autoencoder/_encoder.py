@@ -8,6 +8,7 @@ from sklearn.utils import check_random_state
 from skhash.algebra import _perceptron as mlp
 from skhash.algebra._projection import column_means
 from skhash.algebra._scale import total_scale
+from skhash.base import MLPLogitsMixin
 from skhash.codes import check_bits
 from skhash.neural.autoencoder._correction import Correction, resolve_correction
 from skhash.neural.autoencoder._posterior import Posterior, resolve_posterior
@@ -17,7 +18,7 @@ from skhash.utils.chunks import row_chunks
 from skhash.utils.torch import seeded_generator
 
 
-class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
+class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     r"""Stochastic autoencoder with a binary code: semantic hashing.
 
     Bits s are drawn from a posterior q(s|x) that an encoder network gives, and a
@@ -104,8 +105,9 @@ class StochasticAutoencoderHash(mlp.MLPLogitsMixin, BaseNeuralHasher):
         fewer want twice as many.
     batch_size : int or "auto", default="auto"
         Rows in a batch; "auto" is a hundredth of all, but 32 to 512.
-    optimizer : str or torch.optim.Optimizer class, default="adam"
-        A class of `torch.optim` or its name in any case.
+    optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"
+        A class of `torch.optim` or its name in any case, "storm", or these with
+        parameters of their own; see `skhash.training.Optimizer`.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None

@@ -13,7 +13,6 @@ from skhash.algebra._graph import (
     table_of_graph,
 )
 from skhash.algebra._perceptron import (
-    MLPLogitsMixin,
     check_layer_sizes,
     layers_of,
     mlp_forward,
@@ -21,6 +20,7 @@ from skhash.algebra._perceptron import (
 )
 from skhash.algebra._projection import column_means, project
 from skhash.algebra._scale import total_scale
+from skhash.base import MLPLogitsMixin
 from skhash.neural._start import starting_directions
 from skhash.neural.neighbor._bank import drawn, joined
 from skhash.training import BaseNeuralHasher, arrays_of
@@ -113,8 +113,9 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         Rows in a batch, each with its partner. Every row sees all other rows' partners
         as negatives, so larger batches tell nearer rows apart. "auto" is a sixteenth of
         all rows, from 64 to 512.
-    optimizer : str or torch.optim.Optimizer class, default="adam"
-        A class of `torch.optim` or its name in any case.
+    optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"
+        A class of `torch.optim` or its name in any case, "storm", or these with
+        parameters of their own; see `skhash.training.Optimizer`.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None

@@ -109,8 +109,9 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         Number of passes over the data.
     batch_size : int or "auto", default="auto"
         Rows in a batch; "auto" is a hundredth of all, but 32 to 512.
-    optimizer : str or torch.optim.Optimizer class, default="adam"
-        A class of `torch.optim` or its name in any case.
+    optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"
+        A class of `torch.optim` or its name in any case, "storm", or these with
+        parameters of their own; see `skhash.training.Optimizer`.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None

@@ -12,12 +12,8 @@ from skhash.codes import pack_bits, packed_width
 from skhash.linear._decoder import fit_codebook
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.neighbors.search import asymmetric
-from skhash.neighbors.search.asymmetric import (
-    METRICS,
-    CodeScorer,
-    asymmetric_scores,
-    read_decoder,
-)
+from skhash.neighbors.search.asymmetric import CodeScorer, asymmetric_scores
+from skhash.neighbors.store.decoder import METRICS, read_decoder
 
 N_FEATURES = 11
 

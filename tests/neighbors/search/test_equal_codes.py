@@ -13,11 +13,12 @@ from searches import brute_nearest, brute_within, nearest, within
 
 from skhash.codes import hamming_distances, pack_bits, packed_to_words
 from skhash.neighbors import HammingNeighbors
-from skhash.neighbors.search import equal_codes, multi_index, pruned, searcher
+from skhash.neighbors.search import equal_codes, pruned, searcher
 from skhash.neighbors.search.algorithm import Question
 from skhash.neighbors.search.brute import Brute
 from skhash.neighbors.search.dispatch import ALGORITHMS
 from skhash.neighbors.search.equal_codes import Distinct, EqualCodes, share_different
+from skhash.neighbors.search.multi_index import MultiIndex
 from skhash.neighbors.search.searcher import Searcher
 
 N_BITS = 24
@@ -157,6 +158,7 @@ def test_share_different(n_different):
 def made(monkeypatch):
     """Let it pay soon for few codes, and list what is made."""
     monkeypatch.setattr(searcher, "MIN_CODES", 1)
+    monkeypatch.setattr(searcher, "WEIGHED_COST", 0.0)
     monkeypatch.setattr(equal_codes, "QUERY_COST", 0.0)
     monkeypatch.setattr(equal_codes, "EXPAND_COST", 0.0)
     monkeypatch.setattr(equal_codes, "COUNT_AFTER", 0.0)
@@ -213,7 +215,7 @@ def test_a_mask_that_is_written_to_is_another_mask(made):
 
 def test_what_is_chosen(made, monkeypatch):
     # Tables never pay.
-    monkeypatch.setattr(multi_index, "QUERY_COST", np.inf)
+    monkeypatch.setattr(MultiIndex, "cost", lambda *_: np.inf)
     codes, queries = repeated(2000, 300), repeated(40, 300, seed=1)
     for algorithm in ("brute", "multi_index", "pruned"):
         HammingNeighbors(2, algorithm=algorithm).fit(codes).kneighbors(queries)
@@ -243,7 +245,7 @@ def test_what_is_chosen(made, monkeypatch):
 @pytest.mark.parametrize(("left", "n_made"), [(0.01, 0), (1.0, 1)])
 def test_clusters_may_leave_less(made, monkeypatch, left, n_made):
     """Too few codes are different for clusters, which would leave less of all."""
-    monkeypatch.setattr(multi_index, "QUERY_COST", np.inf)
+    monkeypatch.setattr(MultiIndex, "cost", lambda *_: np.inf)
     monkeypatch.setattr(pruned, "JUDGED_COST", np.inf)
     monkeypatch.setattr(pruned, "MIN_CLUSTERED", 1000)
     words, queries = to_words(repeated(2000, 300)), to_words(repeated(40, 300, seed=1))

@@ -77,6 +77,7 @@ def test_memory_of_radii():
 def test_a_new_algorithm_is_a_line_of_the_table(monkeypatch):
     """Here one that finds odd queries alone, and leaves the others."""
     monkeypatch.setattr(searcher, "MIN_CODES", 1)
+    monkeypatch.setattr(searcher, "WEIGHED_COST", 0.0)
     made, asked = [], []
 
     class Half(Algorithm):
@@ -112,3 +113,46 @@ def test_a_new_algorithm_is_a_line_of_the_table(monkeypatch):
     assert made == [300]
     search.answer(words, Question("nearest", 3, algorithm="brute"))
     assert len(asked) == 2
+
+
+def test_costs_are_not_weighed_at_every_small_question(monkeypatch):
+    monkeypatch.setattr(searcher, "MIN_CODES", 1)
+    # A query costs 300.
+    monkeypatch.setattr(searcher, "WEIGHED_COST", 1000.0)
+    expected, cost = [], Brute.cost
+    monkeypatch.setattr(Brute, "cost", lambda *own: expected.append(own) or cost(*own))
+    words = np.random.default_rng(0).integers(0, 2**60, (300, 1)).astype(np.uint64)
+
+    class Never(Algorithm):
+        def is_made(self, question):
+            return False
+
+        def cost(self, question):
+            return np.inf
+
+        def expect(self, question, cost):
+            expected.append(cost)
+
+    search = Searcher(words, 64, {"brute": Brute, "never": Never})
+
+    def ask(n_queries, *what, **options):
+        expected.clear()
+        search.answer(words[:n_queries], Question(*what, n_jobs=1, **options))
+        return expected[1:]
+
+    assert ask(1, "nearest", 3) == [300.0]
+    for _ in range(3):
+        assert ask(1, "nearest", 3) == []
+    # All that asked since count.
+    assert ask(1, "nearest", 3) == [1200.0]
+    for what, n_queries, options in (
+        (("nearest", 4), 1, {}),
+        (("within", 4), 1, {}),
+        (("within", 4), 2, {}),
+        (("within", 4), 2, {"live": np.ones(300, dtype=bool)}),
+        (("within", 4), 2, {"live": np.ones(300, dtype=bool)}),
+    ):
+        assert ask(n_queries, *what, **options) == [300.0 * n_queries]
+    assert ask(2, "within", 4) == []
+    for _ in range(2):
+        assert ask(100, "within", 4) == [30_000.0]

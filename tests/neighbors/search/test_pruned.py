@@ -16,10 +16,10 @@ from skhash.neighbors.search import (
     chunks,
     dispatch,
     memory,
-    multi_index,
     pruned,
     searcher,
 )
+from skhash.neighbors.search.multi_index import MultiIndex
 from skhash.neighbors.search.pruned import Clusters, share_left
 
 
@@ -188,7 +188,8 @@ def asked(monkeypatch):
 
     monkeypatch.setattr(Clusters, "nearest", count)
     monkeypatch.setattr(searcher, "MIN_CODES", 1)
-    monkeypatch.setattr(multi_index, "QUERY_COST", np.inf)  # no tables
+    monkeypatch.setattr(searcher, "WEIGHED_COST", 0.0)
+    monkeypatch.setattr(MultiIndex, "cost", lambda *_: np.inf)  # no tables
     return calls
 
 
