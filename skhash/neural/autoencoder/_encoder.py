@@ -1,6 +1,6 @@
 """Stochastic autoencoders with a binary code: semantic hashing."""
 
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -12,7 +12,7 @@ from skhash.base import MLPLogitsMixin
 from skhash.codes import check_bits
 from skhash.neural.autoencoder._correction import Correction, resolve_correction
 from skhash.neural.autoencoder._posterior import Posterior, resolve_posterior
-from skhash.training import TRAINING_CONSTRAINTS, BaseNeuralHasher, arrays_of
+from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.chunks import row_chunks
 from skhash.utils.torch import seeded_generator
@@ -196,7 +196,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     """
 
     _parameter_constraints: dict = {
-        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        **BaseNeuralHasher._parameter_constraints,
         "hidden_layer_sizes": ["array-like"],
         "decoder": [StrOptions({"multinomial", "gaussian", "bernoulli"})],
         "decoder_hidden_layer_sizes": ["array-like", None],
@@ -211,8 +211,6 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         "dropout": [Interval(Real, 0, 1, closed="left")],
         "input_dropout": [Interval(Real, 0, 1, closed="left")],
         "correction": [str, Correction, None],
-        "normalize": ["boolean"],
-        **TRAINING_CONSTRAINTS,
     }
 
     def __init__(

@@ -23,7 +23,7 @@ from skhash.algebra._scale import total_scale
 from skhash.base import MLPLogitsMixin
 from skhash.neural._start import starting_directions
 from skhash.neural.neighbor._bank import drawn, joined
-from skhash.training import TRAINING_CONSTRAINTS, BaseNeuralHasher, arrays_of
+from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.targets import encoded_labels, partial_labels
 from skhash.utils.torch import random_state_of_call, resolve_device, seeded_generator
@@ -197,7 +197,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     _auto_batch_sizes = (64, 512)
 
     _parameter_constraints: dict = {
-        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        **BaseNeuralHasher._parameter_constraints,
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "metric": [StrOptions({"euclidean", "cosine", "inner_product"})],
         "hidden_layer_sizes": ["array-like"],
@@ -209,8 +209,6 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         "graph": [StrOptions({"projected", "exact"}), "sparse matrix"],
         "max_train_samples": [Interval(Integral, 2, None, closed="left"), None],
         "init": [StrOptions({"auto", "itq", "pca", "random"})],
-        "normalize": ["boolean"],
-        **TRAINING_CONSTRAINTS,
         "batch_size": [
             Interval(Integral, 2, None, closed="left"),
             StrOptions({"auto"}),

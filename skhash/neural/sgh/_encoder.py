@@ -1,6 +1,6 @@
 """Stochastic Generative Hashing."""
 
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
@@ -15,7 +15,7 @@ from skhash.neural._start import sample_rows, starting_directions
 from skhash.neural.sgh._pairs import PairSource, resolve_pairs
 from skhash.neural.sgh._scales import CodewordScale, resolve_scale
 from skhash.neural.sgh._start import SGHStart, closed_form_decoder, sgh_start
-from skhash.training import TRAINING_CONSTRAINTS, BaseNeuralHasher
+from skhash.training import BaseNeuralHasher
 from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.chunks import dense_rows
 from skhash.utils.torch import random_state_of_call, resolve_device
@@ -197,7 +197,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     """
 
     _parameter_constraints: dict = {
-        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        **BaseNeuralHasher._parameter_constraints,
         "coding": [StrOptions({"01", "pm1"})],
         "gradient": [StrOptions({"analytic", "exact", "linear"})],
         "init": [StrOptions({"auto", "itq", "pca", "random"})],
@@ -207,8 +207,6 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         "refit_decoder": ["boolean"],
         "pairs": [StrOptions({"given", "labels", "neighbors"}), PairSource],
         "averaging": [StrOptions({"last", "random", "mean"})],
-        "normalize": ["boolean"],
-        **TRAINING_CONSTRAINTS,
     }
 
     def __init__(

@@ -15,7 +15,7 @@ from skhash.algebra._scale import total_scale
 from skhash.base import MLPLogitsMixin
 from skhash.linear import ITQHash
 from skhash.metrics import class_distances
-from skhash.training import TRAINING_CONSTRAINTS, BaseNeuralHasher, arrays_of
+from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.chunks import row_chunks
 from skhash.utils.targets import check_shared, encoded_targets
@@ -133,7 +133,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     """
 
     _parameter_constraints: dict = {
-        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        **BaseNeuralHasher._parameter_constraints,
         "loss": [str, HasMethods(["objective"])],
         "module": [callable, None],
         "hidden_layer_sizes": ["array-like"],
@@ -142,8 +142,6 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         "input_shape": ["array-like", None],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "num_workers": [Interval(Integral, 0, None, closed="left")],
-        "normalize": ["boolean"],
-        **TRAINING_CONSTRAINTS,
         "batch_size": [
             Interval(Integral, 2, None, closed="left"),
             StrOptions({"auto"}),
