@@ -33,6 +33,9 @@ class ChannelNorm(nn.Module):
         Added to variances.
     """
 
+    # As in torch's: while false, batches leave the running statistics as they are.
+    track_running_stats = True
+
     def __init__(self, n_channels, momentum=0.1, eps=1e-5):
         super().__init__()
         self.momentum, self.eps = momentum, eps
@@ -57,13 +60,16 @@ class ChannelNorm(nn.Module):
             var, mean = torch.var_mean(h, dim=axes, correction=0)
             if variance is not None:
                 var = var + variance.mean(dim=axes)
-            n_values = h.numel() // h.shape[1]
-            with torch.no_grad():
-                unbiased = var * (n_values / max(1, n_values - 1))
-                self.running_mean.lerp_(mean, self.momentum)
-                self.running_var.lerp_(unbiased, self.momentum)
+            if self.track_running_stats:
+                self._follow(mean, var, h.numel() // h.shape[1])
         scale = self.weight * torch.rsqrt(var + self.eps)
         return scale, self.bias - mean * scale
+
+    @torch.no_grad()
+    def _follow(self, mean, var, n_values):
+        unbiased = var * (n_values / max(1, n_values - 1))
+        self.running_mean.lerp_(mean, self.momentum)
+        self.running_var.lerp_(unbiased, self.momentum)
 
 
 class _Layer(nn.Module):

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 
 import torch
 from torch import nn
-from torch.nn.modules.batchnorm import _NormBase
 
 
 class TrainedModule(nn.Module, metaclass=ABCMeta):
@@ -59,7 +58,7 @@ class TrainedModule(nn.Module, metaclass=ABCMeta):
         norms = [
             layer
             for layer in self.modules()
-            if isinstance(layer, _NormBase) and layer.track_running_stats
+            if getattr(layer, "track_running_stats", False)
         ]
         state = self.generator.get_state()
         _track(norms, False)

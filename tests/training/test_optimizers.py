@@ -10,8 +10,14 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 
 import skhash
-from skhash import SGHEncoder, SupervisedHash
-from skhash.training import Optimizer
+from skhash import (
+    NeighborHash,
+    SBNClassifier,
+    SGHEncoder,
+    StochasticAutoencoderHash,
+    SupervisedHash,
+)
+from skhash.training import LinearSchedule, Optimizer
 from skhash.training._optimizers import resolve_optimizer
 from skhash.training._storm import Storm
 
@@ -131,13 +137,26 @@ def test_storm_goes_on_in_a_stream():
     np.testing.assert_array_equal(copied.transform(X), bits)
 
 
-def test_storm_without_memory_is_gradient_descent_where_bits_are_drawn():
-    """The second gradient of a step draws the same noise, and nothing anew."""
-    params = {"n_bits": 8, "max_epochs": 3, "lr": 0.01, "random_state": 0}
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        NeighborHash(8, max_epochs=2, lr=0.01, random_state=0),
+        SBNClassifier((8,), max_epochs=2, lr=0.01, random_state=0),
+        SGHEncoder(8, max_epochs=3, lr=0.01, random_state=0),
+        StochasticAutoencoderHash(
+            8, kl_weight=LinearSchedule(0.0, 1.0, 9), max_epochs=3, random_state=0
+        ),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_storm_without_memory_is_gradient_descent(estimator):
+    """The second gradient of a step draws the same bits, and nothing anew."""
     storm, descent = (
-        SGHEncoder(optimizer=optimizer, **params).fit(X)
+        clone(estimator).set_params(optimizer=optimizer).fit(X, Y)
         for optimizer in (Optimizer("storm", forgetting=1.0), "sgd")
     )
-    np.testing.assert_allclose(
-        storm.decision_function(X), descent.decision_function(X), rtol=1e-4, atol=1e-4
-    )
+    states = (fitted.net_.module_.state_dict().values() for fitted in (storm, descent))
+    for found, expected in zip(*states, strict=True):
+        torch.testing.assert_close(found, expected)
+    losses = [[e["train_loss"] for e in m.history_] for m in (storm, descent)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)

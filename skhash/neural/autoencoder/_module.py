@@ -75,9 +75,10 @@ class StochasticAutoencoder(TrainedModule):
 
     def loss(self, heads, batch):
         """Return the mean loss of the rows."""
-        losses = self.losses(heads, self.reconstruction(batch.X), batch.rows)
-        self.n_steps += self.training
-        return losses.mean()
+        return self.losses(heads, self.reconstruction(batch.X), batch.rows).mean()
+
+    def end_step(self, optimizer):
+        self.n_steps += 1
 
     def losses(self, heads, reconstruct, rows=None):
         """Return the weighted bound of each row, with the estimator's gradient.
