@@ -141,7 +141,9 @@ def set_fitted_state(estimator, values: dict, others: dict) -> None:
 def _check_columns(n_features_in_=None, feature_names_in_=None, **others):
     if type(n_features_in_) is not int or n_features_in_ < 1:
         raise ValueError(f"n_features_in_={n_features_in_!r} is no number of columns.")
-    names = [""] * n_features_in_ if feature_names_in_ is None else feature_names_in_
+    names = feature_names_in_
+    if names is None:
+        return
     if len(names) != n_features_in_ or {type(name) for name in names} != {str}:
         raise ValueError("feature_names_in_ must be a name a column.")
 

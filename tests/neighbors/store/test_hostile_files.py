@@ -163,7 +163,7 @@ def test_numbers_that_are_not_those_of_the_arrays(path, n_bytes):
 
 
 @of_kinds("codes", "decoded")
-@pytest.mark.parametrize("n_features", [0, 64, 73, -70, 10**6, "70", None])
+@pytest.mark.parametrize("n_features", [0, 64, 73, -70, 10**6, 2**63, "70", None])
 def test_columns_that_are_not_those_of_the_codes(path, n_features):
     values = {**mutants.read(path)["values"], "n_features_in_": n_features}
     change(path, values=values)
