@@ -580,7 +580,10 @@ class SBNClassifier(
         from skhash.networks._weights import resolve_weights
 
         weights = resolve_weights(self.weights)
-        if weights.optimizer not in (None, self.optimizer):
+        if weights.optimizer not in (
+            None,
+            getattr(self.optimizer, "name", self.optimizer),
+        ):
             raise ValueError(
                 f"weights={self.weights!r} takes steps of "
                 f"optimizer={weights.optimizer!r}, not of {self.optimizer!r}."
