@@ -55,7 +55,7 @@ Rings = namedtuple("Rings", "owners tops places")
 # choices (n_queries, 2 * n_bytes), for `near` : uint8; distances and positions
 # (n_queries, k) : int64, heaps; counts (n_queries, 256) : int64, codes by distance, and
 # behind them how many are nearer than the k-th may be; chosen : int64, as many as
-# queries or SPAN; nibbles (2 * n_bytes, 128) and out (as many as chosen, 128) : uint8.
+# queries or SPAN; nibbles (2 * n_bytes, 128) and out (1, 128) : uint8.
 # A group is 128 queries, one of them for few queries: away (n_clusters * groups, 128),
 # the distances to centers, and for few (centers / 128, 128); reach, lasts and places
 # (groups, 128) : uint8, how far away clusters are looked at, how far away the k-th
@@ -108,24 +108,23 @@ def _distance(blocks, block, i, queries, q):
 
 
 @_inlined
-def _take_hits(index, block, live, batch, row, q, last):
+def _take_hits(index, block, live, batch, q, last):
     """Take the codes of a block in that come before the last one in a heap.
 
-    Return how far away the k-th nearest may be, which was `last` before. row : of
-    `out`, with the distances of the block.
+    Return how far away the k-th nearest may be, which was `last` before.
     """
     distances, positions = batch.distances[q], batch.positions[q]
     start, stop = index.starts[block], index.starts[block + 1]
     # At the distance of the last one, those behind its position come too late.
     reach = distances[0] - (index.lowest[block] >= positions[0])
     for half in range(2 if reach >= 0 else 0):
-        bits = at_most(batch.out, 2 * row + half, np.uint8(min(reach, MOST)))
+        bits = at_most(batch.out, half, np.uint8(min(reach, MOST)))
         while bits:
             i = 64 * half + np.int64(trailing_zeros(bits))
             bits &= bits - ONE
             if start + i >= stop:
                 break
-            distance = np.int64(batch.out[row, i])
+            distance = np.int64(batch.out[0, i])
             if distance == MOST:
                 distance = _distance(index.blocks, block, i, batch.queries, q)
             position = np.int64(index.positions[start + i])
@@ -137,14 +136,14 @@ def _take_hits(index, block, live, batch, row, q, last):
 
 
 @_inlined
-def _count_hits(index, block, live, batch, row, q, last):
+def _count_hits(index, block, live, batch, q, last):
     """Count codes nearer than `last`; return the distance of the k-th, or `last`."""
     start, stop = index.starts[block], index.starts[block + 1]
     counts, k = batch.counts[q], batch.distances.shape[1]
     for half in range(2):
         if last == 0:
             break
-        bits = at_most(batch.out, 2 * row + half, np.uint8(last - 1))
+        bits = at_most(batch.out, half, np.uint8(last - 1))
         while bits:
             i = 64 * half + np.int64(trailing_zeros(bits))
             bits &= bits - ONE
@@ -152,7 +151,7 @@ def _count_hits(index, block, live, batch, row, q, last):
                 break
             if not is_live(live, index.positions[start + i]):
                 continue
-            distance = batch.out[row, i]
+            distance = batch.out[0, i]
             counts[distance] += 1
             counts[MOST] += distance < last
             while counts[MOST] >= k:
@@ -220,21 +219,6 @@ def _choose_queries(rings, cluster, block, batch, reach):
 
 
 @inner_kernel
-def _compare_queries(blocks, block, batch, n_chosen):
-    """Bring the queries that a block may hold neighbours of to the front.
-
-    Return how many those are; `out` has a row for each.
-    """
-    unpack(blocks, block, batch.nibbles)
-    n_hits = 0
-    for q in batch.chosen[:n_chosen]:
-        batch.chosen[n_hits] = q
-        last = batch.lasts[q // BLOCK, q % BLOCK]
-        n_hits += near(batch.nibbles, batch.choices, q, last, batch.out, n_hits)
-    return n_hits
-
-
-@inner_kernel
 def _count_near(index, whole, live, batch):
     """Find how near the neighbours are at least, by the clusters in reach."""
     for cluster in range(len(index.sizes)):
@@ -242,12 +226,12 @@ def _count_near(index, whole, live, batch):
             n_chosen = _choose_queries(whole, cluster, block, batch, batch.reach)
             if not n_chosen:
                 break
-            n_hits = _compare_queries(index.blocks, block, batch, n_chosen)
-            for row in range(n_hits):
-                q = batch.chosen[row]
-                last = np.int64(batch.lasts[q // BLOCK, q % BLOCK])
-                last = _count_hits(index, block, live, batch, row, q, last)
-                batch.lasts[q // BLOCK, q % BLOCK] = last
+            unpack(index.blocks, block, batch.nibbles)
+            for q in batch.chosen[:n_chosen]:
+                last = batch.lasts[q // BLOCK, q % BLOCK]
+                if near(batch.nibbles, batch.choices, q, last, batch.out, 0):
+                    last = _count_hits(index, block, live, batch, q, np.int64(last))
+                    batch.lasts[q // BLOCK, q % BLOCK] = last
 
 
 @inner_kernel
@@ -263,13 +247,13 @@ def _take_rings(index, rings, live, batch):
             n_chosen = _choose_queries(rings, cluster, block, batch, batch.lasts)
             if not n_chosen:
                 break
-            n_hits = _compare_queries(index.blocks, block, batch, n_chosen)
-            for row in range(n_hits):
-                q = batch.chosen[row]
-                last = np.int64(batch.lasts[q // BLOCK, q % BLOCK])
-                last = _take_hits(index, block, live, batch, row, q, last)
-                batch.lasts[q // BLOCK, q % BLOCK] = last
-                batch.places[q // BLOCK, q % BLOCK] = _place(last, batch, q, n)
+            unpack(index.blocks, block, batch.nibbles)
+            for q in batch.chosen[:n_chosen]:
+                last = batch.lasts[q // BLOCK, q % BLOCK]
+                if near(batch.nibbles, batch.choices, q, last, batch.out, 0):
+                    last = _take_hits(index, block, live, batch, q, np.int64(last))
+                    batch.lasts[q // BLOCK, q % BLOCK] = last
+                    batch.places[q // BLOCK, q % BLOCK] = _place(last, batch, q, n)
 
 
 @kernel
@@ -307,16 +291,11 @@ def _choose_blocks(rings, start, stop, batch, reach, place):
 
 
 @inner_kernel
-def _compare_blocks(blocks, batch, n_chosen, q, last):
-    """Do what `_compare_queries` does, for one query and the blocks chosen."""
-    n_hits, most = 0, np.uint8(last)
-    for i in range(n_chosen):
-        block = batch.chosen[i]
-        fetch(blocks, batch.chosen[min(i + AHEAD, n_chosen - 1)])
-        unpack(blocks, block, batch.nibbles)
-        batch.chosen[n_hits] = block
-        n_hits += near(batch.nibbles, batch.choices, q, most, batch.out, n_hits)
-    return n_hits
+def _is_near(blocks, batch, i, n_chosen, q, last):
+    """Compare one query with one of the blocks chosen, and fetch one of the next."""
+    fetch(blocks, batch.chosen[min(i + AHEAD, n_chosen - 1)])
+    unpack(blocks, batch.chosen[i], batch.nibbles)
+    return near(batch.nibbles, batch.choices, q, np.uint8(last), batch.out, 0)
 
 
 @inner_kernel
@@ -326,8 +305,9 @@ def _count_near_one(index, whole, live, batch, q, radius):
     for start in range(0, len(index.blocks), SPAN):
         stop = min(start + SPAN, len(index.blocks))
         n_chosen = _choose_blocks(whole, start, stop, batch, radius, MOST)
-        for row in range(_compare_blocks(index.blocks, batch, n_chosen, q, last)):
-            last = _count_hits(index, batch.chosen[row], live, batch, row, q, last)
+        for i in range(n_chosen):
+            if _is_near(index.blocks, batch, i, n_chosen, q, last):
+                last = _count_hits(index, batch.chosen[i], live, batch, q, last)
     return last
 
 
@@ -352,6 +332,6 @@ def nearest_to_few(index, whole, rings, live, n_first, part, batch):
             place = _place(last, batch, q, len(index.positions))
             stop = min(start + SPAN, part[1])
             n_chosen = _choose_blocks(rings, start, stop, batch, last, place)
-            for row in range(_compare_blocks(index.blocks, batch, n_chosen, q, last)):
-                block = batch.chosen[row]
-                last = _take_hits(index, block, live, batch, row, q, last)
+            for i in range(n_chosen):
+                if _is_near(index.blocks, batch, i, n_chosen, q, last):
+                    last = _take_hits(index, batch.chosen[i], live, batch, q, last)

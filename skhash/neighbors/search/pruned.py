@@ -174,7 +174,7 @@ class Clusters(Algorithm):
             counts=np.zeros((n, MOST + 1), dtype=np.int64),
             chosen=np.empty(n_chosen, dtype=np.int64),
             nibbles=_rows(choices.shape[1]),
-            out=_rows(n_chosen),
+            out=_rows(1),
             away=_rows(n_away),
             reach=_rows(n_groups),
             lasts=_rows(n_groups),
