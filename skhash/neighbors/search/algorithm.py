@@ -28,7 +28,7 @@ class Question:
     n_queries : int
     algorithm : str
         The one named by the user, or "auto".
-    memory : Memory
+    memory : Memory or None
         What questions before this one showed.
     share : float
         The share of the codes that is searched. Below 1, nothing is made for them yet.
@@ -44,7 +44,7 @@ class Question:
     live: np.ndarray | None = None
     n_queries: int = 1
     algorithm: str = "auto"
-    memory: Memory = field(default_factory=Memory)
+    memory: Memory | None = None
     share: float = 1.0
     rest: Any = None
     notes: dict = field(default_factory=dict)

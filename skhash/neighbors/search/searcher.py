@@ -42,7 +42,8 @@ class Searcher:
             names = [name for name in names if name in (names[0], question.algorithm)]
             name, _ = self._best(question, names)
         found = self._ask(name, queries, question, names)
-        self.memory.note(question, queries, found)
+        if len(names) > 1:  # else there are no costs to be told
+            self.memory.note(question, queries, found)
         return found
 
     def best(self, question):
