@@ -3,11 +3,13 @@
 ::
 
     python examples/benchmarks/same_speed.py 2d9711e
-    python examples/benchmarks/same_speed.py 2d9711e HEAD --only pruned --turns 9
+    python examples/benchmarks/same_speed.py 2d9711e HEAD --only pruned --rounds 6
 
 Each commit has a process of its own, with the same codes; one works while the other
-waits. A row has the median seconds of a call of each commit, and the median over turns
-of their ratio: above 1 the second commit is faster. The machine has to be idle.
+waits. Where its memory lies moves the time of single queries by a tenth, so processes
+are started anew for each round, in the other order. A row has the median seconds of a
+call of each commit, and the median over turns of their ratio: above 1 the second commit
+is faster. The machine has to be idle.
 """
 
 import argparse
@@ -163,31 +165,36 @@ def main():
     parser.add_argument("old")
     parser.add_argument("new", nargs="?", default="HEAD")
     parser.add_argument("--only", default="", help="cases whose name has this text")
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
         return serve()
     print(
         f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} cores, "
-        f"{arguments.turns} turns, {arguments.old} against {arguments.new}\n"
+        f"{arguments.rounds} x {arguments.turns} turns, {arguments.old} against "
+        f"{arguments.new}\n"
     )
-    processes = [start(arguments.old), start(arguments.new)]
+    chosen = {name: case for name, *case in cases() if arguments.only in name}
+    turns = {name: [] for name in chosen}
+    for i in range(arguments.rounds):
+        commits = [arguments.old, arguments.new][:: -1 if i % 2 else 1]
+        processes = [start(commit) for commit in commits][:: -1 if i % 2 else 1]
+        for name, case in chosen.items():
+            for j in range(arguments.turns):
+                order = processes[:: -1 if j % 2 else 1]
+                seconds = {process.pid: ask(process, tuple(case)) for process in order}
+                turns[name].append([seconds[process.pid] for process in processes])
+        for process in processes:
+            process.stdin.close()
+            process.wait()
     ratios = []
-    for name, *case in cases():
-        if arguments.only not in name:
-            continue
-        turns = []
-        for i in range(arguments.turns):
-            order = processes if i % 2 else processes[::-1]
-            seconds = {process.pid: ask(process, tuple(case)) for process in order}
-            turns.append([seconds[process.pid] for process in processes])
-        old, new = (statistics.median(column) for column in zip(*turns, strict=True))
-        ratios.append(statistics.median(before / after for before, after in turns))
+    for name, pairs in turns.items():
+        old, new = (statistics.median(column) for column in zip(*pairs, strict=True))
+        ratios.append(statistics.median(before / after for before, after in pairs))
         print(f"{name}  {1e3 * old:9.3f} {1e3 * new:9.3f} ms  {ratios[-1]:5.2f}")
     print(f"\nratios from {min(ratios):.2f} to {max(ratios):.2f}")
-    for process in processes:
-        process.stdin.close()
 
 
 if __name__ == "__main__":
