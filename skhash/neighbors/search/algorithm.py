@@ -29,7 +29,7 @@ class Question:
     n_queries : int
     algorithm : str
         The one named by the user, or "auto".
-    memory : Memory or None
+    memory : Memory
         What questions before this one showed.
     share : float
         The share of the codes that is searched. Below 1, nothing is made for them yet.
@@ -45,7 +45,7 @@ class Question:
     live: np.ndarray | None = None
     n_queries: int = 1
     algorithm: str = "auto"
-    memory: Memory | None = None
+    memory: Memory = field(default_factory=Memory)
     share: float = 1.0
     rest: Any = None
     notes: dict = field(default_factory=dict)
