@@ -251,7 +251,7 @@ def resume(net: HashNet, params, lr, batch_size, free=()) -> HashNet:
             )
     net = copy.deepcopy(net)
     net.params = snapshot(params)
-    net.verbose = int(params["verbose"])
+    net.verbose, net.n_epochs = int(params["verbose"]), None  # a stream has no end
     for group in net.optimizer_.param_groups:
         group["lr"] *= lr / net.lr  # which a schedule may have changed
     net.lr = lr

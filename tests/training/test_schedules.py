@@ -71,4 +71,14 @@ def test_a_schedule_of_your_own():
     ]
     assert encoder.net_.optimizer_.param_groups[0]["lr"] == pytest.approx(0.03)
     encoder.partial_fit(X)
-    assert Watch.seen[3][1:] == (0.01, 3, 3)
+    assert Watch.seen[3][1:] == (0.01, 3, None)
+
+
+def test_a_stream_goes_on_with_the_last_step_size():
+    """And not with that after the end of a cosine, which is 0."""
+    X = np.random.default_rng(0).normal(size=(60, 5))
+    encoder = SGHEncoder(4, lr=0.1, lr_schedule="cosine", max_epochs=4, random_state=0)
+    before = encoder.fit(X).components_
+    last = Cosine().start_epoch(0.1, 0.1, 3, 4)
+    assert (encoder.partial_fit(X).components_ != before).any()
+    assert encoder.net_.optimizer_.param_groups[0]["lr"] == pytest.approx(last)
