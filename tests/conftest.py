@@ -17,6 +17,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import campaigns  # noqa: E402
 
+# It is a plugin, and what it shifts cannot be shifted twice.
+collect_ignore = ["shifted_seeds.py"]
+
 
 def pytest_addoption(parser):
     parser.addoption(
