@@ -83,7 +83,10 @@ def replace_saved_arrays(path, arrays):
 def _write_arrays(path, manifest, content):
     (path / manifest["arrays"]).unlink()
     digest = hashlib.sha256(content).hexdigest()
-    manifest |= {"arrays": f"arrays-{digest[:16]}.safetensors", "arrays_sha256": digest}
+    manifest |= {
+        "arrays": f"skhash-arrays-{digest[:16]}.safetensors",
+        "arrays_sha256": digest,
+    }
     (path / manifest["arrays"]).write_bytes(content)
 
 
@@ -100,7 +103,7 @@ def _change_encoder_arrays(path, manifest, rng):
 def _change_index_array(path, manifest, rng):
     entries = manifest["arrays"]
     name = rng.choice(sorted(entries))
-    file = path / f"{name}-{entries[name]['sha256'][:16]}.npy"
+    file = path / f"skhash-{name}-{entries[name]['sha256'][:16]}.npy"
     array = changed_array(np.load(file), rng)
     content = io.BytesIO()
     np.save(content, array)
@@ -123,7 +126,7 @@ def replace_index_array(path, name, array):
 
 def write_index_array(path, manifest, name, content, array):
     digest = hashlib.sha256(content).hexdigest()
-    (path / f"{name}-{digest[:16]}.npy").write_bytes(content)
+    (path / f"skhash-{name}-{digest[:16]}.npy").write_bytes(content)
     manifest["arrays"][name] = {
         "sha256": digest,
         "size": len(content),

@@ -17,9 +17,10 @@ from skhash.persistence.state import class_name
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 # What a manifest names: files of arrays, and folders of parts that are saved alike.
-# The digits are those of a checksum, or random: nothing else has them.
+# The digits are those of a checksum, or random. A save removes such files that are not
+# needed any more: nobody else's are called so.
 SAVED = re.compile(
-    r"[a-z]+-([0-9a-f]{16})\.(?:npy|safetensors)|part-[a-z]+-([0-9a-f]{16})"
+    r"skhash-[a-z]+-([0-9a-f]{16})\.(?:npy|safetensors)|part-[a-z]+-([0-9a-f]{16})"
 )
 # Behind the name of a file that is not whole yet.
 UNFINISHED = ".part"

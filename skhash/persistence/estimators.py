@@ -31,7 +31,7 @@ def save_estimator(estimator, path) -> None:
     arrays, manifest = state.described(estimator)
     content = serialize_arrays(arrays)
     digest = hashlib.sha256(content).hexdigest()
-    file = f"arrays-{digest[:16]}.safetensors"
+    file = f"skhash-arrays-{digest[:16]}.safetensors"
     directory.make_directory(path)
     directory.write_file(path / file, content)
     manifest |= {"arrays": file, "arrays_sha256": digest}

@@ -340,7 +340,7 @@ def test_flipped_bits_truncated_and_missing_files(path, name, mmap):
 
 @pytest.mark.parametrize("mmap", [False, True])
 def test_without_verification_the_content_is_taken_as_it_is(path, mmap):
-    (file,) = part(path, "index").glob("y-*")
+    (file,) = part(path, "index").glob("skhash-y-*")
     damaged = bytearray(file.read_bytes())
     damaged[-1] ^= 1
     file.write_bytes(damaged)

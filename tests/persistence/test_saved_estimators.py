@@ -221,6 +221,19 @@ def test_nothing_there(tmp_path):
             skhash.load(absent)
 
 
+@pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".npy.part"])
+def test_files_of_others_that_are_named_by_their_content_stay(tmp_path, suffix):
+    file = tmp_path / f"embeddings-0123456789abcdef{suffix}"
+    file.write_text("theirs")
+    encoder = skhash.PCAHash(2).fit(training_data())
+    with pytest.raises(FileExistsError, match="other content"):
+        encoder.save(tmp_path)
+    encoder.save(tmp_path / "new")
+    moved = file.rename(tmp_path / "new" / file.name)
+    encoder.save(tmp_path / "new")
+    assert moved.read_text() == "theirs"
+
+
 def test_a_file_is_not_replaced(encoder, tmp_path):
     file = tmp_path / "file"
     file.write_text("text")

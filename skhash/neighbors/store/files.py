@@ -94,7 +94,7 @@ def _plain(name, array):
 
 
 def _file_name(name, entry):
-    return f"{name}-{entry['sha256'][:16]}.npy"
+    return f"skhash-{name}-{entry['sha256'][:16]}.npy"
 
 
 class _HashingFile:
@@ -110,7 +110,7 @@ class _HashingFile:
 
 def _write_array(path, name, array):
     """Write an array to the file that `_file_name` names; return its entry."""
-    temporary = path / f"{name}-{token_hex(8)}.npy{directory.UNFINISHED}"
+    temporary = path / f"skhash-{name}-{token_hex(8)}.npy{directory.UNFINISHED}"
     with open(temporary, "wb") as file:
         hashing = _HashingFile(file)
         np.save(hashing, array, allow_pickle=False)

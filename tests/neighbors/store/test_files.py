@@ -37,7 +37,7 @@ def path(tmp_path):
 
 
 def array_file(path, name):
-    (found,) = path.glob(f"{name}-*.npy")
+    (found,) = path.glob(f"skhash-{name}-*.npy")
     return found
 
 
@@ -131,7 +131,9 @@ def test_the_files_are_plain(path):
     """Ten lines of NumPy read them."""
     manifest = json.loads((path / MANIFEST).read_text())
     columns = {
-        name: np.load(path / f"{name}-{entry['sha256'][:16]}.npy", allow_pickle=False)
+        name: np.load(
+            path / f"skhash-{name}-{entry['sha256'][:16]}.npy", allow_pickle=False
+        )
         for name, entry in manifest["arrays"].items()
     }
     np.testing.assert_array_equal(
@@ -248,7 +250,9 @@ def test_a_damaged_map_is_refused_by_all_that_reads_it(path):
         lambda: index.save(path),
         lambda: pickle.dumps(index),
     ):
-        with pytest.raises(ValueError, match="damaged .*: ids-.* does not match its"):
+        with pytest.raises(
+            ValueError, match="damaged .*: skhash-ids-.* does not match its"
+        ):
             read()
     HammingNeighbors.load(path, mmap=True, verify=False).kneighbors(QUERIES)
 
@@ -363,7 +367,9 @@ def test_what_is_no_saved_index(tmp_path):
 def assert_files_are_whole(path):
     """There are the manifest, the files that it names, and nothing else."""
     arrays = json.loads((path / MANIFEST).read_text())["arrays"]
-    names = {f"{name}-{entry['sha256'][:16]}.npy" for name, entry in arrays.items()}
+    names = {
+        f"skhash-{name}-{entry['sha256'][:16]}.npy" for name, entry in arrays.items()
+    }
     assert {file.name for file in path.iterdir()} == {MANIFEST, *names}
     assert arrays.keys() <= set(ARRAYS)
 
@@ -412,8 +418,8 @@ def test_leftovers_go_before_a_save_begins(path, monkeypatch):
     """They may be what has filled the disk."""
     whole = {file.name for file in path.iterdir()}
     for name in (
-        "codes-0123456789abcdef.npy",
-        "y-0123456789abcdef.npy.part",
+        "skhash-codes-0123456789abcdef.npy",
+        "skhash-y-0123456789abcdef.npy.part",
         "manifest.json.part",
     ):
         (path / name).write_text("half")

@@ -208,7 +208,7 @@ COLUMNS = [("decoded", name) for name in ("codes", "y", "ids", "live", "items")]
 )
 @pytest.mark.parametrize("length", [0, 299, 301])
 def test_arrays_of_other_lengths(path, name, length):
-    (file,) = path.glob(f"{name}-*.npy")
+    (file,) = path.glob(f"skhash-{name}-*.npy")
     array = np.load(file)
     replace_index_array(path, name, np.resize(array, (length, *array.shape[1:])))
     refused(path, "differ in length")
@@ -268,7 +268,7 @@ def test_arrays_that_are_no_arrays(path):
     np.savez(content, np.arange(3))
     mutants.write_index_array(path, manifest, "y", content.getvalue(), BITS[:, 0])
     write_manifest(path, manifest)
-    refused(path, r"damaged .*: y-\w+\.npy")
+    refused(path, r"damaged .*: skhash-y-\w+\.npy")
 
 
 def paths_below(found, *keys):
@@ -308,9 +308,9 @@ def outside(path, tmp_path, name):
 
 
 PARTS = {
-    **{kind: "codes-*" for kind in INDEXES},
+    **{kind: "skhash-codes-*" for kind in INDEXES},
     "search": "part-encoder-*",
-    "encoder": "arrays-*",
+    "encoder": "skhash-arrays-*",
 }
 
 
@@ -351,7 +351,7 @@ def test_names_that_lead_elsewhere(saved, kind, prefix, tmp_path):
 
 def test_checksums_that_lead_elsewhere(path, tmp_path):
     """Files of an index are named by them."""
-    _, moved = outside(path, tmp_path, "y-*")
+    _, moved = outside(path, tmp_path, "skhash-y-*")
     (path / "y-").mkdir()
     moved.rename(path / "outside.npy")
     manifest = mutants.read(path)
