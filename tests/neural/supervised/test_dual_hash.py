@@ -81,6 +81,7 @@ def changes(solver="prox", **params):
         {"optimizer": "storm"},
         {"normalize": True},
         {"lr": 2e-3},
+        {"lr_schedule": "cosine"},
         {"weight_decay": 0.1},
         {"max_epochs": 5},
         {"batch_size": 60},
