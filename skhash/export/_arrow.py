@@ -6,7 +6,6 @@ import numpy as np
 
 from skhash.codes import MAX_BITS, check_packed
 from skhash.export._source import (
-    fitted_index,
     import_engine,
     read_items,
     read_scoring,
@@ -76,11 +75,10 @@ def to_arrow(codes, *, ids=None, n_bits=None):
     metadata = {"n_bits": str(n_bits), "bitorder": "big"}
     items = read_items(codes)
     if items:
-        metadata["metric"] = read_scoring(fitted_index(codes)).metric
+        metadata["metric"] = read_scoring(codes).metric
+    id_type = arrow.int64() if ids.dtype.kind in "iu" else arrow.string()
     columns = {
-        "id": arrow.array(
-            ids, arrow.int64() if ids.dtype.kind in "iu" else arrow.string()
-        ),
+        "id": arrow.array(ids, id_type),
         "code": arrow.chunked_array(chunks, kind),
         **{name: arrow.array(item) for name, item in items.items()},
     }
@@ -121,7 +119,7 @@ def from_arrow(table):
     >>> packed, ids, n_bits = from_arrow(table)  # doctest: +SKIP
     """
     arrow = import_engine("pyarrow", "pyarrow")
-    table, metadata = check_table(table, ("id", "code"))
+    table, metadata = check_table(arrow, table, ("id", "code"))
     column = table["code"]
     if not arrow.types.is_fixed_size_binary(column.type) or column.null_count:
         raise ValueError(
@@ -147,7 +145,7 @@ def from_arrow(table):
     return packed, _read_ids(arrow, table["id"]), n_bits
 
 
-def check_table(table, columns):
+def check_table(arrow, table, columns):
     """Return a table that is whole, with its metadata as strings, or say what is wrong.
 
     Returns
@@ -157,6 +155,11 @@ def check_table(table, columns):
     metadata : dict of str to str
         Entries that are no text are left out.
     """
+    if not isinstance(table, arrow.Table):
+        raise TypeError(
+            f"It takes a pyarrow.Table, got {table!r:.100}; read a file by pyarrow, as "
+            "by pyarrow.parquet.read_table(path)."
+        )
     missing = [name for name in columns if table.column_names.count(name) != 1]
     if missing:
         raise ValueError(
@@ -185,9 +188,7 @@ def read_count(metadata, key, most):
 
 def _read_ids(arrow, column):
     """Return ids as an array of int64 or of strings."""
-    is_text = arrow.types.is_string(column.type) or arrow.types.is_large_string(
-        column.type
-    )
+    is_text = column.type in (arrow.string(), arrow.large_string())
     if column.null_count or not (is_text or arrow.types.is_integer(column.type)):
         raise ValueError(
             "The column 'id' must hold integers or strings and no nulls, got "

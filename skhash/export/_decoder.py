@@ -48,9 +48,9 @@ def score_tables(decoder, X, *, metric=None):
 
     Notes
     -----
-    Summed in float32 in any order, and multiplied and added, a score of M bytes is
-    within ``(M + 4) * 2**-24`` times the sum of the sizes of what is added of the exact
-    one, over that of the tables' own rounding.
+    The score of a code of M bytes, computed in float32 and summed in whatever order, is
+    within ``(M + 2) * 2**-24 * (factor * size + |term|)`` of what the same floats give
+    exactly, where ``size`` is the sum of the magnitudes of the entries.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def decoder_from_arrow(table) -> ExportedDecoder:
     >>> decoder = decoder_from_arrow(table)  # doctest: +SKIP
     """
     arrow = import_engine("pyarrow", "pyarrow")
-    table, metadata = check_table(table, ("block", "value", "vector"))
+    table, metadata = check_table(arrow, table, ("block", "value", "vector"))
     n_bits = read_count(metadata, "n_bits", MAX_BITS)
     block_bits = int(_read_choice(metadata, "block_bits", ("1", "4", "8")))
     metric = _read_choice(metadata, "metric", METRICS)

@@ -180,15 +180,18 @@ def test_tables(made, metric):
     from pyarrow import parquet
 
     table = parquet.read_table("codes.parquet")
-    bytes_ = np.arange(len(names["packed_query"])), index.packed_codes_[live]
-    values = names["tables"][bytes_].sum(axis=1)
+    n_bytes = len(names["packed_query"])
+    entries = names["tables"][np.arange(n_bytes), index.packed_codes_[live]]
+    term, factor = table["term"].to_numpy(), np.float32(1)
     if metric == "cosine":
-        values = values * table["factor"].to_numpy()
-    values = values + table["term"].to_numpy()
+        factor = table["factor"].to_numpy()
+    values = entries.sum(axis=1) * factor + term
     assert values.dtype == np.float32
-    scores, bounds = true_scores(
-        names["query"], names["bits"], names["decoder"], metric
-    )
+    exact = entries.sum(axis=1, dtype=np.float64) * factor.astype(np.float64) + term
+    sizes = np.abs(entries).sum(axis=1, dtype=np.float64) * factor + np.abs(term)
+    assert (np.abs(values - exact) <= (n_bytes + 2) * 2.0**-24 * sizes).all()
+    oracle = names["query"], names["bits"], names["decoder"], metric
+    scores, bounds = true_scores(*oracle)
     assert (np.abs(values - scores[live]) <= bounds[live]).all()
     # The bound is no excuse for anything: it is small beside what scores differ by.
     assert bounds.max() < 1e-3 * np.ptp(scores)
@@ -221,18 +224,24 @@ def test_postgres(made, metric, psql):
     names = made(metric)
     index, n_bits = names["index"], names["bits"].shape[1]
     exec(blocks("PostgreSQL")[0], dict(names))
-    create = blocks("PostgreSQL", "postgresql")[0].replace("bit(64)", f"bit({n_bits})")
+    create, approximate, exact = blocks("PostgreSQL", "postgresql")
+    create = create.replace("bit(64)", f"bit({n_bits})")
+    (copy,) = re.findall(r'"(.*)"', blocks("PostgreSQL", "console")[0])
     if metric == "cosine":
         create = for_cosine(create).replace("term real", "term real, factor real")
-        create = create.replace("code, term)", "code, term, factor)")
+        copy = copy.replace("term", "term, factor")
     (query,) = bit_strings(names["packed_query"][None], n_bits)
     tables = "{" + ",".join(names["tables"].ravel().astype(str)) + "}"
-    ask = f"SELECT id, score FROM nearest(B'{query}', '{tables}',"
-    rows = psql(f"{create}{ask} NULL, {K});\n{ask} 30, {K});")
-    found = [(int(one), float(score)) for one, score in rows]
-    everything, among_candidates = found[:K], found[K:]
+
+    def ask(n_candidates):
+        return f"SELECT * FROM nearest(B'{query}', '{tables}', {n_candidates}, {K});"
+
+    script = create, copy, ask("NULL"), ask(30), approximate, exact, ask("NULL")
+    rows = [(int(one), float(score)) for one, score in psql("\n".join(script))]
+    everything, among_candidates = rows[:K], rows[K : 2 * K]
     scored = names["query"], index, names["bits"], names["decoder"]
     assert_same_answer(everything, *scored)
+    assert rows[2 * K :] == everything
     index.set_params(n_candidates=30)
     code = np.array([list(query)]).astype(int)
     own = index.kneighbors(names["query"][None], codes=code, return_distance=False)
