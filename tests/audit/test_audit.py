@@ -452,7 +452,8 @@ class TestErrors:
         "options, message",
         [
             ({"methods": ["lsh", "foo"]}, "Unknown methods: foo; use some of sgh, nei"),
-            ({"methods": []}, "at least one"),
+            ({"methods": []}, "at least one of the methods sgh, neighbor, itq, pca, lsh"),
+            ({"methods": ["int8"]}, "at least one of the methods sgh"),
             ({"methods": "lsh"}, "'methods'.* must be an array-like"),
             ({"n_bits": []}, "at least one"),
             ({"n_bits": [8, 0]}, "n_bits .* got 0"),
