@@ -75,7 +75,7 @@ class Task:
 
 def make_decoder() -> LinearDecoder:
     """Return the decoder that codes are refined for and searched with."""
-    return LinearDecoder()
+    return LinearDecoder(block_bits=8)
 
 
 def timed_fit(encoder, X) -> float:
