@@ -313,4 +313,5 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
                 f"metric={self.metric!r}, but the decoder was taken in for "
                 f"{decoder.metric!r}; fit again."
             )
-        return CodeScorer(decoder, store.packed, store["items"], self.n_jobs)
+        codes = store.packed, store["items"]
+        return CodeScorer(decoder, *codes, self.n_jobs, store.codes_key)

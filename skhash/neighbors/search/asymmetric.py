@@ -119,11 +119,13 @@ class CodeScorer:
     items : ndarray of shape (n_codes, 1) or (n_codes, 2), float32
         What `Decoder.items` returns; NaN for a code that `nearest` is to leave out.
     n_jobs : int or None
+    key : object that stands for these codes and goes with them, default=None
+        With it, what is made of the codes for one search is there for the next.
     """
 
-    def __init__(self, decoder, packed_codes, items, n_jobs):
+    def __init__(self, decoder, packed_codes, items, n_jobs, key=None):
         self.decoder, self.packed_codes, self.items = decoder, packed_codes, items
-        self.n_jobs = n_jobs
+        self.n_jobs, self.key = n_jobs, key
         self.read_queries = decoder.read_queries
 
     def score_all(self, queries):
@@ -150,9 +152,14 @@ class CodeScorer:
             scorer = CodeScorer(self.decoder, *codes, self.n_jobs)
             scores, found = scorer.nearest(queries, k)
             return scores, places[found]
-        if selected is not None and selected.live is not None:
-            live = selected.live[:, None]
-            items = np.where(live, self.items, np.float32(np.nan))
+        live = None if selected is None else selected.live
+        with late_import:
+            from skhash.neighbors.search import table_scan
+
+        if self.key is not None and table_scan.is_fast():
+            return table_scan.nearest(self, queries, k, live)
+        if live is not None:
+            items = np.where(live[:, None], self.items, np.float32(np.nan))
             scorer = CodeScorer(self.decoder, self.packed_codes, items, self.n_jobs)
             return scorer.nearest(queries, k)
         scores = np.full((queries.shape[0], k), np.inf, dtype=np.float32)
@@ -170,9 +177,7 @@ class CodeScorer:
             from skhash.neighbors.kernels import asymmetric as kernels
 
         n_queries, n_bytes = queries.shape[0], self.packed_codes.shape[1]
-        is_product = self.decoder.metric == "inner_product"
-        floor = np.float32(-np.inf if is_product else 0)
-        codes = self.packed_codes, self.items, floor
+        codes = self.packed_codes, self.items, lowest_score(self.decoder.metric)
 
         def call(rows):
             tables = self.decoder.tables(dense_rows(queries[rows]), n_bytes)
@@ -190,6 +195,11 @@ class CodeScorer:
         n_chunks = max(threads, n_queries * query_bytes // CHUNK_BYTES)
         chunks = even_chunks(n_queries, min(n_queries, n_chunks))
         map_in_threads(call, chunks, threads)
+
+
+def lowest_score(metric):
+    """Return what no score is below."""
+    return np.float32(-np.inf if metric == "inner_product" else 0)
 
 
 def smallest(scores, positions, k):
