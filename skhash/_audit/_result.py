@@ -15,24 +15,29 @@ SEARCH_NAMES = {"hamming": "Hamming distance", "asymmetric": "real queries"}
 
 @dataclass(frozen=True)
 class Choice:
-    """A row, one of the searches that were measured of it, and what that costs."""
+    """A row, one of the searches that were measured of it, and what that costs.
+
+    ``n_bytes`` of a vector are in memory, and ``decoder_bytes`` once for all.
+    """
 
     row: AuditRow
     search: str
     n_bytes: int
+    decoder_bytes: int
     recall: float
     error: float
 
     def __str__(self) -> str:
+        once = f" and {self.decoder_bytes:,} once" if self.decoder_bytes else ""
         return (
             f"{self.row.method} at {self.row.n_bits} bits by "
-            f"{SEARCH_NAMES[self.search]}"
+            f"{SEARCH_NAMES[self.search]} ({self.n_bytes} bytes a vector{once}; recall "
+            f"{self.recall:.3f} +- {2 * self.error:.3f})"
         )
 
-    @property
-    def interval(self) -> str:
-        """The recall and two standard errors of it."""
-        return f"{self.recall:.3f} +- {2 * self.error:.3f}"
+    def memory(self, n_vectors) -> int:
+        """Return the bytes in memory of an index of so many vectors."""
+        return n_vectors * self.n_bytes + self.decoder_bytes
 
 
 def choices_of(rows, rescored) -> list[Choice]:
@@ -41,22 +46,28 @@ def choices_of(rows, rescored) -> list[Choice]:
     for row in rows:
         for search, (name, size) in SEARCHES.items():
             name += "_rescored" if rescored else ""
-            if getattr(row, name) is not None:
+            recall = getattr(row, name)
+            if recall is not None:
                 error = getattr(row, f"{name}_error")
-                measured = getattr(row, size), getattr(row, name), error
-                result.append(Choice(row, search, *measured))
+                decoder_bytes = row.codebook_bytes if search == "asymmetric" else 0
+                n_bytes = getattr(row, size)
+                result.append(
+                    Choice(row, search, n_bytes, decoder_bytes, recall, error)
+                )
     return result
 
 
-def choose(choices, target) -> Choice:
-    """Take the fewest bytes that reach the target, and of these the best recall.
+def choose(choices, target, n_vectors) -> Choice:
+    """Take the least memory that reaches the target, and of these the best recall.
 
-    Where none reaches it, the best recall, and of these the fewest bytes.
+    Where none reaches it, the best recall, and of these the least memory.
     """
     reaching = [choice for choice in choices if choice.recall >= target]
     if reaching:
-        return min(reaching, key=lambda choice: (choice.n_bytes, -choice.recall))
-    return min(choices, key=lambda choice: (-choice.recall, choice.n_bytes))
+        return min(
+            reaching, key=lambda choice: (choice.memory(n_vectors), -choice.recall)
+        )
+    return min(choices, key=lambda choice: (-choice.recall, choice.memory(n_vectors)))
 
 
 def reason_for(best, choices, goal, target) -> str:
@@ -66,17 +77,17 @@ def reason_for(best, choices, goal, target) -> str:
             f"the best recall of all, although none reaches {goal}: try more bits or a "
             "larger rescore"
         )
-    reason = f"the fewest bytes in memory that reach {goal}"
+    reason = f"the least memory that reaches {goal}"
     rivals = [
         choice
         for choice in choices
-        if choice.n_bytes == best.n_bytes
+        if (choice.n_bytes, choice.decoder_bytes) == (best.n_bytes, best.decoder_bytes)
         and choice.recall >= target
         and choice is not best
     ]
     if rivals:
         second = max(rivals, key=lambda choice: choice.recall)
-        reason += f"; next comes {second} with {second.recall:.3f}"
+        reason += f"; next comes {second.row.method} with {second.recall:.3f}"
     if best.recall - 2 * best.error < target:
         reason += (
             f"; but it is within two standard errors of {100 * target:g}%, so with "
@@ -98,10 +109,10 @@ class AuditResult:
     search : {"hamming", "asymmetric"}
         How to search its codes: by Hamming distance, or by real queries and a decoder.
     choice : Choice
-        Both of these, with ``n_bytes`` of a vector in memory, ``recall`` and its
-        standard ``error``: of all that reach the target recall those of the fewest
-        bytes, and of these the ones of best recall; of best recall of all where none
-        reaches it.
+        Both of these, with what they cost: ``n_bytes`` of a vector in memory and
+        ``decoder_bytes`` once, ``recall`` and its standard ``error``. Of all that reach
+        the target recall they take the least memory for the vectors that there are; of
+        those that take as much, or where none reaches it, they have the best recall.
     reason : str
         Why these, in a sentence.
     encoder : object
@@ -113,7 +124,8 @@ class AuditResult:
     skipped : list of str
         What was asked for and could not be measured, with the reason.
     alternatives : list of str
-        What else could be taken: without the float vectors, and of other engines.
+        What else could be taken: for more vectors, without re-scoring, and of other
+        engines.
     """
 
     rows: list[AuditRow]
@@ -152,14 +164,13 @@ class AuditResult:
         ``code``, ``floats`` and ``vector`` are those of one vector; ``vector`` is not
         needed in memory, and 0 without re-scoring. ``decoder`` is for all vectors.
         """
-        best, by_decoder = self.recommended, self.search == "asymmetric"
-        floats = best.bytes_per_vector - best.code_bytes
+        best, code = self.choice, self.recommended.code_bytes
         vector = self.settings["float_bytes_per_vector"]
         return {
-            "code": best.code_bytes,
-            "floats": floats if by_decoder else 0,
+            "code": code,
+            "floats": best.n_bytes - code,
             "vector": vector if self.is_rescored else 0,
-            "decoder": best.codebook_bytes if by_decoder else 0,
+            "decoder": best.decoder_bytes,
         }
 
     @property
@@ -193,7 +204,9 @@ class AuditResult:
                 "n_bits": self.recommended.n_bits,
                 "search": self.search,
                 "bytes_per_vector": self.choice.n_bytes,
+                "decoder_bytes": self.choice.decoder_bytes,
                 "recall": self.choice.recall,
+                "recall_error": self.choice.error,
                 "reason": self.reason,
                 "storage": self.storage,
                 "usage": self.usage,
@@ -230,50 +243,55 @@ def make_result(rows, fitted, settings, skipped) -> AuditResult:
 
     fitted : dict of tuples (encoder, decoder), by the place of their row
     """
-    k, rescore = settings["k"], settings["rescore"]
+    k, rescore, n_rows = (settings[key] for key in ("k", "rescore", "n_rows"))
     target, rescored = settings["target_recall"], rescore > k
-    own = [rows[place] for place in fitted]
-    choices = choices_of(own, rescored)
-    best = choose(choices, target)
+    own = choices_of([rows[place] for place in fitted], rescored)
+    best = choose(own, target, n_rows)
     neighbors = "true neighbour" if k == 1 else f"{k} true neighbours"
     goal = f"{100 * target:g}% of the {neighbors}"
     goal += f" after re-scoring {rescore} candidates" if rescored else ""
-    alternatives = _compare_peers(best, rows, own, rescored, target)
+    place = next(place for place in fitted if rows[place] is best.row)
+    peers = [row for number, row in enumerate(rows) if number not in fitted]
+    alternatives = [_for_more_vectors(best, own, target)]
     if rescored:
-        alternatives.insert(0, _without_vectors(own, target))
-    encoder, decoder = fitted[rows.index(best.row)]
+        alone = choices_of([rows[place] for place in fitted], rescored=False)
+        alternatives.append(_without_vectors(choose(alone, target, n_rows), target))
+    alternatives.append(_of_peers(best, choices_of(peers, rescored), target, n_rows))
+    encoder, decoder = fitted[place]
     return AuditResult(
         rows=rows,
         choice=best,
-        reason=reason_for(best, choices, goal, target),
+        reason=reason_for(best, own, goal, target),
         encoder=encoder,
         decoder=decoder,
         settings=settings,
         skipped=skipped,
-        alternatives=alternatives,
+        alternatives=[line for line in alternatives if line],
     )
 
 
-def _without_vectors(rows, target) -> str:
+def _for_more_vectors(best, choices, target) -> str | None:
+    """Say what a larger database changes: there decoders weigh less."""
+    later = choose(choices, target, 10**15)
+    if best.recall < target or later.n_bytes >= best.n_bytes:
+        return None
+    saved = best.n_bytes - later.n_bytes
+    n_vectors = -(-(later.decoder_bytes - best.decoder_bytes) // saved)
+    return f"From {n_vectors:,} vectors on less memory: {later}."
+
+
+def _without_vectors(best, target) -> str:
     """Say what could be taken if the float vectors are not kept."""
-    best = choose(choices_of(rows, rescored=False), target)
-    found = f"{best}, {best.n_bytes} bytes a vector, has recall {best.interval}"
     if best.recall >= target:
-        return f"Without the float vectors: {found}."
-    return (
-        f"Without the float vectors none reaches {100 * target:g}%; the best, {found}."
-    )
+        return f"Without re-scoring: {best}."
+    return f"Without re-scoring none reaches {100 * target:g}%; the best: {best}."
 
 
-def _compare_peers(best, rows, own, rescored, target) -> list[str]:
-    """Say whether another engine is chosen over the best of the encoders."""
-    peers = choices_of([row for row in rows if row not in own], rescored)
+def _of_peers(best, peers, target, n_vectors) -> str | None:
+    """Say whether another engine is better than the best of the encoders."""
     if not peers:
-        return []
-    peer = choose([best, *peers], target)
+        return None
+    peer = choose([best, *peers], target, n_vectors)
     if peer is best:
-        return ["No other engine that was measured does better."]
-    return [
-        f"Another engine does better: {peer}, {peer.n_bytes} bytes a vector, has "
-        f"recall {peer.interval}."
-    ]
+        return "No other engine that was measured does better."
+    return f"Another engine does better: {peer}."

@@ -190,11 +190,12 @@ def _legend(k: int, rescore: int) -> str:
 
 
 def _print_recommendation(result: AuditResult) -> None:
-    settings, best, storage = result.settings, result.choice, result.storage
-    print_text(f"Recommended: {best}, {best.n_bytes} bytes a vector: {result.reason}.")
+    settings, storage = result.settings, result.storage
+    print_text(f"Recommended: {result.choice}: {result.reason}.")
     print_text(
-        f"Recall: {best.interval} (+- is two standard errors over the "
-        f"{settings['n_queries']:,} queries)."
+        f"+- is two standard errors over the {settings['n_queries']:,} queries. Memory "
+        f"is counted for all {settings['n_rows']:,} vectors, what decodes codes "
+        "included."
     )
     print_text(f"Store: {_stored(storage, settings['rescore'])}.")
     print_text(f"Use: {result.usage}")
