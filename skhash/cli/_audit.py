@@ -64,7 +64,7 @@ def run_audit(arguments) -> None:
             on_row=print_row,
         )
     try:
-        print_audit(result)
+        print_audit(result, rows.left_out)
     finally:  # also where nobody reads what is printed
         if folder is not None:
             _write(result, folder, arguments.vectors)
@@ -144,6 +144,7 @@ class _Rows:
         )
         widths |= dict.fromkeys([*names, *["mAP"] * has_labels, "balance", "corr"], 5)
         self._table = Table(widths, DISPENSABLE)
+        self.left_out = self._table.left_out
 
     def print_row(self, row: AuditRow) -> None:
         if self._title:
@@ -154,7 +155,7 @@ class _Rows:
         self._table.print_row(_cells(row, self._cuts))
 
 
-def print_audit(result: AuditResult) -> None:
+def print_audit(result: AuditResult, left_out: list[str]) -> None:
     """Print how it was measured, and the recommendation."""
     settings = result.settings
     k, rescore = settings["k"], settings["rescore"]
@@ -166,6 +167,8 @@ def print_audit(result: AuditResult) -> None:
         f"{settings['metric']}."
     )
     print_text(_legend(k, rescore))
+    if left_out:
+        print_text(f"Too wide for this terminal: {', '.join(left_out)}.")
     for line in result.skipped:
         print_text(f"Left out: {line}.")
     print()
