@@ -20,6 +20,7 @@ What all kernels take:
 """
 
 from collections import namedtuple
+from functools import partial
 
 import numpy as np
 
@@ -45,6 +46,8 @@ SAMPLED_BLOCKS, SAMPLED_CODES = 16, 64
 FIRST_STAGE, NEXT_STAGE = 16, 8
 # Numbers of steps are made so much smaller, which is more than rounding adds.
 _SHY = 1 - 2.0**-20
+# A call with so many arrays would take longer than what it does.
+_inlined = partial(inner_kernel, forceinline=True)
 # The largest relative error of one operation on float32 numbers.
 _ROUNDING = 2.0**-24
 
@@ -70,7 +73,7 @@ def fill_blocks(packed, values, grids, blocks):
                 rows[n_bytes + one, i] = place
 
 
-@inner_kernel
+@_inlined
 def _score(codes, query, position):
     """Return the score of a code, as the kernels of `asymmetric` have it."""
     rows, column = codes.blocks[position // BLOCK], position % BLOCK
@@ -193,22 +196,22 @@ def first_limits(codes, live, queries, scores):
                         replace_top(scores[q], places, score, position)
 
 
-@inner_kernel
-def _nearest_in_block(codes, live, query, block, found, most, scores, positions):
-    """Score the codes that were found; put what is near into the heap of the query."""
-    n, changed = len(codes.items), False
+@_inlined
+def _list_found(found, block, n, live, places):
+    """Write which codes of a block were found; return how many they are.
+
+    places : int64 (512,)
+    """
+    n_found = 0
     for word in range(len(found)):
         bits = found[word]
         while bits:
             position = block * BLOCK + 64 * word + np.int64(trailing_zeros(bits))
             bits &= bits - ONE
             if position < n and is_live(live, position):
-                score = _score(codes, query, position)
-                # Positions grow: one that only equals the worst so far comes too late.
-                if score <= most and score < scores[0]:
-                    replace_top(scores, positions, score, position)
-                    changed = True
-    return changed
+                places[n_found] = position
+                n_found += 1
+    return n_found
 
 
 @kernel
@@ -220,8 +223,9 @@ def nearest(codes, live, queries, span, mosts, work, scores, positions):
     (n_queries, k) : int64, written. Where the blocks have fewer than k such codes,
     infinity remains.
     """
-    first, stage = span[0], FIRST_STAGE
+    first, stage, n = span[0], FIRST_STAGE, len(codes.items)
     limits = np.empty(len(queries), dtype=np.int64)
+    places = np.empty(BLOCK, dtype=np.int64)
     while first < span[1]:
         last = min(span[1], span[0] + stage)
         for q in range(len(queries)):
@@ -229,15 +233,61 @@ def nearest(codes, live, queries, span, mosts, work, scores, positions):
             limits[q] = _make_steps(codes, queries[q], most, work, q)
         for block in range(first, last):
             for q in range(len(queries)):
-                if limits[q] >= 0 and find_low(
+                if limits[q] < 0 or not find_low(
                     codes.blocks, block, work.tables, q, limits[q], work.found
                 ):
-                    own = scores[q], positions[q]
-                    if _nearest_in_block(
-                        codes, live, queries[q], block, work.found, mosts[q], *own
-                    ):
-                        most = min(mosts[q], scores[q, 0])
-                        reach = _reach(codes, most, work.scales[q, 2])
-                        if most < np.inf:
-                            limits[q] = min(limits[q], _limit(reach, work.scales[q]))
+                    continue
+                n_found = _list_found(work.found, block, n, live, places)
+                changed = False
+                for position in places[:n_found]:
+                    score = _score(codes, queries[q], position)
+                    # Positions grow: one that equals the worst so far comes too late.
+                    if score <= mosts[q] and score < scores[q, 0]:
+                        replace_top(scores[q], positions[q], score, position)
+                        changed = True
+                most = min(mosts[q], scores[q, 0])
+                if changed and most < np.inf:
+                    reach = _reach(codes, most, work.scales[q, 2])
+                    limits[q] = min(limits[q], _limit(reach, work.scales[q]))
         first, stage = last, stage * NEXT_STAGE
+
+
+@inner_kernel
+def _longer(array):
+    return np.concatenate((array, np.empty_like(array)))
+
+
+@kernel
+def within(codes, live, queries, span, radius, work):
+    """Return the codes of some blocks with scores of at most `radius`, by position.
+
+    span : as in `nearest`; radius : float32
+
+    Returns
+    -------
+    owners, positions : int64 (n_found,)
+        The query, and the code.
+    scores : float32 (n_found,)
+    """
+    size, n, places = 0, len(codes.items), np.empty(BLOCK, dtype=np.int64)
+    owners, positions = np.empty(BLOCK, dtype=np.int64), np.empty(BLOCK, dtype=np.int64)
+    scores = np.empty(BLOCK, dtype=np.float32)
+    limits = np.empty(len(queries), dtype=np.int64)
+    for q in range(len(queries)):
+        limits[q] = _make_steps(codes, queries[q], radius, work, q)
+    for block in range(span[0], span[1]):
+        for q in range(len(queries)):
+            if limits[q] < 0 or not find_low(
+                codes.blocks, block, work.tables, q, limits[q], work.found
+            ):
+                continue
+            n_found = _list_found(work.found, block, n, live, places)
+            if size + n_found > len(scores):
+                owners, positions = _longer(owners), _longer(positions)
+                scores = _longer(scores)
+            for position in places[:n_found]:
+                score = _score(codes, queries[q], position)
+                if score <= radius:
+                    owners[size], positions[size], scores[size] = q, position, score
+                    size += 1
+    return owners[:size], positions[:size], scores[:size]

@@ -6,7 +6,7 @@ import numpy as np
 
 from skhash.neighbors.kernels import byte_tables
 from skhash.neighbors.kernels import table_scan as kernels
-from skhash.neighbors.search.asymmetric import lowest_score, smallest
+from skhash.neighbors.search.asymmetric import by_query, lowest_score, smallest
 from skhash.neighbors.search.chunks import live_codes, read_only
 from skhash.utils.chunks import dense_rows, even_chunks
 from skhash.utils.threads import count_threads, map_in_threads
@@ -28,6 +28,43 @@ def nearest(scorer, queries, k, live):
 
     scorer : CodeScorer; live : ndarray of bool or None
     """
+
+    def search(codes, live, tables, span, work):
+        scores = np.empty((len(tables), k), dtype=np.float32)
+        kernels.first_limits(codes, live, tables, scores)
+        mosts = scores[:, 0].copy()
+        scores[:] = np.inf
+        positions = np.zeros(scores.shape, dtype=np.int64)
+        kernels.nearest(codes, live, tables, span, mosts, work, scores, positions)
+        return scores, positions
+
+    found, shares_codes = _run(search, scorer, queries, live)
+    axis = 1 if shares_codes else 0
+    found = (np.concatenate(part, axis=axis) for part in zip(*found, strict=True))
+    return smallest(*found, k)
+
+
+def within(scorer, queries, radius, live):
+    """Return scores and positions of all codes within a radius, and counts."""
+    radius = np.float32(radius)
+
+    def search(codes, live, tables, span, work):
+        found = kernels.within(codes, live, tables, span, radius, work)
+        return by_query(*found, len(tables))
+
+    found, shares_codes = _run(search, scorer, queries, live)
+    if not shares_codes:
+        return tuple(map(np.concatenate, zip(*found, strict=True)))
+    owners = [np.repeat(np.arange(len(counts)), counts) for _, _, counts in found]
+    scores, positions, _ = map(np.concatenate, zip(*found, strict=True))
+    return by_query(np.concatenate(owners), positions, scores, queries.shape[0])
+
+
+def _run(search, scorer, queries, live):
+    """Call `search` in threads; return its answers, and whether all are to all queries.
+
+    Threads share the queries, or the blocks of codes where queries are few.
+    """
     codes = _BLOCKS.get(scorer.key)
     if codes is None:
         codes = _BLOCKS.setdefault(scorer.key, make_blocks(scorer))
@@ -35,32 +72,22 @@ def nearest(scorer, queries, k, live):
     n_bytes, n_blocks = scorer.packed_codes.shape[1], len(codes.blocks)
     affordable = max(1, n_queries * scorer.packed_codes.size // MIN_THREAD_WORK)
     threads = 1 if affordable == 1 else min(count_threads(scorer.n_jobs), affordable)
+    shares_codes = n_queries < 2 * threads
 
-    def search(task):
+    def call(task):
         rows, span = task
         tables = scorer.decoder.tables(dense_rows(queries[rows]), n_bytes)
-        scores = np.empty((len(tables), k), dtype=np.float32)
-        kernels.first_limits(codes, live, tables, scores)
-        mosts = scores[:, 0].copy()
-        scores[:] = np.inf
-        positions = np.zeros(scores.shape, dtype=np.int64)
-        work = _work(len(tables), codes)
         span = span.start, span.stop
-        kernels.nearest(codes, live, tables, span, mosts, work, scores, positions)
-        return scores, positions
+        return search(codes, live, tables, span, _work(len(tables), codes))
 
-    if n_queries >= 2 * threads:
+    if shares_codes:
+        tasks = [(slice(0, n_queries), span) for span in even_chunks(n_blocks, threads)]
+    else:
         n_chunks = -(-n_queries // MAX_CHUNK)
         n_chunks = min(n_queries, -(-n_chunks // threads) * threads)
-        tasks = [
-            (rows, slice(0, n_blocks)) for rows in even_chunks(n_queries, n_chunks)
-        ]
-        axis = 0
-    else:  # threads share the codes
-        tasks = [(slice(0, n_queries), span) for span in even_chunks(n_blocks, threads)]
-        axis = 1
-    found = zip(*map_in_threads(search, tasks, threads), strict=True)
-    return smallest(*(np.concatenate(part, axis=axis) for part in found), k)
+        chunks = even_chunks(n_queries, n_chunks)
+        tasks = [(rows, slice(0, n_blocks)) for rows in chunks]
+    return map_in_threads(call, tasks, threads), shares_codes
 
 
 def make_blocks(scorer):
