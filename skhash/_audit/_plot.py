@@ -12,8 +12,9 @@ STYLES = {
 PEER_MARKS = {"sign": "s", "int8": "P", "pq": "^", "rabitq": "D"}
 PEER_COLOR = "0.35"
 PALE = {"linewidth": 0.8, "alpha": 0.3}
-# Where the name of the recommendation stands, from its point, in points.
-NAME_OFFSET = (16, -48)
+# Where the name of the recommendation ends, in shares of the axes: curves rise, so that
+# the lower right is free.
+NAME_CORNER = (0.97, 0.04)
 
 
 def plot_audit(result, ax=None):
@@ -86,12 +87,14 @@ def _name(ax, choice):
     point = choice.n_bytes, choice.recall
     ax.plot(*point, "o", markersize=12, color="black", fillstyle="none", zorder=4)
     ax.annotate(
-        f"recommended: {choice.row.method},\n{choice.row.n_bits} bits, "
-        f"{choice.n_bytes} bytes a vector",
+        f"recommended: {choice.row.method}, {choice.row.n_bits} bits,\n"
+        f"{choice.n_bytes} bytes a vector, recall {choice.recall:.2f}",
         point,
-        xytext=NAME_OFFSET,
-        textcoords="offset points",
-        arrowprops={"arrowstyle": "-", "shrinkB": 7},
+        xytext=NAME_CORNER,
+        textcoords="axes fraction",
+        horizontalalignment="right",
+        verticalalignment="bottom",
+        arrowprops={"arrowstyle": "-", "shrinkB": 7, "color": "0.3"},
         fontsize="small",
         bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": "0.6"},
         zorder=5,
@@ -99,10 +102,8 @@ def _name(ax, choice):
 
 
 def _label(ax, settings, rows):
-    from matplotlib.ticker import ScalarFormatter
-
     ax.set_xscale("log", base=2)
-    ax.xaxis.set_major_formatter(ScalarFormatter())
+    ax.xaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()
     sizes = [size for row in rows for size in (row.code_bytes, row.bytes_per_vector)]
     # On a log axis the limits of a single point are far and odd.

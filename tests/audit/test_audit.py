@@ -941,8 +941,8 @@ class TestPlot:
         best = result.choice
         assert note.xy == (best.n_bytes, best.recall)
         assert note.get_text() == (
-            f"recommended: {best.row.method},\n{best.row.n_bits} bits, {best.n_bytes} "
-            "bytes a vector"
+            f"recommended: {best.row.method}, {best.row.n_bits} bits,\n{best.n_bytes} "
+            f"bytes a vector, recall {best.recall:.2f}"
         )
 
     def test_labels(self, result, ax):
