@@ -142,16 +142,7 @@ def refine_blocks(
             values = bits_to_values(bits[rows], block_bits)
         descent.improve(centered, values, kept, bit_cost)
         refined[rows] = values_to_bits(values, block_bits, n_bits)
-        if bits is not None:  # the search has float32, and can be wrong in a near tie
-            _keep_better(refined[rows], bits[rows], chunk, codebook, offset)
     return refined
-
-
-def _keep_better(refined, bits, X, codebook, offset):
-    """Put back, in place, the bits of rows that the refined ones are not nearer to."""
-    before = squared_errors(X, bits, codebook, offset)
-    worse = squared_errors(X, refined, codebook, offset) >= before
-    refined[worse] = bits[worse]
 
 
 class LinearDecoderMixin:
@@ -432,7 +423,11 @@ class LinearDecoder(BaseEstimator):
         X = self._validate(X, reset=False)
         if bits is not None:
             check_consistent_length(X, bits)
-        return self._refine(X, bits, bits, self.codebook_)
+        refined = self._refine(X, bits, bits, self.codebook_)
+        if bits is not None:  # the search has float32, and may be wrong in a near tie
+            worse = self._errors(X, refined) >= self._errors(X, bits)
+            refined[worse] = bits[worse]
+        return refined
 
     def save(self, path) -> None:
         """Write the fitted decoder to a directory of JSON and safetensors.

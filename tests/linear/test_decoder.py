@@ -265,6 +265,9 @@ def test_what_does_not_fit_is_refused(digits, bits):
         decoder.fit(digits, bits[:-1])
     with pytest.raises(ValueError, match="0 and 1 only"):
         decoder.fit(digits, bits * 2)
+    for parameters in ({"block_bits": 2}, {"ridge": 0}, {"hamming_weight": -1}):
+        with pytest.raises(ValueError, match=f"'{next(iter(parameters))}' parameter"):
+            LinearDecoder(**parameters).fit(digits, bits)
     decoder.fit(digits, bits)
     with pytest.raises(ValueError, match="have 19 bits, but this .* for 20"):
         decoder.inverse_transform(bits[:, 1:])
