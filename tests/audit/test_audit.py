@@ -899,6 +899,58 @@ class TestResult:
         assert "RandomHyperplaneHash" not in repr(skhash.audit(X, **FAST))
 
 
+class TestUsage:
+    """What the result says how to search, done as it says."""
+
+    def recall(self, X, drawn, **options):
+        result = skhash.audit(X, **{**FAST, "target_recall": 0.01, **options})
+        (data,) = drawn
+        names = {**vars(skhash), **vars(skhash.linear)}
+        search = eval(result.usage, names).fit(data.database)
+        metric, k = result.settings["metric"], result.settings["k"]
+        found = search.kneighbors(data.queries, return_distance=False)
+        order = float_order(data.queries, data.database, metric)
+        pairs = zip(order, found, strict=True)
+        return result, np.mean([np.isin(t[:k], f).mean() for t, f in pairs])
+
+    @pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
+    @pytest.mark.parametrize("rescore", [4, 20])
+    def test_real_queries(self, X, drawn, rescore, metric):
+        # 2 bytes and 4 or 8 of floats reach what 8 bytes by Hamming distance do not.
+        options = {"n_bits": [16], "rescore": rescore, "metric": metric}
+        options["target_recall"] = 1.0
+        result, recall = self.recall(X, drawn, **options)
+        assert result.search == "asymmetric"
+        assert recall == pytest.approx(result.choice.recall)
+
+    def test_candidates_by_hamming_distance(self, X, drawn):
+        result, recall = self.recall(X, drawn)
+        assert result.search == "hamming"
+        # Many codes of 8 bits tie, which the search orders by their positions.
+        assert recall == pytest.approx(result.choice.recall, abs=0.1)
+        assert recall > 1.3 * result.recommended.recall
+
+    def test_hamming_distance_alone(self, X, drawn):
+        result, recall = self.recall(X, drawn, n_bits=[512], rescore=4)
+        assert result.usage.endswith("HammingNeighbors(4))")
+        assert recall == pytest.approx(result.choice.recall, abs=0.03)
+
+    def test_what_has_to_be_stored(self, X):
+        options = {**FAST, "target_recall": 1.0, "n_bits": [16]}
+        result = skhash.audit(X, **options)
+        n_bytes = result.decoder.codebook_.nbytes + result.decoder.offset_.nbytes
+        assert result.storage == {
+            "code": 2,
+            "floats": 4,
+            "vector": 4 * D,
+            "decoder": n_bytes,
+        }
+        result = skhash.audit(X, **{**options, "target_recall": 0.01})
+        assert result.storage == {"code": 2, "floats": 0, "vector": 4 * D, "decoder": 0}
+        result = skhash.audit(X, **{**options, "rescore": 4})
+        assert result.storage["vector"] == 0
+
+
 class TestPlot:
     @pytest.fixture
     def result(self, X):

@@ -730,6 +730,7 @@ class TestClosedStreams:
         assert status == 2
         errors = capsys.readouterr().err
         assert errors.endswith("skhash: standard output: Broken pipe\n")
+        assert (tmp_path / "report" / "report.json").exists()
 
     def test_the_output_is_closed(self, run, monkeypatch):
         monkeypatch.setattr(sys, "stdout", None)
