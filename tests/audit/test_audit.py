@@ -181,6 +181,15 @@ class TestRealQueries:
         n_bytes = result.decoder.codebook_.nbytes + result.decoder.offset_.nbytes
         assert result.rows[0].codebook_bytes == n_bytes
 
+    @pytest.mark.parametrize(
+        "n_bits, n_columns, block_bits",
+        [(8, 4, 8), (256, 4, 8), (257, 4, 4), (2048, 4, 4), (2049, 4, 1), (128, 384, 8)]
+        + [(16, 2**15, 8), (17, 2**15, 4), (17, 2**18, 1), (65536, 4, 1)],
+    )
+    def test_decoders_stay_small(self, n_bits, n_columns, block_bits):
+        decoder = _measure.make_decoder(n_bits, n_columns)
+        assert decoder.block_bits == block_bits
+
     def test_the_error_is_that_of_a_mean_over_queries(self, X):
         first = skhash.audit(X, **FAST).rows[0]
         # A recall of 0 or 1 has none; one of half the queries has the largest.
@@ -252,8 +261,9 @@ class TestPeers:
         order = float_order(data.queries, data.database, metric)
         task = _measure.Task(data, order[:, :4], 20, metric)
         kind = _peers._faiss_metric(faiss, metric)
-        # 4 bits a part, so that the few rows train it; two columns of zeros.
-        index = faiss.IndexPQ(D + 2, 3, 4, kind)
+        # 4 bits a part, so that the few rows train it, and two columns of zeros; the
+        # parts are many, so that no two rows have one code.
+        index = faiss.IndexPQ(D + 2, 6, 4, kind)
         measured = _peers._by_faiss(index, D + 2, task)
         decoded = index.reconstruct_n(0, index.ntotal)[:, :D]
         alone, rescored = recalls_of(scores_of(data.queries, decoded, metric), order)
