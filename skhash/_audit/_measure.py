@@ -85,7 +85,7 @@ def make_decoder(n_bits, n_columns) -> LinearDecoder:
         n_entries = -(-n_bits // block_bits) * 2**block_bits
         if n_entries <= MAX_ENTRIES and n_entries * n_columns <= MAX_ENTRY_VALUES:
             return LinearDecoder(block_bits=block_bits)
-    return LinearDecoder()
+    return LinearDecoder(block_bits=1)
 
 
 def timed_fit(encoder, X) -> float:
