@@ -32,6 +32,16 @@ def run_audit(arguments) -> None:
         check_writable(folder)
         check_target(folder / ENCODER)
         check_target(folder / DECODER)
+    result, left_out = _measure(arguments)
+    try:
+        print_audit(result, left_out)
+    finally:  # also where nobody reads what is printed
+        if folder is not None:
+            _write(result, folder, arguments.vectors)
+
+
+def _measure(arguments) -> tuple[AuditResult, list[str]]:
+    """Print rows as they are measured; return the result, and columns left out."""
     X, y, name = _read(arguments)
     rows = _Rows(
         f"{name}: {X.shape[0]:,} vectors of {X.shape[1]:,} numbers",
@@ -46,7 +56,7 @@ def run_audit(arguments) -> None:
 
         def print_row(row):
             show("")
-            # Where nobody reads it, the report is written all the same: see below.
+            # Where nobody reads it, the report is written all the same.
             with suppress(OSError):
                 rows.print_row(row)
 
@@ -66,11 +76,7 @@ def run_audit(arguments) -> None:
             progress=show,
             on_row=print_row,
         )
-    try:
-        print_audit(result, rows.left_out)
-    finally:  # also where nobody reads what is printed
-        if folder is not None:
-            _write(result, folder, arguments.vectors)
+    return result, rows.left_out
 
 
 def _read(arguments):
