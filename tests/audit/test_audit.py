@@ -1008,14 +1008,16 @@ class TestPlot:
                 np.testing.assert_array_equal(line.get_xdata(), sizes)
                 np.testing.assert_array_equal(line.get_ydata(), best)
 
-    def test_the_recommendation_is_named_where_it_stands(self, result, ax):
+    def test_the_recommendation_is_named_and_has_a_circle(self, result, ax):
         result.plot(ax)
-        (note,) = ax.texts
-        best = result.choice
-        assert note.xy == (best.n_bytes, best.recall)
+        (note,), best = ax.texts, result.choice
         assert note.get_text() == (
-            f"recommended: {best.row.method}, {best.row.n_bits} bits,\n{best.n_bytes} "
-            f"bytes a vector, recall {best.recall:.2f}"
+            f"recommended (circle):\n{best.row.method} at {best.row.n_bits} bits, "
+            f"{best.n_bytes} bytes a vector"
+        )
+        (circle,) = [line for line in ax.lines if line.get_fillstyle() == "none"]
+        np.testing.assert_array_equal(
+            circle.get_xydata(), [[best.n_bytes, best.recall]]
         )
 
     def test_labels(self, result, ax):
