@@ -9,9 +9,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash.algebra._projection import column_means
 from skhash.codes import check_bits
+from skhash.linear._block_descent import BlockDescent
+from skhash.linear._blocks import (
+    BlockMoments,
+    bits_to_values,
+    decode_values,
+    values_to_bits,
+)
 from skhash.linear._descent import descend
 from skhash.persistence import save_estimator
-from skhash.utils._sklearn import Interval, fit_context
+from skhash.utils._sklearn import Interval, Options, fit_context
 from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
 
 # Share of ridge in the least squares, on bits of variance at most a quarter. It only
@@ -50,8 +57,38 @@ def fit_codebook(X, bits) -> tuple[np.ndarray, np.ndarray]:
     return codebook.astype(np.float32), offset.astype(np.float32)
 
 
+def fit_blocks(X, bits, block_bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """Minimise ``|X - offset - sum_m C_m[v_m]|_F^2`` over the entries of blocks.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
+    bits : ndarray of shape (n_samples, n_bits)
+        0 and 1.
+    block_bits : {4, 8}
+
+    Returns
+    -------
+    codebook : ndarray of shape (n_blocks, 2**block_bits, n_features), float32
+        C.
+    offset : ndarray of shape (n_features,), float32
+    """
+    return BlockMoments(X, bits_to_values(bits, block_bits), block_bits).solve(1.0)
+
+
+def block_bits_of(codebook) -> int:
+    return 1 if codebook.ndim == 2 else codebook.shape[1].bit_length() - 1
+
+
 def decode(bits, codebook, offset) -> np.ndarray:
-    """Return ``offset + bits codebook``, (n_samples, n_features), float32."""
+    """Return the vectors of bits, (n_samples, n_features), float32.
+
+    They are ``offset + bits codebook``, and for blocks of bits
+    ``offset + sum_m codebook[m, v_m]``.
+    """
+    if codebook.ndim == 3:
+        values = bits_to_values(bits, block_bits_of(codebook))
+        return decode_values(values, codebook, offset)
     n_bits, n_features = codebook.shape
     decoded = np.empty((len(bits), n_features), dtype=np.float32)
     for rows in row_chunks(len(bits), 4 * (n_bits + n_features)):
@@ -61,7 +98,7 @@ def decode(bits, codebook, offset) -> np.ndarray:
 
 
 def squared_errors(X, bits, codebook, offset) -> np.ndarray:
-    """Return ``|x - offset - bits codebook|^2`` of each row, float64."""
+    """Return the squared distance of each row from what its bits decode to, float64."""
     residual = dense_rows(X) - decode(bits, codebook, offset)
     return np.einsum("ij,ij->i", residual, residual, dtype=np.float64)
 
@@ -89,6 +126,23 @@ def refine_bits(X, bits, codebook, offset, **options) -> np.ndarray:
     for rows, chunk in dense_chunks(X):
         products = (chunk - origin) @ codewords
         refined[rows] = descend(products, gram, bits[rows], **options)
+    return refined
+
+
+def refine_blocks(X, bits, codebook, offset, **options) -> np.ndarray:
+    """Do as `refine_bits` for a codebook of blocks, with options of `BlockDescent`."""
+    block_bits, n_bits = block_bits_of(codebook), bits.shape[1]
+    descent = BlockDescent(codebook, n_bits, **options)
+    refined = np.empty(bits.shape, dtype=np.uint8)
+    for rows, chunk in dense_chunks(X):
+        values = bits_to_values(bits[rows], block_bits)
+        descent.improve(chunk - offset.astype(np.float64), values)
+        found = values_to_bits(values, block_bits, n_bits)
+        before, after = (
+            squared_errors(chunk, codes, codebook, offset)
+            for codes in (bits[rows], found)
+        )
+        refined[rows] = np.where((after < before)[:, None], found, bits[rows])
     return refined
 
 
@@ -147,6 +201,8 @@ class LinearDecoder(BaseEstimator):
 
     Parameters
     ----------
+    block_bits : {1, 4, 8}, default=1
+        Bits of a block.
     n_alternations : int, default=0
         How often the codes are refined and the codebook fitted to them anew.
     n_restarts : int, default=32
@@ -157,10 +213,15 @@ class LinearDecoder(BaseEstimator):
 
     Attributes
     ----------
-    codebook_ : ndarray of shape (n_bits, n_features), float32
-        What each bit adds to the decoded vector; zeros for a bit that was constant.
+    codebook_ : ndarray, float32
+        For ``block_bits=1`` of shape (n_bits, n_features): what each bit adds to the
+        decoded vector; zeros for a bit that was constant. Else of shape
+        (ceil(n_bits / block_bits), 2**block_bits, n_features): what each block adds
+        that has this value, its first bit being the highest.
     offset_ : ndarray of shape (n_features,), float32
-        What a code of zeros decodes to.
+        What the rest is added to.
+    n_bits_ : int
+        Length of the codes.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -195,12 +256,14 @@ class LinearDecoder(BaseEstimator):
 
     _unsaved_attributes = ()
     _parameter_constraints: dict = {
+        "block_bits": [Options(Integral, {1, 4, 8})],
         "n_alternations": [Interval(Integral, 0, None, closed="left")],
         "n_restarts": [Interval(Integral, 0, None, closed="left")],
         "n_jobs": [Integral, None],
     }
 
-    def __init__(self, *, n_alternations=0, n_restarts=32, n_jobs=None):
+    def __init__(self, *, block_bits=1, n_alternations=0, n_restarts=32, n_jobs=None):
+        self.block_bits = block_bits
         self.n_alternations = n_alternations
         self.n_restarts = n_restarts
         self.n_jobs = n_jobs
@@ -230,10 +293,11 @@ class LinearDecoder(BaseEstimator):
         X = self._validate(X, reset=True)
         bits = check_bits(bits)
         check_consistent_length(X, bits)
-        self.codebook_, self.offset_ = fit_codebook(X, bits)
+        self.n_bits_ = bits.shape[1]
+        self._fit_codebook(X, bits)
         for turn in range(self.n_alternations):
             bits = self._refine(X, bits, seed=turn)
-            self.codebook_, self.offset_ = fit_codebook(X, bits)
+            self._fit_codebook(X, bits)
         return self
 
     def inverse_transform(self, bits) -> np.ndarray:
@@ -298,7 +362,7 @@ class LinearDecoder(BaseEstimator):
         check_is_fitted(self)
         X = self._validate(X, reset=False)
         if bits is None:
-            bits = np.zeros((X.shape[0], len(self.codebook_)), dtype=np.uint8)
+            bits = np.zeros((X.shape[0], self.n_bits_), dtype=np.uint8)
         check_consistent_length(X, bits)
         return self._refine(X, bits)
 
@@ -317,9 +381,16 @@ class LinearDecoder(BaseEstimator):
         check_is_fitted(self)
         save_estimator(self, path)
 
+    def _fit_codebook(self, X, bits):
+        if self.block_bits == 1:
+            self.codebook_, self.offset_ = fit_codebook(X, bits)
+        else:
+            self.codebook_, self.offset_ = fit_blocks(X, bits, self.block_bits)
+
     def _refine(self, X, bits, seed=0):
         options = {"n_restarts": self.n_restarts, "n_jobs": self.n_jobs, "seed": seed}
-        return refine_bits(X, bits, self.codebook_, self.offset_, **options)
+        refine = refine_bits if self.codebook_.ndim == 2 else refine_blocks
+        return refine(X, bits, self.codebook_, self.offset_, **options)
 
     def _validate(self, X, *, reset):
         return validate_data(
@@ -329,9 +400,9 @@ class LinearDecoder(BaseEstimator):
     def _check_bits(self, bits):
         check_is_fitted(self)
         bits = check_bits(bits)
-        if bits.shape[1] != len(self.codebook_):
+        if bits.shape[1] != self.n_bits_:
             raise ValueError(
                 f"Codes have {bits.shape[1]} bits, but this LinearDecoder was fitted "
-                f"for {len(self.codebook_)}."
+                f"for {self.n_bits_}."
             )
         return bits

@@ -138,5 +138,5 @@ def _ask(estimator, rows):
     elif hasattr(estimator, "transform"):
         estimator.transform(rows)
     else:
-        bits = np.zeros((len(rows), len(estimator.codebook_)), dtype=np.uint8)
+        bits = np.zeros((len(rows), estimator.n_bits_), dtype=np.uint8)
         estimator.reconstruction_error(rows, bits)

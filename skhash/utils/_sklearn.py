@@ -10,6 +10,7 @@ from sklearn.base import _fit_context as fit_context
 from sklearn.utils._param_validation import (
     HasMethods,
     Interval,
+    Options,
     StrOptions,
     validate_parameter_constraints,
 )
@@ -19,6 +20,7 @@ from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 __all__ = [
     "HasMethods",
     "Interval",
+    "Options",
     "StrOptions",
     "check_sample_weight",
     "fit_context",

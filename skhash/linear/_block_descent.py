@@ -1,0 +1,186 @@
+"""Codes of blocks that minimise a quadratic function, one row at a time.
+
+For a row x and a code with values v_m, the squared error of a decoder of blocks (see
+`_blocks`) is, with the Gram matrix ``G = C C^T`` of all entries and the products
+``p = C (x - o)``,
+
+    |x - o|^2 + sum_m (G[m v_m, m v_m] - 2 p[m v_m]) + 2 sum_{m<j} G[m v_m, j v_j] .
+
+The table ``S[m k] = G[m k, m k] - 2 p[m k] + 2 sum_{j != m} G[j v_j, m k]`` tells what
+each value of each block would cost. Another value of block m changes it by two rows of
+`couplings`, which is 2 G without what entries of one block have to do with each other.
+"""
+
+import numpy as np
+
+from skhash.utils.chunks import row_chunks
+from skhash.utils.kernels import inner_kernel, kernel
+from skhash.utils.threads import count_threads, map_in_threads
+
+# A change has to lower the cost by this share of the mean of the diagonal of G, so that
+# rounding decides nothing but ties.
+TOLERANCE = 1e-6
+# How many blocks a restart changes.
+KICK = 2
+# Enough for a descent; rounding cannot make it endless.
+MAX_SWEEPS = 50
+BLOCK_ROWS = 64
+FAST = {"fastmath": {"nnan", "nsz", "reassoc", "contract"}}
+
+
+def _fast_kernel(function):
+    return inner_kernel(function, **FAST)
+
+
+@_fast_kernel
+def _change(block, value, values, table, couplings):
+    """Give a block another value; return by how much the cost changes."""
+    first = block * (len(table) // len(values))
+    old, new = first + values[block], first + value
+    change = np.float64(table[new]) - np.float64(table[old])
+    out, into = couplings[old], couplings[new]
+    for k in range(len(table)):
+        table[k] += into[k] - out[k]
+    values[block] = value
+    return change
+
+
+@_fast_kernel
+def _least(costs):
+    """Return the smallest entry."""
+    least = costs[0]
+    for k in range(len(costs)):
+        least = min(least, costs[k])
+    return least
+
+
+@_fast_kernel
+def _descend(values, table, couplings, tolerance):
+    """Give blocks their best values in turn; return by how much the cost changes."""
+    n_blocks = len(values)
+    n_values = len(table) // n_blocks
+    total, unchanged, block = 0.0, 0, 0
+    for _ in range(MAX_SWEEPS * n_blocks):
+        own = table[block * n_values : (block + 1) * n_values]
+        least = _least(own)
+        if least < own[values[block]] - tolerance:
+            value = 0
+            while own[value] > least:
+                value += 1
+            total += _change(block, value, values, table, couplings)
+            unchanged = 0
+        unchanged += 1
+        if unchanged >= n_blocks:
+            break
+        block = block + 1 if block + 1 < n_blocks else 0
+    return total
+
+
+def _improve(tables, couplings, values, kicks, tolerance, work):
+    """Improve `values` (n, n_blocks), uint8, in place."""
+    best_table, table = work[0], work[1]
+    n_blocks = values.shape[1]
+    n_values = len(table) // n_blocks
+    best, tried = np.empty(n_blocks, np.int64), np.empty(n_blocks, np.int64)
+    for i in range(len(values)):
+        best_table[:] = tables[i]
+        for block in range(n_blocks):
+            best[block] = values[i, block]
+            row = couplings[block * n_values + best[block]]
+            for k in range(len(table)):
+                best_table[k] += row[k]
+        _descend(best, best_table, couplings, tolerance)
+        for restart in range(len(kicks)):
+            for k in range(len(table)):
+                table[k] = best_table[k]
+            tried[:] = best
+            change = 0.0
+            for j in range(kicks.shape[1]):
+                block, value = kicks[restart, j, 0], kicks[restart, j, 1]
+                change += _change(block, value, tried, table, couplings)
+            change += _descend(tried, table, couplings, tolerance)
+            if change < -tolerance:
+                best[:] = tried
+                for k in range(len(table)):
+                    best_table[k] = table[k]
+        for block in range(n_blocks):
+            values[i, block] = best[block]
+
+
+_improve = kernel(_improve, **FAST)
+
+
+class BlockDescent:
+    """Coordinate descent over blocks, and again from the best code with some changed.
+
+    Blocks are given their best values in turn as long as that lowers the cost. Each
+    restart changes some blocks of the best code at random, descends again, and keeps
+    what is better (iterated local search). All rows share the random changes, so that
+    the code of a row does not depend on the rows beside it.
+
+    Parameters
+    ----------
+    codebook : ndarray of shape (n_blocks, n_values, n_features), float32
+    n_bits : int
+        The last block has values for these only.
+    n_restarts : int, default=0
+    n_jobs : int, default=None
+        Threads; see `count_threads`.
+    seed : int, default=0
+        Of the random changes.
+    """
+
+    def __init__(self, codebook, n_bits, *, n_restarts=0, n_jobs=None, seed=0):
+        self.n_blocks, self.n_values, _ = codebook.shape
+        self.entries = codebook.reshape(self.n_blocks * self.n_values, -1)
+        self.n_jobs = n_jobs
+        self._set_couplings()
+        allowed = self._allowed(n_bits)
+        # Beyond any sum that float32 can hold to the digits of a code's cost.
+        self.diagonal[~allowed.ravel()] = np.finfo(np.float32).max / 4
+        random_state = np.random.RandomState(seed)
+        blocks = random_state.randint(self.n_blocks, size=(n_restarts, KICK))
+        values = random_state.randint(self.n_values, size=(n_restarts, KICK))
+        last = blocks == self.n_blocks - 1
+        values[last] = np.flatnonzero(allowed[-1])[values[last] % allowed[-1].sum()]
+        self.kicks = np.stack([blocks, values], axis=2)
+
+    def _allowed(self, n_bits):
+        allowed = np.ones((self.n_blocks, self.n_values), dtype=bool)
+        missing = self.n_blocks * (self.n_values.bit_length() - 1) - n_bits
+        allowed[-1] = np.arange(self.n_values) % 2**missing == 0
+        return allowed
+
+    def _set_couplings(self):
+        n_entries = len(self.entries)
+        entries = self.entries.astype(np.float64)
+        self.diagonal = np.einsum("ij,ij->i", entries, entries).astype(np.float32)
+        self.tolerance = TOLERANCE * float(self.diagonal.mean())
+        self.couplings = np.empty((n_entries, n_entries), dtype=np.float32)
+        for rows in row_chunks(n_entries, 8 * n_entries):
+            self.couplings[rows] = 2 * entries[rows] @ entries.T
+        for first in range(0, n_entries, self.n_values):
+            own = slice(first, first + self.n_values)
+            self.couplings[own, own] = 0
+
+    def improve(self, centered, values) -> None:
+        """Improve `values` in place, for a chunk of rows less the offset."""
+        entries = self.entries.astype(np.float64)
+        for rows in row_chunks(len(values), 12 * len(entries)):
+            tables = self.diagonal - 2 * centered[rows] @ entries.T
+            self._improve(tables.astype(np.float32), values[rows])
+
+    def _improve(self, tables, values):
+        def improve(rows):
+            work = np.empty((2, len(self.entries)), dtype=np.float32)
+            _improve(
+                tables[rows],
+                self.couplings,
+                values[rows],
+                self.kicks,
+                self.tolerance,
+                work,
+            )
+
+        parts = list(row_chunks(len(values), 1, budget=BLOCK_ROWS))
+        map_in_threads(improve, parts, min(count_threads(self.n_jobs), len(parts)))

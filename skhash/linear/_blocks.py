@@ -1,0 +1,129 @@
+"""Decoders with a vector for each value of a block of bits, by least squares.
+
+A code of n bits is cut into ``M = ceil(n / g)`` blocks of g bits, whose values v_m are
+numbers in ``range(K)``, ``K = 2^g``, the first bit being the highest. It decodes to
+``offset + sum_m C_m[v_m]``. An *entry* is a value of a block, the vector C_m[v] that
+stands for it, or its place ``m K + v`` among the ``M K`` rows of the codebook.
+"""
+
+import numpy as np
+import scipy.linalg
+from scipy import sparse
+
+from skhash.algebra._projection import column_means
+from skhash.utils.chunks import dense_chunks, row_chunks
+
+# Ridge on what single bits add, as a share of the rows: it matters only where bits are
+# constant or copies of each other.
+RIDGE = 1e-6
+
+
+def count_blocks(n_bits: int, block_bits: int) -> int:
+    return -(-n_bits // block_bits)
+
+
+def bits_to_values(bits, block_bits: int) -> np.ndarray:
+    """Return the values of the blocks, (n, n_blocks), uint8; see `values_to_bits`."""
+    packed = np.packbits(bits, axis=1)
+    if block_bits == 8:
+        return packed
+    nibbles = np.stack([packed >> 4, packed & 15], axis=2).reshape(len(bits), -1)
+    return nibbles[:, : count_blocks(bits.shape[1], block_bits)]
+
+
+def values_to_bits(values, block_bits: int, n_bits: int) -> np.ndarray:
+    """Return the bits, (n, n_bits), uint8, of the values of blocks of 4 or 8 bits.
+
+    Bits that the last block is short of are zeros behind its own, as in `np.packbits`.
+    """
+    bits = np.unpackbits(values[:, :, None], axis=2)[:, :, 8 - block_bits :]
+    return np.ascontiguousarray(bits.reshape(len(values), -1)[:, :n_bits])
+
+
+def entries_of(values, n_values: int) -> np.ndarray:
+    """Return the place of each value among all entries, (n, n_blocks), int32."""
+    return values + n_values * np.arange(values.shape[1], dtype=np.int32)
+
+
+def decode_values(values, codebook, offset) -> np.ndarray:
+    """Return ``offset + sum_m codebook[m, values[:, m]]``, (n, n_features), float32."""
+    decoded = np.empty((len(values), codebook.shape[2]), dtype=np.float32)
+    for rows in row_chunks(len(values), 12 * codebook.shape[2]):
+        decoded[rows] = offset
+        for block, own in zip(codebook, values[rows].T, strict=True):
+            decoded[rows] += block[own]
+    return decoded
+
+
+class BlockMoments:
+    """What least squares needs to know of rows and the values of their blocks.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
+    values : ndarray of shape (n_samples, n_blocks), uint8
+    block_bits : int
+    """
+
+    def __init__(self, X, values, block_bits):
+        self.n_blocks, self.block_bits = values.shape[1], block_bits
+        self.mean, self.n_rows = column_means(X), len(values)
+        self.counts = self._count_pairs(values)
+        self.sums = self._sum_rows(X, values)
+        self.shares = np.diagonal(self.counts) / self.n_rows
+
+    def _count_pairs(self, values):
+        """Return in how many rows two entries are found together."""
+        n_values = 2**self.block_bits
+        counts = np.empty((self.n_blocks, n_values) * 2)
+        for a in range(self.n_blocks):
+            first = n_values * values[:, a].astype(np.int64)
+            for b in range(a, self.n_blocks):
+                pairs = np.bincount(first + values[:, b], minlength=n_values**2)
+                counts[a, :, b] = pairs.reshape(n_values, n_values)
+                counts[b, :, a] = counts[a, :, b].T
+        return counts.reshape(2 * (self.n_blocks * n_values,))
+
+    def _sum_rows(self, X, values):
+        """Return the sum of the centred rows that have each entry."""
+        n_entries = self.n_blocks * 2**self.block_bits
+        entries = entries_of(values, 2**self.block_bits)
+        sums = np.zeros((n_entries, X.shape[1]))
+        for rows, chunk in dense_chunks(X):
+            own = entries[rows]
+            starts = np.arange(0, own.size + 1, self.n_blocks)
+            one_hot = sparse.csr_array(
+                (np.ones(own.size), own.ravel(), starts), shape=(len(own), n_entries)
+            )
+            sums += one_hot.T @ (chunk - self.mean)
+        return sums
+
+    def solve(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return codebook, (n_blocks, n_values, n_features), and offset, float32.
+
+        `ridge` weighs what an entry is beside what its single bits add up to, in rows:
+        an entry that is found in as many rows is shrunk half way to them.
+        """
+        moments = self.counts - np.outer(self.n_rows * self.shares, self.shares)
+        penalty = departure_penalty(self.block_bits, ridge, RIDGE * self.n_rows)
+        for block in range(self.n_blocks):
+            own = slice(block * len(penalty), (block + 1) * len(penalty))
+            moments[own, own] += penalty
+        factor = scipy.linalg.cho_factor(moments, overwrite_a=True, check_finite=False)
+        codebook = scipy.linalg.cho_solve(factor, self.sums, check_finite=False)
+        codebook = codebook.reshape(self.n_blocks, len(penalty), -1)
+        shares = self.shares.reshape(self.n_blocks, len(penalty))
+        codebook -= np.einsum("mk,mkd->md", shares, codebook)[:, None]
+        return codebook.astype(np.float32), self.mean.astype(np.float32)
+
+
+def departure_penalty(block_bits: int, ridge: float, bits_ridge: float) -> np.ndarray:
+    """Return the quadratic form of the ridge on the entries of one block.
+
+    In Walsh's basis, products of the signs of some of the bits, it is diagonal: `ridge`
+    for products of several and the constant, `bits_ridge` for single ones.
+    """
+    walsh = scipy.linalg.hadamard(2**block_bits)
+    n_factors = np.bitwise_count(np.arange(2**block_bits))
+    weights = np.where(n_factors == 1, bits_ridge, ridge)
+    return walsh * weights @ walsh.T / len(walsh)
