@@ -7,8 +7,7 @@ Every kernel adds in the same order, so a pair has one score, to the last bit.
 
 What all of them take, floats being float32:
 
-* queries: weights (n_queries, 8 * n_bytes), what each bit that is set adds, and starts
-  (n_queries,), what a code of zeros has;
+* queries (n_queries, n_bytes, 256): their tables;
 * codes: packed (n, n_bytes) : uint8, items (n, 1) or (n, 2), floor;
 * work, to work in: tables (n_bytes, 256, LANES), lanes (2, LANES).
 """
@@ -23,22 +22,16 @@ _ZERO, _ONE = np.float32(0), np.float32(1)
 
 
 @inner_kernel
-def _fill_tables(weights, starts, first, tables):
-    """Make the tables of up to LANES queries from `first` on; missing ones are 0."""
-    present = min(LANES, len(weights) - first)
-    tables[:, 0] = 0
-    for lane in range(present):
-        tables[0, 0, lane] = starts[first + lane]
-    for byte in range(len(tables)):
-        for bit in range(8):
-            place = 1 << bit
-            for lane in range(LANES):
-                weight = _ZERO
-                if lane < present:
-                    weight = weights[first + lane, 8 * byte + 7 - bit]
-                for lower in range(place):
-                    below = tables[byte, lower, lane]
-                    tables[byte, place + lower, lane] = below + weight
+def _stand_side_by_side(queries, first, tables):
+    """Put the tables of up to LANES queries from `first` on side by side.
+
+    Return how many they are. What stands in the places of missing ones is not used.
+    """
+    present = min(LANES, len(queries) - first)
+    for byte in range(tables.shape[0]):
+        for value in range(256):
+            for lane in range(present):
+                tables[byte, value, lane] = queries[first + lane, byte, value]
     return present
 
 
@@ -51,11 +44,10 @@ def _factor_and_term(items, row):
 @kernel
 def score_all(queries, codes, work, scores):
     """Write scores (n_queries, n)."""
-    weights, starts = queries
     packed, items, floor = codes
     tables, lanes = work
-    for first in range(0, len(weights), LANES):
-        present = _fill_tables(weights, starts, first, tables)
+    for first in range(0, len(queries), LANES):
+        present = _stand_side_by_side(queries, first, tables)
         for row in range(len(packed)):
             factor, term = _factor_and_term(items, row)
             score_lanes(tables, packed, row, factor, term, floor, lanes)
@@ -66,19 +58,15 @@ def score_all(queries, codes, work, scores):
 @kernel
 def score_candidates(queries, codes, work, candidates, scores):
     """Write scores (n_queries, m), of each query's own candidates (n_queries, m)."""
-    weights, starts = queries
     packed, items, floor = codes
-    tables = work[0]
-    for first in range(0, len(weights), LANES):
-        present = _fill_tables(weights, starts, first, tables)
-        for lane in range(present):
-            for i in range(candidates.shape[1]):
-                row = candidates[first + lane, i]
-                total = _ZERO
-                for byte in range(packed.shape[1]):
-                    total += tables[byte, packed[row, byte], lane]
-                factor, term = _factor_and_term(items, row)
-                scores[first + lane, i] = max(floor, factor * total + term)
+    for q in range(len(queries)):
+        for i in range(candidates.shape[1]):
+            row = candidates[q, i]
+            total = _ZERO
+            for byte in range(packed.shape[1]):
+                total += queries[q, byte, packed[row, byte]]
+            factor, term = _factor_and_term(items, row)
+            scores[q, i] = max(floor, factor * total + term)
 
 
 @kernel
@@ -87,11 +75,10 @@ def nearest(queries, codes, work, scores, positions):
 
     scores (n_queries, k) : infinity, and positions (n_queries, k) : int64, written.
     """
-    weights, starts = queries
     packed, items, floor = codes
     tables, lanes = work
-    for first in range(0, len(weights), LANES):
-        present = _fill_tables(weights, starts, first, tables)
+    for first in range(0, len(queries), LANES):
+        present = _stand_side_by_side(queries, first, tables)
         lanes[0] = -np.inf
         lanes[0, :present] = np.inf
         for row in range(len(packed)):

@@ -175,18 +175,18 @@ class CodeScorer:
         codes = self.packed_codes, self.items, floor
 
         def call(rows):
-            weights = self.decoder.weights(dense_rows(queries[rows]), 8 * n_bytes)
+            tables = self.decoder.tables(dense_rows(queries[rows]), n_bytes)
             work = (
-                np.empty((n_bytes, 256, kernels.LANES), dtype=np.float32),
+                np.zeros((n_bytes, 256, kernels.LANES), dtype=np.float32),
                 np.empty((2, kernels.LANES), dtype=np.float32),
             )
             slices = [array[rows] for array in arrays]
-            getattr(kernels, kernel)(weights, codes, work, *slices)
+            getattr(kernels, kernel)(tables, codes, work, *slices)
 
         affordable = max(1, n_queries * n_scored * n_bytes // MIN_THREAD_WORK)
         threads = min(count_threads(self.n_jobs), affordable)
-        # Dense queries in two precisions, and weights on the way to float32.
-        query_bytes = 24 * queries.shape[1] + 96 * n_bytes
+        # Dense queries in two precisions, and tables on the way to float32.
+        query_bytes = 24 * queries.shape[1] + 3072 * n_bytes
         n_chunks = max(threads, n_queries * query_bytes // CHUNK_BYTES)
         chunks = even_chunks(n_queries, min(n_queries, n_chunks))
         map_in_threads(call, chunks, threads)

@@ -10,6 +10,8 @@ from skhash.codes import check_packed, packed_width
 from skhash.utils.chunks import row_chunks
 
 METRICS = ("euclidean", "inner_product", "cosine")
+# How many values a block of 4 or 8 bits has.
+BLOCK_ENTRIES = ((16,), (256,))
 
 
 def read_decoder(decoder, metric):
@@ -24,15 +26,40 @@ def read_decoder(decoder, metric):
             f"offset), got {decoder!r}; for the codes of any encoder, fit a "
             "skhash.linear.LinearDecoder."
         )
-    codebook = check_array(codebook, dtype=np.float64, input_name="codebook")
+    options = {"dtype": np.float64, "input_name": "codebook", "order": "C"}
+    codebook = check_array(codebook, allow_nd=True, **options)
     offset = check_array(offset, dtype=np.float64, ensure_2d=False, input_name="offset")
-    if offset.shape != codebook.shape[1:]:
+    n_bits = getattr(decoder, "n_bits_", None)
+    if n_bits is None:
+        n_bits = len(codebook) * bits_of_block(codebook)
+    check_shapes(codebook, offset, n_bits)
+    normalized = bool(getattr(decoder, "normalize", False))
+    return Decoder(codebook, offset, int(n_bits), normalized, metric)
+
+
+def check_shapes(codebook, offset, n_bits):
+    """Raise ``ValueError`` unless these can be a decoder of codes of `n_bits`."""
+    if codebook.ndim > 2 and codebook.shape[1:-1] not in BLOCK_ENTRIES:
         raise ValueError(
-            f"offset must have shape {codebook.shape[1:]}, as the codebook has shape "
+            "codebook must have shape (n_bits, n_features), (n_blocks, 16, n_features) "
+            f"or (n_blocks, 256, n_features), got {codebook.shape}."
+        )
+    if offset.shape != codebook.shape[-1:]:
+        raise ValueError(
+            f"offset must have shape {codebook.shape[-1:]}, as the codebook has shape "
             f"{codebook.shape}, got {offset.shape}."
         )
-    normalized = bool(getattr(decoder, "normalize", False))
-    return Decoder(codebook, offset, normalized, metric)
+    n_blocks = -(-n_bits // bits_of_block(codebook))
+    if n_blocks != len(codebook):
+        raise ValueError(
+            f"A codebook of shape {codebook.shape} is not one for {n_bits} bits, which "
+            f"are {n_blocks} blocks."
+        )
+
+
+def bits_of_block(codebook) -> int:
+    """Return how many bits choose an entry of the codebook."""
+    return 1 if codebook.ndim == 2 else codebook.shape[1].bit_length() - 1
 
 
 def items_per_code(metric) -> int:
@@ -42,12 +69,19 @@ def items_per_code(metric) -> int:
 
 @dataclass(frozen=True)
 class Decoder:
-    """What codes decode to, ``offset + bits @ codebook``, and how that is compared.
+    """What codes decode to, and how that is compared.
+
+    A code is cut into blocks of 1, 4 or 8 bits. It decodes to the offset and the sum of
+    an entry of the codebook for each block.
 
     Attributes
     ----------
     codebook : ndarray of shape (n_bits, n_features), float64
+        What each bit that is set adds; or of shape (n_blocks, 16 or 256, n_features),
+        what each value of a block adds, its first bit being the highest.
     offset : ndarray of shape (n_features,), float64
+    n_bits : int
+        Those of a code. Where they do not fill the last block, zeros follow.
     normalized : bool
         Whether this is a space of rows of unit length, to which queries are brought.
     metric : str
@@ -55,12 +89,13 @@ class Decoder:
 
     codebook: np.ndarray
     offset: np.ndarray
+    n_bits: int
     normalized: bool
     metric: str
 
     def check_codes(self, packed_codes, n_columns, packed):
         """Raise ``ValueError`` unless such codes can be decoded."""
-        n_bits = len(self.codebook)
+        n_bits = self.n_bits
         if n_columns != (packed_width(n_bits) if packed else n_bits):
             raise ValueError(
                 f"Codes have {n_columns} {'bytes' if packed else 'bits'}, but the "
@@ -73,7 +108,7 @@ class Decoder:
         X = check_array(
             X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=name
         )
-        n_features = self.codebook.shape[1]
+        n_features = len(self.offset)
         if X.shape[1] != n_features:
             raise ValueError(
                 f"{name} has {X.shape[1]} features, but codes decode to {n_features}."
@@ -86,20 +121,20 @@ class Decoder:
         Returns
         -------
         items : ndarray of shape (n_codes, 1), or (n_codes, 2) for "cosine"
-            What is added to the sum of the bits' weights, and what that is multiplied
+            What is added to the sum of what blocks add, and what that is multiplied
             with before.
         """
-        n_bits, n_items = len(self.codebook), items_per_code(self.metric)
-        items = np.zeros((len(packed_codes), n_items), dtype=np.float32)
+        items = np.zeros((len(packed_codes), items_per_code(self.metric)), np.float32)
         if self.metric == "inner_product":
             return items
-        # Lengths are those in an orthonormal basis, which is no larger than the codes.
-        vectors = np.vstack([self.codebook, self.offset])
+        # Lengths are those in an orthonormal basis, which may have fewer axes.
+        vectors = np.vstack([self._entries(), self.offset])
         vectors = np.linalg.qr(vectors.T, mode="r").T
-        codebook, offset = vectors[:n_bits], vectors[n_bits]
-        for rows in row_chunks(len(packed_codes), 32 * len(vectors)):
-            bits = np.unpackbits(packed_codes[rows], axis=1, count=n_bits)
-            beyond = bits.astype(np.float64) @ codebook
+        entries, offset = vectors[:-1], vectors[-1]
+        entries = entries.reshape(*self.codebook.shape[:-1], -1)
+        row_bytes = 32 * (self.n_bits + entries.shape[-1])
+        for rows in row_chunks(len(packed_codes), row_bytes):
+            beyond = sum_of_entries(packed_codes[rows], entries)
             if self.metric == "cosine":
                 parts = angles_to(offset, beyond)
             else:
@@ -108,10 +143,11 @@ class Decoder:
             items[rows] /= 2
         return items
 
-    def weights(self, X, n_planes):
-        """Return what each bit that is set adds, and what a code of zeros has.
+    def tables(self, X, n_bytes):
+        """Return what each value of a byte adds to the sum of a code.
 
-        They have shapes (n_queries, n_planes) and (n_queries,), float32.
+        They have shape (n_queries, n_bytes, 256), float32. What all codes have is in
+        those of the first byte.
         """
         X = X.astype(np.float64)
         if self.metric == "euclidean":
@@ -127,12 +163,67 @@ class Decoder:
             X -= towards
             starts = length * np.where(is_zero, 1.0, np.square(X).sum(axis=1) / 2)
             times = -1
-        own = times * (X @ self.codebook.T)
+        own = times * (X @ self._entries().T)
+        own = own.reshape(len(X), *self.codebook.shape[:-1])
         # No sum of them may be beyond float32, nor one with the float of a code.
-        _to_float32(2 * (np.abs(own).sum(axis=1) + np.abs(starts)))
-        weights = np.zeros((len(X), n_planes), dtype=np.float32)
-        weights[:, : len(self.codebook)] = own
-        return weights, starts.astype(np.float32)
+        most = np.abs(own) if own.ndim == 2 else np.abs(own).max(axis=2)
+        _to_float32(2 * (most.sum(axis=1) + np.abs(starts)))
+        return tables_of_bytes(own.astype(np.float32), starts, n_bytes)
+
+    def _entries(self):
+        return self.codebook.reshape(-1, self.codebook.shape[-1])
+
+
+def sum_of_entries(packed_codes, entries):
+    """Return what codes decode to without the offset, (n, n_features), float64.
+
+    entries : of shape (n_bits, n_features) or (n_blocks, 2**g, n_features)
+    """
+    if entries.ndim == 2:
+        bits = np.unpackbits(packed_codes, axis=1, count=len(entries))
+        return bits.astype(np.float64) @ entries
+    values = block_values(packed_codes, bits_of_block(entries))
+    total = np.zeros((len(packed_codes), entries.shape[-1]))
+    for block, own in enumerate(entries):
+        total += own[values[:, block]]
+    return total
+
+
+def block_values(packed_codes, block_bits):
+    """Return the values of blocks of 4 or 8 bits, (n, n_blocks), uint8."""
+    if block_bits == 8:
+        return packed_codes
+    halves = np.stack([packed_codes >> 4, packed_codes & 15], axis=2)
+    return halves.reshape(len(packed_codes), -1)
+
+
+def tables_of_bytes(own, starts, n_bytes):
+    """Return what values of bytes add, of what bits or values of blocks add.
+
+    own : float32 (n_queries, n_bits) or (n_queries, n_blocks, 2**g); starts :
+    (n_queries,), what the first byte adds besides
+    """
+    n, n_blocks, *n_entries = own.shape
+    starts = starts.astype(np.float32)
+    tables = np.zeros((n, n_bytes, 256), dtype=np.float32)
+    if not n_entries:  # a table doubles with each bit, from the last one on
+        weights = np.zeros((n, 8 * n_bytes), dtype=np.float32)
+        weights[:, :n_blocks] = own
+        weights = weights.reshape(n, n_bytes, 8)
+        tables[:, 0, 0] = starts
+        for bit in range(8):
+            place = 1 << bit
+            added = tables[..., :place] + weights[..., 7 - bit, None]
+            tables[..., place : 2 * place] = added
+        return tables
+    if n_entries == [16]:
+        halves = np.zeros((n, 2 * n_bytes, 16), dtype=np.float32)
+        halves[:, :n_blocks] = own
+        first, second = halves[:, ::2, :, None], halves[:, 1::2, None]
+        own = (first + second).reshape(n, n_bytes, 256)
+    tables[:, : own.shape[1]] = own
+    tables[:, 0] += starts[:, None]
+    return tables
 
 
 def angles_to(offset, beyond):

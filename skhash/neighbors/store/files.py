@@ -15,7 +15,12 @@ from secrets import token_hex
 import numpy as np
 
 from skhash.codes import packed_width
-from skhash.neighbors.store.decoder import METRICS, Decoder, items_per_code
+from skhash.neighbors.store.decoder import (
+    METRICS,
+    Decoder,
+    check_shapes,
+    items_per_code,
+)
 from skhash.neighbors.store.store import Store
 from skhash.persistence import directory, state
 
@@ -33,7 +38,9 @@ def save_index(index, path) -> None:
     if store.decoder is not None:
         decoder = store.decoder
         arrays |= {"codebook": decoder.codebook, "offset": decoder.offset}
-        scoring = {"normalized": decoder.normalized, "metric": decoder.metric}
+        scoring = {
+            name: getattr(decoder, name) for name in ("n_bits", "normalized", "metric")
+        }
     arrays = {
         name: _plain(name, array) for name, array in arrays.items() if array is not None
     }
@@ -184,7 +191,7 @@ def _is_of_its_kind(name, array):
         "live": kind == "b" and ndim == 1,
         "vectors": kind in "iuf" and ndim == 2,
         "items": dtype == np.float32 and ndim == 2 and array.flags.c_contiguous,
-        "codebook": dtype == np.float64 and ndim == 2,
+        "codebook": dtype == np.float64 and ndim in (2, 3),
         "offset": dtype == np.float64 and ndim == 1,
     }[name]
 
@@ -195,18 +202,18 @@ def _read_decoder(arrays, scoring, n_bits):
     if scoring is None and not there:
         return None
     directory.check_keys({"decoder": scoring}, {"decoder": dict})
-    directory.check_keys(scoring, {"normalized": bool, "metric": str})
-    codebook, offset, items = map(arrays.get, DECODER)
+    directory.check_keys(scoring, {"n_bits": int, "normalized": bool, "metric": str})
     if (
         scoring["metric"] not in METRICS
         or there != set(DECODER)
-        or codebook.shape[1:] != offset.shape
         # Of codes that were packed, the decoder alone knows how many bits they have.
-        or packed_width(len(codebook)) != packed_width(n_bits)
-        or len(codebook) > n_bits
-        or items.shape[1] != items_per_code(scoring["metric"])
+        or packed_width(scoring["n_bits"]) != packed_width(n_bits)
+        or scoring["n_bits"] > n_bits
+        or arrays["items"].shape[1] != items_per_code(scoring["metric"])
     ):
         raise ValueError("Its decoder does not fit the codes.")
+    codebook, offset = arrays["codebook"], arrays["offset"]
+    check_shapes(codebook, offset, scoring["n_bits"])
     return Decoder(codebook, offset, **scoring)
 
 

@@ -250,3 +250,80 @@ def test_sums_beyond_float32_are_refused():
         asymmetric_scores([[1e19]], codes, decoder, metric="inner_product")
     found = index.kneighbors([[1e18]], return_distance=False)
     np.testing.assert_array_equal(found, [[0, 1]])
+
+
+def block_decoder(block_bits, n_bits, rng, draw):
+    n_blocks = -(-n_bits // block_bits)
+    return draw((n_blocks, 2**block_bits, N_FEATURES)), draw(N_FEATURES)
+
+
+def decoded_blocks(bits, decoder):
+    """Decode each code block by block, its bits read as a binary number."""
+    codebook, offset = decoder
+    n_blocks, n_values = codebook.shape[:2]
+    block_bits = n_values.bit_length() - 1
+    decoded = []
+    for code in bits:
+        text = "".join(map(str, code)).ljust(n_blocks * block_bits, "0")
+        values = [
+            int(text[block_bits * m : block_bits * (m + 1)], 2) for m in range(n_blocks)
+        ]
+        decoded.append(offset + sum(codebook[m][v] for m, v in enumerate(values)))
+    return np.array(decoded)
+
+
+class Fitted:
+    """A decoder as an estimator has it."""
+
+    def __init__(self, decoder, n_bits):
+        self.codebook_, self.offset_ = decoder
+        self.n_bits_ = n_bits
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("block_bits", [4, 8])
+@pytest.mark.parametrize("n_bits", [3, 8, 12, 21, 24, 70])
+def test_blocks_of_bits_decode_to_entries(block_bits, n_bits, metric):
+    rng = np.random.default_rng(n_bits)
+    decoder = block_decoder(block_bits, n_bits, rng, lambda n: rng.normal(size=n))
+    bits = rng.integers(0, 2, (201, n_bits), dtype=np.uint8)
+    queries = rng.normal(size=(13, N_FEATURES))
+    fitted = Fitted(decoder, n_bits)
+    vectors = decoded_blocks(bits, decoder)
+    itself = vectors, np.zeros(N_FEATURES)
+    expected = decoded_scores(queries, np.eye(len(vectors)), itself, metric)
+    scores = asymmetric_scores(queries, bits, fitted, metric=metric)
+    np.testing.assert_allclose(scores, expected, atol=1e-5 * np.abs(expected).max())
+    packed = pack_bits(bits)
+    same = asymmetric_scores(queries, packed, fitted, metric=metric, packed=True)
+    np.testing.assert_array_equal(same, scores)
+    if n_bits % block_bits == 0:
+        same = asymmetric_scores(queries, bits, decoder, metric=metric)
+        np.testing.assert_array_equal(same, scores)
+
+
+def test_blocks_of_one_bit_are_bits():
+    """Entries that are sums of what bits add decode as the bits do."""
+    queries, bits, (codebook, offset) = make_data(16)
+    values = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+    entries = np.stack([values @ codebook[:8], values @ codebook[8:]])
+    for metric in METRICS:
+        expected = asymmetric_scores(queries, bits, (codebook, offset), metric=metric)
+        scores = asymmetric_scores(queries, bits, (entries, offset), metric=metric)
+        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_bits", "message"),
+    [
+        ((2, 8, N_FEATURES), 6, r"codebook must have shape .* got \(2, 8, 11\)"),
+        ((2, 256, N_FEATURES, 1), 16, "codebook must have shape"),
+        ((2, 256, N_FEATURES), 17, "not one for 17 bits, which are 3 blocks"),
+        ((2, 16, N_FEATURES), 4, "not one for 4 bits, which are 1 blocks"),
+        ((8, N_FEATURES), 9, "not one for 9 bits"),
+    ],
+)
+def test_codebooks_of_other_shapes(shape, n_bits, message):
+    fitted = Fitted((np.ones(shape), np.ones(shape[-1])), n_bits)
+    with pytest.raises(ValueError, match=message):
+        read_decoder(fitted, "euclidean")

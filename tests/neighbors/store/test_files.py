@@ -5,6 +5,7 @@ import json
 import pickle
 import shutil
 import sys
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -115,9 +116,11 @@ def test_names_of_columns_and_labels_of_a_data_frame(tmp_path):
 @pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
 def test_what_codes_stand_for_is_saved(metric, tmp_path):
     codebook = RNG.normal(size=(70, 5)), RNG.normal(size=5)
+    blocks = RNG.normal(size=(9, 256, 5)), RNG.normal(size=5)
     vectors = BITS @ codebook[0] + codebook[1]
     asked = QUERIES @ codebook[0] + codebook[1] + RNG.normal(size=(7, 5))
-    for what in ({"decoder": codebook}, {"vectors": vectors}):
+    decoder = SimpleNamespace(codebook_=blocks[0], offset_=blocks[1], n_bits_=70)
+    for what in ({"decoder": codebook}, {"decoder": decoder}, {"vectors": vectors}):
         index = AsymmetricNeighbors(4, metric=metric, n_candidates=40)
         index.fit(BITS, **what)
         index.save(tmp_path)

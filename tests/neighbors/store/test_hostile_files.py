@@ -242,7 +242,8 @@ def test_a_decoder_without_its_arrays_and_arrays_without_a_decoder(path):
     change(path, decoder=None)
     refused(path, "damaged .*: manifest.json has no 'decoder'")
     HammingNeighbors().fit(BITS).save(path)
-    change(path, decoder={"normalized": False, "metric": "euclidean"})
+    scoring = {"n_bits": 70, "normalized": False, "metric": "euclidean"}
+    change(path, decoder=scoring)
     refused(path, "Its decoder does not fit")
 
 
