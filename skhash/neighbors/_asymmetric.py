@@ -1,18 +1,20 @@
 """`AsymmetricNeighbors`: real queries among codes, by what the codes stand for."""
 
-from numbers import Integral
+from itertools import chain
+from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_consistent_length
 
 from skhash.codes import check_unmasked
-from skhash.neighbors._graphs import GraphMixin
+from skhash.neighbors._graphs import GraphMixin, as_graph
 from skhash.neighbors._index import BaseIndex, check_candidates, find, fitted_codes
-from skhash.neighbors.search.asymmetric import CodeScorer, smallest
+from skhash.neighbors.search.algorithm import as_lists
+from skhash.neighbors.search.asymmetric import CodeScorer, by_query, smallest
 from skhash.neighbors.search.vectors import VectorScorer
 from skhash.neighbors.store.decoder import METRICS, read_decoder
-from skhash.neighbors.store.rows import read_vectors, without_self
+from skhash.neighbors.store.rows import object_array, read_vectors, without_self
 from skhash.neighbors.store.select import select
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.chunks import row_chunks
@@ -30,6 +32,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     ----------
     n_neighbors : int, default=5
         Neighbours that `kneighbors` and `transform` find.
+    radius : float, default=1.0
+        The largest score that `radius_neighbors` finds, inclusive.
     metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
         What vectors are compared by. `fit` takes it in.
     n_candidates : int, default=None
@@ -97,6 +101,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
 
     _parameter_constraints: dict = {
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "radius": [Interval(Real, None, None, closed="neither")],
         "metric": [StrOptions(set(METRICS))],
         "n_candidates": [Interval(Integral, 1, None, closed="left"), None],
         "packed": ["boolean"],
@@ -107,12 +112,14 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         self,
         n_neighbors=5,
         *,
+        radius=1.0,
         metric="euclidean",
         n_candidates=None,
         packed=False,
         n_jobs=None,
     ):
         self.n_neighbors = n_neighbors
+        self.radius = radius
         self.metric = metric
         self.n_candidates = n_candidates
         self.packed = packed
@@ -246,37 +253,127 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         store = self._fitted_store()
         own, selected = bool(own) or X is None, select(store, mask, ids)
         k = self._check_n_neighbors(n_neighbors, own, selected.n, store.n)
-        n_candidates = self._limit(k, selected.n - own)
-        X, codes = self._read_question(store, X, codes, own, n_candidates)
-        scorer = self._scorer(store)
-
-        def nearest(rows):
-            queries = scorer.read_queries(X[rows], "X")
-            if n_candidates is None:
-                answer = scorer.nearest(queries, k + own, selected)
-                return without_self(*answer, rows.start) if own else answer
-            count = n_candidates + own
-            found = find("nearest", store, selected, codes[rows], count, self.n_jobs)
-            _, candidates = without_self(*found, rows.start) if own else found
-            return smallest(scorer.score_candidates(queries, candidates), candidates, k)
-
-        # Candidates, their distances and scores, and what sorting takes.
-        chunks = row_chunks(max(1, X.shape[0]), 48 * (n_candidates or k))
-        scores, positions = map(np.concatenate, zip(*map(nearest, chunks), strict=True))
+        if self.n_candidates is not None:
+            check_candidates(k, self.n_candidates)
+        parts = self._find("nearest", store, selected, X, codes, own, k)
+        scores, positions = map(np.concatenate, zip(*parts, strict=True))
         found = store.ids_at(positions) if return_ids else positions
         return (scores, found) if return_distance else found
+
+    def radius_neighbors(
+        self,
+        X=None,
+        radius=None,
+        return_distance=True,
+        *,
+        codes=None,
+        own=False,
+        mask=None,
+        ids=None,
+        return_ids=False,
+    ):
+        """Find all codes whose score for a query is small enough.
+
+        Parameters
+        ----------
+        X, codes, own
+            As in `kneighbors`.
+        radius : float, default=None
+            The largest score, inclusive: a squared distance for "euclidean", a negated
+            product for "inner_product". The default is the parameter.
+        return_distance : bool, default=True
+            Whether to return the scores too.
+        mask, ids, return_ids
+            As in `kneighbors`.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_queries,) of float32 arrays
+            Ascending. Only if `return_distance`.
+        indices : ndarray of shape (n_queries,) of int64 arrays
+            Positions among the fitted codes, ordered by (score, position). With
+            `return_ids`, their ids.
+
+        Raises
+        ------
+        ValueError
+            If the radius is no finite number, or something that the search needs is
+            missing.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import AsymmetricNeighbors
+        >>> decoder = [[2.0, 0.0], [0.0, 1.0]], [1.0, 1.0]
+        >>> codes = [[0, 0], [1, 0], [1, 1]]
+        >>> index = AsymmetricNeighbors(radius=1).fit(codes, decoder=decoder)
+        >>> scores, indices = index.radius_neighbors([[3.0, 2.0]])
+        >>> scores[0], indices[0]
+        (array([0., 1.], dtype=float32), array([2, 1]))
+        """
+        store = self._fitted_store()
+        own, selected = bool(own) or X is None, select(store, mask, ids)
+        radius = self.radius if radius is None else radius
+        if not isinstance(radius, Real) or not np.isfinite(radius):
+            raise ValueError(f"radius must be a finite number, got {radius!r}.")
+        parts = self._find("within", store, selected, X, codes, own, radius)
+        scores, positions = map(chain.from_iterable, zip(*parts, strict=True))
+        found = map(store.ids_at, positions) if return_ids else positions
+        found = object_array(list(found))
+        return (object_array(list(scores)), found) if return_distance else found
+
+    def radius_neighbors_graph(
+        self, X=None, radius=None, mode="connectivity", **question
+    ):
+        """Return the codes near enough to each query as a sparse matrix.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features), default=None
+            As in `kneighbors`.
+        radius : float, default=None
+            As in `radius_neighbors`.
+        mode : {"connectivity", "distance"}, default="connectivity"
+            As in `kneighbors_graph`.
+        **question
+            What else `radius_neighbors` takes, such as `mask`.
+
+        Returns
+        -------
+        graph : CSR sparse array of shape (n_queries, n_samples_fit_), float64
+            The entries of a row are ordered by (score, position).
+        """
+        scores, positions = self.radius_neighbors(X, radius, **question)
+        return as_graph(scores, positions, self.n_samples_fit_, mode)
 
     @property
     def vectors_(self):
         """The real vectors by position, where they were given."""
         return self._column("vectors")
 
-    def _limit(self, k, available):
-        """Return how many candidates to compare, or None for all."""
-        if self.n_candidates is None:
-            return None
-        check_candidates(k, self.n_candidates)
-        return int(self.n_candidates) if self.n_candidates < available else None
+    def _find(self, what, store, selected, X, codes, own, reach):
+        """Search by `what`, "nearest" or "within"; yield answers to some queries each.
+
+        own : whether the queries are the fitted codes, each left out of its own answer
+        """
+        n_candidates = int(self.n_candidates or 0)
+        if n_candidates >= selected.n - own:
+            n_candidates = 0  # that is all
+        X, codes = self._read_question(store, X, codes, own, n_candidates)
+        scorer = self._scorer(store)
+        # Candidates, their distances and scores, and what sorting takes.
+        width = n_candidates or (reach if what == "nearest" else 1)
+        for rows in row_chunks(max(1, X.shape[0]), 48 * width):
+            queries = scorer.read_queries(X[rows], "X")
+            first = rows.start if own else None
+            if not n_candidates:
+                yield find_among_all(what, scorer, queries, reach, selected, first)
+                continue
+            count = n_candidates + own
+            found = find("nearest", store, selected, codes[rows], count, self.n_jobs)
+            _, candidates = without_self(*found, first) if own else found
+            scores = scorer.score_candidates(queries, candidates)
+            among = smallest if what == "nearest" else within_lists
+            yield among(scores, candidates, reach)
 
     def _read_question(self, store, X, codes, own, n_candidates):
         """Return the vectors of the queries, and their packed codes or None."""
@@ -287,7 +384,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             )
         if own:
             codes = fitted_codes(store)
-        elif n_candidates is None:
+        elif not n_candidates:
             codes = None
         elif codes is not None:
             codes = self._read_more_codes(codes, store)
@@ -313,4 +410,30 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
                 f"metric={self.metric!r}, but the decoder was taken in for "
                 f"{decoder.metric!r}; fit again."
             )
-        return CodeScorer(decoder, store.packed, store["items"], self.n_jobs)
+        codes = store.packed, store["items"]
+        return CodeScorer(decoder, *codes, self.n_jobs, store.codes_key)
+
+
+def find_among_all(what, scorer, queries, reach, selected, first):
+    """Return scores and positions of the selected codes that are near to each query.
+
+    first : where the code of the first query stands, if each query is a fitted code
+        that is left out of its own answer, or else None
+    """
+    own, places, live = first is not None, selected.positions, selected.live
+    some = scorer if places is None else scorer.among(places)
+    count = reach + own if what == "nearest" else reach
+    found = as_lists(getattr(some, what)(queries, count, live), places)
+    if not own:
+        return found
+    if what == "nearest":
+        return without_self(*found, first)
+    kept = [places != first + i for i, places in enumerate(found[1])]
+    return tuple([part[k] for part, k in zip(one, kept, strict=True)] for one in found)
+
+
+def within_lists(scores, candidates, radius):
+    """Return lists of scores and positions of the candidates within a radius."""
+    owners, places = np.nonzero(scores <= radius)
+    found = candidates[owners, places], scores[owners, places]
+    return as_lists(by_query(owners, *found, len(scores)))

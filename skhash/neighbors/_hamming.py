@@ -2,11 +2,9 @@
 
 from numbers import Integral
 
-import numpy as np
-
 from skhash.neighbors._graphs import GraphMixin, as_graph
 from skhash.neighbors._index import BaseIndex, find, fitted_codes
-from skhash.neighbors.store.rows import without_self
+from skhash.neighbors.store.rows import object_array, without_self
 from skhash.neighbors.store.select import select
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.torch import resolve_device
@@ -297,8 +295,8 @@ class HammingNeighbors(GraphMixin, BaseIndex):
             distances = [d[k] for d, k in zip(distances, kept, strict=True)]
             positions = [p[k] for p, k in zip(positions, kept, strict=True)]
         found = map(store.ids_at, positions) if return_ids else positions
-        found = _object_array(list(found))
-        return (_object_array(distances), found) if return_distance else found
+        found = object_array(list(found))
+        return (object_array(distances), found) if return_distance else found
 
     def radius_neighbors_graph(self, X=None, radius=None, mode="connectivity"):
         """Return the neighbours within a distance of each query as a sparse matrix.
@@ -348,9 +346,3 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         queries = fitted_codes(store) if X is None else self._read_more_codes(X, store)
         options = self.n_jobs, self.algorithm, self.device
         return find(what, store, selected, queries, reach, *options)
-
-
-def _object_array(arrays):
-    result = np.empty(len(arrays), dtype=object)
-    result[:] = arrays
-    return result

@@ -7,7 +7,7 @@ import numpy as np
 from skhash.codes import check_packed, check_unmasked, pack_bits
 from skhash.neighbors.store.decoder import METRICS, read_decoder
 from skhash.utils._sklearn import StrOptions, validate_params
-from skhash.utils.chunks import CHUNK_BYTES, dense_rows, even_chunks
+from skhash.utils.chunks import CHUNK_BYTES, dense_rows, even_chunks, row_chunks
 from skhash.utils.threads import count_threads, late_import, map_in_threads
 
 # Bytes of codes to look up, over all pairs, below which a thread does not pay.
@@ -119,11 +119,13 @@ class CodeScorer:
     items : ndarray of shape (n_codes, 1) or (n_codes, 2), float32
         What `Decoder.items` returns; NaN for a code that `nearest` is to leave out.
     n_jobs : int or None
+    key : object that stands for these codes and goes with them, default=None
+        With it, what is made of the codes for one search is there for the next.
     """
 
-    def __init__(self, decoder, packed_codes, items, n_jobs):
+    def __init__(self, decoder, packed_codes, items, n_jobs, key=None):
         self.decoder, self.packed_codes, self.items = decoder, packed_codes, items
-        self.n_jobs = n_jobs
+        self.n_jobs, self.key = n_jobs, key
         self.read_queries = decoder.read_queries
 
     def score_all(self, queries):
@@ -139,26 +141,47 @@ class CodeScorer:
         self._run("score_candidates", candidates.shape[1], queries, candidates, scores)
         return scores
 
-    def nearest(self, queries, k, selected=None):
+    def among(self, positions):
+        """Return the scorer of the codes at some positions alone."""
+        codes = self.packed_codes[positions], self.items[positions]
+        return CodeScorer(self.decoder, *codes, self.n_jobs)
+
+    def nearest(self, queries, k, live=None):
         """Return the k smallest (score, position) of each query, in this order.
 
-        selected : Selection of the codes that may be found, default=None, which is all
+        live : ndarray of bool, or None, which is all
+            Which codes may be found.
         """
-        if selected is not None and selected.positions is not None:
-            places = selected.positions
-            codes = self.packed_codes[places], self.items[places]
-            scorer = CodeScorer(self.decoder, *codes, self.n_jobs)
-            scores, found = scorer.nearest(queries, k)
-            return scores, places[found]
-        if selected is not None and selected.live is not None:
-            live = selected.live[:, None]
-            items = np.where(live, self.items, np.float32(np.nan))
+        scan = self._scan()
+        if scan is not None:
+            return scan.nearest(self, queries, k, live)
+        if live is not None:
+            items = np.where(live[:, None], self.items, np.float32(np.nan))
             scorer = CodeScorer(self.decoder, self.packed_codes, items, self.n_jobs)
             return scorer.nearest(queries, k)
         scores = np.full((queries.shape[0], k), np.inf, dtype=np.float32)
         positions = np.zeros((queries.shape[0], k), dtype=np.int64)
         self._run("nearest", len(self.packed_codes), queries, scores, positions)
         return smallest(scores, positions, k)
+
+    def within(self, queries, radius, live=None):
+        """Return scores and positions of all codes within the radius, and counts."""
+        scan = self._scan()
+        if scan is not None:
+            return scan.within(self, queries, radius, live)
+        return within_by_chunks(
+            lambda rows: self.score_all(queries[rows]),
+            (queries.shape[0], len(self.packed_codes)),
+            radius,
+            live,
+        )
+
+    def _scan(self):
+        """Return the module that searches by blocks, where there are any."""
+        with late_import:
+            from skhash.neighbors.search import table_scan
+
+        return table_scan if self.key is not None and table_scan.is_fast() else None
 
     def _run(self, kernel, n_scored, queries, *arrays):
         """Call a kernel on slices of the queries and of `arrays`, in threads.
@@ -170,9 +193,7 @@ class CodeScorer:
             from skhash.neighbors.kernels import asymmetric as kernels
 
         n_queries, n_bytes = queries.shape[0], self.packed_codes.shape[1]
-        is_product = self.decoder.metric == "inner_product"
-        floor = np.float32(-np.inf if is_product else 0)
-        codes = self.packed_codes, self.items, floor
+        codes = self.packed_codes, self.items, lowest_score(self.decoder.metric)
 
         def call(rows):
             tables = self.decoder.tables(dense_rows(queries[rows]), n_bytes)
@@ -192,7 +213,39 @@ class CodeScorer:
         map_in_threads(call, chunks, threads)
 
 
+def lowest_score(metric):
+    """Return what no score is below."""
+    return np.float32(-np.inf if metric == "inner_product" else 0)
+
+
 def smallest(scores, positions, k):
     """Return the `k` smallest (score, position) of each row, in this order."""
     order = np.lexsort((positions, scores))[:, :k]
     return tuple(np.take_along_axis(a, order, axis=1) for a in (scores, positions))
+
+
+def within_by_chunks(score, shape, radius, live=None):
+    """Return scores and positions of all that lie within a radius, and their counts.
+
+    They are ordered by query, score and position.
+
+    score : function of a slice of the queries that returns the scores of all
+    shape : (n_queries, n) of all the scores
+    """
+    parts = []
+    for rows in row_chunks(shape[0], 16 * shape[1]):
+        scores = score(rows)
+        is_near = scores <= radius
+        if live is not None:
+            is_near &= live
+        owners, positions = np.nonzero(is_near)
+        found = owners, positions, scores[is_near]
+        parts.append(by_query(*found, rows.stop - rows.start))
+    return tuple(map(np.concatenate, zip(*parts, strict=True)))
+
+
+def by_query(owners, positions, scores, n_queries):
+    """Return scores and positions by query, score and position, and counts."""
+    order = np.lexsort((positions, scores, owners))
+    counts = np.bincount(owners, minlength=n_queries)
+    return scores[order], positions[order], counts

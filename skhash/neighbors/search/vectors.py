@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils import check_array
 
-from skhash.neighbors.search.asymmetric import smallest
+from skhash.neighbors.search.asymmetric import smallest, within_by_chunks
 from skhash.utils.chunks import row_chunks
 from skhash.utils.threads import count_threads, late_import, map_in_threads
 
@@ -17,8 +17,9 @@ class VectorScorer:
     They are computed in float32, or in float64 if the vectors are wider.
     """
 
-    def __init__(self, vectors, metric, n_jobs):
+    def __init__(self, vectors, metric, n_jobs, places=None):
         self.vectors, self.metric, self.n_jobs = vectors, metric, n_jobs
+        self.places = np.arange(len(vectors)) if places is None else places
         wide = np.result_type(vectors.dtype, np.float32) != np.float32
         self.dtype = np.dtype(np.float64 if wide else np.float32)
 
@@ -33,19 +34,32 @@ class VectorScorer:
             )
         return X
 
-    def nearest(self, queries, k, selected):
+    def among(self, positions):
+        """Return the scorer of the vectors at some positions alone."""
+        return VectorScorer(self.vectors, self.metric, self.n_jobs, positions)
+
+    def nearest(self, queries, k, live=None):
         """Return the k smallest (score, position) of each query, in this order."""
-        places = selected.positions
-        if places is None:
-            live = selected.live
-            places = np.arange(len(self.vectors)) if live is None else live.nonzero()[0]
+        some = np.arange(len(self.places)) if live is None else live.nonzero()[0]
         parts = []
-        for rows in row_chunks(len(queries), 48 * len(places)):
-            shape = rows.stop - rows.start, len(places)
-            candidates = np.broadcast_to(places, shape)
-            scores = self.score_candidates(queries[rows], candidates)
+        for rows in row_chunks(len(queries), 48 * len(some)):
+            scores = self._score_all(queries[rows], self.places[some])
+            candidates = np.broadcast_to(some, scores.shape)
             parts.append(smallest(scores, candidates, k))
         return tuple(map(np.concatenate, zip(*parts, strict=True)))
+
+    def within(self, queries, radius, live=None):
+        """Return scores and positions of all vectors within a radius, and counts."""
+        return within_by_chunks(
+            lambda rows: self._score_all(queries[rows], self.places),
+            (len(queries), len(self.places)),
+            radius,
+            live,
+        )
+
+    def _score_all(self, queries, positions):
+        shape = len(queries), len(positions)
+        return self.score_candidates(queries, np.broadcast_to(positions, shape))
 
     def score_candidates(self, queries, candidates):
         """Return the score of each query's own candidates; only their rows are read."""

@@ -252,8 +252,8 @@ def angles_to(offset, beyond):
     lengths = np.sqrt(along**2 + squares)
     factors = 1 / np.where(lengths > 0, lengths, np.inf)
     # lengths - along, of which one is nearly the other where along is positive.
-    excess = np.where(along > 0, squares / (lengths + along + (lengths == 0)), 0)
-    excess = np.where(along > 0, excess, lengths - along)
+    ratios = squares / np.where(along > 0, lengths + along, 1)
+    excess = np.where(along > 0, ratios, lengths - along)
     return np.where(lengths > 0, excess * factors, 1.0), factors
 
 

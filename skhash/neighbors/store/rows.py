@@ -72,3 +72,10 @@ def without_self(distances, positions, first=0):
     kept[kept.all(axis=1), -1] = False
     shape = len(kept), kept.shape[1] - 1
     return distances[kept].reshape(shape), positions[kept].reshape(shape)
+
+
+def object_array(arrays):
+    """Return an array of arrays, of equal length or not."""
+    result = np.empty(len(arrays), dtype=object)
+    result[:] = arrays
+    return result

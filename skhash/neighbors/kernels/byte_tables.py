@@ -1,0 +1,142 @@
+"""Sums of what 512 codes look up in small tables, as vector instructions.
+
+The bytes of a block of codes stand side by side, the first of all codes, then the
+second, so that one vector holds the same byte of many. What each value of it adds is a
+byte too, and a sum stays at 255 if it is larger.
+
+Processors with AVX-512 VBMI look 64 bytes up at once in a table of 256, which fills
+four registers. Those with AVX2 look 32 up in a table of 16: there, the halves of a byte
+have a table each. Elsewhere, `ENTRIES` is 0, and there is no such function.
+"""
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import boolean, int64, uint8
+from numba.core import cgutils, config
+
+from skhash.neighbors.kernels.llvm import BYTE, INT32, INT64, instruction
+
+BLOCK = 512  # codes in a block
+MOST = 255  # the sum that stands for all larger ones
+_PARTS = 8  # vectors of sums at a time: with tables and codes, they fill the registers
+
+
+def has_features(*names):
+    """Return whether numba compiles for a processor with these."""
+    if config.CPU_FEATURES is not None:
+        return all(f"+{name}" in config.CPU_FEATURES for name in names)
+    own = config.CPU_NAME in (None, "", "host")
+    features = llvm.get_host_cpu_features() if own else {}
+    return all(features.get(name) for name in names)
+
+
+def _call(code, name, *operands):
+    kind = ir.FunctionType(operands[0].type, [one.type for one in operands])
+    return code.call(cgutils.get_or_insert_function(code.module, kind, name), operands)
+
+
+class _Bytes:
+    """Look-ups of 64 bytes in tables of 256."""
+
+    width, entries = 64, 256
+
+    def __init__(self):
+        self.vector = ir.VectorType(BYTE, self.width)
+
+    def read_tables(self, code, address):
+        return [code.read(self.vector, address, 64 * part) for part in range(4)]
+
+    def look_up(self, code, tables, values):
+        """Return what a vector of values adds, in summands."""
+        name = "llvm.x86.avx512.vpermi2var.qi.512"
+        low, high = (
+            _call(code, name, tables[part], values, tables[part + 1]) for part in (0, 2)
+        )
+        is_high = code.icmp_signed("<", values, self.vector([0] * 64))
+        return [code.select(is_high, high, low)]
+
+
+class _Nibbles:
+    """Look-ups of the halves of 32 bytes in tables of 16, the higher half first."""
+
+    width, entries = 32, 32
+
+    def __init__(self):
+        self.vector = ir.VectorType(BYTE, self.width)
+
+    def read_tables(self, code, address):
+        kind = ir.VectorType(BYTE, 16)
+        twice = ir.VectorType(INT32, 32)([*range(16)] * 2)
+        tables = [code.read(kind, address, 16 * half) for half in range(2)]
+        nothing = ir.Constant(kind, ir.Undefined)
+        return [code.shuffle_vector(table, nothing, twice) for table in tables]
+
+    def look_up(self, code, tables, values):
+        halves = (
+            code.lshr(values, self.vector([4] * 32)),
+            code.and_(values, self.vector([15] * 32)),
+        )
+        return [
+            _call(code, "llvm.x86.avx2.pshuf.b", table, half)
+            for table, half in zip(tables, halves, strict=True)
+        ]
+
+
+def _write_part(code, way, source, tables, limit, out):
+    """Sum up `_PARTS` vectors of codes; return whether one sum is at most `limit`."""
+    (source, n_rows), width = source, way.width
+    zero = way.vector([0] * width)
+    places = [code.variable(zero) for _ in range(_PARTS)]
+    with code.loop(n_rows) as loop:
+        row = code.at(source, code.mul(loop.index, INT64(BLOCK)))
+        address = code.at(tables, code.mul(loop.index, INT64(way.entries)))
+        own = way.read_tables(code, address)
+        for part, place in enumerate(places):
+            values = code.read(way.vector, row, width * part)
+            total = code.load(place)
+            for summand in way.look_up(code, own, values):
+                total = code.use(f"llvm.uadd.sat.v{width}i8", total, summand)
+            code.store(total, place)
+    limit, word = code.spread(limit, width), ir.IntType(width)
+    any_low = word(0)
+    for part, place in enumerate(places):
+        low = code.icmp_unsigned("<=", code.load(place), limit)
+        low = code.bitcast(low, word)
+        code.write(low, out, part * width // 8)
+        any_low = code.or_(any_low, low)
+    return code.icmp_unsigned("!=", any_low, word(0))
+
+
+def make_find_low(way):
+    """Build the function that finds the low sums of a block of codes."""
+
+    @instruction(boolean)
+    def find_low(code, blocks, block: int64, tables, query: int64, limit: uint8, out):
+        """Write a bit for each code of a block: whether its sum is at most `limit`.
+
+        Return whether one is.
+
+        blocks : uint8 (n_blocks, n_rows, 512); tables : uint8 (queries, n_rows,
+        ENTRIES), what the values of each row add; query : its row; out : uint64 (8,).
+        """
+        span, answer = _PARTS * way.width, ir.IntType(1)(0)
+        for first in range(0, BLOCK, span):
+            source = code.at(blocks.row(block), first), blocks.shape[1]
+            place = code.at(out.start, first // 8)
+            found = _write_part(code, way, source, tables.row(query), limit, place)
+            answer = code.or_(answer, found)
+        return answer
+
+    return find_low
+
+
+def choose_way():
+    """Return how this processor looks bytes up, or None."""
+    if has_features("avx512f", "avx512bw", "avx512vbmi"):
+        return _Bytes()
+    return _Nibbles() if has_features("avx2") else None
+
+
+_way = choose_way()
+ENTRIES = _way.entries if _way else 0
+find_low = make_find_low(_way) if _way else None

@@ -1,0 +1,293 @@
+"""The kernels of asymmetric search by bounds: real queries against blocks of codes.
+
+The score of a code is ``factor * total + term``, see `asymmetric`, and its total a sum
+of table entries, one a byte. What this scan adds up instead are bytes: how many steps
+an entry lies above the least of its table, rounded down. As many steps above the least
+of all sums lies the total, or higher, so that a code whose steps are too many cannot be
+among those that are looked for. All others are scored as `asymmetric` does, to the last
+bit.
+
+Terms and factors have rows of bytes too, on a grid. With a term alone, ``total + term``
+is bounded by the sum of steps. With both, a score of at most s is ``total + term /
+factor - s / factor <= 0``; the rows are on grids of ``term / factor`` and
+``1 / factor``.
+
+What all kernels take:
+
+* codes: `Codes`; live: see `bits.is_live`;
+* queries: float32 (n_queries, n_bytes, 256), the tables of `Decoder.tables`;
+* work: `Work`.
+"""
+
+from collections import namedtuple
+from functools import partial
+
+import numpy as np
+
+from skhash.neighbors.kernels.bits import ONE, is_live, trailing_zeros
+from skhash.neighbors.kernels.byte_tables import BLOCK, ENTRIES, MOST, find_low
+from skhash.neighbors.kernels.heap import replace_top
+from skhash.utils.kernels import inner_kernel, kernel
+
+# Codes in blocks: blocks (n_blocks, n_rows, 512) : uint8, their bytes, and behind them
+# a row a grid; grids (n_rows - n_bytes, 2) : float64, the lowest value and the step;
+# items (n, 1) or (n, 2) : float32; floor : float32.
+Codes = namedtuple("Codes", "blocks grids items floor")
+# Room to work in, for some queries: bounds (n_rows, 256) and halves (n_rows, 32) :
+# float64; tables (queries, n_rows, ENTRIES) : uint8; scales (queries, 3) : float64, the
+# least sum, what makes steps of a score, and the error of a total; found (8,) : uint64.
+Work = namedtuple("Work", "bounds halves tables scales found")
+
+_ONE, _ZERO = np.float32(1), np.float32(0)
+# Blocks and codes of each from which a query learns how far away its neighbours may be.
+SAMPLED_BLOCKS, SAMPLED_CODES = 16, 64
+# After so many blocks, and each time after this many times as many, steps are made
+# finer, as neighbours have been found.
+FIRST_STAGE, NEXT_STAGE = 16, 8
+# Numbers of steps are made so much smaller, which is more than rounding adds.
+_SHY = 1 - 2.0**-20
+# A call with so many arrays would take longer than what it does.
+_inlined = partial(inner_kernel, forceinline=True)
+# The largest relative error of one operation on float32 numbers.
+_ROUNDING = 2.0**-24
+
+
+@kernel
+def fill_blocks(packed, values, grids, blocks):
+    """Write the bytes of codes, and the values (n, n_grids) : float64 on their grids.
+
+    A place on the grid is never above the value.
+    """
+    n, n_bytes = packed.shape
+    for first in range(0, n, BLOCK):
+        rows = blocks[first // BLOCK]
+        for i in range(min(BLOCK, n - first)):
+            for byte in range(n_bytes):
+                rows[byte, i] = packed[first + i, byte]
+            for one in range(len(grids)):
+                lowest, step = grids[one]
+                value = values[first + i, one]
+                place = min(255, int((value - lowest) / step)) if step > 0 else 0
+                if place > 0 and lowest + place * step > value:
+                    place -= 1
+                rows[n_bytes + one, i] = place
+
+
+@_inlined
+def _score(codes, query, position):
+    """Return the score of a code, as the kernels of `asymmetric` have it."""
+    rows, column = codes.blocks[position // BLOCK], position % BLOCK
+    total = _ZERO
+    for byte in range(len(query)):
+        total += query[byte, rows[byte, column]]
+    items = codes.items
+    factor = items[position, 1] if items.shape[1] == 2 else _ONE
+    return max(codes.floor, factor * total + items[position, 0])
+
+
+@inner_kernel
+def _error(codes, query):
+    """Return a bound of what rounding does to a total and to its sum with a term."""
+    largest = 0.0
+    for byte in range(len(query)):
+        largest += np.abs(query[byte]).max()
+    for lowest, step in codes.grids[: codes.items.shape[1] == 1]:
+        largest += max(abs(lowest), abs(lowest + 256 * step))
+    return 4 * (len(query) + 2) * _ROUNDING * largest
+
+
+@inner_kernel
+def _bound_rows(codes, query, score, bounds):
+    """Write the least that each value of a row adds, for scores of at most `score`."""
+    n_bytes, grids = len(query), codes.grids
+    for byte in range(n_bytes):
+        for value in range(256):
+            bounds[byte, value] = query[byte, value]
+    for one in range(len(grids)):
+        lowest, step = grids[one]
+        for value in range(256):
+            if one == 0:
+                bounds[n_bytes, value] = lowest + value * step
+            else:
+                bounds[n_bytes + 1, value] = -score * (lowest + (value + 1) * step)
+
+
+@inner_kernel
+def _halve(bounds, halves):
+    """Write what the halves of each value add, the higher first: no more than both."""
+    for row in range(len(bounds)):
+        table, high, low = bounds[row], halves[row, :16], halves[row, 16:]
+        low[:] = 0
+        for value in range(256):
+            low[value & 15] += table[value] / 16
+        for other in range(2):
+            own, by = (low, high) if other else (high, low)
+            own[:] = np.inf
+            for value in range(256):
+                i, j = (value & 15, value >> 4) if other else (value >> 4, value & 15)
+                own[i] = min(own[i], table[value] - by[j])
+
+
+@inner_kernel
+def _limit(reach, scale):
+    """Return how many steps a code may have whose sum is at most `reach`, or -1."""
+    lowest, times, _ = scale
+    steps = (reach - lowest) * times
+    return int(min(np.floor(steps * (1 + 1e-9) + 1e-9), MOST - 1.0))
+
+
+@inner_kernel
+def _reach(codes, score, error):
+    """Return what the sum of a code is at most whose score is at most `score`."""
+    return error if codes.items.shape[1] == 2 else score + error
+
+
+@inner_kernel
+def _make_steps(codes, query, score, work, q):
+    """Write the tables of a query for scores of at most `score`; return the limit."""
+    error = _error(codes, query)
+    if score == np.inf:
+        work.tables[q] = 0
+        work.scales[q] = (0.0, 0.0, error)
+        return 0
+    slack = 32 * _ROUNDING * (1 + abs(score)) if len(codes.grids) == 2 else 0.0
+    _bound_rows(codes, query, score + slack, work.bounds)
+    bounds = work.bounds
+    if ENTRIES == 32:
+        _halve(work.bounds, work.halves)
+        bounds = work.halves
+    least = 0.0
+    n_tables = 2 if ENTRIES == 32 else 1
+    size = ENTRIES // n_tables
+    for row in range(len(bounds)):
+        for table in range(n_tables):
+            least += bounds[row, size * table : size * (table + 1)].min()
+    reach = _reach(codes, score, error)
+    spread = max(reach - least, error)
+    times = (MOST - 1) / spread if spread > 0 else 0.0
+    for row in range(len(bounds)):
+        for table in range(n_tables):
+            own = bounds[row, size * table : size * (table + 1)]
+            lowest, steps = own.min(), work.tables[q, row, size * table :]
+            for value in range(size):
+                place = (own[value] - lowest) * times * _SHY
+                steps[value] = np.uint8(min(place, 255.0))
+    work.scales[q] = (least, times, error)
+    return _limit(reach, work.scales[q])
+
+
+@kernel
+def first_limits(codes, live, queries, scores):
+    """Write a score to each row's first place that k codes have, or infinity.
+
+    scores (n_queries, k) : what some codes have, as a heap.
+    """
+    n, n_blocks = len(codes.items), len(codes.blocks)
+    step = max(1, n_blocks // SAMPLED_BLOCKS)
+    for q in range(len(queries)):
+        scores[q] = np.inf
+        places = np.zeros(scores.shape[1], dtype=np.int64)
+        for block in range(0, n_blocks, step):
+            first = block * BLOCK
+            for position in range(first, min(first + SAMPLED_CODES, n)):
+                if is_live(live, position):
+                    score = _score(codes, queries[q], position)
+                    if score < scores[q, 0]:
+                        replace_top(scores[q], places, score, position)
+
+
+@_inlined
+def _list_found(found, block, n, live, places):
+    """Write which codes of a block were found; return how many they are.
+
+    places : int64 (512,)
+    """
+    n_found = 0
+    for word in range(len(found)):
+        bits = found[word]
+        while bits:
+            position = block * BLOCK + 64 * word + np.int64(trailing_zeros(bits))
+            bits &= bits - ONE
+            if position < n and is_live(live, position):
+                places[n_found] = position
+                n_found += 1
+    return n_found
+
+
+@kernel
+def nearest(codes, live, queries, span, mosts, work, scores, positions):
+    """Write the k codes of smallest (score, position) of each query, in no order.
+
+    span : the first block to search, and the one behind the last; mosts (n_queries,) :
+    float32, scores that k codes have; scores (n_queries, k) : infinity, and positions
+    (n_queries, k) : int64, written. Where the blocks have fewer than k such codes,
+    infinity remains.
+    """
+    first, stage, n = span[0], FIRST_STAGE, len(codes.items)
+    limits = np.empty(len(queries), dtype=np.int64)
+    places = np.empty(BLOCK, dtype=np.int64)
+    while first < span[1]:
+        last = min(span[1], span[0] + stage)
+        for q in range(len(queries)):
+            most = min(mosts[q], scores[q, 0])
+            limits[q] = _make_steps(codes, queries[q], most, work, q)
+        for block in range(first, last):
+            for q in range(len(queries)):
+                if limits[q] < 0 or not find_low(
+                    codes.blocks, block, work.tables, q, limits[q], work.found
+                ):
+                    continue
+                n_found = _list_found(work.found, block, n, live, places)
+                changed = False
+                for position in places[:n_found]:
+                    score = _score(codes, queries[q], position)
+                    # Positions grow: one that equals the worst so far comes too late.
+                    if score <= mosts[q] and score < scores[q, 0]:
+                        replace_top(scores[q], positions[q], score, position)
+                        changed = True
+                most = min(mosts[q], scores[q, 0])
+                if changed and most < np.inf:
+                    reach = _reach(codes, most, work.scales[q, 2])
+                    limits[q] = min(limits[q], _limit(reach, work.scales[q]))
+        first, stage = last, stage * NEXT_STAGE
+
+
+@inner_kernel
+def _longer(array):
+    return np.concatenate((array, np.empty_like(array)))
+
+
+@kernel
+def within(codes, live, queries, span, radius, work):
+    """Return the codes of some blocks with scores of at most `radius`, by position.
+
+    span : as in `nearest`; radius : float32
+
+    Returns
+    -------
+    owners, positions : int64 (n_found,)
+        The query, and the code.
+    scores : float32 (n_found,)
+    """
+    size, n, places = 0, len(codes.items), np.empty(BLOCK, dtype=np.int64)
+    owners, positions = np.empty(BLOCK, dtype=np.int64), np.empty(BLOCK, dtype=np.int64)
+    scores = np.empty(BLOCK, dtype=np.float32)
+    limits = np.empty(len(queries), dtype=np.int64)
+    for q in range(len(queries)):
+        limits[q] = _make_steps(codes, queries[q], radius, work, q)
+    for block in range(span[0], span[1]):
+        for q in range(len(queries)):
+            if limits[q] < 0 or not find_low(
+                codes.blocks, block, work.tables, q, limits[q], work.found
+            ):
+                continue
+            n_found = _list_found(work.found, block, n, live, places)
+            if size + n_found > len(scores):
+                owners, positions = _longer(owners), _longer(positions)
+                scores = _longer(scores)
+            for position in places[:n_found]:
+                score = _score(codes, queries[q], position)
+                if score <= radius:
+                    owners[size], positions[size], scores[size] = q, position, score
+                    size += 1
+    return owners[:size], positions[:size], scores[:size]

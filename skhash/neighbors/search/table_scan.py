@@ -1,0 +1,138 @@
+"""Nearest codes by bounds of their scores, which are summed up as bytes."""
+
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from skhash.neighbors.kernels import byte_tables
+from skhash.neighbors.kernels import table_scan as kernels
+from skhash.neighbors.search.asymmetric import by_query, lowest_score, smallest
+from skhash.neighbors.search.chunks import live_codes, read_only
+from skhash.utils.chunks import dense_rows, even_chunks
+from skhash.utils.threads import count_threads, map_in_threads
+
+# Queries that look at a block of codes in turn: their tables stay in the cache.
+MAX_CHUNK = 64
+# Codes times bytes, over all pairs, below which a thread does not pay.
+MIN_THREAD_WORK = 2**21
+LINE = 64
+
+
+def is_fast():
+    """Return whether this processor looks bytes up in registers."""
+    return byte_tables.find_low is not None
+
+
+def nearest(scorer, queries, k, live):
+    """Return the k smallest (score, position) of each query, in this order.
+
+    scorer : CodeScorer; live : ndarray of bool or None
+    """
+
+    def search(codes, live, tables, span, work):
+        scores = np.empty((len(tables), k), dtype=np.float32)
+        kernels.first_limits(codes, live, tables, scores)
+        mosts = scores[:, 0].copy()
+        scores[:] = np.inf
+        positions = np.zeros(scores.shape, dtype=np.int64)
+        kernels.nearest(codes, live, tables, span, mosts, work, scores, positions)
+        return scores, positions
+
+    found, shares_codes = _run(search, scorer, queries, live)
+    axis = 1 if shares_codes else 0
+    found = (np.concatenate(part, axis=axis) for part in zip(*found, strict=True))
+    return smallest(*found, k)
+
+
+def within(scorer, queries, radius, live):
+    """Return scores and positions of all codes within a radius, and counts."""
+    radius = np.float32(radius)
+
+    def search(codes, live, tables, span, work):
+        found = kernels.within(codes, live, tables, span, radius, work)
+        return by_query(*found, len(tables))
+
+    found, shares_codes = _run(search, scorer, queries, live)
+    if not shares_codes:
+        return tuple(map(np.concatenate, zip(*found, strict=True)))
+    owners = [np.repeat(np.arange(len(counts)), counts) for _, _, counts in found]
+    scores, positions, _ = map(np.concatenate, zip(*found, strict=True))
+    return by_query(np.concatenate(owners), positions, scores, queries.shape[0])
+
+
+def _run(search, scorer, queries, live):
+    """Call `search` in threads; return its answers, and whether all are to all queries.
+
+    Threads share the queries, or the blocks of codes where queries are few.
+    """
+    codes = _BLOCKS.get(scorer.key)
+    if codes is None:
+        codes = _BLOCKS.setdefault(scorer.key, make_blocks(scorer))
+    live, n_queries = live_codes(live), queries.shape[0]
+    n_bytes, n_blocks = scorer.packed_codes.shape[1], len(codes.blocks)
+    affordable = max(1, n_queries * scorer.packed_codes.size // MIN_THREAD_WORK)
+    threads = 1 if affordable == 1 else min(count_threads(scorer.n_jobs), affordable)
+    shares_codes = n_queries < 2 * threads
+
+    def call(task):
+        rows, span = task
+        tables = scorer.decoder.tables(dense_rows(queries[rows]), n_bytes)
+        span = span.start, span.stop
+        return search(codes, live, tables, span, _work(len(tables), codes))
+
+    if shares_codes:
+        tasks = [(slice(0, n_queries), span) for span in even_chunks(n_blocks, threads)]
+    else:
+        n_chunks = -(-n_queries // MAX_CHUNK)
+        n_chunks = min(n_queries, -(-n_chunks // threads) * threads)
+        chunks = even_chunks(n_queries, n_chunks)
+        tasks = [(rows, slice(0, n_blocks)) for rows in chunks]
+    return map_in_threads(call, tasks, threads), shares_codes
+
+
+def make_blocks(scorer):
+    """Return the codes of a scorer as the kernels take them."""
+    values = grid_values(scorer.items, scorer.decoder.metric)
+    (n, n_bytes), n_grids = scorer.packed_codes.shape, values.shape[1]
+    lowest, highest = values.min(axis=0), values.max(axis=0)
+    grids = np.stack([lowest, (highest - lowest) / 255], axis=1)
+    n_blocks = -(-n // byte_tables.BLOCK)
+    blocks = _aligned((n_blocks, n_bytes + n_grids, byte_tables.BLOCK))
+    packed = read_only(scorer.packed_codes)
+    kernels.fill_blocks(packed, values, grids, blocks)
+    floor = lowest_score(scorer.decoder.metric)
+    return kernels.Codes(read_only(blocks), grids, read_only(scorer.items), floor)
+
+
+def grid_values(items, metric):
+    """Return the numbers of each code that get rows of their own, float64."""
+    items = items.astype(np.float64)
+    if metric == "inner_product":
+        return items[:, :0]
+    if metric == "euclidean":
+        return items
+    terms, factors = items.T
+    lengths = np.divide(1, factors, where=factors > 0, out=np.zeros(len(items)))
+    return np.stack([terms * lengths, lengths], axis=1)
+
+
+def _work(n_queries, codes):
+    n_rows = codes.blocks.shape[1]
+    return kernels.Work(
+        bounds=np.empty((n_rows, 256)),
+        halves=np.empty((n_rows, 32)),
+        tables=_aligned((n_queries, n_rows, byte_tables.ENTRIES)),
+        scales=np.empty((n_queries, 3)),
+        found=np.empty(byte_tables.BLOCK // 64, dtype=np.uint64),
+    )
+
+
+def _aligned(shape):
+    """Return bytes of zeros in which no vector lies on two lines of the cache."""
+    room = np.zeros(np.prod(shape) + LINE, dtype=np.uint8)
+    start = -room.ctypes.data % LINE
+    return room[start : start + np.prod(shape)].reshape(shape)
+
+
+# What is made for codes goes with them, and outlives the removal of some.
+_BLOCKS: WeakKeyDictionary = WeakKeyDictionary()
