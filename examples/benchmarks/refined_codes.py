@@ -6,10 +6,10 @@ codes ("symmetric") and by the distance of the real query to the decoded codes
 
     python examples/benchmarks/refined_codes.py --bits 32 64
 
-`LinearDecoder` has 10 alternations and 32 restarts, chosen on held-out training rows,
-and 128 for the codes. faiss's product quantizer has a byte for each of ``bits / 8``
-parts, and asymmetric search only. Fits and database are the first rows of a random
-order of the training images, queries are test images.
+`LinearDecoder` has a vector for each bit, 10 alternations and 32 restarts, chosen on
+held-out training rows, and 128 for the codes. faiss's product quantizer has a byte for
+each of ``bits / 8`` parts, and asymmetric search only. Fits and database are the first
+rows of a random order of the training images, queries are test images.
 """
 
 import argparse
@@ -102,9 +102,12 @@ def main():
             encoder = ENCODERS[name](n_bits, random_state=0).fit(database)
             codes = encoder.transform(database), encoder.transform(queries)
             rest = database, queries, truth, start
-            decoder = LinearDecoder().fit(database, codes[0])
+            decoder = LinearDecoder(block_bits=1, n_alternations=0).fit(
+                database, codes[0]
+            )
             measure_codes(name, decoder, *codes, *rest)
-            decoder = LinearDecoder(n_alternations=10).fit(database, codes[0])
+            decoder = LinearDecoder(block_bits=1, n_alternations=10, n_restarts=32)
+            decoder.fit(database, codes[0])
             decoder.set_params(n_restarts=128)
             codes = [
                 decoder.refine(rows, bits)

@@ -131,7 +131,9 @@ def reconstruction(data, query, arguments):
                 continue
             for steps in (1, 2, 5, 10, 20, 50):
                 encoder = ITQHash(n_bits, max_iter=steps, random_state=seed).fit(train)
-                decoder = LinearDecoder().fit(train, encoder.transform(train))
+                decoder = LinearDecoder(block_bits=1, n_alternations=0).fit(
+                    train, encoder.transform(train)
+                )
                 decoded = decoder.inverse_transform(encoder.transform(query))
                 error = np.square(query - decoded).sum(axis=1).mean()
                 yield {"method": "ITQ", "bits": n_bits, "seed": seed} | {
@@ -222,7 +224,9 @@ def searches(method, encoder, train, data, query, truth, metric):
     if method not in DECODED:
         return
     bits = encoder.transform(data.database)
-    decoder = LinearDecoder().fit(train, encoder.transform(train))
+    decoder = LinearDecoder(block_bits=1, n_alternations=0).fit(
+        train, encoder.transform(train)
+    )
     for search in ("asymmetric", "refined"):
         if search == "refined":
             some = sample(train, REFINED_ROWS)

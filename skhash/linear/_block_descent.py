@@ -14,7 +14,7 @@ each value of each block would cost. Another value of block m changes it by two 
 import numpy as np
 
 from skhash.utils.chunks import row_chunks
-from skhash.utils.kernels import inner_kernel, kernel
+from skhash.utils.kernels import kernel
 from skhash.utils.threads import count_threads, map_in_threads
 
 # A change has to lower the cost by this share of the mean of the diagonal of G, so that
@@ -25,11 +25,11 @@ KICK = 2
 # Enough for a descent; rounding cannot make it endless.
 MAX_SWEEPS = 50
 BLOCK_ROWS = 64
-FAST = {"fastmath": {"nnan", "nsz", "reassoc", "contract"}}
 
 
 def _fast_kernel(function):
-    return inner_kernel(function, **FAST)
+    """Compile with sums and minima in vector registers; there are no NaN."""
+    return kernel(function, fastmath={"nnan", "nsz", "reassoc", "contract"})
 
 
 @_fast_kernel
@@ -76,6 +76,7 @@ def _descend(values, table, couplings, tolerance):
     return total
 
 
+@_fast_kernel
 def _improve(tables, couplings, values, kicks, tolerance, work):
     """Improve `values` (n, n_blocks), uint8, in place."""
     best_table, table = work[0], work[1]
@@ -107,7 +108,21 @@ def _improve(tables, couplings, values, kicks, tolerance, work):
             values[i, block] = best[block]
 
 
-_improve = kernel(_improve, **FAST)
+@kernel
+def _start(tables, couplings, values):
+    """Give the blocks of each row, one after the other, their best values so far."""
+    n_blocks = values.shape[1]
+    n_values = tables.shape[1] // n_blocks
+    table = np.empty(tables.shape[1], np.float32)
+    for i in range(len(values)):
+        table[:] = tables[i]
+        for block in range(n_blocks):
+            first = block * n_values
+            value = np.argmin(table[first : first + n_values])
+            values[i, block] = value
+            row = couplings[first + value]
+            for k in range(len(table)):
+                table[k] += row[k]
 
 
 class BlockDescent:
@@ -138,12 +153,11 @@ class BlockDescent:
         allowed = self._allowed(n_bits)
         # Beyond any sum that float32 can hold to the digits of a code's cost.
         self.diagonal[~allowed.ravel()] = np.finfo(np.float32).max / 4
-        random_state = np.random.RandomState(seed)
-        blocks = random_state.randint(self.n_blocks, size=(n_restarts, KICK))
-        values = random_state.randint(self.n_values, size=(n_restarts, KICK))
-        last = blocks == self.n_blocks - 1
-        values[last] = np.flatnonzero(allowed[-1])[values[last] % allowed[-1].sum()]
-        self.kicks = np.stack([blocks, values], axis=2)
+        entries = np.flatnonzero(allowed)
+        drawn = np.random.RandomState(seed).randint(
+            len(entries), size=(n_restarts, KICK)
+        )
+        self.kicks = np.stack(np.divmod(entries[drawn], self.n_values), axis=2)
 
     def _allowed(self, n_bits):
         allowed = np.ones((self.n_blocks, self.n_values), dtype=bool)
@@ -163,24 +177,50 @@ class BlockDescent:
             own = slice(first, first + self.n_values)
             self.couplings[own, own] = 0
 
-    def improve(self, centered, values) -> None:
-        """Improve `values` in place, for a chunk of rows less the offset."""
-        entries = self.entries.astype(np.float64)
-        for rows in row_chunks(len(values), 12 * len(entries)):
-            tables = self.diagonal - 2 * centered[rows] @ entries.T
-            self._improve(tables.astype(np.float32), values[rows])
+    def improve(self, centered, values, anchor=None, bit_cost=0.0) -> None:
+        """Improve `values` in place.
 
-    def _improve(self, tables, values):
-        def improve(rows):
-            work = np.empty((2, len(self.entries)), dtype=np.float32)
-            _improve(
-                tables[rows],
-                self.couplings,
-                values[rows],
-                self.kicks,
-                self.tolerance,
-                work,
-            )
+        Parameters
+        ----------
+        centered : ndarray of shape (n, n_features), float64
+            Rows less the offset.
+        values : ndarray of shape (n, n_blocks), uint8
+            Where to start, and what is found.
+        anchor : ndarray of shape (n, n_blocks), uint8
+            Values that shall be kept.
+        bit_cost : float, default=0.0
+            What each bit costs that is not as in `anchor`.
+        """
+        for rows, tables in self._tables(centered):
+            if bit_cost:
+                numbers = np.arange(self.n_values, dtype=np.uint8)
+                other = np.bitwise_count(anchor[rows, :, None] ^ numbers)
+                tables += bit_cost * other.reshape(tables.shape)
+            self._map(self._improve, tables, values[rows])
+
+    def start(self, centered) -> np.ndarray:
+        """Return values to start from, found for one block after the other."""
+        values = np.empty((len(centered), self.n_blocks), dtype=np.uint8)
+        for rows, tables in self._tables(centered):
+            self._map(_start, tables, values[rows])
+        return values
+
+    def _tables(self, centered):
+        """Yield rows and what each entry costs on its own."""
+        entries = 2 * self.entries.T.astype(np.float64)
+        for rows in row_chunks(len(centered), 12 * len(self.entries)):
+            # In float64, as the last digits of a float32 product depend on how many
+            # rows are multiplied at once.
+            tables = self.diagonal - centered[rows] @ entries
+            yield rows, tables.astype(np.float32)
+
+    def _improve(self, tables, couplings, values):
+        work = np.empty((2, len(couplings)), dtype=np.float32)
+        _improve(tables, couplings, values, self.kicks, self.tolerance, work)
+
+    def _map(self, function, tables, values):
+        def work(rows):
+            function(tables[rows], self.couplings, values[rows])
 
         parts = list(row_chunks(len(values), 1, budget=BLOCK_ROWS))
-        map_in_threads(improve, parts, min(count_threads(self.n_jobs), len(parts)))
+        map_in_threads(work, parts, min(count_threads(self.n_jobs), len(parts)))

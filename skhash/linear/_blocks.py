@@ -11,11 +11,14 @@ import scipy.linalg
 from scipy import sparse
 
 from skhash.algebra._projection import column_means
-from skhash.utils.chunks import dense_chunks, row_chunks
+from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
 
 # Ridge on what single bits add, as a share of the rows: it matters only where bits are
 # constant or copies of each other.
 RIDGE = 1e-6
+# Ridges to choose from, in rows, and how many rows are held out at most.
+RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+MAX_HELD_OUT = 5000
 
 
 def count_blocks(n_bits: int, block_bits: int) -> int:
@@ -115,6 +118,31 @@ class BlockMoments:
         shares = self.shares.reshape(self.n_blocks, len(penalty))
         codebook -= np.einsum("mk,mkd->md", shares, codebook)[:, None]
         return codebook.astype(np.float32), self.mean.astype(np.float32)
+
+
+def choose_ridge(X, values, block_bits: int) -> float:
+    """Return the ridge of `RIDGES` that decodes rows best that were held out.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
+    values : ndarray of shape (n_samples, n_blocks), uint8
+    block_bits : int
+    """
+    order = np.random.RandomState(0).permutation(len(values))
+    held = np.sort(order[: min(len(order) // 5, MAX_HELD_OUT)])
+    fitted = np.sort(order[len(held) :])
+    if not len(held):
+        return RIDGES[-1]
+    moments = BlockMoments(X[fitted], values[fitted], block_bits)
+    rows = dense_rows(X[held])
+
+    def error(ridge):
+        return np.square(
+            rows - decode_values(values[held], *moments.solve(ridge))
+        ).sum()
+
+    return min(RIDGES, key=error)
 
 
 def departure_penalty(block_bits: int, ridge: float, bits_ridge: float) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Vectors from codes: a linear decoder, its least-squares fit, and better codes."""
 
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -13,6 +13,7 @@ from skhash.linear._block_descent import BlockDescent
 from skhash.linear._blocks import (
     BlockMoments,
     bits_to_values,
+    choose_ridge,
     decode_values,
     values_to_bits,
 )
@@ -57,25 +58,6 @@ def fit_codebook(X, bits) -> tuple[np.ndarray, np.ndarray]:
     return codebook.astype(np.float32), offset.astype(np.float32)
 
 
-def fit_blocks(X, bits, block_bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """Minimise ``|X - offset - sum_m C_m[v_m]|_F^2`` over the entries of blocks.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
-    bits : ndarray of shape (n_samples, n_bits)
-        0 and 1.
-    block_bits : {4, 8}
-
-    Returns
-    -------
-    codebook : ndarray of shape (n_blocks, 2**block_bits, n_features), float32
-        C.
-    offset : ndarray of shape (n_features,), float32
-    """
-    return BlockMoments(X, bits_to_values(bits, block_bits), block_bits).solve(1.0)
-
-
 def block_bits_of(codebook) -> int:
     return 1 if codebook.ndim == 2 else codebook.shape[1].bit_length() - 1
 
@@ -103,16 +85,22 @@ def squared_errors(X, bits, codebook, offset) -> np.ndarray:
     return np.einsum("ij,ij->i", residual, residual, dtype=np.float64)
 
 
-def refine_bits(X, bits, codebook, offset, **options) -> np.ndarray:
-    """Lower ``|x - offset - bits codebook|^2`` of each row by better bits.
+def refine_bits(
+    X, bits, codebook, offset, *, anchor=None, bit_cost=0.0, **options
+) -> np.ndarray:
+    """Lower the squared distance of each row from what its bits decode to.
 
     Parameters
     ----------
     X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
-    bits : ndarray of shape (n_samples, n_bits)
-        Where to start, 0 and 1.
+    bits : ndarray of shape (n_samples, n_bits) or None
+        Where to start, 0 and 1; None starts from zeros.
     codebook : ndarray of shape (n_bits, n_features)
     offset : ndarray of shape (n_features,)
+    anchor : ndarray of shape (n_samples, n_bits)
+        Bits that shall be kept.
+    bit_cost : float, default=0.0
+        What each bit costs that is not as in `anchor`.
     **options
         Of `descend`.
 
@@ -122,28 +110,48 @@ def refine_bits(X, bits, codebook, offset, **options) -> np.ndarray:
     """
     codewords, origin = codebook.T.astype(np.float64), offset.astype(np.float64)
     gram = codewords.T @ codewords
+    if bits is None:
+        bits = np.zeros((X.shape[0], len(codebook)), dtype=np.uint8)
     refined = np.empty(bits.shape, dtype=np.uint8)
     for rows, chunk in dense_chunks(X):
         products = (chunk - origin) @ codewords
+        if bit_cost:
+            products -= bit_cost * (0.5 - anchor[rows])
         refined[rows] = descend(products, gram, bits[rows], **options)
     return refined
 
 
-def refine_blocks(X, bits, codebook, offset, **options) -> np.ndarray:
-    """Do as `refine_bits` for a codebook of blocks, with options of `BlockDescent`."""
-    block_bits, n_bits = block_bits_of(codebook), bits.shape[1]
+def refine_blocks(
+    X, bits, codebook, offset, *, n_bits, anchor=None, bit_cost=0.0, **options
+) -> np.ndarray:
+    """Do as `refine_bits` for a codebook of blocks, with options of `BlockDescent`.
+
+    With ``bits=None`` the search starts from codes that are made one block after the
+    other, each of the best value for what those before it leave.
+    """
+    block_bits = block_bits_of(codebook)
     descent = BlockDescent(codebook, n_bits, **options)
-    refined = np.empty(bits.shape, dtype=np.uint8)
+    refined = np.empty((X.shape[0], n_bits), dtype=np.uint8)
     for rows, chunk in dense_chunks(X):
-        values = bits_to_values(bits[rows], block_bits)
-        descent.improve(chunk - offset.astype(np.float64), values)
-        found = values_to_bits(values, block_bits, n_bits)
-        before, after = (
-            squared_errors(chunk, codes, codebook, offset)
-            for codes in (bits[rows], found)
-        )
-        refined[rows] = np.where((after < before)[:, None], found, bits[rows])
+        centered, kept = chunk - offset.astype(np.float64), None
+        if bit_cost:
+            kept = bits_to_values(anchor[rows], block_bits)
+        if bits is None:
+            values = descent.start(centered)
+        else:
+            values = bits_to_values(bits[rows], block_bits)
+        descent.improve(centered, values, kept, bit_cost)
+        refined[rows] = values_to_bits(values, block_bits, n_bits)
+        if bits is not None:  # the search has float32, and can be wrong in a near tie
+            _keep_better(refined[rows], bits[rows], chunk, codebook, offset)
     return refined
+
+
+def _keep_better(refined, bits, X, codebook, offset):
+    """Put back, in place, the bits of rows that the refined ones are not nearer to."""
+    before = squared_errors(X, bits, codebook, offset)
+    worse = squared_errors(X, refined, codebook, offset) >= before
+    refined[worse] = bits[worse]
 
 
 class LinearDecoderMixin:
@@ -194,32 +202,58 @@ class LinearDecoderMixin:
 class LinearDecoder(BaseEstimator):
     """Least-squares vectors for the codes of any encoder, and codes that fit vectors.
 
-    Minimises ``sum_i |x_i - offset - h_i codebook|^2`` over codebook and offset, for
-    given codes h_i, and with `n_alternations` over the codes too, in turns. It gives an
-    encoder without a codebook what asymmetric search needs; `refine` finds codes that
-    serve it better.
+    A code is cut into blocks of `block_bits` bits, and each value of a block has a
+    vector of its own: value v_m of block m adds ``codebook_[m, v_m]`` (with
+    ``block_bits=1``, a bit that is set adds ``codebook_[m]``). Minimised is
+
+        ``sum_i |x_i - offset - sum_m codebook[m, v_im]|^2``
+
+    over codebook and offset, for given codes, and with `n_alternations` over the codes
+    too, in turns. It gives an encoder what asymmetric search needs; `refine` finds
+    codes that serve it better.
 
     Parameters
     ----------
-    block_bits : {1, 4, 8}, default=1
-        Bits of a block.
-    n_alternations : int, default=0
+    block_bits : {1, 4, 8}, default=8
+        Bits of a block: the more, the better the same codes decode, with a codebook of
+        ``codebook_.nbytes``, ``4 n_features 2**block_bits n_bits / block_bits`` (for
+        64 bits and 384 columns 98 kB, 393 kB and 3.1 MB), and the more rows are needed.
+    n_alternations : int, default=6
         How often the codes are refined and the codebook fitted to them anew.
-    n_restarts : int, default=32
+    n_restarts : int, default=8
         Restarts of the search for the best code of a row: the more, the lower the
         error, in time in proportion.
+    relaxation : float, default=0.5
+        Noise that the codebook has while `fit` refines codes, in standard deviations of
+        what a block adds to a column. It falls to 0 by the last alternation. With 0,
+        codes soon stay where they are, though others would be better.
+    hamming_weight : float, default=0.0
+        Keeps refined codes close to given ones: a bit that differs costs so many times
+        the mean squared error, `error_`, over `n_bits_`. Refined codes serve real
+        queries better, and queries that are codes mostly less well; this weighs them.
+    ridge : float or None, default=None
+        For blocks of 4 and 8 bits: what holds an entry to the sum of what its single
+        bits stand for. One that is found in so many rows goes half way. None chooses
+        what decodes rows best that are held out, by their given codes.
+    max_train_samples : int or None, default=100_000
+        `fit` takes so many rows, drawn at random. None takes all.
     n_jobs : int, default=None
         Threads, as in `HammingNeighbors`.
 
     Attributes
     ----------
     codebook_ : ndarray, float32
-        For ``block_bits=1`` of shape (n_bits, n_features): what each bit adds to the
+        With ``block_bits=1`` of shape (n_bits, n_features): what each bit adds to the
         decoded vector; zeros for a bit that was constant. Else of shape
-        (ceil(n_bits / block_bits), 2**block_bits, n_features): what each block adds
-        that has this value, its first bit being the highest.
+        (ceil(n_bits / block_bits), 2**block_bits, n_features): what each block adds by
+        its value, a number whose highest bit is the first, as `numpy.packbits` has it;
+        a last block with fewer bits has zeros behind them.
     offset_ : ndarray of shape (n_features,), float32
-        What the rest is added to.
+        What that is added to; for blocks of 4 and 8 bits the mean of the rows.
+    error_ : float
+        Mean squared error of the rows that `fit` saw, by the codes that it was given.
+    ridge_ : float
+        The ridge that was taken, for blocks of 4 and 8 bits.
     n_bits_ : int
         Length of the codes.
     n_features_in_ : int
@@ -234,11 +268,22 @@ class LinearDecoder(BaseEstimator):
 
     Notes
     -----
-    Refined codes are for asymmetric search only, queries being real vectors. Their
-    Hamming distances follow the distances of vectors less well than those of the codes
-    that they were made from: near vectors may get codes that differ in many bits.
+    Refined codes are for asymmetric search, queries being real vectors. Their Hamming
+    distances follow the distances of vectors less well than those of the codes that
+    they were made from, unless `hamming_weight` holds them: near vectors may get codes
+    that differ in many bits.
 
     `X` has to be what the encoder sees: with ``normalize=True``, scale the rows before.
+
+    The search for codes is iterated local search, as in local search quantisation, and
+    the noise its stochastic relaxation [1]_. It takes the Gram matrix of all entries,
+    ``4 (2**block_bits n_bits / block_bits)**2`` bytes: 17 MB for 64 bits in blocks of
+    8, and 268 MB for 256.
+
+    References
+    ----------
+    .. [1] J. Martinez, S. Zakhmi, H. H. Hoos, J. J. Little, "LSQ++: Lower running time
+       and higher recall in multi-codebook quantization", ECCV 2018.
 
     Examples
     --------
@@ -247,10 +292,13 @@ class LinearDecoder(BaseEstimator):
     >>> from skhash.linear import LinearDecoder
     >>> X, _ = load_digits(return_X_y=True)
     >>> bits = ITQHash(n_bits=32, random_state=0).fit_transform(X)
-    >>> decoder = LinearDecoder(n_alternations=5).fit(X, bits)
+    >>> decoder = LinearDecoder().fit(X, bits)
+    >>> decoder.codebook_.shape
+    (4, 256, 64)
     >>> refined = decoder.refine(X, bits)
-    >>> plain = LinearDecoder().fit(X, bits).reconstruction_error(X, bits)
-    >>> bool(decoder.reconstruction_error(X, refined).mean() < 0.8 * plain.mean())
+    >>> plain = LinearDecoder(n_alternations=0).fit(X, bits)
+    >>> error = plain.reconstruction_error(X, bits).mean()
+    >>> bool(decoder.reconstruction_error(X, refined).mean() < 0.8 * error)
     True
     """
 
@@ -259,18 +307,37 @@ class LinearDecoder(BaseEstimator):
         "block_bits": [Options(Integral, {1, 4, 8})],
         "n_alternations": [Interval(Integral, 0, None, closed="left")],
         "n_restarts": [Interval(Integral, 0, None, closed="left")],
+        "relaxation": [Interval(Real, 0, None, closed="left")],
+        "hamming_weight": [Interval(Real, 0, None, closed="left")],
+        "ridge": [Interval(Real, 0, None, closed="neither"), None],
+        "max_train_samples": [Interval(Integral, 1, None, closed="left"), None],
         "n_jobs": [Integral, None],
     }
 
-    def __init__(self, *, block_bits=1, n_alternations=0, n_restarts=32, n_jobs=None):
+    def __init__(
+        self,
+        *,
+        block_bits=8,
+        n_alternations=6,
+        n_restarts=8,
+        relaxation=0.5,
+        hamming_weight=0.0,
+        ridge=None,
+        max_train_samples=100_000,
+        n_jobs=None,
+    ):
         self.block_bits = block_bits
         self.n_alternations = n_alternations
         self.n_restarts = n_restarts
+        self.relaxation = relaxation
+        self.hamming_weight = hamming_weight
+        self.ridge = ridge
+        self.max_train_samples = max_train_samples
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, bits):
-        """Fit the codebook, and refine the codes in turn if asked.
+        """Fit the codebook, and refine the codes in turn.
 
         Parameters
         ----------
@@ -282,7 +349,7 @@ class LinearDecoder(BaseEstimator):
         Returns
         -------
         self : object
-            The fitted decoder.
+            The fitted decoder. The same rows and codes make the same one.
 
         Raises
         ------
@@ -294,10 +361,16 @@ class LinearDecoder(BaseEstimator):
         bits = check_bits(bits)
         check_consistent_length(X, bits)
         self.n_bits_ = bits.shape[1]
+        X, bits = self._sample(X, bits)
+        self._choose_ridge(X, bits)
         self._fit_codebook(X, bits)
+        self.error_ = float(self._errors(X, bits).mean())
+        random_state, codes = np.random.RandomState(0), bits
         for turn in range(self.n_alternations):
-            bits = self._refine(X, bits, seed=turn)
-            self._fit_codebook(X, bits)
+            share = 1 - (turn + 1) / self.n_alternations
+            codebook = self._with_noise(share**0.5 * self.relaxation, random_state)
+            codes = self._refine(X, codes, bits, codebook, seed=turn)
+            self._fit_codebook(X, codes)
         return self
 
     def inverse_transform(self, bits) -> np.ndarray:
@@ -331,12 +404,7 @@ class LinearDecoder(BaseEstimator):
         bits = self._check_bits(bits)
         X = self._validate(X, reset=False)
         check_consistent_length(X, bits)
-        error = np.empty(X.shape[0])
-        for rows, chunk in dense_chunks(X):
-            error[rows] = squared_errors(
-                chunk, bits[rows], self.codebook_, self.offset_
-            )
-        return error
+        return self._errors(X, bits)
 
     def refine(self, X, bits=None) -> np.ndarray:
         """Return codes that decode to vectors nearer to `X`.
@@ -348,8 +416,9 @@ class LinearDecoder(BaseEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         bits : array-like of shape (n_samples, n_bits) or None, default=None
-            Codes to start from, 0 and 1. None starts from zeros: with some restarts,
-            codes about as good are found without an encoder.
+            Codes to start from, 0 and 1. None makes them one block after the other
+            (with ``block_bits=1``, starts from zeros): codes about as good are found
+            without an encoder, but their Hamming distances mean nothing.
 
         Returns
         -------
@@ -361,10 +430,9 @@ class LinearDecoder(BaseEstimator):
             bits = self._check_bits(bits)
         check_is_fitted(self)
         X = self._validate(X, reset=False)
-        if bits is None:
-            bits = np.zeros((X.shape[0], self.n_bits_), dtype=np.uint8)
-        check_consistent_length(X, bits)
-        return self._refine(X, bits)
+        if bits is not None:
+            check_consistent_length(X, bits)
+        return self._refine(X, bits, bits, self.codebook_)
 
     def save(self, path) -> None:
         """Write the fitted decoder to a directory of JSON and safetensors.
@@ -381,16 +449,58 @@ class LinearDecoder(BaseEstimator):
         check_is_fitted(self)
         save_estimator(self, path)
 
+    def _sample(self, X, bits):
+        """Return the rows that `fit` takes, in their order."""
+        if self.max_train_samples is None or len(bits) <= self.max_train_samples:
+            return X, bits
+        order = np.random.RandomState(0).permutation(len(bits))
+        rows = np.sort(order[: self.max_train_samples])
+        return X[rows], bits[rows]
+
+    def _choose_ridge(self, X, bits):
+        if self.block_bits == 1:
+            return
+        self.ridge_ = self.ridge
+        if self.ridge is None:
+            values = bits_to_values(bits, self.block_bits)
+            self.ridge_ = choose_ridge(X, values, self.block_bits)
+
     def _fit_codebook(self, X, bits):
         if self.block_bits == 1:
             self.codebook_, self.offset_ = fit_codebook(X, bits)
         else:
-            self.codebook_, self.offset_ = fit_blocks(X, bits, self.block_bits)
+            values = bits_to_values(bits, self.block_bits)
+            moments = BlockMoments(X, values, self.block_bits)
+            self.codebook_, self.offset_ = moments.solve(self.ridge_)
 
-    def _refine(self, X, bits, seed=0):
+    def _with_noise(self, scale, random_state):
+        """Return the codebook with noise of `scale` times its standard deviations."""
+        if not scale:
+            return self.codebook_
+        if self.codebook_.ndim == 2:  # of the two values, zeros and the codeword
+            deviation = np.abs(self.codebook_) / 2
+        else:
+            deviation = self.codebook_.std(axis=1, keepdims=True)
+        noise = random_state.standard_normal(self.codebook_.shape)
+        return self.codebook_ + (scale * deviation * noise).astype(np.float32)
+
+    def _refine(self, X, bits, anchor, codebook, seed=0):
         options = {"n_restarts": self.n_restarts, "n_jobs": self.n_jobs, "seed": seed}
-        refine = refine_bits if self.codebook_.ndim == 2 else refine_blocks
-        return refine(X, bits, self.codebook_, self.offset_, **options)
+        if anchor is not None:
+            options["bit_cost"] = self.hamming_weight * self.error_ / self.n_bits_
+        if codebook.ndim == 3:
+            refine, options["n_bits"] = refine_blocks, self.n_bits_
+        else:
+            refine = refine_bits
+        return refine(X, bits, codebook, self.offset_, anchor=anchor, **options)
+
+    def _errors(self, X, bits):
+        error = np.empty(X.shape[0])
+        for rows, chunk in dense_chunks(X):
+            error[rows] = squared_errors(
+                chunk, bits[rows], self.codebook_, self.offset_
+            )
+        return error
 
     def _validate(self, X, *, reset):
         return validate_data(

@@ -1,11 +1,13 @@
 """LinearDecoder against least squares and direct evaluation."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
 from checks import assert_same_state
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
@@ -14,6 +16,9 @@ import skhash
 from skhash import ITQHash, SGHEncoder
 from skhash.linear import LinearDecoder, _decoder
 from skhash.linear._decoder import fit_codebook, refine_bits
+
+plain_decoder = partial(LinearDecoder, block_bits=1, n_alternations=0, n_restarts=32)
+all_block_bits = pytest.mark.parametrize("block_bits", [1, 4, 8])
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +33,7 @@ def bits(digits):
 
 def test_codebook_is_the_linear_regression(digits, bits):
     model = LinearRegression().fit(bits, digits)
-    decoder = LinearDecoder().fit(digits, bits)
+    decoder = plain_decoder().fit(digits, bits)
     np.testing.assert_allclose(decoder.codebook_, model.coef_.T, atol=1e-3)
     np.testing.assert_allclose(decoder.offset_, model.intercept_, atol=1e-3)
     np.testing.assert_allclose(
@@ -41,12 +46,12 @@ def test_codebook_is_the_linear_regression(digits, bits):
 
 
 def test_sparse_rows_and_far_rows_make_the_same_codebook(digits, bits):
-    dense = LinearDecoder().fit(digits, bits)
+    dense = plain_decoder().fit(digits, bits)
     rows = sparse.csr_array(digits)
-    thin = LinearDecoder().fit(rows, bits)
+    thin = plain_decoder().fit(rows, bits)
     np.testing.assert_allclose(thin.codebook_, dense.codebook_, atol=1e-5)
     np.testing.assert_array_equal(thin.refine(rows, bits), dense.refine(digits, bits))
-    far = LinearDecoder().fit(digits + 1e6, bits)
+    far = plain_decoder().fit(digits + 1e6, bits)
     np.testing.assert_allclose(far.codebook_, dense.codebook_, atol=1e-3)
     np.testing.assert_allclose(far.offset_ - 1e6, dense.offset_, atol=0.1)
 
@@ -69,10 +74,10 @@ def test_chunks_make_the_same_codebook_and_codes(digits, bits, monkeypatch):
 
 
 def test_constant_and_equal_bits_do_no_harm(digits, bits):
-    plain = LinearDecoder().fit(digits, bits)
+    plain = plain_decoder().fit(digits, bits)
     columns = np.ones((len(bits), 1), dtype=np.uint8), bits[:, :1]
     odd_bits = np.hstack([bits, *columns])
-    odd = LinearDecoder().fit(digits, odd_bits)
+    odd = plain_decoder().fit(digits, odd_bits)
     np.testing.assert_array_equal(odd.codebook_[20], 0)
     np.testing.assert_allclose(odd.codebook_[0], odd.codebook_[21], atol=1e-4)
     np.testing.assert_allclose(
@@ -80,54 +85,169 @@ def test_constant_and_equal_bits_do_no_harm(digits, bits):
     )
 
 
-def test_alternation_lowers_the_error_at_every_turn(digits, bits):
+@all_block_bits
+def test_alternation_lowers_the_error_at_every_turn(digits, bits, block_bits):
+    def steps(n_alternations):
+        return LinearDecoder(
+            block_bits=block_bits,
+            n_alternations=n_alternations,
+            n_restarts=0,
+            relaxation=0,
+            ridge=0.1,
+        )
+
     means = []
     for n_alternations in (0, 1, 2, 3):
-        decoder = LinearDecoder(n_alternations=n_alternations, n_restarts=0)
-        decoder.fit(digits, bits)
+        decoder = steps(n_alternations).fit(digits, bits)
         # The codes that the codebook was fitted to, found by the same steps.
         codes = bits
         for turn in range(n_alternations):
-            before = LinearDecoder(n_alternations=turn, n_restarts=0).fit(digits, bits)
-            codes = before.refine(digits, codes)
+            codes = steps(turn).fit(digits, bits).refine(digits, codes)
         means.append(decoder.reconstruction_error(digits, codes).mean())
     for before, after in itertools.pairwise(means):
         assert after < before
 
 
-def test_refined_codes_are_nearer_and_restarts_bring_them_nearer(digits, bits):
-    decoder = LinearDecoder(n_restarts=0).fit(digits, bits)
-    error = decoder.reconstruction_error(digits, bits)
+@all_block_bits
+def test_refined_codes_are_nearer_and_restarts_bring_them_nearer(
+    digits, bits, block_bits
+):
+    decoder = plain_decoder(block_bits=block_bits).fit(digits, bits)
+    error = first = decoder.reconstruction_error(digits, bits)
     for n_restarts in (0, 4, 32):
         decoder.set_params(n_restarts=n_restarts)
         better = decoder.reconstruction_error(digits, decoder.refine(digits, bits))
+        assert (better <= first).all()
         assert (better <= error + 1e-3).all()
         assert better.mean() < error.mean()
         error = better
 
 
-def test_codes_from_zeros_are_about_as_good(digits, bits):
-    decoder = LinearDecoder(n_alternations=3).fit(digits, bits)
+@all_block_bits
+def test_codes_from_nothing_are_about_as_good(digits, bits, block_bits):
+    decoder = LinearDecoder(block_bits=block_bits, n_restarts=32).fit(digits, bits)
     from_bits = decoder.reconstruction_error(digits, decoder.refine(digits, bits))
-    from_zeros = decoder.reconstruction_error(digits, decoder.refine(digits))
-    assert abs(from_zeros.mean() / from_bits.mean() - 1) < 0.01
+    from_nothing = decoder.reconstruction_error(digits, decoder.refine(digits))
+    assert abs(from_nothing.mean() / from_bits.mean() - 1) < 0.02
 
 
-def test_refined_codes_of_a_subset_are_a_subset(digits, bits):
-    decoder = LinearDecoder(n_restarts=4).fit(digits, bits)
+@all_block_bits
+def test_refined_codes_of_a_subset_are_a_subset(digits, bits, block_bits):
+    decoder = plain_decoder(block_bits=block_bits, n_restarts=4).fit(digits, bits)
     refined = decoder.refine(digits, bits)
     assert refined.dtype == np.uint8
     some = [1700, 3, 3, 41]
     np.testing.assert_array_equal(
         decoder.refine(digits[some], bits[some]), refined[some]
     )
+    np.testing.assert_array_equal(
+        decoder.refine(digits[some]), decoder.refine(digits)[some]
+    )
+
+
+@pytest.mark.parametrize("block_bits", [4, 8])
+def test_blocks_decode_to_sums_of_their_entries(digits, bits, block_bits):
+    decoder = plain_decoder(block_bits=block_bits).fit(digits, bits)
+    n_blocks = -(-20 // block_bits)
+    assert decoder.codebook_.shape == (n_blocks, 2**block_bits, 64)
+    for code, decoded in zip(bits[:20], decoder.inverse_transform(bits), strict=False):
+        word = "".join(map(str, code)).ljust(n_blocks * block_bits, "0")
+        expected = decoder.offset_.copy()
+        for m in range(n_blocks):
+            value = int(word[m * block_bits : (m + 1) * block_bits], 2)
+            expected += decoder.codebook_[m, value]
+        np.testing.assert_allclose(decoded, expected, rtol=1e-4, atol=1e-4)
+    expected = ((digits - decoder.inverse_transform(bits)) ** 2).sum(axis=1)
+    error = decoder.reconstruction_error(digits, bits)
+    np.testing.assert_allclose(error, expected, rtol=1e-4)
+    assert decoder.error_ == error.mean()
+
+
+def test_with_a_huge_ridge_blocks_are_the_linear_decoder(digits, bits):
+    linear = plain_decoder().fit(digits, bits)
+    for block_bits in (4, 8):
+        blocks = plain_decoder(block_bits=block_bits, ridge=1e9).fit(digits, bits)
+        np.testing.assert_allclose(
+            blocks.inverse_transform(bits), linear.inverse_transform(bits), atol=0.02
+        )
+
+
+@pytest.mark.parametrize("block_bits", [4, 8])
+def test_sparse_and_far_rows_make_the_same_blocks(digits, bits, block_bits):
+    decoder = plain_decoder(block_bits=block_bits, n_restarts=2)
+    dense = clone(decoder).fit(digits, bits)
+    rows = sparse.csr_array(digits)
+    thin = clone(decoder).fit(rows, bits)
+    np.testing.assert_allclose(thin.codebook_, dense.codebook_, atol=1e-5)
+    np.testing.assert_array_equal(thin.refine(rows, bits), dense.refine(digits, bits))
+    short = clone(decoder).fit(digits.astype(np.float32), bits)
+    np.testing.assert_array_equal(
+        short.refine(digits.astype(np.float32), bits), dense.refine(digits, bits)
+    )
+    far = clone(decoder).fit(digits + 1e6, bits)
+    np.testing.assert_allclose(far.codebook_, dense.codebook_, atol=1e-3)
+
+
+def test_more_bits_a_block_decode_held_out_rows_better(digits, bits):
+    errors = [
+        plain_decoder(block_bits=block_bits)
+        .fit(digits[:1500], bits[:1500])
+        .reconstruction_error(digits[1500:], bits[1500:])
+        .mean()
+        for block_bits in (1, 4, 8)
+    ]
+    assert errors[0] > errors[1] > errors[2]
+
+
+@all_block_bits
+def test_relaxation_finds_better_codebooks(digits, bits, block_bits):
+    errors = []
+    for relaxation in (0, 0.5):
+        decoder = LinearDecoder(
+            block_bits=block_bits, n_alternations=10, relaxation=relaxation
+        ).fit(digits, bits)
+        refined = decoder.refine(digits, bits)
+        errors.append(decoder.reconstruction_error(digits, refined).mean())
+    assert errors[1] < errors[0]
+
+
+@all_block_bits
+def test_hamming_weight_keeps_bits(digits, bits, block_bits):
+    decoder = plain_decoder(block_bits=block_bits, n_restarts=4).fit(digits, bits)
+    cost, changed, values = decoder.error_ / 20, [], []
+    for weight in (0, 1, 1e6):
+        decoder.set_params(hamming_weight=weight)
+        refined = decoder.refine(digits, bits)
+        differing = (refined != bits).sum(axis=1)
+        changed.append(differing.mean())
+        values.append(decoder.reconstruction_error(digits, refined) + cost * differing)
+    assert changed[0] > changed[1] > changed[2] == 0
+    # What is minimised with weight 1 is smaller than for the codes of other weights.
+    assert values[1].mean() < min(values[0].mean(), values[2].mean())
+    kept = LinearDecoder(
+        block_bits=block_bits, n_alternations=2, relaxation=0, hamming_weight=1e6
+    ).fit(digits, bits)
+    decoder = plain_decoder(block_bits=block_bits).fit(digits, bits)
+    np.testing.assert_array_equal(kept.codebook_, decoder.codebook_)
+
+
+@pytest.mark.parametrize("block_bits", [1, 8])
+def test_fit_takes_a_sample_of_many_rows(digits, bits, block_bits):
+    decoder = LinearDecoder(block_bits=block_bits, max_train_samples=1000)
+    sampled = clone(decoder).fit(digits, bits)
+    again = clone(decoder).fit(digits, bits)
+    np.testing.assert_array_equal(sampled.codebook_, again.codebook_)
+    whole = clone(decoder).set_params(max_train_samples=None).fit(digits, bits)
+    assert (sampled.codebook_ != whole.codebook_).any()
+    same = clone(decoder).set_params(max_train_samples=1797).fit(digits, bits)
+    np.testing.assert_array_equal(same.codebook_, whole.codebook_)
 
 
 def test_encoder_with_the_same_codebook_decodes_alike(digits):
     encoder = SGHEncoder(n_bits=12, init="pca", max_epochs=1, random_state=0)
     encoder.fit(digits)
     bits = encoder.transform(digits)
-    decoder = LinearDecoder().fit(digits, bits)
+    decoder = plain_decoder().fit(digits, bits)
     # Least squares is the best linear decoder for the training rows.
     ours = decoder.reconstruction_error(digits, bits).mean()
     assert ours < encoder.reconstruction_error(digits).mean()
@@ -138,7 +258,7 @@ def test_encoder_with_the_same_codebook_decodes_alike(digits):
 
 
 def test_what_does_not_fit_is_refused(digits, bits):
-    decoder = LinearDecoder()
+    decoder = plain_decoder()
     with pytest.raises(NotFittedError):
         decoder.refine(digits)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
@@ -154,8 +274,11 @@ def test_what_does_not_fit_is_refused(digits, bits):
         decoder.refine(digits[1:], bits)
 
 
-def test_saved_and_loaded(digits, bits, tmp_path):
-    decoder = LinearDecoder(n_alternations=1, n_restarts=2).fit(digits, bits)
+@all_block_bits
+def test_saved_and_loaded(digits, bits, tmp_path, block_bits):
+    decoder = LinearDecoder(block_bits=block_bits, n_alternations=1, n_restarts=2).fit(
+        digits, bits
+    )
     decoder.save(tmp_path)
     loaded = skhash.load(tmp_path)
     assert repr(loaded) == repr(decoder)

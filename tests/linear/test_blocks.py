@@ -1,0 +1,144 @@
+"""Blocks of bits against numpy's own packing and dense least squares."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skhash.linear import _blocks
+from skhash.linear._blocks import (
+    BlockMoments,
+    bits_to_values,
+    choose_ridge,
+    decode_values,
+    departure_penalty,
+    values_to_bits,
+)
+
+
+def problem(n_bits, block_bits, n=300, n_features=5, seed=0):
+    rng = np.random.default_rng(seed)
+    bits = rng.integers(0, 2, size=(n, n_bits), dtype=np.uint8)
+    X = rng.normal(size=(n, n_features)) + bits @ rng.normal(size=(n_bits, n_features))
+    return X, bits, bits_to_values(bits, block_bits)
+
+
+def one_hot(values, n_values):
+    hot = [own[:, None] == np.arange(n_values) for own in values.T]
+    return np.hstack(hot).astype(float)
+
+
+@pytest.mark.parametrize("n_bits", [1, 4, 7, 8, 9, 16, 21])
+@pytest.mark.parametrize("block_bits", [4, 8])
+def test_values_are_binary_numbers_and_come_back(n_bits, block_bits):
+    _, bits, values = problem(n_bits, block_bits)
+    for row, numbers in zip(bits[:50], values, strict=False):
+        word = "".join(map(str, row))
+        word += "0" * (-n_bits % block_bits)
+        parts = range(0, len(word), block_bits)
+        expected = [int(word[start : start + block_bits], 2) for start in parts]
+        np.testing.assert_array_equal(numbers, expected)
+    np.testing.assert_array_equal(values_to_bits(values, block_bits, n_bits), bits)
+
+
+def test_values_decode_to_sums_of_entries():
+    _, _, values = problem(12, 4, n=20)
+    rng = np.random.default_rng(1)
+    codebook = rng.normal(size=(3, 16, 5)).astype(np.float32)
+    offset = rng.normal(size=5).astype(np.float32)
+    expected = [offset + sum(codebook[m, v[m]] for m in range(3)) for v in values]
+    np.testing.assert_allclose(
+        decode_values(values, codebook, offset), expected, rtol=1e-5
+    )
+
+
+def walsh_ridge_rows(n_blocks, block_bits, ridge, bits_ridge):
+    """Rows whose squared products with the entries add up to the penalty.
+
+    One for each set of bits of each block: the mean over all values of the entry times
+    the product of the signs of these bits.
+    """
+    n_values, rows = 2**block_bits, []
+    signs = 1 - 2 * (
+        np.arange(n_values)[:, None] >> np.arange(block_bits)[::-1] & 1
+    ).astype(float)
+    for block in range(n_blocks):
+        for chosen in range(n_values):
+            bits = [b for b in range(block_bits) if chosen >> b & 1]
+            weight = bits_ridge if len(bits) == 1 else ridge
+            row = np.zeros((n_blocks, n_values))
+            row[block] = signs[:, bits].prod(axis=1) * np.sqrt(weight / n_values)
+            rows.append(row.ravel())
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("sparse_rows", [False, True])
+@pytest.mark.parametrize("ridge", [0.5, 20.0])
+@pytest.mark.parametrize("n_bits", [8, 11])
+def test_codebook_is_dense_least_squares_with_ridge_rows(n_bits, ridge, sparse_rows):
+    X, _, values = problem(n_bits, 4)
+    X = np.where(np.abs(X) < 0.5, 0, X)
+    rows = sparse.csr_array(X) if sparse_rows else X
+    codebook, offset = BlockMoments(rows, values, 4).solve(ridge)
+    n_blocks = values.shape[1]
+    hot = one_hot(values, 16)
+    # The offset is free: it is the last column, which no ridge row touches.
+    design = np.hstack([hot, np.ones((len(hot), 1))])
+    ridges = walsh_ridge_rows(n_blocks, 4, ridge, 1e-6 * len(X))
+    ridges = np.hstack([ridges, np.zeros((len(ridges), 1))])
+    target = np.vstack([X, np.zeros((len(ridges), X.shape[1]))])
+    expected = np.linalg.lstsq(np.vstack([design, ridges]), target, rcond=None)[0]
+    np.testing.assert_allclose(
+        decode_values(values, codebook, offset), design @ expected, atol=1e-4
+    )
+    # Values that no row has: differences within a block are those of least squares.
+    differences = expected[:-1].reshape(n_blocks, 16, -1)
+    differences = differences - differences[:, :1]
+    np.testing.assert_allclose(codebook - codebook[:, :1], differences, atol=1e-4)
+    # Blocks add nothing in the mean, which is the offset.
+    np.testing.assert_allclose(offset, X.mean(axis=0), atol=1e-6)
+    means = [
+        block[own].mean(axis=0) for block, own in zip(codebook, values.T, strict=True)
+    ]
+    np.testing.assert_allclose(means, 0, atol=1e-6)
+
+
+def test_penalty_is_nothing_for_sums_of_bits():
+    rng = np.random.default_rng(0)
+    numbers = np.arange(16, dtype=np.uint8)[:, None]
+    signs = 1 - 2.0 * np.unpackbits(numbers, axis=1)[:, 4:]
+    linear = signs @ rng.normal(size=4)
+    rest = rng.normal(size=16)
+    rest -= signs @ (signs.T @ rest) / 16
+    penalty = departure_penalty(4, 3.0, 0.0)
+    assert abs(linear @ penalty @ linear) < 1e-12
+    np.testing.assert_allclose(rest @ penalty @ rest, 3 * rest @ rest)
+    np.testing.assert_allclose(penalty @ (linear + rest), 3 * rest, atol=1e-12)
+
+
+def test_chunks_make_the_same_moments(monkeypatch):
+    X, _, values = problem(16, 8)
+    whole = BlockMoments(X, values, 8)
+
+    def small_chunks(X):
+        for start in range(0, len(X), 70):
+            rows = slice(start, start + 70)
+            yield rows, X[rows]
+
+    monkeypatch.setattr(_blocks, "dense_chunks", small_chunks)
+    parts = BlockMoments(X, values, 8)
+    np.testing.assert_allclose(parts.sums, whole.sums, atol=1e-9)
+    hot = one_hot(values, 256)
+    np.testing.assert_array_equal(whole.counts, hot.T @ hot)
+    np.testing.assert_allclose(whole.sums, hot.T @ (X - X.mean(axis=0)), atol=1e-9)
+
+
+def test_ridge_is_large_for_sums_of_bits_and_small_for_vectors_of_values():
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2, size=(2000, 8), dtype=np.uint8)
+    values = bits_to_values(bits, 8)
+    noise = 0.3 * rng.normal(size=(2000, 10))
+    linear = bits @ rng.normal(size=(8, 10)) + noise
+    assert choose_ridge(linear, values, 8) == max(_blocks.RIDGES)
+    free = 10 * rng.normal(size=(256, 10))[values[:, 0]] + noise
+    assert choose_ridge(free, values, 8) == min(_blocks.RIDGES)
+    assert choose_ridge(linear[:1], values[:1], 8) == max(_blocks.RIDGES)
