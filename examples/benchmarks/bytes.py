@@ -16,10 +16,11 @@ Options of every method, the metric of a search of unit rows among them, are cho
 ``--choose-bytes`` bytes or the method's own. Each measurement is written to
 ``--output`` when it is done, and what is there already is not measured again.
 
-Bytes are counted all in: *code bytes* are what has to be kept of a vector, *memory
-bytes* what a search holds of it, with norms and factors, and the codebook is named
-beside. Seconds of fits and encoding are of the processor, those of searches of the
-clock, all methods in turns in one process (``--time``).
+Bytes are counted all in: *code bytes* are what has to be kept of a vector, *search
+bytes* what a search needs of it, with norms and factors (norms can be computed from the
+codes), and the codebook is named beside. Seconds of fits and encoding are of the
+processor, those of searches of the clock, all methods in turns in one process
+(``--time``).
 """
 
 import argparse
@@ -33,6 +34,7 @@ import statistics
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import faiss
@@ -189,7 +191,7 @@ class Comparison:
         for options in variants:
             name = f"{self.name}/validation/{method}/{size}/{json.dumps(options)}"
             cell = self.results.get(
-                name, lambda o=options: self.measure(method, size, o, "validation")
+                name, partial(self.measure, method, size, options, "validation")
             )
             if cell:
                 found.append((cell["recalls"]["10@10"], options))
@@ -209,13 +211,14 @@ class Comparison:
                 options = self.choose(method, n_bytes)
                 for seed in self.arguments.seeds:
                     name = f"{self.name}/test/{method}/{n_bytes}/{seed}"
-                    make = lambda s=seed: self.measure(  # noqa: E731
-                        method, n_bytes, options, "test", s
-                    )
+                    task = method, n_bytes, options, "test", seed
+                    make = partial(self.measure, *task)
                     self.results.get(name, make)
 
     def sizes(self, method):
         kind, width = METHODS[method], self.collection.test.train.shape[1]
+        if kind.unit_only and not self.collection.is_unit:
+            return []
         if kind.whole:
             return [None]
         return [n for n in self.arguments.bytes if kind.least_bytes <= n <= 4 * width]
@@ -297,10 +300,9 @@ def parse(arguments=None):
     parser.add_argument("--output", type=Path, help="a JSON file that grows")
     parser.add_argument("--show", type=Path, nargs="+", help="such files, for tables")
     parser.add_argument("--picture", type=Path, help="with --show: a PNG to draw")
-    arguments = parser.parse_args(arguments)
-    if arguments.quick:
-        arguments.sets, arguments.bytes, arguments.seeds = ["digits"], [4, 8], [0]
-    return arguments
+    if parser.parse_args(arguments).quick:
+        parser.set_defaults(sets=["digits"], bytes=[4, 8], seeds=[0])
+    return parser.parse_args(arguments)
 
 
 def main(arguments=None):

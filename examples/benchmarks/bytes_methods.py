@@ -2,15 +2,14 @@
 
 Each fits rows, takes in a database as codes, and finds the codes nearest to real
 queries, all of them being scored. It tells what it keeps: ``code_bytes`` of a vector
-that cannot be computed from anything else, ``memory_bytes`` of a vector while it is
-searched, and ``codebook_bytes`` once.
+that cannot be computed from anything else, ``memory_bytes`` of a vector that a search
+needs, and ``codebook_bytes`` once.
 """
 
 from dataclasses import dataclass, field
 from functools import partial
 
 import faiss
-import numpy as np
 
 from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder
 from skhash.linear import LinearDecoder
@@ -28,6 +27,8 @@ ENCODERS = {
     "neighbor": NeighborHash,
     "PCA": PCAHash,
 }
+# Numbers of a code that our search keeps beside it.
+OUR_FLOATS = {"euclidean": 1, "cosine": 2}
 # These make at most a bit a column.
 SHORT_ENCODERS = ("ITQ", "PCA")
 
@@ -97,9 +98,7 @@ def residual_index(
     n_features, n_bytes, seed, metric="euclidean", beam=5, refined=False
 ):
     """RQ: bytes one after the other, with a beam; refined, all codebooks together."""
-    index = additive_index(
-        faiss.IndexResidualQuantizer, n_features, n_bytes, metric
-    )
+    index = additive_index(faiss.IndexResidualQuantizer, n_features, n_bytes, metric)
     quantizer = index.index.rq
     quiet(quantizer.cp, seed)
     quantizer.max_beam_size = beam
@@ -114,9 +113,7 @@ def local_search_index(
     n_features, n_bytes, seed, metric="euclidean", iterations=5, encode=16
 ):
     """LSQ: an additive codebook and codes in turns, codes by local search."""
-    index = additive_index(
-        faiss.IndexLocalSearchQuantizer, n_features, n_bytes, metric
-    )
+    index = additive_index(faiss.IndexLocalSearchQuantizer, n_features, n_bytes, metric)
     quantizer = index.index.lsq
     quantizer.random_seed = seed
     quantizer.train_iters = iterations
@@ -223,13 +220,12 @@ class OurIndex:
     ):
         self.encoder = ENCODERS[encoder](8 * n_bytes, random_state=seed)
         self.metric, self.decoder = metric, None
-        self.code_bytes = self.memory_bytes = n_bytes
+        self.code_bytes = n_bytes
+        self.memory_bytes = n_bytes + FLOAT * OUR_FLOATS.get(metric, 0)
         # The encoder reads queries only where they are encoded.
         self.codebook_bytes = FLOAT * (8 * n_bytes + 1) * n_features
         if metric != "hamming":
             self.decoder = LinearDecoder(**decoder)
-        if metric in ("euclidean", "cosine"):
-            self.memory_bytes += FLOAT
 
     def fit(self, rows):
         self.encoder.fit(rows)
@@ -261,9 +257,13 @@ class Method:
     options : list of dict
         The first serves where nothing is chosen.
     metrics : tuple of str
-        For rows of unit length, where each is tried.
+        For rows of unit length, where each is tried; others have "euclidean". Empty if
+        the method has one of its own.
     whole : bool
         Whether the bytes follow from the number of columns.
+    least_bytes : int
+    unit_only : bool
+        Whether it makes sense for rows of unit length only.
     """
 
     make: callable
@@ -271,10 +271,13 @@ class Method:
     metrics: tuple = ("euclidean", "inner_product")
     whole: bool = False
     least_bytes: int = 1
+    unit_only: bool = False
 
     def variants(self, n_features, n_bytes, is_unit):
         """Return the options to try, the metric among them."""
-        metrics = self.metrics if is_unit else self.metrics[:1]
+        metrics = self.metrics
+        if metrics and not is_unit:
+            metrics = ("euclidean",)
         options = [
             option
             for option in self.options
@@ -288,26 +291,16 @@ class Method:
 
 
 BOTH = (False, True)
-OUR_METRICS = ("euclidean", "inner_product", "cosine")
-ALTERNATIONS = 6
-
-
-def encoders(**options):
-    return [{"encoder": name, **options} for name in ("SGH", "ITQ", "neighbor")]
-
-
+TRAINED = [{"encoder": name} for name in ("SGH", "ITQ", "neighbor")]
 METHODS = {
     "ours, Hamming": Method(
-        partial(OurIndex, metric="hamming"), [{"encoder": x} for x in ENCODERS], ()
+        partial(OurIndex, metric="hamming"), [*TRAINED, {"encoder": "PCA"}], ()
     ),
     "ours, bits decoded": Method(
-        OurIndex, encoders(n_alternations=ALTERNATIONS), OUR_METRICS
+        partial(OurIndex, block_bits=1), TRAINED, ("inner_product",)
     ),
-    "ours, bytes decoded": Method(
-        OurIndex,
-        encoders(n_alternations=ALTERNATIONS, block_bits=8),
-        OUR_METRICS,
-    ),
+    "ours, bytes decoded": Method(OurIndex, TRAINED, ("inner_product",)),
+    "ours, bytes, by cosine": Method(OurIndex, TRAINED, ("cosine",), unit_only=True),
     "PQ": Method(product_index),
     "PQ fast scan": Method(partial(product_index, fast=True)),
     "OPQ": Method(product_index, [{"rotation": 50}]),

@@ -59,8 +59,8 @@ def show(content):
 
 def show_set(data, found):
     columns = (
-        "method | code bytes | in memory | codebook, MB | 10@10 | 10@100 | +- | fit, s "
-        "| rows/s | options"
+        "method | code bytes | search bytes | codebook, MB | 10@10 | 10@100 | +- | seeds "
+        "| fit, s | rows/s | options"
     )
     print(f"\n## {data}\n\n| {columns} |\n{'|---' * (columns.count('|') + 1)}|")
     order = sorted(found, key=lambda key: found[key][0]["memory_bytes"])
@@ -73,6 +73,7 @@ def show_set(data, found):
             f"| {key[0]} | {first['code_bytes']} | {first['memory_bytes']} "
             f"| {first['codebook_bytes'] / 1e6:.2f} | {mean(cells, '10@10'):.3f} "
             f"| {mean(cells, '10@100'):.3f} | {spread:.3f} "
+            f"| {len(cells)} "
             f"| {statistics.median(c['fit_seconds'] for c in cells):.1f} "
             f"| {statistics.median(c['encoded_per_second'] for c in cells):,.0f} "
             f"| {options} |"
@@ -82,7 +83,7 @@ def show_set(data, found):
 def show_speed(rows):
     if not rows:
         return
-    columns = "set | n | method | in memory | threads | queries/s"
+    columns = "set | n | method | search bytes | threads | queries/s"
     print(f"\n| {columns} |\n{'|---' * (columns.count('|') + 1)}|")
     for row in sorted(rows, key=lambda row: (row["set"], row["memory_bytes"])):
         print(
@@ -92,7 +93,7 @@ def show_speed(rows):
 
 
 def draw(content, path):
-    """Draw recall 10@10 against bytes in memory, a panel a set."""
+    """Draw recall 10@10 against the bytes that a search needs, a panel a set."""
     import matplotlib
 
     matplotlib.use("Agg")
