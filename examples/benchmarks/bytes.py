@@ -179,8 +179,8 @@ class Comparison:
     def choose(self, method, n_bytes):
         """Return the options that find most validation rows."""
         n_features = self.collection.test.train.shape[1]
-        size = n_bytes and self.arguments.choose_bytes
         is_unit, kind = self.collection.is_unit, METHODS[method]
+        size = n_bytes and max(self.arguments.choose_bytes, kind.least_bytes)
         variants = kind.variants(n_features, size, is_unit)
         possible = kind.variants(n_features, n_bytes, is_unit)
         variants = [options for options in variants if options in possible]

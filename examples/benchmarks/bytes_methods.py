@@ -310,7 +310,7 @@ METHODS = {
     "RaBitQ, 2 bits": Method(partial(rabitq_index, bits=2), whole=True),
     "RaBitQ, 4 bits": Method(partial(rabitq_index, bits=4), whole=True),
     "PCA, RaBitQ": Method(rabitq_index, [{"bits": 1}], least_bytes=16),
-    "PCA, float32": Method(partial(scalar_index, bits=32)),
+    "PCA, float32": Method(partial(scalar_index, bits=32), least_bytes=4),
     "PCA, int8": Method(partial(scalar_index, bits=8), [{}, {"spread": "optim"}]),
     "PCA, int4": Method(partial(scalar_index, bits=4), [{}, {"spread": "optim"}]),
     "int8": Method(partial(scalar_index, bits=8), whole=True),

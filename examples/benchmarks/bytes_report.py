@@ -59,8 +59,8 @@ def show(content):
 
 def show_set(data, found):
     columns = (
-        "method | code bytes | search bytes | codebook, MB | 10@10 | 10@100 | +- | seeds "
-        "| fit, s | rows/s | options"
+        "method | code bytes | search bytes | codebook, MB | 10@10 | 10@100 | +- "
+        "| seeds | fit, s | rows/s | options"
     )
     print(f"\n## {data}\n\n| {columns} |\n{'|---' * (columns.count('|') + 1)}|")
     order = sorted(found, key=lambda key: found[key][0]["memory_bytes"])
