@@ -36,14 +36,15 @@ def main():
             data = load()
         except FileNotFoundError as error:
             raise SystemExit(f"{name}: {error}") from None
-        result = skhash.audit(np.vstack([data.database, data.query]), n_bits=BITS)
+        rows = np.vstack([data.database, data.query])
+        result = skhash.audit(rows, n_bits=BITS, progress=print)
         result.plot(ax)
         ax.set_title(f"{name}\n{ax.get_title()}", fontsize="medium")
         ax.label_outer()
-        best = result.recommended
         if ax is not all_axes[-1]:
             ax.get_legend().remove()
-        print(f"{name}: recommended {best.method} at {best.n_bits}, {result.reason}")
+        print(f"{name}: recommended {result.choice}: {result.reason}")
+        print("\n".join([*result.alternatives, *result.skipped]))
         for row in result.rows:
             print(f"{name}: {row}")
     figure.savefig(arguments.picture, dpi=110)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
+from sklearn.preprocessing import normalize
 from sklearn.utils import assert_all_finite, check_array
 
 from skhash.metrics._inputs import compare_labelled
@@ -17,7 +18,10 @@ MAX_TRAIN_ROWS = 100_000
 
 @dataclass(frozen=True)
 class Split:
-    """What an audit measures on: vectors float32 or float64, dense or CSR."""
+    """What an audit measures on: vectors float32 or float64, dense or CSR.
+
+    Those that are compared by their cosine are of unit length.
+    """
 
     queries: object
     database: object
@@ -28,8 +32,12 @@ class Split:
     float_bytes: int
 
 
-def split_rows(X, y, sample, n_queries, rescore, random_state, report) -> Split:
-    """Draw rows, and part them into queries and database."""
+def split_rows(X, y, metric, sizes, random_state, report) -> Split:
+    """Draw rows, and part them into queries and database.
+
+    sizes : numbers of rows, or None for all, of queries, and of candidates of a search
+    """
+    sample, n_queries, rescore = sizes
     X, y = _as_rows(X), _as_labels(y)
     if X.ndim != 2:
         raise ValueError(f"X must have shape (n_samples, n_features), got {X.shape}.")
@@ -45,6 +53,9 @@ def split_rows(X, y, sample, n_queries, rescore, random_state, report) -> Split:
     # In file order: a memory map is read from front to back.
     query_rows, database_rows = np.sort(order[:n_queries]), np.sort(order[n_queries:])
     queries, database = read_rows(X, query_rows), read_rows(X, database_rows)
+    float_bytes = _float_bytes(database)
+    if metric == "cosine":
+        queries, database = normalize(queries), normalize(database)
     query_labels = None if y is None else y[query_rows]
     database_labels = None if y is None else y[database_rows]
     if y is not None:
@@ -60,7 +71,7 @@ def split_rows(X, y, sample, n_queries, rescore, random_state, report) -> Split:
         query_labels=query_labels,
         database_labels=database_labels,
         n_rows=n_all,
-        float_bytes=_float_bytes(database),
+        float_bytes=float_bytes,
     )
 
 

@@ -1,4 +1,4 @@
-"""One encoder of an audit: fitted, timed and scored."""
+"""One encoder of an audit: timed, and scored for both searches of its codes."""
 
 import time
 from dataclasses import dataclass
@@ -6,38 +6,76 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import clone
 
-from skhash.codes import packed_width, unpack_bits
+from skhash.codes import pack_bits, packed_width, unpack_bits
+from skhash.linear import LinearDecoder
 from skhash.metrics import mean_average_precision_score, neighbor_recall_score
-from skhash.neighbors import HammingNeighbors
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
+from skhash.neighbors.store.decoder import items_per_code
 
 # Rows that statistics of the bits are taken from: more would only cost time.
 MAX_STATISTICS_ROWS = 20_000
 # What takes less is timed again, until so much has passed.
 TIMED_SECONDS = 0.1
+# Rows that are refined before it is timed: kernels are compiled at their first call.
+WARM_ROWS = 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AuditRow:
-    """One method at one length, measured.
+    """One method at one length, measured; None is what a method does not have.
 
-    Times are wall-clock on this machine; encoding and searching are per second, the
-    fastest of some runs where one is short. Recalls are shares of the `k` true
-    neighbours, in expectation over the order of ties, averaged over the queries.
+    Recalls are shares of the `k` true neighbours, averaged over the queries, each with
+    its standard error: `recall` by Hamming distance, in expectation over the order of
+    ties, and `recall_asymmetric` by real queries, compared with what the codes decode
+    to. Those that end in ``rescored`` are found by ranking the first `rescore` of the
+    same search again by the float vectors.
+
+    A search holds ``code_bytes`` of a vector in memory by Hamming distance, and by real
+    queries ``bytes_per_vector``: the code and the floats that are kept beside it.
+    ``codebook_bytes`` is what decodes the codes, once for all vectors.
+
+    Times are wall-clock on this machine. Speeds are per second, after a first run that
+    is not timed, and the fastest of some runs where one is short.
     """
 
     method: str
     n_bits: int
+    code_bytes: int
     bytes_per_vector: int
+    codebook_bytes: int
     compression: float
     fit_seconds: float
+    decoder_seconds: float | None = None
     encode_per_second: float
-    search_per_second: float
-    recall: float
-    recall_rescored: float
-    recall_rescored_error: float
-    mean_average_precision: float | None
-    bit_balance: float
-    bit_correlation: float
+    refine_per_second: float | None = None
+    search_per_second: float | None = None
+    asymmetric_per_second: float | None = None
+    recall: float | None = None
+    recall_error: float | None = None
+    recall_rescored: float | None = None
+    recall_rescored_error: float | None = None
+    recall_asymmetric: float
+    recall_asymmetric_error: float
+    recall_asymmetric_rescored: float
+    recall_asymmetric_rescored_error: float
+    mean_average_precision: float | None = None
+    bit_balance: float | None = None
+    bit_correlation: float | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is asked of every method: rows, true neighbours, candidates, metric."""
+
+    data: object
+    truth: np.ndarray
+    rescore: int
+    metric: str
+
+
+def make_decoder() -> LinearDecoder:
+    """Return the decoder that codes are refined for and searched with."""
+    return LinearDecoder(block_bits=8)
 
 
 def timed_fit(encoder, X) -> float:
@@ -45,45 +83,100 @@ def timed_fit(encoder, X) -> float:
     # Imports and compilation happen once in a process and are no part of a fit.
     few = np.random.RandomState(0).standard_normal((64, 8))
     clone(encoder).set_params(n_bits=1).fit(few)
-    start = time.perf_counter()
-    encoder.fit(X)
-    return time.perf_counter() - start
+    return seconds_of(lambda: encoder.fit(X))[1]
 
 
-def measure(encoder, method, n_bits, fit_seconds, data, truth, rescore) -> AuditRow:
-    database, encode_seconds = _timed(lambda: encoder.transform_packed(data.database))
-    queries = encoder.transform_packed(data.queries)
-    index = HammingNeighbors(n_neighbors=rescore, packed=True).fit(database)
-    index.kneighbors(queries[:1])
-    _, search_seconds = _timed(lambda: index.kneighbors(queries))
-    # True neighbours among the first `rescore` are those that ranking these candidates
-    # by float distance brings to the top.
-    recall, rescored = neighbor_recall_score(
-        queries,
-        database,
-        truth,
-        n_retrieved=[truth.shape[1], rescore],
-        packed=True,
-        average=None,
-    ).T
-    balance, correlation = bit_statistics(
-        unpack_bits(database[:MAX_STATISTICS_ROWS], n_bits)
+def measure_encoder(encoder, method, fit_seconds, task) -> tuple[AuditRow, object]:
+    """Return the measurements of a fitted encoder, and the decoder of its codes."""
+    data = task.data
+    packed, encode_seconds = timed(lambda: encoder.transform_packed(data.database))
+    bits = unpack_bits(packed, encoder.n_bits)
+    decoder = make_decoder()
+    _, decoder_seconds = seconds_of(
+        lambda: decoder.fit(data.train, encoder.transform(data.train))
     )
-    return AuditRow(
+    decoder.refine(data.database[:WARM_ROWS], bits[:WARM_ROWS])
+    refined, refine_seconds = seconds_of(lambda: decoder.refine(data.database, bits))
+    balance, correlation = bit_statistics(bits[:MAX_STATISTICS_ROWS])
+    n_bytes = packed_width(encoder.n_bits)
+    row = AuditRow(
         method=method,
-        n_bits=n_bits,
-        bytes_per_vector=packed_width(n_bits),
-        compression=data.float_bytes / packed_width(n_bits),
+        n_bits=encoder.n_bits,
+        **sizes(n_bytes, 4 * items_per_code(task.metric), data),
+        codebook_bytes=decoder.codebook_.nbytes + decoder.offset_.nbytes,
         fit_seconds=fit_seconds,
-        encode_per_second=len(database) / encode_seconds,
-        search_per_second=len(queries) / search_seconds,
-        recall=float(recall.mean()),
-        recall_rescored=float(rescored.mean()),
-        recall_rescored_error=float(rescored.std() / np.sqrt(len(rescored))),
-        mean_average_precision=_mean_average_precision(queries, database, data),
+        decoder_seconds=decoder_seconds,
+        encode_per_second=len(packed) / encode_seconds,
+        refine_per_second=len(packed) / refine_seconds,
+        **by_hamming(encoder.transform_packed(data.queries), packed, task),
+        **_by_decoder(pack_bits(refined), decoder, task),
         bit_balance=balance,
         bit_correlation=correlation,
     )
+    return row, decoder
+
+
+def sizes(code_bytes, other_bytes, data) -> dict:
+    """Return the bytes of a vector, given those of its code and of what is beside."""
+    n_bytes = code_bytes + other_bytes
+    return {
+        "code_bytes": code_bytes,
+        "bytes_per_vector": n_bytes,
+        "compression": data.float_bytes / n_bytes,
+    }
+
+
+def by_hamming(queries, database, task) -> dict:
+    """Return speed, recalls and mAP of packed codes, searched by Hamming distance."""
+    k, rescore = task.truth.shape[1], task.rescore
+    index = HammingNeighbors(n_neighbors=rescore, packed=True).fit(database)
+    _, seconds = timed(lambda: index.kneighbors(queries))
+    # True neighbours among the first `rescore` are those that ranking these candidates
+    # by float distance brings to the top.
+    shares = neighbor_recall_score(
+        queries,
+        database,
+        task.truth,
+        n_retrieved=[k, rescore],
+        packed=True,
+        average=None,
+    )
+    return {
+        "search_per_second": len(queries) / seconds,
+        **means_of("recall", shares),
+        "mean_average_precision": _mean_average_precision(queries, database, task.data),
+    }
+
+
+def _by_decoder(packed, decoder, task) -> dict:
+    """Return speed and recalls of packed codes, searched by real queries."""
+    queries = task.data.queries
+    index = AsymmetricNeighbors(task.rescore, metric=task.metric, packed=True)
+    index.fit(packed, decoder=decoder)
+    found, seconds = timed(lambda: index.kneighbors(queries, return_distance=False))
+    return {
+        "asymmetric_per_second": queries.shape[0] / seconds,
+        **found_recalls(found, task.truth),
+    }
+
+
+def found_recalls(found, truth) -> dict:
+    """Return the recalls of what a search by real queries found, the nearest first."""
+    k = truth.shape[1]
+    shares = [
+        [np.isin(own, row[:n]).mean() for n in (k, len(row))]
+        for own, row in zip(truth, found, strict=True)
+    ]
+    return means_of("recall_asymmetric", np.array(shares))
+
+
+def means_of(name, shares) -> dict:
+    """Return means and standard errors of shares found without and with re-scoring."""
+    result = {}
+    for column, key in zip(shares.T, (name, f"{name}_rescored"), strict=True):
+        result[key] = float(column.mean())
+        result[f"{key}_error"] = float(column.std() / np.sqrt(len(column)))
+    return result
 
 
 def _mean_average_precision(queries, database, data) -> float | None:
@@ -119,16 +212,21 @@ def bit_statistics(bits) -> tuple[float, float]:
     return balance, float(total / (n_varying * (n_varying - 1)))
 
 
-def _timed(call):
+def seconds_of(call):
+    """Return the result of a call and its seconds."""
+    start = time.perf_counter()
+    return call(), time.perf_counter() - start
+
+
+def timed(call):
     """Return the result of a call and its seconds: the least of some where it is short.
 
-    A single run of a millisecond says more about what else the machine does.
+    It is called once before, which compiles what such a call takes. A single run of a
+    millisecond says more about what else the machine does.
     """
-    start, least = time.perf_counter(), np.inf
-    while True:
-        before = time.perf_counter()
-        result = call()
-        after = time.perf_counter()
-        least = min(least, after - before)
-        if after - start >= TIMED_SECONDS:
-            return result, least
+    call()
+    start = time.perf_counter()
+    result, least = seconds_of(call)
+    while time.perf_counter() - start < TIMED_SECONDS:
+        least = min(least, seconds_of(call)[1])
+    return result, least

@@ -1,5 +1,6 @@
 """The audit: methods times lengths, each fitted, timed and searched."""
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral, Real
@@ -9,8 +10,14 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from skhash._audit._data import split_rows
-from skhash._audit._measure import measure, timed_fit
-from skhash._audit._result import AuditResult, recommend
+from skhash._audit._measure import AuditRow, Task, measure_encoder, timed_fit
+from skhash._audit._peers import (
+    PEERS,
+    PEERS_OF_ANY_LENGTH,
+    Unavailable,
+    measure_peer,
+)
+from skhash._audit._result import AuditResult, make_result
 from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
 from skhash.metrics import true_neighbors
 from skhash.neural import NeighborHash, SGHEncoder
@@ -47,6 +54,7 @@ POSITIVE = Interval(Integral, 1, None, closed="left")
         "device": [str],
         "random_state": ["random_state"],
         "progress": [callable, None],
+        "on_row": [callable, None],
     }
 )
 def audit(
@@ -54,7 +62,7 @@ def audit(
     y=None,
     *,
     n_bits: Sequence[int] = (16, 32, 64, 128),
-    methods: Sequence[str] = ("sgh", "neighbor", "itq", "pca", "lsh"),
+    methods: Sequence[str] = (*METHODS, *PEERS),
     metric: str = "euclidean",
     k: int = 10,
     rescore: int = 100,
@@ -64,15 +72,21 @@ def audit(
     device: str = "auto",
     random_state=0,
     progress: Callable[[str], None] | None = None,
+    on_row: Callable[[AuditRow], None] | None = None,
 ) -> AuditResult:
     """Measure what binary codes of these vectors cost and keep.
 
     Queries are drawn at random and held out. The other rows are the database, and what
     the encoders are fitted on (at most 100 000 of them). Each method at each length is
-    fitted, timed, and scored by the share of the `k` true float neighbours that a
-    search by Hamming distance returns first (``recall``), and that are among its first
-    `rescore` candidates (``recall_rescored``), which is the recall after these
-    candidates are ranked again by the float vectors.
+    fitted, timed, and scored by the share of the `k` true float neighbours that is
+    found
+
+    - by Hamming distance (``recall``),
+    - by real queries, compared with what the codes decode to (``recall_asymmetric``),
+      the codes being refined for that by a `skhash.linear.LinearDecoder`,
+    - and among the first `rescore` candidates of each of these (``recall_rescored`` and
+      ``recall_asymmetric_rescored``), which is the recall after they are ranked again
+      by the float vectors.
 
     Parameters
     ----------
@@ -84,40 +98,52 @@ def audit(
         is measured too.
     n_bits : sequence of int, default=(16, 32, 64, 128)
         Lengths to try.
-    methods : sequence of {"sgh", "neighbor", "itq", "pca", "lsh"}, default=all
+    methods : sequence of {"sgh", "neighbor", "itq", "pca", "lsh", "sign", "int8", \
+            "pq", "rabitq"}, default=all
         Methods to try: `SGHEncoder`, `NeighborHash`, `ITQHash`, `PCAHash`,
         `RandomHyperplaneHash`, with their defaults. `NeighborHash` is given `metric`.
+        The last four are to compare with: a bit and a byte a column, and product
+        quantisation and RaBitQ of faiss, where it is installed.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
         What makes a true neighbour. For "cosine" the encoders normalise the rows.
     k : int, default=10
         Number of true neighbours to find.
     rescore : int, default=100
-        Number of candidates to rank again by the float vectors.
+        Number of candidates to rank again by the float vectors. With as many as `k` the
+        vectors are not needed, and the recommendation does without.
     sample : int, default=None
         Use so many random rows, queries included; by default all. Recall falls as the
         database grows, so a small sample flatters.
     n_queries : int, default=1000
         Number of queries, at most a fifth of the rows.
     target_recall : float, default=0.9
-        The recall after re-scoring that the recommended code has to reach.
+        The recall, after re-scoring, that the recommended search has to reach.
     device : str, default="auto"
         Where to fit, encode and find true neighbours.
     random_state : int, RandomState instance or None, default=0
         Draws sample and queries, and seeds the encoders.
     progress : callable, default=None
-        Called with a line of text before each step.
+        Called with a line of text before each step, with the time that passed and an
+        estimate of what is left.
+    on_row : callable, default=None
+        Called with each row as soon as it is measured.
 
     Returns
     -------
     result : AuditResult
-        With ``rows``, ``recommended``, ``reason``, ``encoder``, ``to_frame()`` and
-        ``plot()``.
+        With ``rows``, ``recommended``, ``search``, ``reason``, ``encoder``,
+        ``decoder``, ``usage``, ``to_frame()`` and ``plot()``.
 
     Raises
     ------
     ValueError
         If an argument is out of its range, the rows are too few, or no method can make
         any of the lengths.
+
+    Notes
+    -----
+    An interrupt from the keyboard, once an encoder is measured, ends the measurement:
+    the result is of what was measured, and its ``skipped`` names the rest.
 
     Examples
     --------
@@ -133,7 +159,8 @@ def audit(
     methods, n_bits = _check_choices(methods, n_bits, k, rescore)
     report = progress or (lambda line: None)
     generator = check_random_state(random_state)
-    data = split_rows(X, y, sample, n_queries, rescore, generator, report)
+    sizes = sample, n_queries, rescore
+    data = split_rows(X, y, metric, sizes, generator, report)
     report(f"finding the true neighbours of {data.queries.shape[0]:,} queries")
     truth = true_neighbors(data.queries, data.database, k, metric=metric, device=device)
     make = partial(
@@ -142,14 +169,13 @@ def audit(
         device=device,
         random_state=int(generator.randint(np.iinfo(np.int32).max)),
     )
-    rows, encoders, skipped = _measure_all(
-        methods, n_bits, data, truth, rescore, make, report
-    )
-    if not rows:
-        raise ValueError(f"Nothing could be measured: {'; '.join(skipped)}.")
-    if y is not None and rows[0].mean_average_precision is None:
-        skipped.append("mAP: no query has a label that occurs in the database")
-    best, reason = recommend(rows, k, rescore, target_recall)
+    task = Task(data, truth, rescore, metric)
+    run = _Run(task, make, report, on_row or (lambda row: None))
+    run.measure_all(methods, n_bits)
+    if not run.fitted:
+        raise ValueError(f"Nothing could be measured: {'; '.join(run.skipped)}.")
+    if y is not None and run.has_no_precision():
+        run.skipped.append("mAP: no query has a label that occurs in the database")
     settings = {
         "n_rows": data.n_rows,
         "n_database": data.database.shape[0],
@@ -164,8 +190,7 @@ def audit(
         "target_recall": float(target_recall),
         "random_state": _as_int_or_none(random_state),
     }
-    encoder = encoders[best.method, best.n_bits]
-    return AuditResult(rows, best, reason, encoder, settings, skipped)
+    return make_result(run.rows, run.fitted, settings, run.skipped)
 
 
 def _make_encoder(method, n_bits, metric, device, random_state):
@@ -176,34 +201,104 @@ def _make_encoder(method, n_bits, metric, device, random_state):
     return METHODS[method](n_bits, **options, device=device, random_state=random_state)
 
 
-def _measure_all(methods, n_bits, data, truth, rescore, make, report):
-    """Return rows, fitted encoders by method and length, and what was left out."""
-    rows, encoders, skipped = [], {}, []
-    limit = min(data.train.shape)
-    pairs = [(method, bits) for method in methods for bits in n_bits]
-    for number, (method, bits) in enumerate(pairs, start=1):
-        name = f"{method} at {bits} bits"
-        if method in LIMITED_METHODS and bits > limit:
-            skipped.append(f"{name}: it makes at most {limit} bits of these vectors")
-            continue
-        report(f"{name} ({number} of {len(pairs)})")
-        encoder = make(method, bits)
-        try:
-            fit_seconds = timed_fit(encoder, data.train)
-        except ValueError as error:  # such as a diverged loss: the others still count
-            skipped.append(f"{name}: {error}")
-            continue
-        encoders[method, bits] = encoder
-        rows.append(measure(encoder, method, bits, fit_seconds, data, truth, rescore))
-    return rows, encoders, skipped
+class _Run:
+    """Measurements, one after the other.
+
+    Parameters
+    ----------
+    task : Task
+    make : callable
+        Makes the encoder of a method and a length.
+    report, on_row : callables
+        Those of `audit`.
+
+    Attributes
+    ----------
+    rows : list of AuditRow
+    fitted : dict of tuples (encoder, decoder)
+        By the place of their row.
+    skipped : list of str
+    """
+
+    def __init__(self, task, make, report, on_row):
+        self.task, self.make, self.report, self.on_row = task, make, report, on_row
+        self.rows, self.fitted, self.skipped = [], {}, []
+
+    def measure_all(self, methods, n_bits):
+        """Measure all; an interrupt ends it, and is told, once there is an encoder."""
+        asked = self._possible(methods, n_bits)
+        start = time.perf_counter()
+        for number, (method, bits) in enumerate(asked):
+            self.report(self._step(method, bits, number, len(asked), start))
+            try:
+                self._measure(method, bits)
+            except (ValueError, Unavailable) as error:  # the others still count
+                self.skipped.append(f"{_name(method, bits)}: {error}")
+            except KeyboardInterrupt:
+                if not self.fitted:
+                    raise
+                names = ", ".join(_name(*one) for one in asked[number:])
+                self.skipped.append(f"interrupted, so without {names}")
+                return
+
+    def _measure(self, method, bits):
+        if method in PEERS:
+            row = measure_peer(method, bits, self.task)
+        else:
+            encoder = self.make(method, bits)
+            fit_seconds = timed_fit(encoder, self.task.data.train)
+            row, decoder = measure_encoder(encoder, method, fit_seconds, self.task)
+            self.fitted[len(self.rows)] = encoder, decoder
+        self.rows.append(row)
+        self.on_row(row)
+
+    def _possible(self, methods, n_bits):
+        """Return methods and lengths, without those that are known to be impossible."""
+        limit, possible = min(self.task.data.train.shape), []
+        for method in methods:
+            has_lengths = method in METHODS or method in PEERS_OF_ANY_LENGTH
+            for bits in n_bits if has_lengths else [None]:
+                if method in LIMITED_METHODS and bits > limit:
+                    reason = f"it makes at most {limit} bits of these vectors"
+                    self.skipped.append(f"{_name(method, bits)}: {reason}")
+                else:
+                    possible.append((method, bits))
+        return possible
+
+    def _step(self, method, bits, number, n_steps, start):
+        """Say what is measured now, and how long it all takes, judged by what it took.
+
+        The steps that are left are taken to be as long as those before, on average.
+        """
+        line = f"{_name(method, bits)} ({number + 1} of {n_steps})"
+        if not number:
+            return line
+        passed = time.perf_counter() - start
+        left = passed / number * (n_steps - number)
+        return f"{line}, {_minutes(passed)} passed, about {_minutes(left)} left"
+
+    def has_no_precision(self):
+        """Say whether no encoder has a mean average precision."""
+        precisions = [self.rows[place].mean_average_precision for place in self.fitted]
+        return all(precision is None for precision in precisions)
+
+
+def _name(method, bits) -> str:
+    return method if bits is None else f"{method} at {bits} bits"
+
+
+def _minutes(seconds) -> str:
+    """Write a time as 1:05, of minutes and seconds."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
 def _check_choices(methods, n_bits, k, rescore) -> tuple[list[str], list[int]]:
     """Return methods and lengths, each once."""
-    unknown = [str(method) for method in methods if method not in METHODS]
+    known = [*METHODS, *PEERS]
+    unknown = [str(method) for method in methods if method not in known]
     if unknown:
         raise ValueError(
-            f"Unknown methods: {', '.join(unknown)}; use some of {', '.join(METHODS)}."
+            f"Unknown methods: {', '.join(unknown)}; use some of {', '.join(known)}."
         )
     wrong = [
         bits
@@ -214,8 +309,13 @@ def _check_choices(methods, n_bits, k, rescore) -> tuple[list[str], list[int]]:
         raise ValueError(
             f"n_bits must be integers from 1 to {MAX_BITS}, got {wrong[0]!r}."
         )
-    if not len(methods) or not len(n_bits):
-        raise ValueError("It takes at least one of methods and one of n_bits.")
+    if not len(n_bits):
+        raise ValueError("It takes at least one of n_bits.")
+    if not set(methods) & set(METHODS):
+        raise ValueError(
+            f"It takes at least one of the methods {', '.join(METHODS)}; others are to "
+            "compare with."
+        )
     if rescore < k:
         raise ValueError(
             f"{rescore=} candidates cannot hold {k=} neighbours; it takes rescore >= k."

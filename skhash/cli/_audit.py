@@ -10,14 +10,17 @@ from skhash._audit import AuditResult, audit
 from skhash._audit._measure import AuditRow
 from skhash.cli._device import check_device
 from skhash.cli._files import check_writable, replacing
-from skhash.cli._terminal import print_table, print_text, progress
+from skhash.cli._terminal import Table, print_text, progress_lines
 from skhash.datasets._npy import read_npy
 from skhash.persistence.directory import check_target
 
 # Columns that a narrow terminal does without, the first one first.
-DISPENSABLE = ("balance", "corr", "search/s", "encode/s", "fit s", "smaller", "mAP")
-# Where --out keeps the recommended encoder.
-ENCODER = "encoder"
+DISPENSABLE = (
+    *("corr", "balance", "refine/s", "codebook", "encode/s", "Q/s", "H/s", "fit s"),
+    "mAP",
+)
+# Where --out keeps the recommended encoder, and the decoder of its codes.
+ENCODER, DECODER = "encoder", "decoder"
 
 
 def run_audit(arguments) -> None:
@@ -27,8 +30,23 @@ def run_audit(arguments) -> None:
     if folder is not None:
         check_writable(folder)
         check_target(folder / ENCODER)
+        check_target(folder / DECODER)
     X, y, name = _read(arguments)
-    with progress() as show:
+    rows = _Rows(
+        f"{name}: {X.shape[0]:,} vectors of {X.shape[1]:,} numbers",
+        sorted({arguments.k, arguments.rescore}),
+        {
+            "method": max(map(len, [*arguments.methods, "method"])),
+            "bits": len(f"{8 * X.shape[1]}"),  # those of int8
+        },
+        y is not None,
+    )
+    with progress_lines() as show:
+
+        def print_row(row):
+            show("")
+            rows.print_row(row)
+
         result = audit(
             X,
             y,
@@ -43,9 +61,10 @@ def run_audit(arguments) -> None:
             device=arguments.device,
             random_state=arguments.seed,
             progress=show,
+            on_row=print_row,
         )
     try:
-        print_audit(result, name)
+        print_audit(result, rows.left_out)
     finally:  # also where nobody reads what is printed
         if folder is not None:
             _write(result, folder, arguments.vectors)
@@ -103,20 +122,51 @@ def _are_indicators(y: np.ndarray) -> bool:
     return bool(((y == 0) | (y == 1)).all())
 
 
-def print_audit(result: AuditResult, name: str) -> None:
-    """Print what was measured, the table, and the recommendation."""
+class _Rows:
+    """Prints rows as they are measured, below what the columns are called.
+
+    Parameters
+    ----------
+    title : str
+        What the first row is printed below, so that a failure before it prints nothing.
+    cuts : list of int
+        How many are found: `k`, and `rescore` where it is more.
+    widths : dict of int
+        Those of "method" and "bits".
+    has_labels : bool
+    """
+
+    def __init__(self, title, cuts, widths, has_labels):
+        self._title, self._cuts = title, cuts
+        names = [f"{search} {cuts[0]}@{cut}" for search in "HQ" for cut in cuts]
+        widths = widths | dict.fromkeys(
+            ("bytes", "codebook", "fit s", "encode/s", "refine/s", "H/s", "Q/s"), 6
+        )
+        widths |= dict.fromkeys([*names, *["mAP"] * has_labels, "balance", "corr"], 5)
+        self._table = Table(widths, DISPENSABLE)
+        self.left_out = self._table.left_out
+
+    def print_row(self, row: AuditRow) -> None:
+        if self._title:
+            print_text(self._title)
+            print()
+            self._table.print_header()
+            self._title = None
+        self._table.print_row(_cells(row, self._cuts))
+
+
+def print_audit(result: AuditResult, left_out: list[str]) -> None:
+    """Print how it was measured, and the recommendation."""
     settings = result.settings
+    k, rescore = settings["k"], settings["rescore"]
+    print()
     print_text(
-        f"{name}: {settings['n_rows']:,} vectors of {settings['n_features']:,} numbers"
-        f", {settings['float_bytes_per_vector']:,} bytes each as "
-        f"{'sparse ' if settings['sparse'] else ''}float32. Measured with "
-        f"{settings['n_queries']:,} of them as queries among {settings['n_database']:,}"
-        f" others; metric: {settings['metric']}."
+        f"Measured with {settings['n_queries']:,} vectors as queries among "
+        f"{settings['n_database']:,} others, of {settings['float_bytes_per_vector']:,} "
+        f"bytes each as {'sparse ' if settings['sparse'] else ''}float32; metric: "
+        f"{settings['metric']}."
     )
-    print()
-    left_out = _print_rows(result)
-    print()
-    print_text(_legend(settings["k"], settings["rescore"]))
+    print_text(_legend(k, rescore))
     if left_out:
         print_text(f"Too wide for this terminal: {', '.join(left_out)}.")
     for line in result.skipped:
@@ -126,27 +176,34 @@ def print_audit(result: AuditResult, name: str) -> None:
 
 
 def _legend(k: int, rescore: int) -> str:
-    line = (
-        f"{k}@{k}: share of the {k} true neighbours among the first {k} by Hamming "
-        "distance."
+    lines = [
+        f"{k}@{k}: share of the {k} true neighbours among the first {k} that are found,"
+        " H by Hamming distance, Q by real queries among refined codes."
+    ]
+    if rescore > k:
+        lines.append(
+            f"{k}@{rescore}: among the first {rescore}, which is the recall after these"
+            " are ranked again by the float vectors."
+        )
+    lines.append(
+        "bytes: a code, + floats beside it for Q; codebook: bytes that decode all of "
+        "them."
     )
-    if rescore == k:
-        return line
-    return line + (
-        f" {k}@{rescore}: among the first {rescore}, which is the recall after these "
-        "are ranked again by the float vectors."
-    )
+    return " ".join(lines)
 
 
 def _print_recommendation(result: AuditResult) -> None:
-    settings, best = result.settings, result.recommended
-    print_text(f"Recommended: {best.method} at {best.n_bits} bits, {result.reason}.")
+    settings, storage = result.settings, result.storage
+    print_text(f"Recommended: {result.choice}: {result.reason}.")
     print_text(
-        f"It keeps {best.recall_rescored:.3f} +- {2 * best.recall_rescored_error:.3f} "
-        f"of the true neighbours in {best.bytes_per_vector} instead of "
-        f"{settings['float_bytes_per_vector']:,} bytes a vector, "
-        f"{best.compression:.3g} times smaller."
+        f"+- is two standard errors over the {settings['n_queries']:,} queries. Memory "
+        f"is counted for all {settings['n_rows']:,} vectors, what decodes codes "
+        "included."
     )
+    print_text(f"Store: {_stored(storage, settings['rescore'])}.")
+    print_text(f"Use: {result.usage}")
+    for line in result.alternatives:
+        print_text(line)
     if settings["n_database"] + settings["n_queries"] < settings["n_rows"]:
         print_text(
             f"Expect less among all {settings['n_rows']:,} vectors: recall falls as a "
@@ -156,34 +213,51 @@ def _print_recommendation(result: AuditResult) -> None:
         print_text("Recall falls as a database grows: measure as many as you will use.")
 
 
-def _print_rows(result: AuditResult) -> list[str]:
-    """Print the table and return the columns that did not fit."""
-    k, rescore = result.settings["k"], result.settings["rescore"]
-    rows = [_cells(row, k, rescore) for row in result.rows]
-    marked = result.rows.index(result.recommended)
-    cells = [list(row.values()) for row in rows]
-    return print_table(list(rows[0]), cells, marked=marked, dispensable=DISPENSABLE)
+def _stored(storage: dict[str, int], rescore: int) -> str:
+    """Say what the search has to keep."""
+    parts = [f"{storage['code']} bytes of code a vector"]
+    if storage["floats"]:
+        parts.append(f"{storage['floats']} bytes of floats a vector")
+    if storage["decoder"]:
+        parts.append(f"the decoder once, {storage['decoder']:,} bytes")
+    if storage["vector"]:
+        parts.append(
+            f"the vectors, {storage['vector']:,} bytes each, of which a query reads "
+            f"{rescore}: they may stay on disk"
+        )
+    return "; ".join(parts)
 
 
-def _cells(row: AuditRow, k: int, rescore: int) -> dict[str, str]:
+def _cells(row: AuditRow, cuts: list[int]) -> dict[str, str]:
     """Return the cells of a row by their column."""
-    cells = {
+    floats = row.bytes_per_vector - row.code_bytes
+    recalls = {
+        f"{letter} {cuts[0]}@{cut}": getattr(row, name + suffix)
+        for letter, name in (("H", "recall"), ("Q", "recall_asymmetric"))
+        for cut, suffix in zip(cuts, ("", "_rescored"), strict=False)
+    }
+    speeds = {
+        "encode/s": row.encode_per_second,
+        "refine/s": row.refine_per_second,
+        "H/s": row.search_per_second,
+        "Q/s": row.asymmetric_per_second,
+    }
+    shares = {"balance": row.bit_balance, "corr": row.bit_correlation}
+    return {
         "method": row.method,
         "bits": f"{row.n_bits}",
-        "bytes": f"{row.bytes_per_vector}",
-        "smaller": f"{row.compression:.3g}x",
+        "bytes": f"{row.code_bytes}" + (f"+{floats}" if floats else ""),
+        "codebook": _short(row.codebook_bytes),
         "fit s": f"{row.fit_seconds:.2f}",
-        "encode/s": _short(row.encode_per_second),
-        "search/s": _short(row.search_per_second),
-        f"{k}@{k}": f"{row.recall:.3f}",
-        f"{k}@{rescore}": f"{row.recall_rescored:.3f}",
+        **{name: _or_dash(value, _short) for name, value in speeds.items()},
+        **{name: _or_dash(value, "{:.3f}".format) for name, value in recalls.items()},
+        "mAP": _or_dash(row.mean_average_precision, "{:.3f}".format),
+        **{name: _or_dash(value, "{:.2f}".format) for name, value in shares.items()},
     }
-    if row.mean_average_precision is not None:
-        cells["mAP"] = f"{row.mean_average_precision:.3f}"
-    return cells | {
-        "balance": f"{row.bit_balance:.2f}",
-        "corr": f"{row.bit_correlation:.2f}",
-    }
+
+
+def _or_dash(value, write) -> str:
+    return "-" if value is None else write(value)
 
 
 def _short(number: float) -> str:
@@ -201,9 +275,13 @@ def _write(result: AuditResult, folder: Path, vectors: str | None) -> None:
     with replacing(folder / "report.json") as file:
         file.write(f"{report}\n".encode())
     result.encoder.save(folder / ENCODER)
+    result.decoder.save(folder / DECODER)
     drawn = _draw(result, folder / "audit.png")
     print()
-    print(f"Wrote {folder}: report.json, {ENCODER}/{', audit.png' if drawn else ''}")
+    print(
+        f"Wrote {folder}: report.json, {ENCODER}/, {DECODER}/"
+        f"{', audit.png' if drawn else ''}"
+    )
     if not drawn:
         print('No picture: install matplotlib, pip install "scikit-hash[audit]".')
     words = ["skhash", "encode", str(folder / ENCODER), vectors or "VECTORS.npy"]

@@ -194,10 +194,15 @@ METRICS = ("euclidean", "cosine", "inner_product")
 AUDIT_OPTIONS = {
     "--labels": (None, str, "FILE.npy", "one label a row: adds mAP"),
     "--bits": ("16,32,64,128", _integers, "N,N,..", "lengths to try"),
-    "--methods": ("sgh,neighbor,itq,pca,lsh", _words, "M,M,..", "methods to try"),
+    "--methods": (
+        "sgh,neighbor,itq,pca,lsh,sign,int8,pq,rabitq",
+        _words,
+        "M,M,..",
+        "methods to try; the last four are to compare with",
+    ),
     "--metric": ("euclidean", str, None, "what makes a true neighbour"),
     "--k": (10, int, "K", "number of true neighbours to find"),
-    "--rescore": (100, int, "C", "nearest codes that the float vectors rank again"),
+    "--rescore": (100, int, "C", "candidates that the float vectors rank again"),
     "--sample": (100_000, int, "N", "random rows to use at most"),
     "--queries": (1000, int, "N", "how many of these are queries, a fifth at most"),
     "--target-recall": (0.9, float, "R", "recall after re-scoring to reach"),
@@ -208,5 +213,10 @@ AUDIT_OPTIONS = {
         "where to compute: auto, cpu, cuda, cuda:1 or mps",
     ),
     "--seed": (0, int, "N", "draws rows and seeds the methods"),
-    "--out": (None, str, "DIR", "write report.json, audit.png and encoder/ here"),
+    "--out": (
+        None,
+        str,
+        "DIR",
+        "write report.json, encoder/, decoder/ and audit.png here",
+    ),
 }

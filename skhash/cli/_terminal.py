@@ -3,53 +3,58 @@
 import shutil
 import sys
 import textwrap
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 GAP = "  "
 
 
-def print_table(
-    header: list[str],
-    rows: list[list[str]],
-    marked: int | None = None,
-    dispensable: tuple[str, ...] = (),
-) -> list[str]:
-    """Print a table of right-aligned columns, the first one left-aligned.
+class Table:
+    """A table of right-aligned columns, the first one left-aligned, a row at a time.
 
-    On a terminal it is made to fit, and `rich`, where it is installed, shows row
-    `marked` in bold. Elsewhere columns are padded with spaces and nothing else is
-    written, so that programs can read it.
+    On a terminal it is made to fit. Elsewhere columns are padded with spaces and
+    nothing else is written, so that programs can read it.
 
     Parameters
     ----------
-    header : list of str
-    rows : list of list of str
-    marked : int, default=None
-        The row to show in bold.
+    widths : dict of int
+        The columns, and how wide their cells are. A wider cell moves the rest of its
+        row.
     dispensable : tuple of str, default=()
         Names of columns that may be left out where the terminal is too narrow, the
         first one first.
 
-    Returns
-    -------
+    Attributes
+    ----------
     left_out : list of str
         The names of the columns that were left out.
     """
-    columns = dict(zip(header, zip(header, *rows, strict=True), strict=True))
-    left_out = []
-    width = _width()
-    if width is not None:
+
+    def __init__(self, widths: dict[str, int], dispensable: tuple[str, ...] = ()):
+        self._widths = {name: max(len(name), n) for name, n in widths.items()}
+        self.left_out: list[str] = []
+        terminal = _width()
         for name in dispensable:
-            if _table_width(columns.values()) <= width:
+            if terminal is None or self._width <= terminal:
                 break
-            if columns.pop(name, None) is not None:
-                left_out.append(name)
-    lines = _table_lines(list(columns.values()))
-    if sys.stdout.isatty() and _rich() is not None:
-        _print_styled(lines, marked)
-    else:
-        print("\n".join(lines))
-    return left_out
+            if self._widths.pop(name, None) is not None:
+                self.left_out.append(name)
+
+    def print_header(self) -> None:
+        """Print the names of the columns, and on a terminal a line below."""
+        self.print_row({name: name for name in self._widths})
+        if _width() is not None:
+            print("-" * self._width, flush=True)
+
+    def print_row(self, cells: dict[str, str]) -> None:
+        """Print the cells that are in columns of the table."""
+        (first, width), *others = self._widths.items()
+        line = [cells[first].ljust(width)]
+        line += [cells[name].rjust(width) for name, width in others]
+        print(GAP.join(line).rstrip(), flush=True)
+
+    @property
+    def _width(self) -> int:
+        return sum(self._widths.values()) + len(GAP) * (len(self._widths) - 1)
 
 
 def print_text(text: str) -> None:
@@ -68,8 +73,9 @@ def print_text(text: str) -> None:
 def progress():
     """Yield a function that shows a line of progress on the terminal's standard error.
 
-    The line replaces the one before and is gone at the end. Where standard error is no
-    terminal, nothing is shown.
+    The line replaces the one before and is gone at the end, and as long as an empty one
+    is shown: before something else is printed. Where standard error is no terminal,
+    nothing is shown.
     """
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda line: None
@@ -77,10 +83,24 @@ def progress():
         with _overwritten_line() as show:
             yield show
     else:
-        from rich.console import Console
+        with _spinner() as show:
+            yield show
 
-        with Console(stderr=True).status("starting") as status:
-            yield status.update
+
+@contextmanager
+def progress_lines():
+    """Yield what `progress` does, which elsewhere than on a terminal prints lines."""
+    if sys.stderr is None or sys.stderr.isatty():
+        with progress() as show:
+            yield show
+    else:
+        yield _print_error
+
+
+def _print_error(line) -> None:
+    if line:
+        with suppress(OSError):  # nobody reads it
+            print(line, file=sys.stderr, flush=True)
 
 
 def _rich():
@@ -98,44 +118,36 @@ def _width() -> int | None:
     return max(shutil.get_terminal_size().columns, 20)
 
 
-def _table_width(columns) -> int:
-    widths = [max(map(len, cells)) for cells in columns]
-    return sum(widths) + len(GAP) * (len(widths) - 1)
-
-
-def _table_lines(columns: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, cells)) for cells in columns]
-    padded = [[cell.ljust(widths[0]) for cell in columns[0]]]
-    for cells, width in zip(columns[1:], widths[1:], strict=True):
-        padded.append([cell.rjust(width) for cell in cells])
-    return [GAP.join(cells).rstrip() for cells in zip(*padded, strict=True)]
-
-
-def _print_styled(lines: list[str], marked: int | None) -> None:
+@contextmanager
+def _spinner():
+    """Yield a function that shows a line beside something that turns, or hides both."""
     from rich.console import Console
-    from rich.text import Text
 
-    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-    header, *rows = lines
-    console.print(Text(header, "bold"))
-    dash = "─" if console.encoding.startswith("utf") else "-"
-    console.print(dash * max(map(len, lines)))
-    for number, line in enumerate(rows):
-        console.print(Text(line, "bold green" if number == marked else ""))
+    with Console(stderr=True).status("") as status:
+
+        def show(line):
+            status.update(line)
+            (status.start if line else status.stop)()
+
+        yield show
 
 
 @contextmanager
 def _overwritten_line():
-    """Yield a function that writes a line over the one before; it ends blank."""
+    """Yield a function that writes a line over the one before; it ends blank.
+
+    A line is cut to the terminal's width: only within one can it be written over.
+    """
     length = 0
 
     def show(line):
         nonlocal length
-        print(f"\r{line:<{length}}", end="", file=sys.stderr, flush=True)
+        line = line[: shutil.get_terminal_size().columns - 1]
+        end = "" if line else "\r"
+        print(f"\r{line:<{length}}", end=end, file=sys.stderr, flush=True)
         length = len(line)
 
     try:
         yield show
     finally:
         show("")
-        print("\r", end="", file=sys.stderr, flush=True)

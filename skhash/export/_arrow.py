@@ -1,12 +1,22 @@
 """Codes as Arrow tables, and so as Parquet, Feather and data frames."""
 
+import re
+
 import numpy as np
 
-from skhash.codes import check_packed
-from skhash.export._source import import_engine, read_source
+from skhash.codes import MAX_BITS, check_packed
+from skhash.export._source import (
+    import_engine,
+    read_items,
+    read_scoring,
+    read_source,
+)
 
 # Bytes that a chunk of a column may have: the offsets of Arrow are 32 bits wide.
 _CHUNK_BYTES = 2**30
+# How much larger strings of one width may be than the text that they are made of, where
+# they take more than a chunk: one long id among short ones would fill the memory.
+_MAX_GROWTH = 256
 
 
 def to_arrow(codes, *, ids=None, n_bits=None):
@@ -17,19 +27,22 @@ def to_arrow(codes, *, ids=None, n_bits=None):
 
     Parameters
     ----------
-    codes : HammingNeighbors or array-like of shape (n_samples, n_bytes), uint8
-        A fitted index, or packed codes. Removed codes are left out.
+    codes : index or array-like of shape (n_samples, n_bytes), uint8
+        A fitted index, or packed codes: see `read_source`. Removed codes are left out.
     ids : array-like of shape (n_samples,), default=None
         Integers or strings. By default the ids of the index, or positions.
     n_bits : int, default=None
-        Length of the codes. By default that of an index that was fitted on bits, else
-        all bits of the bytes.
+        Length of the codes. By default that of the index, where it is known, else all
+        bits of the bytes.
 
     Returns
     -------
     table : pyarrow.Table
-        Columns ``id`` and ``code``, of bytes of fixed size, the first bit highest. The
-        length of the codes is in the metadata of the schema.
+        Columns ``id`` and ``code``, of bytes of fixed size, the first bit highest. Of
+        an index with a decoder also ``term`` and, for the cosine, ``factor``, float32:
+        the score of a code is ``factor * sum + term``, with the sum of what its bytes
+        have in `score_tables`. The length of the codes is in the metadata of the
+        schema.
 
     Raises
     ------
@@ -39,6 +52,7 @@ def to_arrow(codes, *, ids=None, n_bits=None):
     See Also
     --------
     from_arrow : The way back.
+    decoder_to_arrow : What the codes decode to.
 
     Examples
     --------
@@ -58,13 +72,17 @@ def to_arrow(codes, *, ids=None, n_bits=None):
         )
         for part in (packed[i : i + size] for i in range(0, len(packed), size))
     ]
-    schema = arrow.schema(
-        [("id", arrow.int64() if ids.dtype.kind in "iu" else arrow.string())]
-        + [("code", kind)],
-        metadata={"n_bits": str(n_bits), "bitorder": "big"},
-    )
-    columns = [arrow.array(ids, schema[0].type), arrow.chunked_array(chunks, kind)]
-    return arrow.table(columns, schema=schema)
+    metadata = {"n_bits": str(n_bits), "bitorder": "big"}
+    items = read_items(codes)
+    if items:
+        metadata["metric"] = read_scoring(codes).metric
+    id_type = arrow.int64() if ids.dtype.kind in "iu" else arrow.string()
+    columns = {
+        "id": arrow.array(ids, id_type),
+        "code": arrow.chunked_array(chunks, kind),
+        **{name: arrow.array(item) for name, item in items.items()},
+    }
+    return arrow.table(columns, metadata=metadata)
 
 
 def from_arrow(table):
@@ -85,8 +103,13 @@ def from_arrow(table):
     Raises
     ------
     ValueError
-        If ``code`` is no column of bytes of fixed size, holds nulls, or its bits are
-        in another order.
+        If a column is missing or damaged, or holds nulls or something else than bytes
+        of fixed size and ids; if the bits are in another order or do not fit their
+        number.
+
+    See Also
+    --------
+    decoder_from_arrow : What the codes decode to.
 
     Examples
     --------
@@ -96,25 +119,89 @@ def from_arrow(table):
     >>> packed, ids, n_bits = from_arrow(table)  # doctest: +SKIP
     """
     arrow = import_engine("pyarrow", "pyarrow")
-    column, metadata = table["code"], table.schema.metadata or {}
+    table, metadata = check_table(arrow, table, ("id", "code"))
+    column = table["code"]
     if not arrow.types.is_fixed_size_binary(column.type) or column.null_count:
         raise ValueError(
             "The column 'code' must hold bytes of fixed size and no nulls, got "
             f"{column.type} with {column.null_count} nulls."
         )
-    order = metadata.get(b"bitorder", b"big").decode()
+    order = metadata.get("bitorder", "big")
     if order != "big":
         raise ValueError(
             f"The first bit must be the highest (bitorder 'big'), got {order!r}; see "
             "skhash.export.reverse_bits."
         )
     width = column.type.byte_width
+    n_bits = 8 * width
+    if "n_bits" in metadata:
+        n_bits = read_count(metadata, "n_bits", MAX_BITS)
     parts = [np.empty((0, width), dtype=np.uint8)]
-    for chunk in column.chunks:
-        data = np.frombuffer(chunk.buffers()[1], dtype=np.uint8)
+    for chunk in column.chunks if width else ():
+        data = np.frombuffer(chunk.buffers()[1] or b"", dtype=np.uint8)
         start = chunk.offset * width
         parts.append(data[start : start + len(chunk) * width].reshape(-1, width))
-    n_bits = int(metadata.get(b"n_bits", 8 * width))
     packed = check_packed(np.concatenate(parts), n_bits)
-    ids = np.array(table["id"].to_pylist())
-    return packed, ids, n_bits
+    return packed, _read_ids(arrow, table["id"]), n_bits
+
+
+def check_table(arrow, table, columns):
+    """Return a table that is whole, with its metadata as strings, or say what is wrong.
+
+    Returns
+    -------
+    table : pyarrow.Table
+        Of these columns.
+    metadata : dict of str to str
+        Entries that are no text are left out.
+    """
+    if not isinstance(table, arrow.Table):
+        raise TypeError(
+            f"It takes a pyarrow.Table, got {table!r:.100}; read a file by pyarrow, as "
+            "by pyarrow.parquet.read_table(path)."
+        )
+    missing = [name for name in columns if table.column_names.count(name) != 1]
+    if missing:
+        raise ValueError(
+            f"The table must have one column {missing[0]!r}, got {table.column_names}."
+        )
+    table = table.select(columns)
+    table.validate(full=True)
+    pairs = (table.schema.metadata or {}).items()
+    metadata = {
+        key.decode(errors="replace"): value.decode(errors="replace")
+        for key, value in pairs
+    }
+    return table, metadata
+
+
+def read_count(metadata, key, most):
+    """Return a number from 1 to `most` that the metadata of a schema hold."""
+    text = metadata.get(key, "")
+    if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= most:
+        raise ValueError(
+            f"The schema must have {key!r}, a number from 1 to {most}, in its "
+            f"metadata, got {text[:50]!r}."
+        )
+    return int(text)
+
+
+def _read_ids(arrow, column):
+    """Return ids as an array of int64 or of strings."""
+    is_text = column.type in (arrow.string(), arrow.large_string())
+    if column.null_count or not (is_text or arrow.types.is_integer(column.type)):
+        raise ValueError(
+            "The column 'id' must hold integers or strings and no nulls, got "
+            f"{column.type} with {column.null_count} nulls."
+        )
+    if not is_text:
+        return column.cast(arrow.int64()).to_numpy()
+    texts = column.to_pylist()
+    n_bytes = 4 * len(texts) * max(map(len, texts), default=0)
+    if n_bytes > max(_CHUNK_BYTES, _MAX_GROWTH * column.nbytes):
+        raise ValueError(
+            f"The longest of {len(texts)} ids has {max(map(len, texts))} characters, "
+            f"and an array of such strings would take {n_bytes} bytes; give shorter "
+            "ids, or numbers."
+        )
+    return np.array(texts, dtype=str)

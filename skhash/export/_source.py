@@ -1,11 +1,24 @@
-"""What is exported: the live codes of an index, or packed codes."""
+"""What is exported: the live codes of an index, or packed codes, and their decoder."""
 
 import importlib
+from dataclasses import replace
 
 import numpy as np
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import check_packed
-from skhash.neighbors import HammingNeighbors
+from skhash.neighbors import (
+    AsymmetricNeighbors,
+    HammingNeighbors,
+    HashedNeighbors,
+    PrefixNeighbors,
+)
+from skhash.neighbors.store.decoder import read_decoder
+
+# What the items of a code are called in tables, see `Decoder.items`.
+ITEMS = ("term", "factor")
 
 
 def read_source(codes, ids=None, n_bits=None):
@@ -13,13 +26,14 @@ def read_source(codes, ids=None, n_bits=None):
 
     Parameters
     ----------
-    codes : HammingNeighbors or array-like of shape (n_samples, n_bytes), uint8
-        A fitted index, or packed codes. Removed codes are left out.
+    codes : index or array-like of shape (n_samples, n_bytes), uint8
+        A fitted `HammingNeighbors`, `AsymmetricNeighbors`, `PrefixNeighbors` or
+        `HashedNeighbors`, or packed codes. Removed codes are left out.
     ids : array-like of shape (n_samples,), default=None
         By default the ids of the index, or positions.
     n_bits : int, default=None
-        Length of the codes. By default that of an index that was fitted on bits, else
-        all bits of the bytes.
+        Length of the codes. By default that of an index that was fitted on bits or has
+        a decoder, else all bits of the bytes.
 
     Returns
     -------
@@ -40,14 +54,17 @@ def read_source(codes, ids=None, n_bits=None):
     >>> read_source(index.remove(["a"]))
     (array([[96]], dtype=uint8), array(['b'], dtype='<U1'), 3)
     """
-    if isinstance(codes, HammingNeighbors):
-        live = np.flatnonzero(codes.live_)
+    index = fitted_index(codes)
+    if index is not None:
+        live = np.flatnonzero(index.live_)
         if ids is None:
-            ids = getattr(codes, "ids_", None)
+            ids = getattr(index, "ids_", None)
             ids = live if ids is None else ids[live]
-        if n_bits is None and not codes.packed:
-            n_bits = codes.n_features_in_
-        packed = codes.packed_codes_[live]
+        if n_bits is None and not index.packed:
+            n_bits = index.n_features_in_
+        if n_bits is None and index._store.decoder is not None:
+            n_bits = index._store.decoder.n_bits
+        packed = index.packed_codes_[live]
     else:
         packed = check_packed(codes)
         ids = np.arange(len(packed)) if ids is None else ids
@@ -60,6 +77,65 @@ def read_source(codes, ids=None, n_bits=None):
             "a code."
         )
     return packed, ids, n_bits
+
+
+def read_items(codes):
+    """Return what scoring takes of each code that `read_source` reads.
+
+    Returns
+    -------
+    items : dict of str to ndarray of shape (n_samples,), float32
+        "term", for the cosine also "factor"; empty where there is no decoder.
+    """
+    index = fitted_index(codes)
+    if index is None or index._store.decoder is None:
+        return {}
+    items = index._store["items"][index.live_]
+    return dict(zip(ITEMS, items.T, strict=False))
+
+
+def read_scoring(source, metric=None):
+    """Return the `Decoder` of an index, or of what `AsymmetricNeighbors.fit` takes.
+
+    metric : str or None, which is that of an index, or else "euclidean"
+    """
+    index = fitted_index(source)
+    if index is None:
+        return read_decoder(source, metric or "euclidean")
+    decoder = index._store.decoder
+    if decoder is None:
+        raise ValueError(
+            f"This {type(source).__name__} has no decoder; one is in an "
+            "AsymmetricNeighbors that was fitted by fit(codes, decoder=...)."
+        )
+    if metric not in (None, decoder.metric):
+        raise ValueError(
+            f"metric={metric!r}, but the index was fitted for {decoder.metric!r}; "
+            "leave it out, or pass the decoder itself."
+        )
+    if isinstance(source, HashedNeighbors) and _normalizes(source.encoder_):
+        return replace(decoder, normalized=True)
+    return decoder
+
+
+def fitted_index(source):
+    """Return the index that `source` is or holds, or None where it is another thing."""
+    while isinstance(source, (HashedNeighbors, PrefixNeighbors)):
+        check_is_fitted(source)
+        source = source.index_
+    if not isinstance(source, (AsymmetricNeighbors, HammingNeighbors)):
+        return None
+    check_is_fitted(source)
+    return source
+
+
+def _normalizes(encoder):
+    """Return whether codes are those of unit vectors, whatever decodes them."""
+    if isinstance(encoder, FrozenEstimator):
+        return _normalizes(encoder.estimator)
+    if isinstance(encoder, Pipeline):
+        return _normalizes(encoder[-1])
+    return bool(getattr(encoder, "normalize", False))
 
 
 def integer_ids(ids, engine):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skhash.codes import check_packed
-from skhash.export._source import read_source
+from skhash.export._source import read_items, read_source
 from skhash.utils.chunks import row_chunks
 
 
@@ -37,6 +37,9 @@ def bit_strings(packed, n_bits=None) -> np.ndarray:
 def to_pgvector(codes, file, *, ids=None, n_bits=None) -> None:
     """Write codes as the text that PostgreSQL's COPY reads, an id and a code a line.
 
+    Of an index with a decoder, the ``term`` of the code follows and, for the cosine,
+    its ``factor``: what `to_arrow` says of them.
+
     In the database, by the operators of pgvector (``<~>`` is the Hamming distance)::
 
         CREATE TABLE items (id bigint PRIMARY KEY, code bit(64));
@@ -46,15 +49,15 @@ def to_pgvector(codes, file, *, ids=None, n_bits=None) -> None:
 
     Parameters
     ----------
-    codes : HammingNeighbors or array-like of shape (n_samples, n_bytes), uint8
-        A fitted index, or packed codes. Removed codes are left out.
+    codes : index or array-like of shape (n_samples, n_bytes), uint8
+        A fitted index, or packed codes: see `read_source`. Removed codes are left out.
     file : text file
         What has a ``write`` method. It is written in chunks.
     ids : array-like of shape (n_samples,), default=None
         Integers or strings. By default the ids of the index, or positions.
     n_bits : int, default=None
-        Length of the codes. By default that of an index that was fitted on bits, else
-        all bits of the bytes.
+        Length of the codes. By default that of the index, where it is known, else all
+        bits of the bytes.
 
     Raises
     ------
@@ -73,10 +76,13 @@ def to_pgvector(codes, file, *, ids=None, n_bits=None) -> None:
     b 011
     """
     packed, ids, n_bits = read_source(codes, ids, n_bits)
+    items = read_items(codes).values()
     for rows in row_chunks(len(packed), 8 * n_bits + 200):
-        strings = bit_strings(packed[rows], n_bits).tolist()
         names = [_escape(str(name)) for name in ids[rows].tolist()]
-        lines = (f"{name}\t{bits}\n" for name, bits in zip(names, strings, strict=True))
+        # NumPy writes as many digits as tell one float32 from all others.
+        floats = [item[rows].astype(str).tolist() for item in items]
+        columns = names, bit_strings(packed[rows], n_bits).tolist(), *floats
+        lines = ("\t".join(line) + "\n" for line in zip(*columns, strict=True))
         file.write("".join(lines))
 
 

@@ -11,14 +11,11 @@ import scipy.linalg
 from scipy import sparse
 
 from skhash.algebra._projection import column_means
-from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
+from skhash.utils.chunks import dense_chunks, row_chunks
 
 # Ridge on what single bits add, as a share of the rows: it matters only where bits are
 # constant or copies of each other.
 RIDGE = 1e-6
-# Ridges to choose from, in rows, and how many rows are held out at most.
-RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-MAX_HELD_OUT = 5000
 
 
 def count_blocks(n_bits: int, block_bits: int) -> int:
@@ -61,6 +58,9 @@ def decode_values(values, codebook, offset) -> np.ndarray:
 class BlockMoments:
     """What least squares needs to know of rows and the values of their blocks.
 
+    Counts and sums are about the means: how often two entries are found together, less
+    how often they would be by chance, and the sum of the centred rows with an entry.
+
     Parameters
     ----------
     X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
@@ -71,9 +71,11 @@ class BlockMoments:
     def __init__(self, X, values, block_bits):
         self.n_blocks, self.block_bits = values.shape[1], block_bits
         self.mean, self.n_rows = column_means(X), len(values)
-        self.counts = self._count_pairs(values)
+        self.moments = self._count_pairs(values)
+        self.shares = np.diagonal(self.moments) / self.n_rows
+        for row, share in zip(self.moments, self.shares, strict=True):
+            row -= self.n_rows * share * self.shares
         self.sums = self._sum_rows(X, values)
-        self.shares = np.diagonal(self.counts) / self.n_rows
 
     def _count_pairs(self, values):
         """Return in how many rows two entries are found together."""
@@ -107,42 +109,19 @@ class BlockMoments:
         `ridge` weighs what an entry is beside what its single bits add up to, in rows:
         an entry that is found in as many rows is shrunk half way to them.
         """
-        moments = self.counts - np.outer(self.n_rows * self.shares, self.shares)
+        moments = self.moments.copy()
         penalty = departure_penalty(self.block_bits, ridge, RIDGE * self.n_rows)
         for block in range(self.n_blocks):
             own = slice(block * len(penalty), (block + 1) * len(penalty))
             moments[own, own] += penalty
-        factor = scipy.linalg.cho_factor(moments, overwrite_a=True, check_finite=False)
+        factor = scipy.linalg.cho_factor(
+            moments.T, overwrite_a=True, check_finite=False
+        )
         codebook = scipy.linalg.cho_solve(factor, self.sums, check_finite=False)
         codebook = codebook.reshape(self.n_blocks, len(penalty), -1)
         shares = self.shares.reshape(self.n_blocks, len(penalty))
         codebook -= np.einsum("mk,mkd->md", shares, codebook)[:, None]
         return codebook.astype(np.float32), self.mean.astype(np.float32)
-
-
-def choose_ridge(X, values, block_bits: int) -> float:
-    """Return the ridge of `RIDGES` that decodes rows best that were held out.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
-    values : ndarray of shape (n_samples, n_blocks), uint8
-    block_bits : int
-    """
-    order = np.random.RandomState(0).permutation(len(values))
-    held = np.sort(order[: min(len(order) // 5, MAX_HELD_OUT)])
-    fitted = np.sort(order[len(held) :])
-    if not len(held):
-        return RIDGES[-1]
-    moments = BlockMoments(X[fitted], values[fitted], block_bits)
-    rows = dense_rows(X[held])
-
-    def error(ridge):
-        return np.square(
-            rows - decode_values(values[held], *moments.solve(ridge))
-        ).sum()
-
-    return min(RIDGES, key=error)
 
 
 def departure_penalty(block_bits: int, ridge: float, bits_ridge: float) -> np.ndarray:

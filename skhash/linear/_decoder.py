@@ -1,5 +1,6 @@
 """Vectors from codes: a linear decoder, its least-squares fit, and better codes."""
 
+from functools import cache, partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -13,7 +14,6 @@ from skhash.linear._block_descent import BlockDescent
 from skhash.linear._blocks import (
     BlockMoments,
     bits_to_values,
-    choose_ridge,
     decode_values,
     values_to_bits,
 )
@@ -25,6 +25,9 @@ from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
 # Share of ridge in the least squares, on bits of variance at most a quarter. It only
 # matters where bits are constant or copies of each other.
 RIDGE = 1e-6
+# For blocks: ridges to choose from, in rows, and how many rows are held out at most.
+RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+MAX_HELD_OUT = 2000
 
 
 def fit_codebook(X, bits) -> tuple[np.ndarray, np.ndarray]:
@@ -142,16 +145,47 @@ def refine_blocks(
             values = bits_to_values(bits[rows], block_bits)
         descent.improve(centered, values, kept, bit_cost)
         refined[rows] = values_to_bits(values, block_bits, n_bits)
-        if bits is not None:  # the search has float32, and can be wrong in a near tie
-            _keep_better(refined[rows], bits[rows], chunk, codebook, offset)
     return refined
 
 
-def _keep_better(refined, bits, X, codebook, offset):
-    """Put back, in place, the bits of rows that the refined ones are not nearer to."""
-    before = squared_errors(X, bits, codebook, offset)
-    worse = squared_errors(X, refined, codebook, offset) >= before
-    refined[worse] = bits[worse]
+def choose_ridge(X, bits, block_bits: int, recode) -> float:
+    """Return the ridge of `RIDGES` that serves rows best that were held out.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
+    bits : ndarray of shape (n_samples, n_bits)
+    block_bits : {4, 8}
+    recode : callable
+        It is given rows held out, their bits, codebook and offset, and returns the bits
+        that rows will have.
+    """
+    order = np.random.RandomState(0).permutation(len(bits))
+    held = np.sort(order[: min(len(order) // 5, MAX_HELD_OUT)])
+    fitted = np.sort(order[len(held) :])
+    if not len(held):
+        return RIDGES[-1]
+    values = bits_to_values(bits[fitted], block_bits)
+    moments = BlockMoments(X[fitted], values, block_bits)
+    rows = dense_rows(X[held])
+
+    @cache
+    def error(i):
+        decoder = moments.solve(RIDGES[i])
+        codes = recode(rows, bits[held], *decoder)
+        return squared_errors(rows, codes, *decoder).sum()
+
+    # Each solution takes time: walk from the middle as long as the error falls.
+    i = len(RIDGES) // 2
+    step = 1 if error(i + 1) < error(i) else -1
+    while 0 <= i + step < len(RIDGES) and error(i + step) < error(i):
+        i += step
+    return RIDGES[i]
+
+
+def keep_bits(X, bits, codebook, offset) -> np.ndarray:
+    """Return the bits: what `choose_ridge` takes where codes stay as they are."""
+    return bits
 
 
 class LinearDecoderMixin:
@@ -234,7 +268,7 @@ class LinearDecoder(BaseEstimator):
     ridge : float or None, default=None
         For blocks of 4 and 8 bits: what holds an entry to the sum of what its single
         bits stand for. One that is found in so many rows goes half way. None chooses
-        what decodes rows best that are held out, by their given codes.
+        what decodes rows best that are held out, with alternations by refined codes.
     max_train_samples : int or None, default=100_000
         `fit` takes so many rows, drawn at random. None takes all.
     n_jobs : int, default=None
@@ -432,7 +466,11 @@ class LinearDecoder(BaseEstimator):
         X = self._validate(X, reset=False)
         if bits is not None:
             check_consistent_length(X, bits)
-        return self._refine(X, bits, bits, self.codebook_)
+        refined = self._refine(X, bits, bits, self.codebook_)
+        if bits is not None:  # the search has float32, and may be wrong in a near tie
+            worse = self._errors(X, refined) >= self._errors(X, bits)
+            refined[worse] = bits[worse]
+        return refined
 
     def save(self, path) -> None:
         """Write the fitted decoder to a directory of JSON and safetensors.
@@ -458,12 +496,15 @@ class LinearDecoder(BaseEstimator):
         return X[rows], bits[rows]
 
     def _choose_ridge(self, X, bits):
+        """Choose by codes as they are, or, where they will change, by better ones."""
         if self.block_bits == 1:
             return
         self.ridge_ = self.ridge
         if self.ridge is None:
-            values = bits_to_values(bits, self.block_bits)
-            self.ridge_ = choose_ridge(X, values, self.block_bits)
+            options = {"n_bits": self.n_bits_, "n_jobs": self.n_jobs}
+            refine = partial(refine_blocks, **options)
+            recode = refine if self.n_alternations else keep_bits
+            self.ridge_ = choose_ridge(X, bits, self.block_bits, recode)
 
     def _fit_codebook(self, X, bits):
         if self.block_bits == 1:

@@ -1,22 +1,27 @@
 """`skhash.audit` against plain computations on the rows that it says it drew."""
 
 import json
+import re
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 import skhash
-from skhash._audit import _data, _measure, _run
+from skhash._audit import _data, _measure, _peers, _run
 from skhash._audit._measure import AuditRow, bit_statistics
-from skhash._audit._result import recommend
+from skhash._audit._result import SEARCHES, choices_of, make_result
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("agg")
 
 N, D = 160, 10
 FAST = {"n_bits": [8], "methods": ["lsh"], "k": 4, "rescore": 20, "device": "cpu"}
+PEER_METHODS = ["lsh", "pq", "rabitq"]
 
 
 @pytest.fixture(autouse=True)
@@ -130,6 +135,189 @@ class TestRecall:
         assert result.rows[0].recall_rescored_error == 0.0
 
 
+def recalls_of(scores, order, k=4, rescore=20):
+    """Return the recalls of a ranking by scores, equal ones by position."""
+    found = np.argsort(scores, axis=1, kind="stable")
+    pairs = list(zip(order, found, strict=True))
+    return [
+        np.mean([np.isin(t[:k], f[:n]).mean() for t, f in pairs]) for n in (k, rescore)
+    ]
+
+
+def scores_of(queries, decoded, metric="euclidean"):
+    """Return scores in float64, equal ones for equal decoded rows."""
+    queries, decoded = queries.astype(np.float64), decoded.astype(np.float64)
+    products = (queries[:, None] * decoded).sum(axis=2)
+    if metric == "euclidean":
+        return ((queries[:, None] - decoded) ** 2).sum(axis=2)
+    return -products / (np.linalg.norm(decoded, axis=1) if metric == "cosine" else 1)
+
+
+class TestRealQueries:
+    @pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
+    def test_recalls_are_those_of_decoded_refined_codes(self, X, drawn, metric):
+        result = skhash.audit(X, metric=metric, **{**FAST, "n_bits": [24]})
+        (data,), (row,) = drawn, result.rows
+        order = float_order(data.queries, data.database, metric)
+        bits = result.encoder.transform(data.database)
+        refined = result.decoder.refine(data.database, bits)
+        decoded = result.decoder.inverse_transform(refined)
+        alone, rescored = recalls_of(scores_of(data.queries, decoded, metric), order)
+        # float32 may order what is nearly as near otherwise: one pair in 128.
+        assert row.recall_asymmetric == pytest.approx(alone, abs=0.01)
+        assert row.recall_asymmetric_rescored == pytest.approx(rescored, abs=0.01)
+        unrefined = result.decoder.inverse_transform(bits)
+        others = recalls_of(scores_of(data.queries, unrefined, metric), order)
+        assert row.recall_asymmetric != pytest.approx(others[0], abs=0.01)
+
+    def test_the_decoder_is_fitted_to_the_codes_of_the_training_rows(self, X, drawn):
+        result = skhash.audit(X, **FAST)
+        (data,) = drawn
+        codes = result.encoder.transform(data.train)
+        expected = clone(result.decoder).fit(data.train, codes)
+        np.testing.assert_allclose(
+            result.decoder.codebook_, expected.codebook_, atol=1e-6
+        )
+        n_bytes = result.decoder.codebook_.nbytes + result.decoder.offset_.nbytes
+        assert result.rows[0].codebook_bytes == n_bytes
+
+    def test_the_error_is_that_of_a_mean_over_queries(self, X):
+        first = skhash.audit(X, **FAST).rows[0]
+        # A recall of 0 or 1 has none; one of half the queries has the largest.
+        shares = np.array([[0.0, 1.0], [1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
+        means = _measure.means_of("recall", shares)
+        assert means == {
+            "recall": 0.5,
+            "recall_error": 0.25,
+            "recall_rescored": 1.0,
+            "recall_rescored_error": 0.0,
+        }
+        assert 0 < first.recall_asymmetric_error < 0.1
+
+
+class TestPeers:
+    def audit(self, X, *methods, **options):
+        result = skhash.audit(X, **{**FAST, "methods": ["lsh", *methods], **options})
+        return {row.method: row for row in result.rows}, result
+
+    @pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
+    def test_int8_is_a_byte_a_column(self, X, drawn, metric):
+        rows, _ = self.audit(X, "int8", metric=metric)
+        (data,) = drawn
+        least, most = data.database.min(axis=0), data.database.max(axis=0)
+        steps = np.round((data.database - least) / (most - least) * 255)
+        decoded = least + steps * (most - least) / 255
+        order = float_order(data.queries, data.database, metric)
+        alone, rescored = recalls_of(scores_of(data.queries, decoded, metric), order)
+        assert rows["int8"].recall_asymmetric == pytest.approx(alone, abs=0.01)
+        assert rows["int8"].recall_asymmetric_rescored == pytest.approx(rescored)
+        assert rows["int8"].recall is None
+        assert (rows["int8"].n_bits, rows["int8"].bytes_per_vector) == (8 * D, D)
+        assert rows["int8"].codebook_bytes == 8 * D
+
+    def test_int8_of_a_column_that_is_constant(self, X):
+        X[:, 0] = 3
+        rows, _ = self.audit(X, "int8")
+        assert rows["int8"].recall_asymmetric > 0.9
+
+    @pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
+    def test_sign_is_a_bit_a_column(self, X, drawn, metric):
+        rows, _ = self.audit(X, "sign", metric=metric)
+        (data,), row = drawn, rows["sign"]
+        mean = data.database.mean(axis=0)
+        bits = data.database > mean
+        decoded = np.empty_like(data.database)
+        for column in range(D):
+            for side in (False, True):
+                rows = bits[:, column] == side
+                decoded[rows, column] = data.database[rows, column].mean()
+        order = float_order(data.queries, data.database, metric)
+        distances = ((data.queries > mean)[:, None] != bits).sum(axis=2)
+        for name, cut in (("recall", 4), ("recall_rescored", 20)):
+            hits = [
+                expected_hits(one, nearest[:4], cut) / 4
+                for one, nearest in zip(distances, order, strict=True)
+            ]
+            assert getattr(row, name) == pytest.approx(np.mean(hits))
+        alone, rescored = recalls_of(scores_of(data.queries, decoded, metric), order)
+        assert row.recall_asymmetric == pytest.approx(alone, abs=0.01)
+        assert row.recall_asymmetric_rescored == pytest.approx(rescored, abs=0.01)
+        assert (row.n_bits, row.bytes_per_vector) == (D, 2)
+
+    @pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
+    def test_faiss_is_asked_for_what_its_codes_decode_to(self, X, drawn, metric):
+        faiss = pytest.importorskip("faiss")
+        skhash.audit(X, metric=metric, **FAST)
+        (data,) = drawn
+        order = float_order(data.queries, data.database, metric)
+        task = _measure.Task(data, order[:, :4], 20, metric)
+        kind = _peers._faiss_metric(faiss, metric)
+        # 4 bits a part, so that the few rows train it; two columns of zeros.
+        index = faiss.IndexPQ(D + 2, 3, 4, kind)
+        measured = _peers._by_faiss(index, D + 2, task)
+        decoded = index.reconstruct_n(0, index.ntotal)[:, :D]
+        alone, rescored = recalls_of(scores_of(data.queries, decoded, metric), order)
+        assert measured["recall_asymmetric"] == pytest.approx(alone, abs=0.01)
+        assert measured["recall_asymmetric_rescored"] == pytest.approx(
+            rescored, abs=0.01
+        )
+
+    def test_faiss_at_the_same_bytes(self):
+        faiss = pytest.importorskip("faiss")
+        X = np.random.default_rng(0).standard_normal((400, 6)).astype(np.float32)
+        options = {"n_bits": [8, 24, 64], "rescore": 320}
+        result = skhash.audit(X, **{**FAST, **options, "methods": PEER_METHODS})
+        rows = [row for row in result.rows if row.method in ("pq", "rabitq")]
+        pq = [row for row in rows if row.method == "pq"]
+        assert [row.n_bits for row in pq] == [8, 24]
+        assert [row.bytes_per_vector for row in pq] == [1, 3]
+        assert [row.codebook_bytes for row in pq] == [256 * 6 * 4, 256 * 6 * 4]
+        skipped = ["pq at 64 bits: it takes a column a byte, and here are 6"]
+        if hasattr(faiss, "IndexRaBitQ"):
+            (rabitq,) = rows[2:]
+            assert (rabitq.code_bytes, rabitq.bytes_per_vector) == (1, 9)
+        else:
+            skipped.append(f"rabitq: faiss {faiss.__version__} has none; update it")
+        assert result.skipped == skipped
+        for row in rows:  # all rows were candidates
+            assert row.recall_asymmetric_rescored == 1.0
+            assert row.recall is row.bit_balance is None
+
+    def test_few_rows_are_too_few_for_pq(self, X):
+        pytest.importorskip("faiss")
+        assert self.audit(X, "pq")[1].skipped == ["pq at 8 bits: it takes 256 rows"]
+
+    def test_faiss_that_is_missing_is_named(self, X, monkeypatch):
+        monkeypatch.setitem(sys.modules, "faiss", None)
+        rows, result = self.audit(X, "int8", "pq", "rabitq")
+        assert [*rows] == ["lsh", "int8"]
+        missing = 'faiss is not installed; pip install "scikit-hash[audit]"'
+        assert result.skipped == [f"pq at 8 bits: {missing}", f"rabitq: {missing}"]
+
+    def test_sparse_rows_are_not_for_them(self, X):
+        rows, result = self.audit(sparse.csr_array(X), "sign", "int8")
+        assert [*rows] == ["lsh"]
+        assert result.skipped == [
+            "sign: it takes dense vectors",
+            "int8: it takes dense vectors",
+        ]
+
+
+class TestTimes:
+    def test_the_first_call_is_not_timed(self, monkeypatch):
+        monkeypatch.setattr(_measure, "TIMED_SECONDS", 5.0)
+        now, costs = [0.0], iter([100.0, 3.0, 2.0, 4.0, 1.0])
+
+        def call():
+            now[0] += next(costs)
+            return now[0]
+
+        clock = SimpleNamespace(perf_counter=lambda: now[0])
+        monkeypatch.setattr(_measure, "time", clock)
+        # 100 s compile; then 3 and 2 s are the 5 s of repetition.
+        assert _measure.timed(call)[1] == 2.0
+
+
 def expected_hits(distances, truth, cut):
     """Count true neighbours within `cut`, a true one of a cut tie by its chance."""
     edge = np.sort(distances)[cut - 1]
@@ -206,8 +394,12 @@ class TestOtherMeasurements:
 
     def test_bytes_and_compression(self, X):
         result = skhash.audit(X, **{**FAST, "n_bits": [8, 12]})
-        assert [row.bytes_per_vector for row in result.rows] == [1, 2]
-        assert [row.compression for row in result.rows] == [4 * D, 2 * D]
+        assert [row.code_bytes for row in result.rows] == [1, 2]
+        # The float of a code that distances to it take; for the cosine they are two.
+        assert [row.bytes_per_vector for row in result.rows] == [1 + 4, 2 + 4]
+        assert [row.compression for row in result.rows] == [4 * D / 5, 4 * D / 6]
+        (row,) = skhash.audit(X, metric="cosine", **FAST).rows
+        assert row.bytes_per_vector == 1 + 8
 
     def test_times_are_positive(self, X):
         (row,) = skhash.audit(X, **FAST).rows
@@ -411,12 +603,54 @@ class TestOptions:
     def test_progress(self, X):
         lines = []
         skhash.audit(X, **{**FAST, "n_bits": [4, 8]}, sample=100, progress=lines.append)
-        assert lines == [
+        assert lines[:3] == [
             "reading 100 of 160 rows",
             "finding the true neighbours of 20 queries",
             "lsh at 4 bits (1 of 2)",
-            "lsh at 8 bits (2 of 2)",
         ]
+        (last,) = lines[3:]
+        times = r"lsh at 8 bits \(2 of 2\), (\d+:\d\d) passed, about (\d+:\d\d) left"
+        assert re.fullmatch(times, last)
+
+    def test_time_left_is_that_of_the_mean_step(self, X, monkeypatch):
+        lines, now = [], iter([100, 100 + 65, 100 + 2 * 60 + 40])
+        clock = SimpleNamespace(perf_counter=lambda: next(now))
+        monkeypatch.setattr(_run, "time", clock)
+        options = {**FAST, "n_bits": [4, 8, 16]}
+        skhash.audit(X, **options, progress=lines.append)
+        assert lines[-2].endswith("(2 of 3), 1:05 passed, about 2:10 left")
+        assert lines[-1].endswith("(3 of 3), 2:40 passed, about 1:20 left")
+
+    def test_rows_are_told_as_they_are_measured(self, X):
+        told = []
+
+        def progress(line):
+            told.append(line.split(" at")[0])
+
+        options = {**FAST, "methods": ["pca", "int8", "lsh"]}
+        result = skhash.audit(X, **options, progress=progress, on_row=told.append)
+        pca, int8, lsh = result.rows
+        assert told[2:] == ["pca", pca, told[4], int8, "lsh", lsh]
+
+    def test_an_interrupt_keeps_what_was_measured(self, X):
+        def interrupt(line):
+            if "lsh at 8" in line:
+                raise KeyboardInterrupt
+
+        options = {**FAST, "methods": ["lsh", "pca"], "n_bits": [4, 8]}
+        result = skhash.audit(X, **options, progress=interrupt)
+        assert [(row.method, row.n_bits) for row in result.rows] == [("lsh", 4)]
+        assert result.skipped == [
+            "interrupted, so without lsh at 8 bits, pca at 4 bits, pca at 8 bits"
+        ]
+        assert result.encoder.n_bits == 4
+
+    def test_an_interrupt_before_the_first_encoder_is_one(self, X):
+        def interrupt(row):
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            skhash.audit(X, **FAST, progress=interrupt)
 
 
 class TestLeftOut:
@@ -452,7 +686,11 @@ class TestErrors:
         "options, message",
         [
             ({"methods": ["lsh", "foo"]}, "Unknown methods: foo; use some of sgh, nei"),
-            ({"methods": []}, "at least one"),
+            (
+                {"methods": []},
+                "at least one of the methods sgh, neighbor, itq, pca, lsh",
+            ),
+            ({"methods": ["int8"]}, "at least one of the methods sgh"),
             ({"methods": "lsh"}, "'methods'.* must be an array-like"),
             ({"n_bits": []}, "at least one"),
             ({"n_bits": [8, 0]}, "n_bits .* got 0"),
@@ -493,34 +731,44 @@ class TestErrors:
         assert len(lines) == 1
 
 
-def make_row(method, n_bits, rescored, error=0.0):
+def make_row(method, n_bits, hamming=None, asymmetric=0.0, codebook=0, error=0.0):
+    """Return a row whose recalls after re-scoring are given, others being half."""
     n_bytes = (n_bits + 7) // 8
+    recalls = {"recall": hamming, "recall_asymmetric": asymmetric}
+    values = {
+        name + suffix: None if value is None else value * share
+        for name, value in recalls.items()
+        for suffix, share in (("", 0.5), ("_rescored", 1.0))
+    }
     return AuditRow(
         method=method,
         n_bits=n_bits,
-        bytes_per_vector=n_bytes,
+        code_bytes=n_bytes,
+        bytes_per_vector=n_bytes + 4,
+        codebook_bytes=codebook,
         compression=256 / n_bytes,
         fit_seconds=1.0,
         encode_per_second=1.0,
-        search_per_second=1.0,
-        recall=rescored / 2,
-        recall_rescored=rescored,
-        recall_rescored_error=error,
-        mean_average_precision=None,
-        bit_balance=0.5,
-        bit_correlation=0.0,
+        **values,
+        **{f"{name}_error": error for name in values},
     )
 
 
 class TestRecommendation:
-    def recommend(self, rows, target=0.9):
-        return recommend(rows, 10, 100, target)
+    def recommend(self, rows, target=0.9, peers=(), n_rows=1000, **settings):
+        settings = {"k": 10, "rescore": 100, **settings}
+        settings |= {"target_recall": target, "n_rows": n_rows}
+        fitted = {place: (f"encoder {place}", None) for place in range(len(rows))}
+        return make_result([*rows, *peers], fitted, settings, [])
 
     def test_the_smallest_that_reaches(self):
         rows = [make_row("a", 64, 0.99), make_row("a", 32, 0.9), make_row("b", 16, 0.8)]
-        best, reason = self.recommend(rows)
-        assert best is rows[1]
-        assert reason.startswith("the smallest code that keeps 90% of the 10 true")
+        result = self.recommend(rows)
+        assert result.recommended is rows[1]
+        assert result.encoder == "encoder 1"
+        assert (result.search, result.choice.n_bytes) == ("hamming", 4)
+        goal = "90% of the 10 true neighbours after re-scoring 100 candidates"
+        assert result.reason.startswith(f"the least memory that reaches {goal}")
 
     def test_of_equal_sizes_the_better(self):
         rows = [
@@ -530,32 +778,89 @@ class TestRecommendation:
             make_row("d", 32, 0.6),
             make_row("a", 64, 0.99),
         ]
-        best, reason = self.recommend(rows)
-        assert best is rows[1]
-        assert "next comes c at 32 bits with 0.940" in reason
+        result = self.recommend(rows)
+        assert result.recommended is rows[1]
+        assert "next comes c with 0.940" in result.reason
 
     def test_size_is_counted_in_bytes(self):
         rows = [make_row("a", 12, 0.91), make_row("a", 16, 0.95)]
-        assert self.recommend(rows)[0] is rows[1]
+        assert self.recommend(rows).recommended is rows[1]
 
     def test_a_rival_below_the_target_is_not_named(self):
         rows = [make_row("a", 32, 0.95), make_row("b", 32, 0.8)]
-        assert "next" not in self.recommend(rows)[1]
+        assert "next" not in self.recommend(rows).reason
+
+    def test_floats_beside_the_codes_are_counted(self):
+        rows = [make_row("a", 32, 0.5, 0.95), make_row("a", 56, 0.95, 0.99)]
+        result = self.recommend(rows)
+        assert (result.recommended, result.search) == (rows[1], "hamming")
+        rows[1] = make_row("a", 72, 0.95, 0.99)
+        result = self.recommend(rows)
+        assert (result.recommended, result.search) == (rows[0], "asymmetric")
+        assert result.choice.n_bytes == 8
+
+    @pytest.mark.parametrize(
+        "n_rows, search", [(1000, "hamming"), (1001, "asymmetric")]
+    )
+    def test_a_decoder_is_counted_once(self, n_rows, search):
+        # 8 bytes and 4000 once, or 12 bytes: as much memory for 1000 vectors.
+        rows = [make_row("a", 32, 0.5, 0.91, codebook=4000), make_row("a", 96, 0.95)]
+        result = self.recommend(rows, n_rows=n_rows)
+        assert result.search == search
+        later = "From 1,000 vectors on less memory: a at 32 bits by real queries"
+        assert (later in result.alternatives[0]) == (search == "hamming")
 
     @pytest.mark.parametrize("error, said", [(0.02, True), (0.005, False)])
     def test_within_two_standard_errors(self, error, said):
-        reason = self.recommend([make_row("a", 32, 0.92, error)])[1]
-        assert ("within two standard errors of 90%" in reason) == said
+        result = self.recommend([make_row("a", 32, 0.92, error=error)])
+        assert ("within two standard errors of 90%" in result.reason) == said
 
     def test_none_reaches(self):
         rows = [make_row("a", 32, 0.5), make_row("b", 64, 0.7), make_row("c", 16, 0.7)]
-        best, reason = self.recommend(rows)
-        assert best is rows[2]
-        assert "none keeps 90%" in reason
-        assert "more bits or a larger rescore" in reason
+        result = self.recommend(rows)
+        assert result.recommended is rows[2]
+        assert "none reaches 90%" in result.reason
+        assert "more bits or a larger rescore" in result.reason
 
     def test_target_is_not_rounded(self):
-        assert "99.5%" in self.recommend([make_row("a", 8, 1.0)], 0.995)[1]
+        assert "99.5%" in self.recommend([make_row("a", 8, 1.0)], 0.995).reason
+
+    def test_without_rescoring_recalls_are_those_of_the_search_alone(self):
+        rows = [make_row("a", 32, 1.0), make_row("a", 64, 0.8, 1.0)]
+        result = self.recommend(rows, 0.45, rescore=10)
+        assert result.choice.recall == 0.5
+        assert result.recommended is rows[0]
+        assert not result.is_rescored
+        assert "re-scoring" not in result.reason + "".join(result.alternatives)
+
+    def test_what_could_be_taken_without_rescoring(self):
+        rows = [make_row("a", 32, 0.95), make_row("a", 64, 0.8, 1.0)]
+        (line,) = self.recommend(rows, 0.5).alternatives
+        assert line.startswith("Without re-scoring: a at 64 bits by real queries (12 ")
+        (line,) = self.recommend(rows, 0.9).alternatives
+        assert line.startswith("Without re-scoring none reaches 90%; the best: a at 64")
+
+    def test_peers_are_compared_and_never_taken(self):
+        rows, peers = [make_row("a", 64, 0.95)], [make_row("pq", 16, None, 0.99)]
+        result = self.recommend(rows, peers=peers)
+        assert result.recommended is rows[0]
+        assert result.alternatives[-1] == (
+            "Another engine does better: pq at 16 bits by real queries (6 bytes a "
+            "vector; recall 0.990 +- 0.000)."
+        )
+        result = self.recommend(rows, peers=[make_row("pq", 64, None, 0.99)])
+        assert result.alternatives[-1] == (
+            "No other engine that was measured does better."
+        )
+
+    def test_every_measured_search_is_a_choice(self):
+        rows = [make_row("a", 8, 0.5), make_row("pq", 8, None, 0.7)]
+        choices = choices_of(rows, rescored=True)
+        assert [(choice.row.method, choice.search) for choice in choices] == [
+            ("a", "hamming"),
+            ("a", "asymmetric"),
+            ("pq", "asymmetric"),
+        ]
 
 
 class TestResult:
@@ -597,9 +902,8 @@ class TestResult:
 class TestPlot:
     @pytest.fixture
     def result(self, X):
-        return skhash.audit(
-            X, **{**FAST, "methods": ["lsh", "pca"], "n_bits": [8, 4, 32]}
-        )
+        methods = ["lsh", "pca", "sign", "int8"]
+        return skhash.audit(X, **{**FAST, "methods": methods, "n_bits": [8, 4, 32]})
 
     @pytest.fixture
     def ax(self):
@@ -607,42 +911,55 @@ class TestPlot:
 
         return Figure(layout="constrained").subplots()
 
-    def test_two_curves_a_method_on_the_given_axes(self, result, ax):
+    def test_best_of_each_length_of_both_searches(self, result, ax):
         assert result.plot(ax) is ax
-        for number, method in enumerate(("lsh", "pca")):
-            rows = sorted(
-                (row for row in result.rows if row.method == method),
-                key=lambda row: row.n_bits,
-            )
-            # Lines of data alone: the target and the keys of the legend left out.
-            lines = [
-                line
-                for line in ax.lines
-                if line.get_color() == f"C{number}" and len(line.get_xdata())
-            ]
-            assert [line.get_linestyle() for line in lines] == ["-", ":"]
-            sizes = [row.bytes_per_vector for row in rows]
-            for line, name in zip(lines, ("recall_rescored", "recall"), strict=True):
+        lines = {line.get_label(): line for line in ax.lines}
+        own = [row for row in result.rows if row.method in ("lsh", "pca")]
+        for search, name in (("hamming", "Hamming distance"), ("asymmetric", "real")):
+            recall, size = SEARCHES[search]
+            for suffix in ("", "_rescored"):
+                (line,) = [
+                    line
+                    for label, line in lines.items()
+                    if name in label and ("re-scored" in label) == bool(suffix)
+                ]
+                sizes = sorted({getattr(row, size) for row in own})
+                best = [
+                    max(
+                        getattr(row, recall + suffix)
+                        for row in own
+                        if getattr(row, size) == n
+                    )
+                    for n in sizes
+                ]
                 np.testing.assert_array_equal(line.get_xdata(), sizes)
-                values = [getattr(row, name) for row in rows]
-                np.testing.assert_array_equal(line.get_ydata(), values)
+                np.testing.assert_array_equal(line.get_ydata(), best)
+
+    def test_the_recommendation_is_named_where_it_stands(self, result, ax):
+        result.plot(ax)
+        (note,) = ax.texts
+        best = result.choice
+        assert note.xy == (best.n_bytes, best.recall)
+        assert note.get_text() == (
+            f"recommended: {best.row.method}, {best.row.n_bits} bits,\n{best.n_bytes} "
+            f"bytes a vector, recall {best.recall:.2f}"
+        )
 
     def test_labels(self, result, ax):
         result.plot(ax)
         texts = [text.get_text() for text in ax.get_legend().get_texts()]
-        best = result.recommended
         assert texts == [
-            "lsh",
-            "pca",
+            "by real queries, 20 re-scored",
+            "by Hamming distance, 20 re-scored",
+            "by real queries",
+            "by Hamming distance",
+            "sign",
+            "int8",
             "target 0.9",
-            f"recommended:\n{best.method} at {best.n_bits} bits",
-            "after re-scoring 20",
-            "Hamming distance alone",
         ]
-        assert ax.get_xlabel() == "bytes per vector (float32: 40)"
+        assert ax.get_xlabel() == "bytes per vector in memory (float32: 40)"
         assert ax.get_ylabel() == "recall of the 4 nearest"
         assert ax.get_title() == "128 vectors of 10 numbers, euclidean"
-        assert [text.get_text() for text in ax.get_xticklabels()] == ["1", "4"]
 
     @pytest.mark.parametrize("n_methods", [1, 2])
     @pytest.mark.parametrize("n_lengths", [1, 2])

@@ -150,13 +150,15 @@ class TestProcess:
 
     def test_piped_output_is_plain(self):
         done = self.start("audit", "--bits", "16", "--methods", "lsh")
-        assert (done.returncode, done.stderr) == (0, "")
-        assert "\x1b" not in done.stdout
-        assert "\r" not in done.stdout
+        assert done.returncode == 0
+        for text in (done.stdout, done.stderr):
+            assert "\x1b" not in text
+            assert "\r" not in text
+        assert done.stderr.splitlines()[-1] == "lsh at 16 bits (1 of 1)"
         header, rows = table(done.stdout)
         assert header[0] == "method"
-        assert [row[:3] for row in rows] == [["lsh", "16", "2"]]
-        assert len(rows[0]) == len(header) == 12
+        assert [row[:3] for row in rows] == [["lsh", "16", "2+4"]]
+        assert len(rows[0]) == len(header) == 16
 
 
 class TestHelp:
@@ -189,7 +191,7 @@ class TestHelp:
         monkeypatch.setattr(audit_command, "audit", lambda X, y, **k: given.update(k))
         main(["audit"])
         defaults = inspect.signature(skhash.audit).parameters
-        given.pop("progress")
+        assert callable(given.pop("progress")) and callable(given.pop("on_row"))
         assert given.pop("sample") == 100_000  # the one that differs: for large files
         for name, value in given.items():
             default = defaults[name].default
@@ -224,46 +226,86 @@ class TestAudit:
             return skhash.audit(X, y, **options)
 
         monkeypatch.setattr(audit_command, "audit", audit)
-        status, output, errors = run("audit")
-        assert (status, errors) == (0, "")
+        status, output, _ = run("audit")
+        assert status == 0
         assert called == [((1797, 64), np.float32, 1797, [16, 32, 64, 128])]
         assert output.startswith("scikit-learn's digits: 1,797 vectors of 64 numbers")
         assert "mAP" in table(output)[0]
 
     def test_the_table_holds_what_the_function_measures(self, run, X, vectors):
-        words = ["--bits", "4,8", "--methods", "pca,lsh", "--k", "3", "--rescore", "30"]
+        words = ["--bits", "4,8", "--methods", "pca,lsh,int8", "--k", "3"]
         words += ["--metric", "cosine", "--queries", "20", "--seed", "5"]
         words += ["--sample", "120", "--target-recall", "0.5", "--device", "cpu"]
-        status, output, errors = run("audit", vectors, *words)
-        assert (status, errors) == (0, "")
+        status, output, _ = run("audit", vectors, "--rescore", "30", *words)
+        assert status == 0
         result = skhash.audit(
-            X, n_bits=[4, 8], methods=["pca", "lsh"], k=3, rescore=30, metric="cosine",
-            n_queries=20, random_state=5, sample=120, target_recall=0.5, device="cpu",
+            X, n_bits=[4, 8], methods=["pca", "lsh", "int8"], k=3, rescore=30,
+            metric="cosine", n_queries=20, random_state=5, sample=120,
+            target_recall=0.5, device="cpu",
         )  # fmt: skip
         header, rows = table(output)
         assert header == (
-            ["method", "bits", "bytes", "smaller", "fit s", "encode/s", "search/s"]
-            + ["3@3", "3@30", "balance", "corr"]
+            ["method", "bits", "bytes", "codebook", "fit s", "encode/s", "refine/s"]
+            + ["H/s", "Q/s", "H 3@3", "H 3@30", "Q 3@3", "Q 3@30", "balance", "corr"]
         )
         got = [dict(zip(header, row, strict=True)) for row in rows]
-        assert len(got) == len(result.rows) == 3  # pca makes no 8 bits of 6 numbers
+        assert len(got) == len(result.rows) == 4  # pca makes no 8 bits of 6 numbers
+        columns = {
+            "H 3@3": ("recall", 6e-4),
+            "H 3@30": ("recall_rescored", 6e-4),
+            "Q 3@3": ("recall_asymmetric", 6e-4),
+            "Q 3@30": ("recall_asymmetric_rescored", 6e-4),
+            "balance": ("bit_balance", 6e-3),
+            "corr": ("bit_correlation", 6e-3),
+        }
         for cells, row in zip(got, result.rows, strict=True):
             assert cells["method"] == row.method
             assert int(cells["bits"]) == row.n_bits
-            assert int(cells["bytes"]) == row.bytes_per_vector
-            assert cells["smaller"] == "24x"
-            assert float(cells["3@3"]) == pytest.approx(row.recall, abs=6e-4)
-            assert float(cells["3@30"]) == pytest.approx(row.recall_rescored, abs=6e-4)
-            assert float(cells["balance"]) == pytest.approx(row.bit_balance, abs=6e-3)
-            assert float(cells["corr"]) == pytest.approx(row.bit_correlation, abs=6e-3)
-        best = result.recommended
-        sentence = f"Recommended: {best.method} at {best.n_bits} bits, {result.reason}."
-        assert sentence in output
-        assert f"It keeps {best.recall_rescored:.3f} +- " in output
+            assert sum(map(int, cells["bytes"].split("+"))) == row.bytes_per_vector
+            assert int(cells["bytes"].split("+")[0]) == row.code_bytes
+            for column, (name, rounding) in columns.items():
+                value = getattr(row, name)
+                if value is None:
+                    assert cells[column] == "-"
+                else:
+                    assert float(cells[column]) == pytest.approx(value, abs=rounding)
+        assert f"Recommended: {result.choice}: {result.reason}." in output
+        assert "+- is two standard errors over the 20 queries." in output
+        assert f"Use: {result.usage}\n" in output
+        for line in result.alternatives:
+            assert line in output
         assert f"Left out: {result.skipped[0]}." in output
-        assert "150 vectors of 6 numbers, 24 bytes each as float32" in output
-        assert "20 of them as queries among 100 others; metric: cosine." in output
+        assert "vectors.npy: 150 vectors of 6 numbers\n" in output
+        assert "with 20 vectors as queries among 100 others, of 24 bytes" in output
+        assert "metric: cosine." in output
         assert "Expect less among all 150 vectors" in output
+
+    def test_what_has_to_be_stored(self, run, vectors):
+        words = [*FAST, "--bits", "512", "--target-recall", "0.01"]
+        output = run("audit", vectors, *words)[1]
+        assert "Store: 64 bytes of code a vector; the vectors, 24 bytes each" in output
+        storage = {"code": 8, "floats": 4, "decoder": 3_147_264, "vector": 0}
+        assert audit_command._stored(storage, 10) == (
+            "8 bytes of code a vector; 4 bytes of floats a vector; the decoder once, "
+            "3,147,264 bytes"
+        )
+
+    def test_rows_are_printed_as_they_are_measured(self, vectors, monkeypatch, capsys):
+        seen = []
+
+        def audit(*arguments, on_row, **options):
+            def look(row):
+                on_row(row)
+                seen.append(capsys.readouterr().out)
+
+            return skhash.audit(*arguments, on_row=look, **options)
+
+        monkeypatch.setattr(audit_command, "audit", audit)
+        assert main(["audit", vectors, *FAST, "--bits", "4,8"]) == 0
+        first, second = seen
+        assert first.startswith("vectors.npy: 150 vectors of 6 numbers\n\nmethod")
+        assert first.splitlines()[-1].split()[:2] == ["lsh", "4"]
+        assert [line.split()[:2] for line in second.splitlines()] == [["lsh", "8"]]
 
     def test_all_rows_measured(self, run, vectors):
         output = run("audit", vectors, *FAST)[1]
@@ -272,8 +314,10 @@ class TestAudit:
 
     def test_rescoring_no_more_than_k_has_one_column(self, run, vectors):
         output = run("audit", vectors, *FAST[:-4], "--k", "9", "--rescore", "9")[1]
-        assert table(output)[0].count("9@9") == 1
-        assert "ranked again" not in output
+        header, _ = table(output)
+        assert [name for name in header if "9@9" in name] == ["H 9@9", "Q 9@9"]
+        assert "re-scor" not in output
+        assert "the vectors" not in output
 
     def test_labels_add_a_column(self, run, vectors, tmp_path):
         np.save(tmp_path / "y.npy", np.arange(N) % 3)
@@ -285,11 +329,10 @@ class TestAudit:
 
     def test_labels_that_no_rows_share(self, run, vectors, tmp_path):
         np.save(tmp_path / "y.npy", np.arange(N))
-        status, output, errors = run(
-            "audit", vectors, "--labels", tmp_path / "y.npy", *FAST
-        )
-        assert (status, errors) == (0, "")
-        assert "mAP" not in table(output)[0]
+        status, output, _ = run("audit", vectors, "--labels", tmp_path / "y.npy", *FAST)
+        header, rows = table(output)
+        cells = dict(zip(header, rows[0], strict=True))
+        assert (status, cells["mAP"]) == (0, "-")
         assert "Left out: mAP: no query has a label" in output
 
     def test_sparse_vectors(self, run, tmp_path):
@@ -298,7 +341,7 @@ class TestAudit:
         sparse.save_npz(tmp_path / "X.npz", sparse.csr_array(X))
         status, output, _ = run("audit", tmp_path / "X.npz", *FAST)
         assert status == 0
-        assert "64 bytes each as sparse float32" in output
+        assert "of 64 bytes each as sparse float32" in output
 
     @pytest.mark.parametrize(
         "number, text",
@@ -320,8 +363,8 @@ class TestAudit:
 class TestOut:
     def test_report_picture_and_encoder(self, run, X, vectors, tmp_path):
         out = tmp_path / "a report" / "of today"
-        status, output, errors = run("audit", vectors, "--out", out, *FAST)
-        assert (status, errors) == (0, "")
+        status, output, _ = run("audit", vectors, "--out", out, *FAST)
+        assert status == 0
         report = json.loads((out / "report.json").read_text())
         assert report["settings"]["n_rows"] == N
         assert [row["n_bits"] for row in report["rows"]] == [8]
@@ -336,6 +379,9 @@ class TestOut:
             X, n_bits=[8], methods=["lsh"], rescore=30, device="cpu", sample=100_000
         )
         np.testing.assert_array_equal(np.load(codes), result.encoder.transform(X))
+        decoder = skhash.load(out / "decoder")
+        np.testing.assert_array_equal(decoder.codebook_, result.decoder.codebook_)
+        assert report["recommended"]["usage"] == result.usage
 
     def test_the_next_command_is_one(self, run, vectors, tmp_path, monkeypatch):
         import shlex
@@ -364,7 +410,8 @@ class TestOut:
         status = main(["audit", vectors, "--out", str(tmp_path / "report"), *FAST])
         full_disk(False)
         message = f"skhash: {tmp_path / 'report' / 'report.json'}: File too large\n"
-        assert (status, capsys.readouterr().err) == (2, message)
+        assert status == 2
+        assert capsys.readouterr().err.endswith(message)
         assert not list((tmp_path / "report").iterdir())
 
     def test_digits_have_no_file_to_encode(self, run, tmp_path):
@@ -379,7 +426,11 @@ class TestOut:
         status, output, _ = run("audit", vectors, "--out", out, *FAST)
         assert status == 0
         assert 'pip install "scikit-hash[audit]"' in output
-        assert sorted(path.name for path in out.iterdir()) == ["encoder", "report.json"]
+        assert sorted(path.name for path in out.iterdir()) == [
+            "decoder",
+            "encoder",
+            "report.json",
+        ]
 
     @pytest.mark.parametrize(
         "out, message",
@@ -388,6 +439,7 @@ class TestOut:
             ("vectors.npy/report", "vectors.npy is a file; name a directory"),
             ("dangling", "dangling is a file; name a directory"),
             ("taken", "encoder is a directory with other content"),
+            ("taken too", "decoder is a directory with other content"),
             ("guarded/report", "guarded cannot be written to: Permission denied"),
         ],
     )
@@ -402,6 +454,7 @@ class TestOut:
         monkeypatch.setattr(_files.tempfile, "TemporaryFile", temporary_file)
         monkeypatch.setattr(audit_command, "audit", None)
         (tmp_path / "taken" / "encoder" / "other").mkdir(parents=True)
+        (tmp_path / "taken too" / "decoder" / "other").mkdir(parents=True)
         (tmp_path / "guarded").mkdir()
         (tmp_path / "dangling").symlink_to(tmp_path / "absent")
         before = sorted(tmp_path.rglob("*"))
@@ -608,9 +661,9 @@ class TestErrors:
         Path("text.npy").write_text("not an array")
         status, output, errors = run("audit", *words)
         assert (status, output) == (2, "")
-        assert errors.startswith("skhash: ")
-        assert message in errors
-        assert errors.count("\n") == 1
+        (line,) = [line for line in errors.splitlines() if line.startswith("skhash: ")]
+        assert message in line
+        assert errors.endswith(f"{line}\n")
 
     @pytest.mark.parametrize(
         "error, line",
@@ -675,8 +728,8 @@ class TestClosedStreams:
         monkeypatch.setattr(sys, "stdout", closed_stream)
         status = main(["audit", vectors, "--out", str(tmp_path / "report"), *FAST])
         assert status == 2
-        assert capsys.readouterr().err == "skhash: standard output: Broken pipe\n"
-        assert (tmp_path / "report" / "report.json").exists()
+        errors = capsys.readouterr().err
+        assert errors.endswith("skhash: standard output: Broken pipe\n")
 
     def test_the_output_is_closed(self, run, monkeypatch):
         monkeypatch.setattr(sys, "stdout", None)
@@ -691,75 +744,65 @@ class TestClosedStreams:
         assert main(["audit", vectors, *FAST]) == 0
 
 
-HEADER = ["name", "long number", "small"]
-ROWS = [["a", "1", "2"], ["bcd", "12", "3"]]
+WIDTHS = {"name": 3, "long number": 2, "small": 1}
+CELLS = [
+    {"name": "a", "long number": "1", "small": "2"},
+    {"small": "3", "long number": "12", "name": "bcd", "unknown": "x"},
+]
+
+
+def print_table(*dispensable, widths=WIDTHS):
+    """Print a table and return the columns that were left out."""
+    written = _terminal.Table(widths, dispensable)
+    written.print_header()
+    for cells in CELLS:
+        written.print_row(cells)
+    return written.left_out
 
 
 class TestTerminal:
     def test_piped_table(self, capsys):
-        assert _terminal.print_table(HEADER, ROWS, 0, dispensable=("small",)) == []
+        assert print_table("small") == []
         assert capsys.readouterr().out == (
             "name  long number  small\n"
             "a               1      2\n"
             "bcd            12      3\n"
         )
 
-    def test_the_marked_row_stands_out(self, on_terminal, capsys):
-        pytest.importorskip("rich")
-        on_terminal()
-        _terminal.print_table(HEADER, ROWS, 1)
-        lines = capsys.readouterr().out.splitlines()
-        assert [line.count("\x1b[") > 0 for line in lines] == [True, False, False, True]
-        assert "bcd            12      3" in lines[3]
+    def test_a_wide_cell_moves_its_row_alone(self, capsys):
+        written = _terminal.Table(WIDTHS)
+        written.print_row(CELLS[0] | {"long number": 12 * "1"})
+        written.print_row(CELLS[0])
+        assert capsys.readouterr().out == (
+            "a     111111111111      2\na               1      2\n"
+        )
 
-    def test_no_markup_in_cells(self, on_terminal, capsys):
-        pytest.importorskip("rich")
-        on_terminal()
-        _terminal.print_table(["a"], [["[red]x[/red] :smile:"]])
-        assert "[red]x[/red] :smile:" in capsys.readouterr().out
-
-    def test_without_rich_it_is_plain(self, on_terminal, no_import, capsys):
-        on_terminal()
-        no_import("rich")
-        _terminal.print_table(HEADER, ROWS, 1)
-        output = capsys.readouterr().out
-        assert "\x1b" not in output
-        assert output.splitlines()[2] == "bcd            12      3"
-
-    @pytest.mark.parametrize("rich", [True, False])
     @pytest.mark.parametrize(
         "width, left_out",
         [(24, []), (23, ["small"]), (20, ["small", "long number"])],
     )
-    def test_a_narrow_one_has_fewer_columns(
-        self, on_terminal, no_import, monkeypatch, capsys, width, left_out, rich
-    ):
-        if rich:
-            pytest.importorskip("rich")
-        else:
-            no_import("rich")
+    def test_a_narrow_one_has_fewer_columns(self, on_terminal, capsys, width, left_out):
         on_terminal(width)
         # Longer than 17 columns without "small", so that both go at 20.
-        rows = [["a" * 8, "1", "2"], ["bcd", "12", "3"]] if width == 20 else ROWS
+        widths = WIDTHS | {"name": 8} if width == 20 else WIDTHS
         columns = ("small", "absent", "long number")
-        assert _terminal.print_table(HEADER, rows, 0, columns) == left_out
-        output = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
-        assert max(map(len, output.splitlines())) <= width
-        assert "…" not in output
+        assert print_table(*columns, widths=widths) == left_out
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= width
+        assert set(lines[1]) == {"-"}
 
-    @pytest.mark.parametrize("width", [50, 80, 100])
+    @pytest.mark.parametrize("width", [80, 100, 140])
     def test_an_audit_fits(self, run, vectors, tmp_path, on_terminal, width):
         np.save(tmp_path / "y.npy", np.arange(N) % 3)
         on_terminal(width)
         output = run("audit", vectors, "--labels", tmp_path / "y.npy", *FAST)[1]
-        output = re.sub(r"\x1b\[[0-9;]*m", "", output)
         assert max(map(len, output.splitlines())) <= width
         header = table(output)[0]
         assert header[:3] == ["method", "bits", "bytes"]
-        assert {"10@10", "10@30"} <= set(header)
-        assert ("corr" in header) == (width == 100)
-        assert ("encode/s" in header) == (width >= 80)
-        assert ("Too wide for this terminal: balance, corr" in output) == (width < 100)
+        assert {"H 10@10", "H 10@30", "Q 10@10", "Q 10@30"} <= set(header)
+        assert ("corr" in header) == (width == 140)
+        assert ("H/s" in header) == (width >= 100)
+        assert ("Too wide for this terminal: corr, balance" in output) == (width < 140)
 
     def test_text_in_one_line_where_piped(self, on_terminal, capsys):
         text = "some words " * 20 + "and/one/long-path" * 3
@@ -778,12 +821,24 @@ class TestProgress:
             show("working")
         assert capsys.readouterr().err == ""
 
+    def test_piped_lines(self, capsys):
+        with _terminal.progress_lines() as show:
+            show("working")
+            show("")
+            show("more")
+        assert capsys.readouterr().err == "working\nmore\n"
+
     def test_rich(self, on_terminal, capsys):
         pytest.importorskip("rich")
         on_terminal(stream="stderr")
-        with _terminal.progress() as show:
+        with _terminal.progress_lines() as show:
             show("working")
-        assert "working" in capsys.readouterr().err
+            show("")
+            print("a row")
+            show("more")
+        captured = capsys.readouterr()
+        assert captured.out == "a row\n"
+        assert "working" in captured.err and "more" in captured.err
 
     def test_plain(self, on_terminal, no_import, capsys):
         on_terminal(stream="stderr")
@@ -794,6 +849,23 @@ class TestProgress:
         errors = capsys.readouterr().err
         assert errors == "\ra long step\rshort      \r     \r"
 
+    def test_plain_is_blank_while_something_is_printed(
+        self, on_terminal, no_import, capsys
+    ):
+        on_terminal(stream="stderr")
+        no_import("rich")
+        with _terminal.progress() as show:
+            show("a step")
+            show("")
+            assert capsys.readouterr().err == "\ra step\r      \r"
+
+    def test_plain_is_cut_to_the_terminal(self, on_terminal, no_import, capsys):
+        on_terminal(20, stream="stderr")
+        no_import("rich")
+        with _terminal.progress() as show:
+            show(30 * "x")
+            assert capsys.readouterr().err == "\r" + 19 * "x"
+
     def test_plain_ends_blank_after_an_error(self, on_terminal, no_import, capsys):
         on_terminal(stream="stderr")
         no_import("rich")
@@ -802,17 +874,38 @@ class TestProgress:
             raise ValueError
         assert capsys.readouterr().err.endswith("\r      \r")
 
-    def test_steps_of_an_audit(self, run, vectors, on_terminal, no_import):
-        on_terminal(stream="stderr")
-        no_import("rich")
+    @pytest.mark.parametrize("terminal", [False, True])
+    def test_steps_of_an_audit(self, run, vectors, on_terminal, no_import, terminal):
+        if terminal:
+            on_terminal(stream="stderr")
+            no_import("rich")
         _, output, errors = run("audit", vectors, *FAST)
-        steps = [step.strip() for step in errors.split("\r") if step.strip()]
+        steps = [step.strip() for step in re.split("[\r\n]", errors) if step.strip()]
         assert steps == [
             "reading 150 of 150 rows",
             "finding the true neighbours of 30 queries",
             "lsh at 8 bits (1 of 1)",
         ]
+        assert ("\r" in errors) == terminal
         assert "\r" not in output
+
+    def test_an_interrupt_keeps_what_was_measured(
+        self, run, vectors, tmp_path, monkeypatch
+    ):
+        def audit(*arguments, progress, **options):
+            def interrupt(line):
+                if "(2 of 2)" in line:
+                    raise KeyboardInterrupt
+
+            return skhash.audit(*arguments, progress=interrupt, **options)
+
+        monkeypatch.setattr(audit_command, "audit", audit)
+        words = [*FAST, "--bits", "4,8", "--out", tmp_path / "report"]
+        status, output, _ = run("audit", vectors, *words)
+        assert status == 0
+        assert len(table(output)[1]) == 1
+        assert "Left out: interrupted, so without lsh at 8 bits." in output
+        assert skhash.load(tmp_path / "report" / "encoder").n_bits == 4
 
     def test_steps_of_encoding(
         self, run, vectors, encoder, tmp_path, small_chunks, on_terminal, no_import

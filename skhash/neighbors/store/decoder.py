@@ -1,6 +1,7 @@
 """What codes decode to, and what scoring real queries against them takes."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from sklearn.preprocessing import normalize
@@ -8,6 +9,7 @@ from sklearn.utils import check_array
 
 from skhash.codes import check_packed, packed_width
 from skhash.utils.chunks import row_chunks
+from skhash.utils.threads import late_import
 
 METRICS = ("euclidean", "inner_product", "cosine")
 # How many values a block of 4 or 8 bits has.
@@ -26,7 +28,8 @@ def read_decoder(decoder, metric):
             f"offset), got {decoder!r}; for the codes of any encoder, fit a "
             "skhash.linear.LinearDecoder."
         )
-    options = {"dtype": np.float64, "input_name": "codebook", "order": "C"}
+    kind = np.float64 if np.ndim(codebook) <= 2 else np.float32
+    options = {"dtype": kind, "input_name": "codebook", "order": "C"}
     codebook = check_array(codebook, allow_nd=True, **options)
     offset = check_array(offset, dtype=np.float64, ensure_2d=False, input_name="offset")
     n_bits = getattr(decoder, "n_bits_", None)
@@ -78,7 +81,7 @@ class Decoder:
     ----------
     codebook : ndarray of shape (n_bits, n_features), float64
         What each bit that is set adds; or of shape (n_blocks, 16 or 256, n_features),
-        what each value of a block adds, its first bit being the highest.
+        float32, what each value of a block adds, its first bit being the highest.
     offset : ndarray of shape (n_features,), float64
     n_bits : int
         Those of a code. Where they do not fill the last block, zeros follow.
@@ -105,10 +108,10 @@ class Decoder:
 
     def read_queries(self, X, name):
         """Return validated queries, in the space of the codebook."""
-        X = check_array(
-            X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=name
-        )
         n_features = len(self.offset)
+        if not is_plain(X, n_features):
+            kinds = [np.float64, np.float32]
+            X = check_array(X, accept_sparse="csr", dtype=kinds, input_name=name)
         if X.shape[1] != n_features:
             raise ValueError(
                 f"{name} has {X.shape[1]} features, but codes decode to {n_features}."
@@ -163,15 +166,43 @@ class Decoder:
             X -= towards
             starts = length * np.where(is_zero, 1.0, np.square(X).sum(axis=1) / 2)
             times = -1
-        own = times * (X @ self._entries().T)
-        own = own.reshape(len(X), *self.codebook.shape[:-1])
+        own = times * self._products(X)
         # No sum of them may be beyond float32, nor one with the float of a code.
         most = np.abs(own) if own.ndim == 2 else np.abs(own).max(axis=2)
         _to_float32(2 * (most.sum(axis=1) + np.abs(starts)))
-        return tables_of_bytes(own.astype(np.float32), starts, n_bytes)
+        return tables_of_bytes(own.astype(np.float32, copy=False), starts, n_bytes)
 
     def _entries(self):
         return self.codebook.reshape(-1, self.codebook.shape[-1])
+
+    def _products(self, X):
+        """Return the products of queries and entries, shaped as the codebook is."""
+        if bits_of_block(self.codebook) < 8:
+            return (X @ self._entries().T).reshape(len(X), *self.codebook.shape[:-1])
+        with late_import:
+            from skhash.neighbors.kernels.products import multiply
+
+        queries = np.zeros((-(-len(X) // 4) * 4, X.shape[1]), dtype=np.float32)
+        queries[: len(X)] = X
+        products = np.empty((len(queries), len(self.codebook), 256), dtype=np.float32)
+        multiply(queries, self._features, products)
+        return products[: len(X)]
+
+    @cached_property
+    def _features(self):
+        """The codebook with the entries of a feature side by side."""
+        return np.ascontiguousarray(self.codebook.transpose(0, 2, 1))
+
+
+def is_plain(X, n_features):
+    """Return whether scikit-learn would pass `X` on as it is; asking takes long."""
+    return (
+        type(X) is np.ndarray
+        and X.dtype in (np.float64, np.float32)
+        and X.shape[1:] == (n_features,)
+        and len(X) > 0
+        and bool(np.isfinite(X).all())
+    )
 
 
 def sum_of_entries(packed_codes, entries):

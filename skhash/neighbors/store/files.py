@@ -191,7 +191,7 @@ def _is_of_its_kind(name, array):
         "live": kind == "b" and ndim == 1,
         "vectors": kind in "iuf" and ndim == 2,
         "items": dtype == np.float32 and ndim == 2 and array.flags.c_contiguous,
-        "codebook": dtype == np.float64 and ndim in (2, 3),
+        "codebook": (dtype, ndim) in ((np.float64, 2), (np.float32, 3)),
         "offset": dtype == np.float64 and ndim == 1,
     }[name]
 

@@ -1,0 +1,192 @@
+"""What other engines make of the same vectors: rows to compare with.
+
+They are codes of whole columns (``sign``, ``int8``) and those of faiss (``pq``,
+``rabitq``), where it is installed. They answer real queries by what their codes decode
+to, and are measured as the encoders are.
+"""
+
+import importlib
+
+import numpy as np
+from scipy import sparse
+
+from skhash._audit._measure import (
+    AuditRow,
+    by_hamming,
+    found_recalls,
+    seconds_of,
+    sizes,
+    timed,
+)
+from skhash.codes import pack_bits, packed_width
+from skhash.metrics import true_neighbors
+
+# The entries of a codebook of product quantisation, that a byte of a code names.
+PQ_ENTRIES = 256
+
+
+class Unavailable(Exception):
+    """Why a peer cannot be measured."""
+
+
+def measure_sign(task, n_bits) -> AuditRow:
+    """A bit a column: whether it is above its mean. It decodes to the mean of its side.
+
+    The codebook is the mean and those of both sides of each column.
+    """
+    data, n_columns = task.data, task.data.train.shape[1]
+    (mean, low, high), fit_seconds = seconds_of(lambda: _sides(data.train))
+    above, encode_seconds = timed(lambda: data.database > mean)
+    return AuditRow(
+        method="sign",
+        n_bits=n_columns,
+        **sizes(packed_width(n_columns), 0, data),
+        codebook_bytes=3 * 4 * n_columns,
+        fit_seconds=fit_seconds,
+        encode_per_second=len(above) / encode_seconds,
+        **by_hamming(pack_bits(data.queries > mean), pack_bits(above), task),
+        **_by_decoded(np.where(above, high, low), task),
+    )
+
+
+def _sides(X):
+    """Return the means of each column, of its values up to them, and of those above."""
+    mean = X.mean(axis=0, dtype=np.float64).astype(np.float32)
+    above = X > mean
+    n_above = above.sum(axis=0)
+    high = np.where(above, X, 0).sum(axis=0, dtype=np.float64) / np.maximum(n_above, 1)
+    low = np.where(above, 0, X).sum(axis=0, dtype=np.float64)
+    low /= np.maximum(len(X) - n_above, 1)
+    return mean, low.astype(np.float32), high.astype(np.float32)
+
+
+def measure_int8(task, n_bits) -> AuditRow:
+    """A byte a column: 256 even steps from its least to its greatest value.
+
+    The codebook is both of these of each column.
+    """
+    data, n_columns = task.data, task.data.train.shape[1]
+    (least, most), fit_seconds = seconds_of(
+        lambda: (data.train.min(axis=0), data.train.max(axis=0))
+    )
+    step = np.where(most > least, (most - least) / 255, 1).astype(least.dtype)
+
+    def encode():
+        steps = np.rint((data.database - least) / step)
+        return np.clip(steps, 0, 255).astype(np.uint8)
+
+    codes, encode_seconds = timed(encode)
+    return AuditRow(
+        method="int8",
+        n_bits=8 * n_columns,
+        **sizes(n_columns, 0, data),
+        codebook_bytes=2 * 4 * n_columns,
+        fit_seconds=fit_seconds,
+        encode_per_second=len(codes) / encode_seconds,
+        **_by_decoded(codes * step + least, task),
+    )
+
+
+def _by_decoded(decoded, task) -> dict:
+    """Return the recalls of an exact search among decoded vectors."""
+    queries, n_found = task.data.queries, task.rescore
+    found = true_neighbors(queries, decoded, n_found, metric=task.metric)
+    return found_recalls(found, task.truth)
+
+
+def measure_pq(task, n_bits) -> AuditRow:
+    """Product quantisation of faiss, with a byte for each part of the columns."""
+    faiss = _import_faiss()
+    n_parts, n_columns = packed_width(n_bits), task.data.train.shape[1]
+    if n_parts > n_columns:
+        raise Unavailable(
+            f"it has a byte for a column at most, and here are {n_columns}"
+        )
+    if len(task.data.train) < PQ_ENTRIES:
+        raise Unavailable(f"it takes {PQ_ENTRIES} rows")
+    # Columns of zeros add nothing to a distance; the parts have to be equally wide.
+    width = -(-n_columns // n_parts) * n_parts
+    index = faiss.IndexPQ(width, n_parts, 8, _faiss_metric(faiss, task.metric))
+    index.pq.cp.min_points_per_centroid = 1  # or it prints warnings
+    return AuditRow(
+        method="pq",
+        n_bits=8 * n_parts,
+        **sizes(n_parts, 0, task.data),
+        codebook_bytes=4 * PQ_ENTRIES * width,
+        **_by_faiss(index, width, task),
+    )
+
+
+def measure_rabitq(task, n_bits) -> AuditRow:
+    """RaBitQ of faiss: a bit a column, turned at random, and two floats.
+
+    The codebook is the rotation and the mean.
+    """
+    faiss = _import_faiss()
+    if not hasattr(faiss, "IndexRaBitQ"):
+        raise Unavailable(f"faiss {faiss.__version__} has none; update it")
+    n_columns = task.data.train.shape[1]
+    codes = faiss.IndexRaBitQ(n_columns, _faiss_metric(faiss, task.metric))
+    codes.qb = 8  # queries in eight bits a column: they lose nothing that is seen
+    turn = faiss.RandomRotationMatrix(n_columns, n_columns)
+    turn.init(0)
+    index = faiss.IndexPreTransform(turn, codes)
+    n_bytes = packed_width(n_columns)
+    return AuditRow(
+        method="rabitq",
+        n_bits=n_columns,
+        **sizes(n_bytes, codes.code_size - n_bytes, task.data),
+        codebook_bytes=4 * (n_columns + 1) * n_columns,
+        **_by_faiss(index, n_columns, task),
+    )
+
+
+def _import_faiss():
+    try:
+        return importlib.import_module("faiss")
+    except ImportError:
+        raise Unavailable(
+            'faiss is not installed; pip install "scikit-hash[audit]"'
+        ) from None
+
+
+def _faiss_metric(faiss, metric):
+    # Rows are of unit length for the cosine, so that both measures order alike.
+    product = metric == "inner_product"
+    return faiss.METRIC_INNER_PRODUCT if product else faiss.METRIC_L2
+
+
+def _by_faiss(index, width, task) -> dict:
+    """Return speeds and recalls of an index of faiss, which is trained and filled."""
+
+    def widened(X):
+        X = np.asarray(X, dtype=np.float32)
+        return np.pad(X, [(0, 0), (0, width - X.shape[1])])
+
+    database, queries = widened(task.data.database), widened(task.data.queries)
+    _, fit_seconds = seconds_of(lambda: index.train(widened(task.data.train)))
+    _, add_seconds = seconds_of(lambda: index.add(database))
+    (_, found), seconds = timed(lambda: index.search(queries, task.rescore))
+    return {
+        "fit_seconds": fit_seconds,
+        "encode_per_second": len(database) / add_seconds,
+        "asymmetric_per_second": len(queries) / seconds,
+        **found_recalls(found, task.truth),
+    }
+
+
+PEERS = {
+    "sign": measure_sign,
+    "int8": measure_int8,
+    "pq": measure_pq,
+    "rabitq": measure_rabitq,
+}
+# The lengths of the others follow from the number of columns.
+PEERS_OF_ANY_LENGTH = ("pq",)
+
+
+def measure_peer(method, n_bits, task) -> AuditRow:
+    """Return the measurements of a peer; raise `Unavailable` where there are none."""
+    if sparse.issparse(task.data.database):
+        raise Unavailable("it takes dense vectors")
+    return PEERS[method](task, n_bits)

@@ -1,0 +1,260 @@
+"""The page "Serve it elsewhere": its code, run in each engine, finds what we find."""
+
+import re
+import textwrap
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skhash.codes import pack_bits
+from skhash.export import bit_strings, score_tables
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
+
+PAGE = Path(__file__).parents[2] / "docs/guide/serve_elsewhere.rst"
+K, N_FEATURES, REMOVED = 10, 6, [3, 50]
+METRICS = ("euclidean", "inner_product", "cosine")
+
+
+def blocks(section, language="python"):
+    """Return the blocks of code of a section of the page."""
+    text = re.search(
+        rf"^{section}\n-+\n(.*?)(?=\n[^\n]+\n---|\Z)",
+        PAGE.read_text(encoding="utf-8"),
+        re.DOTALL | re.MULTILINE,
+    )
+    found = re.findall(
+        rf"^\.\. code-block:: {language}\n\n((?:   .*\n|\n)+)", text[1], re.MULTILINE
+    )
+    assert found
+    return [textwrap.dedent(block) for block in found]
+
+
+def run(section, names, metric="euclidean"):
+    """Run the Python of a section, with `names` and in the current folder."""
+    for block in blocks(section):
+        if metric == "cosine":
+            block = for_cosine(block)
+        exec(compile(block, PAGE, "exec"), names)
+    return names
+
+
+def for_cosine(text):
+    """Return what the page says to write for the cosine."""
+    text = text.replace("+ term", "* factor + term")
+    return text.replace('+ pl.col("term")', '* pl.col("factor") + pl.col("term")')
+
+
+def make(n_bits, block_bits, metric, n=200):
+    """Return an index of random codes, some of them equal, and a decoder."""
+    rng = np.random.default_rng([n_bits, block_bits])
+    n_blocks = -(-n_bits // block_bits)
+    shape = (n_bits,) if block_bits == 1 else (n_blocks, 2**block_bits)
+    decoder = SimpleNamespace(
+        codebook_=rng.normal(size=(*shape, N_FEATURES)).astype(np.float32),
+        offset_=rng.normal(size=N_FEATURES).astype(np.float32),
+        n_bits_=n_bits,
+        normalize=metric == "cosine",
+    )
+    bits = rng.integers(0, 2, (n, n_bits))
+    bits[n // 2 :: 2] = bits[: n // 4]
+    index = AsymmetricNeighbors(K, metric=metric).fit(bits, decoder=decoder)
+    return index.remove(REMOVED), bits, decoder
+
+
+def decode(bits, decoder):
+    """Return what codes decode to, and what they add it up from, both in float64."""
+    codebook = decoder.codebook_.astype(np.float64)
+    if codebook.ndim == 2:
+        codebook = np.stack([0 * codebook, codebook], axis=1)
+    g = codebook.shape[1].bit_length() - 1
+    parts = np.zeros((len(bits), len(codebook), N_FEATURES))
+    for i, code in enumerate(bits):
+        text = "".join(map(str, code)).ljust(len(codebook) * g, "0")
+        for block in range(len(codebook)):
+            parts[i, block] = codebook[block, int(text[block * g :][:g], 2)]
+    return decoder.offset_ + parts.sum(axis=1), parts
+
+
+def true_scores(query, bits, decoder, metric):
+    """Return scores in float64, and a bound of what rounding to float32 adds.
+
+    A score is the sum of a number of the query, of products with the entries that are
+    chosen, and of the code's term. Every one of these is rounded, and so are all sums
+    of them: of blocks up to bytes, of bytes, and with the term, which after the start
+    are fewer than 8 + n_bytes + 8. So the error is at most that number of roundings,
+    each of 2^-24 of the sum of all sizes.
+    """
+    decoded, parts = decode(bits, decoder)
+    offset = decoder.offset_.astype(np.float64)
+    if decoder.normalize:
+        query = query / np.linalg.norm(query)
+    lengths = np.linalg.norm(decoded, axis=1)
+    if metric == "euclidean":
+        scores = np.square(query - decoded).sum(axis=1)
+        beside = np.square(query - offset).sum()
+        beside = beside + np.square(decoded - offset).sum(axis=1)
+        sizes = 2 * np.abs(parts @ (query - offset)).sum(axis=1)
+    elif metric == "inner_product":
+        scores, beside = -decoded @ query, np.abs(offset @ query)
+        sizes = np.abs(parts @ query).sum(axis=1)
+    else:
+        unit, away = query / np.linalg.norm(query), offset / np.linalg.norm(offset)
+        scores = 1 - decoded @ unit / lengths
+        start = np.linalg.norm(offset) * np.square(unit - away).sum() / 2
+        beside = 1 - decoded @ away / lengths + start / lengths
+        sizes = np.abs(parts @ (unit - away)).sum(axis=1) / lengths
+    n_roundings = 16 + -(-bits.shape[1] // 8)
+    return scores, n_roundings * 2.0**-24 * (sizes + beside)
+
+
+def assert_nearest(found, scores, bounds, live):
+    """`found` are the K smallest (score, id) up to rounding, with their scores."""
+    ids, values = map(np.array, zip(*found, strict=True))
+    assert len(set(ids)) == K and live[ids].all()
+    assert (np.abs(values - scores[ids]) <= bounds[ids]).all()
+    assert list(zip(values, ids, strict=True)) == sorted(zip(values, ids, strict=True))
+    others = np.setdiff1d(np.flatnonzero(live), ids)
+    assert (scores[others] + bounds[others] >= values[-1] - bounds[ids[-1]]).all()
+
+
+def assert_same_answer(found, query, index, bits, decoder):
+    """The engine and the index find the same, and both what is true."""
+    scores, bounds = true_scores(query, bits, decoder, index.metric)
+    (own_scores,), (own_ids,) = index.kneighbors(query[None])
+    own = list(zip(own_ids, own_scores, strict=True))
+    assert_nearest(found, scores, bounds, index.live_)
+    assert_nearest(own, scores, bounds, index.live_)
+    ids = [one for one, _ in found]
+    assert (np.abs(scores[ids] - scores[own_ids]) <= 2 * bounds.max()).all()
+
+
+def assert_same_distances(found, packed_query, index):
+    """The engine finds what `HammingNeighbors` does, in its order."""
+    hamming = HammingNeighbors(K, packed=True).fit(index.packed_codes_).remove(REMOVED)
+    distances, ids = hamming.kneighbors(packed_query[None])
+    assert [tuple(map(int, row)) for row in found] == list(
+        zip(ids[0], distances[0], strict=True)
+    )
+
+
+@pytest.fixture(params=[(20, 1), (20, 4), (20, 8), (64, 1), (64, 8)], ids=str)
+def made(request, tmp_path, monkeypatch):
+    """A function of the metric: what the sections of the page take, and an oracle."""
+
+    def names(metric):
+        parquet = pytest.importorskip("pyarrow.parquet", reason="pip install pyarrow")
+        from skhash.export import decoder_to_arrow, to_arrow
+
+        index, bits, decoder = make(*request.param, metric)
+        monkeypatch.chdir(tmp_path)
+        parquet.write_table(to_arrow(index), "codes.parquet")
+        parquet.write_table(decoder_to_arrow(index), "decoder.parquet")
+        rng = np.random.default_rng(7)
+        query = rng.normal(size=N_FEATURES)
+        return {
+            "index": index,
+            "bits": bits,
+            "decoder": decoder,
+            "query": query,
+            "packed_query": pack_bits(rng.integers(0, 2, (1, bits.shape[1])))[0],
+            "tables": score_tables(index, query[None])[0],
+        }
+
+    return names
+
+
+def assert_answers(names, found):
+    assert_same_distances(found["by_distance"], names["packed_query"], names["index"])
+    scored = names["query"], names["index"], names["bits"], names["decoder"]
+    assert_same_answer(found["by_score"], *scored)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_tables(made, metric):
+    """Without any engine: the sums of look-ups, in float32 and in NumPy."""
+    names = made(metric)
+    index, live = names["index"], np.flatnonzero(names["index"].live_)
+    from pyarrow import parquet
+
+    table = parquet.read_table("codes.parquet")
+    n_bytes = len(names["packed_query"])
+    entries = names["tables"][np.arange(n_bytes), index.packed_codes_[live]]
+    term, factor = table["term"].to_numpy(), np.float32(1)
+    if metric == "cosine":
+        factor = table["factor"].to_numpy()
+    values = entries.sum(axis=1) * factor + term
+    assert values.dtype == np.float32
+    exact = entries.sum(axis=1, dtype=np.float64) * factor.astype(np.float64) + term
+    sizes = np.abs(entries).sum(axis=1, dtype=np.float64) * factor + np.abs(term)
+    assert (np.abs(values - exact) <= (n_bytes + 2) * 2.0**-24 * sizes).all()
+    oracle = names["query"], names["bits"], names["decoder"], metric
+    scores, bounds = true_scores(*oracle)
+    assert (np.abs(values - scores[live]) <= bounds[live]).all()
+    # The bound is no excuse for anything: it is small beside what scores differ by.
+    assert bounds.max() < 1e-3 * np.ptp(scores)
+
+
+def test_numpy(made):
+    names = made("euclidean")
+    found = run("NumPy", {})
+    live = np.flatnonzero(names["index"].live_)
+    decoded, _ = decode(names["bits"][live], names["decoder"])
+    assert_allclose(found["decoded"], decoded, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_duckdb(made, metric):
+    pytest.importorskip("duckdb", reason="pip install duckdb")
+    names = made(metric)
+    assert_answers(names, run("DuckDB", dict(names), metric))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_polars(made, metric):
+    pytest.importorskip("polars", reason="pip install polars")
+    names = made(metric)
+    assert_answers(names, run("Polars", dict(names), metric))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_postgres(made, metric, psql):
+    names = made(metric)
+    index, n_bits = names["index"], names["bits"].shape[1]
+    exec(blocks("PostgreSQL")[0], dict(names))
+    create, approximate, exact = blocks("PostgreSQL", "postgresql")
+    create = create.replace("bit(64)", f"bit({n_bits})")
+    (copy,) = re.findall(r'"(.*)"', blocks("PostgreSQL", "console")[0])
+    if metric == "cosine":
+        create = for_cosine(create).replace("term real", "term real, factor real")
+        copy = copy.replace("term", "term, factor")
+    (query,) = bit_strings(names["packed_query"][None], n_bits)
+    tables = "{" + ",".join(names["tables"].ravel().astype(str)) + "}"
+
+    def ask(n_candidates):
+        return f"SELECT * FROM nearest(B'{query}', '{tables}', {n_candidates}, {K});"
+
+    script = create, copy, ask("NULL"), ask(30), approximate, exact, ask("NULL")
+    rows = [(int(one), float(score)) for one, score in psql("\n".join(script))]
+    everything, among_candidates = rows[:K], rows[K : 2 * K]
+    scored = names["query"], index, names["bits"], names["decoder"]
+    assert_same_answer(everything, *scored)
+    assert rows[2 * K :] == everything
+    index.set_params(n_candidates=30)
+    code = np.array([list(query)]).astype(int)
+    own = index.kneighbors(names["query"][None], codes=code, return_distance=False)
+    assert [one for one, _ in among_candidates] == own[0].tolist()
+
+
+def test_the_page_from_its_first_line(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow", reason="pip install pyarrow")
+    from sklearn.datasets import load_digits
+
+    monkeypatch.chdir(tmp_path)
+    X, _ = load_digits(return_X_y=True)
+    names = run("What to store", {"X": X[:500]})
+    index, again = names["index"], names["again"]
+    assert_array_equal(index.kneighbors(X[:5]), again.kneighbors(X[:5]))
+    run("What a query brings", {**names, "queries": X[500:]})
