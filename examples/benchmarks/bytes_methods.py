@@ -292,6 +292,12 @@ class Method:
 
 BOTH = (False, True)
 TRAINED = [{"encoder": name} for name in ("SGH", "ITQ", "neighbor")]
+# Long fits of the decoder, so that they take about as long as those of RQ.
+LONG = [
+    {"encoder": name, "n_alternations": 20, "relaxation": 1.0, "ridge": ridge}
+    for name in ("ITQ", "SGH")
+    for ridge in (None, 1.0)
+]
 METHODS = {
     "ours, Hamming": Method(
         partial(OurIndex, metric="hamming"), [*TRAINED, {"encoder": "PCA"}], ()
@@ -299,8 +305,8 @@ METHODS = {
     "ours, bits decoded": Method(
         partial(OurIndex, block_bits=1), TRAINED, ("inner_product",)
     ),
-    "ours, bytes decoded": Method(OurIndex, TRAINED, ("inner_product",)),
-    "ours, bytes, by cosine": Method(OurIndex, TRAINED, ("cosine",), unit_only=True),
+    "ours, bytes decoded": Method(OurIndex, LONG, ("inner_product",)),
+    "ours, bytes, by cosine": Method(OurIndex, LONG, ("cosine",), unit_only=True),
     "PQ": Method(product_index),
     "PQ fast scan": Method(partial(product_index, fast=True)),
     "OPQ": Method(product_index, [{"rotation": 50}]),

@@ -13,16 +13,25 @@ FEATURES = {
     "GloVe 100k": 50,
 }
 # Colour, line and marker of what is drawn; what is not named here stands in the tables.
+TITLES = {
+    "digits": "digits, 8 x 8",
+    "Fashion-MNIST": "Fashion-MNIST images",
+    "MiniLM": "MiniLM sentence embeddings",
+    "GloVe": "GloVe word vectors",
+    "GloVe 100k": "GloVe word vectors",
+}
+OURS = "ours, bytes decoded"
+# Colour, line and marker of what is drawn; what is not named here stands in the tables.
 STYLES = {
-    "ours, bytes decoded": ("#c1121f", "o-"),
-    "ours, bits decoded": ("#e5989b", "o-"),
-    "ours, Hamming": ("#8d5a5c", "o:"),
+    OURS: ("#c1121f", "o-"),
+    "ours, bits decoded": ("#ef8a80", "o-"),
+    "ours, Hamming": ("#ef8a80", "o:"),
     "RQ": ("#1b4965", "s--"),
     "LSQ": ("#5fa8d3", "D--"),
     "OPQ": ("#2a9d5c", "^--"),
     "PQ": ("#90be6d", "v--"),
     "RaBitQ": ("#7b2cbf", "P--"),
-    "PCA, int8": ("0.45", "x--"),
+    "PCA, int8": ("0.55", "x--"),
 }
 
 
@@ -101,10 +110,11 @@ def draw(content, path):
 
     found = tests(content)
     sets = [data for data in FEATURES if any(key[0] == data for key in found)]
+    sets = [data for data in sets if data != "digits"] or sets
     figure, axes = plt.subplots(
         1,
         len(sets),
-        figsize=(4.2 * len(sets) + 1, 4.3),
+        figsize=(3.9 * len(sets) + 1.6, 4.2),
         sharey=True,
         squeeze=False,
         layout="constrained",
@@ -112,14 +122,15 @@ def draw(content, path):
     for ax, data in zip(axes[0], sets, strict=True):
         for label, (color, line) in STYLES.items():
             points = curve(found, data, label)
-            if points:
-                width = 2.8 if label.startswith("ours") else 1.4
-                ax.plot(*points, line, color=color, label=label, linewidth=width)
+            is_ours = label.startswith("ours")
+            width, order = (3, 3) if label == OURS else (1.8 if is_ours else 1.4, 2)
+            ax.plot(*points, line, c=color, label=label, lw=width, zorder=order)
         ax.set_xscale("log", base=2)
-        ticks = [4, 8, 16, 32, 64, 128, 256]
+        ticks = 2 ** np.arange(2, 10)
         ax.set_xticks(ticks, [str(tick) for tick in ticks])
-        ax.set_xlabel(f"bytes a vector (float32: {4 * FEATURES[data]:,})")
-        ax.set_title(data)
+        ax.minorticks_off()
+        ax.set_xlabel("bytes a vector")
+        ax.set_title(f"{TITLES[data]}\n(float32: {4 * FEATURES[data]:,} bytes)")
         ax.grid(alpha=0.3)
         ax.spines[["top", "right"]].set_visible(False)
     axes[0, 0].set(ylabel="share of the 10 nearest in the first 10", ylim=(0, 1.02))
@@ -136,4 +147,4 @@ def curve(found, data, label):
         if name == data
         and (method == label or (label == "RaBitQ" and method.startswith("RaBitQ")))
     )
-    return list(zip(*points, strict=True))
+    return list(zip(*points, strict=True)) or [(), ()]
