@@ -51,7 +51,7 @@ _ONE, _ZERO, _SIXTEEN = np.float32(1), np.float32(0), np.float32(16)
 SAMPLED_BLOCKS, SAMPLED_CODES = 16, 64
 # After so many blocks, and each time after this many times as many, steps are made
 # finer, as neighbours have been found.
-FIRST_STAGE, NEXT_STAGE = 16, 8
+FIRST_STAGE, NEXT_STAGE = 4, 4
 # Numbers of steps are made so much smaller, which is more than rounding adds.
 _SHY = 1 - 2.0**-20
 # A call with so many arrays would take longer than what it does.

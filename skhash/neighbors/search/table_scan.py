@@ -12,8 +12,9 @@ from skhash.neighbors.search.chunks import live_codes, read_only
 from skhash.utils.chunks import dense_rows, even_chunks
 from skhash.utils.threads import count_threads, map_in_threads
 
-# Queries that look at a block of codes in turn: their tables stay in the cache.
-MAX_CHUNK = 64
+# Queries look at a block of codes in turn, so many that their tables stay in the
+# second-level cache.
+CHUNK_BYTES = 2**21
 # Codes times bytes, over all pairs, below which a thread does not pay.
 MIN_THREAD_WORK = 2**24
 LINE = 64
@@ -86,7 +87,8 @@ def _run(search, scorer, queries, live):
     if shares_codes:
         call = partial(call, tables_of(slice(0, n_queries)))
         return map_in_threads(call, even_chunks(n_blocks, threads), threads), True
-    n_chunks = -(-n_queries // MAX_CHUNK)
+    chunk = max(4, CHUNK_BYTES // (1024 * n_bytes))
+    n_chunks = -(-n_queries // chunk)
     n_chunks = min(n_queries, -(-n_chunks // threads) * threads)
     chunks = even_chunks(n_queries, n_chunks)
     found = map_in_threads(

@@ -1,27 +1,12 @@
 """Distances by nibbles are those of counting bits."""
 
-from functools import cache
-
 import numpy as np
 import pytest
-from numba import njit
+from compiled import call
 from numpy.testing import assert_array_equal
 
 from skhash.neighbors.kernels import bits, nibbles
 from skhash.neighbors.search import pruned
-
-
-def call(intrinsic, *arguments):
-    """Call an intrinsic, which only compiled code can."""
-    return compiled_caller(intrinsic, len(arguments))(*arguments)
-
-
-@cache
-def compiled_caller(intrinsic, n_arguments):
-    names = ", ".join(f"a{i}" for i in range(n_arguments))
-    scope = {"intrinsic": intrinsic}
-    exec(f"def caller({names}):\n    return intrinsic({names})", scope)
-    return njit(scope["caller"])
 
 
 def bits_of(*halves):

@@ -1,0 +1,87 @@
+"""Sums of looked-up bytes, their tables and products, against NumPy."""
+
+import numpy as np
+import pytest
+from compiled import call
+
+from skhash.neighbors.kernels import byte_tables
+from skhash.neighbors.kernels.products import multiply
+
+# Each needs what the one before it in the list of `choose_way` needs, or less.
+WAYS = [
+    way
+    for way, features in (
+        (byte_tables._Bytes(), ("avx512f", "avx512bw", "avx512vbmi")),
+        (byte_tables._Nibbles(), ("avx2",)),
+    )
+    if byte_tables.has_features(*features)
+]
+BLOCK = byte_tables.BLOCK
+
+
+def sums(way, blocks, tables):
+    """Return sums up to 255, of shape (queries, blocks, 512)."""
+    if way.entries == 32:
+        tables = tables.astype(int)
+        high, low = tables[..., :16, None], tables[..., None, 16:]
+        tables = (high + low).reshape(*tables.shape[:-1], 256)
+    rows = np.arange(blocks.shape[1])[:, None]
+    return np.array(
+        [
+            [np.minimum(own[rows, block].sum(axis=0), 255) for block in blocks]
+            for own in tables.astype(int)
+        ]
+    )
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: type(way).__name__)
+@pytest.mark.parametrize("n_rows", [1, 2, 9, 40])
+@pytest.mark.parametrize("largest", [1, 20, 255])
+def test_low_sums(way, n_rows, largest):
+    rng = np.random.default_rng(n_rows)
+    blocks = rng.integers(0, 256, (3, n_rows, BLOCK), dtype=np.uint8)
+    shape = 2, n_rows, way.entries
+    tables = rng.integers(0, largest + 1, shape, dtype=np.uint8)
+    find_low = byte_tables.make_find_low(way)
+    for q, of_query in enumerate(sums(way, blocks, tables)):
+        for block, expected in enumerate(of_query):
+            for limit in {0, expected.min(), int(np.median(expected)), 254}:
+                found = np.zeros(BLOCK // 64, dtype=np.uint64)
+                limit = np.uint8(min(limit, 254))
+                is_any = call(find_low, blocks, block, tables, q, limit, found)
+                bits = np.unpackbits(found.view(np.uint8), bitorder="little")
+                np.testing.assert_array_equal(bits, expected <= limit)
+                assert is_any == bits.any()
+
+
+def test_extremes_and_steps():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(4, 64)).astype(np.float32)
+    for row, first, count in ((0, 0, 64), (2, 16, 16), (3, 32, 32)):
+        own = values[row, first : first + count]
+        found = call(byte_tables.extremes, values, row, first, count)
+        assert found == (own.min(), own.max())
+        tables = np.full((3, 64), 7, dtype=np.uint8)
+        scale = own.min(), np.float32(100)
+        place = values, row, first, count, *scale, tables, 1, first
+        call(byte_tables.write_steps, *place)
+        expected = np.minimum((own - scale[0]) * scale[1], 255).astype(np.uint8)
+        np.testing.assert_array_equal(tables[1, first : first + count], expected)
+        tables[1, first : first + count] = 7
+        assert (tables == 7).all()
+
+
+@pytest.mark.parametrize("n_features", [1, 5, 384])
+def test_products(n_features):
+    rng = np.random.default_rng(n_features)
+    queries = rng.normal(size=(8, n_features)).astype(np.float32)
+    features = rng.normal(size=(3, n_features, 256)).astype(np.float32)
+    products = np.full((8, 3, 256), np.nan, dtype=np.float32)
+    multiply(queries, features, products)
+    exact = np.einsum("qf,bfe->qbe", queries.astype(float), features.astype(float))
+    room = 2.0**-23 * n_features * np.abs(queries).max() * np.abs(features).max()
+    np.testing.assert_allclose(products, exact, rtol=0, atol=room)
+    # A query has the same products in another place, beside others.
+    again = np.empty_like(products[:4])
+    multiply(np.ascontiguousarray(queries[[5, 1, 1, 7]]), features, again)
+    np.testing.assert_array_equal(again, products[[5, 1, 1, 7]])

@@ -1,0 +1,178 @@
+"""Search by bounds against a stable sort of the scores of all codes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import campaigns
+import numpy as np
+import pytest
+
+from skhash.neighbors import AsymmetricNeighbors
+from skhash.neighbors.search import table_scan
+from skhash.neighbors.search.asymmetric import asymmetric_scores
+from skhash.neighbors.store.decoder import METRICS
+
+BLOCK_BITS = (1, 4, 8)
+
+
+def make_codebook(block_bits, n_bytes, n_features, draw):
+    n_blocks = 8 * n_bytes // block_bits
+    entries = () if block_bits == 1 else (2**block_bits,)
+    return draw((n_blocks, *entries, n_features)), draw(n_features)
+
+
+def make_codes(rng, n, n_bytes, n_distinct=None):
+    codes = rng.integers(0, 256, (n_distinct or n, n_bytes), dtype=np.uint8)
+    return codes[rng.integers(0, len(codes), n)]
+
+
+def expected_nearest(scores, k):
+    order = np.argsort(scores, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(scores, order, axis=1), order
+
+
+def expected_within(scores, radius):
+    for own in scores:
+        order = np.argsort(own, kind="stable")
+        order = order[own[order] <= np.float32(radius)]
+        yield own[order], order
+
+
+def assert_finds(queries, codes, decoder, metric, k=10, mask=None, n_jobs=1):
+    """Neighbours and balls are those of the scores of all codes, to the last bit."""
+    options = {"metric": metric, "packed": True, "n_jobs": n_jobs}
+    index = AsymmetricNeighbors(k, **options).fit(codes, decoder=decoder)
+    scores = asymmetric_scores(queries, codes, decoder, metric=metric, packed=True)
+    if mask is not None:
+        scores = np.where(mask, scores, np.float32(np.inf))
+    found = index.kneighbors(queries, mask=mask)
+    expected = expected_nearest(scores, k)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    radius = float(np.median(expected[0]))
+    balls = zip(*index.radius_neighbors(queries, radius, mask=mask), strict=True)
+    for ball, others in zip(balls, expected_within(scores, radius), strict=True):
+        for one, other in zip(ball, others, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("block_bits", BLOCK_BITS)
+@pytest.mark.parametrize("n", [1, 63, 512, 513, 9000])
+def test_nearest_and_balls(block_bits, metric, n):
+    rng = np.random.default_rng(n)
+    for n_bytes in (1, 3, 16):
+        decoder = make_codebook(block_bits, n_bytes, 7, lambda n: rng.normal(size=n))
+        codes, queries = make_codes(rng, n, n_bytes), rng.normal(size=(9, 7))
+        assert_finds(queries, codes, decoder, metric, min(n, 10))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("block_bits", BLOCK_BITS)
+def test_whole_numbers_tie(block_bits, metric):
+    rng = np.random.default_rng(0)
+    decoder = make_codebook(
+        block_bits, 2, 3, lambda n: rng.integers(-2, 3, n).astype(float)
+    )
+    queries = rng.integers(-4, 5, (20, 3)).astype(float)
+    for n_distinct in (2, 40, None):
+        codes = make_codes(rng, 3000, 2, n_distinct)
+        assert_finds(queries, codes, decoder, metric, 70)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+@pytest.mark.parametrize("distance", [0.0, 1e3, 1e6])
+def test_rounding_excludes_nothing(metric, scale, distance):
+    """Scores that are equal but for rounding: a bound without room would lose some."""
+    rng = np.random.default_rng(0)
+    codebook, offset = make_codebook(8, 4, 5, lambda n: rng.normal(size=n))
+    decoder = scale * codebook, scale * (offset + distance)
+    codes = make_codes(rng, 5000, 4)
+    queries = scale * (rng.normal(size=(12, 5)) + distance * rng.random((12, 1)))
+    assert_finds(queries, codes, decoder, metric, 20)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("share", [0.55, 0.95])
+def test_masks(metric, share):
+    rng = np.random.default_rng(0)
+    decoder = make_codebook(8, 3, 6, lambda n: rng.normal(size=n))
+    codes, queries = make_codes(rng, 4000, 3), rng.normal(size=(9, 6))
+    assert_finds(queries, codes, decoder, metric, 30, rng.random(4000) < share)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_codes_that_decode_to_zero(metric):
+    """The cosine of zero is defined, and the length of a code is not divided by."""
+    rng = np.random.default_rng(0)
+    codebook, offset = make_codebook(8, 2, 6, lambda n: rng.normal(size=n))
+    codebook[:, 7], offset = 0, np.zeros(6)
+    codes, queries = make_codes(rng, 3000, 2), rng.normal(size=(9, 6))
+    codes[::7], queries[3] = 7, 0
+    assert_finds(queries, codes, (codebook, offset), metric, 1000)
+    codebook[:] = 0
+    assert_finds(queries, codes, (codebook, offset), metric, 1000)
+
+
+@pytest.mark.parametrize("n_queries", [1, 2, 50])
+def test_threads_share_queries_or_codes(n_queries, monkeypatch):
+    monkeypatch.setattr(table_scan, "MIN_THREAD_WORK", 1)
+    rng = np.random.default_rng(0)
+    decoder = make_codebook(8, 4, 6, lambda n: rng.normal(size=n))
+    codes, queries = make_codes(rng, 6000, 4, 900), rng.normal(size=(n_queries, 6))
+    for n_jobs in (1, 2, 5):
+        assert_finds(queries, codes, decoder, "euclidean", 40, n_jobs=n_jobs)
+
+
+def test_what_was_made_is_for_these_codes_alone():
+    """Codes that come later are found, whatever was made before."""
+    rng = np.random.default_rng(0)
+    decoder = make_codebook(8, 2, 4, lambda n: rng.normal(size=n))
+    codes, queries = make_codes(rng, 700, 2), rng.normal(size=(9, 4))
+    index = AsymmetricNeighbors(5, packed=True).fit(codes[:600], decoder=decoder)
+    index.kneighbors(queries)
+    index.partial_fit(codes[600:]).remove([0, 650])
+    live = np.ones(700, dtype=bool)
+    live[[0, 650]] = False
+    scores = asymmetric_scores(queries, codes, decoder, packed=True)
+    scores = np.where(live, scores, np.float32(np.inf))
+    expected = expected_nearest(scores, 5)
+    for one, other in zip(index.kneighbors(queries), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    kept = expected_nearest(scores[:, live], 5)
+    for one, other in zip(index.compact().kneighbors(queries), kept, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+AVX2 = "avx2 avx fma bmi bmi2 popcnt sse4.2 sse4.1 ssse3 sse3 lzcnt".split()
+PROCESSORS = {
+    "AVX2": {
+        "NUMBA_CPU_NAME": "haswell",
+        "NUMBA_CPU_FEATURES": ",".join(f"+{name}" for name in AVX2),
+    },
+    "another": {"NUMBA_CPU_NAME": "generic"},
+}
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_other_processors(name, tmp_path):
+    """The tests of this file, compiled for another processor than this one."""
+    if not campaigns.is_long:
+        pytest.skip("It compiles for a minute; run it by pytest --long.")
+    if table_scan.byte_tables.choose_way() is None:
+        pytest.skip("This processor has no shuffles of bytes that numba knows.")
+    environment = {**os.environ, **PROCESSORS[name], "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+    ]
+    subprocess.run([*command, Path(__file__)], env=environment, check=True)
