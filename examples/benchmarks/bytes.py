@@ -1,0 +1,332 @@
+"""Recall against bytes a vector: our codes beside faiss's quantisers.
+
+    python examples/benchmarks/bytes.py --output bytes.json --data-home DATA_HOME
+    python examples/benchmarks/bytes.py --show bytes.json --picture recall_by_bytes.png
+    python examples/benchmarks/bytes.py --quick
+
+Recall 10@N is the share of the ten exact nearest neighbours that are among the first N
+of a search of all codes by real queries, without a second look at vectors. Neighbours
+are those by Euclidean distance, which for rows of unit length (MiniLM, GloVe) are those
+by cosine. On Fashion-MNIST everything is fitted to the first 30,000 images and searched
+among the others; on MiniLM and digits the rows that are fitted are the database, on
+GloVe a part of it. Queries have been seen by nothing.
+
+Options of every method, the metric of a search of unit rows among them, are chosen by
+10@10 of rows that are held out of the training part, with the first seed, at
+``--choose-bytes`` bytes or the method's own. Each measurement is written to
+``--output`` when it is done, and what is there already is not measured again.
+
+Bytes are counted all in: *code bytes* are what has to be kept of a vector, *search
+bytes* what a search needs of it, with norms and factors (norms can be computed from the
+codes), and the codebook is named beside. Seconds of fits and encoding are of the
+processor, those of searches of the clock, all methods in turns in one process
+(``--time``).
+"""
+
+import argparse
+import contextlib
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import faiss
+import numpy as np
+import torch
+from bytes_methods import METHODS
+from bytes_report import draw, show
+
+from skhash.datasets import (
+    load_20newsgroups,
+    load_digits_retrieval,
+    load_fashion_mnist,
+    load_glove,
+)
+from skhash.metrics import true_neighbors
+
+CUTS = (10, 100)
+N_NEIGHBORS = 10
+N_VALIDATION = 1000  # queries, and at most a fifth of the rows
+N_TRANSFER = 30_000
+LOADERS = {
+    "digits": lambda data_home: load_digits_retrieval(),
+    "Fashion-MNIST": lambda data_home: load_fashion_mnist(data_home=data_home),
+    "MiniLM": lambda data_home: load_20newsgroups("minilm", data_home=data_home),
+    "GloVe": lambda data_home: load_glove(data_home=data_home),
+    "GloVe 100k": lambda data_home: load_glove(100_000, data_home=data_home),
+}
+UNIT_ROWS = ("MiniLM", "GloVe", "GloVe 100k")
+# Turns of timed searches, and the rows that are fitted for them: codes of a short fit
+# are searched like others.
+TURNS, N_TIMED = 7, 5000
+
+
+@dataclass
+class Part:
+    """Rows to fit, rows to search, queries, and their true neighbours."""
+
+    train: np.ndarray
+    database: np.ndarray
+    queries: np.ndarray
+
+    def __post_init__(self):
+        for name in ("train", "database", "queries"):
+            rows = np.ascontiguousarray(getattr(self, name), dtype=np.float32)
+            setattr(self, name, rows)
+        self.truth = true_neighbors(self.queries, self.database, N_NEIGHBORS)
+
+
+class Collection:
+    """The test of one data set, and its validation within the training part."""
+
+    def __init__(self, name, data_home, n_queries):
+        data, rng = LOADERS[name](data_home), np.random.default_rng(0)
+        self.is_unit = name in UNIT_ROWS
+        # Codes that tie are found in their order, which is to mean nothing.
+        database = rng.permutation(data.database)
+        train = data.train if len(data.train) < len(database) else database
+        if self.is_transfer(name):
+            train, database = data.train[:N_TRANSFER], data.train[N_TRANSFER:]
+        queries = rng.permutation(data.query)[:n_queries]
+        self.test = Part(train, database, queries)
+        rows = rng.permutation(train)
+        n_queries = min(N_VALIDATION, len(rows) // 5)
+        queries, rows = rows[:n_queries], rows[n_queries:]
+        half = len(rows) // 2 if self.is_transfer(name) else 0
+        self.validation = Part(rows[half:], rows[:half] if half else rows, queries)
+
+    @staticmethod
+    def is_transfer(name):
+        return name == "Fashion-MNIST"
+
+
+def recalls(found, truth):
+    """Return the share of true neighbours among the first so many found, by cut.
+
+    found : (n_queries, n_found) positions, the nearest first; -1 is none.
+    """
+    is_true = (found[:, :, None] == truth[:, None, :]).any(axis=2)
+    return {f"10@{n}": float(is_true[:, :n].sum() / truth.size) for n in CUTS}
+
+
+def measure(index, part, seed):
+    """Fit, encode and search; return what came of it."""
+    train = np.random.default_rng(seed).permutation(part.train)
+    start = time.process_time()
+    index.fit(train)
+    fitted = time.process_time()
+    index.add(part.database)
+    added = time.process_time()
+    found = index.search(part.queries, min(max(CUTS), len(part.database)))
+    return {
+        "recalls": recalls(found, part.truth),
+        "code_bytes": index.code_bytes,
+        "memory_bytes": index.memory_bytes,
+        "codebook_bytes": index.codebook_bytes,
+        "fit_seconds": fitted - start,
+        "encoded_per_second": len(part.database) / max(added - fitted, 1e-9),
+    }
+
+
+class Results:
+    """Measurements by their names, in a JSON file that grows by each."""
+
+    def __init__(self, path):
+        self.path, self.content = path, {"cells": {}, "left_out": {}, "speed": []}
+        if path and path.exists():
+            self.content = json.loads(path.read_text(encoding="utf-8"))
+        self.content["head"] = head()
+
+    def get(self, name, make):
+        """Return the measurement of that name, made now unless it is there.
+
+        Returns None, with the reason printed, where it fails.
+        """
+        cells, left_out = self.content["cells"], self.content["left_out"]
+        if name in cells:
+            return cells[name]
+        try:
+            cells[name] = make()
+        except (RuntimeError, ValueError, MemoryError) as error:
+            left_out[name] = f"{type(error).__name__}: {error}".split("\n")[0]
+            print(f"left out: {name}: {left_out[name]}", file=sys.stderr)
+            return None
+        left_out.pop(name, None)
+        print(f"{name}: {cells[name]['recalls']}", file=sys.stderr, flush=True)
+        self.write()
+        return cells[name]
+
+    def write(self):
+        if self.path:
+            beside = self.path.with_suffix(".new")
+            beside.write_text(json.dumps(self.content, indent=1), encoding="utf-8")
+            os.replace(beside, self.path)
+
+
+class Comparison:
+    """Chooses options and measures, method by method."""
+
+    def __init__(self, name, collection, results, arguments):
+        self.name, self.collection = name, collection
+        self.results, self.arguments = results, arguments
+
+    def choose(self, method, n_bytes):
+        """Return the options that find most validation rows."""
+        n_features = self.collection.test.train.shape[1]
+        is_unit, kind = self.collection.is_unit, METHODS[method]
+        size = n_bytes and max(self.arguments.choose_bytes, kind.least_bytes)
+        variants = kind.variants(n_features, size, is_unit)
+        possible = kind.variants(n_features, n_bytes, is_unit)
+        variants = [options for options in variants if options in possible]
+        variants = variants or possible
+        if len(variants) == 1:
+            return variants[0]
+        found = []
+        for options in variants:
+            name = f"{self.name}/validation/{method}/{size}/{json.dumps(options)}"
+            cell = self.results.get(
+                name, partial(self.measure, method, size, options, "validation")
+            )
+            if cell:
+                found.append((cell["recalls"]["10@10"], options))
+        return max(found, key=lambda pair: pair[0])[1] if found else variants[0]
+
+    def measure(self, method, n_bytes, options, part, seed=None):
+        part = getattr(self.collection, part)
+        seed = self.arguments.seeds[0] if seed is None else seed
+        n_features = part.train.shape[1]
+        index = METHODS[method].make(n_features, n_bytes, seed, **options)
+        cell = measure(index, part, seed)
+        return {**cell, "options": options}
+
+    def run(self):
+        for method in self.arguments.methods:
+            for n_bytes in self.sizes(method):
+                options = self.choose(method, n_bytes)
+                for seed in self.arguments.seeds:
+                    name = f"{self.name}/test/{method}/{n_bytes}/{seed}"
+                    task = method, n_bytes, options, "test", seed
+                    make = partial(self.measure, *task)
+                    self.results.get(name, make)
+
+    def sizes(self, method):
+        kind, width = METHODS[method], self.collection.test.train.shape[1]
+        if kind.unit_only and not self.collection.is_unit:
+            return []
+        if kind.whole:
+            return [None]
+        return [n for n in self.arguments.bytes if kind.least_bytes <= n <= 4 * width]
+
+    def time(self):
+        """Time searches of all methods in turns, and keep the medians."""
+        part, indexes = self.collection.test, {}
+        for method in self.arguments.methods:
+            for n_bytes in self.sizes(method):
+                options = self.choose(method, n_bytes)
+                index = METHODS[method].make(
+                    part.train.shape[1], n_bytes, self.arguments.seeds[0], **options
+                )
+                index.fit(part.train[:N_TIMED])
+                index.add(part.database)
+                index.search(part.queries, N_NEIGHBORS)
+                indexes[method, n_bytes] = index
+        seconds = {key: [] for key in indexes}
+        for _ in range(TURNS):
+            for key, index in indexes.items():
+                start = time.perf_counter()
+                index.search(part.queries, N_NEIGHBORS)
+                seconds[key].append(time.perf_counter() - start)
+        for (method, n_bytes), times in seconds.items():
+            rate = len(part.queries) / statistics.median(times)
+            row = {
+                "set": self.name,
+                "method": method,
+                "bytes": n_bytes,
+                "memory_bytes": indexes[method, n_bytes].memory_bytes,
+                "n": len(part.database),
+                "threads": self.arguments.threads,
+                "queries_per_second": rate,
+            }
+            self.results.content["speed"].append(row)
+        self.results.write()
+
+
+def merged(paths):
+    """Return the results of several files as one, with the head of the last."""
+    content = {}
+    for path in paths:
+        for name, part in json.loads(path.read_text(encoding="utf-8")).items():
+            if isinstance(part, list):
+                content[name] = content.get(name, []) + part
+            else:
+                content[name] = {**content.get(name, {}), **part}
+    return content
+
+
+def head():
+    """Return the machine, the date and the versions of what takes part."""
+    versions = {"Python": platform.python_version()}
+    for name in "scikit-hash numpy numba torch faiss-cpu".split():
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return {
+        "date": str(datetime.date.today()),
+        "machine": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "versions": versions,
+    }
+
+
+def parse(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    sets = ["digits", "MiniLM", "Fashion-MNIST", "GloVe 100k"]
+    parser.add_argument("--sets", nargs="+", default=sets, choices=LOADERS)
+    parser.add_argument("--bytes", type=int, nargs="+", default=[4, 8, 16, 32])
+    parser.add_argument("--choose-bytes", type=int, default=8)
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--queries", type=int, default=1000, help="at most")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--data-home")
+    parser.add_argument("--quick", action="store_true", help="digits, one seed")
+    parser.add_argument("--time", action="store_true", help="time searches in turns")
+    parser.add_argument("--output", type=Path, help="a JSON file that grows")
+    parser.add_argument("--show", type=Path, nargs="+", help="such files, for tables")
+    parser.add_argument("--picture", type=Path, help="with --show: a PNG to draw")
+    if parser.parse_args(arguments).quick:
+        parser.set_defaults(sets=["digits"], bytes=[4, 8], seeds=[0])
+    return parser.parse_args(arguments)
+
+
+def main(arguments=None):
+    arguments = parse(arguments)
+    if arguments.show:
+        content = merged(arguments.show)
+    else:
+        faiss.omp_set_num_threads(arguments.threads)
+        torch.set_num_threads(arguments.threads)
+        results = Results(arguments.output)
+        for name in arguments.sets:
+            try:
+                task = name, arguments.data_home, arguments.queries
+                collection = Collection(*task)
+            except FileNotFoundError as error:
+                print(f"{name} is left out. {error}", file=sys.stderr)
+                continue
+            comparison = Comparison(name, collection, results, arguments)
+            comparison.time() if arguments.time else comparison.run()
+        content = results.content
+    show(content)
+    if arguments.picture:
+        draw(content, arguments.picture)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""Tables and the picture of what `bytes.py` measured."""
+
+import statistics
+from collections import defaultdict
+
+import numpy as np
+
+FEATURES = {
+    "digits": 64,
+    "Fashion-MNIST": 784,
+    "MiniLM": 384,
+    "GloVe": 50,
+    "GloVe 100k": 50,
+}
+# Colour, line and marker of what is drawn; what is not named here stands in the tables.
+TITLES = {
+    "digits": "digits, 8 x 8",
+    "Fashion-MNIST": "Fashion-MNIST images",
+    "MiniLM": "MiniLM sentence embeddings",
+    "GloVe": "GloVe word vectors",
+    "GloVe 100k": "GloVe word vectors",
+}
+OURS = "ours, bytes decoded"
+# Colour, line and marker of what is drawn; what is not named here stands in the tables.
+STYLES = {
+    OURS: ("#c1121f", "o-"),
+    "ours, bits decoded": ("#ef8a80", "o-"),
+    "ours, Hamming": ("#ef8a80", "o:"),
+    "RQ": ("#1b4965", "s--"),
+    "LSQ": ("#5fa8d3", "D--"),
+    "OPQ": ("#2a9d5c", "^--"),
+    "PQ": ("#90be6d", "v--"),
+    "RaBitQ": ("#7b2cbf", "P--"),
+    "PCA, int8": ("0.55", "x--"),
+}
+
+
+def tests(content):
+    """Return the cells of the test by (set, method, bytes), those of all seeds."""
+    found = defaultdict(list)
+    for name, cell in content["cells"].items():
+        data, part, method, n_bytes, *_ = name.split("/")
+        if part == "test":
+            size = None if n_bytes == "None" else int(n_bytes)
+            found[data, method, size].append(cell)
+    return found
+
+
+def mean(cells, measure):
+    return np.mean([cell["recalls"][measure] for cell in cells])
+
+
+def half_range(cells, measure):
+    return np.ptp([cell["recalls"][measure] for cell in cells]) / 2
+
+
+def show(content):
+    """Print the tables."""
+    head, found = content["head"], tests(content)
+    versions = ", ".join(f"{k} {v}" for k, v in head["versions"].items())
+    print(f"{head['date']}, {head['machine']}, {head['cores']} cores. {versions}.")
+    for data in dict.fromkeys(key[0] for key in found):
+        show_set(data, {k[1:]: v for k, v in found.items() if k[0] == data})
+    show_speed(content["speed"])
+    for name, why in content["left_out"].items():
+        print(f"left out: {name}: {why}")
+
+
+def show_set(data, found):
+    columns = (
+        "method | code bytes | search bytes | codebook, MB | 10@10 | 10@100 | +- "
+        "| seeds | fit, s | rows/s | options"
+    )
+    print(f"\n## {data}\n\n| {columns} |\n{'|---' * (columns.count('|') + 1)}|")
+    order = sorted(found, key=lambda key: found[key][0]["memory_bytes"])
+    for key in order:
+        cells = found[key]
+        spread = max(half_range(cells, measure) for measure in ("10@10", "10@100"))
+        first = cells[0]
+        options = ", ".join(f"{k} {v}" for k, v in first["options"].items())
+        print(
+            f"| {key[0]} | {first['code_bytes']} | {first['memory_bytes']} "
+            f"| {first['codebook_bytes'] / 1e6:.2f} | {mean(cells, '10@10'):.3f} "
+            f"| {mean(cells, '10@100'):.3f} | {spread:.3f} "
+            f"| {len(cells)} "
+            f"| {statistics.median(c['fit_seconds'] for c in cells):.1f} "
+            f"| {statistics.median(c['encoded_per_second'] for c in cells):,.0f} "
+            f"| {options} |"
+        )
+
+
+def show_speed(rows):
+    if not rows:
+        return
+    columns = "set | n | method | search bytes | threads | queries/s"
+    print(f"\n| {columns} |\n{'|---' * (columns.count('|') + 1)}|")
+    for row in sorted(rows, key=lambda row: (row["set"], row["memory_bytes"])):
+        print(
+            f"| {row['set']} | {row['n']:,} | {row['method']} | {row['memory_bytes']} "
+            f"| {row['threads']} | {row['queries_per_second']:,.0f} |"
+        )
+
+
+def draw(content, path):
+    """Draw recall 10@10 against the bytes that a search needs, a panel a set."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    found = tests(content)
+    sets = [data for data in FEATURES if any(key[0] == data for key in found)]
+    sets = [data for data in sets if data != "digits"] or sets
+    figure, axes = plt.subplots(
+        1,
+        len(sets),
+        figsize=(3.9 * len(sets) + 1.6, 4.2),
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    for ax, data in zip(axes[0], sets, strict=True):
+        for label, (color, line) in STYLES.items():
+            points = curve(found, data, label)
+            is_ours = label.startswith("ours")
+            width, order = (3, 3) if label == OURS else (1.8 if is_ours else 1.4, 2)
+            ax.plot(*points, line, c=color, label=label, lw=width, zorder=order)
+        ax.set_xscale("log", base=2)
+        ticks = 2 ** np.arange(2, 10)
+        ax.set_xticks(ticks, [str(tick) for tick in ticks])
+        ax.minorticks_off()
+        ax.set_xlabel("bytes a vector")
+        ax.set_title(f"{TITLES[data]}\n(float32: {4 * FEATURES[data]:,} bytes)")
+        ax.grid(alpha=0.3)
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0, 0].set(ylabel="share of the 10 nearest in the first 10", ylim=(0, 1.02))
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center", frameon=False)
+    figure.savefig(path, dpi=110)
+
+
+def curve(found, data, label):
+    """Return bytes and recalls of a label; RaBitQ's numbers of bits make one curve."""
+    points = sorted(
+        (cells[0]["memory_bytes"], mean(cells, "10@10"))
+        for (name, method, _), cells in found.items()
+        if name == data
+        and (method == label or (label == "RaBitQ" and method.startswith("RaBitQ")))
+    )
+    return list(zip(*points, strict=True)) or [(), ()]
