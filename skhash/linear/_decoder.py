@@ -19,12 +19,15 @@ from skhash.linear._blocks import (
 )
 from skhash.linear._descent import descend
 from skhash.persistence import save_estimator
-from skhash.utils._sklearn import Interval, Options, fit_context
+from skhash.utils._sklearn import Interval, Options, StrOptions, fit_context
 from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
 
 # Share of ridge in the least squares, on bits of variance at most a quarter. It only
 # matters where bits are constant or copies of each other.
 RIDGE = 1e-6
+# Of a decoder: to fit it takes memory with the square of its entries, and time with the
+# third power; the numbers in all of them; rows for a value of a block, on average.
+MAX_ENTRIES, MAX_NUMBERS, MIN_ROWS_PER_VALUE = 2**12, 2**24, 16
 # For blocks: ridges to choose from, in rows, and how many rows are held out at most.
 RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 MAX_HELD_OUT = 2000
@@ -148,6 +151,24 @@ def refine_blocks(
     return refined
 
 
+def choose_block_bits(n_bits: int, shape) -> int:
+    """Return how large blocks are: bytes, where rows and time suffice.
+
+    shape : of the rows that a decoder is fitted to
+    """
+    n_rows, n_columns = shape
+    for block_bits in (8, 4):
+        n_values = 2**block_bits
+        n_entries = -(-n_bits // block_bits) * n_values
+        if (
+            n_values * MIN_ROWS_PER_VALUE <= n_rows
+            and n_entries <= MAX_ENTRIES
+            and n_entries * n_columns <= MAX_NUMBERS
+        ):
+            return block_bits
+    return 1
+
+
 def choose_ridge(X, bits, block_bits: int, recode) -> float:
     """Return the ridge of `RIDGES` that serves rows best that were held out.
 
@@ -248,10 +269,12 @@ class LinearDecoder(BaseEstimator):
 
     Parameters
     ----------
-    block_bits : {1, 4, 8}, default=8
+    block_bits : {1, 4, 8, "auto"}, default="auto"
         Bits of a block: the more, the better the same codes decode, with a codebook of
         ``codebook_.nbytes``, ``4 n_features 2**block_bits n_bits / block_bits`` (for
         64 bits and 384 columns 98 kB, 393 kB and 3.1 MB), and the more rows are needed.
+        "auto" takes 8, and less for codes that are long (above 128 bits) or very wide
+        vectors, where a fit would take minutes, and for fewer than 4096 rows.
     n_alternations : int, default=6
         How often the codes are refined and the codebook fitted to them anew.
     n_restarts : int, default=8
@@ -284,6 +307,8 @@ class LinearDecoder(BaseEstimator):
         a last block with fewer bits has zeros behind them.
     offset_ : ndarray of shape (n_features,), float32
         What that is added to; for blocks of 4 and 8 bits the mean of the rows.
+    block_bits_ : int
+        Bits of a block.
     error_ : float
         Mean squared error of the rows that `fit` saw, by the codes that it was given.
     ridge_ : float
@@ -327,11 +352,11 @@ class LinearDecoder(BaseEstimator):
     >>> from skhash.linear import LinearDecoder
     >>> X, _ = load_digits(return_X_y=True)
     >>> bits = ITQHash(n_bits=32, random_state=0).fit_transform(X)
-    >>> decoder = LinearDecoder().fit(X, bits)
+    >>> decoder = LinearDecoder(block_bits=8).fit(X, bits)
     >>> decoder.codebook_.shape
     (4, 256, 64)
     >>> refined = decoder.refine(X, bits)
-    >>> plain = LinearDecoder(n_alternations=0).fit(X, bits)
+    >>> plain = LinearDecoder(block_bits=8, n_alternations=0).fit(X, bits)
     >>> error = plain.reconstruction_error(X, bits).mean()
     >>> bool(decoder.reconstruction_error(X, refined).mean() < 0.8 * error)
     True
@@ -339,7 +364,7 @@ class LinearDecoder(BaseEstimator):
 
     _unsaved_attributes = ()
     _parameter_constraints: dict = {
-        "block_bits": [Options(Integral, {1, 4, 8})],
+        "block_bits": [Options(Integral, {1, 4, 8}), StrOptions({"auto"})],
         "n_alternations": [Interval(Integral, 0, None, closed="left")],
         "n_restarts": [Interval(Integral, 0, None, closed="left")],
         "relaxation": [Interval(Real, 0, None, closed="left")],
@@ -352,7 +377,7 @@ class LinearDecoder(BaseEstimator):
     def __init__(
         self,
         *,
-        block_bits=8,
+        block_bits="auto",
         n_alternations=6,
         n_restarts=8,
         relaxation=0.5,
@@ -397,6 +422,9 @@ class LinearDecoder(BaseEstimator):
         check_consistent_length(X, bits)
         self.n_bits_ = bits.shape[1]
         X, bits = self._sample(X, bits)
+        self.block_bits_ = self.block_bits
+        if self.block_bits == "auto":
+            self.block_bits_ = choose_block_bits(self.n_bits_, X.shape)
         self._choose_ridge(X, bits)
         self._fit_codebook(X, bits)
         self.error_ = float(self._errors(X, bits).mean())
@@ -498,21 +526,21 @@ class LinearDecoder(BaseEstimator):
 
     def _choose_ridge(self, X, bits):
         """Choose by codes as they are, or, where they will change, by better ones."""
-        if self.block_bits == 1:
+        if self.block_bits_ == 1:
             return
         self.ridge_ = self.ridge
         if self.ridge is None:
             options = {"n_bits": self.n_bits_, "n_jobs": self.n_jobs}
             refine = partial(refine_blocks, **options)
             recode = refine if self.n_alternations else keep_bits
-            self.ridge_ = choose_ridge(X, bits, self.block_bits, recode)
+            self.ridge_ = choose_ridge(X, bits, self.block_bits_, recode)
 
     def _fit_codebook(self, X, bits):
-        if self.block_bits == 1:
+        if self.block_bits_ == 1:
             self.codebook_, self.offset_ = fit_codebook(X, bits)
         else:
-            values = bits_to_values(bits, self.block_bits)
-            moments = BlockMoments(X, values, self.block_bits)
+            values = bits_to_values(bits, self.block_bits_)
+            moments = BlockMoments(X, values, self.block_bits_)
             self.codebook_, self.offset_ = moments.solve(self.ridge_)
 
     def _with_noise(self, scale, random_state):

@@ -1,11 +1,12 @@
 """`AsymmetricNeighbors`: real queries among codes, by what the codes stand for."""
 
+import sys
 from itertools import chain
 from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_consistent_length
+from sklearn.utils import check_array, check_consistent_length
 
 from skhash.codes import check_unmasked
 from skhash.neighbors._graphs import GraphMixin, as_graph
@@ -36,6 +37,10 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         The largest score that `radius_neighbors` finds, inclusive.
     metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
         What vectors are compared by. `fit` takes it in.
+    error_weight : float, default=0.25
+        For "euclidean", how much of the squared error of a code is added to its scores,
+        if errors are given to `fit`, which takes it in. A code that stands for its
+        vector badly looks nearer to queries than the vector is.
     n_candidates : int, default=None
         Compares only so many codes, those nearest by Hamming distance, for which the
         codes of the queries are asked for. The answer is then that among these. None
@@ -61,6 +66,10 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         The ids; only if they were given.
     y_ : ndarray of shape (n_samples_fit_,) or (n_samples_fit_, n_labels)
         The labels; only if they were given.
+    has_errors_ : bool
+        Whether errors were given.
+    nbytes_ : int
+        Bytes of memory.
     n_features_in_ : int
         The number of columns of codes: bits, or bytes with ``packed=True``.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -75,8 +84,14 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     Notes
     -----
     With a decoder the index holds a float32 a code besides the codes, for the cosine
-    two. Vectors are kept as they are: a memory map stays on disk, and only the rows
-    that are compared are read. Adding codes to it copies it into memory.
+    two. The first search lays the codes out anew, which takes their bytes once more,
+    and one or two a code for what bounds these numbers. Vectors are kept as they are: a
+    memory map stays on disk, and only the rows that are compared are read. Adding codes
+    to it copies it into memory.
+
+    Where the processor looks bytes up in registers (AVX-512 VBMI and AVX2), a search
+    adds up bounds of 8 bits first, for 32 or 64 codes at a time, and then scores what
+    they leave.
 
     Examples
     --------
@@ -103,6 +118,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "radius": [Interval(Real, None, None, closed="neither")],
         "metric": [StrOptions(set(METRICS))],
+        "error_weight": [Interval(Real, 0, None, closed="left")],
         "n_candidates": [Interval(Integral, 1, None, closed="left"), None],
         "packed": ["boolean"],
         "n_jobs": [None, Integral],
@@ -114,6 +130,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         *,
         radius=1.0,
         metric="euclidean",
+        error_weight=0.25,
         n_candidates=None,
         packed=False,
         n_jobs=None,
@@ -121,12 +138,13 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         self.n_neighbors = n_neighbors
         self.radius = radius
         self.metric = metric
+        self.error_weight = error_weight
         self.n_candidates = n_candidates
         self.packed = packed
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, decoder=None, vectors=None, ids=None):
+    def fit(self, X, y=None, *, decoder=None, errors=None, vectors=None, ids=None):
         """Take in the codes to search, in place of any before.
 
         Parameters
@@ -137,6 +155,9 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             Labels, for the scorers of `skhash.metrics`.
         decoder : estimator or tuple (codebook, offset), default=None
             What the codes decode to: see `asymmetric_scores`.
+        errors : array-like of shape (n_samples,), default=None
+            The squared distance between each vector and what its code decodes to, such
+            as `LinearDecoder.reconstruction_error` returns it, for `error_weight`.
         vectors : array-like of shape (n_samples, n_features), default=None
             Or else the real vectors that they were made of.
         ids : array-like of shape (n_samples,), default=None
@@ -163,10 +184,15 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             )
         if decoder is not None:
             decoder = read_decoder(decoder, self.metric)
-        return self._take_in(X, y, ids, decoder, read_vectors(X, vectors))
+        added = self._read_errors(X, errors, decoder)
+        self._take_in(X, y, ids, decoder, read_vectors(X, vectors), added)
+        self.has_errors_ = errors is not None
+        return self
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, *, decoder=None, vectors=None, ids=None):
+    def partial_fit(
+        self, X, y=None, *, decoder=None, errors=None, vectors=None, ids=None
+    ):
         """Add codes behind those that are there.
 
         Parameters
@@ -177,6 +203,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             Labels, if the codes before have labels, and only then.
         decoder : estimator or tuple (codebook, offset), default=None
             For the first call alone: later codes decode as those before.
+        errors : array-like of shape (n_samples,), default=None
+            Errors, if the codes before have some, and only then.
         vectors : array-like of shape (n_samples, n_features), default=None
             Real vectors, if the codes before have some, and only then. They are copied
             behind those of before, in memory.
@@ -194,13 +222,21 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             As `fit`, or if the codes do not fit those before, or an id is taken.
         """
         if not hasattr(self, "_store"):
-            return self.fit(X, y, decoder=decoder, vectors=vectors, ids=ids)
+            arguments = {"decoder": decoder, "errors": errors, "vectors": vectors}
+            return self.fit(X, y, ids=ids, **arguments)
         if decoder is not None:
             raise ValueError(
                 "decoder is taken in by fit, or by the first partial_fit, for all "
                 "codes; leave it out here."
             )
-        return self._add(X, y, ids, read_vectors(X, vectors))
+        if self.has_errors_ != (errors is not None):
+            has = "errors" if self.has_errors_ else "no errors"
+            raise ValueError(
+                f"The codes before have {has}; give errors to fit and to every "
+                "partial_fit, or to none of them."
+            )
+        added = self._read_errors(X, errors, self._fitted_store().decoder)
+        return self._add(X, y, ids, read_vectors(X, vectors), added)
 
     def kneighbors(
         self,
@@ -346,6 +382,17 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         return as_graph(scores, positions, self.n_samples_fit_, mode)
 
     @property
+    def nbytes_(self) -> int:
+        """Bytes of all that the index holds.
+
+        They are those of the codes with what goes along with them, of the decoder, and
+        of what was made for searches so far. Files that are mapped into memory count.
+        """
+        store = self._fitted_store()
+        made = made_for(store.codes_key)
+        return store.nbytes + sum(array.nbytes for array in made)
+
+    @property
     def vectors_(self):
         """The real vectors by position, where they were given."""
         return self._column("vectors")
@@ -374,6 +421,24 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             scores = scorer.score_candidates(queries, candidates)
             among = smallest if what == "nearest" else within_lists
             yield among(scores, candidates, reach)
+
+    def _read_errors(self, X, errors, decoder):
+        """Return what is added to the score of each code, or None."""
+        if errors is None:
+            return None
+        if decoder is None or decoder.metric != "euclidean":
+            raise ValueError(
+                "errors are those of decoded codes and added to squared distances; "
+                'give them with a decoder and metric="euclidean" alone.'
+            )
+        errors = check_array(errors, dtype=np.float64, ensure_2d=False)
+        check_consistent_length(X, errors)
+        if errors.ndim != 1 or errors.min() < 0:
+            raise ValueError(
+                "errors must be squared distances, of shape (n_samples,) and not below "
+                f"0, got shape {errors.shape} and a least of {errors.min()!r}."
+            )
+        return float(self.error_weight) * errors
 
     def _read_question(self, store, X, codes, own, n_candidates):
         """Return the vectors of the queries, and their packed codes or None."""
@@ -412,6 +477,12 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             )
         codes = store.packed, store["items"]
         return CodeScorer(decoder, *codes, self.n_jobs, store.codes_key)
+
+
+def made_for(key):
+    """Return the arrays that searches have made of the codes that `key` stands for."""
+    search = sys.modules.get("skhash.neighbors.search.table_scan")
+    return [] if search is None else search.made_for(key)
 
 
 def find_among_all(what, scorer, queries, reach, selected, first):

@@ -19,7 +19,7 @@ from skhash.neighbors._asymmetric import AsymmetricNeighbors
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
 from skhash.neighbors._hashed_files import load_search, save_search
-from skhash.utils._sklearn import HasMethods, fit_context
+from skhash.utils._sklearn import HasMethods, StrOptions, fit_context
 
 
 class HashedNeighbors(GraphMixin, BaseEstimator):
@@ -27,9 +27,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     An encoder makes the codes, and an index searches them: `HammingNeighbors` by codes
     of the queries, `AsymmetricNeighbors` by the queries themselves. What that compares
-    them with, it gets: a decoder, which is the encoder itself where it has a codebook,
-    and else a `skhash.linear.LinearDecoder`, fitted to its codes; or with
-    `keep_vectors` the real vectors.
+    them with, it gets: a `skhash.linear.LinearDecoder`, which is fitted to the codes
+    and refines them, or with `keep_vectors` the real vectors.
 
     Codes decode to vectors as the encoder sees them: of unit length with its
     ``normalize=True``, and behind the other steps where it is a Pipeline. So are the
@@ -45,11 +44,14 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     index : HammingNeighbors, AsymmetricNeighbors or PrefixNeighbors, default=None
         It is cloned, and holds packed codes whatever its `packed`. None stands for
         ``HammingNeighbors()``.
-    decoder : LinearDecoder, default=None
-        For `AsymmetricNeighbors`, what decodes the codes, in place of the encoder. It
-        is cloned, fitted to the encoder's codes, and refines those of the database:
-        they decode nearer to the vectors, and their Hamming distances say less, so let
-        the index compare all codes.
+    decoder : LinearDecoder or "encoder", default=None
+        For `AsymmetricNeighbors`, what decodes the codes. It is cloned, fitted to the
+        encoder's codes, and refines those of the database: they decode nearer to the
+        vectors, and their Hamming distances say less. Its `n_alternations` and
+        `n_restarts` say how long that takes. "encoder" stands for the codebook of an
+        encoder that has one, with its codes as they are. None stands for
+        ``LinearDecoder()``; or, where the index has `n_candidates`, which are found by
+        Hamming distance, for one that leaves the codes as they are.
     keep_vectors : bool, default=False
         For `AsymmetricNeighbors`, whether it compares by the real vectors, which it
         keeps, in place of a decoder. A memory map of them stays on disk.
@@ -61,7 +63,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     index_ : HammingNeighbors, AsymmetricNeighbors or PrefixNeighbors
         The fitted index. Codes are removed by ``index_.remove``.
     decoder_ : LinearDecoder
-        The fitted decoder; only if one was given.
+        The fitted decoder; only if the index has one, and not that of the encoder.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -90,18 +92,18 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     >>> index = AsymmetricNeighbors(10, n_candidates=100)
     >>> search = HashedNeighbors(encoder, index, keep_vectors=True).fit(data.train)
 
-    Codes that are refined for asymmetric search:
+    Better codes for asymmetric search, in more time:
 
     >>> from skhash.linear import LinearDecoder
-    >>> search = HashedNeighbors(
-    ...     encoder, AsymmetricNeighbors(10), decoder=LinearDecoder(n_alternations=5)
-    ... ).fit(data.train)
+    >>> decoder = LinearDecoder(n_alternations=12, n_restarts=16)
+    >>> search = HashedNeighbors(encoder, AsymmetricNeighbors(10), decoder=decoder)
+    >>> search = search.fit(data.train)
     """
 
     _parameter_constraints: dict = {
         "encoder": [HasMethods(["fit", "transform"])],
         "index": [HasMethods(["fit", "kneighbors"]), None],
-        "decoder": [HasMethods(["fit", "refine"]), None],
+        "decoder": [HasMethods(["fit", "refine"]), StrOptions({"encoder"}), None],
         "keep_vectors": ["boolean"],
     }
     _unsaved_attributes = ("encoder_", "index_", "decoder_")  # they are parts
@@ -150,11 +152,13 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             fit_params = process_routing(self, "fit", **fit_params).encoder.fit
         self.encoder_ = clone(self.encoder).fit(X, y, **fit_params)
         arguments = {} if ids is None else {"ids": ids}
+        vars(self).pop("decoder_", None)
         if self.keep_vectors:
             arguments["vectors"] = check_array(X)
         elif isinstance(index, AsymmetricNeighbors):
-            arguments["decoder"] = self._decoder(X)
-        self.index_ = index.fit(self._encode_database(X), y, **arguments)
+            arguments["decoder"] = self._fit_decoder(X, index)
+        codes, errors = self._encode_database(X, index)
+        self.index_ = index.fit(codes, y, **arguments, **errors)
         return self
 
     def partial_fit(self, X, y=None, *, ids=None):
@@ -179,7 +183,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         arguments = {} if ids is None else {"ids": ids}
         if hasattr(self.index_, "vectors_"):
             arguments["vectors"] = check_array(X)
-        self.index_.partial_fit(self._encode_database(X), y, **arguments)
+        codes, errors = self._encode_database(X, self.index_)
+        self.index_.partial_fit(codes, y, **arguments, **errors)
         return self
 
     def kneighbors(self, X=None, n_neighbors=None, return_distance=True, **question):
@@ -347,24 +352,33 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             return self.encoder_.transform_packed(X)
         return pack_bits(self.encoder_.transform(X))
 
-    def _encode_database(self, X):
-        if self.decoder is None:
-            return self._encode(X)
+    def _encode_database(self, X, index):
+        """Return the codes that the index holds, and what else it takes of them."""
+        if not hasattr(self, "decoder_"):
+            return self._encode(X), {}
         _, rows = seen_by(self.encoder_, X)
-        return pack_bits(self.decoder_.refine(rows, self.encoder_.transform(X)))
+        bits = self.encoder_.transform(X)
+        if index.n_candidates is None or self.decoder is not None:
+            bits = self.decoder_.refine(rows, bits)
+        errors = {}
+        if index.metric == "euclidean":
+            errors["errors"] = self.decoder_.reconstruction_error(rows, bits)
+        return pack_bits(bits), errors
 
-    def _decoder(self, X):
-        """Return what decodes the codes: by default the encoder, if it can."""
+    def _fit_decoder(self, X, index):
+        """Return what decodes the codes."""
         encoder, rows = seen_by(self.encoder_, X)
-        if self.decoder is None and hasattr(encoder, "codebook_"):
+        if self.decoder == "encoder":
             return encoder
         from skhash.linear import LinearDecoder
 
-        decoder = LinearDecoder() if self.decoder is None else clone(self.decoder)
-        decoder.fit(rows, self.encoder_.transform(X))
-        if self.decoder is not None:
-            self.decoder_ = decoder
-        return decoder
+        decoder = self.decoder
+        if decoder is None:
+            keeps_codes = index.n_candidates is not None
+            decoder = LinearDecoder(n_jobs=index.n_jobs)
+            decoder.set_params(**({"n_alternations": 0} if keeps_codes else {}))
+        self.decoder_ = clone(decoder).fit(rows, self.encoder_.transform(X))
+        return self.decoder_
 
     @property
     def _n_neighbors(self):

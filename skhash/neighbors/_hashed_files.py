@@ -99,10 +99,10 @@ def _load_part(name, path, entry, mmap, verify):
 
 
 def _check_is_data(name, estimator):
-    """Raise ``TypeError`` unless an estimator, or None, can be saved and loaded."""
+    """Raise ``TypeError`` unless an estimator, or what stands for one, can be saved."""
     cls = type(estimator)
     known = state.known_class(state.class_name(cls)) is cls and hasattr(cls, "save")
-    if estimator is not None and not known:
+    if not (estimator is None or isinstance(estimator, str) or known):
         raise TypeError(
             f"{name} is a {cls.__name__}, which is not saved as data. Keep the "
             "whole search by pickle or joblib, or save those parts, such as "

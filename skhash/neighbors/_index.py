@@ -52,19 +52,26 @@ class BaseIndex(BaseEstimator):
 
     _store: Store
 
-    def _take_in(self, X, y, ids, decoder=None, vectors=None):
-        """Fit the codes `X`, in place of any before."""
+    def _take_in(self, X, y, ids, decoder=None, vectors=None, added=None):
+        """Fit the codes `X`, in place of any before.
+
+        added : ndarray of shape (n_samples,), default=None
+            What is added to the score of each code.
+        """
         y, ids, packed = read_labels(X, y), read_ids(ids, X), self._read_codes(X)
         if decoder is not None:
             decoder.check_codes(packed, np.shape(X)[1], self.packed)
-        store = Store(packed, decoder, y=y, ids=ids, vectors=vectors)
+        columns = {"y": y, "ids": ids, "vectors": vectors}
+        if decoder is not None:
+            columns["items"] = decoder.items(packed, added)
+        store = Store(packed, decoder, **columns)
         if ids is not None:
             store.lookup()  # refuses an id that occurs twice
         validate_data(self, X, reset=True, skip_check_array=True)
         self._store = store
         return self
 
-    def _add(self, X, y, ids, vectors=None):
+    def _add(self, X, y, ids, vectors=None, added=None):
         """Fit the codes `X` behind those that are there."""
         store = self._fitted_store()
         packed = self._read_more_codes(X, store)
@@ -73,6 +80,8 @@ class BaseIndex(BaseEstimator):
             check_column_fits(name, store[name], new)
         if ids is not None:
             check_same_kind(store["ids"], columns["ids"])
+        if store.decoder is not None:
+            columns["items"] = store.decoder.items(packed, added)
         self._store = store.append(packed, **columns)
         return self
 

@@ -181,26 +181,6 @@ class TestRealQueries:
         n_bytes = result.decoder.codebook_.nbytes + result.decoder.offset_.nbytes
         assert result.rows[0].codebook_bytes == n_bytes
 
-    @pytest.mark.parametrize(
-        "n_bits, shape, block_bits",
-        [
-            (8, (4096, 4), 8),
-            (8, (4095, 4), 4),
-            (8, (256, 4), 4),
-            (8, (255, 4), 1),
-            (128, (10**6, 384), 8),
-            (129, (10**6, 4), 4),
-            (1024, (10**6, 4), 4),
-            (1025, (10**6, 4), 1),
-            (16, (10**6, 2**15), 8),
-            (17, (10**6, 2**15), 4),
-            (17, (10**6, 2**18), 1),
-        ],
-    )
-    def test_decoders_stay_small(self, n_bits, shape, block_bits):
-        decoder = _measure.make_decoder(n_bits, shape)
-        assert decoder.block_bits == block_bits
-
     def test_the_error_is_that_of_a_mean_over_queries(self, X):
         first = skhash.audit(X, **FAST).rows[0]
         # A recall of 0 or 1 has none; one of half the queries has the largest.

@@ -306,3 +306,23 @@ def test_saved_and_loaded(digits, bits, tmp_path, block_bits):
     with pytest.raises(NotFittedError):
         LinearDecoder().save(tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "n_bits, shape, block_bits",
+    [
+        (8, (4096, 4), 8),
+        (8, (4095, 4), 4),
+        (8, (256, 4), 4),
+        (8, (255, 4), 1),
+        (128, (10**6, 384), 8),
+        (129, (10**6, 4), 4),
+        (1024, (10**6, 4), 4),
+        (1025, (10**6, 4), 1),
+        (16, (10**6, 2**15), 8),
+        (17, (10**6, 2**15), 4),
+        (17, (10**6, 2**18), 1),
+    ],
+)
+def test_decoders_stay_small(n_bits, shape, block_bits):
+    assert _decoder.choose_block_bits(n_bits, shape) == block_bits

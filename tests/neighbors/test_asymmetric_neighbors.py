@@ -16,6 +16,7 @@ from sklearn.neighbors import NearestNeighbors
 from skhash.codes import pack_bits
 from skhash.metrics import true_neighbors
 from skhash.neighbors import AsymmetricNeighbors, _asymmetric
+from skhash.neighbors.search import table_scan
 from skhash.neighbors.search import vectors as vector_search
 from skhash.neighbors.search.asymmetric import asymmetric_scores
 from skhash.neighbors.store.decoder import METRICS
@@ -445,3 +446,103 @@ def test_numbers_of_candidates_of_few_bits(data, by):
     for options in (own, {"X": data.queries, "codes": data.codes}):
         found, expected = small.kneighbors(**options), plain.kneighbors(**options)
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.25, 2.0])
+def test_errors_are_added_to_scores(data, weight):
+    rng = np.random.default_rng(0)
+    errors = rng.integers(0, 9, N).astype(float)
+    index = AsymmetricNeighbors(7, error_weight=weight)
+    index.fit(data.bits[:200], decoder=data.decoder, errors=errors[:200])
+    index.partial_fit(data.bits[200:], errors=errors[200:])
+    scores = asymmetric_scores(data.queries, data.bits, data.decoder)
+    scores = scores + np.float32(weight) * errors.astype(np.float32)
+    order = np.argsort(scores, axis=1, kind="stable")[:, :7]
+    found = index.kneighbors(data.queries)
+    np.testing.assert_array_equal(found[1], order)
+    np.testing.assert_array_equal(found[0], np.take_along_axis(scores, order, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"errors": np.ones(N - 1)}, "inconsistent numbers of samples"),
+        ({"errors": -np.ones(N)}, "not below 0, got shape .* a least of -1.0"),
+        ({"errors": np.ones((N, 1))}, "squared distances, of shape"),
+        ({"errors": np.full(N, np.nan)}, "NaN"),
+        ({"errors": np.ones(N), "metric": "cosine"}, 'metric="euclidean" alone'),
+        ({"errors": np.ones(N), "decoder": None}, "those of decoded codes"),
+    ],
+)
+def test_errors_that_are_none(data, arguments, message):
+    arguments = {"decoder": data.decoder, **arguments}
+    index = AsymmetricNeighbors(metric=arguments.pop("metric", "euclidean"))
+    if arguments["decoder"] is None:
+        arguments["vectors"] = data.vectors
+    with pytest.raises(ValueError, match=message):
+        index.fit(data.bits, **arguments)
+
+
+def test_errors_are_for_all_codes_or_none(data):
+    index = AsymmetricNeighbors().fit(data.bits, decoder=data.decoder)
+    with pytest.raises(ValueError, match="before have no errors; give errors to fit"):
+        index.partial_fit(data.bits, errors=np.ones(N))
+    index.fit(data.bits, decoder=data.decoder, errors=np.ones(N))
+    with pytest.raises(ValueError, match="before have errors; give errors to fit"):
+        index.partial_fit(data.bits)
+
+
+def test_bytes_are_counted(data):
+    index = AsymmetricNeighbors(metric="cosine").fit(data.bits, decoder=data.decoder)
+    words, items, numbers = 8 * N, 2 * 4 * N, 8 * (data.codebook.size + N_FEATURES)
+    assert index.nbytes_ == words + items + numbers
+    index.kneighbors(data.queries)
+    if table_scan.is_fast():  # blocks of 512 codes with rows for 3 bytes and 2 items
+        assert index.nbytes_ == words + items + numbers + 512 * 5 + 2 * 2 * 8
+
+
+@pytest.mark.parametrize("by", ["decoder", "vectors"])
+@pytest.mark.parametrize("n_candidates", [40, None])
+def test_balls(data, by, n_candidates):
+    """All within a radius, of all codes or of the candidates, with filters."""
+    index = data.index(by, n_candidates=n_candidates, radius=60)
+    limit = n_candidates or N
+    expected = data.expected(by, "euclidean", limit, limit)
+    found = index.radius_neighbors(data.queries, codes=data.codes)
+    graph = index.radius_neighbors_graph(
+        data.queries, mode="distance", codes=data.codes
+    )
+    for i, (scores, places) in enumerate(zip(*expected, strict=True)):
+        n_near = (scores <= 60).sum()
+        assert 0 < n_near < limit
+        np.testing.assert_array_equal(found[1][i], places[:n_near])
+        np.testing.assert_allclose(found[0][i], scores[:n_near])
+        dense = np.zeros(N)
+        dense[places[:n_near]] = scores[:n_near]
+        np.testing.assert_allclose(graph[[i]].toarray()[0], dense)
+    mask = np.random.default_rng(0).random(N) < 0.3
+    few = index.radius_neighbors(data.queries, codes=data.codes, mask=mask)[1]
+    expected = data.expected(by, "euclidean", limit, limit, np.flatnonzero(mask))
+    for own, scores, places in zip(few, *expected, strict=True):
+        np.testing.assert_array_equal(own, places[scores <= 60])
+
+
+def test_balls_of_fitted_vectors_leave_themselves_out(data):
+    index = AsymmetricNeighbors(radius=30).fit(data.bits, vectors=data.vectors)
+    every = index.radius_neighbors(data.vectors, return_distance=False)
+    others = index.radius_neighbors(return_distance=False)
+    for i, (own, with_itself) in enumerate(zip(others, every, strict=True)):
+        np.testing.assert_array_equal(own, with_itself[with_itself != i])
+        assert i in with_itself
+
+
+@pytest.mark.parametrize("radius", [np.nan, np.inf, "1", None])
+def test_radii_that_are_none(data, radius):
+    index = AsymmetricNeighbors().fit(data.bits, decoder=data.decoder)
+    if radius is None:
+        index.radius = None
+        with pytest.raises(ValueError, match="radius"):
+            index.radius_neighbors(data.queries)
+    else:
+        with pytest.raises(ValueError, match="radius must be a finite number"):
+            index.radius_neighbors(data.queries, radius)

@@ -94,17 +94,48 @@ def test_candidates_are_reranked(data):
 @pytest.mark.parametrize("normalize", [False, True])
 def test_the_decoder_is_that_of_the_encoder(data, normalize):
     encoder = SGHEncoder(21, max_epochs=1, normalize=normalize, random_state=0)
-    search = HashedNeighbors(encoder, AsymmetricNeighbors()).fit(data.database)
+    search = HashedNeighbors(encoder, AsymmetricNeighbors(), decoder="encoder")
+    search.fit(data.database)
     expected = asymmetric_order(data, search.encoder_, search.encoder_)
     np.testing.assert_array_equal(search.kneighbors(data.query)[1], expected)
 
 
-def test_else_the_decoder_is_that_of_least_squares(data):
-    search = HashedNeighbors(ENCODER, AsymmetricNeighbors()).fit(data.database)
+@pytest.mark.parametrize("metric", ["euclidean", "inner_product", "cosine"])
+@pytest.mark.parametrize("n_candidates", [None, 60])
+def test_by_default_it_fits_a_decoder(data, metric, n_candidates):
+    """Codes are refined, but for candidates by Hamming distance."""
+    index = AsymmetricNeighbors(metric=metric, n_candidates=n_candidates)
+    search = HashedNeighbors(ENCODER, index).fit(data.database)
     encoder = clone(ENCODER).fit(data.database)
-    decoder = fit_codebook(data.database, encoder.transform(data.database))
-    expected = asymmetric_order(data, encoder, decoder)
-    np.testing.assert_array_equal(search.kneighbors(data.query)[1], expected)
+    bits = encoder.transform(data.database)
+    if n_candidates is None:
+        decoder = LinearDecoder().fit(data.database, bits)
+        refined = decoder.refine(data.database, bits)
+        assert (refined != bits).any()
+    else:
+        decoder, refined = (
+            LinearDecoder(n_alternations=0).fit(data.database, bits),
+            bits,
+        )
+    arguments = {"decoder": decoder}
+    if metric == "euclidean":
+        errors = decoder.reconstruction_error(data.database, refined)
+        arguments["errors"] = errors
+    by_hand = clone(index).fit(refined, **arguments)
+    codes = encoder.transform(data.query)
+    expected = by_hand.kneighbors(data.query, codes=codes)
+    np.testing.assert_array_equal(search.kneighbors(data.query), expected)
+    more = data.database[:50] + 1
+    search.partial_fit(more)
+    bits = encoder.transform(more)
+    refined = bits if n_candidates else decoder.refine(more, bits)
+    if metric == "euclidean":
+        errors = decoder.reconstruction_error(more, refined)
+        by_hand.partial_fit(refined, errors=errors)
+    else:
+        by_hand.partial_fit(refined)
+    expected = by_hand.kneighbors(data.query, codes=codes)
+    np.testing.assert_array_equal(search.kneighbors(data.query), expected)
 
 
 SGH = SGHEncoder(21, max_epochs=1, random_state=0)

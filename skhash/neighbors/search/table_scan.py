@@ -97,6 +97,12 @@ def _run(search, scorer, queries, live):
     return found, False
 
 
+def made_for(key):
+    """Return the arrays that were made of the codes that `key` stands for."""
+    codes = _BLOCKS.get(key)
+    return [] if codes is None else [codes.blocks, codes.grids]
+
+
 def make_blocks(scorer):
     """Return the codes of a scorer as the kernels take them."""
     values = grid_values(scorer.items, scorer.decoder.metric)

@@ -118,8 +118,17 @@ class Decoder:
             )
         return normalize(X) if self.normalized else X
 
-    def items(self, packed_codes):
+    @property
+    def nbytes(self):
+        """The bytes of its arrays, with those that were made for searches."""
+        arrays = [self.codebook, self.offset, vars(self).get("_features")]
+        return sum(array.nbytes for array in arrays if array is not None)
+
+    def items(self, packed_codes, added=None):
         """Return what scoring takes of each code, float32.
+
+        added : ndarray of shape (n_codes,), default=None
+            What is added to the squared distance of each.
 
         Returns
         -------
@@ -141,7 +150,8 @@ class Decoder:
             if self.metric == "cosine":
                 parts = angles_to(offset, beyond)
             else:
-                parts = (np.square(beyond).sum(axis=1),)
+                squares = np.square(beyond).sum(axis=1)
+                parts = (squares if added is None else squares + added[rows],)
             items[rows] = np.stack([_to_float32(2 * part) for part in parts], axis=1)
             items[rows] /= 2
         return items

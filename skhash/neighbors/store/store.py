@@ -31,8 +31,6 @@ class Store:
     def __init__(self, packed, decoder=None, **columns):
         self.n, self.n_bytes = packed.shape
         self.decoder = decoder
-        if decoder is not None and columns.get("items") is None:
-            columns["items"] = decoder.items(packed)
         # Rows from `n` on are room to grow into.
         self._rooms = {"words": packed_to_words(packed), "live": None, **columns}
         self.codes_key = CodesKey()
@@ -63,6 +61,13 @@ class Store:
         live = self["live"]
         return self.n if live is None else int(np.count_nonzero(live))
 
+    @property
+    def nbytes(self):
+        """The bytes of all columns, and of the decoder."""
+        columns = [self["words"], *self.columns().values()]
+        n_bytes = sum(column.nbytes for column in columns if column is not None)
+        return n_bytes + (0 if self.decoder is None else self.decoder.nbytes)
+
     def columns(self):
         """Return all columns but the words, by name, without room to grow into."""
         return {name: self[name] for name in self._rooms if name != "words"}
@@ -70,7 +75,7 @@ class Store:
     def append(self, packed, **columns):
         """Return a store with more rows behind those of this one.
 
-        Its columns must be those of this store, but for "live" and "items".
+        Its columns must be those of this store, but for "live".
 
         Raises
         ------
@@ -83,8 +88,6 @@ class Store:
             added = np.arange(self.n, n)
             lookup = self.lookup().add(columns["ids"], added, self["live"])
         columns["words"] = packed_to_words(packed)
-        if self.decoder is not None:
-            columns["items"] = self.decoder.items(packed)
         removed_any = self["live"] is not None
         columns["live"] = np.ones(len(packed), dtype=bool) if removed_any else None
         rooms = {
