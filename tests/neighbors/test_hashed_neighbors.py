@@ -20,7 +20,6 @@ from skhash import HashedNeighbors, PCAHash, SGHEncoder
 from skhash.codes import pack_bits, unpack_bits
 from skhash.datasets import load_digits_retrieval
 from skhash.linear import LinearDecoder, RandomHyperplaneHash
-from skhash.linear._decoder import fit_codebook
 from skhash.metrics import (
     make_neighbor_recall_scorer,
     make_retrieval_scorer,
@@ -53,6 +52,15 @@ def data():
 def asymmetric_order(data, encoder, decoder, k=5):
     codes = encoder.transform(data.database)
     scores = asymmetric_scores(data.query, codes, decoder)
+    return np.argsort(scores, axis=1, kind="stable")[:, :k]
+
+
+def asymmetric_order_of_refined(X, bits, queries, decoder, k):
+    """Search by a decoder that refines, step by step."""
+    decoder.fit(X, bits)
+    bits = decoder.refine(X, bits)
+    scores = asymmetric_scores(queries, bits, decoder)
+    scores += (0.25 * decoder.reconstruction_error(X, bits)).astype(np.float32)
     return np.argsort(scores, axis=1, kind="stable")[:, :k]
 
 
@@ -168,7 +176,8 @@ def test_codes_decode_to_the_rows_that_the_encoder_sees(data, encoder, decoder, 
 def test_a_pipeline_decodes_to_what_its_encoder_sees(data):
     """A codebook of the last step is in its space, and so are the queries."""
     pipeline = make_pipeline(PCA(12), SGH)
-    search = HashedNeighbors(pipeline, AsymmetricNeighbors()).fit(data.database)
+    search = HashedNeighbors(pipeline, AsymmetricNeighbors(), decoder="encoder")
+    search.fit(data.database)
     before, encoder = search.encoder_
     codes = encoder.transform(before.transform(data.database))
     scores = asymmetric_scores(before.transform(data.query), codes, encoder)
@@ -180,11 +189,10 @@ def test_its_score_is_that_of_the_codes(data):
     search = HashedNeighbors(ENCODER, AsymmetricNeighbors())
     search.fit(data.database, data.database_labels)
     encoder = clone(ENCODER).fit(data.database)
+    bits = encoder.transform(data.database)
+    refined = LinearDecoder().fit(data.database, bits).refine(data.database, bits)
     expected = mean_average_precision_score(
-        encoder.transform(data.query),
-        encoder.transform(data.database),
-        data.query_labels,
-        data.database_labels,
+        encoder.transform(data.query), refined, data.query_labels, data.database_labels
     )
     assert search.score(data.query, data.query_labels) == expected
     scorer = make_retrieval_scorer()
@@ -254,8 +262,10 @@ def test_rows_are_added_and_the_encoder_stays(data, by):
     arguments, codes = {}, encoder.transform(data.database)
     if by == "vectors":
         arguments["vectors"] = data.database
-    if by == "decoder":  # the codebook is that of the first call
-        arguments["decoder"] = fit_codebook(data.database[:250], codes[:250])
+    if by == "decoder":  # it is that of the first call
+        decoder = LinearDecoder(n_alternations=0)
+        arguments["decoder"] = decoder.fit(data.database[:250], codes[:250])
+        arguments["errors"] = decoder.reconstruction_error(data.database, codes)
     by_hand = clone(index).fit(codes, **arguments)
     question = {"X": encoder.transform(data.query)}
     if by != "codes":
@@ -316,8 +326,7 @@ def test_text_in_a_pipeline(kind):
     if kind is HammingNeighbors:
         expected = HammingNeighbors(3).fit(bits).kneighbors(bits)[1]
     else:
-        scores = asymmetric_scores(X, bits, fit_codebook(X, bits))
-        expected = np.argsort(scores, axis=1, kind="stable")[:, :3]
+        expected = asymmetric_order_of_refined(X, bits, X, LinearDecoder(), 3)
     np.testing.assert_array_equal(search[-1].kneighbors(X)[1], expected)
 
 
@@ -350,6 +359,7 @@ def test_codes_are_refined_for_the_search(data):
     np.testing.assert_array_equal(search.decoder_.codebook_, decoder.codebook_)
     refined = decoder.refine(X, encoder.transform(X))
     scores = asymmetric_scores(data.query, refined, decoder)
+    scores += (0.25 * decoder.reconstruction_error(X, refined)).astype(np.float32)
     found = search.kneighbors(data.query)[1]
     np.testing.assert_array_equal(
         found, np.argsort(scores, axis=1, kind="stable")[:, :10]
