@@ -110,13 +110,13 @@ def _write_part(code, way, source, tables, limit, out):
 
 
 @instruction(UniTuple(float32, 2))
-def extremes(code, values, row: int64, first: int64, count: int64):
-    """Return the least and the largest of some numbers of a row.
+def extremes(code, values, first: int64, count: int64):
+    """Return the least and the largest of some numbers.
 
-    values : float32 (rows, n), of which `count` from `first` on, a multiple of 16; no
-    NaN among them
+    values : float32, contiguous, of which `count` from `first` on, as if it were flat,
+    a multiple of 16; no NaN among them
     """
-    address = code.at(values.row(row), code.shl(first, INT64(2)))
+    address = code.at(values.start, code.shl(first, INT64(2)))
     places = [code.variable(code.read(_FLOATS, address)) for _ in range(2)]
 
     def update(place, order, others):
@@ -140,22 +140,20 @@ def extremes(code, values, row: int64, first: int64, count: int64):
 def write_steps(
     code,
     values,
-    row: int64,
     first: int64,
     count: int64,
     lowest: float32,
     times: float32,
     tables,
     query: int64,
-    place: int64,
 ):
     """Write ``(value - lowest) * times``, cut to an integer up to 255, for some values.
 
-    values : float32 (rows, n), of which `count` from `first` on, a multiple of 16;
-    tables : uint8 (queries, n_rows, ENTRIES); place : the first byte of the query's row
+    values : as in `extremes`; tables : uint8 (queries, n_rows, ENTRIES), where values
+    have the same places in a query's row
     """
-    source = code.at(values.row(row), code.shl(first, INT64(2)))
-    target = code.at(tables.row(query), place)
+    source = code.at(values.start, code.shl(first, INT64(2)))
+    target = code.at(tables.row(query), first)
     lowest, times = (code.spread(one, 16) for one in (lowest, times))
     most = _FLOATS([255.0] * 16)
     with code.loop(code.lshr(count, INT64(4))) as loop:

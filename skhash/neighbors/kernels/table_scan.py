@@ -100,7 +100,7 @@ def _error(codes, bounds):
     if codes.items.shape[1] == 2:
         n_rows -= len(codes.grids)
     for row in range(n_rows):
-        lowest, highest = extremes(bounds, row, 0, 256)
+        lowest, highest = extremes(bounds, 256 * row, 256)
         largest += max(abs(lowest), abs(highest))
     return 4 * (n_rows + 2) * _ROUNDING * largest
 
@@ -164,19 +164,17 @@ def _make_steps(codes, query, score, work, q):
         _halve(bounds, work.halves)
         bounds = work.halves
     size = ENTRIES if ENTRIES == 256 else 16
-    n_tables = ENTRIES // size
+    n_tables = n_rows * ENTRIES // size
     least_sum = 0.0
-    for i in range(n_rows * n_tables):
-        part = bounds, i // n_tables, size * (i % n_tables), size
-        lowest[i], _ = extremes(*part)
+    for i in range(n_tables):
+        lowest[i], _ = extremes(bounds, size * i, size)
         least_sum += lowest[i]
     reach = _reach(codes, score, error)
     spread = max(reach - least_sum, error)
     times = (MOST - 1) / spread if spread > 0 else 0.0
     few = np.float32(times * _SHY)
-    for i in range(n_rows * n_tables):
-        part = bounds, i // n_tables, size * (i % n_tables), size
-        write_steps(*part, lowest[i], few, work.tables, q, size * i)
+    for i in range(n_tables):
+        write_steps(bounds, size * i, size, lowest[i], few, work.tables, q)
     work.scales[q] = (least_sum, times, error)
     return _limit(reach, work.scales[q])
 

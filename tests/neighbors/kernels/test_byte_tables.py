@@ -57,17 +57,17 @@ def test_low_sums(way, n_rows, largest):
 def test_extremes_and_steps():
     rng = np.random.default_rng(0)
     values = rng.normal(size=(4, 64)).astype(np.float32)
-    for row, first, count in ((0, 0, 64), (2, 16, 16), (3, 32, 32)):
-        own = values[row, first : first + count]
-        found = call(byte_tables.extremes, values, row, first, count)
+    for first, count in ((0, 64), (144, 16), (224, 32)):
+        own = values.ravel()[first : first + count]
+        found = call(byte_tables.extremes, values, first, count)
         assert found == (own.min(), own.max())
-        tables = np.full((3, 64), 7, dtype=np.uint8)
+        tables = np.full((3, 4, 64), 7, dtype=np.uint8)
         scale = own.min(), np.float32(100)
-        place = values, row, first, count, *scale, tables, 1, first
-        call(byte_tables.write_steps, *place)
+        call(byte_tables.write_steps, values, first, count, *scale, tables, 1)
         expected = np.minimum((own - scale[0]) * scale[1], 255).astype(np.uint8)
-        np.testing.assert_array_equal(tables[1, first : first + count], expected)
-        tables[1, first : first + count] = 7
+        written = tables[1].ravel()[first : first + count]
+        np.testing.assert_array_equal(written, expected)
+        written[:] = 7
         assert (tables == 7).all()
 
 
