@@ -1012,7 +1012,7 @@ class TestPlot:
         result.plot(ax)
         (note,), best = ax.texts, result.choice
         assert note.get_text() == (
-            f"recommended (circle):\n{best.row.method} at {best.row.n_bits} bits, "
+            f"recommended for 160 vectors (circle):\n{best.row.method} at {best.row.n_bits} bits, "
             f"{best.n_bytes} bytes a vector"
         )
         (circle,) = [line for line in ax.lines if line.get_fillstyle() == "none"]
