@@ -89,19 +89,14 @@ def _name(ax, choice, n_vectors):
     ax.plot(*point, "o", markersize=12, color="black", fillstyle="none", zorder=4)
     ax.text(
         *NAME_CORNER,
-        f"recommended for {n_vectors:,} vectors (circle):\n{choice.row.method} at {choice.row.n_bits} bits, "
-        f"{choice.n_bytes} bytes a vector",
+        f"recommended for {n_vectors:,} vectors (circle):\n{choice.row.method} at "
+        f"{choice.row.n_bits} bits, {choice.n_bytes} bytes a vector",
         transform=ax.transAxes,
         horizontalalignment="right",
         verticalalignment="bottom",
         fontsize="small",
-        bbox={
-            "boxstyle": "round",
-            "facecolor": "white",
-            "edgecolor": "0.6",
-            "alpha": 0.8,
-        },
-        zorder=5,
+        bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": "0.6"},
+        zorder=2,  # below the points of curves
     )
 
 
