@@ -89,8 +89,8 @@ def _name(ax, choice, n_vectors):
     ax.plot(*point, "o", markersize=12, color="black", fillstyle="none", zorder=4)
     ax.text(
         *NAME_CORNER,
-        f"recommended for {n_vectors:,} vectors (circle):\n{choice.row.method} at "
-        f"{choice.row.n_bits} bits, {choice.n_bytes} bytes a vector",
+        f"recommended (circle)\nfor {n_vectors:,} vectors:\n{choice.row.method} at "
+        f"{choice.row.n_bits} bits, {choice.n_bytes} bytes",
         transform=ax.transAxes,
         horizontalalignment="right",
         verticalalignment="bottom",
