@@ -33,7 +33,7 @@ def plot_audit(result, ax=None):
     _draw_peers(ax, peers, stages)
     target = settings["target_recall"]
     ax.axhline(target, color="0.6", linewidth=1, zorder=0, label=f"target {target:g}")
-    _name(ax, result.choice)
+    _name(ax, result.choice, settings["n_rows"])
     _label(ax, settings, result.rows)
     # Beside the axes it hides no curve.
     ax.legend(
@@ -83,20 +83,20 @@ def _draw_peers(ax, rows, stages):
             ax.plot(sizes, recalls, mark, label=label, markersize=5, **style)
 
 
-def _name(ax, choice):
+def _name(ax, choice, n_vectors):
     """Draw a circle around the recommendation, and say in a corner what it is."""
     point = choice.n_bytes, choice.recall
     ax.plot(*point, "o", markersize=12, color="black", fillstyle="none", zorder=4)
     ax.text(
         *NAME_CORNER,
-        f"recommended (circle):\n{choice.row.method} at {choice.row.n_bits} bits, "
-        f"{choice.n_bytes} bytes a vector",
+        f"recommended (circle)\nfor {n_vectors:,} vectors:\n{choice.row.method} at "
+        f"{choice.row.n_bits} bits, {choice.n_bytes} bytes",
         transform=ax.transAxes,
         horizontalalignment="right",
         verticalalignment="bottom",
         fontsize="small",
         bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": "0.6"},
-        zorder=5,
+        zorder=2,  # below the points of curves
     )
 
 

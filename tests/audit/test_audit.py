@@ -992,8 +992,8 @@ class TestPlot:
         result.plot(ax)
         (note,), best = ax.texts, result.choice
         assert note.get_text() == (
-            f"recommended (circle):\n{best.row.method} at {best.row.n_bits} bits, "
-            f"{best.n_bytes} bytes a vector"
+            "recommended (circle)\nfor 160 vectors:\n"
+            f"{best.row.method} at {best.row.n_bits} bits, {best.n_bytes} bytes"
         )
         (circle,) = [line for line in ax.lines if line.get_fillstyle() == "none"]
         np.testing.assert_array_equal(
