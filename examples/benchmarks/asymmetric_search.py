@@ -1,0 +1,202 @@
+"""Search with real queries among codes, beside faiss, at equal bytes.
+
+All scores are compared, and ours are exact: those of float32 tables. The fast scans of
+faiss round theirs to 8 bits. Every search is of the same vectors, mixtures of two
+embeddings of 20 Newsgroups each, with the test messages as queries::
+
+    python examples/benchmarks/asymmetric_search.py --data-home FOLDER
+    python examples/benchmarks/asymmetric_search.py --data-home FOLDER --bytes 8 --n 100000
+    python examples/benchmarks/asymmetric_search.py --memory
+
+Engines take turns in one process, and medians are printed: milliseconds a query, of
+1000 queries at once and of single ones. Behind ours stands what it reads of the codes
+and looks up in tables per second and thread, one look-up being that of a byte of a code.
+``--memory`` saves 10 million random codes of 32 bytes, opens them as a memory map and
+searches them, and prints the largest resident memory beside the size of the files.
+"""
+
+import argparse
+import datetime
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+import skhash
+from skhash import ITQHash
+from skhash.datasets import load_20newsgroups
+from skhash.linear import LinearDecoder
+from skhash.neighbors import AsymmetricNeighbors
+
+N_TRAIN, N_QUERIES, CHUNK = 20_000, 1000, 50_000
+
+
+def mixtures(rows, n, rng):
+    """Return unit vectors, each near a mixture of two rows."""
+    vectors = np.empty((n, rows.shape[1]), dtype=np.float32)
+    for start in range(0, n, CHUNK):
+        some = vectors[start : start + CHUNK]
+        first, second = rng.integers(0, len(rows), (2, len(some)))
+        share = rng.uniform(0.5, 1, (len(some), 1))
+        some[:] = share * rows[first] + (1 - share) * rows[second]
+        some += 0.02 * rng.normal(size=some.shape)
+        some /= np.linalg.norm(some, axis=1, keepdims=True)
+    return vectors
+
+
+def by_chunks(function, vectors):
+    chunks = range(0, len(vectors), CHUNK)
+    return np.concatenate([function(vectors[i : i + CHUNK]) for i in chunks])
+
+
+def ours(vectors, n_bytes, block_bits, n_jobs):
+    """Return an index of codes that no alternations refined: they search the same."""
+    encoder = ITQHash(8 * n_bytes, random_state=0).fit(vectors[:N_TRAIN])
+    bits = encoder.transform(vectors[:N_TRAIN])
+    decoder = LinearDecoder(block_bits=block_bits, n_alternations=0, ridge=10.0)
+    decoder.fit(vectors[:N_TRAIN], bits)
+    codes = by_chunks(encoder.transform_packed, vectors)
+    return AsymmetricNeighbors(packed=True, n_jobs=n_jobs).fit(codes, decoder=decoder)
+
+
+def faiss_index(name, vectors, n_bytes):
+    """Return an exhaustive index of faiss with codes of so many bytes, or as it can."""
+    import faiss
+
+    n_features = vectors.shape[1]
+    index = {
+        "IndexPQFastScan": lambda: faiss.IndexPQFastScan(n_features, 2 * n_bytes, 4),
+        "IndexPQ": lambda: faiss.IndexPQ(n_features, n_bytes, 8),
+        "IndexRaBitQFastScan": lambda: faiss.IndexRaBitQFastScan(n_features),
+    }[name]()
+    index.train(vectors[:N_TRAIN])
+    index.add(vectors)
+    return index
+
+
+def measure(searches, queries, k, turns):
+    """Return the median seconds of each search, which take turns."""
+    seconds = {name: [] for name in searches}
+    for turn in range(turns + 1):
+        for name, search in searches.items():
+            start = time.perf_counter()
+            search(queries, k)
+            if turn:
+                seconds[name].append(time.perf_counter() - start)
+    return {name: float(np.median(times)) for name, times in seconds.items()}
+
+
+def compare(args, n_bytes, vectors, queries):
+    indexes = {
+        f"blocks of {bits}": ours(vectors, n_bytes, bits, args.threads)
+        for bits in args.block_bits
+    }
+    searches = {
+        name: lambda X, k, index=index: index.kneighbors(X, k)
+        for name, index in indexes.items()
+    }
+    try:
+        import faiss
+
+        faiss.omp_set_num_threads(args.threads)
+        for name in args.engines:
+            searches[name] = faiss_index(name, vectors, n_bytes).search
+    except ImportError:
+        print("faiss is not installed: pip install faiss-cpu")
+    for k in args.k:
+        batch = measure(searches, queries, k, args.turns)
+        single = measure(searches, queries[:1], k, 10 * args.turns)
+        fastest = [
+            min((t for name, t in some.items() if name not in indexes), default=np.nan)
+            for some in (batch, single)
+        ]
+        for name in searches:
+            each, one = batch[name] / len(queries), single[name]
+            line = f"| {n_bytes} | {k} | {name} | {1e3 * each:.4f} | {1e3 * one:.3f} |"
+            if name in indexes:
+                read = len(vectors) * (n_bytes + 1)
+                line += f" {fastest[0] / batch[name]:.2f} | {fastest[1] / one:.2f} |"
+                line += f" {read / each / args.threads / 1e9:.0f} |"
+                line += f" {read / one / 1e9:.0f} |"
+            print(line, flush=True)
+
+
+def report_memory(n, n_bytes):
+    rng = np.random.default_rng(0)
+    codebook = rng.normal(size=(n_bytes, 256, 64)).astype(np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        codes = rng.integers(0, 256, (n, n_bytes), dtype=np.uint8)
+        index = AsymmetricNeighbors(packed=True).fit(
+            codes, decoder=(codebook, np.zeros(64))
+        )
+        index.save(folder)
+        # In a process of its own: memory that was used so far does not count.
+        subprocess.run([sys.executable, __file__, "--opened", folder], check=True)
+
+
+def search_opened(folder):
+    start = time.perf_counter()
+    index = AsymmetricNeighbors.load(folder, mmap=True, verify=False)
+    opened = time.perf_counter() - start
+    queries = np.random.default_rng(1).normal(size=(100, 64))
+    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    index.kneighbors(queries, 10)
+    first = time.perf_counter() - start
+    start = time.perf_counter()
+    index.kneighbors(queries, 10)
+    again = time.perf_counter() - start
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    size = sum(os.path.getsize(entry) for entry in os.scandir(folder))
+    print(
+        f"{index.n_samples_fit_:,} codes of {index.packed_codes_.shape[1]} bytes: files "
+        f"{size / 1e6:.0f} MB, opened in {1e3 * opened:.0f} ms; resident before "
+        f"{base / 1e3:.0f} MB, at most {most / 1e3:.0f} MB (mapped files included); "
+        f"nbytes_ {index.nbytes_ / 1e6:.0f} MB; 100 queries {first:.1f} s with all that "
+        f"is made once, then {again:.2f} s"
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data-home", help="folder of the embeddings")
+    parser.add_argument("--n", type=int, default=1_000_000)
+    parser.add_argument("--bytes", type=int, nargs="+", default=[8, 16, 32])
+    parser.add_argument("--block-bits", type=int, nargs="+", default=[8, 4, 1])
+    parser.add_argument("--k", type=int, nargs="+", default=[10, 100])
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    engines = ["IndexPQFastScan", "IndexPQ", "IndexRaBitQFastScan"]
+    parser.add_argument("--engines", nargs="*", default=engines[:1], choices=engines)
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--opened", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.opened:
+        return search_opened(args.opened)
+    print(
+        f"skhash {skhash.__version__}, {datetime.date.today()}, {platform.machine()}, "
+        f"{os.cpu_count()} cores, {args.threads} threads, seed 0"
+    )
+    if args.memory:
+        return report_memory(10_000_000, 32)
+    data = load_20newsgroups("minilm", data_home=args.data_home)
+    vectors = mixtures(np.asarray(data.train), args.n, np.random.default_rng(0))
+    queries = np.asarray(data.query)[:N_QUERIES]
+    print(f"{len(vectors):,} vectors of {vectors.shape[1]} columns\n")
+    print(
+        "| bytes | k | search | ms a query, 1000 at once | ms, one | fastest of faiss / "
+        "ours, batch | one | GB/s a thread, batch | one |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    for n_bytes in args.bytes:
+        compare(args, n_bytes, vectors, queries)
+    return None
+
+
+if __name__ == "__main__":
+    main()
