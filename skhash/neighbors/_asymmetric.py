@@ -43,8 +43,9 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         vector badly looks nearer to queries than the vector is.
     n_candidates : int, default=None
         Compares only so many codes, those nearest by Hamming distance, for which the
-        codes of the queries are asked for. The answer is then that among these. None
-        compares all codes, and is exact.
+        codes of the queries are asked for; or, of an index with a decoder and vectors,
+        those of the smallest scores by the decoder, and compares their vectors. The
+        answer is then that among these. None compares all, and is exact.
     packed : bool, default=False
         Codes are bits 0/1, a column each, or with True packed bytes, as in
         `HammingNeighbors`.
@@ -159,7 +160,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             The squared distance between each vector and what its code decodes to, such
             as `LinearDecoder.reconstruction_error` returns it, for `error_weight`.
         vectors : array-like of shape (n_samples, n_features), default=None
-            Or else the real vectors that they were made of.
+            The real vectors that they were made of. With a decoder too, that finds the
+            `n_candidates`, and these are compared by their vectors.
         ids : array-like of shape (n_samples,), default=None
             Names of the codes, as in `HammingNeighbors.fit`.
 
@@ -173,13 +175,12 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         ValueError
             If the codes hold something else than 0 and 1, or, packed, are not
             ``uint8``; if they do not fit the decoder or the vectors; if there is
-            neither of the two, or both.
+            neither of the two.
         """
-        if (decoder is None) == (vectors is None):
-            given = "neither" if decoder is None else "both"
+        if decoder is None and vectors is None:
             raise ValueError(
                 "Codes are compared by what a decoder makes of them, or by their "
-                f"vectors, and {given} was given; fit by fit(codes, decoder=...) or "
+                "vectors, and neither was given; fit by fit(codes, decoder=...) or "
                 "fit(codes, vectors=...)."
             )
         if decoder is not None:
@@ -405,7 +406,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         n_candidates = int(self.n_candidates or 0)
         if n_candidates >= selected.n - own:
             n_candidates = 0  # that is all
-        X, codes = self._read_question(store, X, codes, own, n_candidates)
+        by_codes = n_candidates and not (store.decoder and store["vectors"] is not None)
+        X, codes = self._read_question(store, X, codes, own, by_codes and n_candidates)
         scorer = self._scorer(store)
         # Candidates, their distances and scores, and what sorting takes.
         width = n_candidates or (reach if what == "nearest" else 1)
@@ -415,9 +417,17 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             if not n_candidates:
                 yield find_among_all(what, scorer, queries, reach, selected, first)
                 continue
-            count = n_candidates + own
-            found = find("nearest", store, selected, codes[rows], count, self.n_jobs)
-            _, candidates = without_self(*found, first) if own else found
+            if by_codes:
+                count = n_candidates + own
+                found = find(
+                    "nearest", store, selected, codes[rows], count, self.n_jobs
+                )
+                _, candidates = without_self(*found, first) if own else found
+            else:
+                finder = self._code_scorer(store)
+                asked = finder.read_queries(X[rows], "X")
+                task = asked, n_candidates, selected, first
+                _, candidates = find_among_all("nearest", finder, *task)
             scores = scorer.score_candidates(queries, candidates)
             among = smallest if what == "nearest" else within_lists
             yield among(scores, candidates, reach)
@@ -465,11 +475,14 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         return X, codes
 
     def _scorer(self, store):
-        decoder, vectors = store.decoder, store["vectors"]
-        if decoder is None and vectors is None:
+        if store["vectors"] is not None:
+            return VectorScorer(store["vectors"], self.metric, self.n_jobs)
+        if store.decoder is None:
             raise ValueError("The index has neither a decoder nor vectors; fit again.")
-        if decoder is None:
-            return VectorScorer(vectors, self.metric, self.n_jobs)
+        return self._code_scorer(store)
+
+    def _code_scorer(self, store):
+        decoder = store.decoder
         if decoder.metric != self.metric:
             raise ValueError(
                 f"metric={self.metric!r}, but the decoder was taken in for "

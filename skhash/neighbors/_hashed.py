@@ -54,7 +54,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         Hamming distance, for one that leaves the codes as they are.
     keep_vectors : bool, default=False
         For `AsymmetricNeighbors`, whether it compares by the real vectors, which it
-        keeps, in place of a decoder. A memory map of them stays on disk.
+        keeps: those of its `n_candidates`, found by Hamming distance, or with a
+        `decoder` by that. A memory map of them stays on disk. With a decoder they are
+        kept as the encoder sees them.
 
     Attributes
     ----------
@@ -92,9 +94,15 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     >>> index = AsymmetricNeighbors(10, n_candidates=100)
     >>> search = HashedNeighbors(encoder, index, keep_vectors=True).fit(data.train)
 
-    Better codes for asymmetric search, in more time:
+    The 100 codes that decode to the nearest vectors, in the order of their own:
 
     >>> from skhash.linear import LinearDecoder
+    >>> search = HashedNeighbors(
+    ...     encoder, index, decoder=LinearDecoder(), keep_vectors=True
+    ... ).fit(data.train)
+
+    Better codes for asymmetric search, in more time:
+
     >>> decoder = LinearDecoder(n_alternations=12, n_restarts=16)
     >>> search = HashedNeighbors(encoder, AsymmetricNeighbors(10), decoder=decoder)
     >>> search = search.fit(data.train)
@@ -153,10 +161,11 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         self.encoder_ = clone(self.encoder).fit(X, y, **fit_params)
         arguments = {} if ids is None else {"ids": ids}
         vars(self).pop("decoder_", None)
+        if self.decoder is not None or not self.keep_vectors:
+            if isinstance(index, AsymmetricNeighbors):
+                arguments["decoder"] = self._fit_decoder(X, index)
         if self.keep_vectors:
-            arguments["vectors"] = check_array(X)
-        elif isinstance(index, AsymmetricNeighbors):
-            arguments["decoder"] = self._fit_decoder(X, index)
+            arguments["vectors"] = check_array(self._compared(X))
         codes, errors = self._encode_database(X, index)
         self.index_ = index.fit(codes, y, **arguments, **errors)
         return self
@@ -182,7 +191,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             return self.fit(X, y, ids=ids)
         arguments = {} if ids is None else {"ids": ids}
         if hasattr(self.index_, "vectors_"):
-            arguments["vectors"] = check_array(X)
+            arguments["vectors"] = check_array(self._compared(X))
         codes, errors = self._encode_database(X, self.index_)
         self.index_.partial_fit(codes, y, **arguments, **errors)
         return self
@@ -218,7 +227,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             X = codes
         elif X is not None:
             question["codes"] = codes
-            X = X if hasattr(index, "vectors_") else seen_by(self.encoder_, X)[1]
+            X = self._compared(X)
         return index.kneighbors(X, n_neighbors, return_distance, **question)
 
     @available_if(lambda self: hasattr(self.index or HammingNeighbors, "_score_codes"))
@@ -338,14 +347,24 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     def _check_index(self, index):
         """Raise ``ValueError`` for parameters that the index has no use for."""
-        n_given = (self.decoder is not None) + bool(self.keep_vectors)
-        n_taken = int(isinstance(index, AsymmetricNeighbors))
-        if n_given > n_taken:
+        given = [name for name in ("decoder", "keep_vectors") if getattr(self, name)]
+        if given and not isinstance(index, AsymmetricNeighbors):
             raise ValueError(
-                "decoder and keep_vectors=True say what AsymmetricNeighbors compares "
-                f"queries with, one of the two; here are {n_given}, and "
-                f"{type(index).__name__} takes {n_taken}."
+                f"{given[0]} says what AsymmetricNeighbors compares queries with, and "
+                f"{type(index).__name__} compares codes; leave it out, or take an "
+                "AsymmetricNeighbors as index."
             )
+        if len(given) == 2 and index.n_candidates is None:
+            raise ValueError(
+                "With keep_vectors=True the decoder finds candidates, whose vectors "
+                "are then compared, and the index says how many: set its n_candidates."
+            )
+
+    def _compared(self, X):
+        """Return rows as the index compares them: as they are, or for a decoder."""
+        if self.keep_vectors and self.decoder is None:
+            return X
+        return seen_by(self.encoder_, X)[1]
 
     def _encode(self, X):
         if hasattr(self.encoder_, "transform_packed"):
@@ -358,7 +377,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             return self._encode(X), {}
         _, rows = seen_by(self.encoder_, X)
         bits = self.encoder_.transform(X)
-        if index.n_candidates is None or self.decoder is not None:
+        if self.decoder is not None or index.n_candidates is None:
             bits = self.decoder_.refine(rows, bits)
         errors = {}
         if index.metric == "euclidean":

@@ -140,7 +140,7 @@ def test_codes_come_with_what_scoring_takes(metric, X, bits):
 @pytest.mark.parametrize("wrap", [lambda one: one, make_pipeline, FrozenEstimator])
 def test_a_search_is_exported_with_the_space_of_its_encoder(wrap, normalize, X):
     encoder = wrap(ITQHash(4, normalize=normalize, random_state=0).fit(X))
-    index = AsymmetricNeighbors(5)
+    index = AsymmetricNeighbors(5, error_weight=0)
     search = HashedNeighbors(encoder, index, decoder=LinearDecoder()).fit(X)
     packed, ids, n_bits = read_source(search)
     assert_array_equal(packed, search.index_.packed_codes_)

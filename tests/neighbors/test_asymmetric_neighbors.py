@@ -334,8 +334,6 @@ def test_what_is_missing_is_named(data):
     index = AsymmetricNeighbors()
     with pytest.raises(ValueError, match=r"neither was .* fit\(codes, decoder="):
         index.fit(data.bits)
-    with pytest.raises(ValueError, match="both was given"):
-        index.fit(data.bits, vectors=data.vectors, decoder=data.decoder)
     for method in (data.index("vectors").kneighbors, data.index("vectors").transform):
         with pytest.raises(ValueError, match=r"kneighbors\(X, codes=...\)"):
             method(data.queries)

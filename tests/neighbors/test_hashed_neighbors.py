@@ -376,11 +376,37 @@ def test_codes_are_refined_for_the_search(data):
 
 @pytest.mark.parametrize("params", [{"decoder": REFINER}, {"keep_vectors": True}])
 def test_what_compares_vectors_needs_an_asymmetric_search(data, params):
-    with pytest.raises(ValueError, match="here are 1, and Hamming.* takes 0"):
+    (name,) = params
+    with pytest.raises(ValueError, match=f"{name} says .* HammingNeighbors compares"):
         HashedNeighbors(ENCODER, **params).fit(data.database)
 
 
-def test_a_decoder_takes_the_place_of_vectors(data):
-    search = by_vectors().set_params(decoder=REFINER)
-    with pytest.raises(ValueError, match="here are 2, and Asym.* takes 1"):
-        search.fit(data.database)
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("encoder", [ENCODER, make_pipeline(PCA(12), ENCODER)])
+def test_a_decoder_finds_candidates_that_are_compared_by_vectors(data, encoder, metric):
+    index = AsymmetricNeighbors(5, metric=metric, n_candidates=30)
+    search = HashedNeighbors(encoder, index, decoder=REFINER, keep_vectors=True)
+    search.fit(data.database[:300]).partial_fit(data.database[300:])
+    by_codes = AsymmetricNeighbors(30, metric=metric)
+    by_codes = HashedNeighbors(encoder, by_codes, decoder=REFINER)
+    by_codes.fit(data.database[:300]).partial_fit(data.database[300:])
+    candidates = by_codes.kneighbors(data.query, return_distance=False)
+    rows, queries = data.database, data.query
+    if encoder is not ENCODER:
+        rows, queries = map(search.encoder_[0].transform, (rows, queries))
+    scores, positions = search.kneighbors(data.query)
+    for query, few, own, found in zip(
+        queries, candidates, scores, positions, strict=True
+    ):
+        few = np.sort(few)
+        if metric == "euclidean":
+            exact = np.square(rows[few].astype(float) - query).sum(axis=1)
+        else:
+            exact = 1 - normalize(rows[few]) @ normalize(query[None])[0]
+        order = np.argsort(exact, kind="stable")[:5]
+        np.testing.assert_array_equal(found, few[order])
+        np.testing.assert_allclose(own, exact[order], rtol=1e-4, atol=1e-6)
+    own = search.kneighbors(data.database, own=True, return_distance=False)
+    assert (own != np.arange(len(data.database))[:, None]).all()
+    with pytest.raises(ValueError, match="says how many: set its n_candidates"):
+        search.set_params(index__n_candidates=None).fit(data.database)
