@@ -6,13 +6,15 @@ byte too, and a sum stays at 255 if it is larger.
 
 Processors with AVX-512 VBMI look 64 bytes up at once in a table of 256, which fills
 four registers. Those with AVX2 look 32 up in a table of 16: there, the halves of a byte
-have a table each. Elsewhere, `ENTRIES` is 0, and there is no such function.
+have a table each. Those of AArch64, which all have NEON, look 16 up in a quarter of a
+table of 256, and then in the others. Elsewhere, `ENTRIES` is 0, and there is no such
+function.
 """
 
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import boolean, float32, int64, uint8, void
-from numba.core import cgutils, config
+from numba.core import config
 from numba.core.types import UniTuple
 
 from skhash.neighbors.kernels.llvm import BYTE, FLOAT, INT32, INT64, instruction
@@ -20,7 +22,9 @@ from skhash.neighbors.kernels.llvm import BYTE, FLOAT, INT32, INT64, instruction
 BLOCK = 512  # codes in a block
 MOST = 255  # the sum that stands for all larger ones
 _FLOATS = ir.VectorType(FLOAT, 16)
-_PARTS = 8  # vectors of sums at a time: with tables and codes, they fill the registers
+_ARCHITECTURE = llvm.get_process_triple().split("-")[0]
+# What all of these processors have, though LLVM does not name it on macOS.
+_EVERYWHERE = {"neon"} if _ARCHITECTURE in ("aarch64", "arm64") else set()
 
 
 def has_features(*names):
@@ -29,18 +33,17 @@ def has_features(*names):
         return all(f"+{name}" in config.CPU_FEATURES for name in names)
     own = config.CPU_NAME in (None, "", "host")
     features = llvm.get_host_cpu_features() if own else {}
-    return all(features.get(name) for name in names)
+    return all(features.get(name, name in _EVERYWHERE) for name in names)
 
 
-def _call(code, name, *operands):
-    kind = ir.FunctionType(operands[0].type, [one.type for one in operands])
-    return code.call(cgutils.get_or_insert_function(code.module, kind, name), operands)
+# Each way below adds to so many vectors of sums at a time, its `parts`, that these, the
+# tables and the codes fill the registers.
 
 
 class _Bytes:
     """Look-ups of 64 bytes in tables of 256."""
 
-    width, entries = 64, 256
+    width, entries, parts = 64, 256, 8
 
     def __init__(self):
         self.vector = ir.VectorType(BYTE, self.width)
@@ -52,7 +55,7 @@ class _Bytes:
         """Return what a vector of values adds, in summands."""
         name = "llvm.x86.avx512.vpermi2var.qi.512"
         low, high = (
-            _call(code, name, tables[part], values, tables[part + 1]) for part in (0, 2)
+            code.use(name, tables[part], values, tables[part + 1]) for part in (0, 2)
         )
         is_high = code.icmp_signed("<", values, self.vector([0] * 64))
         return [code.select(is_high, high, low)]
@@ -61,7 +64,7 @@ class _Bytes:
 class _Nibbles:
     """Look-ups of the halves of 32 bytes in tables of 16, the higher half first."""
 
-    width, entries = 32, 32
+    width, entries, parts = 32, 32, 8
 
     def __init__(self):
         self.vector = ir.VectorType(BYTE, self.width)
@@ -79,16 +82,37 @@ class _Nibbles:
             code.and_(values, self.vector([15] * 32)),
         )
         return [
-            _call(code, "llvm.x86.avx2.pshuf.b", table, half)
+            code.use("llvm.x86.avx2.pshuf.b", table, half)
             for table, half in zip(tables, halves, strict=True)
         ]
 
 
+class _Quarters:
+    """Look-ups of 16 bytes in the quarters of tables of 256."""
+
+    width, entries, parts = 16, 256, 4
+
+    def __init__(self):
+        self.vector = ir.VectorType(BYTE, self.width)
+
+    def read_tables(self, code, address):
+        return [code.read(self.vector, address, 16 * part) for part in range(16)]
+
+    def look_up(self, code, tables, values):
+        # Beyond a quarter, the first look-up finds 0, and the others change nothing.
+        found = code.use("llvm.aarch64.neon.tbl4.v16i8", *tables[:4], values)
+        for first in (4, 8, 12):
+            values = code.sub(values, self.vector([64] * 16))
+            own = tables[first : first + 4]
+            found = code.use("llvm.aarch64.neon.tbx4.v16i8", found, *own, values)
+        return [found]
+
+
 def _write_part(code, way, source, tables, limit, out):
-    """Sum up `_PARTS` vectors of codes; return whether one sum is at most `limit`."""
+    """Sum up some vectors of codes; return whether one sum is at most `limit`."""
     (source, n_rows), width = source, way.width
     zero = way.vector([0] * width)
-    places = [code.variable(zero) for _ in range(_PARTS)]
+    places = [code.variable(zero) for _ in range(way.parts)]
     with code.loop(n_rows) as loop:
         row = code.at(source, code.mul(loop.index, INT64(BLOCK)))
         address = code.at(tables, code.mul(loop.index, INT64(way.entries)))
@@ -177,7 +201,7 @@ def make_find_low(way):
         blocks : uint8 (n_blocks, n_rows, 512); tables : uint8 (queries, n_rows,
         ENTRIES), what the values of each row add; query : its row; out : uint64 (8,).
         """
-        span, answer = _PARTS * way.width, ir.IntType(1)(0)
+        span, answer = way.parts * way.width, ir.IntType(1)(0)
         for first in range(0, BLOCK, span):
             source = code.at(blocks.row(block), first), blocks.shape[1]
             place = code.at(out.start, first // 8)
@@ -192,7 +216,9 @@ def choose_way():
     """Return how this processor looks bytes up, or None."""
     if has_features("avx512f", "avx512bw", "avx512vbmi"):
         return _Bytes()
-    return _Nibbles() if has_features("avx2") else None
+    if has_features("avx2"):
+        return _Nibbles()
+    return _Quarters() if has_features("neon") else None
 
 
 _way = choose_way()

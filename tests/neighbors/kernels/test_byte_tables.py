@@ -7,12 +7,12 @@ from compiled import call
 from skhash.neighbors.kernels import byte_tables
 from skhash.neighbors.kernels.products import multiply
 
-# Each needs what the one before it in the list of `choose_way` needs, or less.
 WAYS = [
     way
     for way, features in (
         (byte_tables._Bytes(), ("avx512f", "avx512bw", "avx512vbmi")),
         (byte_tables._Nibbles(), ("avx2",)),
+        (byte_tables._Quarters(), ("neon",)),
     )
     if byte_tables.has_features(*features)
 ]
