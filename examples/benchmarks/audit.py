@@ -1,4 +1,4 @@
-"""The picture of the README: `skhash.audit` on three data sets, side by side.
+"""The picture of an audit: `skhash.audit` on three data sets, side by side.
 
 python examples/benchmarks/audit.py docs/images/audit.png
 """
@@ -19,7 +19,7 @@ from skhash.datasets import load_digits_retrieval, load_fashion_mnist, load_glov
 DATA = {
     "digits": load_digits_retrieval,
     "Fashion-MNIST": load_fashion_mnist,
-    "GloVe, 100,000 words": lambda: load_glove(100_000),
+    "GloVe, frequent words": lambda: load_glove(100_000),
 }
 
 
@@ -37,7 +37,7 @@ def main():
         except FileNotFoundError as error:
             raise SystemExit(f"{name}: {error}") from None
         rows = np.vstack([data.database, data.query])
-        result = skhash.audit(rows, n_bits=BITS, progress=print)
+        result = skhash.audit(rows, n_bits=BITS, sample=SAMPLE, progress=print)
         result.plot(ax)
         ax.set_title(f"{name}\n{ax.get_title()}", fontsize="medium")
         ax.label_outer()
@@ -51,6 +51,7 @@ def main():
 
 
 BITS = (8, 16, 32, 64, 128)
+SAMPLE = 20_000
 
 if __name__ == "__main__":
     main()

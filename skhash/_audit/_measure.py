@@ -16,6 +16,9 @@ from skhash.neighbors.store.decoder import items_per_code
 MAX_STATISTICS_ROWS = 20_000
 # What takes less is timed again, until so much has passed.
 TIMED_SECONDS = 0.1
+# Of a decoder: to fit it takes memory with the square of its entries, and time with the
+# third power; the numbers in all of them; rows for a value of a block, on average.
+MAX_ENTRIES, MAX_NUMBERS, MIN_ROWS_PER_VALUE = 2**12, 2**24, 16
 # Rows that are refined before it is timed: kernels are compiled at their first call.
 WARM_ROWS = 64
 
@@ -73,9 +76,25 @@ class Task:
     metric: str
 
 
-def make_decoder() -> LinearDecoder:
-    """Return the decoder that codes are refined for and searched with."""
-    return LinearDecoder(block_bits=8)
+def make_decoder(n_bits, shape) -> LinearDecoder:
+    """Return the decoder that codes are refined for and searched with.
+
+    Its blocks are bytes, and smaller ones where there are few rows to learn their
+    values from, or where it would take too much memory or time.
+
+    shape : of the rows that it is fitted to
+    """
+    n_rows, n_columns = shape
+    for block_bits in (8, 4):
+        n_values = 2**block_bits
+        n_entries = -(-n_bits // block_bits) * n_values
+        if (
+            n_values * MIN_ROWS_PER_VALUE <= n_rows
+            and n_entries <= MAX_ENTRIES
+            and n_entries * n_columns <= MAX_NUMBERS
+        ):
+            return LinearDecoder(block_bits=block_bits)
+    return LinearDecoder(block_bits=1)
 
 
 def timed_fit(encoder, X) -> float:
@@ -91,7 +110,7 @@ def measure_encoder(encoder, method, fit_seconds, task) -> tuple[AuditRow, objec
     data = task.data
     packed, encode_seconds = timed(lambda: encoder.transform_packed(data.database))
     bits = unpack_bits(packed, encoder.n_bits)
-    decoder = make_decoder()
+    decoder = make_decoder(encoder.n_bits, data.train.shape)
     _, decoder_seconds = seconds_of(
         lambda: decoder.fit(data.train, encoder.transform(data.train))
     )

@@ -99,9 +99,7 @@ def measure_pq(task, n_bits) -> AuditRow:
     faiss = _import_faiss()
     n_parts, n_columns = packed_width(n_bits), task.data.train.shape[1]
     if n_parts > n_columns:
-        raise Unavailable(
-            f"it has a byte for a column at most, and here are {n_columns}"
-        )
+        raise Unavailable(f"it takes a column a byte, and here are {n_columns}")
     if len(task.data.train) < PQ_ENTRIES:
         raise Unavailable(f"it takes {PQ_ENTRIES} rows")
     # Columns of zeros add nothing to a distance; the parts have to be equally wide.

@@ -84,17 +84,16 @@ def _draw_peers(ax, rows, stages):
 
 
 def _name(ax, choice):
+    """Draw a circle around the recommendation, and say in a corner what it is."""
     point = choice.n_bytes, choice.recall
     ax.plot(*point, "o", markersize=12, color="black", fillstyle="none", zorder=4)
-    ax.annotate(
-        f"recommended: {choice.row.method}, {choice.row.n_bits} bits,\n"
-        f"{choice.n_bytes} bytes a vector, recall {choice.recall:.2f}",
-        point,
-        xytext=NAME_CORNER,
-        textcoords="axes fraction",
+    ax.text(
+        *NAME_CORNER,
+        f"recommended (circle):\n{choice.row.method} at {choice.row.n_bits} bits, "
+        f"{choice.n_bytes} bytes a vector",
+        transform=ax.transAxes,
         horizontalalignment="right",
         verticalalignment="bottom",
-        arrowprops={"arrowstyle": "-", "shrinkB": 7, "color": "0.3"},
         fontsize="small",
         bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": "0.6"},
         zorder=5,

@@ -229,8 +229,8 @@ class _Run:
         asked = self._possible(methods, n_bits)
         start = time.perf_counter()
         for number, (method, bits) in enumerate(asked):
-            self.report(self._step(method, bits, number, len(asked), start))
             try:
+                self.report(self._step(method, bits, number, len(asked), start))
                 self._measure(method, bits)
             except (ValueError, Unavailable) as error:  # the others still count
                 self.skipped.append(f"{_name(method, bits)}: {error}")

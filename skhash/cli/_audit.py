@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,16 @@ def run_audit(arguments) -> None:
         check_writable(folder)
         check_target(folder / ENCODER)
         check_target(folder / DECODER)
+    result, left_out = _measure(arguments)
+    try:
+        print_audit(result, left_out)
+    finally:  # also where nobody reads what is printed
+        if folder is not None:
+            _write(result, folder, arguments.vectors)
+
+
+def _measure(arguments) -> tuple[AuditResult, list[str]]:
+    """Print rows as they are measured; return the result, and columns left out."""
     X, y, name = _read(arguments)
     rows = _Rows(
         f"{name}: {X.shape[0]:,} vectors of {X.shape[1]:,} numbers",
@@ -45,7 +56,9 @@ def run_audit(arguments) -> None:
 
         def print_row(row):
             show("")
-            rows.print_row(row)
+            # Where nobody reads it, the report is written all the same.
+            with suppress(OSError):
+                rows.print_row(row)
 
         result = audit(
             X,
@@ -63,11 +76,7 @@ def run_audit(arguments) -> None:
             progress=show,
             on_row=print_row,
         )
-    try:
-        print_audit(result, rows.left_out)
-    finally:  # also where nobody reads what is printed
-        if folder is not None:
-            _write(result, folder, arguments.vectors)
+    return result, rows.left_out
 
 
 def _read(arguments):

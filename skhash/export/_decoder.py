@@ -76,7 +76,8 @@ class ExportedDecoder:
     ----------
     codebook_ : ndarray of shape (n_bits, n_features)
         What each bit that is set adds; or of shape (n_blocks, 2**g, n_features), what
-        each value of a block of g bits adds. float32, or float64 if it was more exact.
+        each value of a block of g bits adds. float32, or float64 if it or the offset
+        was more exact.
     offset_ : ndarray of shape (n_features,)
         What the sum is added to.
     n_bits_ : int
@@ -116,10 +117,10 @@ def decoder_to_arrow(decoder, *, metric=None):
     -------
     table : pyarrow.Table
         Columns ``block`` and ``value``, int32, and ``vector``, a list of fixed size of
-        float32, or float64 where the codebook is more exact. Rows stand in order: the
-        offset, and all values of a block after those of the block before. The metadata
-        of the schema are ``n_bits``, ``block_bits``, ``metric``, and as ``normalized``
-        "true" or "false", whether queries are scaled to unit length.
+        float32, or float64 where codebook or offset are more exact. Rows stand in
+        order: the offset, and all values of a block after those of the block before.
+        The metadata of the schema are ``n_bits``, ``block_bits``, ``metric``, and as
+        ``normalized`` "true" or "false", whether queries are scaled to unit length.
 
     Raises
     ------

@@ -312,7 +312,8 @@ class LinearDecoder(BaseEstimator):
     The search for codes is iterated local search, as in local search quantisation, and
     the noise its stochastic relaxation [1]_. It takes the Gram matrix of all entries,
     ``4 (2**block_bits n_bits / block_bits)**2`` bytes: 17 MB for 64 bits in blocks of
-    8, and 268 MB for 256.
+    8, and 268 MB for 256. `fit` takes four times as much for least squares, and its
+    time grows with the third power of the number of entries.
 
     References
     ----------

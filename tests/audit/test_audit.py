@@ -181,6 +181,26 @@ class TestRealQueries:
         n_bytes = result.decoder.codebook_.nbytes + result.decoder.offset_.nbytes
         assert result.rows[0].codebook_bytes == n_bytes
 
+    @pytest.mark.parametrize(
+        "n_bits, shape, block_bits",
+        [
+            (8, (4096, 4), 8),
+            (8, (4095, 4), 4),
+            (8, (256, 4), 4),
+            (8, (255, 4), 1),
+            (128, (10**6, 384), 8),
+            (129, (10**6, 4), 4),
+            (1024, (10**6, 4), 4),
+            (1025, (10**6, 4), 1),
+            (16, (10**6, 2**15), 8),
+            (17, (10**6, 2**15), 4),
+            (17, (10**6, 2**18), 1),
+        ],
+    )
+    def test_decoders_stay_small(self, n_bits, shape, block_bits):
+        decoder = _measure.make_decoder(n_bits, shape)
+        assert decoder.block_bits == block_bits
+
     def test_the_error_is_that_of_a_mean_over_queries(self, X):
         first = skhash.audit(X, **FAST).rows[0]
         # A recall of 0 or 1 has none; one of half the queries has the largest.
@@ -252,8 +272,9 @@ class TestPeers:
         order = float_order(data.queries, data.database, metric)
         task = _measure.Task(data, order[:, :4], 20, metric)
         kind = _peers._faiss_metric(faiss, metric)
-        # 4 bits a part, so that the few rows train it; two columns of zeros.
-        index = faiss.IndexPQ(D + 2, 3, 4, kind)
+        # 4 bits a part, so that the few rows train it, and two columns of zeros; the
+        # parts are many, so that no two rows have one code.
+        index = faiss.IndexPQ(D + 2, 6, 4, kind)
         measured = _peers._by_faiss(index, D + 2, task)
         decoded = index.reconstruct_n(0, index.ntotal)[:, :D]
         alone, rescored = recalls_of(scores_of(data.queries, decoded, metric), order)
@@ -899,6 +920,58 @@ class TestResult:
         assert "RandomHyperplaneHash" not in repr(skhash.audit(X, **FAST))
 
 
+class TestUsage:
+    """What the result says how to search, done as it says."""
+
+    def recall(self, X, drawn, **options):
+        result = skhash.audit(X, **{**FAST, "target_recall": 0.01, **options})
+        (data,) = drawn
+        names = {**vars(skhash), **vars(skhash.linear)}
+        search = eval(result.usage, names).fit(data.database)
+        metric, k = result.settings["metric"], result.settings["k"]
+        found = search.kneighbors(data.queries, return_distance=False)
+        order = float_order(data.queries, data.database, metric)
+        pairs = zip(order, found, strict=True)
+        return result, np.mean([np.isin(t[:k], f).mean() for t, f in pairs])
+
+    @pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
+    @pytest.mark.parametrize("rescore", [4, 20])
+    def test_real_queries(self, X, drawn, rescore, metric):
+        # 2 bytes and 4 or 8 of floats reach what 8 bytes by Hamming distance do not.
+        options = {"n_bits": [16], "rescore": rescore, "metric": metric}
+        options["target_recall"] = 1.0
+        result, recall = self.recall(X, drawn, **options)
+        assert result.search == "asymmetric"
+        assert recall == pytest.approx(result.choice.recall)
+
+    def test_candidates_by_hamming_distance(self, X, drawn):
+        result, recall = self.recall(X, drawn)
+        assert result.search == "hamming"
+        # Many codes of 8 bits tie, which the search orders by their positions.
+        assert recall == pytest.approx(result.choice.recall, abs=0.1)
+        assert recall > 1.3 * result.recommended.recall
+
+    def test_hamming_distance_alone(self, X, drawn):
+        result, recall = self.recall(X, drawn, n_bits=[512], rescore=4)
+        assert result.usage.endswith("HammingNeighbors(4))")
+        assert recall == pytest.approx(result.choice.recall, abs=0.03)
+
+    def test_what_has_to_be_stored(self, X):
+        options = {**FAST, "target_recall": 1.0, "n_bits": [16]}
+        result = skhash.audit(X, **options)
+        n_bytes = result.decoder.codebook_.nbytes + result.decoder.offset_.nbytes
+        assert result.storage == {
+            "code": 2,
+            "floats": 4,
+            "vector": 4 * D,
+            "decoder": n_bytes,
+        }
+        result = skhash.audit(X, **{**options, "target_recall": 0.01})
+        assert result.storage == {"code": 2, "floats": 0, "vector": 4 * D, "decoder": 0}
+        result = skhash.audit(X, **{**options, "rescore": 4})
+        assert result.storage["vector"] == 0
+
+
 class TestPlot:
     @pytest.fixture
     def result(self, X):
@@ -935,14 +1008,16 @@ class TestPlot:
                 np.testing.assert_array_equal(line.get_xdata(), sizes)
                 np.testing.assert_array_equal(line.get_ydata(), best)
 
-    def test_the_recommendation_is_named_where_it_stands(self, result, ax):
+    def test_the_recommendation_is_named_and_has_a_circle(self, result, ax):
         result.plot(ax)
-        (note,) = ax.texts
-        best = result.choice
-        assert note.xy == (best.n_bytes, best.recall)
+        (note,), best = ax.texts, result.choice
         assert note.get_text() == (
-            f"recommended: {best.row.method}, {best.row.n_bits} bits,\n{best.n_bytes} "
-            f"bytes a vector, recall {best.recall:.2f}"
+            f"recommended (circle):\n{best.row.method} at {best.row.n_bits} bits, "
+            f"{best.n_bytes} bytes a vector"
+        )
+        (circle,) = [line for line in ax.lines if line.get_fillstyle() == "none"]
+        np.testing.assert_array_equal(
+            circle.get_xydata(), [[best.n_bytes, best.recall]]
         )
 
     def test_labels(self, result, ax):

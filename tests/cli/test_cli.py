@@ -730,6 +730,7 @@ class TestClosedStreams:
         assert status == 2
         errors = capsys.readouterr().err
         assert errors.endswith("skhash: standard output: Broken pipe\n")
+        assert (tmp_path / "report" / "report.json").exists()
 
     def test_the_output_is_closed(self, run, monkeypatch):
         monkeypatch.setattr(sys, "stdout", None)
@@ -801,7 +802,7 @@ class TestTerminal:
         assert header[:3] == ["method", "bits", "bytes"]
         assert {"H 10@10", "H 10@30", "Q 10@10", "Q 10@30"} <= set(header)
         assert ("corr" in header) == (width == 140)
-        assert ("H/s" in header) == (width >= 100)
+        assert ("encode/s" in header) == (width >= 100)
         assert ("Too wide for this terminal: corr, balance" in output) == (width < 140)
 
     def test_text_in_one_line_where_piped(self, on_terminal, capsys):

@@ -12,7 +12,7 @@ import pytest
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.neighbors.search import table_scan
 from skhash.neighbors.search.asymmetric import asymmetric_scores
-from skhash.neighbors.store.decoder import METRICS
+from skhash.neighbors.store.decoder import METRICS, read_decoder
 
 BLOCK_BITS = (1, 4, 8)
 
@@ -93,6 +93,31 @@ def test_rounding_excludes_nothing(metric, scale, distance):
     codes = make_codes(rng, 5000, 4)
     queries = scale * (rng.normal(size=(12, 5)) + distance * rng.random((12, 1)))
     assert_finds(queries, codes, decoder, metric, 20)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_nothing_is_below_the_best_code(metric):
+    """Its score, rounded down, lies below the least of all sums."""
+    rng = np.random.default_rng(0)
+    codebook, offset = make_codebook(8, 5, 6, lambda n: rng.normal(size=n))
+    queries = np.vstack([rng.normal(size=(40, 6)), offset, -offset, 3 * offset])
+    tables = read_decoder((codebook, offset), metric).tables(queries, 5)
+    for query, code in zip(queries, tables.argmin(axis=2), strict=True):
+        codes = np.tile(code.astype(np.uint8), (600, 1))
+        assert_finds(query[None], codes, (codebook, offset), metric, 1)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_grids_are_below_what_they_stand_for(metric):
+    """Codes of one byte and vectors of many lengths: no other bound is looser."""
+    rng = np.random.default_rng(0)
+    for n_features in (1, 2, 3):
+        codebook, offset = make_codebook(8, 1, n_features, lambda n: rng.normal(size=n))
+        decoder = codebook * rng.exponential(size=(1, 256, 1)), offset
+        codes = np.arange(256, dtype=np.uint8)[:, None]
+        queries = rng.normal(size=(300, n_features))
+        for k in (1, 3):
+            assert_finds(queries, codes, decoder, metric, k)
 
 
 @pytest.mark.parametrize("metric", METRICS)
