@@ -38,6 +38,7 @@ from functools import partial
 from pathlib import Path
 
 import faiss
+import joblib
 import numpy as np
 import torch
 from bytes_methods import METHODS
@@ -321,7 +322,8 @@ def main(arguments=None):
                 print(f"{name} is left out. {error}", file=sys.stderr)
                 continue
             comparison = Comparison(name, collection, results, arguments)
-            comparison.time() if arguments.time else comparison.run()
+            with joblib.parallel_config(n_jobs=arguments.threads):
+                comparison.time() if arguments.time else comparison.run()
         content = results.content
     show(content)
     if arguments.picture:

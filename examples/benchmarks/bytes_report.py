@@ -7,8 +7,8 @@ import numpy as np
 
 FEATURES = {
     "digits": 64,
-    "Fashion-MNIST": 784,
     "MiniLM": 384,
+    "Fashion-MNIST": 784,
     "GloVe": 50,
     "GloVe 100k": 50,
 }
@@ -119,12 +119,15 @@ def draw(content, path):
         squeeze=False,
         layout="constrained",
     )
+    named = {}
     for ax, data in zip(axes[0], sets, strict=True):
         for label, (color, line) in STYLES.items():
             points = curve(found, data, label)
-            is_ours = label.startswith("ours")
-            width, order = (3, 3) if label == OURS else (1.8 if is_ours else 1.4, 2)
-            ax.plot(*points, line, c=color, label=label, lw=width, zorder=order)
+            width, order = (3, 3) if label == OURS else (1.4, 2)
+            if points:
+                (named[label],) = ax.plot(
+                    *points, line, color=color, linewidth=width, zorder=order
+                )
         ax.set_xscale("log", base=2)
         ticks = 2 ** np.arange(2, 10)
         ax.set_xticks(ticks, [str(tick) for tick in ticks])
@@ -134,7 +137,8 @@ def draw(content, path):
         ax.grid(alpha=0.3)
         ax.spines[["top", "right"]].set_visible(False)
     axes[0, 0].set(ylabel="share of the 10 nearest in the first 10", ylim=(0, 1.02))
-    handles, labels = axes[0, 0].get_legend_handles_labels()
+    labels = [label for label in STYLES if label in named]
+    handles = [named[label] for label in labels]
     figure.legend(handles, labels, loc="outside right center", frameon=False)
     figure.savefig(path, dpi=110)
 
@@ -147,4 +151,4 @@ def curve(found, data, label):
         if name == data
         and (method == label or (label == "RaBitQ" and method.startswith("RaBitQ")))
     )
-    return list(zip(*points, strict=True)) or [(), ()]
+    return list(zip(*points, strict=True))
