@@ -104,7 +104,7 @@ def measure_encoder(encoder, method, fit_seconds, task) -> tuple[AuditRow, objec
         encode_per_second=len(packed) / encode_seconds,
         refine_per_second=len(packed) / refine_seconds,
         **by_hamming(encoder.transform_packed(data.queries), packed, task),
-        **_by_decoder(pack_bits(refined), decoder, task),
+        **_by_decoder(refined, decoder, task),
         bit_balance=balance,
         bit_correlation=correlation,
     )
@@ -143,11 +143,13 @@ def by_hamming(queries, database, task) -> dict:
     }
 
 
-def _by_decoder(packed, decoder, task) -> dict:
-    """Return speed and recalls of packed codes, searched by real queries."""
-    queries = task.data.queries
+def _by_decoder(bits, decoder, task) -> dict:
+    """Return speed and recalls of codes that are searched by real queries."""
+    queries, errors = task.data.queries, {}
+    if task.metric == "euclidean":
+        errors["errors"] = decoder.reconstruction_error(task.data.database, bits)
     index = AsymmetricNeighbors(task.rescore, metric=task.metric, packed=True)
-    index.fit(packed, decoder=decoder)
+    index.fit(pack_bits(bits), decoder=decoder, **errors)
     found, seconds = timed(lambda: index.kneighbors(queries, return_distance=False))
     return {
         "asymmetric_per_second": queries.shape[0] / seconds,

@@ -185,7 +185,9 @@ class AuditResult:
             index = f"AsymmetricNeighbors({k}, n_candidates={rescore}{options})"
             parts = f"{index}, keep_vectors=True"
         else:
-            parts = f"AsymmetricNeighbors({rescore}{options}), decoder={self.decoder!r}"
+            count = f"{k}, n_candidates={rescore}" if self.is_rescored else f"{k}"
+            parts = f"AsymmetricNeighbors({count}{options}), decoder={self.decoder!r}"
+            parts += ", keep_vectors=True" if self.is_rescored else ""
         return f"HashedNeighbors({self.encoder!r}, {parts})"
 
     def to_frame(self):
