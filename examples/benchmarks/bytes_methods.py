@@ -240,8 +240,11 @@ class OurIndex:
             self.index = HammingNeighbors().fit(bits)
             return
         bits = self.decoder.refine(rows, bits)
+        errors = {}
+        if self.metric == "euclidean":
+            errors["errors"] = self.decoder.reconstruction_error(rows, bits)
         self.index = AsymmetricNeighbors(metric=self.metric)
-        self.index.fit(bits, decoder=self.decoder)
+        self.index.fit(bits, decoder=self.decoder, **errors)
 
     def search(self, queries, k):
         if self.decoder is None:
@@ -302,8 +305,10 @@ METHODS = {
         partial(OurIndex, metric="hamming"), [*TRAINED, {"encoder": "PCA"}], ()
     ),
     "ours, bits decoded": Method(partial(OurIndex, block_bits=1), TRAINED),
-    "ours, bytes decoded": Method(OurIndex, LONG),
-    "ours, bytes, by cosine": Method(OurIndex, LONG, ("cosine",), unit_only=True),
+    "ours, bytes decoded": Method(partial(OurIndex, block_bits=8), LONG),
+    "ours, bytes, by cosine": Method(
+        partial(OurIndex, block_bits=8), LONG, ("cosine",), unit_only=True
+    ),
     "PQ": Method(product_index),
     "PQ fast scan": Method(partial(product_index, fast=True)),
     "OPQ": Method(product_index, [{"rotation": 50}]),
