@@ -11,30 +11,22 @@ table of 256, and then in the others. Elsewhere, `ENTRIES` is 0, and there is no
 function.
 """
 
-import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import boolean, float32, int64, uint8, void
-from numba.core import config
 from numba.core.types import UniTuple
 
-from skhash.neighbors.kernels.llvm import BYTE, FLOAT, INT32, INT64, instruction
+from skhash.neighbors.kernels.llvm import (
+    BYTE,
+    FLOAT,
+    INT32,
+    INT64,
+    has_features,
+    instruction,
+)
 
 BLOCK = 512  # codes in a block
 MOST = 255  # the sum that stands for all larger ones
 _FLOATS = ir.VectorType(FLOAT, 16)
-_ARCHITECTURE = llvm.get_process_triple().split("-")[0]
-# What all of these processors have, though LLVM does not name it on macOS.
-_EVERYWHERE = {"neon"} if _ARCHITECTURE in ("aarch64", "arm64") else set()
-
-
-def has_features(*names):
-    """Return whether numba compiles for a processor with these."""
-    if config.CPU_FEATURES is not None:
-        return all(f"+{name}" in config.CPU_FEATURES for name in names)
-    own = config.CPU_NAME in (None, "", "host")
-    features = llvm.get_host_cpu_features() if own else {}
-    return all(features.get(name, name in _EVERYWHERE) for name in names)
-
 
 # Each way below adds to so many vectors of sums at a time, its `parts`, that these, the
 # tables and the codes fill the registers.

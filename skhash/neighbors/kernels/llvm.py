@@ -7,12 +7,25 @@ that it runs wherever numba does, at the width that the machine has.
 from functools import wraps
 from inspect import signature
 
+import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.extending import intrinsic
 
 BYTE, INT32, INT64, FLOAT = (*map(ir.IntType, (8, 32, 64)), ir.FloatType())
+_ARCHITECTURE = llvm.get_process_triple().split("-")[0]
+# What all of these processors have, though LLVM does not name it on macOS.
+_EVERYWHERE = {"neon"} if _ARCHITECTURE in ("aarch64", "arm64") else set()
+
+
+def has_features(*names):
+    """Return whether numba compiles for a processor with these."""
+    if config.CPU_FEATURES is not None:
+        return all(f"+{name}" in config.CPU_FEATURES for name in names)
+    own = config.CPU_NAME in (None, "", "host")
+    features = llvm.get_host_cpu_features() if own else {}
+    return all(features.get(name, name in _EVERYWHERE) for name in names)
 
 
 class Code:

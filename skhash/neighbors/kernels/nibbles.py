@@ -13,12 +13,11 @@ of the queries.
 Where there is no such instruction (AVX2 has it), bits are counted, in plain LLVM code.
 """
 
-import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import boolean, int64, uint8, uint64, void
-from numba.core import cgutils, config
+from numba.core import cgutils
 
-from skhash.neighbors.kernels.llvm import BYTE, INT32, INT64, instruction
+from skhash.neighbors.kernels.llvm import BYTE, INT32, INT64, has_features, instruction
 
 BLOCK = 128  # codes in a block
 MOST = 255  # the distance that stands for all larger ones
@@ -31,10 +30,7 @@ _PARTS, _NOTHING = range(BLOCK // _WIDTH), _VECTOR([0] * _WIDTH)
 
 def has_shuffle():
     """Return whether numba compiles for a processor that looks 32 bytes up at once."""
-    if config.CPU_FEATURES is not None:
-        return "+avx2" in config.CPU_FEATURES
-    own = config.CPU_NAME in (None, "", "host")
-    return own and bool(llvm.get_host_cpu_features().get("avx2"))
+    return has_features("avx2")
 
 
 def _tables(code):

@@ -5,6 +5,7 @@ import pytest
 from compiled import call
 
 from skhash.neighbors.kernels import byte_tables
+from skhash.neighbors.kernels.llvm import has_features
 from skhash.neighbors.kernels.products import multiply
 
 WAYS = [
@@ -14,7 +15,7 @@ WAYS = [
         (byte_tables._Nibbles(), ("avx2",)),
         (byte_tables._Quarters(), ("neon",)),
     )
-    if byte_tables.has_features(*features)
+    if has_features(*features)
 ]
 BLOCK = byte_tables.BLOCK
 
