@@ -9,14 +9,14 @@ from skhash.neighbors.kernels import byte_tables
 from skhash.neighbors.kernels import table_scan as kernels
 from skhash.neighbors.search.asymmetric import by_query, lowest_score, smallest
 from skhash.neighbors.search.chunks import live_codes, read_only
-from skhash.utils.chunks import dense_rows, even_chunks
+from skhash.utils.chunks import dense_rows, even_chunks, row_chunks
 from skhash.utils.threads import count_threads, map_in_threads
 
 # Queries look at a block of codes in turn, so many that their tables stay in the
 # second-level cache.
 CHUNK_BYTES = 2**21
 # Codes times bytes, over all pairs, below which a thread does not pay.
-MIN_THREAD_WORK = 2**24
+MIN_THREAD_WORK = 2**22
 LINE = 64
 
 
@@ -105,16 +105,27 @@ def made_for(key):
 
 def make_blocks(scorer):
     """Return the codes of a scorer as the kernels take them."""
-    values = grid_values(scorer.items, scorer.decoder.metric)
-    (n, n_bytes), n_grids = scorer.packed_codes.shape, values.shape[1]
-    lowest, highest = values.min(axis=0), values.max(axis=0)
+    packed, items, metric = scorer.packed_codes, scorer.items, scorer.decoder.metric
+    (n, n_bytes), block = packed.shape, byte_tables.BLOCK
+    chunks = [
+        slice(block * blocks.start, block * blocks.stop)
+        for blocks in row_chunks(-(-n // block), 64 * block)
+    ]
+    ranges = [
+        (values.min(axis=0), values.max(axis=0))
+        for values in (grid_values(items[rows], metric) for rows in chunks)
+    ]
+    lowest = np.min([low for low, _ in ranges], axis=0)
+    highest = np.max([high for _, high in ranges], axis=0)
     grids = np.stack([lowest, (highest - lowest) / 255], axis=1)
-    n_blocks = -(-n // byte_tables.BLOCK)
-    blocks = _aligned((n_blocks, n_bytes + n_grids, byte_tables.BLOCK))
-    packed = read_only(scorer.packed_codes)
-    kernels.fill_blocks(packed, values, grids, blocks)
-    floor = lowest_score(scorer.decoder.metric)
-    return kernels.Codes(read_only(blocks), grids, read_only(scorer.items), floor)
+    blocks = _aligned((-(-n // block), n_bytes + len(grids), block))
+    for rows in chunks:
+        values = grid_values(items[rows], metric)
+        own = blocks[rows.start // block : rows.stop // block]
+        kernels.fill_blocks(read_only(packed[rows]), values, grids, own)
+    return kernels.Codes(
+        read_only(blocks), grids, read_only(items), lowest_score(metric)
+    )
 
 
 def grid_values(items, metric):

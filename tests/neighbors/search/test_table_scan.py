@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import campaigns
@@ -13,6 +14,7 @@ from skhash.neighbors import AsymmetricNeighbors
 from skhash.neighbors.search import table_scan
 from skhash.neighbors.search.asymmetric import asymmetric_scores
 from skhash.neighbors.store.decoder import METRICS, read_decoder
+from skhash.utils.chunks import row_chunks
 
 BLOCK_BITS = (1, 4, 8)
 
@@ -140,6 +142,17 @@ def test_codes_that_decode_to_zero(metric):
     assert_finds(queries, codes, (codebook, offset), metric, 1000)
     codebook[:] = 0
     assert_finds(queries, codes, (codebook, offset), metric, 1000)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_blocks_are_made_in_chunks(metric, monkeypatch):
+    """Each on the same grids, which are those of all codes."""
+    chunks = partial(row_chunks, budget=64 * table_scan.byte_tables.BLOCK)
+    monkeypatch.setattr(table_scan, "row_chunks", chunks)
+    rng = np.random.default_rng(0)
+    decoder = make_codebook(8, 3, 6, lambda n: rng.normal(size=n))
+    codes, queries = make_codes(rng, 3000, 3), rng.normal(size=(9, 6))
+    assert_finds(queries, codes, decoder, metric, 30)
 
 
 @pytest.mark.parametrize("n_queries", [1, 2, 50])
