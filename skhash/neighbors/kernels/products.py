@@ -12,52 +12,64 @@ from skhash.neighbors.kernels.llvm import FLOAT, INT64, instruction
 from skhash.utils.kernels import kernel
 
 ENTRIES = 256
-# Sums at a time, queries times vectors of entries: they fill half of the registers.
-_QUERIES, _VECTORS, _WIDTH = 4, 4, 16
+_WIDTH = 16
 _VECTOR = ir.VectorType(FLOAT, _WIDTH)
-_SPAN = _VECTORS * _WIDTH
 
 
-@instruction(void)
-def _multiply(code, queries, first: int64, features, block: int64, products):
-    """Write the products of four queries and the entries of a block.
+def _make_multiply(n_queries, n_vectors):
+    """Build the function that multiplies some queries by the entries of a block.
 
-    queries : float32 (n, n_features); features : float32 (n_blocks, n_features, 256);
-    products : float32 (n, n_blocks, 256)
+    n_vectors : how many vectors of entries it takes at a time
     """
-    kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
-    name = f"llvm.fmuladd.v{_WIDTH}f32"
-    multiply_add = cgutils.get_or_insert_function(code.module, kind, name)
-    rows = [code.add(first, INT64(i)) for i in range(_QUERIES)]
-    nothing = _VECTOR([0.0] * _WIDTH)
-    for start in range(0, ENTRIES, _SPAN):
-        places = [[code.variable(nothing) for _ in range(_VECTORS)] for _ in rows]
-        with code.loop(features.shape[1]) as loop:
-            line = code.at(features.row(block), code.shl(loop.index, INT64(10)))
-            offset = code.shl(loop.index, INT64(2))
-            own = [
-                code.read(_VECTOR, line, 4 * (start + _WIDTH * i))
-                for i in range(_VECTORS)
-            ]
+    span = n_vectors * _WIDTH
+
+    @instruction(void)
+    def multiply_some(code, queries, first: int64, features, block: int64, products):
+        """Write the products of the queries from `first` on; see `multiply`."""
+        kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
+        name = f"llvm.fmuladd.v{_WIDTH}f32"
+        multiply_add = cgutils.get_or_insert_function(code.module, kind, name)
+        rows = [code.add(first, INT64(i)) for i in range(n_queries)]
+        nothing = _VECTOR([0.0] * _WIDTH)
+        for start in range(0, ENTRIES, span):
+            places = [[code.variable(nothing) for _ in range(n_vectors)] for _ in rows]
+            with code.loop(features.shape[1]) as loop:
+                line = code.at(features.row(block), code.shl(loop.index, INT64(10)))
+                offset = code.shl(loop.index, INT64(2))
+                own = [
+                    code.read(_VECTOR, line, 4 * (start + _WIDTH * i))
+                    for i in range(n_vectors)
+                ]
+                for row, sums in zip(rows, places, strict=True):
+                    value = code.read(FLOAT, queries.row(row), offset)
+                    value = code.spread(value, _WIDTH)
+                    for place, entries in zip(sums, own, strict=True):
+                        total = code.call(
+                            multiply_add, [value, entries, code.load(place)]
+                        )
+                        code.store(total, place)
             for row, sums in zip(rows, places, strict=True):
-                value = code.read(FLOAT, queries.row(row), offset)
-                value = code.spread(value, _WIDTH)
-                for place, entries in zip(sums, own, strict=True):
-                    total = code.call(multiply_add, [value, entries, code.load(place)])
-                    code.store(total, place)
-        for row, sums in zip(rows, places, strict=True):
-            line = code.at(products.row(row), code.mul(products.strides[1], block))
-            for i, place in enumerate(sums):
-                code.write(code.load(place), line, 4 * (start + _WIDTH * i))
+                line = code.at(products.row(row), code.mul(products.strides[1], block))
+                for i, place in enumerate(sums):
+                    code.write(code.load(place), line, 4 * (start + _WIDTH * i))
+
+    return multiply_some
+
+
+# Four queries read an entry once, and one reads all entries of a feature in a row.
+_multiply_four, _multiply_one = _make_multiply(4, 4), _make_multiply(1, 16)
 
 
 @kernel
 def multiply(queries, features, products):
-    """Write the products of queries, a multiple of four, and entries.
+    """Write the products of queries and entries.
 
     queries : float32 (n, n_features); features : float32 (n_blocks, n_features, 256);
     products : float32 (n, n_blocks, 256)
     """
+    n_whole = len(queries) // 4 * 4
     for block in range(len(features)):
-        for first in range(0, len(queries), 4):
-            _multiply(queries, first, features, block, products)
+        for first in range(0, n_whole, 4):
+            _multiply_four(queries, first, features, block, products)
+        for first in range(n_whole, len(queries)):
+            _multiply_one(queries, first, features, block, products)

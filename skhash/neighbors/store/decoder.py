@@ -192,11 +192,9 @@ class Decoder:
         with late_import:
             from skhash.neighbors.kernels.products import multiply
 
-        queries = np.zeros((-(-len(X) // 4) * 4, X.shape[1]), dtype=np.float32)
-        queries[: len(X)] = X
-        products = np.empty((len(queries), len(self.codebook), 256), dtype=np.float32)
-        multiply(queries, self._features, products)
-        return products[: len(X)]
+        products = np.empty((len(X), len(self.codebook), 256), dtype=np.float32)
+        multiply(X.astype(np.float32), self._features, products)
+        return products
 
     @cached_property
     def _features(self):
