@@ -499,6 +499,23 @@ def test_bytes_are_counted(data):
         assert index.nbytes_ == words + items + numbers + 512 * 5 + 2 * 2 * 8
 
 
+def test_a_codebook_of_bytes_is_held_once(data, tmp_path):
+    """Its entries stand otherwise in memory, also where it was copied or saved."""
+    rng = np.random.default_rng(0)
+    decoder = rng.normal(size=(3, 256, N_FEATURES)), data.offset
+    codes = pack_bits(data.bits)
+    index = AsymmetricNeighbors(packed=True).fit(codes, decoder=decoder)
+    expected = index.kneighbors(data.queries)
+    index.save(tmp_path)
+    copied = pickle.loads(pickle.dumps(index))
+    for one in (index, copied, AsymmetricNeighbors.load(tmp_path)):
+        held = one._store.decoder
+        assert np.shares_memory(held._features, held.codebook)
+        assert held.nbytes == 4 * decoder[0].size + 8 * N_FEATURES
+        np.testing.assert_array_equal(held.codebook, decoder[0].astype(np.float32))
+        np.testing.assert_array_equal(one.kneighbors(data.queries), expected)
+
+
 @pytest.mark.parametrize("by", ["decoder", "vectors"])
 @pytest.mark.parametrize("n_candidates", [40, None])
 def test_balls(data, by, n_candidates):

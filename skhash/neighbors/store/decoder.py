@@ -1,7 +1,6 @@
 """What codes decode to, and what scoring real queries against them takes."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from sklearn.preprocessing import normalize
@@ -96,6 +95,16 @@ class Decoder:
     normalized: bool
     metric: str
 
+    def __post_init__(self):
+        if bits_of_block(self.codebook) == 8:
+            # It is held once, as `_features` has it.
+            features = np.ascontiguousarray(self.codebook.transpose(0, 2, 1))
+            object.__setattr__(self, "codebook", features.transpose(0, 2, 1))
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        self.__post_init__()
+
     def check_codes(self, packed_codes, n_columns, packed):
         """Raise ``ValueError`` unless such codes can be decoded."""
         n_bits = self.n_bits
@@ -120,9 +129,8 @@ class Decoder:
 
     @property
     def nbytes(self):
-        """The bytes of its arrays, with those that were made for searches."""
-        arrays = [self.codebook, self.offset, vars(self).get("_features")]
-        return sum(array.nbytes for array in arrays if array is not None)
+        """The bytes of its arrays."""
+        return self.codebook.nbytes + self.offset.nbytes
 
     def items(self, packed_codes, added=None):
         """Return what scoring takes of each code, float32.
@@ -196,7 +204,7 @@ class Decoder:
         multiply(X.astype(np.float32), self._features, products)
         return products
 
-    @cached_property
+    @property
     def _features(self):
         """The codebook with the entries of a feature side by side."""
         return np.ascontiguousarray(self.codebook.transpose(0, 2, 1))
