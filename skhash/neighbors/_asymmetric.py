@@ -90,9 +90,9 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     memory map stays on disk, and only the rows that are compared are read. Adding codes
     to it copies it into memory.
 
-    Where the processor looks bytes up in registers (AVX-512 VBMI and AVX2), a search
-    adds up bounds of 8 bits first, for 32 or 64 codes at a time, and then scores what
-    they leave.
+    Where the processor looks bytes up in registers (AVX-512 VBMI, AVX2 and NEON), a
+    search adds up bounds of 8 bits first, for 16 to 64 codes at a time, and then scores
+    what they leave.
 
     Examples
     --------
@@ -409,6 +409,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         by_codes = n_candidates and not (store.decoder and store["vectors"] is not None)
         X, codes = self._read_question(store, X, codes, own, by_codes and n_candidates)
         scorer = self._scorer(store)
+        if what == "within":
+            reach = nearest_number(reach, scorer.dtype)
         # Candidates, their distances and scores, and what sorting takes.
         width = n_candidates or (reach if what == "nearest" else 1)
         for rows in row_chunks(max(1, X.shape[0]), 48 * width):
@@ -496,6 +498,12 @@ def made_for(key):
     """Return the arrays that searches have made of the codes that `key` stands for."""
     search = sys.modules.get("skhash.neighbors.search.table_scan")
     return [] if search is None else search.made_for(key)
+
+
+def nearest_number(value, dtype):
+    """Return a finite number in the precision of scores, finite too."""
+    limits = np.finfo(dtype)
+    return dtype.type(np.clip(float(value), float(limits.min), float(limits.max)))
 
 
 def find_among_all(what, scorer, queries, reach, selected, first):

@@ -5,6 +5,7 @@ are exact in float32, and ties are many.
 """
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -550,6 +551,33 @@ def test_balls_of_fitted_vectors_leave_themselves_out(data):
     for i, (own, with_itself) in enumerate(zip(others, every, strict=True)):
         np.testing.assert_array_equal(own, with_itself[with_itself != i])
         assert i in with_itself
+
+
+@pytest.mark.parametrize("by", ["decoder", "vectors"])
+@pytest.mark.parametrize("n_candidates", [40, None])
+def test_the_largest_radius_finds_all(data, by, n_candidates):
+    """Beyond float32, and without a warning."""
+    index = data.index(by, n_candidates=n_candidates)
+    n_found = n_candidates or N
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = index.radius_neighbors(data.queries, 1e300, codes=data.codes)[1]
+        assert [len(set(own)) for own in found] == len(found) * [n_found]
+        none = index.radius_neighbors(data.queries, -1e300, codes=data.codes)[1]
+        assert [len(own) for own in none] == len(none) * [0]
+
+
+@pytest.mark.parametrize("block_bits", [1, 8])
+def test_queries_beyond_float32_are_refused(data, block_bits):
+    entries = (256,) if block_bits == 8 else ()
+    shape = 24 // block_bits, *entries, N_FEATURES
+    decoder = np.ones(shape), np.zeros(N_FEATURES)
+    index = AsymmetricNeighbors(packed=True).fit(pack_bits(data.bits), decoder=decoder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for query in (1e39, -1e200):
+            with pytest.raises(ValueError, match="Scores are beyond float32"):
+                index.kneighbors(np.full((2, N_FEATURES), query))
 
 
 @pytest.mark.parametrize("radius", [np.nan, np.inf, "1", None])

@@ -36,9 +36,7 @@ class _Bytes:
     """Look-ups of 64 bytes in tables of 256."""
 
     width, entries, parts = 64, 256, 8
-
-    def __init__(self):
-        self.vector = ir.VectorType(BYTE, self.width)
+    vector = ir.VectorType(BYTE, 64)
 
     def read_tables(self, code, address):
         return [code.read(self.vector, address, 64 * part) for part in range(4)]
@@ -57,9 +55,7 @@ class _Nibbles:
     """Look-ups of the halves of 32 bytes in tables of 16, the higher half first."""
 
     width, entries, parts = 32, 32, 8
-
-    def __init__(self):
-        self.vector = ir.VectorType(BYTE, self.width)
+    vector = ir.VectorType(BYTE, 32)
 
     def read_tables(self, code, address):
         kind = ir.VectorType(BYTE, 16)
@@ -83,9 +79,7 @@ class _Quarters:
     """Look-ups of 16 bytes in the quarters of tables of 256."""
 
     width, entries, parts = 16, 256, 4
-
-    def __init__(self):
-        self.vector = ir.VectorType(BYTE, self.width)
+    vector = ir.VectorType(BYTE, 16)
 
     def read_tables(self, code, address):
         return [code.read(self.vector, address, 16 * part) for part in range(16)]

@@ -123,6 +123,8 @@ class CodeScorer:
         With it, what is made of the codes for one search is there for the next.
     """
 
+    dtype = np.dtype(np.float32)
+
     def __init__(self, decoder, packed_codes, items, n_jobs, key=None):
         self.decoder, self.packed_codes, self.items = decoder, packed_codes, items
         self.n_jobs, self.key = n_jobs, key

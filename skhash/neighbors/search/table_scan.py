@@ -48,7 +48,6 @@ def nearest(scorer, queries, k, live):
 
 def within(scorer, queries, radius, live):
     """Return scores and positions of all codes within a radius, and counts."""
-    radius = np.float32(radius)
 
     def search(codes, live, tables, span, work):
         found = kernels.within(codes, live, tables, span, radius, work)

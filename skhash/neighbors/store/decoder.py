@@ -164,6 +164,7 @@ class Decoder:
             items[rows] /= 2
         return items
 
+    @np.errstate(over="ignore", invalid="ignore")  # what is infinite is refused
     def tables(self, X, n_bytes):
         """Return what each value of a byte adds to the sum of a code.
 
