@@ -17,13 +17,17 @@ from sklearn.base import (
 )
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    assert_all_finite,
+    check_is_fitted,
+    validate_data,
+)
 
 from skhash.algebra._perceptron import mlp_forward
 from skhash.codes import packed_width
 from skhash.persistence import save_estimator
 from skhash.utils._sklearn import Interval, fit_context
-from skhash.utils.chunks import row_chunks
+from skhash.utils.chunks import column_range, dense_chunks, row_chunks
 from skhash.utils.torch import (
     inference_device,
     resolve_device,
@@ -93,7 +97,7 @@ class BaseHasher(
     @fit_context(prefer_skip_nested_validation=True)
     def _fit(self, X, y, **known):
         """Fit; a leaf may know more of rows than `y`."""
-        X = self._prepare(self._validate(X, reset=True))
+        X = self._prepare_all(self._validate(X, reset=True))
         self._check_rows(X)
         if self.device not in ("auto", "cpu"):
             resolve_device(self.device)  # says here, not later, that it is missing
@@ -187,14 +191,22 @@ class BaseHasher(
         return any(name.endswith("_") for name in vars(self).keys() - of_input)
 
     def _validate(self, X, *, reset: bool):
-        return validate_data(
+        # float16 rows stay what they are, perhaps in a file, until they are prepared.
+        is_half = isinstance(X, np.ndarray) and X.dtype == np.float16
+        X = validate_data(
             self,
             X,
             reset=reset,
-            dtype=[np.float32, np.float64],
+            dtype=np.float16 if is_half else [np.float32, np.float64],
             accept_sparse="csr" if self.__sklearn_tags__().input_tags.sparse else False,
+            ensure_all_finite=not is_half,
             ensure_min_samples=2 if reset else 1,
         )
+        if is_half:  # of which scikit-learn would hold what is finite, for all values
+            for _, chunk in dense_chunks(X):
+                name = type(self).__name__
+                assert_all_finite(chunk, estimator_name=name, input_name="X")
+        return X
 
     def _validate_targets(self, X, y, *, is_part=False):
         """Return what to learn from besides rows: nothing, unless a leaf says else.
@@ -204,14 +216,21 @@ class BaseHasher(
         return None
 
     def _prepare(self, X):
+        """Return some rows as they are computed with."""
+        X = X.astype(np.float32) if X.dtype == np.float16 else X
         return normalize(X) if self.normalize else X
+
+    def _prepare_all(self, X):
+        """Return all rows to fit, as they are computed with."""
+        return self._prepare(X)
 
     def _check_rows(self, X) -> None:
         """Raise ``ValueError`` where nothing can be learned from prepared rows."""
-        check_magnitude(X)
+        low, high = column_range(X)
+        check_magnitude(np.array([low, high]))
         # Rows of one direction are equal up to rounding once they have unit length.
         rounding = 4 * np.finfo(X.dtype).eps if self.normalize else 0
-        if (X.max(axis=0) - X.min(axis=0)).max() <= rounding:
+        if (high - low).max() <= rounding:
             directions = ", of unit length," if self.normalize else ""
             raise ValueError(
                 f"All {X.shape[0]} rows of X{directions} are equal, and "

@@ -1,5 +1,7 @@
 """Near neighbours of every training row, as a table of their positions."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import normalize
@@ -10,11 +12,15 @@ from skhash.algebra._projection import (
     principal_axes,
     project,
 )
-from skhash.utils.chunks import row_chunks
+from skhash.utils.chunks import RowView, row_chunks
 
-# Distances of this many bytes are held at a time.
-TABLE_BYTES = 2**25
+# Distances of this many bytes are held at a time: they stay in a processor's cache.
+TABLE_BYTES = 2**23
+# So many rows are compared with at a time, if they are not wide.
+CHUNK_ROWS = 8192
 GROUP = 64  # columns among which the smallest key is found at once
+# So many rows, drawn at random, say where the mean and the principal axes lie.
+AXES_ROWS = 20_000
 
 
 def neighbor_table(
@@ -22,13 +28,15 @@ def neighbor_table(
 ) -> np.ndarray:
     """Return the nearest other rows of some rows, the nearest first.
 
-    Those are compared with all rows, a block at a time: ``n_anchors n d``
-    multiplications and memory for the rows, one block and the table. Products are in
-    float32, so rows that are equally near up to its rounding may change places.
+    Those are compared with all rows, of which a chunk after the other is read, once:
+    ``n_anchors n d`` multiplications, and memory for the anchors, a chunk, a block of
+    distances and the table, whatever the number of rows. Products are in float32, so
+    rows that are equally near up to its rounding may change places.
 
     Parameters
     ----------
-    X : {ndarray, CSR array} of shape (n_samples, n_features)
+    X : {ndarray, CSR array, RowView} of shape (n_samples, n_features)
+        float32 or float64.
     anchors : ndarray of shape (n_anchors,), int64
         The rows whose neighbours are wanted.
     n_neighbors : int
@@ -37,88 +45,180 @@ def neighbor_table(
     n_axes : int or None
         Compare rows by so many principal components, where they have more columns:
         much cheaper for wide rows, and near the truth where these hold most of the
-        variance. None compares the rows themselves.
+        variance. They are those of at most 20 000 rows, drawn at random. None compares
+        the rows themselves.
     device : torch.device
     generator : torch.Generator
-        On the CPU; draws the start of the principal axes of very wide rows.
+        On the CPU; draws rows for the principal axes, and the start of those of very
+        wide rows.
 
     Returns
     -------
     table : ndarray of shape (n_anchors, min(n_neighbors, n_samples - 1)), int64
     """
-    import torch
-
-    X = normalize(X) if metric == "cosine" else X
-    n_samples, n_neighbors = X.shape[0], min(n_neighbors, X.shape[0] - 1)
-    rows, offset, times = _comparable(X, metric, n_axes, device, generator)
-    is_sparse = sparse.issparse(rows)
-    blocks = list(row_chunks(len(anchors), 4 * n_samples, TABLE_BYTES))
-    if not is_sparse:
-        # One product gives the keys: <(row, 1), (times row, offset)>. It is written to
-        # the same place each time, since new memory costs more than the product.
-        others = torch.cat([times * rows, offset[:, None]], dim=1).T
-        others = torch.nn.functional.pad(others, (0, -n_samples % GROUP))
-        others[-1, n_samples:] = torch.inf
-        rows = torch.cat([rows, torch.ones_like(offset)[:, None]], dim=1)
-        buffer = torch.empty(blocks[0].stop, others.shape[1], device=device)
-    table = np.empty((len(anchors), n_neighbors), dtype=np.int64)
-    for block in blocks:
-        own = anchors[block]
-        if is_sparse:
-            products = torch.from_numpy((rows[own] @ rows.T).toarray())
-            keys = products.to(offset).mul_(times).add_(offset)
-        else:
-            keys = torch.mm(rows[own], others, out=buffer[: len(own)])
-        keys[np.arange(len(own)), own] = torch.inf
-        table[block] = _smallest(keys, n_neighbors).cpu().numpy()
-    return table
+    if metric == "cosine":
+        X = normalize(X) if sparse.issparse(X) else RowView(X, prepare=normalize)
+    comparison = _comparison(X, metric, n_axes, device, generator)
+    own = comparison.queries(X, anchors)
+    nearest = _Nearest(len(anchors), min(n_neighbors, X.shape[0] - 1), device)
+    multiply = _Product(device)
+    step = min(CHUNK_ROWS, next(row_chunks(X.shape[0], 12 * X.shape[1])).stop)
+    for rows in row_chunks(X.shape[0], 1, step):
+        others = comparison.others(X[rows])
+        for block in row_chunks(len(anchors), 4 * step, TABLE_BYTES):
+            keys = multiply(own[block], others)
+            places = anchors[block] - rows.start
+            itself = np.flatnonzero((places >= 0) & (places < rows.stop - rows.start))
+            keys[itself, places[itself]] = np.inf
+            nearest.add(block, keys, rows.start)
+    return nearest.rows.cpu().numpy()
 
 
-def _smallest(keys, k):
-    """Return the positions of the k smallest keys of each row, the smallest first.
+class _Nearest:
+    """The nearest rows of each query so far, the nearest first."""
 
-    These are in the k groups of columns whose smallest keys are smallest, and to find
-    those groups first is several times faster.
+    def __init__(self, n_queries, n_neighbors, device):
+        import torch
+
+        shape = (n_queries, n_neighbors)
+        self.keys = torch.full(shape, torch.inf, device=device)
+        self.rows = torch.zeros(shape, dtype=torch.int64, device=device)
+
+    def add(self, queries, keys, start):
+        """Take in the keys of rows from `start` on, of a slice of queries.
+
+        A row that comes in has a smaller key than the last one of its query, and so has
+        the smallest of its group of columns. To look for such groups first is several
+        times faster, and after some chunks there are few.
+        """
+        import torch
+
+        own_keys, own_rows = self.keys[queries], self.rows[queries]
+        k = own_keys.shape[1]
+        groups = keys.unflatten(1, (-1, GROUP))
+        minima = groups.amin(dim=2)
+        n_hits = (minima < own_keys[:, -1:]).sum(dim=1)
+        hit = n_hits.nonzero()[:, 0]
+        if not len(hit):
+            return
+        n_groups = min(k, int(n_hits.max()))
+        near = torch.topk(minima[hit], n_groups, dim=1, largest=False).indices
+        candidates = groups[hit[:, None], near].flatten(1)
+        within = torch.arange(start, start + GROUP, device=keys.device)
+        rows = (near[:, :, None] * GROUP + within).flatten(1)
+        candidates = torch.cat([own_keys[hit], candidates], dim=1)
+        rows = torch.cat([own_rows[hit], rows], dim=1)
+        best = torch.topk(candidates, k, dim=1, largest=False)
+        own_keys[hit] = best.values
+        own_rows[hit] = rows.gather(1, best.indices)
+
+
+class _Product:
+    """Products of blocks, which are written to one place.
+
+    New memory for each would cost more than the product. On a CPU it is NumPy's: on
+    processors of AMD that is a third faster than torch's.
     """
-    import torch
 
-    n = keys.shape[1]
-    if n < 2 * k * GROUP or n % GROUP:
-        return torch.topk(keys, k, dim=1, largest=False).indices
-    minima = keys.unflatten(1, (-1, GROUP)).amin(dim=2)
-    groups = torch.topk(minima, k, dim=1, largest=False).indices
-    within = torch.arange(GROUP, device=keys.device)
-    columns = (groups[:, :, None] * GROUP + within).flatten(1)
-    nearest = torch.topk(keys.gather(1, columns), k, dim=1, largest=False).indices
-    return columns.gather(1, nearest)
+    def __init__(self, device):
+        self.device, self.memory = device, None
+
+    def __call__(self, queries, others):
+        """Return ``queries others^T``, with columns of infinity to a whole group."""
+        import torch
+
+        shape = queries.shape[0], others.shape[0]
+        wide = -(-shape[1] // GROUP) * GROUP
+        if self.memory is None or self.memory.numel() < shape[0] * wide:
+            self.memory = torch.empty(shape[0] * wide, device=self.device)
+        out = self.memory[: shape[0] * wide].view(shape[0], wide)
+        out[:, shape[1] :] = torch.inf
+        if sparse.issparse(others):
+            out[:, : shape[1]] = torch.from_numpy((queries @ others.T).toarray())
+        elif self.device.type == "cpu":
+            keys = out.numpy()[:, : shape[1]]
+            np.matmul(queries.numpy(), others.numpy().T, out=keys)
+        else:
+            torch.mm(queries, others.T, out=out[:, : shape[1]])
+        return out
 
 
-def _comparable(X, metric, n_axes, device, generator):
-    """Return rows, offset and factor: ``offset_j + factor <row_i, row_j>`` sorts.
+@dataclass(frozen=True)
+class _Comparison:
+    """How rows are compared: ``<(x, 1), (times y, offset)>`` is the key of y for x.
 
     Dense rows are centred, which changes no order once the offset has what the mean
     adds to a product, and spares float32 the large numbers of data far from the origin.
+
+    Attributes
+    ----------
+    metric : str
+    mean : ndarray of shape (n_features,), float64, or None
+        None leaves rows sparse, and not centred.
+    axes : ndarray of shape (n_axes, n_features) or None
+        None compares the rows themselves.
+    device : torch.device
     """
+
+    metric: str
+    mean: np.ndarray | None
+    axes: np.ndarray | None
+    device: object
+
+    def queries(self, X, rows):
+        """Return some rows with a column of ones."""
+        rows = self._rows(X[rows] if sparse.issparse(X) else RowView(X, rows))
+        return _beside(rows, np.ones(rows.shape[0]))
+
+    def others(self, X):
+        """Return a chunk of rows, multiplied, with their offsets."""
+        rows = self._rows(X)
+        if self.metric == "inner_product":
+            offset = np.zeros(X.shape[0]) if self.mean is None else -(X @ self.mean)
+            return _beside(-rows, offset)
+        squares = rows.power(2) if self.mean is None else rows.square()
+        return _beside(-2 * rows, squares.sum(axis=1))
+
+    def _rows(self, X):
+        import torch
+
+        if self.mean is None:
+            return X.astype(np.float32)
+        if self.axes is not None:
+            return project(X, self.mean, self.axes, self.device)
+        rows = torch.empty(X.shape, dtype=torch.float32, device=self.device)
+        for block, chunk in centered_chunks(X, self.mean, self.device):
+            rows[block] = chunk
+        return rows
+
+
+def _beside(rows, column):
+    """Return rows with one more column."""
     import torch
 
-    mean = column_means(X)
-    if n_axes is not None and n_axes < X.shape[1]:
-        axes = principal_axes(X, mean, min(n_axes, X.shape[0]), device, generator)
-        rows = project(X, mean, axes, device)
-    elif sparse.issparse(X) and n_axes is None:
-        rows = X.astype(np.float32)
-    else:
-        rows = torch.empty(X.shape, dtype=torch.float32, device=device)
-        for block, chunk in centered_chunks(X, mean, device):
-            rows[block] = chunk
-    if metric == "inner_product":
-        offset = np.zeros(X.shape[0]) if sparse.issparse(rows) else -(X @ mean)
-    elif sparse.issparse(rows):
-        offset = np.asarray(rows.power(2).sum(axis=1)).ravel()
-    else:
-        return rows, rows.square().sum(dim=1), -2.0
-    times = -1.0 if metric == "inner_product" else -2.0
-    return rows, torch.as_tensor(offset, dtype=torch.float32, device=device), times
+    if sparse.issparse(rows):
+        column = np.asarray(column, dtype=np.float32)[:, None]
+        return sparse.hstack([rows, sparse.csr_array(column)], format="csr")
+    column = torch.as_tensor(column, dtype=torch.float32, device=rows.device)
+    return torch.cat([rows, column[:, None]], dim=1)
+
+
+def _comparison(X, metric, n_axes, device, generator) -> _Comparison:
+    """Return a comparison by at most so many axes of a sample of rows."""
+    import torch
+
+    n_samples, n_features = X.shape
+    is_narrow = n_axes is None or n_axes >= n_features
+    if sparse.issparse(X) and n_axes is None:
+        return _Comparison(metric, None, None, device)
+    drawn = torch.randperm(n_samples, generator=generator)[:AXES_ROWS]
+    sample = X[drawn.sort().values.numpy()] if n_samples > AXES_ROWS else X[:]
+    mean = column_means(sample)
+    if is_narrow:
+        return _Comparison(metric, mean, None, device)
+    n_axes = min(n_axes, sample.shape[0])
+    axes = principal_axes(sample, mean, n_axes, device, generator)
+    return _Comparison(metric, mean, axes, device)
 
 
 def table_of_graph(graph, n_neighbors, n_samples) -> np.ndarray:

@@ -9,10 +9,12 @@ from torch.utils.data import Dataset, Subset
 
 from skhash.training._dataset_rows import DatasetRows
 from skhash.utils._torch_sparse import csr_tensor, take_rows
-from skhash.utils.chunks import row_chunks
+from skhash.utils.chunks import RowView, row_chunks
 
 # What may be known of rows, besides their values.
 KNOWN = ("labels", "weights", "partners")
+# A view of rows is held in memory, in float32, up to so many bytes.
+HELD_BYTES = 2**28
 
 
 @dataclass
@@ -21,7 +23,7 @@ class Rows:
 
     Attributes
     ----------
-    X : {ndarray, CSR array, DatasetRows} of shape (n_samples, n_features)
+    X : {ndarray, CSR array, RowView, DatasetRows} of shape (n_samples, n_features)
         float32 or float64.
     labels : ndarray of shape (n_samples, ...), int64, or None
     weights : ndarray of shape (n_samples,), float32, or None
@@ -156,8 +158,9 @@ class BatchIterator:
     """Batches of rows as float32 tensors on one device.
 
     Dense data are standardised and moved to the device once and sliced there. Sparse
-    rows, and those of a torch Dataset, are taken one batch at a time. A last row that
-    would be alone joins the batch before: statistics of a batch need two.
+    rows, those of a torch Dataset, and views of rows of more than 256 MiB in float32
+    are taken one batch at a time. A last row that would be alone joins the batch
+    before: statistics of a batch need two.
 
     Parameters
     ----------
@@ -176,8 +179,7 @@ class BatchIterator:
         self.data, rows = unwrap(dataset)
         self.rows = torch.arange(len(self.data)) if rows is None else rows
         self.batch_size, self.device, self.generator = batch_size, device, generator
-        in_memory = isinstance(self.data.X, np.ndarray)
-        self.X = self._on_device() if in_memory else None
+        self.X = self._on_device() if _is_held(self.data.X) else None
         known = {name: getattr(self.data.rows, name) for name in KNOWN}
         self.known = {
             name: torch.as_tensor(value).to(device)
@@ -232,6 +234,13 @@ class BatchIterator:
         for rows in row_chunks(len(X), 8 * X.shape[1]):
             X[rows] = torch.from_numpy(self.data.standardized(rows)).to(self.device)
         return X
+
+
+def _is_held(X) -> bool:
+    """Say whether rows are all to be on the device at once."""
+    if isinstance(X, RowView):
+        return 4 * X.shape[0] * X.shape[1] <= HELD_BYTES
+    return isinstance(X, np.ndarray)
 
 
 def unwrap(dataset):

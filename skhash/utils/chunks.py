@@ -1,6 +1,6 @@
 """Slices that keep memory bounded, whatever the number of rows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -47,3 +47,64 @@ def dense_chunks(X, budget: int = CHUNK_BYTES) -> Iterator[tuple[slice, np.ndarr
 def dense_rows(chunk) -> np.ndarray:
     """Return a chunk of rows as a dense array; a dense one as it is."""
     return chunk.toarray() if sparse.issparse(chunk) else chunk
+
+
+class RowView:
+    """Dense rows that are taken, and made ready, when they are asked for.
+
+    So much of a file as is used has to be in memory, and no copy of the whole is made
+    for another dtype or for rows of unit length.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features), or RowView
+        A memory map too.
+    rows : ndarray of int or None
+        Which rows of `X` these are; None is all of them.
+    prepare : callable or None
+        Makes floating-point rows of those taken from `X`.
+
+    Attributes
+    ----------
+    shape : tuple (n_rows, n_features)
+    dtype : dtype
+        That of the rows once they are taken, float32 or float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.utils.chunks import RowView
+    >>> X = np.arange(6, dtype=np.float16).reshape(3, 2)
+    >>> RowView(X, prepare=np.float32)[1:]
+    array([[2., 3.],
+           [4., 5.]], dtype=float32)
+    """
+
+    def __init__(self, X, rows=None, prepare: Callable | None = None):
+        self.X, self.rows, self.prepare = X, rows, prepare
+        self.shape = (X.shape[0] if rows is None else len(rows), X.shape[1])
+        self.dtype = self[:1].dtype
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows) -> np.ndarray:
+        taken = self.X[rows if self.rows is None else self.rows[rows]]
+        return taken if self.prepare is None else self.prepare(taken)
+
+
+def column_range(X) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and the largest value of each column, in one pass.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.utils.chunks import column_range
+    >>> [bounds.tolist() for bounds in column_range(np.array([[1, 5], [2, 3]]))]
+    [[1, 3], [2, 5]]
+    """
+    if sparse.issparse(X):
+        return X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
+    ranges = [(chunk.min(axis=0), chunk.max(axis=0)) for _, chunk in dense_chunks(X)]
+    low, high = zip(*ranges, strict=True)
+    return np.min(low, axis=0), np.max(high, axis=0)

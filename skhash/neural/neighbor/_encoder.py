@@ -21,10 +21,11 @@ from skhash.algebra._perceptron import (
 from skhash.algebra._projection import column_means, project
 from skhash.algebra._scale import total_scale
 from skhash.base import MLPLogitsMixin
-from skhash.neural._start import starting_directions
+from skhash.neural._start import sample_rows, starting_directions
 from skhash.neural.neighbor._bank import drawn, joined
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
+from skhash.utils.chunks import RowView
 from skhash.utils.targets import encoded_labels, partial_labels
 from skhash.utils.torch import random_state_of_call, resolve_device, seeded_generator
 
@@ -360,6 +361,12 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     def _validate_targets(self, X, y, *, is_part=False):
         return None if y is None else partial_labels(y, is_part=is_part)
 
+    def _prepare_all(self, X):
+        # Most rows are only compared with: they are read in chunks where they lie.
+        if sparse.issparse(X) or not (self.normalize or X.dtype == np.float16):
+            return super()._prepare_all(X)
+        return RowView(X, prepare=self._prepare)
+
     def _fit_codes(self, X, y, random_state):
         super()._fit_codes(X, y, random_state)
         self.bank_ = None  # which is for streams
@@ -397,7 +404,9 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         if y is not None:
             labels = encoded_labels(y[used])
             table = label_partners(labels, table, rng)
-        return Rows(X[used], labels, None, table[:, :, None], Split(places[:, 0]))
+        # Dense rows are read when they are fed; no second copy of them is held.
+        rows = X[used] if sparse.issparse(X) else RowView(X, used)
+        return Rows(rows, labels, None, table[:, :, None], Split(places[:, 0]))
 
     def _table(self, X, anchors, rng):
         if sparse.issparse(self.graph):
@@ -414,7 +423,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         )
 
     def _make_module(self, X, y, rows, device, generator):
-        X = X if rows is None else X[rows]
+        rows = np.arange(X.shape[0]) if rows is None else rows
+        X = X[np.sort(sample_rows(rows, generator))]
         mean = column_means(X)
         scale = total_scale(X, mean)
         directions = starting_directions(

@@ -119,9 +119,14 @@ class NeighborModule(TrainedModule):
 
 def _known(own, theirs):
     """Say which partners of other rows are known to be near a row too, shape (n, n)."""
-    known = own.rows[:, None] == theirs.rows
-    for neighbors in own.partners[:, :, 0].T:
-        known |= neighbors[:, None] == theirs.rows
+    # A table of the rows near each by the distinct partners, the last column for rows
+    # that are no partner here: compared pair by pair, long lists would take longer.
+    near = torch.cat([own.rows[:, None], own.partners[:, :, 0]], dim=1)
+    distinct, places = theirs.rows.unique(return_inverse=True)
+    slots = torch.searchsorted(distinct, near).clamp_(max=len(distinct) - 1)
+    slots = torch.where(distinct[slots] == near, slots, len(distinct))
+    known = slots.new_zeros(len(near), len(distinct) + 1, dtype=torch.bool)
+    known = known.scatter_(1, slots, True)[:, places]
     if own.labels is None:
         return known.fill_diagonal_(False)
     if own.labels.shape[1] == 1:

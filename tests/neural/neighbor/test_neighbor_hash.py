@@ -17,7 +17,6 @@ from sklearn.preprocessing import StandardScaler
 import skhash
 from skhash import ITQHash, NeighborHash, PCAHash
 from skhash.algebra._graph import (
-    _smallest,
     label_partners,
     neighbor_table,
     table_of_graph,
@@ -36,7 +35,6 @@ from skhash.neural.neighbor._module import (
     prefix_losses,
 )
 from skhash.training._batches import Batch
-from skhash.utils.chunks import row_chunks
 
 CPU = torch.device("cpu")
 
@@ -88,23 +86,6 @@ def test_neighbors_are_those_of_a_plain_search(metric, kind):
     if kind == "far" and metric != "euclidean":
         return  # directions of rows that are all but equal: no float32 can tell
     np.testing.assert_array_equal(table_of(given, metric=metric), expected)
-
-
-@pytest.mark.parametrize("n", [1003, 1024])
-def test_smallest_keys_of_many_are_those_of_a_sort(n):
-    keys = torch.rand(7, n, generator=torch.Generator().manual_seed(0))
-    np.testing.assert_array_equal(
-        _smallest(keys, 5).numpy(), np.argsort(keys.numpy(), axis=1)[:, :5]
-    )
-
-
-def test_neighbors_do_not_depend_on_the_block():
-    X = gaussian_rows()
-    table = table_of(X)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skhash.algebra._graph.TABLE_BYTES", 1000)
-        assert len(list(row_chunks(80, 4 * 80, 1000))) > 20
-        np.testing.assert_array_equal(table_of(X), table)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "inner_product"])

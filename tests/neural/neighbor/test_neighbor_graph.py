@@ -1,0 +1,133 @@
+"""The graph of near neighbours against plain searches in float64, chunk by chunk."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from sklearn.neighbors import NearestNeighbors
+
+from skhash.algebra import _graph
+from skhash.algebra._graph import neighbor_table
+from skhash.neural.neighbor._module import _known
+from skhash.training._batches import Batch
+from skhash.utils.chunks import RowView
+
+CPU = torch.device("cpu")
+METRICS = ["euclidean", "cosine", "inner_product"]
+
+
+def rows_of(n=500, d=6, seed=0):
+    X = np.random.RandomState(seed).randn(n, d) + 0.5
+    return X.astype(np.float16).astype(np.float64)  # which every dtype holds
+
+
+def in_kind(X, kind):
+    if kind == "sparse":
+        return sparse.csr_array(X.astype(np.float32))
+    if kind == "half":
+        return RowView(X.astype(np.float16), prepare=np.float32)
+    return X.astype(kind)
+
+
+def table_of(X, k=4, metric="euclidean", n_axes=None, rows=None):
+    rows = np.arange(X.shape[0]) if rows is None else rows
+    return neighbor_table(X, rows, k, metric, n_axes, CPU, torch.Generator())
+
+
+def keys_of(X, metric):
+    """All keys, in float64, from what scikit-learn says."""
+    if metric == "inner_product":
+        keys = -X @ X.T
+    else:
+        search = NearestNeighbors(n_neighbors=len(X), metric=metric, algorithm="brute")
+        distances, order = search.fit(X).kneighbors(X)
+        keys = np.empty_like(distances)
+        np.put_along_axis(keys, order, distances, axis=1)
+    np.fill_diagonal(keys, np.inf)
+    return keys
+
+
+@pytest.fixture(params=[(64, 2**23), (70, 2000), (128, 1), (499, 10**5)], ids=str)
+def chunked(request, monkeypatch):
+    monkeypatch.setattr(_graph, "CHUNK_ROWS", request.param[0])
+    monkeypatch.setattr(_graph, "TABLE_BYTES", request.param[1])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("kind", [np.float64, np.float32, "half", "sparse"], ids=str)
+def test_chunks_of_rows_find_what_a_plain_search_finds(metric, kind, chunked):
+    X = rows_of()
+    anchors = np.array([499, 3, 64, 63, 250, 70])
+    keys = keys_of(X, metric)[anchors]
+    for k in (1, 20, 499):
+        table = table_of(in_kind(X, kind), k, metric, rows=anchors)
+        assert [len(set(row)) for row in table] == [k] * len(anchors)
+        found = np.take_along_axis(keys, table, axis=1)
+        np.testing.assert_allclose(found, np.sort(keys)[:, :k], rtol=1e-4, atol=2e-3)
+    np.testing.assert_array_equal(table[:, :50], np.argsort(keys)[:, :50])
+
+
+@pytest.mark.parametrize("kind", [np.float32, "sparse"], ids=str)
+def test_equal_rows_are_nearest(kind, chunked):
+    X = np.tile(np.round(rows_of(100)), (5, 1))
+    table = table_of(in_kind(X, kind), 6)
+    found = np.take_along_axis(keys_of(X, "euclidean"), table, axis=1)
+    np.testing.assert_array_equal(found, np.sort(keys_of(X, "euclidean"))[:, :6])
+    assert all(len(set(row) - {i}) == 6 for i, row in enumerate(table))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("kind", [np.float64, "half", "sparse"], ids=str)
+def test_axes_of_a_sample_that_hold_everything_lose_nothing(
+    metric, kind, chunked, monkeypatch
+):
+    monkeypatch.setattr(_graph, "AXES_ROWS", 20)
+    X = np.round(rows_of(500, 3) * 8) @ np.round(rows_of(3, 40, seed=1) * 4)
+    table = table_of(in_kind(X, kind), 10, metric, n_axes=4)
+    keys = keys_of(X, metric)
+    found = np.take_along_axis(keys, table, axis=1)
+    scale = np.abs(keys[np.isfinite(keys)]).max()
+    np.testing.assert_allclose(found / scale, np.sort(keys)[:, :10] / scale, atol=2e-4)
+    if metric == "euclidean":
+        off = table_of(in_kind(X, kind), 10, metric, n_axes=1)
+        assert (off == table).mean() < 0.9
+
+
+# Partners that are known to be near
+
+
+def known_by_loops(rows, partners, labels, others, other_labels):
+    n = len(rows)
+    known = np.zeros((n, n), dtype=bool)
+    for i in range(n):
+        for j in range(n):
+            known[i, j] = others[j] in {rows[i], *partners[i]}
+            if labels is not None and labels.shape[1] == 1:
+                known[i, j] |= labels[i] == other_labels[j] and labels[i] >= 0
+            elif labels is not None:
+                known[i, j] |= (labels[i] & other_labels[j]).any()
+            known[i, j] &= i != j
+    return known
+
+
+@pytest.mark.parametrize("kind", [None, "classes", "several"])
+@pytest.mark.parametrize("n_rows", [5, 40, 1000])
+def test_known_partners_are_those_of_a_plain_loop(kind, n_rows):
+    rng = np.random.RandomState(n_rows)
+    rows, others = rng.randint(n_rows, size=(2, 30))
+    partners = rng.randint(n_rows, size=(60, 7))
+    labels = {
+        None: None,
+        "classes": rng.randint(-1, 9, size=(60, 1)),
+        "several": (rng.rand(60, 5) < 0.2).astype(np.int64),
+    }[kind]
+    batch = Batch(
+        torch.zeros(60, 2),
+        torch.from_numpy(np.r_[rows, others]),
+        labels=None if labels is None else torch.from_numpy(labels),
+        partners=torch.from_numpy(partners)[:, :, None],
+    )
+    halves = (None, None) if labels is None else (labels[:30], labels[30:])
+    expected = known_by_loops(rows, partners[:30], halves[0], others, halves[1])
+    assert expected.any() and not expected.all()
+    np.testing.assert_array_equal(_known(*batch.parts()).numpy(), expected)
