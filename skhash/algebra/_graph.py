@@ -18,7 +18,6 @@ from skhash.utils.chunks import RowView, row_chunks
 TABLE_BYTES = 2**23
 # So many rows are compared with at a time, if they are not wide.
 CHUNK_ROWS = 8192
-GROUP = 64  # columns among which the smallest key is found at once
 # So many rows, drawn at random, say where the mean and the principal axes lie.
 AXES_ROWS = 20_000
 
@@ -85,32 +84,24 @@ class _Nearest:
         self.rows = torch.zeros(shape, dtype=torch.int64, device=device)
 
     def add(self, queries, keys, start):
-        """Take in the keys of rows from `start` on, of a slice of queries.
+        """Take in the keys of rows from `start` on, of a slice of queries."""
+        if keys.device.type != "cpu":
+            return self._add_by_torch(queries, keys, start)
+        from skhash.algebra._nearest import take_nearest
 
-        A row that comes in has a smaller key than the last one of its query, and so has
-        the smallest of its group of columns. To look for such groups first is several
-        times faster, and after some chunks there are few.
-        """
+        best = self.keys[queries].numpy(), self.rows[queries].numpy()
+        return take_nearest(keys.numpy(), start, *best)
+
+    def _add_by_torch(self, queries, keys, start):
         import torch
 
         own_keys, own_rows = self.keys[queries], self.rows[queries]
         k = own_keys.shape[1]
-        groups = keys.unflatten(1, (-1, GROUP))
-        minima = groups.amin(dim=2)
-        n_hits = (minima < own_keys[:, -1:]).sum(dim=1)
-        hit = n_hits.nonzero()[:, 0]
-        if not len(hit):
-            return
-        n_groups = min(k, int(n_hits.max()))
-        near = torch.topk(minima[hit], n_groups, dim=1, largest=False).indices
-        candidates = groups[hit[:, None], near].flatten(1)
-        within = torch.arange(start, start + GROUP, device=keys.device)
-        rows = (near[:, :, None] * GROUP + within).flatten(1)
-        candidates = torch.cat([own_keys[hit], candidates], dim=1)
-        rows = torch.cat([own_rows[hit], rows], dim=1)
-        best = torch.topk(candidates, k, dim=1, largest=False)
-        own_keys[hit] = best.values
-        own_rows[hit] = rows.gather(1, best.indices)
+        new = torch.topk(keys, min(k, keys.shape[1]), dim=1, largest=False)
+        both = torch.cat([own_keys, new.values], dim=1)
+        rows = torch.cat([own_rows, start + new.indices], dim=1)
+        best = torch.topk(both, k, dim=1, largest=False)
+        own_keys[:], own_rows[:] = best.values, rows.gather(1, best.indices)
 
 
 class _Product:
@@ -124,23 +115,19 @@ class _Product:
         self.device, self.memory = device, None
 
     def __call__(self, queries, others):
-        """Return ``queries others^T``, with columns of infinity to a whole group."""
+        """Return ``queries others^T``."""
         import torch
 
-        shape = queries.shape[0], others.shape[0]
-        wide = -(-shape[1] // GROUP) * GROUP
-        if self.memory is None or self.memory.numel() < shape[0] * wide:
-            self.memory = torch.empty(shape[0] * wide, device=self.device)
-        out = self.memory[: shape[0] * wide].view(shape[0], wide)
-        out[:, shape[1] :] = torch.inf
         if sparse.issparse(others):
-            out[:, : shape[1]] = torch.from_numpy((queries @ others.T).toarray())
-        elif self.device.type == "cpu":
-            keys = out.numpy()[:, : shape[1]]
-            np.matmul(queries.numpy(), others.numpy().T, out=keys)
-        else:
-            torch.mm(queries, others.T, out=out[:, : shape[1]])
-        return out
+            return torch.from_numpy((queries @ others.T).toarray()).to(self.device)
+        shape = len(queries), len(others)
+        if self.memory is None or self.memory.numel() < shape[0] * shape[1]:
+            self.memory = torch.empty(shape[0] * shape[1], device=self.device)
+        out = self.memory[: shape[0] * shape[1]].view(shape)
+        if self.device.type == "cpu":
+            np.matmul(queries.numpy(), others.numpy().T, out=out.numpy())
+            return out
+        return torch.mm(queries, others.T, out=out)
 
 
 @dataclass(frozen=True)

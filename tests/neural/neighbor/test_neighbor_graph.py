@@ -1,15 +1,22 @@
 """The graph of near neighbours against plain searches in float64, chunk by chunk."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
+from skhash import ITQHash, NeighborHash
 from skhash.algebra import _graph
 from skhash.algebra._graph import neighbor_table
+from skhash.neural import _start
+from skhash.neural.neighbor import _encoder
 from skhash.neural.neighbor._module import _known
+from skhash.training import _batches
 from skhash.training._batches import Batch
+from skhash.utils import chunks
 from skhash.utils.chunks import RowView
 
 CPU = torch.device("cpu")
@@ -131,3 +138,119 @@ def test_known_partners_are_those_of_a_plain_loop(kind, n_rows):
     expected = known_by_loops(rows, partners[:30], halves[0], others, halves[1])
     assert expected.any() and not expected.all()
     np.testing.assert_array_equal(_known(*batch.parts()).numpy(), expected)
+
+
+def test_torch_finds_the_nearest_as_the_kernel_does(monkeypatch, chunked):
+    """What other devices than the CPU do."""
+    X = rows_of()
+    table = table_of(X, 20)
+
+    class Elsewhere(_graph._Nearest):
+        add = _graph._Nearest._add_by_torch
+
+    monkeypatch.setattr(_graph, "_Nearest", Elsewhere)
+    np.testing.assert_array_equal(table_of(X, 20), table)
+
+
+# Rows on disk
+
+
+def fitted(X, **params):
+    params = {"max_epochs": 2, "max_train_samples": 200, "random_state": 0} | params
+    return NeighborHash(16, **params).fit(X)
+
+
+@pytest.fixture
+def on_disk(tmp_path):
+    def write(X):
+        np.save(tmp_path / "rows.npy", X)
+        return np.load(tmp_path / "rows.npy", mmap_mode="r")
+
+    return write
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    for function in (chunks.row_chunks, chunks.dense_chunks):
+        monkeypatch.setattr(function, "__defaults__", (2**14,))
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"normalize": True},
+        {"metric": "cosine"},
+        {"graph": "exact", "validation_fraction": 0.2},
+        {"hidden_layer_sizes": (5,)},
+    ],
+    ids=str,
+)
+def test_half_rows_on_disk_are_the_same_rows_in_memory(
+    params, held, on_disk, monkeypatch
+):
+    X = rows_of(600, 40).astype(np.float16)
+    bits = fitted(X.astype(np.float32), **params).transform(X)
+    if not held:
+        monkeypatch.setattr(_batches, "HELD_BYTES", 0)
+    encoder = fitted(on_disk(X), **params)
+    np.testing.assert_array_equal(encoder.transform(X.astype(np.float32)), bits)
+    np.testing.assert_array_equal(encoder.transform(on_disk(X)), bits)
+    encoder.partial_fit(on_disk(X)).partial_fit(X.astype(np.float32))
+    assert encoder.n_iter_ == 4
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("params", [{}, {"normalize": True}, {"metric": "cosine"}])
+def test_a_file_is_fitted_without_a_copy_of_it(
+    dtype, params, on_disk, monkeypatch, small_chunks
+):
+    """As far as NumPy says how much is allocated."""
+    X = np.random.RandomState(0).randn(100_000, 48).astype(dtype)
+    for module, name in (
+        (_graph, "CHUNK_ROWS"),
+        (_graph, "AXES_ROWS"),
+        (_start, "START_ROWS"),
+        (_encoder, "BANK_ROWS"),
+    ):
+        monkeypatch.setattr(module, name, 1000)
+    fitted(X[:500], **params)  # imports
+    file = on_disk(X)
+    tracemalloc.start()
+    fitted(file, **params)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < X.nbytes / 2
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_the_last_value_of_a_file_is_checked(value, dtype, on_disk, small_chunks):
+    X = rows_of().astype(dtype)
+    encoder = fitted(on_disk(X))
+    X[-1, -1] = value
+    name = "NaN" if np.isnan(value) else "infinity"
+    for use in (fitted, encoder.transform, encoder.partial_fit):
+        with pytest.raises(ValueError, match=f"Input X contains {name}"):
+            use(on_disk(X))
+    X[-1, -1] = np.finfo(dtype).max  # whose sum is infinite, and is no error by itself
+    if dtype == np.float16:
+        assert np.isfinite(fitted(np.repeat(X[-2:], 300, axis=0)).coefs_[0]).all()
+
+
+def test_any_encoder_reads_half_rows_in_chunks(on_disk, small_chunks):
+    X = rows_of(600, 40).astype(np.float16)
+    encoder = ITQHash(16, random_state=0).fit(X.astype(np.float32))
+    bits = encoder.transform(X.astype(np.float32))
+    np.testing.assert_array_equal(
+        ITQHash(16, random_state=0).fit(on_disk(X)).transform(X), bits
+    )
+    np.testing.assert_array_equal(encoder.transform(on_disk(X)), bits)
+    X = on_disk(np.zeros((200_000, 40), dtype=np.float16))
+    encoder.transform_packed(X[:10])
+    tracemalloc.start()
+    encoder.transform_packed(X)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < X.nbytes / 2
