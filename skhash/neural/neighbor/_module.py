@@ -119,14 +119,14 @@ class NeighborModule(TrainedModule):
 
 def _known(own, theirs):
     """Say which partners of other rows are known to be near a row too, shape (n, n)."""
-    # A table of the rows near each by the distinct partners, the last column for rows
-    # that are no partner here: compared pair by pair, long lists would take longer.
+    # A table of the distinct partners by the rows that they are near to, its last row
+    # for what is no partner here. To compare pair by pair takes longer.
     near = torch.cat([own.rows[:, None], own.partners[:, :, 0]], dim=1)
     distinct, places = theirs.rows.unique(return_inverse=True)
     slots = torch.searchsorted(distinct, near).clamp_(max=len(distinct) - 1)
     slots = torch.where(distinct[slots] == near, slots, len(distinct))
-    known = slots.new_zeros(len(near), len(distinct) + 1, dtype=torch.bool)
-    known = known.scatter_(1, slots, True)[:, places]
+    known = slots.new_zeros(len(distinct) + 1, len(near), dtype=torch.bool)
+    known = known.scatter_(0, slots.T, True)[places].T
     if own.labels is None:
         return known.fill_diagonal_(False)
     if own.labels.shape[1] == 1:
