@@ -1,12 +1,11 @@
-"""The compiled search of `skhash.algebra._graph` in a block of keys."""
+"""The compiled part of `skhash.algebra._graph`: the smallest keys of a block."""
 
 from skhash.utils.kernels import inner_kernel, kernel
 
-GROUP = 32  # columns of which only the smallest key is looked at, if it is too large
+GROUP = 32  # columns that are passed over together where no key can be small enough
 
 
 def _smallest_key(keys, first):
-    """Return the smallest of a whole group."""
     smallest = keys[first]
     for i in range(1, GROUP):
         key = keys[first + i]
@@ -14,12 +13,39 @@ def _smallest_key(keys, first):
     return smallest
 
 
-# Without NaN, several keys are compared at once.
-_smallest = inner_kernel(_smallest_key, fastmath={"nnan", "nsz"}, inline="always")
+def _smallest_bound(keys, norm, margins, first):
+    smallest = keys[first] - norm * margins[0, first] - margins[1, first]
+    for i in range(first + 1, first + GROUP):
+        bound = keys[i] - norm * margins[0, i] - margins[1, i]
+        smallest = bound if bound < smallest else smallest
+    return smallest
+
+
+def _product(first, second):
+    total = first[0] * second[0]
+    for i in range(1, len(first)):
+        total += first[i] * second[i]
+    return total
+
+
+def _insert(key, row, nearest, rows):
+    place = len(nearest) - 1
+    while place > 0 and key < nearest[place - 1]:
+        nearest[place], rows[place] = nearest[place - 1], rows[place - 1]
+        place -= 1
+    nearest[place], rows[place] = key, row
+
+
+# Without NaN, and in any order, several numbers are taken at once.
+MANY = {"nnan", "nsz", "reassoc", "contract"}
+_smallest_key = inner_kernel(_smallest_key, fastmath=MANY)
+_smallest_bound = inner_kernel(_smallest_bound, fastmath=MANY)
+_product = inner_kernel(_product, fastmath=MANY)
+_insert = inner_kernel(_insert)
 
 
 def _take_nearest(keys, start, best_keys, best_rows):
-    """Take what is smaller into the sorted lists of the smallest keys.
+    """Take what is smaller into the lists of the smallest keys.
 
     Of equal keys those of the first rows stay.
 
@@ -29,25 +55,43 @@ def _take_nearest(keys, start, best_keys, best_rows):
     start : int
         The row that the first column belongs to.
     best_keys : ndarray of shape (n_queries, n_neighbors), float32
-        Written to, as the next one. Each row ascends.
+        Ascending. Written to, as the next one.
     best_rows : ndarray of shape (n_queries, n_neighbors), int64
     """
-    n_queries, n = keys.shape
-    k = best_keys.shape[1]
-    for query in range(n_queries):
+    n = keys.shape[1]
+    for query in range(len(keys)):
         own, nearest, rows = keys[query], best_keys[query], best_rows[query]
         for first in range(0, n, GROUP):
-            if first + GROUP <= n and _smallest(own, first) >= nearest[k - 1]:
+            if first + GROUP <= n and _smallest_key(own, first) >= nearest[-1]:
                 continue
             for column in range(first, min(first + GROUP, n)):
-                key = own[column]
-                if key >= nearest[k - 1]:
+                if own[column] < nearest[-1]:
+                    _insert(own[column], start + column, nearest, rows)
+
+
+def _take_checked(keys, norms, margins, queries, others, start, best_keys, best_rows):
+    """Do as `take_nearest`, with keys that are only nearly right.
+
+    That of query i and column j is off by at most ``norms[i] margins[0, j] + margins[1,
+    j]``, and where it may be small enough it is made again from the rows: the inner
+    product of those of `queries` and `others`.
+    """
+    n = keys.shape[1]
+    for query in range(len(keys)):
+        own, nearest, rows = keys[query], best_keys[query], best_rows[query]
+        norm = norms[query]
+        for first in range(0, n, GROUP):
+            is_whole = first + GROUP <= n
+            if is_whole and _smallest_bound(own, norm, margins, first) >= nearest[-1]:
+                continue
+            for column in range(first, min(first + GROUP, n)):
+                margin = norm * margins[0, column] + margins[1, column]
+                if own[column] - margin >= nearest[-1]:
                     continue
-                place = k - 1
-                while place > 0 and key < nearest[place - 1]:
-                    nearest[place], rows[place] = nearest[place - 1], rows[place - 1]
-                    place -= 1
-                nearest[place], rows[place] = key, start + column
+                key = _product(queries[query], others[column])
+                if key < nearest[-1]:
+                    _insert(key, start + column, nearest, rows)
 
 
-take_nearest = kernel(_take_nearest, fastmath={"nnan", "nsz"})
+take_nearest = kernel(_take_nearest)
+take_checked = kernel(_take_checked)
