@@ -18,7 +18,7 @@ from skhash.utils.chunks import RowView, row_chunks
 TABLE_BYTES = 2**23
 # So many rows are compared with at a time, if they are not wide.
 CHUNK_ROWS = 8192
-# More than three times the unit roundoff of bfloat16; see `_CoarseSearch`.
+# Over three times the unit roundoff of bfloat16, by what it is itself rounded by.
 OFF = 3.1 * 2.0**-8
 # So many rows, drawn at random, say where the mean and the principal axes lie.
 AXES_ROWS = 20_000
@@ -31,8 +31,9 @@ def neighbor_table(
 
     Those are compared with all rows, of which a chunk after the other is read, once:
     ``n_anchors n d`` multiplications, and memory for the anchors, a chunk, a block of
-    distances and the table, whatever the number of rows. Products are in float32, so
-    rows that are equally near up to its rounding may change places.
+    distances and the table, whatever the number of rows. Keys are those of float32, so
+    rows that are equally near up to its rounding may change places. Where a processor
+    multiplies in bfloat16, such products first say which rows may be among the nearest.
 
     Parameters
     ----------
@@ -155,34 +156,36 @@ class _CoarseSearch(_Search):
     """A search by products in bfloat16, whose result is that of float32 nevertheless.
 
     A key ``<(x, 1), (y, o)>`` of rounded factors, itself rounded, is off by at most
-    ``(3 u + 3 u^2 + u^3) |x| |y| + (2 u + u^2) |o|``, u being the unit roundoff. Where
-    that leaves open whether a row is among the nearest, its key is made in float32.
+    ``(3 u + 3 u^2 + u^3) |x| |y| + (2 u + u^2) |o|``, u being the unit roundoff. Two
+    more columns take somewhat more than that off, which makes it a lower bound. Where
+    this leaves open whether a row is among the nearest, its key is made in float32.
     """
 
     def __init__(self, queries, n_neighbors, device):
-        super().__init__(queries, n_neighbors, device)
-        self.coarse_queries = queries.bfloat16()
-        self.norms = queries[:, :-1].norm(dim=1).numpy()
-
-    def turn_to(self, others, start):
         import torch
 
+        super().__init__(queries, n_neighbors, device)
+        norms = queries[:, :-1].norm(dim=1)
+        self.coarse_queries = _beside(
+            _beside(queries, norms), torch.ones_like(norms)
+        ).bfloat16()
+
+    def turn_to(self, others, start):
         super().turn_to(others, start)
-        self.coarse_others = others.bfloat16().T
-        norms = [others[:, :-1].norm(dim=1), others[:, -1].abs()]
-        self.margins = (OFF * torch.stack(norms)).numpy()
+        norms, offsets = others[:, :-1].norm(dim=1), others[:, -1].abs()
+        coarse = _beside(_beside(others, -OFF * norms), -OFF * offsets)
+        self.coarse_others = coarse.bfloat16().T
 
     def keys(self, block):
-        products = self.coarse_queries[block] @ self.coarse_others
-        return self._place(*products.shape).copy_(products)
+        bounds = self.coarse_queries[block] @ self.coarse_others
+        return self._place(*bounds.shape).copy_(bounds)
 
     def add(self, block, keys):
         from skhash.algebra._nearest import take_checked
 
         factors = self.queries[block].numpy(), self.others.numpy()
         best = self.best[block].numpy(), self.rows[block].numpy()
-        off = self.norms[block], self.margins
-        take_checked(keys.numpy(), *off, *factors, self.start, *best)
+        take_checked(keys.numpy(), *factors, self.start, *best)
 
 
 def _multiplies_bfloat16(device) -> bool:

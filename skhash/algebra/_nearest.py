@@ -13,14 +13,6 @@ def _smallest_key(keys, first):
     return smallest
 
 
-def _smallest_bound(keys, norm, margins, first):
-    smallest = keys[first] - norm * margins[0, first] - margins[1, first]
-    for i in range(first + 1, first + GROUP):
-        bound = keys[i] - norm * margins[0, i] - margins[1, i]
-        smallest = bound if bound < smallest else smallest
-    return smallest
-
-
 def _product(first, second):
     total = first[0] * second[0]
     for i in range(1, len(first)):
@@ -39,7 +31,6 @@ def _insert(key, row, nearest, rows):
 # Without NaN, and in any order, several numbers are taken at once.
 MANY = {"nnan", "nsz", "reassoc", "contract"}
 _smallest_key = inner_kernel(_smallest_key, fastmath=MANY)
-_smallest_bound = inner_kernel(_smallest_bound, fastmath=MANY)
 _product = inner_kernel(_product, fastmath=MANY)
 _insert = inner_kernel(_insert)
 
@@ -69,24 +60,20 @@ def _take_nearest(keys, start, best_keys, best_rows):
                     _insert(own[column], start + column, nearest, rows)
 
 
-def _take_checked(keys, norms, margins, queries, others, start, best_keys, best_rows):
-    """Do as `take_nearest`, with keys that are only nearly right.
+def _take_checked(bounds, queries, others, start, best_keys, best_rows):
+    """Do as `take_nearest`, with lower bounds of the keys.
 
-    That of query i and column j is off by at most ``norms[i] margins[0, j] + margins[1,
-    j]``, and where it may be small enough it is made again from the rows: the inner
-    product of those of `queries` and `others`.
+    Where one is small enough, the key is made: the product of the rows of `queries` and
+    `others`.
     """
-    n = keys.shape[1]
-    for query in range(len(keys)):
-        own, nearest, rows = keys[query], best_keys[query], best_rows[query]
-        norm = norms[query]
+    n = bounds.shape[1]
+    for query in range(len(bounds)):
+        own, nearest, rows = bounds[query], best_keys[query], best_rows[query]
         for first in range(0, n, GROUP):
-            is_whole = first + GROUP <= n
-            if is_whole and _smallest_bound(own, norm, margins, first) >= nearest[-1]:
+            if first + GROUP <= n and _smallest_key(own, first) >= nearest[-1]:
                 continue
             for column in range(first, min(first + GROUP, n)):
-                margin = norm * margins[0, column] + margins[1, column]
-                if own[column] - margin >= nearest[-1]:
+                if own[column] >= nearest[-1]:
                     continue
                 key = _product(queries[query], others[column])
                 if key < nearest[-1]:
