@@ -283,7 +283,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Real vectors. Rows are samples.
+            Real vectors. Rows are samples. A memory map, and float16 rows, are read in
+            chunks and not copied.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
             Classes, or a 0/1 column for each of several labels. Partners then share a
             label; a row without one, or alone with it, has its neighbours. An unknown

@@ -240,6 +240,7 @@ def test_a_file_is_fitted_without_a_copy_of_it(
 ):
     """As far as NumPy says how much is allocated."""
     X = np.random.RandomState(0).randn(100_000, 48).astype(dtype)
+    X += 1  # a sum that float16 does not hold
     for module, name in (
         (_graph, "CHUNK_ROWS"),
         (_graph, "AXES_ROWS"),
@@ -258,7 +259,8 @@ def test_a_file_is_fitted_without_a_copy_of_it(
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_the_last_value_of_a_file_is_checked(value, dtype, on_disk, small_chunks):
+def test_the_last_value_of_a_file_is_checked(value, dtype, on_disk, monkeypatch):
+    monkeypatch.setattr(chunks.dense_chunks, "__defaults__", (2**10,))
     X = rows_of().astype(dtype)
     encoder = fitted(on_disk(X))
     X[-1, -1] = value
@@ -269,6 +271,19 @@ def test_the_last_value_of_a_file_is_checked(value, dtype, on_disk, small_chunks
     X[-1, -1] = np.finfo(dtype).max  # whose sum is infinite, and is no error by itself
     if dtype == np.float16:
         assert np.isfinite(fitted(np.repeat(X[-2:], 300, axis=0)).coefs_[0]).all()
+
+
+def test_all_rows_of_a_file_are_compared_before_it_is_refused(on_disk, small_chunks):
+    X = np.ones((3000, 20), dtype=np.float16)
+    with pytest.raises(ValueError, match="All 3000 rows of X are equal"):
+        fitted(on_disk(X))
+    for row, column in ((0, 0), (1500, 7), (2999, 19)):
+        for value in (0, 2):
+            changed = X.copy()
+            changed[row, column] = value
+            low, high = chunks.column_range(on_disk(changed))
+            np.testing.assert_array_equal(low, changed.min(axis=0))
+            np.testing.assert_array_equal(high, changed.max(axis=0))
 
 
 def test_any_encoder_reads_half_rows_in_chunks(on_disk, small_chunks):
