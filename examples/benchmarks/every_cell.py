@@ -22,7 +22,7 @@ last line of a data set adds up ITQ's at all lengths that it makes, beside the o
 of a nested `NeighborHash`.
 
 Each measurement is written to ``--output`` when it is done, and what is there already
-is not measured again.
+is not measured again: after a change to the library start a new file.
 """
 
 import argparse
