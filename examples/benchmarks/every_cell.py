@@ -18,8 +18,8 @@ then printed for the "far" half of the queries, too: those whose nearest row is 
 than that of the median query.
 
 Seconds of a fit are those of the clock, all being imported and compiled before. The
-last line of a data set adds up ITQ's at all lengths that it makes, beside the one fit
-of a nested `NeighborHash`.
+last line of a data set adds up ITQ's, where it makes all lengths, beside the one fit of
+a nested `NeighborHash`.
 
 Each measurement is written to ``--output`` when it is done, and what is there already
 is not measured again: after a change to the library start a new file.

@@ -215,13 +215,14 @@ def show_seconds(found):
     """Print seconds of fits beside ITQ's: of each length, and of all of them."""
     rows = []
     for data in found.data():
-        total, nested = 0, None
+        times, nested = [], None
         for n_bits in found.lengths(data):
             nested = found.seconds(data, n_bits, OURS) or nested
             itq = found.seconds(data, n_bits, "ITQ")
             own = found.seconds(data, n_bits, variant(OWN))
             rows.append((data, n_bits, *beside(itq, own)))
-            total += itq or 0
+            times.append(itq)
+        total = sum(times) if all(times) else None
         rows.append((data, "all, nested", *beside(total, nested)))
     show_table(["data", "bits", "ITQ fit s", f"{OURS} fit s", "ratio"], rows)
 

@@ -228,7 +228,7 @@ class _Run:
         self.task, self.make, self.report, self.on_row = task, make, report, on_row
         self.rows, self.fitted, self.skipped = [], {}, []
         self._nested = {}  # of each method, the encoder of all lengths and its seconds
-        self._seconds = defaultdict(list)  # those of each method's steps
+        self._seconds = defaultdict(dict)  # of each method's steps, by their bits
 
     def measure_all(self, methods, n_bits):
         """Measure all; an interrupt ends it, and is told, once there is an encoder."""
@@ -258,7 +258,7 @@ class _Run:
                 start = time.perf_counter()
             row, decoder = measure_encoder(encoder, method, fit_seconds, self.task)
             self.fitted[len(self.rows)] = encoder, decoder
-        self._seconds[method].append(time.perf_counter() - start)
+        self._seconds[method][bits] = time.perf_counter() - start
         self.rows.append(row)
         self.on_row(row)
 
@@ -292,16 +292,17 @@ class _Run:
     def _step(self, number, asked, start):
         """Say what is measured now, and how long the rest of the method takes.
 
-        Its steps that are left are taken to be as long as those before, on average.
+        Its steps that are left are taken to need as long for a bit as those before.
         Those of one method say nothing of another: a fit may take seconds or minutes.
         """
         method, bits = asked[number]
         line = f"{_name(method, bits)} ({number + 1} of {len(asked)})"
         if number:
             line += f", {_minutes(time.perf_counter() - start)} passed"
-        if self._seconds[method]:
-            n_left = sum(other == method for other, _ in asked[number:])
-            left = n_left * np.mean(self._seconds[method])
+        done = self._seconds[method]
+        if done:
+            bits_left = sum(it for other, it in asked[number:] if other == method)
+            left = bits_left * sum(done.values()) / sum(done)
             line += f", about {_minutes(left)} left of {method}"
         return line
 

@@ -622,7 +622,7 @@ class TestOptions:
         )
         assert re.fullmatch(times, last)
 
-    def test_time_left_is_that_of_the_methods_mean_step(self, X, monkeypatch):
+    def test_time_left_is_that_of_the_methods_bits(self, X, monkeypatch):
         costs, lines, now = iter([65, 95, 80, 5, 5, 5]), [], [100]
         clock = SimpleNamespace(perf_counter=lambda: now[0])
         monkeypatch.setattr(_run, "time", clock)
@@ -637,11 +637,11 @@ class TestOptions:
         skhash.audit(X, **options, progress=lines.append)
         assert lines[2:] == [
             "sgh at 4 bits (1 of 6)",
-            "sgh at 8 bits (2 of 6), 1:05 passed, about 2:10 left of sgh",
-            "sgh at 16 bits (3 of 6), 2:40 passed, about 1:20 left of sgh",
+            "sgh at 8 bits (2 of 6), 1:05 passed, about 6:30 left of sgh",
+            "sgh at 16 bits (3 of 6), 2:40 passed, about 3:33 left of sgh",
             "lsh at 4 bits (4 of 6), 4:00 passed",  # of which nothing is known yet
-            "lsh at 8 bits (5 of 6), 4:05 passed, about 0:10 left of lsh",
-            "lsh at 16 bits (6 of 6), 4:10 passed, about 0:05 left of lsh",
+            "lsh at 8 bits (5 of 6), 4:05 passed, about 0:30 left of lsh",
+            "lsh at 16 bits (6 of 6), 4:10 passed, about 0:13 left of lsh",
         ]
 
     def test_time_left_is_without_the_fit_of_all_lengths(self, X, monkeypatch):
@@ -660,8 +660,8 @@ class TestOptions:
             monkeypatch.setattr(_run, name, slowed(getattr(_run, name), cost))
         options = {**FAST, "n_bits": [4, 8, 16], "methods": ["neighbor"]}
         skhash.audit(X, **options, progress=lines.append)
-        assert lines[-2].endswith("9:20 passed, about 2:00 left of neighbor")
-        assert lines[-1].endswith("10:20 passed, about 1:00 left of neighbor")
+        assert lines[-2].endswith("9:20 passed, about 6:00 left of neighbor")
+        assert lines[-1].endswith("10:20 passed, about 2:40 left of neighbor")
 
     def test_rows_are_told_as_they_are_measured(self, X):
         told = []
