@@ -17,7 +17,7 @@ ROWS = np.random.default_rng(0).normal(size=(600, 16)).astype(np.float32)
 def scripts(monkeypatch):
     """The script and the module of its methods, as it is run."""
     monkeypatch.syspath_prepend(FOLDER)
-    names = "bytes", "bytes_methods", "bytes_report"
+    names = "bytes", "bytes_methods", "bytes_report", "growing_results"
     yield [importlib.import_module(name) for name in names]
     for name in names:
         sys.modules.pop(name, None)

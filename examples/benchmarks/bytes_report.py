@@ -4,6 +4,7 @@ import statistics
 from collections import defaultdict
 
 import numpy as np
+from growing_results import describe
 
 FEATURES = {
     "digits": 64,
@@ -56,12 +57,11 @@ def half_range(cells, measure):
 
 def show(content):
     """Print the tables."""
-    head, found = content["head"], tests(content)
-    versions = ", ".join(f"{k} {v}" for k, v in head["versions"].items())
-    print(f"{head['date']}, {head['machine']}, {head['cores']} cores. {versions}.")
+    found = tests(content)
+    print(describe(content["head"]))
     for data in dict.fromkeys(key[0] for key in found):
         show_set(data, {k[1:]: v for k, v in found.items() if k[0] == data})
-    show_speed(content["speed"])
+    show_speed(content.get("speed"))
     for name, why in content["left_out"].items():
         print(f"left out: {name}: {why}")
 

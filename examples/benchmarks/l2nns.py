@@ -24,11 +24,16 @@ from functools import partial
 import numpy as np
 import sklearn
 import torch
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
 
 import skhash
 from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder
 from skhash.codes import pack_bits, spherical_hamming_distances
 from skhash.datasets import (
+    RetrievalData,
     load_20newsgroups,
     load_digits_retrieval,
     load_fashion_mnist,
@@ -44,12 +49,33 @@ from skhash.linear import (
 )
 from skhash.metrics import neighbor_recall_score, true_neighbors
 
+
+def load_tfidf(data_home=None):
+    """Load 20 Newsgroups as 256 components of tf-idf, rows of unit length."""
+    texts = load_20newsgroups("texts", data_home=data_home)
+    vectorise = make_pipeline(
+        TfidfVectorizer(max_features=10_000, stop_words="english", sublinear_tf=True),
+        TruncatedSVD(256, random_state=0),
+        Normalizer(),
+    )
+    database = vectorise.fit_transform(texts.database).astype(np.float32)
+    query = vectorise.transform(texts.query).astype(np.float32)
+    return RetrievalData(
+        name="20newsgroups-tfidf",
+        metric="cosine",
+        train=database,
+        database=database,
+        query=query,
+    )
+
+
 LOADERS = {
     "digits": lambda data_home=None: load_digits_retrieval(),
     "fashion_mnist": load_fashion_mnist,
     "glove": load_glove,
     "glove_100k": lambda data_home=None: load_glove(100_000, data_home=data_home),
     "minilm": lambda data_home=None: load_20newsgroups("minilm", data_home=data_home),
+    "tfidf": load_tfidf,
 }
 CUTS = (10, 100, 1000)
 
@@ -154,14 +180,14 @@ def measure(encoder, data, truth, own_distances=None):
     return recalls
 
 
-def methods_for(n_bits, data, names):
+def methods_for(n_bits, n_features, names):
     """Leave out what is not installed or cannot make so many bits."""
     left_out = set()
     try:
         import faiss  # noqa: F401
     except ImportError:
         left_out.add("faiss ITQ")
-    if n_bits > data.train.shape[1]:
+    if n_bits > n_features:
         left_out |= {"PCA", "ITQ", "faiss ITQ", "KMH", "binary autoencoder"}
     return [name for name in names if name not in left_out]
 
@@ -184,7 +210,7 @@ def run(name, arguments):
     ratios, header = [], None
     for n_bits in arguments.bits:
         means = {}
-        for method in methods_for(n_bits, data, arguments.methods):
+        for method in methods_for(n_bits, data.train.shape[1], arguments.methods):
             runs, times = [], []
             for seed in arguments.seeds:
                 encoder, seconds = fits.get(method, n_bits, seed)

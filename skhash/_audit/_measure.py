@@ -34,8 +34,9 @@ class AuditRow:
     queries ``bytes_per_vector``: the code and the floats that are kept beside it.
     ``codebook_bytes`` is what decodes the codes, once for all vectors.
 
-    Times are wall-clock on this machine. Speeds are per second, after a first run that
-    is not timed, and the fastest of some runs where one is short.
+    Times are wall-clock on this machine. ``fit_seconds`` is None of a code that is cut
+    from a longer one, whose row has those of the only fit. Speeds are per second, after
+    a first run that is not timed, and the fastest of some runs where one is short.
     """
 
     method: str
@@ -44,7 +45,7 @@ class AuditRow:
     bytes_per_vector: int
     codebook_bytes: int
     compression: float
-    fit_seconds: float
+    fit_seconds: float | None = None
     decoder_seconds: float | None = None
     encode_per_second: float
     refine_per_second: float | None = None

@@ -1,6 +1,7 @@
 """The audit: methods times lengths, each fitted, timed and searched."""
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral, Real
@@ -32,6 +33,8 @@ METHODS = {
 }
 # They turn principal axes into bits, of which there are no more than features.
 LIMITED_METHODS = ("itq", "pca")
+# The first bits of their codes are codes too: one fit serves all lengths.
+NESTED_METHODS = ("neighbor",)
 
 # Far above any code that is searched: a slip of the pen, which no memory would hold.
 MAX_BITS = 2**16
@@ -77,9 +80,9 @@ def audit(
     """Measure what binary codes of these vectors cost and keep.
 
     Queries are drawn at random and held out. The other rows are the database, and what
-    the encoders are fitted on (at most 100 000 of them). Each method at each length is
-    fitted, timed, and scored by the share of the `k` true float neighbours that is
-    found
+    the encoders are fitted on (at most 100 000 of them). Each method is fitted at each
+    length, `NeighborHash` at the longest only and cut to the others. All are timed, and
+    scored by the share of the `k` true float neighbours that is found
 
     - by Hamming distance (``recall``),
     - by real queries, compared with what the codes decode to (``recall_asymmetric``),
@@ -101,7 +104,8 @@ def audit(
     methods : sequence of {"sgh", "neighbor", "itq", "pca", "lsh", "sign", "int8", \
             "pq", "rabitq"}, default=all
         Methods to try: `SGHEncoder`, `NeighborHash`, `ITQHash`, `PCAHash`,
-        `RandomHyperplaneHash`, with their defaults. `NeighborHash` is given `metric`.
+        `RandomHyperplaneHash`, with their defaults. `NeighborHash` is given `metric`,
+        and `n_bits` as the lengths to be `nested`.
         The last four are to compare with: a bit and a byte a column, and product
         quantisation and RaBitQ of faiss, where it is installed.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
@@ -124,7 +128,7 @@ def audit(
         Draws sample and queries, and seeds the encoders.
     progress : callable, default=None
         Called with a line of text before each step, with the time that passed and an
-        estimate of what is left.
+        estimate of what is left of the method.
     on_row : callable, default=None
         Called with each row as soon as it is measured.
 
@@ -223,14 +227,17 @@ class _Run:
     def __init__(self, task, make, report, on_row):
         self.task, self.make, self.report, self.on_row = task, make, report, on_row
         self.rows, self.fitted, self.skipped = [], {}, []
+        self._nested = {}  # of each method, the encoder of all lengths and its seconds
+        self._seconds = defaultdict(dict)  # of each method's steps, by their bits
 
     def measure_all(self, methods, n_bits):
         """Measure all; an interrupt ends it, and is told, once there is an encoder."""
+        self._n_bits = n_bits
         asked = self._possible(methods, n_bits)
         start = time.perf_counter()
         for number, (method, bits) in enumerate(asked):
             try:
-                self.report(self._step(method, bits, number, len(asked), start))
+                self.report(self._step(number, asked, start))
                 self._measure(method, bits)
             except (ValueError, Unavailable) as error:  # the others still count
                 self.skipped.append(f"{_name(method, bits)}: {error}")
@@ -242,15 +249,32 @@ class _Run:
                 return
 
     def _measure(self, method, bits):
+        start = time.perf_counter()
         if method in PEERS:
             row = measure_peer(method, bits, self.task)
         else:
-            encoder = self.make(method, bits)
-            fit_seconds = timed_fit(encoder, self.task.data.train)
+            encoder, fit_seconds = self._fit(method, bits)
+            if method in NESTED_METHODS:  # its other lengths will take no fit
+                start = time.perf_counter()
             row, decoder = measure_encoder(encoder, method, fit_seconds, self.task)
             self.fitted[len(self.rows)] = encoder, decoder
+        self._seconds[method][bits] = time.perf_counter() - start
         self.rows.append(row)
         self.on_row(row)
+
+    def _fit(self, method, bits):
+        """Return a fitted encoder and the seconds of its fit, None where it is cut."""
+        if method not in NESTED_METHODS:
+            encoder = self.make(method, bits)
+            return encoder, timed_fit(encoder, self.task.data.train)
+        if method not in self._nested:
+            encoder = self.make(method, max(self._n_bits))
+            encoder.set_params(nested=self._n_bits)
+            self._nested[method] = encoder, timed_fit(encoder, self.task.data.train)
+        encoder, seconds = self._nested[method]
+        if bits == encoder.n_bits:
+            return encoder, seconds
+        return encoder.truncate(bits), None
 
     def _possible(self, methods, n_bits):
         """Return methods and lengths, without those that are known to be impossible."""
@@ -265,17 +289,22 @@ class _Run:
                     possible.append((method, bits))
         return possible
 
-    def _step(self, method, bits, number, n_steps, start):
-        """Say what is measured now, and how long it all takes, judged by what it took.
+    def _step(self, number, asked, start):
+        """Say what is measured now, and how long the rest of the method takes.
 
-        The steps that are left are taken to be as long as those before, on average.
+        Its steps that are left are taken to need as long for a bit as those before.
+        Those of one method say nothing of another: a fit may take seconds or minutes.
         """
-        line = f"{_name(method, bits)} ({number + 1} of {n_steps})"
-        if not number:
-            return line
-        passed = time.perf_counter() - start
-        left = passed / number * (n_steps - number)
-        return f"{line}, {_minutes(passed)} passed, about {_minutes(left)} left"
+        method, bits = asked[number]
+        line = f"{_name(method, bits)} ({number + 1} of {len(asked)})"
+        if number:
+            line += f", {_minutes(time.perf_counter() - start)} passed"
+        done = self._seconds[method]
+        if done:
+            bits_left = sum(it for other, it in asked[number:] if other == method)
+            left = bits_left * sum(done.values()) / sum(done)
+            line += f", about {_minutes(left)} left of {method}"
+        return line
 
     def has_no_precision(self):
         """Say whether no encoder has a mean average precision."""

@@ -257,7 +257,7 @@ def _cells(row: AuditRow, cuts: list[int]) -> dict[str, str]:
         "bits": f"{row.n_bits}",
         "bytes": f"{row.code_bytes}" + (f"+{floats}" if floats else ""),
         "codebook": _short(row.codebook_bytes),
-        "fit s": f"{row.fit_seconds:.2f}",
+        "fit s": _or_dash(row.fit_seconds, "{:.2f}".format),
         **{name: _or_dash(value, _short) for name, value in speeds.items()},
         **{name: _or_dash(value, "{:.3f}".format) for name, value in recalls.items()},
         "mAP": _or_dash(row.mean_average_precision, "{:.3f}".format),

@@ -539,6 +539,8 @@ class TestOptions:
         assert (params.pop("n_bits"), params.pop("device")) == (8, "cpu")
         assert isinstance(params.pop("random_state"), int)
         defaults = type(encoder)().get_params()
+        if method == "neighbor":
+            defaults["nested"] = [8]  # the lengths asked for
         assert params == {param: defaults[param] for param in params}
 
     def test_cosine_normalises_the_encoders(self, X):
@@ -614,17 +616,52 @@ class TestOptions:
             "lsh at 4 bits (1 of 2)",
         ]
         (last,) = lines[3:]
-        times = r"lsh at 8 bits \(2 of 2\), (\d+:\d\d) passed, about (\d+:\d\d) left"
+        minutes = r"\d+:\d\d"
+        times = (
+            rf"lsh at 8 bits \(2 of 2\), {minutes} passed, about {minutes} left of lsh"
+        )
         assert re.fullmatch(times, last)
 
-    def test_time_left_is_that_of_the_mean_step(self, X, monkeypatch):
-        lines, now = [], iter([100, 100 + 65, 100 + 2 * 60 + 40])
-        clock = SimpleNamespace(perf_counter=lambda: next(now))
+    def test_time_left_is_that_of_the_methods_bits(self, X, monkeypatch):
+        costs, lines, now = iter([65, 95, 80, 5, 5, 5]), [], [100]
+        clock = SimpleNamespace(perf_counter=lambda: now[0])
         monkeypatch.setattr(_run, "time", clock)
-        options = {**FAST, "n_bits": [4, 8, 16]}
+        measure_encoder = _run.measure_encoder
+
+        def measure(*arguments):
+            now[0] += next(costs)
+            return measure_encoder(*arguments)
+
+        monkeypatch.setattr(_run, "measure_encoder", measure)
+        options = {**FAST, "n_bits": [4, 8, 16], "methods": ["sgh", "lsh"]}
         skhash.audit(X, **options, progress=lines.append)
-        assert lines[-2].endswith("(2 of 3), 1:05 passed, about 2:10 left")
-        assert lines[-1].endswith("(3 of 3), 2:40 passed, about 1:20 left")
+        assert lines[2:] == [
+            "sgh at 4 bits (1 of 6)",
+            "sgh at 8 bits (2 of 6), 1:05 passed, about 6:30 left of sgh",
+            "sgh at 16 bits (3 of 6), 2:40 passed, about 3:33 left of sgh",
+            "lsh at 4 bits (4 of 6), 4:00 passed",  # of which nothing is known yet
+            "lsh at 8 bits (5 of 6), 4:05 passed, about 0:30 left of lsh",
+            "lsh at 16 bits (6 of 6), 4:10 passed, about 0:13 left of lsh",
+        ]
+
+    def test_time_left_is_without_the_fit_of_all_lengths(self, X, monkeypatch):
+        lines, now = [], [0]
+        clock = SimpleNamespace(perf_counter=lambda: now[0])
+        monkeypatch.setattr(_run, "time", clock)
+
+        def slowed(call, cost):
+            def measure(*arguments):
+                now[0] += cost
+                return call(*arguments)
+
+            return measure
+
+        for name, cost in (("timed_fit", 500), ("measure_encoder", 60)):
+            monkeypatch.setattr(_run, name, slowed(getattr(_run, name), cost))
+        options = {**FAST, "n_bits": [4, 8, 16], "methods": ["neighbor"]}
+        skhash.audit(X, **options, progress=lines.append)
+        assert lines[-2].endswith("9:20 passed, about 6:00 left of neighbor")
+        assert lines[-1].endswith("10:20 passed, about 2:40 left of neighbor")
 
     def test_rows_are_told_as_they_are_measured(self, X):
         told = []
@@ -656,6 +693,63 @@ class TestOptions:
 
         with pytest.raises(KeyboardInterrupt):
             skhash.audit(X, **FAST, progress=interrupt)
+
+
+class TestNested:
+    OPTIONS = {**FAST, "n_bits": [4, 12, 8], "methods": ["neighbor"]}
+
+    @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+    def test_short_codes_are_cut_from_the_longest(self, X, drawn, metric):
+        result = skhash.audit(X, **self.OPTIONS, metric=metric)
+        seed = result.encoder.random_state
+        (data,) = drawn
+        longest = skhash.NeighborHash(
+            12,
+            nested=[4, 8],
+            metric=metric,
+            normalize=metric == "cosine",
+            device="cpu",
+            random_state=seed,
+        ).fit(data.train)
+        order = float_order(data.queries, data.database, metric)
+        assert [row.n_bits for row in result.rows] == [4, 12, 8]
+        for row in result.rows:
+            encoder = longest.truncate(row.n_bits)
+            distances = hamming(encoder, data.queries, data.database)
+            for name, cut in (("recall", 4), ("recall_rescored", 20)):
+                hits = [
+                    expected_hits(one, nearest[:4], cut) / 4
+                    for one, nearest in zip(distances, order, strict=True)
+                ]
+                assert getattr(row, name) == pytest.approx(np.mean(hits))
+
+    def test_there_is_one_fit_whose_time_stands_at_the_longest(self, X, monkeypatch):
+        fits, timed_fit = [], _run.timed_fit
+
+        def fit(encoder, rows):
+            fits.append((type(encoder), encoder.n_bits))
+            return len(fits) + 0 * timed_fit(encoder, rows)
+
+        monkeypatch.setattr(_run, "timed_fit", fit)
+        options = {**self.OPTIONS, "methods": ["neighbor", "lsh"]}
+        rows = skhash.audit(X, **options).rows
+        others = [(skhash.linear.RandomHyperplaneHash, n) for n in (4, 12, 8)]
+        assert fits == [(skhash.NeighborHash, 12), *others]
+        assert [row.fit_seconds for row in rows] == [None, 1, None, 2, 3, 4]
+
+    @pytest.mark.parametrize("target, n_bits", [(0.01, 8), (1.0, 64)])
+    def test_the_recommended_encoder_is_of_its_length(
+        self, X, target, n_bits, tmp_path
+    ):
+        # None reaches all, where the best recall is taken, which is that of most bits.
+        options = {"n_bits": [8, 64], "target_recall": target, "rescore": 4}
+        result = skhash.audit(X, **{**self.OPTIONS, **options})
+        assert result.recommended.n_bits == result.encoder.n_bits == n_bits
+        codes = result.encoder.transform(X)
+        assert codes.shape == (N, n_bits)
+        result.encoder.save(tmp_path / "encoder")
+        saved = skhash.load(tmp_path / "encoder")
+        np.testing.assert_array_equal(saved.transform(X), codes)
 
 
 class TestLeftOut:
