@@ -66,7 +66,9 @@ def neighbor_table(
     if not sparse.issparse(queries) and _multiplies_bfloat16(device):
         kind = _CoarseSearch
     search = kind(queries, min(n_neighbors, X.shape[0] - 1), device)
-    step = min(CHUNK_ROWS, next(row_chunks(X.shape[0], 12 * X.shape[1])).stop)
+    # A chunk of dense rows, prepared and centred; of sparse ones few are ever dense.
+    bytes_per_row = 1 if sparse.issparse(X) else 12 * X.shape[1]
+    step = min(CHUNK_ROWS, next(row_chunks(X.shape[0], bytes_per_row)).stop)
     for rows in row_chunks(X.shape[0], 1, step):
         search.turn_to(comparison.others(X[rows]), rows.start)
         for block in row_chunks(len(anchors), 4 * step, TABLE_BYTES):
