@@ -1,5 +1,7 @@
 """Where training starts: hash directions from the data."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from skhash.algebra._projection import principal_axes, project
@@ -7,6 +9,7 @@ from skhash.algebra._rotation import fit_itq_rotation, random_rotation
 from skhash.metrics import neighbor_recall_score, true_neighbors
 
 ITQ_STEPS = 50
+NESTED_ITQ_STEPS = 20  # of blocks that are trained all together afterwards
 # So many rows say as well where directions should start as all do.
 START_ROWS = 20_000
 # `init="auto"` compares starts by the neighbours that they keep among so many rows:
@@ -45,6 +48,39 @@ def starting_directions(X, mean, n_bits, init, device, generator) -> np.ndarray:
     candidates = [itq, _pca_directions(axes, n_bits, generator)]
     recalls = _neighbor_recalls(X, mean, candidates, generator)
     return candidates[int(np.argmax(recalls))]
+
+
+def rotated_axes(projected, lengths, generator):
+    """Return first directions for codes whose prefixes are codes too.
+
+    The bits that a prefix has beyond the one before are some of the directions of an
+    ITQ rotation of as many leading axes as the prefix has bits, or of all axes.
+
+    Parameters
+    ----------
+    projected : Tensor of shape (n_samples, n_axes), float32
+        Rows on their principal axes.
+    lengths : sequence of int, ascending
+        The prefixes.
+    generator : torch.Generator
+
+    Returns
+    -------
+    directions : ndarray of shape (n_axes, n_bits), float64
+        Orthonormal columns in a block.
+    """
+    n_axes = projected.shape[1]
+    directions = np.zeros((n_axes, lengths[-1]))
+    for start, stop in pairwise([0, *lengths]):
+        while start < stop:
+            axes = slice(min(stop, n_axes))
+            inside = projected[:, axes]
+            rotation = random_rotation(inside.shape[1], generator)
+            rotation, _ = fit_itq_rotation(inside, rotation, NESTED_ITQ_STEPS)
+            bits = slice(start, min(start + inside.shape[1], stop))
+            directions[axes, bits] = rotation[:, : bits.stop - bits.start].numpy()
+            start = bits.stop
+    return directions
 
 
 def _gaussian(n_rows, n_columns, generator) -> np.ndarray:

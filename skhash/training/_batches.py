@@ -9,7 +9,7 @@ from torch.utils.data import Dataset, Subset
 
 from skhash.training._dataset_rows import DatasetRows
 from skhash.utils._torch_sparse import csr_tensor, take_rows
-from skhash.utils.chunks import RowView, row_chunks
+from skhash.utils.chunks import RowView, dense_rows, row_chunks
 
 # What may be known of rows, besides their values.
 KNOWN = ("labels", "weights", "partners")
@@ -119,6 +119,8 @@ class FedRows(Dataset):
         self.rows, self.X = rows, rows.X
         self.mean = None if module is None else module.mean
         self.scale = 1.0 if module is None else module.scale
+        self.axes = None if module is None else module.axes
+        self.n_columns = (rows.X if self.axes is None else self.axes.T).shape[1]
         accepts_sparse = module is not None and module.accepts_sparse
         self.keep_sparse = accepts_sparse and sparse.issparse(rows.X)
 
@@ -131,11 +133,16 @@ class FedRows(Dataset):
     def standardized(self, rows) -> np.ndarray:
         """Return these rows, dense, standardised in the precision of the data."""
         chunk = self.X[rows]
-        if sparse.issparse(chunk):
-            chunk = chunk.toarray()
-        if self.mean is not None:
-            chunk = chunk - self.mean.astype(chunk.dtype)
-        return (chunk / chunk.dtype.type(self.scale)).astype(np.float32, copy=False)
+        kind = chunk.dtype.type
+        mean = None if self.mean is None else self.mean.astype(kind)
+        axes = None if self.axes is None else self.axes.T.astype(kind)
+        if sparse.issparse(chunk) and axes is not None:
+            chunk = chunk @ axes - mean @ axes  # never dense at its full width
+        else:
+            chunk = dense_rows(chunk)
+            chunk = chunk if mean is None else chunk - mean
+            chunk = chunk if axes is None else chunk @ axes
+        return (chunk / kind(self.scale)).astype(np.float32, copy=False)
 
     def values(self, rows=slice(None)) -> torch.Tensor:
         """Return these rows as a tensor on the CPU, sparse where they are kept so."""
@@ -159,8 +166,8 @@ class BatchIterator:
 
     Dense data are standardised and moved to the device once and sliced there. Sparse
     rows, those of a torch Dataset, and views of rows of more than 256 MiB in float32
-    are taken one batch at a time. A last row that would be alone joins the batch
-    before: statistics of a batch need two.
+    are taken one batch at a time; of projected rows the size alone decides. A last row
+    that would be alone joins the batch before: statistics of a batch need two.
 
     Parameters
     ----------
@@ -179,7 +186,7 @@ class BatchIterator:
         self.data, rows = unwrap(dataset)
         self.rows = torch.arange(len(self.data)) if rows is None else rows
         self.batch_size, self.device, self.generator = batch_size, device, generator
-        self.X = self._on_device() if _is_held(self.data.X) else None
+        self.X = self._on_device() if _is_held(self.data) else None
         known = {name: getattr(self.data.rows, name) for name in KNOWN}
         self.known = {
             name: torch.as_tensor(value).to(device)
@@ -230,17 +237,18 @@ class BatchIterator:
         return partners[rows, drawn].T
 
     def _on_device(self):
-        X = torch.empty(self.data.X.shape, dtype=torch.float32, device=self.device)
-        for rows in row_chunks(len(X), 8 * X.shape[1]):
+        shape = len(self.data), self.data.n_columns
+        X = torch.empty(shape, dtype=torch.float32, device=self.device)
+        for rows in row_chunks(len(X), 8 * self.data.X.shape[1]):
             X[rows] = torch.from_numpy(self.data.standardized(rows)).to(self.device)
         return X
 
 
-def _is_held(X) -> bool:
+def _is_held(data) -> bool:
     """Say whether rows are all to be on the device at once."""
-    if isinstance(X, RowView):
-        return 4 * X.shape[0] * X.shape[1] <= HELD_BYTES
-    return isinstance(X, np.ndarray)
+    if isinstance(data.X, RowView) or data.axes is not None:
+        return 4 * len(data) * data.n_columns <= HELD_BYTES
+    return isinstance(data.X, np.ndarray)
 
 
 def unwrap(dataset):

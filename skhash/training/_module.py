@@ -18,6 +18,8 @@ class TrainedModule(nn.Module, metaclass=ABCMeta):
     mean : ndarray of shape (n_features,) or None
     scale : float
         It is fed rows as ``(x - mean) / scale``.
+    axes : ndarray of shape (n_axes, n_features) or None
+        Rather than with all columns, they are fed with their coordinates along these.
     accepts_sparse : bool
         Whether sparse rows are fed as sparse CSR tensors, else dense. Those are not
         centred.
@@ -27,6 +29,7 @@ class TrainedModule(nn.Module, metaclass=ABCMeta):
 
     mean = None
     scale = 1.0
+    axes = None
     accepts_sparse = False
     generator: torch.Generator | None = None
 

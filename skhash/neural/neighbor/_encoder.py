@@ -18,10 +18,10 @@ from skhash.algebra._perceptron import (
     mlp_forward,
     split_columns,
 )
-from skhash.algebra._projection import column_means, project
+from skhash.algebra._projection import column_means, principal_axes, project
 from skhash.algebra._scale import total_scale
 from skhash.base import MLPLogitsMixin
-from skhash.neural._start import sample_rows, starting_directions
+from skhash.neural._start import rotated_axes, sample_rows
 from skhash.neural.neighbor._bank import drawn, joined
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
@@ -31,9 +31,11 @@ from skhash.utils.torch import random_state_of_call, resolve_device, seeded_gene
 
 # Principal components that graph="projected" compares rows by.
 GRAPH_AXES = 128
-SHORTEST_PREFIX = 16
+SHORTEST_PREFIX = 8
 # Rows of the past that `partial_fit` keeps.
 BANK_ROWS = 10_000
+# Rows are trained on by their coordinates along so many principal axes at least.
+FEWEST_AXES = 256
 # A direction along which data spread less than this share of the most is constant.
 SMALLEST_SPREAD = 1e-6
 
@@ -44,50 +46,53 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     A row x_i of a batch is paired with one of its nearest rows (or, with labels, with
     one of its class), x_{i'}. With signs s in {-1, +1} of the logits of an encoder, and
     their agreement ``<s_i, s_j'> / m`` over m bits, training minimises how surprising
-    the partner of each row is among all partners of the batch, and the other way round:
+    the partner of each row is among all partners of the batch, and the other way round,
+    how little agreement follows distance, and how little codes tell of their rows:
 
     .. math::
 
         \sum_m \frac1n \sum_i \Big[ - \ell^m_{ii'}
         + \tfrac12 \log \sum_j \exp \ell^m_{ij'}
-        + \tfrac12 \log \sum_j \exp \ell^m_{ji'} \Big], \qquad
+        + \tfrac12 \log \sum_j \exp \ell^m_{ji'} \Big]
+        + \delta m \, (1 - r_m^2)
+        + \rho \sqrt m \; \overline{(x - D_m s)^2}, \qquad
         \ell^m_{ij'} = \frac{\langle s_i, s_{j'} \rangle_m}{m \, T_m}, \quad
         T_m = \frac{T}{\sqrt m}
 
-    This is the bound of mutual information of van den Oord et al. (2018) with the
-    pairs of Dai et al. (2017, section E.2), ``y_ij = 1`` for near neighbours. The outer
+    The first part is the bound of mutual information of van den Oord et al. (2018) with
+    the pairs of Dai et al. (2017, section E.2), ``y_ij = 1`` for near neighbours. r_m
+    is the correlation of agreement and distance over the pairs of a batch, in which a
+    pair at distance d counts ``exp(-3 d^2 / mean d^2)``. D_m is a linear decoder, and
+    the bar is the mean over entries of rows in units of their spread. The outer
     sum is over lengths: agreement over the first m bits makes every such prefix a code
     of its own (Kusupati et al., 2022). A sign is +1 with probability ``sigmoid(2 a)``
-    of its logit a, so that its mean is ``tanh(a)``. By default signs are not drawn but
-    the likelier ones, and gradients pass them with the slope of that mean.
+    of its logit a, so that its mean is ``tanh(a)``. By default ``tanh(b a)`` stands for
+    the sign while training, with b growing from 1 to 5 over the epochs (Cao et al.,
+    2017), so that gradients are exact ones of what is minimised.
 
     Parameters
     ----------
     n_bits : int, default=64
         Length of the codes; it may be larger than the number of features.
-    n_neighbors : int, default=5
-        How many nearest rows a partner is drawn from.
+    n_neighbors : int, default=20
+        How many nearest rows a partner is drawn from. Fewer suit searches for the very
+        nearest, more suit long lists.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
         Which rows are near. To encode rows by their direction only, use `normalize`.
     hidden_layer_sizes : sequence of int, default=()
         Units in the hidden layers of the encoder. Without any it is linear.
     nested : bool or sequence of int, default=True
-        The lengths m to train besides `n_bits`: True takes 16, 32, 64, ..., False none.
+        The lengths m to train besides `n_bits`: True takes 8, 16, 32, ..., False none.
         Those of a sequence that are not below `n_bits` are passed over.
-    temperature : float, default=0.5
+    temperature : float, default=0.6
         T. A low one looks at the nearest rows of a batch only.
-    gradient : str or LayerwiseGradient, default="det_st"
-        How gradients pass the signs: a layer-wise estimator of `skhash.gradients`, or
-        its name.
-    interpolate : bool, default=False
-        Whether a partner is a random point between the row and the neighbour, drawn
-        anew each time, instead of the neighbour itself. It helps where other rows are
-        searched than were trained on, and costs recall among the training rows.
-    distance_weight : float, default=10.0
-        What the distance term of lengths above 64 bits counts: ``1 - r^2``, with r the
-        correlation over the pairs of a batch of Hamming distance and distance, near
-        pairs weighing most. Long codes have room for it. It is left out with labels, a
-        `graph` that is given, `interpolate`, and inner products.
+    gradient : "tanh", str or LayerwiseGradient, default="tanh"
+        How gradients pass the signs: "tanh" as above, or a layer-wise estimator of
+        `skhash.gradients`, or its name.
+    distance_weight, reconstruction_weight : float, default=0.04 and 0.4
+        :math:`\delta` and :math:`\rho`. The longer a code, the more room it has for
+        these. Both are left out with labels, a `graph` that is given, and inner
+        products.
     graph : {"projected", "exact"} or sparse matrix, default="projected"
         Where neighbours come from. "exact" compares all pairs of rows; "projected"
         compares them by at most 128 principal components, which for wide rows is much
@@ -96,24 +101,19 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         Find the neighbours of at most so many rows, drawn at random, among all rows,
         and train on these pairs. None takes all rows, for which comparing all pairs
         takes time that grows with their square.
-    init : {"auto", "itq", "pca", "random"}, default="auto"
-        Where the hash directions start: at principal components rotated as by
-        `ITQHash`, at the components, or at random. "auto" takes the first or the
-        second, whichever keeps more neighbours of a sample.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
         cosine similarity. It is part of the encoder: raw rows are encoded rightly.
     lr : float, default=0.1
         Step size, in units of the spread of a logit. It needs no tuning to the unit of
         the data, which are standardised inside, nor to the width of the layers.
-    lr_schedule : {"cosine", "inverse_sqrt", "step"}, LRSchedule or None, default=None
-        How the step size falls.
-    max_epochs : int, default=20
-        Number of passes over the data.
+    lr_schedule : {"cosine", "inverse_sqrt", "step"}, LRSchedule or None
+        How the step size falls; by default "cosine".
+    max_epochs : int, default=30
+        Number of passes over the rows that are trained on.
     batch_size : int or "auto", default="auto"
         Rows in a batch, each with its partner. Every row sees all other rows' partners
-        as negatives, so larger batches tell nearer rows apart. "auto" is a sixteenth of
-        all rows, from 64 to 512.
+        as negatives. "auto" is a hundredth of all rows, from 32 to 256.
     optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"
         A class of `torch.optim` or its name in any case, "storm", or these with
         parameters of their own; see `skhash.training.Optimizer`.
@@ -176,14 +176,19 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     rows; up to 256 MiB in float32 they are held, beyond that read as they are fed. So
     memory does not grow with the rows, but for some integers a row.
 
-    Multiplying or shifting the data changes the codes only through rounding, which an
-    ITQ start and training amplify to some bits in a hundred (with the inner product a
+    Rows are trained on by their coordinates along at most ``max(256, n_bits)``
+    principal axes; the encoder is one of all columns nevertheless. It starts at ITQ
+    rotations of the leading axes. Multiplying or shifting the data changes the codes
+    only through rounding, which that start and training amplify to some bits in a hundred (with the inner product a
     shift changes more). Sparse rows are made dense one batch at a time.
 
     References
     ----------
     B. Dai, R. Guo, S. Kumar, N. He and L. Song, "Stochastic generative hashing",
     ICML 2017, section E.2.
+
+    Z. Cao, M. Long, J. Wang and P. S. Yu, "HashNet: deep learning to hash by
+    continuation", ICCV 2017.
 
     A. van den Oord, Y. Li and O. Vinyals, "Representation learning with contrastive
     predictive coding", 2018.
@@ -204,8 +209,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     """
 
     _unsaved_attributes = ("net_", "bank_")
-    _auto_steps = 16
-    _auto_batch_sizes = (64, 512)
+    _auto_batch_sizes = (32, 256)
 
     _parameter_constraints: dict = {
         **BaseNeuralHasher._parameter_constraints,
@@ -215,11 +219,10 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         "nested": ["boolean", "array-like"],
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "gradient": [str, HasMethods(["surrogate"])],
-        "interpolate": ["boolean"],
         "distance_weight": [Interval(Real, 0, None, closed="left")],
+        "reconstruction_weight": [Interval(Real, 0, None, closed="left")],
         "graph": [StrOptions({"projected", "exact"}), "sparse matrix"],
         "max_train_samples": [Interval(Integral, 2, None, closed="left"), None],
-        "init": [StrOptions({"auto", "itq", "pca", "random"})],
         "batch_size": [
             Interval(Integral, 2, None, closed="left"),
             StrOptions({"auto"}),
@@ -230,21 +233,20 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         self,
         n_bits=64,
         *,
-        n_neighbors=5,
+        n_neighbors=20,
         metric="euclidean",
         hidden_layer_sizes=(),
         nested=True,
-        temperature=0.5,
-        gradient="det_st",
-        interpolate=False,
-        distance_weight=10.0,
+        temperature=0.6,
+        gradient="tanh",
+        distance_weight=0.04,
+        reconstruction_weight=0.4,
         graph="projected",
         max_train_samples=20_000,
-        init="auto",
         normalize=False,
         lr=0.1,
-        lr_schedule=None,
-        max_epochs=20,
+        lr_schedule="cosine",
+        max_epochs=30,
         batch_size="auto",
         optimizer="adam",
         callbacks=None,
@@ -260,11 +262,10 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         self.nested = nested
         self.temperature = temperature
         self.gradient = gradient
-        self.interpolate = interpolate
         self.distance_weight = distance_weight
+        self.reconstruction_weight = reconstruction_weight
         self.graph = graph
         self.max_train_samples = max_train_samples
-        self.init = init
         self.normalize = normalize
         self.lr = lr
         self.lr_schedule = lr_schedule
@@ -438,26 +439,23 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         X = X[np.sort(sample_rows(rows, generator))]
         mean = column_means(X)
         scale = total_scale(X, mean)
-        directions = starting_directions(
-            X, mean, self.n_bits, self.init, device, generator
-        )
-        spread = project(X, mean, directions, device).std(dim=0, correction=0)
-        spread = spread.cpu().numpy().astype(np.float64)
+        n_axes = min(max(self.n_bits, FEWEST_AXES), *X.shape)
+        axes = principal_axes(X, mean, n_axes, device, generator)
+        projected = project(X, mean, axes, device) / scale
+        lengths = self._lengths()
+        start = rotated_axes(projected.cpu(), lengths, generator)
+        spread = (projected.cpu().numpy() @ start).std(axis=0)
         spread[spread <= SMALLEST_SPREAD * spread.max()] = np.inf
-        start = directions.T * (scale / spread)
+        start = start / spread
         hidden = check_layer_sizes(self.hidden_layer_sizes, "hidden_layer_sizes")
-        sizes = [X.shape[1], *hidden, self.n_bits]
-        if len(sizes) == 2:
-            coefs, skip = [start], None
-        else:
-            coefs = [
-                _he_normal(shape, generator)
-                for shape in zip(sizes[:-1], sizes[1:], strict=True)
-            ]
-            skip = start
+        sizes = [n_axes, *hidden, self.n_bits]
+        coefs, skip = [start], None
+        if hidden:
+            shapes = zip(sizes[:-1], sizes[1:], strict=True)
+            coefs, skip = [_he_normal(shape, generator) for shape in shapes], start
             coefs[-1][:] = 0.0
         intercepts = [np.zeros(size) for size in sizes[1:]]
-        return self._module(mean, scale, coefs, intercepts, skip, self._lengths())
+        return self._module(mean, scale, axes, coefs, intercepts, skip, lengths)
 
     def _lengths(self):
         nested = self.nested
@@ -475,31 +473,32 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         unit = self.scale_
         coefs = [self.coefs_[0] * unit, *self.coefs_[1:]]
         skip = None if self.skip_coef_ is None else self.skip_coef_ * unit
-        return self._module(
-            self.mean_, unit, coefs, self.intercepts_, skip, self.lengths_
-        )
+        layers = coefs, self.intercepts_, skip
+        return self._module(self.mean_, unit, None, *layers, self.lengths_)
 
-    def _module(self, mean, scale, coefs, intercepts, skip_coef, lengths):
+    def _module(self, mean, scale, axes, coefs, intercepts, skip_coef, lengths):
         from skhash.gradients import require_layerwise, resolve_gradient
         from skhash.neural.neighbor._module import NeighborModule
 
-        gradient = resolve_gradient(self.gradient)
-        has_distances = (
-            isinstance(self.graph, str)
-            and self.metric != "inner_product"
-            and not self.interpolate
-        )
+        gradient = None
+        if not (isinstance(self.gradient, str) and self.gradient == "tanh"):
+            gradient = resolve_gradient(self.gradient)
+            gradient = require_layerwise(gradient, type(self).__name__)
+        # What is near by a graph or an inner product need not be by distance.
+        by_distance = isinstance(self.graph, str) and self.metric != "inner_product"
         return NeighborModule(
             mean=mean,
             scale=scale,
+            axes=axes,
             coefs=coefs,
             intercepts=intercepts,
             skip_coef=skip_coef,
             lengths=lengths,
             temperature=self.temperature,
-            gradient=require_layerwise(gradient, type(self).__name__),
-            interpolate=self.interpolate,
-            distance_weight=self.distance_weight if has_distances else 0.0,
+            gradient=gradient,
+            n_epochs=self.max_epochs,
+            distance_weight=self.distance_weight * by_distance,
+            reconstruction_weight=self.reconstruction_weight * by_distance,
             unit_rows=self.metric == "cosine",
         )
 
@@ -510,12 +509,19 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             module.scale,
             module.lengths,
         )
-        coefs = [_as_used(coef) for coef in layers_of(values, "coefs")]
-        self.coefs_ = [coefs[0] / np.float32(self.scale_), *coefs[1:]]
+        first, *others = (_as_used(coef) for coef in layers_of(values, "coefs"))
+        self.coefs_ = [_of_columns(first, module), *others]
         self.intercepts_ = layers_of(values, "intercepts")
         self.skip_coef_ = None
         if module.skip_coef is not None:
-            self.skip_coef_ = _as_used(values["skip_coef"]) / np.float32(self.scale_)
+            self.skip_coef_ = _of_columns(_as_used(values["skip_coef"]), module)
+
+
+def _of_columns(coef, module):
+    """Return weights of the columns of raw rows from those of what is fed."""
+    if module.axes is not None:
+        coef = module.axes.T @ coef
+    return (coef / module.scale).astype(np.float32)
 
 
 def _as_used(coef):

@@ -1,4 +1,4 @@
-"""The network and the contrastive loss of `skhash.neural.NeighborHash`."""
+"""The network of `skhash.neural.NeighborHash`."""
 
 import math
 
@@ -6,13 +6,19 @@ import torch
 from torch import nn
 
 from skhash.gradients import BernoulliUnits
+from skhash.neural.neighbor._losses import (
+    TINY,
+    Distances,
+    PairLoss,
+    agreements,
+    reconstruction_losses,
+)
 from skhash.training._module import TrainedModule
 
 # +1 with probability sigmoid(2 a): their mean is tanh(a), of slope 1 at the threshold.
 SIGNS = BernoulliUnits(coding="pm1")
-TINY = 1e-35  # keeps the logarithm of a sum that vanished finite
-# Codes of more bits have room to tell how far rows are, not only which are near.
-LONGEST_SHORT_CODE = 64
+# How much steeper than at first the curves are, at last, that stand for signs.
+STEEPEST = 5.0
 
 
 class NeighborModule(TrainedModule):
@@ -28,21 +34,25 @@ class NeighborModule(TrainedModule):
     ----------
     mean, scale : ndarray of shape (n_features,), float
         What the data are standardised with.
+    axes : ndarray of shape (n_inputs, n_features) or None
+        What standardised rows are projected on before they are fed.
     coefs, intercepts : lists of ndarrays of shapes (n_inputs, n_outputs), (n_outputs,)
-        The layers, on standardised data.
-    skip_coef : ndarray of shape (n_features, n_bits) or None
+        The layers, on what is fed.
+    skip_coef : ndarray of shape (n_inputs, n_bits) or None
         A linear map beside the layers, added to their outputs.
     lengths : sequence of int
         The prefixes to train, the last of all bits.
     temperature : float
         That of a prefix of m bits is ``temperature / sqrt(m)``.
-    gradient : LayerwiseGradient
-    interpolate : bool
-        Whether partners are moved towards their rows while training.
-    distance_weight : float
-        What `distance_loss` of each length above 64 counts.
+    gradient : LayerwiseGradient or None
+        None puts ``tanh(b a)`` in the place of signs of logits a, with b from 1 to 5.
+    n_epochs : int
+        b is 5 in the last of so many epochs, and stays so.
+    distance_weight, reconstruction_weight : float
+        What the losses of distances and of reconstruction count; see `PairLoss` and
+        `reconstruction_losses`. They are left out with labels.
     unit_rows : bool
-        Whether its distances are those of raw rows of unit length.
+        Whether these are those of raw rows of unit length.
     """
 
     def __init__(
@@ -50,32 +60,39 @@ class NeighborModule(TrainedModule):
         *,
         mean,
         scale,
+        axes,
         coefs,
         intercepts,
         skip_coef,
         lengths,
         temperature,
         gradient,
-        interpolate,
+        n_epochs,
         distance_weight,
+        reconstruction_weight,
         unit_rows,
     ):
         super().__init__()
-        self.mean, self.scale = mean, scale
+        self.mean, self.scale, self.axes = mean, scale, axes
         self.coefs = nn.ParameterList(_stretched(coef) for coef in coefs)
         self.intercepts = nn.ParameterList(map(_parameter, intercepts))
         self.skip_coef = None if skip_coef is None else _stretched(skip_coef)
+        n_inputs = len(coefs[0])
+        self.decoders = nn.ParameterList(
+            nn.Parameter(torch.zeros(length, n_inputs))
+            for length in (lengths if reconstruction_weight else ())
+        )
         self.lengths = lengths
         self.temperature = temperature
         self.gradient = gradient
-        self.interpolate = interpolate
+        self.n_epochs, self.steepness = n_epochs, 1.0
         self.distance_weight = distance_weight
+        self.reconstruction_weight = reconstruction_weight
         self.unit_rows = unit_rows
-        self.register_buffer("origin", torch.tensor(mean / scale, dtype=torch.float32))
+        origin = mean / scale if axes is None else axes @ mean / scale
+        self.register_buffer("origin", torch.tensor(origin, dtype=torch.float32))
 
     def forward(self, X):
-        if self.training and self.interpolate:
-            X = self._interpolated(X)
         values = X
         for i, (coef, intercept) in enumerate(
             zip(self.coefs, self.intercepts, strict=True)
@@ -85,36 +102,45 @@ class NeighborModule(TrainedModule):
             values = values + X @ _shrunk(self.skip_coef)
         return values
 
+    def start_epoch(self, epoch):
+        share = min(epoch / max(self.n_epochs - 1, 1), 1.0)
+        self.steepness = STEEPEST**share
+
     def loss(self, logits, batch):
         """Return the loss of a batch: the sum over lengths of what each one adds."""
-        signs = self.gradient.sample(logits, self.generator, units=SIGNS)
-        rows, partners = signs.chunk(2)
-        known = _known(*batch.parts())
-        temperatures = [self.temperature / math.sqrt(m) for m in self.lengths]
-        losses = prefix_losses(rows, partners, self.lengths, temperatures, known)
-        long = [m for m in self.lengths if m > LONGEST_SHORT_CODE]
-        if not long or self.distance_weight == 0 or batch.labels is not None:
-            return losses.sum()
-        squares = self._squared_distances(*batch.X.chunk(2))
-        off = sum(distance_loss(rows[:, :m], partners[:, :m], squares) for m in long)
-        return losses.sum() + self.distance_weight * off
-
-    def _squared_distances(self, rows, partners):
-        if self.unit_rows:
-            rows, partners = (
-                nn.functional.normalize(values + self.origin)
-                for values in (rows, partners)
-            )
-        squares = rows.square().sum(dim=1)[:, None] + partners.square().sum(dim=1)
-        return (squares - 2 * rows @ partners.T).clamp(min=0)
-
-    def _interpolated(self, X):
-        """Move each partner to a random point on the way to its row."""
-        rows, partners = X.chunk(2)
-        share = torch.rand(
-            (len(rows), 1), generator=self.generator, device=X.device, dtype=X.dtype
+        signs = self._signs(logits)
+        agreement = agreements(*signs.chunk(2), self.lengths)
+        known, distances = _known(*batch.parts()), None
+        knows_rows = batch.labels is None
+        if knows_rows and (self.distance_weight or self.reconstruction_weight):
+            rows = self._compared(batch.X)
+        if knows_rows and self.distance_weight:
+            distances = Distances.of(*rows.chunk(2))
+        loss = PairLoss.apply(
+            agreement,
+            self.lengths,
+            self.temperature,
+            known,
+            distances,
+            self.distance_weight,
         )
-        return torch.cat([rows, torch.lerp(rows, partners, share)])
+        if knows_rows and self.reconstruction_weight:
+            loss = loss + reconstruction_losses(
+                signs.chunk(2)[0],
+                _standardized(rows).chunk(2)[0],
+                self.decoders,
+                self.reconstruction_weight,
+            )
+        return loss
+
+    def _signs(self, logits):
+        if self.gradient is None:
+            return torch.tanh(self.steepness * logits)
+        return self.gradient.sample(logits, self.generator, units=SIGNS)
+
+    def _compared(self, X):
+        """Return rows as distances are those of, of unit length if the raw ones are."""
+        return nn.functional.normalize(X + self.origin) if self.unit_rows else X
 
 
 def _known(own, theirs):
@@ -136,67 +162,10 @@ def _known(own, theirs):
     return known.fill_diagonal_(False)
 
 
-def prefix_losses(rows, partners, lengths, temperatures, known=None):
-    """Return the cross-entropy of finding partners, for each length of prefix.
-
-    With ``l_ij = <row_i, partner_j> / (m T)`` over the first m signs, the loss is the
-    mean over i of ``-l_ii + (log sum_j exp l_ij + log sum_j exp l_ji) / 2``.
-
-    Parameters
-    ----------
-    rows, partners : Tensors of shape (n, n_bits)
-        Signs; partner i belongs to row i.
-    lengths : sequence of int, ascending
-    temperatures : sequence of float
-        T of each length.
-    known : Tensor of shape (n, n), bool, or None
-        Pairs that are left out of both sums.
-
-    Returns
-    -------
-    losses : Tensor of shape (n_lengths,)
-    """
-    agreement, start, losses = 0.0, 0, []
-    if known is not None:
-        agreement = rows.new_zeros(known.shape).masked_fill_(known, -math.inf)
-    for stop, temperature in zip(lengths, temperatures, strict=True):
-        agreement = agreement + rows[:, start:stop] @ partners[:, start:stop].T
-        start = stop
-        # At most 0, since signs agree at most m times, so that no sum overflows.
-        logits = agreement / (stop * temperature) - 1.0 / temperature
-        weights = torch.exp(logits)
-        normalizers = sum(torch.log(weights.sum(dim=i) + TINY) for i in (0, 1))
-        losses.append((normalizers / 2 - logits.diagonal()).mean())
-    return torch.stack(losses)
-
-
-def distance_loss(rows, partners, squares):
-    """Return how little Hamming distance follows distance: ``1 - r^2``.
-
-    r is the correlation of agreement and distance over all pairs, where a pair at
-    distance d counts ``exp(-d^2 / mean d^2)``: near pairs most.
-
-    Parameters
-    ----------
-    rows, partners : Tensors of shape (n, n_bits)
-        Signs.
-    squares : Tensor of shape (n, n)
-        The squared distances of rows and partners.
-
-    Returns
-    -------
-    loss : Tensor, a scalar
-    """
-    weights = torch.softmax(-(squares / (squares.mean() + TINY)).flatten(), dim=0)
-
-    def centred(values):
-        return values - weights @ values
-
-    distance = centred(squares.sqrt().flatten())
-    agreement = centred((rows @ partners.T).flatten())
-    covariance = weights @ (distance * agreement)
-    variances = (weights @ distance.square()) * (weights @ agreement.square())
-    return 1 - covariance.square() / (variances + TINY)
+def _standardized(rows):
+    """Return rows about their mean, in units of their spread."""
+    rows = rows - rows.mean(dim=0)
+    return rows / (rows.square().mean().sqrt() + TINY)
 
 
 def _parameter(values):

@@ -1,0 +1,159 @@
+"""What `skhash.neural.NeighborHash` minimises: losses of pairs, at several lengths."""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+
+TINY = 1e-35  # keeps what may vanish away from divisions and logarithms
+# How fast pairs that are further from each other than others weigh less.
+DECAY = 3.0
+
+
+def agreements(rows, partners, lengths):
+    """Return the agreement of rows and partners over the first bits.
+
+    Parameters
+    ----------
+    rows, partners : Tensors of shape (n, n_bits)
+        Signs, or what stands for them, from -1 to 1.
+    lengths : sequence of int, ascending
+
+    Returns
+    -------
+    agreement : Tensor of shape (n_lengths, n, n)
+        ``<row_i, partner_j>`` over the first m bits, for each length m.
+    """
+    blocks = [slice(*bounds) for bounds in pairwise([0, *lengths])]
+    products = [rows[:, block] @ partners[:, block].T for block in blocks]
+    return torch.stack(products).cumsum(dim=0)
+
+
+@dataclass(frozen=True)
+class Distances:
+    """Distances of pairs, and how much each pair counts.
+
+    Attributes
+    ----------
+    weights : Tensor of shape (n, n)
+        ``exp(-3 d^2 / mean d^2)`` of a pair at distance d, divided by the sum.
+    centred : Tensor of shape (n, n)
+        Distances less their weighted mean.
+    variance : Tensor, a scalar
+        Their weighted variance.
+    """
+
+    weights: torch.Tensor
+    centred: torch.Tensor
+    variance: torch.Tensor
+
+    @classmethod
+    def of(cls, rows, partners):
+        """Return those of two Tensors of shape (n, n_features)."""
+        squares = rows.square().sum(dim=1)[:, None] + partners.square().sum(dim=1)
+        squares = squares.addmm_(rows, partners.T, alpha=-2).clamp_(min=0)
+        weights = torch.exp(squares * (-DECAY / (squares.mean() + TINY)))
+        weights /= weights.sum()
+        centred = squares.sqrt_()
+        centred -= (weights * centred).sum()
+        return cls(weights, centred, (weights * centred.square()).sum())
+
+
+class PairLoss(torch.autograd.Function):
+    r"""Sum over lengths m of a contrastive loss, and of one of distances.
+
+    With ``l_ij = <row_i, partner_j> / (m T_m)``, ``T_m = T / sqrt(m)``, the first is
+    the mean over i of ``-l_ii + (log sum_j exp l_ij + log sum_j exp l_ji) / 2``. The
+    second counts `weight` m times: ``1 - r^2``, r being the weighted correlation of
+    agreement and distance over all pairs.
+
+    Its gradient comes from the formula, together with the value: what is kept for a
+    backward pass otherwise, and that pass itself, take most of the time of a step.
+
+    Parameters
+    ----------
+    agreement : Tensor of shape (n_lengths, n, n)
+        As from `agreements`.
+    lengths : sequence of int
+    temperature : float
+        T.
+    known : Tensor of shape (n, n), bool, or None
+        Pairs that are left out of both sums.
+    distances : Distances or None
+        None leaves the second loss out.
+    weight : float
+    """
+
+    @staticmethod
+    def forward(ctx, agreement, lengths, temperature, known, distances, weight):
+        sizes = agreement.new_tensor(lengths)[:, None, None]
+        loss, gradient = _contrastive(agreement, sizes, temperature, known)
+        if distances is not None:
+            off, gradient_of_off = _off_distance(agreement, distances, weight * sizes)
+            loss, gradient = loss + off, gradient.add_(gradient_of_off)
+        ctx.save_for_backward(gradient)
+        return loss
+
+    @staticmethod
+    def backward(ctx, of_loss):
+        (gradient,) = ctx.saved_tensors
+        return of_loss * gradient, None, None, None, None, None
+
+
+def _contrastive(agreement, sizes, temperature, known):
+    n = agreement.shape[1]
+    # At most 0, since m signs agree at most m times, so that no sum overflows.
+    slope = 1 / (temperature * sizes.sqrt())
+    logits = (agreement - sizes) * slope
+    terms = torch.exp(logits)
+    if known is not None:
+        terms.masked_fill_(known, 0.0)
+    of_rows = terms.sum(dim=2, keepdim=True) + TINY
+    of_partners = terms.sum(dim=1, keepdim=True) + TINY
+    own = logits.diagonal(dim1=1, dim2=2).sum()
+    loss = ((of_rows.log().sum() + of_partners.log().sum()) / 2 - own) / n
+    gradient = terms.mul_(0.5 / of_rows + 0.5 / of_partners)
+    gradient.diagonal(dim1=1, dim2=2).sub_(1)
+    return loss, gradient.mul_(slope / n)
+
+
+def _off_distance(agreement, distances, weights):
+    weighted = distances.weights * agreement
+    mean, covariance, square = (
+        values.sum(dim=(1, 2), keepdim=True)
+        for values in (weighted, weighted * distances.centred, weighted * agreement)
+    )
+    variances = distances.variance * (square - mean.square()) + TINY
+    share = covariance.square() / variances
+    ahead = (covariance / variances) * distances.centred
+    spread = (share * distances.variance / variances) * (agreement - mean)
+    gradient = (2 * weights * distances.weights) * (spread - ahead)
+    return (weights * (1 - share)).sum(), gradient
+
+
+def reconstruction_losses(signs, target, decoders, weight):
+    """Return how much of rows their codes do not tell, summed over lengths.
+
+    Parameters
+    ----------
+    signs : Tensor of shape (n, n_bits)
+    target : Tensor of shape (n, n_features)
+        The rows.
+    decoders : sequence of Tensors of shape (length, n_features)
+        A linear decoder for each length of prefix.
+    weight : float
+        Prefixes of m bits count ``weight sqrt(m)``.
+
+    Returns
+    -------
+    loss : Tensor, a scalar
+        The mean squared error of an entry.
+    """
+    loss = 0.0
+    for decoder in decoders:
+        length = len(decoder)
+        # Decoders are larger than they are used, so that one step size suits them all.
+        decoded = signs[:, :length] @ (decoder / math.sqrt(length))
+        loss = loss + weight * math.sqrt(length) * (target - decoded).square().mean()
+    return loss
