@@ -179,8 +179,9 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     Rows are trained on by their coordinates along at most ``max(256, n_bits)``
     principal axes; the encoder is one of all columns nevertheless. It starts at ITQ
     rotations of the leading axes. Multiplying or shifting the data changes the codes
-    only through rounding, which that start and training amplify to some bits in a hundred (with the inner product a
-    shift changes more). Sparse rows are made dense one batch at a time.
+    only through rounding, which that start and training amplify to some bits in a
+    hundred (with the inner product a shift changes more). Sparse rows are never dense
+    at their full width.
 
     References
     ----------
