@@ -317,8 +317,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
 
         The first call also builds the model, from its rows alone: let them be some
         thousands, drawn at random. Neighbours are those among the rows given and the
-        sample. Of the parameters `lr` and `batch_size` may change from call to call,
-        and `max_epochs` is not used.
+        sample. Of the parameters `lr` and `batch_size` may change from call to call;
+        `max_epochs` says in how many calls the curves that stand for signs grow steep.
 
         Parameters
         ----------
