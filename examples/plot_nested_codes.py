@@ -13,8 +13,8 @@ and with the prefixes of `PCAHash`, whose bits come in order of their variance.
 # ----
 #
 # Six thousand training images of Fashion-MNIST or, where they are not installed, the
-# digits of scikit-learn. On sets as small as the digits the race is a narrow one: from
-# 16 bits on ITQ is level.
+# digits of scikit-learn. On sets as small as the digits the race is a narrow one: with
+# 64 bits ITQ is level.
 
 import matplotlib.pyplot as plt
 
