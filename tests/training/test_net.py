@@ -13,6 +13,7 @@ from torch import nn
 from torch.utils.data import Subset
 
 from skhash import SGHEncoder
+from skhash.training import _batches
 from skhash.training._batches import Batch, BatchIterator, FedRows, Rows, sparse_tensor
 from skhash.training._module import TrainedModule
 from skhash.training._net import (
@@ -23,7 +24,7 @@ from skhash.training._net import (
     train,
     whole_batch,
 )
-from skhash.utils.chunks import row_chunks
+from skhash.utils.chunks import RowView, row_chunks
 
 CPU = torch.device("cpu")
 
@@ -210,6 +211,85 @@ def test_dataset_as_an_ordinary_one(X):
     row, label = dataset[3]
     np.testing.assert_array_equal(row, X[3])
     assert label == 0  # what is known of rows is in batches
+
+
+# Rows on axes
+
+
+class Projected(Shift):
+    """Fed with coordinates along axes that are neither orthogonal nor of unit length."""
+
+    def __init__(self, mean, scale, axes):
+        super().__init__(len(axes))
+        self.mean, self.scale, self.axes = mean, scale, axes
+
+
+KINDS = {
+    "float64": lambda X, path: X,
+    "float32": lambda X, path: X.astype(np.float32),
+    "csr": lambda X, path: sparse.csr_array(X),
+    "csr32": lambda X, path: sparse.csr_matrix(X.astype(np.float32)),
+    "view": lambda X, path: RowView(
+        np.r_[X, X][::-1], np.arange(len(X))[::-1] + len(X)
+    ),
+    "half view": lambda X, path: RowView(X.astype(np.float16), prepare=np.float32),
+    "file": lambda X, path: mapped(X, path),
+    "view of a file": lambda X, path: RowView(mapped(X, path)),
+}
+
+
+def mapped(X, path):
+    np.save(path / "rows.npy", X)
+    return np.load(path / "rows.npy", mmap_mode="r")
+
+
+@pytest.fixture
+def on_axes():
+    """Rows that float16 holds, a module, and what it is to be fed, in float64."""
+    rng = np.random.default_rng(1)
+    rows = np.round(rng.random((23, 7)) * 64) * (rng.random((23, 7)) < 0.6) / 8
+    module = Projected(rng.random(7) + 2, 3.5, rng.standard_normal((3, 7)))
+    return rows, module, (rows - module.mean) / module.scale @ module.axes.T
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("held", [True, False])
+def test_rows_are_fed_by_their_coordinates(kind, held, on_axes, monkeypatch, tmp_path):
+    rows, module, expected = on_axes
+    monkeypatch.setattr(_batches, "HELD_BYTES", 4 * 23 * 3 - (not held))
+    given = KINDS[kind](rows, tmp_path)
+    data = rows_of(given, np.arange(23), module)
+    assert data.n_columns == 3
+    batches = BatchIterator(data, 5, CPU, generator())
+    assert (batches.X is not None) == held
+    for batch, _ in batches:
+        assert batch.X.dtype == torch.float32
+        np.testing.assert_allclose(batch.X, expected[batch.labels], atol=2e-5)
+    whole = whole_batch(given, CPU, module=module)
+    np.testing.assert_allclose(whole.X, expected, atol=2e-5)
+    chosen = np.array([20, 3, 3, 0])
+    np.testing.assert_allclose(data.values(chosen), expected[chosen], atol=2e-5)
+
+
+def test_coordinates_are_computed_in_the_precision_of_the_data(on_axes):
+    """Whose rows may be far from the origin."""
+    rows, module, expected = on_axes
+    module.mean = module.mean + 2.0**30
+    far = rows_of(rows + 2.0**30, module=module).values()
+    np.testing.assert_allclose(far, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("n_columns, is_held", [(3, True), (4, False)])
+def test_the_size_on_axes_decides_what_is_held(n_columns, is_held, monkeypatch):
+    monkeypatch.setattr(_batches, "HELD_BYTES", 4 * 23 * 3)
+    module = Projected(np.zeros(7), 1.0, np.ones((n_columns, 7)))
+    for kind in (np.zeros((23, 7)), sparse.csr_array((23, 7)), RowView(np.eye(23, 7))):
+        assert (BatchIterator(rows_of(kind, module=module), 5, CPU).X is not None) == (
+            is_held
+        )
+    assert BatchIterator(rows_of(np.zeros((23, 7))), 5, CPU).X is not None
+    assert BatchIterator(rows_of(RowView(np.eye(23, 7))), 5, CPU).X is None
+    assert BatchIterator(rows_of(sparse.csr_array((23, 7))), 5, CPU).X is None
 
 
 # Training
