@@ -217,7 +217,7 @@ def test_dataset_as_an_ordinary_one(X):
 
 
 class Projected(Shift):
-    """Fed with coordinates along axes that are neither orthogonal nor of unit length."""
+    """Fed with coordinates along axes, which need not be orthonormal here."""
 
     def __init__(self, mean, scale, axes):
         super().__init__(len(axes))
@@ -265,7 +265,7 @@ def test_rows_are_fed_by_their_coordinates(kind, held, on_axes, monkeypatch, tmp
     for batch, _ in batches:
         assert batch.X.dtype == torch.float32
         np.testing.assert_allclose(batch.X, expected[batch.labels], atol=2e-5)
-    whole = whole_batch(given, CPU, module=module)
+    whole = whole_batch(module, given)
     np.testing.assert_allclose(whole.X, expected, atol=2e-5)
     chosen = np.array([20, 3, 3, 0])
     np.testing.assert_allclose(data.values(chosen), expected[chosen], atol=2e-5)

@@ -60,9 +60,7 @@ def loop_off_distance(agreement, distance):
     return 1 - covariance[0, 1] ** 2 / (covariance[0, 0] * covariance[1, 1])
 
 
-def loop_pair_loss(
-    agreement, lengths, temperature, known=None, distance=None, weight=0
-):
+def loop_pair_loss(agreement, lengths, temperature, known, distance, weight):
     loss = 0.0
     for one, length in zip(agreement, lengths, strict=True):
         loss += loop_contrast(one, length, temperature, known)
@@ -371,7 +369,7 @@ KNOWN_NEAR = torch.tensor([[1, 7], [2, 2], [3, 9], [4, 4], [0, 0], *[[0, 0]] * 5
 @pytest.mark.parametrize("unit_rows", [False, True])
 @pytest.mark.parametrize("weights", [(0, 0), (0.3, 0), (0, 2.0), (0.3, 2.0)], ids=str)
 def test_the_loss_of_a_batch_is_the_sum_of_all(weights, unit_rows, gradient):
-    """Of five rows; row 0 is near the partner of row 2, and row 2 near that of row 4."""
+    """Of five rows; row 0 is near the partner of row 2, row 2 near that of row 4."""
     mean, scale = np.array([1.0, 0.0, 2.0, 0.5]), 2.0
     module = make_module(
         mean=mean,
