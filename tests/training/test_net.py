@@ -2,6 +2,7 @@
 
 import copy
 import json
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -272,11 +273,29 @@ def test_rows_are_fed_by_their_coordinates(kind, held, on_axes, monkeypatch, tmp
 
 
 def test_coordinates_are_computed_in_the_precision_of_the_data(on_axes):
-    """Whose rows may be far from the origin."""
+    """Whose rows may be far from the origin, and from each other across the axes."""
     rows, module, expected = on_axes
+    across = np.linalg.svd(module.axes)[2][-1]
+    wide = rows + 2.0**20 * np.outer(np.arange(23), across)
+    values = rows_of(wide, module=module).values()
+    np.testing.assert_allclose(values, expected, atol=2e-5)
     module.mean = module.mean + 2.0**30
     far = rows_of(rows + 2.0**30, module=module).values()
     np.testing.assert_allclose(far, expected, atol=2e-5)
+
+
+def test_sparse_rows_on_axes_are_never_dense_at_their_full_width():
+    X = sparse.random_array((2000, 5000), density=1e-3, rng=0, format="csr")
+    module = Projected(np.ones(5000), 2.0, np.ones((3, 5000)))
+    expected = (X.sum(axis=1) - 5000) / 2
+    tracemalloc.start()
+    batches = BatchIterator(rows_of(X, module=module), 50, CPU)
+    values = rows_of(X, module=module).values()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 8 * X.shape[0] * X.shape[1] / 20
+    for found in (batches.X, values):
+        np.testing.assert_allclose(found, np.c_[[expected] * 3].T, rtol=1e-6)
 
 
 @pytest.mark.parametrize("n_columns, is_held", [(3, True), (4, False)])

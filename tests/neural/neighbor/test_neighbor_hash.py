@@ -27,6 +27,7 @@ from skhash.metrics import (
     neighbor_recall_score,
     true_neighbors,
 )
+from skhash.neural.neighbor import _encoder
 from skhash.training._batches import FedRows, Rows
 
 CPU = torch.device("cpu")
@@ -353,6 +354,15 @@ def test_prefixes_start_along_as_many_principal_axes(digits):
         squares = (shares[:n_axes, bits] ** 2).sum(axis=0)
         np.testing.assert_allclose(squares, 1, rtol=1e-5)
         assert shares[n_axes - 1, bits].max() > 0.1
+
+
+def test_directions_without_spread_start_at_zero(monkeypatch):
+    """Where codes start at the axes themselves, two of them constant."""
+    X = np.hstack([gaussian_rows(d=4), np.full((80, 2), 7.0)])
+    monkeypatch.setattr(_encoder, "rotated_axes", lambda *_: np.eye(6))
+    (coef,) = small(n_bits=6, nested=(4,), lr=1e-9, max_epochs=1).fit(X).coefs_
+    np.testing.assert_allclose(coef[:, 4:], 0, atol=1e-6)
+    np.testing.assert_allclose((X @ coef[:, :4]).std(axis=0), 1, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
