@@ -123,8 +123,6 @@ CONTRACT_SETTINGS = {
             "max_epochs": 2,
             "hidden_layer_sizes": (5,),
             "batch_size": 40,
-            # Two epochs after the steps of ITQ make other codes of other rounding.
-            "init": "pca",
         },
         {"n_bits": 9, "max_epochs": 1, "gradient": "st", "normalize": True},
         {

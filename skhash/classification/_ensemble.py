@@ -24,7 +24,7 @@ class Ensemble:
         weights, and no noise: all members are equal.
     """
 
-    accepts_sparse = False
+    axes, accepts_sparse = None, False
 
     @torch.no_grad()
     def __init__(self, network, mean, scale, n_members=1, generator=None):

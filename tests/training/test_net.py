@@ -2,6 +2,7 @@
 
 import copy
 import json
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import nn
 from torch.utils.data import Subset
 
 from skhash import SGHEncoder
+from skhash.training import _batches
 from skhash.training._batches import Batch, BatchIterator, FedRows, Rows, sparse_tensor
 from skhash.training._module import TrainedModule
 from skhash.training._net import (
@@ -23,7 +25,7 @@ from skhash.training._net import (
     train,
     whole_batch,
 )
-from skhash.utils.chunks import row_chunks
+from skhash.utils.chunks import RowView, row_chunks
 
 CPU = torch.device("cpu")
 
@@ -210,6 +212,103 @@ def test_dataset_as_an_ordinary_one(X):
     row, label = dataset[3]
     np.testing.assert_array_equal(row, X[3])
     assert label == 0  # what is known of rows is in batches
+
+
+# Rows on axes
+
+
+class Projected(Shift):
+    """Fed with coordinates along axes, which need not be orthonormal here."""
+
+    def __init__(self, mean, scale, axes):
+        super().__init__(len(axes))
+        self.mean, self.scale, self.axes = mean, scale, axes
+
+
+KINDS = {
+    "float64": lambda X, path: X,
+    "float32": lambda X, path: X.astype(np.float32),
+    "csr": lambda X, path: sparse.csr_array(X),
+    "csr32": lambda X, path: sparse.csr_matrix(X.astype(np.float32)),
+    "view": lambda X, path: RowView(
+        np.r_[X, X][::-1], np.arange(len(X))[::-1] + len(X)
+    ),
+    "half view": lambda X, path: RowView(X.astype(np.float16), prepare=np.float32),
+    "file": lambda X, path: mapped(X, path),
+    "view of a file": lambda X, path: RowView(mapped(X, path)),
+}
+
+
+def mapped(X, path):
+    np.save(path / "rows.npy", X)
+    return np.load(path / "rows.npy", mmap_mode="r")
+
+
+@pytest.fixture
+def on_axes():
+    """Rows that float16 holds, a module, and what it is to be fed, in float64."""
+    rng = np.random.default_rng(1)
+    rows = np.round(rng.random((23, 7)) * 64) * (rng.random((23, 7)) < 0.6) / 8
+    module = Projected(rng.random(7) + 2, 3.5, rng.standard_normal((3, 7)))
+    return rows, module, (rows - module.mean) / module.scale @ module.axes.T
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("held", [True, False])
+def test_rows_are_fed_by_their_coordinates(kind, held, on_axes, monkeypatch, tmp_path):
+    rows, module, expected = on_axes
+    monkeypatch.setattr(_batches, "HELD_BYTES", 4 * 23 * 3 - (not held))
+    given = KINDS[kind](rows, tmp_path)
+    data = rows_of(given, np.arange(23), module)
+    assert data.n_columns == 3
+    batches = BatchIterator(data, 5, CPU, generator())
+    assert (batches.X is not None) == held
+    for batch, _ in batches:
+        assert batch.X.dtype == torch.float32
+        np.testing.assert_allclose(batch.X, expected[batch.labels], atol=2e-5)
+    whole = whole_batch(module, given)
+    np.testing.assert_allclose(whole.X, expected, atol=2e-5)
+    chosen = np.array([20, 3, 3, 0])
+    np.testing.assert_allclose(data.values(chosen), expected[chosen], atol=2e-5)
+
+
+def test_coordinates_are_computed_in_the_precision_of_the_data(on_axes):
+    """Whose rows may be far from the origin, and from each other across the axes."""
+    rows, module, expected = on_axes
+    across = np.linalg.svd(module.axes)[2][-1]
+    wide = rows + 2.0**20 * np.outer(np.arange(23), across)
+    values = rows_of(wide, module=module).values()
+    np.testing.assert_allclose(values, expected, atol=2e-5)
+    module.mean = module.mean + 2.0**30
+    far = rows_of(rows + 2.0**30, module=module).values()
+    np.testing.assert_allclose(far, expected, atol=2e-5)
+
+
+def test_sparse_rows_on_axes_are_never_dense_at_their_full_width():
+    X = sparse.random_array((2000, 5000), density=1e-3, rng=0, format="csr")
+    module = Projected(np.ones(5000), 2.0, np.ones((3, 5000)))
+    expected = (X.sum(axis=1) - 5000) / 2
+    tracemalloc.start()
+    batches = BatchIterator(rows_of(X, module=module), 50, CPU)
+    values = rows_of(X, module=module).values()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 8 * X.shape[0] * X.shape[1] / 20
+    for found in (batches.X, values):
+        np.testing.assert_allclose(found, np.c_[[expected] * 3].T, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_columns, is_held", [(3, True), (4, False)])
+def test_the_size_on_axes_decides_what_is_held(n_columns, is_held, monkeypatch):
+    monkeypatch.setattr(_batches, "HELD_BYTES", 4 * 23 * 3)
+    module = Projected(np.zeros(7), 1.0, np.ones((n_columns, 7)))
+    for kind in (np.zeros((23, 7)), sparse.csr_array((23, 7)), RowView(np.eye(23, 7))):
+        assert (BatchIterator(rows_of(kind, module=module), 5, CPU).X is not None) == (
+            is_held
+        )
+    assert BatchIterator(rows_of(np.zeros((23, 7))), 5, CPU).X is not None
+    assert BatchIterator(rows_of(RowView(np.eye(23, 7))), 5, CPU).X is None
+    assert BatchIterator(rows_of(sparse.csr_array((23, 7))), 5, CPU).X is None
 
 
 # Training

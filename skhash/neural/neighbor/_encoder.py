@@ -34,6 +34,9 @@ GRAPH_AXES = 128
 SHORTEST_PREFIX = 8
 # Steps that max_epochs="auto" aims at, within these numbers of epochs.
 AUTO_STEPS, AUTO_EPOCHS = 3000, (10, 100)
+# The more rows there are, the nearer are those that a search is for, and the less the
+# distances of rows drawn at random tell of them.
+MANY_ROWS, DECAY_WITH_ROWS = 10_000, 0.375
 # Rows of the past that `partial_fit` keeps.
 BANK_ROWS = 10_000
 # Rows are trained on by their coordinates along so many principal axes at least.
@@ -93,8 +96,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         `skhash.gradients`, or its name.
     distance_weight, reconstruction_weight : float, default=0.04 and 0.4
         :math:`\delta` and :math:`\rho`. The longer a code, the more room it has for
-        these. Both are left out with labels, a `graph` that is given, and inner
-        products.
+        these. For n > 10 000 rows the first is multiplied by ``(10 000 / n)^0.375``.
+        Both are left out with labels, a `graph` that is given, and inner products.
     graph : {"projected", "exact"} or sparse matrix, default="projected"
         Where neighbours come from. "exact" compares all pairs of rows; "projected"
         compares them by at most 128 principal components, which for wide rows is much
@@ -504,6 +507,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             gradient = require_layerwise(gradient, type(self).__name__)
         # What is near by a graph or an inner product need not be by distance.
         by_distance = isinstance(self.graph, str) and self.metric != "inner_product"
+        few = min(1.0, MANY_ROWS / n_samples) ** DECAY_WITH_ROWS
         return NeighborModule(
             mean=mean,
             scale=scale,
@@ -515,7 +519,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             temperature=self.temperature,
             gradient=gradient,
             n_epochs=self._resolve_epochs(n_samples),
-            distance_weight=self.distance_weight * by_distance,
+            distance_weight=self.distance_weight * by_distance * few,
             reconstruction_weight=self.reconstruction_weight * by_distance,
             unit_rows=self.metric == "cosine",
         )

@@ -126,15 +126,18 @@ def _contrastive(agreement, sizes, temperature, known):
 
 
 def _off_distance(agreement, distances, weights):
-    weighted = distances.weights * agreement
-    mean, covariance, square = (
-        values.sum(dim=(1, 2), keepdim=True)
-        for values in (weighted, weighted * distances.centred, weighted * agreement)
+    mean = (distances.weights * agreement).sum(dim=(1, 2), keepdim=True)
+    # A mean of squares less the square of the mean may be all rounding, or below zero.
+    centred = agreement - mean
+    weighted = distances.weights * centred
+    covariance, variance = (
+        (weighted * values).sum(dim=(1, 2), keepdim=True)
+        for values in (distances.centred, centred)
     )
-    variances = distances.variance * (square - mean.square()) + TINY
+    variances = distances.variance * variance + TINY
     share = covariance.square() / variances
     ahead = (covariance / variances) * distances.centred
-    spread = (share * distances.variance / variances) * (agreement - mean)
+    spread = (share * distances.variance / variances) * centred
     gradient = (2 * weights * distances.weights) * (spread - ahead)
     return (weights * (1 - share)).sum(), gradient
 

@@ -227,8 +227,10 @@ def test_half_rows_on_disk_are_the_same_rows_in_memory(
     if not held:
         monkeypatch.setattr(_batches, "HELD_BYTES", 0)
     encoder = fitted(on_disk(X), **params)
-    np.testing.assert_array_equal(encoder.transform(X.astype(np.float32)), bits)
-    np.testing.assert_array_equal(encoder.transform(on_disk(X)), bits)
+    changed = encoder.transform(X.astype(np.float32)) != bits
+    # Products of a batch and those of all rows at once are rounded in other ways.
+    assert changed.mean() <= (0 if held else 1e-3)
+    np.testing.assert_array_equal(encoder.transform(on_disk(X)) != bits, changed)
     encoder.partial_fit(on_disk(X)).partial_fit(X.astype(np.float32))
     assert encoder.n_iter_ == 4
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy import sparse
 from sklearn.datasets import load_digits, make_multilabel_classification
-from sklearn.metrics.pairwise import cosine_distances, euclidean_distances
+from sklearn.decomposition import PCA
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 from sklearn.pipeline import make_pipeline
@@ -21,20 +21,14 @@ from skhash.algebra._graph import (
     neighbor_table,
     table_of_graph,
 )
-from skhash.gradients import DeterministicST
 from skhash.metrics import (
     make_neighbor_recall_scorer,
     mean_average_precision_score,
     neighbor_recall_score,
     true_neighbors,
 )
-from skhash.neural.neighbor._module import (
-    NeighborModule,
-    _known,
-    distance_loss,
-    prefix_losses,
-)
-from skhash.training._batches import Batch
+from skhash.neural.neighbor import _encoder
+from skhash.training._batches import FedRows, Rows
 
 CPU = torch.device("cpu")
 
@@ -146,203 +140,6 @@ def test_partners_share_one_of_several_labels():
     np.testing.assert_array_equal(partners[3:], table[3:])
 
 
-# The loss
-
-
-def loop_loss(rows, partners, length, temperature, known):
-    n, total = len(rows), 0.0
-    for i in range(n):
-        forward = backward = 0.0
-        for j in range(n):
-            if known is not None and known[i, j]:
-                continue
-            agreement = rows[i, :length] @ partners[j, :length] / length
-            forward += np.exp(agreement / temperature)
-        for j in range(n):
-            if known is not None and known[j, i]:
-                continue
-            agreement = rows[j, :length] @ partners[i, :length] / length
-            backward += np.exp(agreement / temperature)
-        own = rows[i, :length] @ partners[i, :length] / length / temperature
-        total += (np.log(forward) + np.log(backward)) / 2 - own
-    return total / n
-
-
-@pytest.mark.parametrize("masked", [False, True])
-def test_loss_is_the_formula(masked):
-    rng = np.random.RandomState(0)
-    rows, partners = np.sign(rng.randn(2, 7, 12))
-    known = rng.rand(7, 7) < 0.3
-    np.fill_diagonal(known, False)
-    lengths, temperatures = [3, 8, 12], [0.7, 0.5, 0.3]
-    losses = prefix_losses(
-        torch.from_numpy(rows),
-        torch.from_numpy(partners),
-        lengths,
-        temperatures,
-        torch.from_numpy(known) if masked else None,
-    )
-    expected = [
-        loop_loss(rows, partners, m, T, known if masked else None)
-        for m, T in zip(lengths, temperatures, strict=True)
-    ]
-    np.testing.assert_allclose(losses.numpy(), expected, rtol=1e-12)
-
-
-def test_loss_is_finite_at_any_temperature():
-    rows = torch.ones(3, 8, requires_grad=True)
-    loss = prefix_losses(rows, -torch.ones(3, 8), [8], [1e-3]).sum()
-    loss.backward()
-    assert torch.isfinite(loss) and torch.isfinite(rows.grad).all()
-
-
-def make_module(**params):
-    rng = np.random.RandomState(0)
-    options = {
-        "mean": np.zeros(4),
-        "scale": 1.0,
-        "coefs": [rng.randn(4, 6)],
-        "intercepts": [rng.randn(6)],
-        "skip_coef": None,
-        "lengths": [6],
-        "temperature": 2.0,
-        "gradient": DeterministicST(),
-        "interpolate": False,
-        "distance_weight": 0.0,
-        "unit_rows": False,
-    }
-    return NeighborModule(**options | params)
-
-
-def strangers(X, labels=None):
-    """A batch of rows and partners that are no candidates of other rows."""
-    n = len(X)
-    near = torch.arange(n).reshape(n, 1, 1)
-    return Batch(X, torch.arange(n), labels=labels, partners=near)
-
-
-def test_forward_is_the_layers_and_the_skip():
-    rng = np.random.RandomState(1)
-    coefs, intercepts = [rng.randn(4, 5), rng.randn(5, 6)], [rng.randn(5), rng.randn(6)]
-    skip, X = rng.randn(4, 6), rng.randn(9, 4)
-    module = make_module(coefs=coefs, intercepts=intercepts, skip_coef=skip).double()
-    hidden = np.maximum(X @ coefs[0] + intercepts[0], 0)
-    expected = hidden @ coefs[1] + intercepts[1] + X @ skip
-    logits = module(torch.from_numpy(X)).detach().numpy()
-    np.testing.assert_allclose(logits, expected, rtol=1e-5)
-
-
-@pytest.mark.parametrize("labelled", [None, "classes", "several"])
-def test_rows_known_to_be_near_are_no_negatives(labelled):
-    """Own position, and two candidates, of each row; then those of partners.
-
-    Row by row, without labels: 0 is the partner of row 3, 9 that of row 2 and 4 that of
-    row 0. That 1 is itself is on the diagonal, as is what row 0 has with 4.
-    """
-    rows = np.array([[0, 4, 5], [1, 6, 9], [2, 4, 7], [3, 7, 8]])
-    partners = np.array([[4, 0, 2], [1, 0, 0], [9, 2, 2], [0, 5, 5]])
-    near = [(0, 3), (1, 2), (2, 0)]
-    labels, other_labels = [[3], [-1], [5], [8]], [[-1], [8], [2], [5]]
-    if labelled == "classes":
-        near += [(3, 1), (2, 3)]
-    if labelled == "several":
-        labels = [[1, 1], [0, 0], [0, 1], [0, 0]]
-        other_labels = [[0, 1], [1, 0], [1, 1], [0, 0]]
-        near += [(0, 1), (0, 2)]
-    table = torch.from_numpy(np.vstack([rows, partners]))
-    known = _known(
-        *Batch(
-            torch.zeros(8, 1),
-            rows=table[:, 0],
-            labels=torch.tensor(labels + other_labels) if labelled else None,
-            partners=table[:, 1:, None],
-        ).parts()
-    )
-    expected = np.zeros((4, 4), dtype=bool)
-    expected[tuple(np.transpose(near))] = True
-    np.testing.assert_array_equal(known.numpy(), expected)
-
-
-def test_interpolated_partners_lie_on_the_way_to_their_rows():
-    module = make_module(interpolate=True)
-    X = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
-    rows, partners = module._interpolated(X).chunk(2)
-    torch.testing.assert_close(rows, X[:4])
-    share = (partners - rows) / (X[4:] - rows)
-    torch.testing.assert_close(share, share[:, :1].expand_as(share), rtol=1e-3, atol=0)
-    assert (share > 0).all() and (share < 1).all() and share[:, 0].std() > 0.01
-    assert (module(X) != module.eval()(X)).any()
-    logits = X @ (module.coefs[0] / 2) + module.intercepts[0]
-    torch.testing.assert_close(module(X), logits)
-
-
-def test_loss_of_a_batch_sums_the_prefixes():
-    module = make_module(lengths=[2, 6])
-    X = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
-    logits = module(X)
-    signs = torch.sign(logits)
-    expected = prefix_losses(signs[:4], signs[4:], [2, 6], [2 / 2**0.5, 2 / 6**0.5])
-    loss = module.loss(logits, strangers(X))
-    torch.testing.assert_close(loss, expected.sum())
-    loss.backward()
-    assert module.coefs[0].grad.abs().max() > 0
-
-
-def test_distance_loss_is_that_of_weighted_correlation():
-    generator = torch.Generator().manual_seed(0)
-    X = torch.randn(12, 3, generator=generator, dtype=torch.float64)
-    signs = torch.sign(torch.randn(12, 9, generator=generator, dtype=torch.float64))
-    distance = euclidean_distances(X[:6].numpy(), X[6:].numpy())
-    weights = np.exp(-(distance**2) / (distance**2).mean()).ravel()
-    agreement = (signs[:6] @ signs[6:].T).numpy().ravel()
-    covariance = np.cov(distance.ravel(), agreement, aweights=weights)
-    r = covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1])
-    loss = distance_loss(signs[:6], signs[6:], torch.from_numpy(distance**2))
-    np.testing.assert_allclose(loss.item(), 1 - r**2, rtol=1e-12)
-
-
-def test_distance_loss_is_finite_where_nothing_varies():
-    rows = torch.ones(3, 8, requires_grad=True)
-    loss = distance_loss(rows, torch.ones(3, 8), torch.zeros(3, 3))
-    loss.backward()
-    assert torch.isfinite(loss) and torch.isfinite(rows.grad).all()
-
-
-@pytest.mark.parametrize("unit_rows", [False, True])
-def test_distances_are_those_of_the_rows(unit_rows):
-    rng = np.random.RandomState(0)
-    X, mean, scale = rng.randn(10, 4) + 1, np.array([1.0, 0, 2, 0]), 3.0
-    module = make_module(mean=mean, scale=scale, unit_rows=unit_rows).double()
-    fed = torch.from_numpy((X - mean) / scale)
-    if unit_rows:
-        expected = cosine_distances(X[:5], X[5:]) * 2
-    else:
-        expected = euclidean_distances(X[:5], X[5:], squared=True) / scale**2
-    squares = module._squared_distances(*fed.chunk(2))
-    np.testing.assert_allclose(squares.numpy(), expected, rtol=1e-6)
-
-
-def test_long_codes_add_their_distance_loss():
-    rng = np.random.RandomState(0)
-    options = {
-        "coefs": [rng.randn(4, 100)],
-        "intercepts": [rng.randn(100)],
-        "lengths": [64, 80, 100],
-    }
-    X = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
-    plain = make_module(**options)
-    weighted = make_module(**options, distance_weight=3.0)
-    logits = plain(X)
-    rows, partners = torch.sign(logits).chunk(2)
-    squares = torch.cdist(X[:4], X[4:]).square()
-    added = sum(distance_loss(rows[:, :m], partners[:, :m], squares) for m in (80, 100))
-    batch = strangers(X)
-    difference = weighted.loss(logits, batch) - plain.loss(logits, batch)
-    torch.testing.assert_close(difference, 3 * added, rtol=1e-4, atol=1e-4)
-    labelled = strangers(X, labels=torch.arange(8)[:, None])
-    assert weighted.loss(logits, labelled) == plain.loss(logits, labelled)
-
-
 # The estimator
 
 
@@ -364,12 +161,16 @@ def test_every_prefix_beats_components_and_rotation(n_bits, digits):
 
 
 def test_hidden_layers_find_more_partners(digits):
+    """Where partners are all that counts."""
     X, _ = digits
+    params = {"max_epochs": 30, "distance_weight": 0.0, "reconstruction_weight": 0.0}
     losses = [
-        small(max_epochs=30, hidden_layer_sizes=hidden).fit(X).history_[-1]
+        small(**params, hidden_layer_sizes=hidden, random_state=seed).fit(X).history_
         for hidden in ((64,), ())
+        for seed in range(3)
     ]
-    assert losses[0]["train_loss"] < losses[1]["train_loss"]
+    last = [history[-1]["train_loss"] for history in losses]
+    assert sum(last[:3]) < sum(last[3:])
 
 
 def test_nested_training_is_for_the_prefixes(digits):
@@ -384,9 +185,11 @@ def test_nested_training_is_for_the_prefixes(digits):
 @pytest.mark.parametrize(
     ("nested", "n_bits", "lengths"),
     [
-        (True, 64, [16, 32, 64]),
-        (True, 20, [16, 20]),
+        (True, 100, [8, 16, 32, 64, 100]),
+        (True, 64, [8, 16, 32, 64]),
+        (True, 20, [8, 16, 20]),
         (True, 8, [8]),
+        (True, 5, [5]),
         (False, 64, [64]),
         ((16, 5, 16), 20, [5, 16, 20]),
         ([8, 64], 32, [8, 32]),
@@ -428,12 +231,11 @@ OPTIONS = [
     {"nested": (4,)},
     {"temperature": 2.0},
     {"gradient": "st"},
-    {"interpolate": True},
-    {"lr_schedule": "cosine"},
+    {"distance_weight": 0.1},
+    {"reconstruction_weight": 0.1},
+    {"lr_schedule": "step"},
+    {"lr_schedule": None},
     {"max_train_samples": 300},
-    {"init": "itq"},
-    {"init": "pca"},
-    {"init": "random"},
     {"normalize": True},
     {"lr": 0.01},
     {"max_epochs": 4},
@@ -451,36 +253,42 @@ def test_every_option_changes_the_result(option, digits):
     assert np.abs(changed - small().fit(X).decision_function(X)).max() > 1e-3
 
 
+@pytest.mark.parametrize("name", ["distance_weight", "reconstruction_weight"])
 @pytest.mark.parametrize(
     ("params", "counts"),
     [
         ({}, True),
+        ({"n_bits": 8}, True),
+        ({"n_bits": 72}, True),
         ({"metric": "cosine"}, True),
+        ({"graph": "exact"}, True),
         ({"metric": "inner_product"}, False),
-        ({"interpolate": True}, False),
         ({"graph": kneighbors_graph(gaussian_rows(), 5)}, False),
-        ({"n_bits": 64}, False),
+        ({"y": np.arange(80) % 3}, False),
     ],
     ids=str,
 )
-def test_distances_count_for_long_codes_only(params, counts):
+def test_distances_and_reconstruction_count_without_other_knowledge(
+    params, counts, name
+):
     X = gaussian_rows()
+    y, params = params.get("y"), {k: v for k, v in params.items() if k != "y"}
     logits = [
-        small(**{"n_bits": 72, "distance_weight": weight, **params})
-        .fit(X)
-        .decision_function(X)
-        for weight in (10.0, 0.0)
+        small(**{name: weight}, **params).fit(X, y).decision_function(X)
+        for weight in (1.0, 0.0)
     ]
     assert (np.abs(logits[0] - logits[1]).max() > 1e-3) == counts
 
 
-def test_distances_help_long_codes(digits):
+@pytest.mark.parametrize("name", ["distance_weight", "reconstruction_weight"])
+def test_distances_and_reconstruction_help_long_codes(name, digits):
     X, _ = digits
-    with_distances, without = (
-        recall(small(n_bits=128, max_epochs=30, distance_weight=weight).fit(X), X)
-        for weight in (10.0, 0.0)
+    others = {"distance_weight": 0.0, "reconstruction_weight": 0.0}
+    weighted, without = (
+        recall(small(n_bits=128, max_epochs=30, **others | {name: weight}).fit(X), X)
+        for weight in (NeighborHash().get_params()[name], 0.0)
     )
-    assert with_distances > without
+    assert weighted > without
 
 
 def test_rows_left_out_are_neighbors_still(digits):
@@ -520,17 +328,104 @@ def test_some_rows_do_nearly_as_well_as_all(labelled, digits):
 def test_automatic_batches_follow_the_number_of_rows():
     encoder = NeighborHash()
     sizes = [encoder._resolve_batch_size(n) for n in (100, 3200, 10**6)]
-    assert sizes == [64, 200, 512]
+    assert sizes == [32, 32, 256]
+    assert encoder._resolve_batch_size(20_000) == 200
 
 
-def test_skip_connection_starts_as_the_linear_encoder(digits):
+@pytest.mark.parametrize("n_bits", [16, 100])
+def test_skip_connection_starts_as_the_linear_encoder(n_bits, digits):
     X, _ = digits
-    tiny = {"lr": 1e-9, "max_epochs": 1, "init": "pca"}
+    tiny = {"n_bits": n_bits, "lr": 1e-9, "max_epochs": 1}
     linear = small(**tiny).fit(X).decision_function(X)
     hidden = small(**tiny, hidden_layer_sizes=(8, 7)).fit(X).decision_function(X)
     np.testing.assert_allclose(hidden, linear, atol=1e-5)
-    np.testing.assert_array_equal(linear > 0, PCAHash(16).fit(X).transform(X))
+    np.testing.assert_allclose(linear.mean(axis=0), 0, atol=1e-4)
     np.testing.assert_allclose(linear.std(axis=0), 1, rtol=1e-4)
+
+
+def test_prefixes_start_along_as_many_principal_axes(digits):
+    X, _ = digits
+    options = {"n_bits": 24, "nested": (4, 12), "lr": 1e-9, "max_epochs": 1}
+    directions = small(**options).fit(X).coefs_[0]
+    components = PCA(40).fit(X).components_
+    shares = np.abs(components @ directions) / np.linalg.norm(directions, axis=0)
+    for bits, n_axes in ((slice(4), 4), (slice(4, 12), 12), (slice(12, 24), 24)):
+        np.testing.assert_allclose(shares[n_axes:, bits], 0, atol=1e-3)
+        squares = (shares[:n_axes, bits] ** 2).sum(axis=0)
+        np.testing.assert_allclose(squares, 1, rtol=1e-5)
+        assert shares[n_axes - 1, bits].max() > 0.1
+
+
+def test_directions_without_spread_start_at_zero(monkeypatch):
+    """Where codes start at the axes themselves, two of them constant."""
+    X = np.hstack([gaussian_rows(d=4), np.full((80, 2), 7.0)])
+    monkeypatch.setattr(_encoder, "rotated_axes", lambda *_: np.eye(6))
+    (coef,) = small(n_bits=6, nested=(4,), lr=1e-9, max_epochs=1).fit(X).coefs_
+    np.testing.assert_allclose(coef[:, 4:], 0, atol=1e-6)
+    np.testing.assert_allclose((X @ coef[:, :4]).std(axis=0), 1, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(
+    "params", [{}, {"hidden_layer_sizes": (5,)}, {"n_bits": 40}], ids=str
+)
+@pytest.mark.parametrize("d", [6, 300])
+def test_codes_are_those_of_the_module(d, params, kind):
+    """Though it was fed coordinates, and the encoder reads columns."""
+    X = kind(gaussian_rows(120, d) + 3).astype(np.float32)
+    encoder = small(**params).fit(X)
+    module = encoder.net_.module_
+    fed = FedRows(Rows(X), module).values()
+    assert fed.shape == (120, min(120, d))
+    with torch.no_grad():
+        logits = module(fed).numpy()
+    np.testing.assert_allclose(encoder.decision_function(X), logits, atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "n_bits"), [(80, 6, 40), (20, 64, 40), (20, 3, 70), (2, 6, 12)]
+)
+def test_there_may_be_more_bits_than_columns_and_rows(n, d, n_bits):
+    X = gaussian_rows(n, d)
+    encoder = small(n_bits=n_bits, max_epochs=20).fit(X)
+    logits = encoder.decision_function(X)
+    assert np.isfinite(logits).all()
+    bits = encoder.transform(X)
+    assert ((bits.min(axis=0) == 0) & (bits.max(axis=0) == 1)).mean() > 0.7
+    if n == 80:
+        untrained = small(n_bits=n_bits, lr=1e-9, max_epochs=1).fit(X)
+        assert recall(encoder, X) > recall(encoder.truncate(8), X)
+        assert recall(encoder, X) > recall(untrained, X)
+
+
+def test_curves_are_steep_at_last_in_fits_and_streams(digits):
+    X, _ = digits
+    encoder = small(max_epochs=3).fit(X)
+    assert encoder.net_.module_.steepness == 5
+    assert encoder.partial_fit(X).net_.module_.steepness == 5
+    stream, grown = small(max_epochs=3), []
+    for _ in range(4):
+        grown.append(stream.partial_fit(X).net_.module_.steepness)
+    np.testing.assert_allclose(grown, [1, 5**0.5, 5, 5])
+
+
+@pytest.mark.parametrize("hidden", [(), (5,)])
+def test_a_loaded_encoder_goes_on_in_columns(hidden, digits, tmp_path):
+    X, _ = digits
+    encoder = small(hidden_layer_sizes=hidden, max_epochs=10).fit(X)
+    encoder.save(tmp_path / "encoder")
+    loaded = skhash.load(tmp_path / "encoder")
+    bits, before = encoder.transform(X), encoder.decision_function(X)
+    np.testing.assert_array_equal(loaded.transform(X), bits)
+    module = loaded._restore_module()
+    assert module.axes is None
+    fed = FedRows(Rows(X), module).values()
+    with torch.no_grad():
+        np.testing.assert_allclose(module(fed).numpy(), before, atol=2e-4)
+    loaded.set_params(lr=1e-3).partial_fit(X)
+    assert loaded.n_iter_ == 11
+    moved = np.abs(loaded.decision_function(X) - before)
+    assert 1e-3 < moved.max() and (loaded.transform(X) == bits).mean() > 0.95
 
 
 def test_exact_and_given_graphs_are_the_projected_one_for_narrow_rows(digits):
@@ -589,9 +484,10 @@ def test_unknown_classes_have_several_names(unknown, digits):
 
 
 def test_no_label_is_no_supervision(digits):
-    """In a stream, whose other rows may have labels."""
+    """In a stream, whose other rows may have labels, so that partners alone count."""
     X, y = digits
-    bits = small().partial_fit(X).transform(X)
+    partners_alone = {"distance_weight": 0.0, "reconstruction_weight": 0.0}
+    bits = small(**partners_alone).partial_fit(X).transform(X)
     unknown = np.full(len(y), -1)
     np.testing.assert_array_equal(small().partial_fit(X, unknown).transform(X), bits)
     with pytest.raises(ValueError, match="no label"):

@@ -1,0 +1,441 @@
+"""What NeighborHash minimises, against plain loops, numpy and autograd."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.preprocessing import normalize
+
+from skhash.gradients import DeterministicST
+from skhash.neural.neighbor._losses import (
+    Distances,
+    PairLoss,
+    agreements,
+    reconstruction_losses,
+)
+from skhash.neural.neighbor._module import NeighborModule, _known
+from skhash.training._batches import Batch
+
+LENGTHS, TEMPERATURE = [3, 8, 12], 0.9
+N_ROWS = 7
+
+
+# The formulas, pair by pair in float64
+
+
+def loop_agreement(rows, partners, lengths):
+    agreement = np.zeros((len(lengths), len(rows), len(partners)))
+    for place, length in enumerate(lengths):
+        for i, row in enumerate(rows):
+            for j, partner in enumerate(partners):
+                agreement[place, i, j] = sum(
+                    row[bit] * partner[bit] for bit in range(length)
+                )
+    return agreement
+
+
+def loop_contrast(agreement, length, temperature, known=None):
+    """That of one length, from its agreements of shape (n, n)."""
+    n, total = len(agreement), 0.0
+    logits = agreement / length / (temperature / length**0.5)
+    for i in range(n):
+        forward = backward = 0.0
+        for j in range(n):
+            if known is None or not known[i, j]:
+                forward += np.exp(logits[i, j])
+            if known is None or not known[j, i]:
+                backward += np.exp(logits[j, i])
+        total += (np.log(forward) + np.log(backward)) / 2 - logits[i, i]
+    return total / n
+
+
+def pair_weights(distance):
+    return np.exp(-3 * distance**2 / (distance**2).mean())
+
+
+def loop_off_distance(agreement, distance):
+    covariance = np.cov(
+        distance.ravel(), agreement.ravel(), aweights=pair_weights(distance).ravel()
+    )
+    return 1 - covariance[0, 1] ** 2 / (covariance[0, 0] * covariance[1, 1])
+
+
+def loop_pair_loss(agreement, lengths, temperature, known, distance, weight):
+    loss = 0.0
+    for one, length in zip(agreement, lengths, strict=True):
+        loss += loop_contrast(one, length, temperature, known)
+        if distance is not None:
+            loss += weight * length * loop_off_distance(one, distance)
+    return loss
+
+
+def loop_reconstruction(signs, target, decoders, weight):
+    loss = 0.0
+    for decoder in decoders:
+        m = len(decoder)
+        error = target - signs[:, :m] @ decoder / m**0.5
+        loss += weight * m**0.5 * (error**2).mean()
+    return loss
+
+
+def traced_pair_loss(agreement, lengths, temperature, known, distance, weight):
+    """The same in torch's own operations, for autograd to go through."""
+    losses = []
+    for one, length in zip(agreement, lengths, strict=True):
+        logits = one / (length**0.5 * temperature)
+        free = logits if known is None else logits.masked_fill(known, -torch.inf)
+        both = free.logsumexp(dim=0) + free.logsumexp(dim=1)
+        losses.append((both / 2 - logits.diagonal()).mean())
+        if distance is not None:
+            counts = torch.exp(-3 * distance**2 / (distance**2).mean()).ravel()
+            pairs = torch.stack([distance.ravel(), one.ravel()])
+            covariance = pairs.cov(aweights=counts)
+            r = covariance[0, 1] / (covariance[0, 0] * covariance[1, 1]).sqrt()
+            losses.append(weight * length * (1 - r**2))
+    return sum(losses)
+
+
+# The losses
+
+
+def pairs(dtype=torch.float64):
+    """Signs of rows and partners, and which are known to be near."""
+    generator = torch.Generator().manual_seed(0)
+    signs = torch.tanh(torch.randn(2, N_ROWS, 12, generator=generator)).to(dtype)
+    known = torch.rand(N_ROWS, N_ROWS, generator=generator) < 0.3
+    return *signs, known.fill_diagonal_(False)
+
+
+def vectors(n=N_ROWS):
+    rng = np.random.RandomState(0)
+    rows = rng.randn(n, 5)
+    return rows, rows + 0.7 * rng.randn(n, 5)
+
+
+def distances_of(rows, partners):
+    return Distances.of(torch.from_numpy(rows), torch.from_numpy(partners))
+
+
+CASES = {
+    "plain": (False, False),
+    "known": (True, False),
+    "distances": (False, True),
+    "known, distances": (True, True),
+}
+
+
+@pytest.fixture(params=CASES.values(), ids=CASES)
+def case(request):
+    """Arguments of a loss but for agreement, and the distances as an array."""
+    is_known, by_distance = request.param
+    distance = euclidean_distances(*vectors()) if by_distance else None
+    arguments = [
+        LENGTHS,
+        TEMPERATURE,
+        pairs()[2] if is_known else None,
+        distances_of(*vectors()) if by_distance else None,
+        0.7,
+    ]
+    return arguments, distance
+
+
+@pytest.mark.parametrize("lengths", [[12], [3, 8, 12], [1, 2, 3, 11, 12]], ids=str)
+def test_agreements_are_those_of_a_plain_loop(lengths):
+    rows, partners, _ = pairs()
+    np.testing.assert_allclose(
+        agreements(rows, partners, lengths),
+        loop_agreement(rows.numpy(), partners.numpy(), lengths),
+        rtol=1e-12,
+        atol=1e-14,
+    )
+
+
+def test_distances_are_those_of_scikit_learn():
+    rows, partners = vectors()
+    partners[2] = rows[4]
+    distance = euclidean_distances(rows, partners)
+    weights = pair_weights(distance) / pair_weights(distance).sum()
+    found = distances_of(rows, partners)
+    np.testing.assert_allclose(found.weights, weights, rtol=1e-12)
+    centred = distance - np.average(distance, weights=weights)
+    np.testing.assert_allclose(found.centred, centred, atol=1e-7)  # roots of rounding
+    variance = np.cov(distance.ravel(), aweights=weights.ravel(), ddof=0)
+    np.testing.assert_allclose(found.variance, variance, rtol=1e-7)
+
+
+def test_the_loss_of_pairs_is_the_formula(case):
+    arguments, distance = case
+    rows, partners, known = pairs()
+    agreement = agreements(rows, partners, LENGTHS)
+    expected = loop_pair_loss(
+        loop_agreement(rows.numpy(), partners.numpy(), LENGTHS),
+        LENGTHS,
+        TEMPERATURE,
+        arguments[2],
+        distance,
+        0.7,
+    )
+    loss = PairLoss.apply(agreement, *arguments)
+    np.testing.assert_allclose(loss, expected, rtol=1e-12)
+
+
+def test_the_gradient_is_that_of_finite_differences(case):
+    agreement = agreements(*pairs()[:2], LENGTHS).requires_grad_()
+    assert torch.autograd.gradcheck(lambda a: PairLoss.apply(a, *case[0]), agreement)
+
+
+@pytest.mark.parametrize("upstream", [1.0, -2.5])
+def test_the_gradient_is_that_of_autograd(upstream, case):
+    arguments, distance = case
+    distance = None if distance is None else torch.from_numpy(distance)
+    arguments_of_traced = [*arguments[:3], distance, arguments[4]]
+    gradients = []
+    for function, given in (
+        (PairLoss.apply, arguments),
+        (traced_pair_loss, arguments_of_traced),
+    ):
+        signs = torch.stack(pairs()[:2]).requires_grad_()
+        (function(agreements(*signs, LENGTHS), *given) * upstream).backward()
+        gradients.append(signs.grad)
+    torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-11)
+
+
+def test_steps_against_the_gradient_lower_the_loss_in_float32(case):
+    arguments, distance = case
+    if distance is not None:
+        found = Distances.of(*(torch.from_numpy(v).float() for v in vectors()))
+        arguments = [*arguments[:3], found, arguments[4]]
+    signs = torch.stack(pairs(torch.float32)[:2]).requires_grad_()
+    losses = []
+    for _ in range(20):
+        loss = PairLoss.apply(agreements(*signs, LENGTHS), *arguments)
+        losses.append(loss.item())
+        (gradient,) = torch.autograd.grad(loss, signs)
+        signs = (signs - 0.02 * gradient).detach().requires_grad_()
+    assert losses == sorted(losses, reverse=True)
+
+
+@pytest.mark.parametrize("temperature", [1e-6, 1e-3, 0.6, 1e6])
+def test_pairs_are_finite_at_any_temperature(temperature):
+    """And what tells no pair apart has the loss of a guess."""
+    rows = torch.ones(5, 8, requires_grad=True)
+    for partners in (-torch.ones(5, 8), torch.ones(5, 8), torch.eye(5, 8)):
+        agreement = agreements(rows, partners, [8])
+        loss = PairLoss.apply(agreement, [8], temperature, None, None, 0.0)
+        (gradient,) = torch.autograd.grad(loss, rows)
+        assert torch.isfinite(loss) and torch.isfinite(gradient).all()
+    loss = PairLoss.apply(torch.full((1, 5, 5), 8.0), [8], temperature, None, None, 0)
+    np.testing.assert_allclose(loss, np.log(5), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("same", ["agreement", "distances", "both"])
+@pytest.mark.parametrize("n", [2, 3, 33])
+def test_correlation_of_what_does_not_vary_is_none(n, same, dtype):
+    """Whether sums of equal values come out as equal or not."""
+    rows, partners = (torch.from_numpy(v).to(dtype) for v in vectors(n))
+    signs, others = torch.ones(2, n, 12, dtype=dtype)
+    if same != "agreement":
+        rows, partners = rows[:1].expand(n, 5), rows[:1].expand(n, 5)
+    if same == "distances":
+        signs, others = signs.clone(), others.clone()
+        signs[::2] = -1
+    distances = Distances.of(rows.contiguous(), partners.contiguous())
+    for factor in (1.0, 0.3, 1 / 3):
+        agreement = (factor * agreements(signs, others, [12])).requires_grad_()
+        loss = PairLoss.apply(agreement, [12], 0.9, None, distances, 1.0)
+        plain = PairLoss.apply(agreement, [12], 0.9, None, None, 1.0)
+        np.testing.assert_allclose((loss - plain).item(), 12, rtol=1e-3)
+        (gradient,) = torch.autograd.grad(loss, agreement)
+        assert gradient.abs().max() < 100
+
+
+def test_reconstruction_is_the_mean_squared_error():
+    rng = np.random.RandomState(0)
+    signs, target = np.tanh(rng.randn(9, 12)), rng.randn(9, 5)
+    decoders = [rng.randn(m, 5) for m in LENGTHS]
+    loss = reconstruction_losses(
+        torch.from_numpy(signs),
+        torch.from_numpy(target),
+        [torch.from_numpy(decoder) for decoder in decoders],
+        0.3,
+    )
+    expected = loop_reconstruction(signs, target, decoders, 0.3)
+    np.testing.assert_allclose(loss, expected, rtol=1e-12)
+
+
+# The module
+
+
+def make_module(**params):
+    rng = np.random.RandomState(0)
+    options = {
+        "mean": np.zeros(4),
+        "scale": 1.0,
+        "axes": None,
+        "coefs": [rng.randn(4, 6)],
+        "intercepts": [rng.randn(6)],
+        "skip_coef": None,
+        "lengths": [2, 6],
+        "temperature": 2.0,
+        "gradient": None,
+        "n_epochs": 5,
+        "distance_weight": 0.0,
+        "reconstruction_weight": 0.0,
+        "unit_rows": False,
+    }
+    return NeighborModule(**options | params)
+
+
+def strangers(X, labels=None):
+    """A batch of rows and partners that are no candidates of other rows."""
+    n = len(X)
+    near = torch.arange(n).reshape(n, 1, 1)
+    return Batch(X, torch.arange(n), labels=labels, partners=near)
+
+
+def batch_of(n=10, d=4):
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(n, d, generator=generator, dtype=torch.float64)
+
+
+def test_forward_is_the_layers_and_the_skip():
+    rng = np.random.RandomState(1)
+    coefs, intercepts = [rng.randn(4, 5), rng.randn(5, 6)], [rng.randn(5), rng.randn(6)]
+    skip, X = rng.randn(4, 6), rng.randn(9, 4)
+    module = make_module(coefs=coefs, intercepts=intercepts, skip_coef=skip).double()
+    hidden = np.maximum(X @ coefs[0] + intercepts[0], 0)
+    expected = hidden @ coefs[1] + intercepts[1] + X @ skip
+    logits = module(torch.from_numpy(X)).detach().numpy()
+    np.testing.assert_allclose(logits, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("n_epochs", [2, 5, 30])
+def test_curves_get_as_steep_as_five(n_epochs):
+    """By one factor each epoch."""
+    module = make_module(n_epochs=n_epochs)
+    assert module.steepness == 1
+    grown = []
+    for epoch in range(n_epochs + 3):
+        module.start_epoch(epoch)
+        grown.append(module.steepness)
+    expected = np.r_[np.geomspace(1, 5, n_epochs), 5, 5, 5]
+    np.testing.assert_allclose(grown, expected, rtol=1e-12)
+
+
+def test_the_curves_of_one_epoch_are_the_first_ones():
+    module = make_module(n_epochs=1)
+    module.start_epoch(0)
+    assert module.steepness == 1
+    module.start_epoch(1)
+    assert module.steepness == 5
+
+
+@pytest.mark.parametrize("labelled", [None, "classes", "several"])
+def test_rows_known_to_be_near_are_no_negatives(labelled):
+    """Own position, and two candidates, of each row; then those of partners.
+
+    Row by row, without labels: 0 is the partner of row 3, 9 that of row 2 and 4 that of
+    row 0. That 1 is itself is on the diagonal, as is what row 0 has with 4.
+    """
+    rows = np.array([[0, 4, 5], [1, 6, 9], [2, 4, 7], [3, 7, 8]])
+    partners = np.array([[4, 0, 2], [1, 0, 0], [9, 2, 2], [0, 5, 5]])
+    near = [(0, 3), (1, 2), (2, 0)]
+    labels, other_labels = [[3], [-1], [5], [8]], [[-1], [8], [2], [5]]
+    if labelled == "classes":
+        near += [(3, 1), (2, 3)]
+    if labelled == "several":
+        labels = [[1, 1], [0, 0], [0, 1], [0, 0]]
+        other_labels = [[0, 1], [1, 0], [1, 1], [0, 0]]
+        near += [(0, 1), (0, 2)]
+    table = torch.from_numpy(np.vstack([rows, partners]))
+    known = _known(
+        *Batch(
+            torch.zeros(8, 1),
+            rows=table[:, 0],
+            labels=torch.tensor(labels + other_labels) if labelled else None,
+            partners=table[:, 1:, None],
+        ).parts()
+    )
+    expected = np.zeros((4, 4), dtype=bool)
+    expected[tuple(np.transpose(near))] = True
+    np.testing.assert_array_equal(known.numpy(), expected)
+
+
+KNOWN_NEAR = torch.tensor([[1, 7], [2, 2], [3, 9], [4, 4], [0, 0], *[[0, 0]] * 5])
+
+
+@pytest.mark.parametrize("gradient", [None, DeterministicST()], ids=["tanh", "signs"])
+@pytest.mark.parametrize("unit_rows", [False, True])
+@pytest.mark.parametrize("weights", [(0, 0), (0.3, 0), (0, 2.0), (0.3, 2.0)], ids=str)
+def test_the_loss_of_a_batch_is_the_sum_of_all(weights, unit_rows, gradient):
+    """Of five rows; row 0 is near the partner of row 2, row 2 near that of row 4."""
+    mean, scale = np.array([1.0, 0.0, 2.0, 0.5]), 2.0
+    module = make_module(
+        mean=mean,
+        scale=scale,
+        gradient=gradient,
+        distance_weight=weights[0],
+        reconstruction_weight=weights[1],
+        unit_rows=unit_rows,
+    ).double()
+    decoders = [np.random.RandomState(m).randn(m, 4) for m in (2, 6)]
+    for parameter, values in zip(module.decoders, decoders, strict=False):
+        parameter.data = torch.from_numpy(values)
+    assert len(module.decoders) == (2 if weights[1] else 0)
+    X = batch_of()
+    logits = module(X)
+    for epoch in (0, 2):
+        module.start_epoch(epoch)
+        batch = Batch(X, torch.arange(10), partners=KNOWN_NEAR[:, :, None])
+        loss = module.loss(logits, batch)
+
+        signs = np.tanh(module.steepness * logits.detach().numpy())
+        signs = signs if gradient is None else np.sign(signs)
+        raw = X.numpy() * scale + mean
+        rows = normalize(raw) if unit_rows else X.numpy()
+        known = np.zeros((5, 5), dtype=bool)
+        known[[0, 2], [2, 4]] = True
+        expected = loop_pair_loss(
+            loop_agreement(signs[:5], signs[5:], [2, 6]),
+            [2, 6],
+            2.0,
+            known,
+            euclidean_distances(rows[:5], rows[5:]),
+            weights[0],
+        )
+        target = (rows - rows.mean(axis=0)) / (rows - rows.mean(axis=0)).std()
+        if weights[1]:
+            expected += loop_reconstruction(signs[:5], target[:5], decoders, weights[1])
+        np.testing.assert_allclose(loss.item(), expected, rtol=1e-7)
+    loss.backward()
+    assert module.coefs[0].grad.abs().max() > 0
+
+
+def test_distances_and_reconstruction_are_left_out_with_labels():
+    X = batch_of()
+    plain = make_module().double()
+    weighted = make_module(distance_weight=3.0, reconstruction_weight=2.0).double()
+    logits = plain(X)
+    labels = torch.arange(10)[:, None]
+    losses = [
+        module.loss(logits, strangers(X, given)).item()
+        for given in (labels, None)
+        for module in (plain, weighted)
+    ]
+    assert losses[0] == losses[1] == losses[2] < losses[3]
+
+
+@pytest.mark.parametrize("n_axes", [3, 4])
+def test_rows_on_axes_are_compared_by_their_directions_there(n_axes):
+    rng = np.random.RandomState(0)
+    axes = np.linalg.qr(rng.randn(4, 4))[0][:n_axes]
+    X, mean, scale = rng.randn(10, 4) + 1, np.array([1.0, 0, 2, 0]), 3.0
+    options = {"mean": mean, "scale": scale, "axes": axes, "coefs": [np.eye(n_axes, 6)]}
+    fed = torch.from_numpy((X - mean) / scale @ axes.T)
+    rows = make_module(**options, unit_rows=True).double()._compared(fed).numpy()
+    np.testing.assert_allclose(rows, normalize(X @ axes.T), atol=1e-6)
+    if n_axes == 4:
+        np.testing.assert_allclose(rows @ axes, normalize(X), atol=1e-6)
+    as_fed = make_module(**options).double()._compared(fed)
+    np.testing.assert_array_equal(as_fed, fed)
