@@ -218,26 +218,13 @@ codes(NeighborHash(16, hidden_layer_sizes=(24,), **FEW).fit(X))
 codes(NeighborHash(16, temperature=0.2, n_neighbors=10, **FEW).fit(X))
 codes(NeighborHash(16, gradient="st", **FEW).fit(X))
 codes(NeighborHash(16, gradient="zgr", **FEW).fit(X))
-<<<<<<< HEAD
-=======
-codes(NeighborHash(80, interpolate=True, **FEW).fit(X))
-=> codes(NeighborHash(80, reconstruction_weight=0.0, **FEW).fit(X))
->>>>>>> tests18
 codes(NeighborHash(80, distance_weight=0.0, **FEW).fit(X))
 codes(NeighborHash(80, reconstruction_weight=0.0, **FEW).fit(X))
 codes(NeighborHash(16, lr_schedule=None, **FEW).fit(X))
+codes(NeighborHash(16, hidden_layer_sizes=(24,), **FEW).fit(X, y))
 codes(NeighborHash(16, graph="exact", **FEW).fit(X))
 codes(NeighborHash(16, graph=kneighbors_graph(X, 4), **FEW).fit(X))
 codes(NeighborHash(16, max_train_samples=150, **FEW).fit(X))
-<<<<<<< HEAD
-=======
-codes(NeighborHash(16, init="itq", **FEW).fit(X))
-=> codes(NeighborHash(16, reconstruction_weight=2.0, **FEW).fit(X))
-codes(NeighborHash(16, init="pca", **FEW).fit(X))
-=> codes(NeighborHash(16, reconstruction_weight=2.0, metric="cosine", **FEW).fit(X))
-codes(NeighborHash(16, init="random", **FEW).fit(X))
-=> codes(NeighborHash(16, gradient="tanh", hidden_layer_sizes=(24,), **FEW).fit(X, y))
->>>>>>> tests18
 codes(NeighborHash(16, normalize=True, lr=0.03, batch_size=64, optimizer="sgd",
     **FEW).fit(X))
 codes(NeighborHash(16, train_split=0.2, **FEW).fit(X))
