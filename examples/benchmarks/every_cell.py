@@ -48,8 +48,11 @@ OTHERS = (
 # What --ablation changes, one at a time.
 CHANGES = {
     OWN: {"nested": False},
-    "no decay": {"lr_schedule": None},
     "5 neighbours": {"n_neighbors": 5},
+    "constant step": {"lr_schedule": None},
+    "straight through": {"gradient": "det_st"},
+    "no distances": {"distance_weight": 0.0},
+    "no reconstruction": {"reconstruction_weight": 0.0},
 }
 N_VALIDATION = 1500  # queries, and at most a fifth of the rows
 # What is fitted before a fit is timed, so that all is imported and compiled.

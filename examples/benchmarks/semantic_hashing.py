@@ -66,13 +66,19 @@ def autoencoder(posterior):
 
 
 # A group has hundreds of messages: many neighbours, and a temperature at which all of
-# them count.
+# them count. The longer a code, the higher it is.
 NEIGHBOR_CANDIDATES = [
-    {"n_components": n, "temperature": t}
-    for n, t in [(128, 1.0), (128, 2.0), (128, 4.0), (256, 2.0)]
+    {"n_components": 128, "temperature": t} for t in (0.6, 1.0, 2.0, 4.0)
 ]
-# Distances among the messages of a group are no concern.
-GroupHash = partial(NeighborHash, n_neighbors=50, distance_weight=0.0)
+# Distances among the messages of a group are no concern. Prefixes would need lower
+# temperatures of their own, and here each length has its own fit anyway.
+GroupHash = partial(
+    NeighborHash,
+    n_neighbors=50,
+    distance_weight=0.0,
+    reconstruction_weight=0.0,
+    nested=False,
+)
 # Each method and its candidates. The first one of the autoencoders is their default.
 METHODS = {
     "ITQ": (

@@ -13,6 +13,7 @@ from skhash.algebra._projection import (
     project,
 )
 from skhash.utils.chunks import RowView, row_chunks
+from skhash.utils.torch import multiplies_bfloat16
 
 # Distances of this many bytes are held at a time: they stay in a processor's cache.
 TABLE_BYTES = 2**23
@@ -63,7 +64,7 @@ def neighbor_table(
     comparison = _comparison(X, metric, n_axes, device, generator)
     queries = comparison.queries(X, anchors)
     kind = _Search
-    if not sparse.issparse(queries) and _multiplies_bfloat16(device):
+    if not sparse.issparse(queries) and multiplies_bfloat16(device):
         kind = _CoarseSearch
     search = kind(queries, min(n_neighbors, X.shape[0] - 1), device)
     # A chunk of dense rows, prepared and centred; of sparse ones few are ever dense.
@@ -188,16 +189,6 @@ class _CoarseSearch(_Search):
         factors = self.queries[block].numpy(), self.others.numpy()
         best = self.best[block].numpy(), self.rows[block].numpy()
         take_checked(keys.numpy(), *factors, self.start, *best)
-
-
-def _multiplies_bfloat16(device) -> bool:
-    """Say whether this is a CPU with instructions for products in bfloat16."""
-    import torch
-
-    if device.type != "cpu" or not hasattr(torch.cpu, "get_capabilities"):
-        return False
-    able = torch.cpu.get_capabilities()
-    return bool(able.get("avx512_bf16") or able.get("amx_bf16"))
 
 
 @dataclass(frozen=True)

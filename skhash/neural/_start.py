@@ -9,7 +9,8 @@ from skhash.algebra._rotation import fit_itq_rotation, random_rotation
 from skhash.metrics import neighbor_recall_score, true_neighbors
 
 ITQ_STEPS = 50
-NESTED_ITQ_STEPS = 20  # of blocks that are trained all together afterwards
+# A rotation that training only starts from takes fewer rows and steps.
+ROTATION_ROWS, ROTATION_STEPS = 4_000, 10
 # So many rows say as well where directions should start as all do.
 START_ROWS = 20_000
 # `init="auto"` compares starts by the neighbours that they keep among so many rows:
@@ -59,7 +60,7 @@ def rotated_axes(projected, lengths, generator):
     Parameters
     ----------
     projected : Tensor of shape (n_samples, n_axes), float32
-        Rows on their principal axes.
+        Rows on their principal axes. At most 4000 of them, at equal steps, are used.
     lengths : sequence of int, ascending
         The prefixes.
     generator : torch.Generator
@@ -69,14 +70,15 @@ def rotated_axes(projected, lengths, generator):
     directions : ndarray of shape (n_axes, n_bits), float64
         Orthonormal columns in a block.
     """
+    sample = projected[:: -(-len(projected) // ROTATION_ROWS)]
     n_axes = projected.shape[1]
     directions = np.zeros((n_axes, lengths[-1]))
     for start, stop in pairwise([0, *lengths]):
         while start < stop:
             axes = slice(min(stop, n_axes))
-            inside = projected[:, axes]
+            inside = sample[:, axes]
             rotation = random_rotation(inside.shape[1], generator)
-            rotation, _ = fit_itq_rotation(inside, rotation, NESTED_ITQ_STEPS)
+            rotation, _ = fit_itq_rotation(inside, rotation, ROTATION_STEPS)
             bits = slice(start, min(start + inside.shape[1], stop))
             directions[axes, bits] = rotation[:, : bits.stop - bits.start].numpy()
             start = bits.stop

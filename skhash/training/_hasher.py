@@ -69,8 +69,13 @@ class BaseNeuralHasher(TrainedMixin, BaseHasher):
 
     def _fit_codes(self, X, y, random_state):
         seeds = draw_seeds(random_state)
-        net = self._make_net(X, y, seeds, n_epochs=self.max_epochs)
-        self._train(net, X, y, self.max_epochs, history=[])
+        n_epochs = self._resolve_epochs(X.shape[0])
+        net = self._make_net(X, y, seeds, n_epochs=n_epochs)
+        self._train(net, X, y, n_epochs, history=[])
+
+    def _resolve_epochs(self, n_samples: int) -> int:
+        """Return the number of epochs of a fit."""
+        return self.max_epochs
 
     def _training_batch(self, X, y=None):
         """Return the module, and all rows as a batch that it is trained on."""

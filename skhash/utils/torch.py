@@ -66,6 +66,16 @@ def _works(device) -> bool:
         return False
 
 
+def multiplies_bfloat16(device) -> bool:
+    """Say whether this is a CPU with instructions for products in bfloat16."""
+    import torch
+
+    if device.type != "cpu" or not hasattr(torch.cpu, "get_capabilities"):
+        return False
+    able = torch.cpu.get_capabilities()
+    return bool(able.get("avx512_bf16") or able.get("amx_bf16"))
+
+
 def inference_device(device: str):
     """Return the device to encode on: the asked one, or the CPU where that is missing.
 

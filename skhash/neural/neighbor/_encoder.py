@@ -32,6 +32,8 @@ from skhash.utils.torch import random_state_of_call, resolve_device, seeded_gene
 # Principal components that graph="projected" compares rows by.
 GRAPH_AXES = 128
 SHORTEST_PREFIX = 8
+# Steps that max_epochs="auto" aims at, within these numbers of epochs.
+AUTO_STEPS, AUTO_EPOCHS = 3000, (10, 100)
 # Rows of the past that `partial_fit` keeps.
 BANK_ROWS = 10_000
 # Rows are trained on by their coordinates along so many principal axes at least.
@@ -109,8 +111,9 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         the data, which are standardised inside, nor to the width of the layers.
     lr_schedule : {"cosine", "inverse_sqrt", "step"}, LRSchedule or None
         How the step size falls; by default "cosine".
-    max_epochs : int, default=30
-        Number of passes over the rows that are trained on.
+    max_epochs : int or "auto", default="auto"
+        Number of passes over the rows that are trained on. "auto" is as many as make
+        about 3000 steps, from 10 to 100.
     batch_size : int or "auto", default="auto"
         Rows in a batch, each with its partner. Every row sees all other rows' partners
         as negatives. "auto" is a hundredth of all rows, from 32 to 256.
@@ -224,6 +227,10 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         "reconstruction_weight": [Interval(Real, 0, None, closed="left")],
         "graph": [StrOptions({"projected", "exact"}), "sparse matrix"],
         "max_train_samples": [Interval(Integral, 2, None, closed="left"), None],
+        "max_epochs": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
         "batch_size": [
             Interval(Integral, 2, None, closed="left"),
             StrOptions({"auto"}),
@@ -247,7 +254,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         normalize=False,
         lr=0.1,
         lr_schedule="cosine",
-        max_epochs=30,
+        max_epochs="auto",
         batch_size="auto",
         optimizer="adam",
         callbacks=None,
@@ -310,8 +317,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
 
         The first call also builds the model, from its rows alone: let them be some
         thousands, drawn at random. Neighbours are those among the rows given and the
-        sample. Of the parameters `lr` and `batch_size` may change from call to call,
-        and `max_epochs` is not used.
+        sample. Of the parameters `lr` and `batch_size` may change from call to call;
+        `max_epochs` says in how many calls the curves that stand for signs grow steep.
 
         Parameters
         ----------
@@ -437,6 +444,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
 
     def _make_module(self, X, y, rows, device, generator):
         rows = np.arange(X.shape[0]) if rows is None else rows
+        n_samples = len(rows)
         X = X[np.sort(sample_rows(rows, generator))]
         mean = column_means(X)
         scale = total_scale(X, mean)
@@ -456,7 +464,15 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             coefs, skip = [_he_normal(shape, generator) for shape in shapes], start
             coefs[-1][:] = 0.0
         intercepts = [np.zeros(size) for size in sizes[1:]]
-        return self._module(mean, scale, axes, coefs, intercepts, skip, lengths)
+        layers = coefs, intercepts, skip
+        return self._module(mean, scale, axes, layers, lengths, n_samples)
+
+    def _resolve_epochs(self, n_samples):
+        if self.max_epochs != "auto":
+            return self.max_epochs
+        n_trained = min(n_samples, self.max_train_samples or n_samples)
+        n_steps = -(-n_trained // self._resolve_batch_size(n_samples))
+        return int(np.clip(round(AUTO_STEPS / n_steps), *AUTO_EPOCHS))
 
     def _lengths(self):
         nested = self.nested
@@ -470,17 +486,18 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             raise ValueError(f"nested={self.nested!r} has a length below 1.")
         return [*lengths, int(self.n_bits)]
 
-    def _restore_module(self, n_rows=None):
+    def _restore_module(self, n_rows=1):
         unit = self.scale_
         coefs = [self.coefs_[0] * unit, *self.coefs_[1:]]
         skip = None if self.skip_coef_ is None else self.skip_coef_ * unit
         layers = coefs, self.intercepts_, skip
-        return self._module(self.mean_, unit, None, *layers, self.lengths_)
+        return self._module(self.mean_, unit, None, layers, self.lengths_, n_rows)
 
-    def _module(self, mean, scale, axes, coefs, intercepts, skip_coef, lengths):
+    def _module(self, mean, scale, axes, layers, lengths, n_samples):
         from skhash.gradients import require_layerwise, resolve_gradient
         from skhash.neural.neighbor._module import NeighborModule
 
+        coefs, intercepts, skip_coef = layers
         gradient = None
         if not (isinstance(self.gradient, str) and self.gradient == "tanh"):
             gradient = resolve_gradient(self.gradient)
@@ -497,7 +514,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             lengths=lengths,
             temperature=self.temperature,
             gradient=gradient,
-            n_epochs=self.max_epochs,
+            n_epochs=self._resolve_epochs(n_samples),
             distance_weight=self.distance_weight * by_distance,
             reconstruction_weight=self.reconstruction_weight * by_distance,
             unit_rows=self.metric == "cosine",

@@ -11,6 +11,13 @@ TINY = 1e-35  # keeps what may vanish away from divisions and logarithms
 DECAY = 3.0
 
 
+def product(left, right, in_bfloat16):
+    """Return the product of two matrices, of factors that are rounded to bfloat16."""
+    if not in_bfloat16:
+        return left @ right
+    return (left.bfloat16() @ right.bfloat16()).to(left.dtype)
+
+
 def agreements(rows, partners, lengths):
     """Return the agreement of rows and partners over the first bits.
 
@@ -135,28 +142,39 @@ def _off_distance(agreement, distances, weights):
     return (weights * (1 - share)).sum(), gradient
 
 
-def reconstruction_losses(signs, target, decoders, weight):
-    """Return how much of rows their codes do not tell, summed over lengths.
+class ReconstructionLoss(torch.autograd.Function):
+    """How much of rows their codes do not tell, summed over lengths m.
+
+    It is the mean squared error of an entry, ``sqrt(m)`` times, of a linear decoder of
+    the first m bits. Its gradient comes from the formula, as that of `PairLoss`.
 
     Parameters
     ----------
     signs : Tensor of shape (n, n_bits)
     target : Tensor of shape (n, n_features)
         The rows.
-    decoders : sequence of Tensors of shape (length, n_features)
-        A linear decoder for each length of prefix.
-    weight : float
-        Prefixes of m bits count ``weight sqrt(m)``.
-
-    Returns
-    -------
-    loss : Tensor, a scalar
-        The mean squared error of an entry.
+    in_bfloat16 : bool
+        See `product`.
+    decoders : Tensors of shape (length, n_features)
+        A decoder for each length, ``sqrt(m)`` times as large as it is used, so that one
+        step size suits them all.
     """
-    loss = 0.0
-    for decoder in decoders:
-        length = len(decoder)
-        # Decoders are larger than they are used, so that one step size suits them all.
-        decoded = signs[:, :length] @ (decoder / math.sqrt(length))
-        loss = loss + weight * math.sqrt(length) * (target - decoded).square().mean()
-    return loss
+
+    @staticmethod
+    def forward(ctx, signs, target, in_bfloat16, *decoders):
+        loss, of_signs, of_decoders = 0.0, torch.zeros_like(signs), []
+        for decoder in decoders:
+            root = math.sqrt(len(decoder))
+            own = signs[:, : len(decoder)]
+            error = product(own, decoder / root, in_bfloat16) - target
+            loss = loss + root * error.square().mean()
+            slope = error.mul_(2 / error.numel())
+            of_signs[:, : len(decoder)] += product(slope, decoder.T, in_bfloat16)
+            of_decoders.append(product(own.T, slope, in_bfloat16))
+        ctx.save_for_backward(of_signs, *of_decoders)
+        return loss
+
+    @staticmethod
+    def backward(ctx, of_loss):
+        of_signs, *of_decoders = (of_loss * saved for saved in ctx.saved_tensors)
+        return of_signs, None, None, *of_decoders

@@ -10,10 +10,12 @@ from skhash.neural.neighbor._losses import (
     TINY,
     Distances,
     PairLoss,
+    ReconstructionLoss,
     agreements,
-    reconstruction_losses,
+    product,
 )
 from skhash.training._module import TrainedModule
+from skhash.utils.torch import multiplies_bfloat16
 
 # +1 with probability sigmoid(2 a): their mean is tanh(a), of slope 1 at the threshold.
 SIGNS = BernoulliUnits(coding="pm1")
@@ -50,7 +52,7 @@ class NeighborModule(TrainedModule):
         b is 5 in the last of so many epochs, and stays so.
     distance_weight, reconstruction_weight : float
         What the losses of distances and of reconstruction count; see `PairLoss` and
-        `reconstruction_losses`. They are left out with labels.
+        `ReconstructionLoss`. They are left out with labels.
     unit_rows : bool
         Whether these are those of raw rows of unit length.
     """
@@ -85,7 +87,7 @@ class NeighborModule(TrainedModule):
         self.lengths = lengths
         self.temperature = temperature
         self.gradient = gradient
-        self.n_epochs, self.steepness = n_epochs, 1.0
+        self.n_epochs, self.steepness, self.is_coarse = n_epochs, 1.0, False
         self.distance_weight = distance_weight
         self.reconstruction_weight = reconstruction_weight
         self.unit_rows = unit_rows
@@ -97,14 +99,16 @@ class NeighborModule(TrainedModule):
         for i, (coef, intercept) in enumerate(
             zip(self.coefs, self.intercepts, strict=True)
         ):
-            values = (values.relu() if i else values) @ _shrunk(coef) + intercept
+            values = values.relu() if i else values
+            values = product(values, _shrunk(coef), self._is_coarse()) + intercept
         if self.skip_coef is not None:
-            values = values + X @ _shrunk(self.skip_coef)
+            values = values + product(X, _shrunk(self.skip_coef), self._is_coarse())
         return values
 
     def start_epoch(self, epoch):
         share = min(epoch / max(self.n_epochs - 1, 1), 1.0)
         self.steepness = STEEPEST**share
+        self.is_coarse = multiplies_bfloat16(self.origin.device)
 
     def loss(self, logits, batch):
         """Return the loss of a batch: the sum over lengths of what each one adds."""
@@ -125,13 +129,18 @@ class NeighborModule(TrainedModule):
             self.distance_weight,
         )
         if knows_rows and self.reconstruction_weight:
-            loss = loss + reconstruction_losses(
+            unexplained = ReconstructionLoss.apply(
                 signs.chunk(2)[0],
                 _standardized(rows).chunk(2)[0],
-                self.decoders,
-                self.reconstruction_weight,
+                self._is_coarse(),
+                *self.decoders,
             )
+            loss = loss + self.reconstruction_weight * unexplained
         return loss
+
+    def _is_coarse(self):
+        # In training products may be rough, where the processor has faster ones for it.
+        return self.training and self.is_coarse
 
     def _signs(self, logits):
         if self.gradient is None:

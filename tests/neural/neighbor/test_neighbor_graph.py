@@ -64,7 +64,7 @@ def chunked(request, monkeypatch):
 def product(request, monkeypatch):
     """Whatever the processor has: without instructions for it, bfloat16 is slow."""
     is_coarse = request.param == "bfloat16"
-    monkeypatch.setattr(_graph, "_multiplies_bfloat16", lambda device: is_coarse)
+    monkeypatch.setattr(_graph, "multiplies_bfloat16", lambda device: is_coarse)
     return request.param
 
 
@@ -124,7 +124,7 @@ def test_products_in_bfloat16_change_nothing(kind, metric, monkeypatch, chunked)
     for off in (None, _graph.OFF, 0.0):
         is_coarse = off is not None
         monkeypatch.setattr(_graph, "OFF", off)
-        monkeypatch.setattr(_graph, "_multiplies_bfloat16", lambda _, it=is_coarse: it)
+        monkeypatch.setattr(_graph, "multiplies_bfloat16", lambda _, it=is_coarse: it)
         tables.append(table_of(X, 20, metric))
     plain, coarse, unchecked = tables
     assert (coarse == plain).mean() > 0.99  # float32 adds in another order
@@ -173,7 +173,7 @@ def test_known_partners_are_those_of_a_plain_loop(kind, n_rows):
 
 def test_torch_finds_the_nearest_as_the_kernel_does(monkeypatch, chunked):
     """What other devices than the CPU do."""
-    monkeypatch.setattr(_graph, "_multiplies_bfloat16", lambda device: False)
+    monkeypatch.setattr(_graph, "multiplies_bfloat16", lambda device: False)
     X = rows_of()
     table = table_of(X, 20)
 
