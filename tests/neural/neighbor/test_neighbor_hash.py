@@ -332,6 +332,32 @@ def test_automatic_batches_follow_the_number_of_rows():
     assert encoder._resolve_batch_size(20_000) == 200
 
 
+@pytest.mark.parametrize(
+    ("n_samples", "params", "n_epochs"),
+    [
+        (20_000, {}, 30),  # 100 steps
+        (10**6, {}, 38),  # 20 000 rows in 79 steps
+        (10**6, {"max_train_samples": None}, 10),
+        (320, {}, 100),
+        (4000, {}, 30),  # 100 steps of 40 rows
+        (20_000, {"batch_size": 400}, 60),
+        (20_000, {"max_epochs": 7}, 7),
+    ],
+    ids=str,
+)
+def test_automatic_epochs_make_three_thousand_steps(n_samples, params, n_epochs):
+    assert NeighborHash(**params)._resolve_epochs(n_samples) == n_epochs
+
+
+def test_automatic_epochs_are_those_of_fits():
+    X = gaussian_rows(80)
+    steps = {"max_epochs": "auto", "batch_size": 2, "n_bits": 4}  # 40 an epoch
+    encoder = small(**steps).fit(X)
+    assert encoder.n_iter_ == encoder.net_.module_.n_epochs == 75
+    assert encoder.net_.module_.steepness == 5
+    assert small(**steps).partial_fit(X).net_.module_.n_epochs == 75
+
+
 @pytest.mark.parametrize("n_bits", [16, 100])
 def test_skip_connection_starts_as_the_linear_encoder(n_bits, digits):
     X, _ = digits
@@ -374,7 +400,7 @@ def test_codes_are_those_of_the_module(d, params, kind):
     """Though it was fed coordinates, and the encoder reads columns."""
     X = kind(gaussian_rows(120, d) + 3).astype(np.float32)
     encoder = small(**params).fit(X)
-    module = encoder.net_.module_
+    module = encoder.net_.module_.eval()  # so that products are exact
     fed = FedRows(Rows(X), module).values()
     assert fed.shape == (120, min(120, d))
     with torch.no_grad():
@@ -417,7 +443,7 @@ def test_a_loaded_encoder_goes_on_in_columns(hidden, digits, tmp_path):
     loaded = skhash.load(tmp_path / "encoder")
     bits, before = encoder.transform(X), encoder.decision_function(X)
     np.testing.assert_array_equal(loaded.transform(X), bits)
-    module = loaded._restore_module()
+    module = loaded._restore_module().eval()
     assert module.axes is None
     fed = FedRows(Rows(X), module).values()
     with torch.no_grad():

@@ -7,11 +7,13 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import normalize
 
 from skhash.gradients import DeterministicST
+from skhash.neural.neighbor import _module
 from skhash.neural.neighbor._losses import (
     Distances,
     PairLoss,
+    ReconstructionLoss,
     agreements,
-    reconstruction_losses,
+    product,
 )
 from skhash.neural.neighbor._module import NeighborModule, _known
 from skhash.training._batches import Batch
@@ -250,18 +252,48 @@ def test_correlation_of_what_does_not_vary_is_none(n, same, dtype):
         assert gradient.abs().max() < 100
 
 
-def test_reconstruction_is_the_mean_squared_error():
+def reconstructed():
+    """Signs, rows and decoders."""
     rng = np.random.RandomState(0)
-    signs, target = np.tanh(rng.randn(9, 12)), rng.randn(9, 5)
     decoders = [rng.randn(m, 5) for m in LENGTHS]
-    loss = reconstruction_losses(
-        torch.from_numpy(signs),
-        torch.from_numpy(target),
-        [torch.from_numpy(decoder) for decoder in decoders],
-        0.3,
-    )
-    expected = loop_reconstruction(signs, target, decoders, 0.3)
-    np.testing.assert_allclose(loss, expected, rtol=1e-12)
+    return [
+        torch.from_numpy(values).requires_grad_()
+        for values in (np.tanh(rng.randn(9, 12)), rng.randn(9, 5), *decoders)
+    ]
+
+
+def test_reconstruction_is_the_mean_squared_error():
+    signs, target, *decoders = (values.detach() for values in reconstructed())
+    loss = ReconstructionLoss.apply(signs, target, False, *decoders)
+    numbers = signs.numpy(), target.numpy(), [values.numpy() for values in decoders]
+    np.testing.assert_allclose(loss, loop_reconstruction(*numbers, 1.0), rtol=1e-12)
+
+
+def test_the_gradient_of_reconstruction_is_that_of_finite_differences():
+    signs, target, *decoders = reconstructed()
+    target.requires_grad_(False)
+
+    def loss(signs, *decoders):
+        return -2.5 * ReconstructionLoss.apply(signs, target, False, *decoders)
+
+    assert torch.autograd.gradcheck(loss, (signs, *decoders))
+
+
+def test_rough_products_are_those_of_factors_in_bfloat16():
+    """Of eight binary places."""
+    signs, target, *decoders = reconstructed()
+    left, right = signs.detach(), decoders[-1].detach()
+    exact, bound = left @ right, 3 * 2.0**-8 * (left.abs() @ right.abs())
+    rough = product(left, right, True)
+    assert rough.dtype == exact.dtype
+    assert ((rough - exact).abs() <= bound).all() and (rough != exact).any()
+    torch.testing.assert_close(product(left, right, False), exact, rtol=0, atol=0)
+    gradients = []
+    for is_coarse in (True, False):
+        loss = ReconstructionLoss.apply(signs, target.detach(), is_coarse, *decoders)
+        gradients.append(torch.autograd.grad(loss, [signs, *decoders]))
+    for one, other in zip(*gradients, strict=True):
+        assert 0 < (one - other).norm() < 0.02 * other.norm()
 
 
 # The module
@@ -308,6 +340,24 @@ def test_forward_is_the_layers_and_the_skip():
     expected = hidden @ coefs[1] + intercepts[1] + X @ skip
     logits = module(torch.from_numpy(X)).detach().numpy()
     np.testing.assert_allclose(logits, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("able", [True, False])
+@pytest.mark.parametrize("hidden", [True, False])
+def test_products_of_training_alone_are_rough_where_that_is_faster(
+    able, hidden, monkeypatch
+):
+    monkeypatch.setattr(_module, "multiplies_bfloat16", lambda device: able)
+    coefs = [np.eye(4), np.zeros((4, 6))] if hidden else [batch_of(4, 6).numpy()]
+    skip = batch_of(4, 6).numpy() if hidden else None
+    intercepts = [np.zeros(coef.shape[1]) for coef in coefs]
+    module = make_module(coefs=coefs, intercepts=intercepts, skip_coef=skip)
+    X = batch_of().float()
+    assert torch.equal(module(X), module.eval()(X))
+    module.start_epoch(0)
+    exact, trained = module(X), module.train()(X)
+    assert torch.equal(exact, trained) == (not able)
+    torch.testing.assert_close(trained, exact, atol=0.1, rtol=0)
 
 
 @pytest.mark.parametrize("n_epochs", [2, 5, 30])
@@ -378,7 +428,8 @@ def test_the_loss_of_a_batch_is_the_sum_of_all(weights, unit_rows, gradient):
         distance_weight=weights[0],
         reconstruction_weight=weights[1],
         unit_rows=unit_rows,
-    ).double()
+    )
+    module = module.double().eval()  # so that products are exact
     decoders = [np.random.RandomState(m).randn(m, 4) for m in (2, 6)]
     for parameter, values in zip(module.decoders, decoders, strict=False):
         parameter.data = torch.from_numpy(values)
