@@ -447,7 +447,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
 
     def _make_module(self, X, y, rows, device, generator):
         rows = np.arange(X.shape[0]) if rows is None else rows
-        n_samples = len(rows)
+        n_samples = X.shape[0]
         X = X[np.sort(sample_rows(rows, generator))]
         mean = column_means(X)
         scale = total_scale(X, mean)

@@ -349,10 +349,11 @@ def test_automatic_epochs_make_three_thousand_steps(n_samples, params, n_epochs)
     assert NeighborHash(**params)._resolve_epochs(n_samples) == n_epochs
 
 
-def test_automatic_epochs_are_those_of_fits():
+@pytest.mark.parametrize("validation_fraction", [None, 0.2])
+def test_automatic_epochs_are_those_of_fits(validation_fraction):
     X = gaussian_rows(80)
     steps = {"max_epochs": "auto", "batch_size": 2, "n_bits": 4}  # 40 an epoch
-    encoder = small(**steps).fit(X)
+    encoder = small(**steps, validation_fraction=validation_fraction).fit(X)
     assert encoder.n_iter_ == encoder.net_.module_.n_epochs == 75
     assert encoder.net_.module_.steepness == 5
     assert small(**steps).partial_fit(X).net_.module_.n_epochs == 75
