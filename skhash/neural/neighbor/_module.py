@@ -108,7 +108,9 @@ class NeighborModule(TrainedModule):
     def start_epoch(self, epoch):
         share = min(epoch / max(self.n_epochs - 1, 1), 1.0)
         self.steepness = STEEPEST**share
-        self.is_coarse = multiplies_bfloat16(self.origin.device)
+        # Curves bear rough products. Hard signs flip by them.
+        smooth = self.gradient is None
+        self.is_coarse = smooth and multiplies_bfloat16(self.origin.device)
 
     def loss(self, logits, batch):
         """Return the loss of a batch: the sum over lengths of what each one adds."""
