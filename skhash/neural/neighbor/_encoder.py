@@ -494,7 +494,9 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         coefs = [self.coefs_[0] * unit, *self.coefs_[1:]]
         skip = None if self.skip_coef_ is None else self.skip_coef_ * unit
         layers = coefs, self.intercepts_, skip
-        return self._module(self.mean_, unit, None, layers, self.lengths_, n_rows)
+        module = self._module(self.mean_, unit, None, layers, self.lengths_, n_rows)
+        module.n_epochs = 0  # are left: curves stay as steep as they became
+        return module
 
     def _module(self, mean, scale, axes, layers, lengths, n_samples):
         from skhash.gradients import require_layerwise, resolve_gradient

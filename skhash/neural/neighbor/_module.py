@@ -49,7 +49,8 @@ class NeighborModule(TrainedModule):
     gradient : LayerwiseGradient or None
         None puts ``tanh(b a)`` in the place of signs of logits a, with b from 1 to 5.
     n_epochs : int
-        b is 5 in the last of so many epochs, and stays so.
+        b is 1 in the first of so many epochs, 5 in the last, and stays so; for 0 epochs
+        it always is.
     distance_weight, reconstruction_weight : float
         What the losses of distances and of reconstruction count; see `PairLoss` and
         `ReconstructionLoss`. They are left out with labels.
@@ -106,8 +107,8 @@ class NeighborModule(TrainedModule):
         return values
 
     def start_epoch(self, epoch):
-        share = min(epoch / max(self.n_epochs - 1, 1), 1.0)
-        self.steepness = STEEPEST**share
+        last = max(self.n_epochs - 1, 1)
+        self.steepness = STEEPEST ** (min(epoch / last, 1.0) if self.n_epochs else 1.0)
         # Curves bear rough products. Hard signs flip by them.
         smooth = self.gradient is None
         self.is_coarse = smooth and multiplies_bfloat16(self.origin.device)

@@ -450,7 +450,7 @@ def test_a_loaded_encoder_goes_on_in_columns(hidden, digits, tmp_path):
     with torch.no_grad():
         np.testing.assert_allclose(module(fed).numpy(), before, atol=2e-4)
     loaded.set_params(lr=1e-3).partial_fit(X)
-    assert loaded.n_iter_ == 11
+    assert loaded.n_iter_ == 11 and loaded.net_.module_.steepness == 5
     moved = np.abs(loaded.decision_function(X) - before)
     assert 1e-3 < moved.max() and (loaded.transform(X) == bits).mean() > 0.95
 
