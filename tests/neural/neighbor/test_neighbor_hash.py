@@ -660,3 +660,15 @@ def test_lengths_below_one_are_refused(digits):
 def test_wrong_layer_sizes_are_named(sizes):
     with pytest.raises(ValueError, match="hidden_layer_sizes"):
         small(hidden_layer_sizes=sizes).fit(gaussian_rows())
+
+
+def test_distances_count_less_where_rows_are_many(digits, monkeypatch):
+    """By a factor of sixteen more rows than few, to the power of 3/8."""
+    X, _ = digits
+    before = small(n_bits=32).fit(X)
+    assert before.net_.module_.distance_weight == 0.04
+    name = "skhash.neural.neighbor._encoder.MANY_ROWS"
+    monkeypatch.setattr(name, len(X) / 16)
+    after = small(n_bits=32).fit(X)
+    np.testing.assert_allclose(after.net_.module_.distance_weight, 0.04 / 8**0.5)
+    assert (after.decision_function(X) != before.decision_function(X)).any()
