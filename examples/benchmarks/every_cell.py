@@ -1,4 +1,4 @@
-"""Recall of every binary encoder of the library in every cell, beside `NeighborHash`.
+"""Recall of the encoders of real vectors in every cell, beside `NeighborHash`.
 
     python examples/benchmarks/every_cell.py --own --output cells.json
     python examples/benchmarks/every_cell.py --validation --output validation.json
