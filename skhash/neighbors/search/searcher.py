@@ -28,22 +28,28 @@ class Searcher:
         self.words, self.algorithms, self.memory = words, {}, Memory()
         for name, kind in kinds.items():
             self.algorithms[name] = kind(words, n_planes, dict(self.algorithms))
+        self._first = next(iter(kinds))
         self._making = Lock()
         # The last question that was weighed, what answers it, and how many asked since.
         self._last = None, None, {}, 0.0, 0
 
     def answer(self, queries, question):
         """Answer a question; see `Algorithm.nearest` and `Algorithm.within`."""
+        if question.algorithm == "auto" and len(self.words) < MIN_CODES:
+            question.algorithm = self._first
+        if question.algorithm == self._first:
+            return getattr(self.algorithms[self._first], question.what)(
+                queries, question
+            )
         question.memory, question.n_queries = self.memory, len(queries)
-        names = [*self.algorithms]
-        if question.algorithm == "auto" and len(self.words) >= MIN_CODES:
+        if question.algorithm == "auto":
+            names = [*self.algorithms]
             name = self._last_or_best(question, names)
         else:
-            names = [name for name in names if name in (names[0], question.algorithm)]
+            names = [self._first, question.algorithm]
             name, _ = self._best(question, names)
         found = self._ask(name, queries, question, names)
-        if len(names) > 1:  # else there are no costs to be told
-            self.memory.note(question, queries, found)
+        self.memory.note(question, queries, found)
         return found
 
     def best(self, question):
