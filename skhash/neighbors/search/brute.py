@@ -82,7 +82,7 @@ class Brute(Algorithm):
             room = self._rooms.pop()
         except IndexError:
             return _FewRoom(shape, self.words)
-        return room if True else _FewRoom(shape, self.words)
+        return room if room.shape == shape else _FewRoom(shape, self.words)
 
     def within(self, queries, question):
         parts = self._parts(queries, question)
