@@ -90,7 +90,7 @@ class MultiIndex(Algorithm):
         They are the largest for which the bits in each part differ by as few. Queries
         whose neighbours are farther away are compared with all codes.
         """
-        past = question.memory.past(question.reach)
+        past = question.memory.past("nearest", question.reach)
         if past is None:
             return np.inf, []
         others = (one for one in self.before.values() if one.is_made(question))

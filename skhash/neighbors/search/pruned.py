@@ -1,10 +1,10 @@
 """Pruned search: codes that the triangle inequality excludes are not compared.
 
 Codes stand in clusters, each with a center c, ordered by their distance to it. With
-r the distance of a query q to the k-th nearest found so far, a code x can be nearer
-only if ``d(x, c) >= d(q, c) - r``, so that the outer ring of a cluster is left, or
-nothing. The rings of many queries are compared together, block by block. The answer is
-exact; only the time depends on the data.
+r the distance of a query q to the k-th nearest found so far, or the radius, a code x
+can be as near only if ``d(x, c) >= d(q, c) - r``, so that the outer ring of a cluster
+is left, or nothing. The rings of many queries are compared together, block by block.
+The answer is exact; only the time depends on the data.
 """
 
 from collections import defaultdict
@@ -38,7 +38,11 @@ FIRST_CODES, FIRST_CODES_EACH = 8192, 128
 LEFT_COST, FEW_LEFT_COST = 2.2, 3.4
 # Fewer codes are compared sooner than clusters tell them apart; for more neighbours,
 # keeping them in order would take too long.
-MIN_CLUSTERED, MAX_PRUNED = 2**19, 100
+MIN_CLUSTERED, MAX_REACH = 2**19, {"nearest": 100, "within": MOST - 1}
+# Comparing a code with a center, while clusters are made.
+CENTER_COST = 6.0
+# Codes within a radius that a thread finds at a time, at least.
+ROOM = 2**16
 # How many queries tell, by so many codes, which share clusters leave, and what has to
 # be spent before they are asked, of which that takes a small part.
 MAX_JUDGES, SAMPLE, JUDGED_COST = 32, 4096, 2.0**31
@@ -57,14 +61,17 @@ class Clusters(Algorithm):
     comparisons as there are codes times centers.
     """
 
-    making = 12_000.0
     index = None
 
     def __init__(self, words, n_planes, before=None):
         super().__init__(words, n_planes, before)
-        # By the number of neighbours: the share of the codes that is left, and what has
-        # been spent since that was judged.
+        # By what is asked, and its reach: the share of the codes that is left, and what
+        # has been spent since that was judged.
         self.left, self.unjudged = {}, defaultdict(float)
+
+    @property
+    def making(self):
+        return CENTER_COST * _n_centers(len(self.words))
 
     def is_made(self, question):
         return self.index is not None
@@ -99,29 +106,28 @@ class Clusters(Algorithm):
         )
 
     def cost(self, question):
-        if question.what == "within":
+        if question.what == "within" and question.reach >= MOST:
             return np.inf
         if question.algorithm == "pruned":
             return 0.0  # asked for by name, it answers
-        n_words, k = question.share * self.words.size, question.reach
-        if k not in self.left or question.share * len(self.words) < MIN_CLUSTERED:
+        n_words, kind = question.share * self.words.size, _kind(question)
+        if kind not in self.left or question.share * len(self.words) < MIN_CLUSTERED:
             return np.inf
         times = FEW_LEFT_COST if question.n_queries < FEW_QUERIES else LEFT_COST
-        return times * self.left[k] * n_words
+        return times * self.left[kind] * n_words
 
     def expect(self, question, cost):
-        k = question.reach
-        is_asked = question.what == "nearest" and k <= MAX_PRUNED
-        if not is_asked or len(self.words) < MIN_CLUSTERED:
+        kind, most = _kind(question), MAX_REACH[question.what]
+        if question.reach > most or len(self.words) < MIN_CLUSTERED:
             return False
-        self.unjudged[k] += cost
-        past = question.memory.past(k)
-        is_due = past is not None and self.unjudged[k] >= JUDGED_COST
+        self.unjudged[kind] += cost
+        past = question.memory.past(question.what, question.reach)
+        is_due = past is not None and self.unjudged[kind] >= JUDGED_COST
         if is_due:
-            self.unjudged[k] = 0.0
+            self.unjudged[kind] = 0.0
             step = -(-len(past[0]) // MAX_JUDGES)
             queries, reached = (part[::step] for part in past)
-            self.left[k] = share_left(self.words, queries, reached)
+            self.left[kind] = share_left(self.words, queries, reached)
         return is_due
 
     def nearest(self, queries, question):
@@ -151,16 +157,72 @@ class Clusters(Algorithm):
         return keys
 
     def _nearest_to_few(self, task, queries, k, n_jobs):
-        threads = worthwhile_threads(len(self.words) * queries.size, n_jobs)
-
         def search(part):
             batch = self._batch(queries, k, len(self.index.center_blocks), 1)
             kernels.nearest_to_few(*task, (part.start, part.stop), batch)
             return batch.distances << POSITION_BITS | batch.positions
 
         # Each thread finds how near the neighbours are, and looks through its part.
-        parts = even_chunks(len(self.index.blocks), threads)
-        return np.concatenate(map_in_threads(search, parts, threads), axis=1)
+        parts = self._parts(queries, ("nearest", k), n_jobs)
+        return np.concatenate(map_in_threads(search, parts, len(parts)), axis=1)
+
+    def within(self, queries, question):
+        queries, radius = read_only(queries), question.reach
+        task = self.index, self.rings, live_codes(question.live), radius
+        if len(queries) < FEW_QUERIES:
+            keys = self._within_of_few(task, queries, question.n_jobs)
+        else:
+            keys = self._within_of_many(task, queries, question.n_jobs)
+        keys.sort()
+        queries_found, distances = np.divmod(keys >> POSITION_BITS, radius + 1)
+        counts = np.bincount(queries_found, minlength=len(queries))
+        return distances.astype(np.int32), keys & POSITION, counts
+
+    def _within_of_many(self, task, queries, n_jobs):
+        n_centers, radius = len(self.index.sizes), task[-1]
+
+        def search(rows):
+            blocks = _blocks(queries[rows])
+            n_groups = len(blocks)
+            batch = self._batch(queries[rows], 1, n_centers * n_groups, n_groups)
+            batch.reach[:] = radius
+            room = np.empty(max(ROOM, BLOCK * n_groups * BLOCK), dtype=np.int64)
+            begin, found = 0, []
+            while begin < len(self.index.blocks):
+                begin, size = kernels.within(*task, blocks, begin, batch, room)
+                found.append(room[:size] + _first_row(rows.start, radius))
+            return np.concatenate(found)
+
+        bytes_per_query = n_centers + 8 * (BLOCK + MOST)
+        everything = self.index.positions
+        return np.concatenate(
+            run(search, everything, queries, n_jobs, bytes_per_query, CHUNK)
+        )
+
+    def _within_of_few(self, task, queries, n_jobs):
+        radius = task[-1]
+
+        def search(part):
+            batch = self._batch(queries, 1, len(self.index.center_blocks), 1)
+            room = np.empty(max(ROOM, kernels.SPAN * BLOCK), dtype=np.int64)
+            found = []
+            for q in range(len(queries)):
+                begin, stop = part.start, part.stop
+                while begin < stop:
+                    begin, size = kernels.within_of_one(
+                        *task, (begin, stop), q, batch, room
+                    )
+                    found.append(room[:size].copy())
+            return np.concatenate(found)
+
+        parts = self._parts(queries, ("within", radius), n_jobs)
+        return np.concatenate(map_in_threads(search, parts, len(parts)))
+
+    def _parts(self, queries, kind, n_jobs):
+        """Return parts of the blocks for threads, where queries are few."""
+        work = self.left.get(kind, 1.0) * len(self.words) * queries.size
+        threads = worthwhile_threads(int(work), n_jobs)
+        return even_chunks(len(self.index.blocks), threads)
 
     def _batch(self, queries, k, n_away, n_groups):
         """Return what kernels work in; see `kernels.pruned.Batch`."""
@@ -185,9 +247,21 @@ class Clusters(Algorithm):
         return batch
 
 
+def _kind(question):
+    return question.what, question.reach
+
+
+def _first_row(q, radius):
+    """Return the number of an answer of query `q` at distance 0 and position 0."""
+    return (q * (radius + 1)) << POSITION_BITS
+
+
+def _n_centers(n):
+    return max(1, int(CENTERS * n ** (2 / 3)))
+
+
 def _centers(words):
-    n_centers = max(1, int(CENTERS * len(words) ** (2 / 3)))
-    return read_only(words[:: len(words) // n_centers])
+    return read_only(words[:: len(words) // _n_centers(len(words))])
 
 
 def _nearest_centers(centers, center_blocks, words, n_jobs):
@@ -242,6 +316,8 @@ def _rows(n):
 def share_left(words, queries, reached):
     """Estimate the share of the codes that is left in the rings around the centers.
 
+    The centers, which are compared too, count as left.
+
     reached : ndarray of shape (n_queries,), int32
         How far away the last neighbour of each query is.
     """
@@ -252,4 +328,5 @@ def share_left(words, queries, reached):
     away = np.bitwise_count(some ^ own).sum(axis=1, dtype=np.int32)
     differ = queries[:, None] ^ own
     to_queries = np.bitwise_count(differ).sum(axis=2, dtype=np.int32)
-    return float((to_queries - away <= reached[:, None]).mean())
+    left = (to_queries - away <= reached[:, None]).mean()
+    return float(left) + len(centers) / len(words)

@@ -56,8 +56,8 @@ def test_memory(n_calls):
     for call in range(n_calls):
         query = np.array([[call]], dtype=np.uint64)
         memory.note(Question("nearest", 2), query, (np.array([[0, call]]), None))
-    past = memory.past(2)
-    assert memory.past(3) is None
+    past = memory.past("nearest", 2)
+    assert memory.past("nearest", 3) is None
     if n_calls < ENOUGH:
         assert past is None
         return
