@@ -33,14 +33,25 @@ def find(what, store, selected, queries, reach, n_jobs, algorithm="auto", device
     """
     device = inference_device(device) if selected.n else "cpu"
     if device == "cpu":
-        # numba is imported at the first search: importing skhash stays quick.
-        with late_import:
-            from skhash.neighbors.search import dispatch
-
-        return dispatch.find(what, store, selected, queries, reach, n_jobs, algorithm)
+        options = reach, n_jobs, algorithm
+        return _dispatch().find(what, store, selected, queries, *options)
     from skhash.neighbors.search import _torch
 
     return _torch.find(what, store, selected, queries, reach, device)
+
+
+def prepare(what, store, reach, n_queries, n_jobs, algorithm, device):
+    """Make at once what so many queries would repay; see `find`."""
+    if inference_device(device) == "cpu":
+        _dispatch().prepare(what, store, reach, n_queries, n_jobs, algorithm)
+
+
+def _dispatch():
+    # numba is imported at the first search: importing skhash stays quick.
+    with late_import:
+        from skhash.neighbors.search import dispatch
+
+    return dispatch
 
 
 class BaseIndex(BaseEstimator):

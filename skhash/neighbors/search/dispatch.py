@@ -43,15 +43,29 @@ def find(what, store, selected, queries, reach, n_jobs, algorithm):
     if what == "within":
         reach = min(reach, n_planes)
     if selected.positions is None:
-        searcher = _SEARCHERS.get(store.codes_key)
-        if searcher is None:
-            searcher = Searcher(store["words"], n_planes, ALGORITHMS)
-            searcher = _SEARCHERS.setdefault(store.codes_key, searcher)
+        searcher = _searcher(store)
         question = Question(what, reach, n_jobs, selected.live, algorithm=algorithm)
         return as_lists(searcher.answer(queries, question))
     some = Brute(store["words"][selected.positions], n_planes)
     found = getattr(some, what)(queries, Question(what, reach, n_jobs))
     return as_lists(found, selected.positions)
+
+
+def prepare(what, store, reach, n_queries, n_jobs, algorithm):
+    """Make at once what so many queries would repay; see `find`."""
+    if what == "within":
+        reach = min(reach, 8 * store.n_bytes)
+    question = Question(what, reach, n_jobs, store["live"], algorithm=algorithm)
+    _searcher(store).prepare(question, n_queries)
+
+
+def _searcher(store):
+    """Return the searcher of the codes in a store, which those with the same share."""
+    searcher = _SEARCHERS.get(store.codes_key)
+    if searcher is None:
+        searcher = Searcher(store["words"], 8 * store.n_bytes, ALGORITHMS)
+        searcher = _SEARCHERS.setdefault(store.codes_key, searcher)
+    return searcher
 
 
 # What is made for codes goes with them, and outlives the removal of some.

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from threading import Lock
 
-from skhash.neighbors.search.memory import Memory
+from skhash.neighbors.search.memory import MEMORY, Memory
 from skhash.neighbors.search.plan import plan
 
 # Among fewer codes, to think of anything but comparing takes longer than that.
@@ -51,6 +51,27 @@ class Searcher:
         found = self._ask(name, queries, question, names)
         self.memory.note(question, queries, found)
         return found
+
+    def prepare(self, question, n_queries):
+        """Make at once what so many queries would repay.
+
+        They are taken to be like the codes: some of those ask, each without itself.
+        """
+        if question.algorithm == "auto" and len(self.words) < MIN_CODES:
+            return
+        question.memory, names = self.memory, [*self.algorithms]
+        if question.algorithm == "auto":
+            some = self.words[:: -(-len(self.words) // MEMORY)]
+            more = question.reach + (question.what == "nearest")
+            asked = replace(question, reach=min(more, len(self.words)))
+            first = self.algorithms[self._first]
+            self.memory.note(question, some, getattr(first, question.what)(some, asked))
+        else:
+            names = [
+                name for name in names if name in (self._first, question.algorithm)
+            ]
+        question.n_queries = min(n_queries, MANY)
+        self._best(question, names, n_queries)
 
     def best(self, question):
         """Return the algorithm that answers at the least cost; make it if it is due."""
