@@ -76,6 +76,10 @@ class Clusters(Algorithm):
     def is_made(self, question):
         return self.index is not None
 
+    def bytes_to_make(self):
+        # The codes in blocks, and some numbers a code.
+        return self.words.nbytes + 32 * len(self.words)
+
     def make(self, question):
         words, n = read_only(self.words), len(self.words)
         centers = _centers(words)

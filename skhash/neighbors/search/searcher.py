@@ -5,12 +5,15 @@ from threading import Lock
 
 from skhash.neighbors.search.memory import MEMORY, Memory
 from skhash.neighbors.search.plan import plan
+from skhash.utils.memory import free_memory
 
 # Among fewer codes, to think of anything but comparing takes longer than that.
 MIN_CODES = 2**15
 # Costs are weighed again when so much has been spent since, or for other questions; as
 # many queries as this are alike.
 WEIGHED_COST, MANY = 2.0**22, 16
+# What is made may take so much of the memory that is free.
+FREE_SHARE = 0.5
 
 
 class Searcher:
@@ -29,7 +32,7 @@ class Searcher:
         for name, kind in kinds.items():
             self.algorithms[name] = kind(words, n_planes, dict(self.algorithms))
         self._first = next(iter(kinds))
-        self._making = Lock()
+        self._making, self._fitting = Lock(), {}
         # The last question that was weighed, what answers it, and how many asked since.
         self._last = None, None, {}, 0.0, 0
 
@@ -134,10 +137,13 @@ class Searcher:
     def _due(self, question, some, made, n_queries, costs):
         """Return what to make, or None; see `plan`."""
         others = {name: some[name] for name in some if name not in made}
-        # What the user named need not be repaid.
-        n_words = self.words.size if question.algorithm == "auto" else 0
+        n_words = self.words.size
+        if question.algorithm == "auto":
+            others = {name: one for name, one in others.items() if self._fits(name)}
+        else:
+            n_words = 0  # What the user named need not be repaid.
         due, saved = plan(
-            {name: n_queries * cost for name, cost in costs.items()},
+            {name: n_queries * costs[name] for name in (*made, *others)},
             made,
             {name: n_words * one.making for name, one in others.items()},
             {name: one.account(question).saved for name, one in others.items()},
@@ -145,6 +151,13 @@ class Searcher:
         for name, one in others.items():
             one.account(question).saved = saved[name]
         return due
+
+    def _fits(self, name):
+        """Return whether there was memory for what an algorithm makes, when asked."""
+        if name not in self._fitting:
+            needed = self.algorithms[name].bytes_to_make()
+            self._fitting[name] = needed <= FREE_SHARE * free_memory()
+        return self._fitting[name]
 
     def _make(self, algorithm, question):
         """Make what is due; return False if another thread is about that."""
