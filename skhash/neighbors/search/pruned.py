@@ -8,6 +8,7 @@ The answer is exact; only the time depends on the data.
 """
 
 from collections import defaultdict
+from itertools import pairwise
 
 import numpy as np
 
@@ -15,14 +16,15 @@ from skhash.neighbors.kernels import pruned as kernels
 from skhash.neighbors.kernels.bits import POSITION, POSITION_BITS
 from skhash.neighbors.kernels.multi_index import fill
 from skhash.neighbors.kernels.nibbles import BLOCK, MOST
-from skhash.neighbors.search.algorithm import Algorithm
+from skhash.neighbors.search.algorithm import Algorithm, Question
+from skhash.neighbors.search.brute import Brute
 from skhash.neighbors.search.chunks import (
     live_codes,
     read_only,
     run,
     worthwhile_threads,
 )
-from skhash.utils.chunks import even_chunks
+from skhash.utils.chunks import even_chunks, row_chunks
 from skhash.utils.threads import map_in_threads
 
 # Of n codes, this times n^(2/3) are centers.
@@ -41,6 +43,9 @@ LEFT_COST, FEW_LEFT_COST = 2.2, 3.4
 MIN_CLUSTERED, MAX_REACH = 2**19, {"nearest": 100, "within": MOST - 1}
 # Comparing a code with a center, while clusters are made.
 CENTER_COST = 6.0
+# More centers than this stand in groups, of which so many are looked through for each
+# code, for so many codes at a time.
+MAX_COMPARED, PROBED, ASSIGNED = 2048, 8, 2**16
 # Codes within a radius that a thread finds at a time, at least.
 ROOM = 2**16
 # How many queries tell, by so many codes, which share clusters leave, and what has to
@@ -56,9 +61,8 @@ class Clusters(Algorithm):
     Notes
     -----
     It holds the codes again, with some places empty at the ends of clusters, and 4
-    bytes a code more (8 from 2^31 codes on). The centers are codes, evenly spread over
-    the positions; each code goes to the nearest, so that making it takes as many
-    comparisons as there are codes times centers.
+    bytes a code more (8 from 2^31 codes on). Each code goes to a near one of the
+    centers.
     """
 
     index = None
@@ -71,7 +75,8 @@ class Clusters(Algorithm):
 
     @property
     def making(self):
-        return CENTER_COST * _n_centers(len(self.words))
+        n = _n_centers(len(self.words))
+        return CENTER_COST * (n if n <= MAX_COMPARED else (PROBED + 1) * n**0.5)
 
     def is_made(self, question):
         return self.index is not None
@@ -82,15 +87,13 @@ class Clusters(Algorithm):
 
     def make(self, question):
         words, n = read_only(self.words), len(self.words)
-        centers = _centers(words)
-        center_blocks = _blocks(centers)
-        owners = _nearest_centers(centers, center_blocks, words, question.n_jobs)
-        away = np.bitwise_count(words ^ centers[owners]).sum(axis=1, dtype=np.int64)
-        order = _order(owners, away, len(centers), self.n_planes)
-        sizes = np.bincount(owners, minlength=len(centers))
+        centers = Centers(words)
+        owners = centers.assign(words, question.n_jobs)
+        order, away = _order(words, owners, centers.codes, self.n_planes)
+        sizes = np.bincount(owners, minlength=len(centers.codes))
         n_blocks = -(-sizes // BLOCK)
         clusters = np.cumsum([0, *n_blocks])
-        owners = np.repeat(np.arange(len(centers)), n_blocks)
+        owners = np.repeat(np.arange(len(sizes)), n_blocks)
         inner = np.arange(len(owners)) - clusters[owners]
         starts = (np.cumsum(sizes) - sizes)[owners] + BLOCK * inner
         tops = np.minimum(away[order[starts]], MOST).astype(np.uint8)
@@ -105,8 +108,8 @@ class Clusters(Algorithm):
             positions=read_only(order),
             clusters=clusters,
             sizes=sizes,
-            center_blocks=center_blocks,
-            center_choices=_choices(centers),
+            center_blocks=_blocks(centers.codes),
+            center_choices=_choices(centers.codes),
         )
 
     def cost(self, question):
@@ -264,30 +267,86 @@ def _n_centers(n):
     return max(1, int(CENTERS * n ** (2 / 3)))
 
 
-def _centers(words):
-    return read_only(words[:: len(words) // _n_centers(len(words))])
+class Centers:
+    """Codes that the others are near to: some of them, evenly spread.
+
+    Where they are many, they stand in groups of such that are near to each other, and a
+    code is compared with the centers of the groups that are nearest. It may miss the
+    nearest center by a little, and takes far fewer comparisons.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n_centers, n_words), uint64
+    heads : ndarray of shape (n_groups, n_words), uint64
+        A code of each group.
+    starts : ndarray of shape (n_groups + 1,), int64
+        Where the centers of a group begin.
+    """
+
+    def __init__(self, words):
+        codes = words[:: len(words) // _n_centers(len(words))]
+        n_groups = 1 if len(codes) <= MAX_COMPARED else int(len(codes) ** 0.5)
+        heads = read_only(codes[:: len(codes) // n_groups])
+        groups = _nearest(heads, codes)[0]
+        # Of equal heads, one alone has a group.
+        kept, sizes = np.unique(groups, return_counts=True)
+        self.heads, self.starts = read_only(heads[kept]), np.cumsum([0, *sizes])
+        self.codes = read_only(codes[np.argsort(groups, kind="stable")])
+
+    def assign(self, words, n_jobs):
+        """Return a center of each code: int32 (n,)."""
+        owners = np.empty(len(words), dtype=np.int32)
+        groups = [self.codes[slice(*ends)] for ends in pairwise(self.starts)]
+        blocks = list(map(_blocks, groups))
+        n_probed = min(PROBED, len(groups))
+        heads = Brute(self.heads, 64 * words.shape[1])
+
+        def search(rows):
+            some = words[rows]
+            near = heads.nearest(some, Question("nearest", n_probed, n_jobs=1))[1]
+            best, own = np.full((2, len(some)), np.iinfo(np.int32).max, dtype=np.int32)
+            order = np.argsort(near.ravel(), kind="stable")
+            ends = np.cumsum(np.bincount(near.ravel(), minlength=len(groups)))
+            for group, places in enumerate(np.split(order, ends[:-1])):
+                if len(places):
+                    members = places // n_probed
+                    found = _nearest(groups[group], some[members], blocks[group])
+                    nearer = found[1] < best[members]
+                    best[members[nearer]] = found[1][nearer]
+                    own[members[nearer]] = found[0][nearer] + self.starts[group]
+            owners[rows] = own
+
+        n_compared = max(1, len(self.codes) // len(groups)) * n_probed
+        chunk = ASSIGNED if len(groups) > 1 else CHUNK
+        run(search, self.codes[:n_compared], words, n_jobs, 1, chunk)
+        return owners
 
 
-def _nearest_centers(centers, center_blocks, words, n_jobs):
-    owners = np.empty(len(words), dtype=np.int64)
-
-    def search(rows):
-        choices = _choices(words[rows])
-        room = _rows(choices.shape[1]), _rows(1), np.empty(len(choices), dtype=np.uint8)
-        task = center_blocks, len(centers), choices
-        kernels.assign(*task, *room, owners[rows])
-
-    run(search, centers, words, n_jobs, 16 * words.shape[1], CHUNK)
-    return owners
+def _nearest(centers, words, blocks=None):
+    """Return the nearest center of each code, the first of several, and how far."""
+    blocks = _blocks(centers) if blocks is None else blocks
+    choices, owners = _choices(words), np.empty(len(words), dtype=np.int64)
+    best = np.empty(len(words), dtype=np.uint8)
+    task = blocks, len(centers), choices, _rows(choices.shape[1]), _rows(1)
+    kernels.assign(*task, best, owners)
+    return owners, best
 
 
-def _order(owners, away, n_centers, n_planes):
-    """Return positions by cluster, then inwards, then as they are."""
-    keys = owners * (n_planes + 1) + n_planes - away
-    counts = np.bincount(keys, minlength=n_centers * (n_planes + 1))
+def _order(words, owners, centers, n_planes):
+    """Return positions by cluster, then inwards, then as they are.
+
+    And how far each code is away from its center.
+    """
+    away = np.empty(len(words), dtype=np.int32)
+    keys = np.empty(len(words), dtype=np.int64)
+    for rows in row_chunks(len(words), 3 * words[:1].nbytes):
+        differ = np.bitwise_count(words[rows] ^ centers[owners[rows]])
+        away[rows] = differ.sum(axis=1, dtype=np.int32)
+        keys[rows] = owners[rows] * np.int64(n_planes + 1) + n_planes - away[rows]
+    counts = np.bincount(keys, minlength=len(centers) * (n_planes + 1))
     order = np.empty(len(keys), dtype=np.int32 if len(keys) < 2**31 else np.int64)
     fill(keys, np.cumsum(counts) - counts, order)
-    return order
+    return order, away
 
 
 def _blocks(words, order=None, starts=None):
@@ -325,12 +384,11 @@ def share_left(words, queries, reached):
     reached : ndarray of shape (n_queries,), int32
         How far away the last neighbour of each query is.
     """
-    centers = _centers(words)
+    centers = Centers(words)
     some = read_only(words[:: -(-len(words) // SAMPLE)])
-    owners = _nearest_centers(centers, _blocks(centers), some, 1)
-    own = centers[owners]
+    own = centers.codes[centers.assign(some, 1)]
     away = np.bitwise_count(some ^ own).sum(axis=1, dtype=np.int32)
     differ = queries[:, None] ^ own
     to_queries = np.bitwise_count(differ).sum(axis=2, dtype=np.int32)
     left = (to_queries - away <= reached[:, None]).mean()
-    return float(left) + len(centers) / len(words)
+    return float(left) + len(centers.codes) / len(words)

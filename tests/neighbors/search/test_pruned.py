@@ -176,7 +176,7 @@ def test_blocks_are_rings_of_clusters(n_bits):
     sizes = np.diff(index.starts)
     assert sizes.max() == 128 and sizes.min() > 0
     centers = from_blocks(index.center_blocks)[: len(index.sizes)]
-    assert_array_equal(centers, pruned._centers(words))
+    assert_array_equal(centers, pruned.Centers(words).codes)
     assert_array_equal(index.center_choices, pruned._choices(centers))
     shortest = np.bitwise_count(words[:, None, :] ^ centers[None]).sum(axis=2)
     for block, (start, stop) in enumerate(pairwise(index.starts)):
@@ -204,10 +204,41 @@ def from_blocks(blocks):
     return np.ascontiguousarray(codes).view(np.uint64)
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.06, 0.5])
+@pytest.mark.parametrize("n_bits", [13, 64, 300])
+def test_many_centers_stand_in_groups(monkeypatch, n_bits, noise):
+    words = words_of(clustered(6000, n_bits, noise=noise))
+    queries = words_of(clustered(40, n_bits, 1, noise))
+    alone = pruned.Centers(words)
+    monkeypatch.setattr(pruned, "MAX_COMPARED", 5)
+    monkeypatch.setattr(pruned, "ASSIGNED", 700)
+    centers = pruned.Centers(words)
+    assert_array_equal(np.sort(centers.codes, axis=0), np.sort(alone.codes, axis=0))
+    if noise:
+        assert len(alone.heads) == 1 and len(centers.heads) > 5
+    for i, (start, stop) in enumerate(pairwise(centers.starts)):
+        group = centers.codes[start:stop]
+        away = np.bitwise_count(group[:, None] ^ centers.heads).sum(axis=2)
+        assert stop > start and (away[:, i] == away.min(axis=1)).all()
+    # Where all groups are looked through, the center is the nearest.
+    shortest = np.bitwise_count(words[:, None] ^ centers.codes).sum(axis=2)
+    away = {}
+    for probed in (1, 8, len(centers.heads)):
+        monkeypatch.setattr(pruned, "PROBED", probed)
+        owners = centers.assign(words, 2)
+        away[probed] = shortest[np.arange(6000), owners]
+    assert_array_equal(away[len(centers.heads)], shortest.min(axis=1))
+    assert away[1].mean() >= away[8].mean() >= shortest.min(axis=1).mean()
+    clusters = made(Clusters, words, 8 * -(-n_bits // 8))
+    for some in (queries, queries[:2]):
+        expected = brute_nearest(words, clusters.n_planes, some, 7, 1)
+        assert_same(nearest(clusters, some, 7, 1), expected)
+
+
 def test_share_left_counts_the_rings(monkeypatch):
     words, queries = words_of(clustered(4000, 64)), words_of(clustered(20, 64, 1))
     reached = brute_nearest(words, 64, queries, 5, 1)[0][:, -1]
-    centers = pruned._centers(words)
+    centers = pruned.Centers(words).codes
     between = np.bitwise_count(words[:, None] ^ centers)[..., 0].astype(int)
     to_queries = np.bitwise_count(queries[:, None] ^ centers)[..., 0].astype(int)
     to_own = to_queries[:, between.argmin(axis=1)]
