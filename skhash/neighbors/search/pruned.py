@@ -16,8 +16,7 @@ from skhash.neighbors.kernels import pruned as kernels
 from skhash.neighbors.kernels.bits import POSITION, POSITION_BITS
 from skhash.neighbors.kernels.multi_index import fill
 from skhash.neighbors.kernels.nibbles import BLOCK, MOST
-from skhash.neighbors.search.algorithm import Algorithm, Question
-from skhash.neighbors.search.brute import Brute
+from skhash.neighbors.search.algorithm import Algorithm
 from skhash.neighbors.search.chunks import (
     live_codes,
     read_only,
@@ -42,10 +41,10 @@ LEFT_COST, FEW_LEFT_COST = 2.2, 3.4
 # keeping them in order would take too long.
 MIN_CLUSTERED, MAX_REACH = 2**19, {"nearest": 100, "within": MOST - 1}
 # Comparing a code with a center, while clusters are made.
-CENTER_COST = 6.0
+CENTER_COST = 2.0
 # More centers than this stand in groups, of which so many are looked through for each
 # code, for so many codes at a time.
-MAX_COMPARED, PROBED, ASSIGNED = 2048, 8, 2**16
+MAX_COMPARED, PROBED, ASSIGNED = 2**12, 32, 2**18
 # Codes within a radius that a thread finds at a time, at least.
 ROOM = 2**16
 # How many queries tell, by so many codes, which share clusters leave, and what has to
@@ -270,15 +269,14 @@ def _n_centers(n):
 class Centers:
     """Codes that the others are near to: some of them, evenly spread.
 
-    Where they are many, they stand in groups of such that are near to each other, and a
-    code is compared with the centers of the groups that are nearest. It may miss the
-    nearest center by a little, and takes far fewer comparisons.
+    Where they are many, they stand in groups around heads. A code is compared with the
+    heads, and then with the centers of the groups around the nearest one: it may miss
+    the nearest center by a little, and takes far fewer comparisons.
 
     Attributes
     ----------
     codes : ndarray of shape (n_centers, n_words), uint64
     heads : ndarray of shape (n_groups, n_words), uint64
-        A code of each group.
     starts : ndarray of shape (n_groups + 1,), int64
         Where the centers of a group begin.
     """
@@ -296,30 +294,34 @@ class Centers:
     def assign(self, words, n_jobs):
         """Return a center of each code: int32 (n,)."""
         owners = np.empty(len(words), dtype=np.int32)
-        groups = [self.codes[slice(*ends)] for ends in pairwise(self.starts)]
-        blocks = list(map(_blocks, groups))
-        n_probed = min(PROBED, len(groups))
-        heads = Brute(self.heads, 64 * words.shape[1])
+        around = [self._around(head) for head in range(len(self.heads))]
+        blocks = [_blocks(self.codes[members]) for members in around]
+        head_blocks = _blocks(self.heads)
 
         def search(rows):
-            some = words[rows]
-            near = heads.nearest(some, Question("nearest", n_probed, n_jobs=1))[1]
-            best, own = np.full((2, len(some)), np.iinfo(np.int32).max, dtype=np.int32)
-            order = np.argsort(near.ravel(), kind="stable")
-            ends = np.cumsum(np.bincount(near.ravel(), minlength=len(groups)))
-            for group, places in enumerate(np.split(order, ends[:-1])):
+            some, own = words[rows], owners[rows]
+            heads = _nearest(self.heads, some, head_blocks)[0]
+            order = np.argsort(heads, kind="stable")
+            ends = np.cumsum(np.bincount(heads, minlength=len(around)))
+            for head, places in enumerate(np.split(order, ends[:-1])):
                 if len(places):
-                    members = places // n_probed
-                    found = _nearest(groups[group], some[members], blocks[group])
-                    nearer = found[1] < best[members]
-                    best[members[nearer]] = found[1][nearer]
-                    own[members[nearer]] = found[0][nearer] + self.starts[group]
-            owners[rows] = own
+                    members = around[head]
+                    centers = self.codes[members]
+                    own[places] = members[
+                        _nearest(centers, some[places], blocks[head])[0]
+                    ]
 
-        n_compared = max(1, len(self.codes) // len(groups)) * n_probed
-        chunk = ASSIGNED if len(groups) > 1 else CHUNK
-        run(search, self.codes[:n_compared], words, n_jobs, 1, chunk)
+        most = max(map(len, around))
+        chunk = ASSIGNED if len(around) > 1 else CHUNK
+        run(search, self.codes[:most], words, n_jobs, 1, chunk)
         return owners
+
+    def _around(self, head):
+        """Return the centers of the groups around a head, in their order."""
+        away = np.bitwise_count(self.heads ^ self.heads[head]).sum(axis=1)
+        groups = np.sort(np.argsort(away, kind="stable")[:PROBED])
+        ends = [self.starts[group : group + 2] for group in groups]
+        return np.concatenate([np.arange(*some) for some in ends])
 
 
 def _nearest(centers, words, blocks=None):
