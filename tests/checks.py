@@ -15,7 +15,6 @@ import pandas as pd
 import pytest
 import sklearn
 import torch
-from mutants import replace_saved_arrays, saved_arrays
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
@@ -27,6 +26,7 @@ import skhash
 from skhash.base import BaseHasher
 from skhash.codes import pack_bits, unpack_bits
 from skhash.persistence import state
+from skhash.soak.mutants import replace_saved_arrays, saved_arrays
 from skhash.utils.chunks import dense_chunks, row_chunks
 
 N_FEATURES = 12

@@ -2,7 +2,7 @@
 
 Files and folders are named by their content, or by chance, and the manifest is replaced
 last, in one rename, which moves from the old state to the new one; a crash at any point
-leaves one of them whole.
+leaves one of them whole. Those who save to one directory do so one after the other.
 """
 
 import hashlib
@@ -13,6 +13,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from skhash.persistence.state import class_name
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
@@ -51,13 +56,55 @@ def check_target(path) -> Path:
     return path
 
 
-def make_directory(path: Path) -> None:
-    """Make a directory to save to, or clean up what killed saves left there.
+@contextmanager
+def saving(path):
+    """Yield a directory, made if it is missing, to which nobody else saves meanwhile.
 
-    They may have filled the disk.
+    What killed saves left there is removed: it may have filled the disk.
+
+    Raises
+    ------
+    FileExistsError
+        As of `check_target`.
     """
-    path.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(path)
+    path = Path(path)
+    with suppress(FileExistsError):  # a file, as `check_target` will say
+        path.mkdir(parents=True, exist_ok=True)
+    with _alone_in(path):
+        check_target(path)
+        _remove_leftovers(path)
+        yield path
+
+
+@contextmanager
+def _alone_in(path: Path):
+    """Wait until no other process or thread is in here with the same directory.
+
+    The system lets others in as soon as a process is gone, however it ended.
+    """
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        # A process that was forked meanwhile has the descriptor open, too.
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
+def _sync_names(path: Path) -> None:
+    """Write the names of a directory to the disk, where the system can do that."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -94,7 +141,10 @@ def replace_manifest(path: Path, manifest: dict) -> None:
             f"Parameters and names take {len(content)} bytes, and a manifest may have "
             f"{MAX_MANIFEST_BYTES}; give columns shorter names, or none."
         )
+    # Without power, too, what a manifest names is there before it, and goes after it.
+    _sync_names(path)
     write_file(path / MANIFEST, content)
+    _sync_names(path)
     _remove_leftovers(path)
 
 

@@ -32,7 +32,6 @@ ARRAYS = ("codes", *COLUMNS, "codebook", "offset")
 
 def save_index(index, path) -> None:
     """Write the parameters and the fitted state of `index` to the directory `path`."""
-    path = directory.check_target(path)
     store, scoring = index._store, None
     arrays = {"codes": store["words"].view(np.uint8), **store.columns()}
     if store.decoder is not None:
@@ -45,10 +44,12 @@ def save_index(index, path) -> None:
         name: _plain(name, array) for name, array in arrays.items() if array is not None
     }
     _, manifest = state.described(index)
-    directory.make_directory(path)
-    entries = {name: _write_array(path, name, array) for name, array in arrays.items()}
-    manifest |= {"n_bytes": store.n_bytes, "decoder": scoring, "arrays": entries}
-    directory.replace_manifest(path, manifest)
+    manifest |= {"n_bytes": store.n_bytes, "decoder": scoring}
+    with directory.saving(path) as path:
+        entries = {
+            name: _write_array(path, name, array) for name, array in arrays.items()
+        }
+        directory.replace_manifest(path, {**manifest, "arrays": entries})
 
 
 def load_index(cls, path, *, mmap, verify):

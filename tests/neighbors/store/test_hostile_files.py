@@ -8,11 +8,9 @@ import json
 import os
 import shutil
 
-import mutants
 import numpy as np
 import pytest
 from campaigns import length
-from mutants import replace_index_array, write_manifest
 
 import skhash
 from skhash import HashedNeighbors, ITQHash
@@ -21,6 +19,8 @@ from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
 from skhash.persistence import directory
 from skhash.persistence.directory import MANIFEST
 from skhash.persistence.state import known_class
+from skhash.soak import mutants
+from skhash.soak.mutants import replace_index_array, write_manifest
 
 RNG = np.random.default_rng(0)
 BITS = RNG.integers(0, 2, (300, 70), dtype=np.uint8)
