@@ -10,7 +10,7 @@ from functools import reduce
 from llvmlite import ir
 from numba import int64, types
 
-from skhash.neighbors.kernels.llvm import INT32, INT64, instruction
+from skhash.utils.llvm import INT32, INT64, instruction
 
 LANE = 64
 VECTOR_WORDS = 4
