@@ -4,8 +4,8 @@ import numpy as np
 from llvmlite import ir
 from numba import int64, uint8, uint64
 
-from skhash.neighbors.kernels.llvm import INT64, instruction
 from skhash.utils.kernels import inner_kernel, popcount
+from skhash.utils.llvm import INT64, instruction
 
 # An answer is a number, so that numbers are in the order of answers: the distance, or a
 # row of counts by distance, above, and the position in so many lower bits. Codes have

@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba import boolean, int64, uint8, uint64, void
 from numba.core import cgutils
 
-from skhash.neighbors.kernels.llvm import BYTE, INT32, INT64, has_features, instruction
+from skhash.utils.llvm import BYTE, INT32, INT64, has_features, instruction
 
 BLOCK = 128  # codes in a block
 MOST = 255  # the distance that stands for all larger ones

@@ -11,7 +11,7 @@ import numpy as np
 from llvmlite import ir
 from numba import int64, types
 
-from skhash.neighbors.kernels.llvm import INT32, INT64, has_features, instruction
+from skhash.utils.llvm import INT32, INT64, has_features, instruction
 
 LANE = 64
 # As wide as the widest instruction that counts bits; without one, LLVM looks them up.

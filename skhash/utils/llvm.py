@@ -13,7 +13,8 @@ from numba import types
 from numba.core import cgutils, config
 from numba.extending import intrinsic
 
-BYTE, INT32, INT64, FLOAT = (*map(ir.IntType, (8, 32, 64)), ir.FloatType())
+BYTE, INT32, INT64 = map(ir.IntType, (8, 32, 64))
+HALF, FLOAT, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 _ARCHITECTURE = llvm.get_process_triple().split("-")[0]
 # What all of these processors have, though LLVM does not name it on macOS.
 _EVERYWHERE = {"neon"} if _ARCHITECTURE in ("aarch64", "arm64") else set()
