@@ -582,7 +582,7 @@ def assert_encodes_as_the_cpu(on_device, X):
     logits = on_cpu.decision_function(X)
     with pytest.MonkeyPatch.context() as patch:
         for chunks in (row_chunks, dense_chunks):
-            patch.setattr(chunks, "__defaults__", (1000,))
+            patch.setattr(chunks, "__defaults__", (4000,))
         found = on_device.decision_function(X)
         bits, packed = on_device.transform(X), on_device.transform_packed(X)
     np.testing.assert_allclose(found, logits, atol=ROUNDING * np.abs(logits).max())

@@ -18,7 +18,6 @@ import pytest
 import torch
 from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 NAME = "pretend"
 IS_AVAILABLE = hasattr(
@@ -128,47 +127,62 @@ class Pretend(TorchDispatchMode):
 
 def compute(func, args, kwargs):
     """Do an operation of the CPU, or on the CPU one of the device."""
-    given = {id(leaf.inner): leaf for leaf in pretended((args, kwargs))}
+    tensors = tensors_in((*args, *kwargs.values()))
+    given = {id(one.inner): one for one in tensors if isinstance(one, PretendTensor)}
     device = kwargs.get("device")
     target = torch.device(device or (NAME if given else "cpu")).type
-    check_devices(func, args, kwargs)
     check_generator(kwargs, target)
     if not given and target != NAME:
         return func(*args, **kwargs)
-    args, kwargs = tree_map_only(PretendTensor, lambda t: t.inner, (args, kwargs))
-    result = func(*args, **kwargs | ({"device": "cpu"} if device else {}))
-    for leaf in given.values():
-        if leaf.shape != leaf.inner.shape:  # as by `squeeze_`
-            leaf.data = PretendTensor(leaf.inner)
-    if target != NAME:
-        return result
-    return tree_map_only(
-        torch.Tensor,
-        lambda t: given[id(t)] if id(t) in given else PretendTensor(t),
-        result,
-    )
+    if 0 < len(given) < len(tensors):
+        check_devices(func, args, kwargs)
+    if device is not None:
+        kwargs = kwargs | {"device": "cpu"}
+    result = func(*inner(args), **{name: inner(kwargs[name]) for name in kwargs})
+    for one in given.values():
+        if one.shape != one.inner.shape:  # as by `squeeze_`
+            one.data = PretendTensor(one.inner)
+    return result if target != NAME else outer(result, given)
 
 
-def pretended(values):
-    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, PretendTensor)]
+def tensors_in(values):
+    found = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            found += tensors_in(value)
+    return found
+
+
+def inner(value):
+    """Return what the CPU is given for an argument."""
+    if isinstance(value, list | tuple):
+        return [inner(one) for one in value]
+    return value.inner if isinstance(value, PretendTensor) else value
+
+
+def outer(value, given):
+    """Return what the device answers: what it was given, where that was written to."""
+    if isinstance(value, list | tuple):
+        return type(value)([outer(one, given) for one in value])
+    if not isinstance(value, torch.Tensor):
+        return value
+    return given[id(value)] if id(value) in given else PretendTensor(value)
 
 
 def check_devices(func, args, kwargs):
     """Raise ``RuntimeError`` where tensors are of both devices, as CUDA does."""
-    if func is aten.copy_.default or not pretended((args, kwargs)):
+    if func is aten.copy_.default:
         return
     if func in INDEXED and isinstance(args[0], PretendTensor):
         args = (args[0], *args[2:])  # not the positions
-    others = [
-        leaf
-        for leaf in tree_leaves((args, kwargs))
-        if isinstance(leaf, torch.Tensor) and not isinstance(leaf, PretendTensor)
-    ]
+    tensors = tensors_in((*args, *kwargs.values()))
+    others = [one for one in tensors if not isinstance(one, PretendTensor)]
     takes_scalars = func in TAKE_SCALARS or torch.Tag.pointwise in func.tags
-    writes = func._schema.is_mutable and not isinstance(args[0], PretendTensor)
-    if any(leaf.dim() for leaf in others) or (
-        others and (writes or not takes_scalars)
-    ):
+    if func._schema.is_mutable and not isinstance(args[0], PretendTensor):
+        takes_scalars = False
+    if any(one.dim() or not takes_scalars for one in others):
         raise RuntimeError(
             f"{func}: expected all tensors to be on the same device, but found at "
             f"least two devices, {NAME}:0 and cpu"
