@@ -8,7 +8,6 @@ The answer is exact; only the time depends on the data.
 """
 
 from collections import defaultdict
-from itertools import pairwise
 
 import numpy as np
 
