@@ -1,6 +1,6 @@
 """The exact algorithms for the CPU, and the search of a store by them."""
 
-from weakref import WeakKeyDictionary
+from threading import Lock
 
 from skhash.codes import packed_to_words
 from skhash.neighbors.search.algorithm import Question, as_lists
@@ -61,12 +61,16 @@ def prepare(what, store, reach, n_queries, n_jobs, algorithm):
 
 def _searcher(store):
     """Return the searcher of the codes in a store, which those with the same share."""
-    searcher = _SEARCHERS.get(store.codes_key)
-    if searcher is None:
-        searcher = Searcher(store["words"], 8 * store.n_bytes, ALGORITHMS)
-        searcher = _SEARCHERS.setdefault(store.codes_key, searcher)
-    return searcher
+    key = store.codes_key
+    if key.searcher is None:
+        words = store["words"]  # checks what was read from a file
+        with _making:
+            if key.searcher is None:
+                searcher = Searcher(words, 8 * store.n_bytes, ALGORITHMS)
+                if key.clusters is not None:
+                    searcher.algorithms["pruned"].take(key.clusters)
+                key.searcher = searcher
+    return key.searcher
 
 
-# What is made for codes goes with them, and outlives the removal of some.
-_SEARCHERS: WeakKeyDictionary = WeakKeyDictionary()
+_making = Lock()

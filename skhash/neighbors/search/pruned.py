@@ -22,6 +22,8 @@ from skhash.neighbors.search.chunks import (
     run,
     worthwhile_threads,
 )
+from skhash.neighbors.store.clusters import Clusters as Arrays
+from skhash.neighbors.store.clusters import position_type
 from skhash.utils.chunks import even_chunks, row_chunks
 from skhash.utils.threads import map_in_threads
 
@@ -63,7 +65,7 @@ class Clusters(Algorithm):
     centers.
     """
 
-    index = None
+    index = arrays = None
 
     def __init__(self, words, n_planes, before=None):
         super().__init__(words, n_planes, before)
@@ -89,25 +91,37 @@ class Clusters(Algorithm):
         owners = centers.assign(words, question.n_jobs)
         order, away = _order(words, owners, centers.codes, self.n_planes)
         sizes = np.bincount(owners, minlength=len(centers.codes))
-        n_blocks = -(-sizes // BLOCK)
-        clusters = np.cumsum([0, *n_blocks])
-        owners = np.repeat(np.arange(len(sizes)), n_blocks)
-        inner = np.arange(len(owners)) - clusters[owners]
-        starts = (np.cumsum(sizes) - sizes)[owners] + BLOCK * inner
+        owners, starts = _layout(sizes)
         tops = np.minimum(away[order[starts]], MOST).astype(np.uint8)
         # Of codes equally far from the center, the first is the earliest.
         places = (order[starts].astype(np.int64) * 256 // n).astype(np.uint8)
-        self.rings = kernels.Rings(owners, tops, places)
-        self.whole = kernels.Rings(owners, np.zeros_like(tops), np.zeros_like(places))
+        self.take(
+            Arrays(
+                sizes=sizes,
+                centers=centers.codes.view(np.uint8),
+                blocks=_blocks(words, order, starts),
+                positions=order,
+                lowest=np.minimum.reduceat(order, starts),
+                rings=np.stack([tops, places]),
+            )
+        )
+
+    def take(self, arrays):
+        """Search what was made before, here or for a file."""
+        self.arrays, centers = arrays, arrays.centers.view(np.uint64)
+        sizes, rings = read_only(arrays.sizes), map(read_only, arrays.rings)
+        (owners, starts), nowhere = _layout(sizes), np.zeros_like(arrays.rings[0])
+        self.rings = kernels.Rings(owners, *rings)
+        self.whole = kernels.Rings(owners, *map(read_only, [nowhere, nowhere]))
         self.index = kernels.Index(
-            blocks=_blocks(words, order, starts),
-            starts=np.append(starts, n),
-            lowest=np.minimum.reduceat(order, starts),
-            positions=read_only(order),
-            clusters=clusters,
+            blocks=read_only(arrays.blocks),
+            starts=np.append(starts, len(self.words)),
+            lowest=read_only(arrays.lowest),
+            positions=read_only(arrays.positions),
+            clusters=np.cumsum([0, *-(-sizes // BLOCK)]),
             sizes=sizes,
-            center_blocks=_blocks(centers.codes),
-            center_choices=_choices(centers.codes),
+            center_blocks=_blocks(centers),
+            center_choices=_choices(centers),
         )
 
     def cost(self, question):
@@ -252,6 +266,14 @@ class Clusters(Algorithm):
         return batch
 
 
+def _layout(sizes):
+    """Return whose each block is, and where it begins among the codes in order."""
+    n_blocks = -(-sizes // BLOCK)
+    owners = np.repeat(np.arange(len(sizes)), n_blocks)
+    inner = np.arange(len(owners)) - (np.cumsum(n_blocks) - n_blocks)[owners]
+    return owners, (np.cumsum(sizes) - sizes)[owners] + BLOCK * inner
+
+
 def _kind(question):
     return question.what, question.reach
 
@@ -345,7 +367,7 @@ def _order(words, owners, centers, n_planes):
         away[rows] = differ.sum(axis=1, dtype=np.int32)
         keys[rows] = owners[rows] * np.int64(n_planes + 1) + n_planes - away[rows]
     counts = np.bincount(keys, minlength=len(centers) * (n_planes + 1))
-    order = np.empty(len(keys), dtype=np.int32 if len(keys) < 2**31 else np.int64)
+    order = np.empty(len(keys), dtype=position_type(len(keys)))
     fill(keys, np.cumsum(counts) - counts, order)
     return order, away
 

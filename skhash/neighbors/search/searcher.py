@@ -76,6 +76,10 @@ class Searcher:
         question.n_queries = min(n_queries, MANY)
         self._best(question, names, n_queries)
 
+    def clusters(self):
+        """Return the clusters that were made, as arrays, or None."""
+        return self.algorithms["pruned"].arrays
+
     def best(self, question):
         """Return the algorithm that answers at the least cost; make it if it is due."""
         return self.algorithms[self._best(question, [*self.algorithms])[0]]

@@ -178,9 +178,8 @@ def test_what_expected_queries_would_repay_is_made_at_once(monkeypatch, what):
     ask = {"nearest": "kneighbors", "within": "radius_neighbors"}[what]
 
     def clusters_of(index):
-        return searchers[index._store.codes_key].algorithms["pruned"]
+        return index._store.codes_key.searcher.algorithms["pruned"]
 
-    searchers = dispatch._SEARCHERS
     index = HammingNeighbors(packed=True).fit(codes)
     index.prepare(50, **reach)  # they would save some 50 codes each, of 100
     assert clusters_of(index).index is None

@@ -14,7 +14,6 @@ from skhash.codes import pack_bits, packed_to_words
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors.search import (
     chunks,
-    dispatch,
     memory,
     pruned,
     searcher,
@@ -311,7 +310,7 @@ def test_what_auto_chooses(monkeypatch, asked):
     near.kneighbors(queries[:3], 6)
     near.kneighbors(queries[:3], 5)
     assert asked == [(300, 5), (3, 5)]
-    share = dispatch._SEARCHERS[near._store.codes_key].algorithms["pruned"]
+    share = near._store.codes_key.searcher.algorithms["pruned"]
     share = share.left["nearest", 5]
     # The share is judged anew, so that other queries may change the choice.
     with monkeypatch.context() as patch:
