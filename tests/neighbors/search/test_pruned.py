@@ -106,7 +106,8 @@ def test_within_by_threads_and_in_little_room(monkeypatch, few, n_jobs):
             assert_same(one, other)
 
 
-def test_one_query_that_finds_more_than_there_is_room_for():
+def test_one_query_that_finds_more_than_there_is_room_for(monkeypatch):
+    monkeypatch.setattr(pruned, "ROOM", 1)
     words = words_of(clustered(40_000, 64))
     clusters = made(Clusters, words, 64)
     distances, positions = within(clusters, words[:2], 64, 1)
