@@ -3,18 +3,10 @@
 import numpy as np
 
 from skhash.neighbors.kernels import brute as kernels
-from skhash.neighbors.kernels.bitslice import (
-    BLOCK,
-    GROUP,
-    GROUP_BYTES,
-    LANES,
-    PLANE_BYTES,
-    group_step,
-    n_levels,
-)
 from skhash.neighbors.kernels.brute import FEW_QUERIES
 from skhash.neighbors.kernels.rowwise import VECTOR_WORDS
 from skhash.neighbors.search.algorithm import Algorithm, Question
+from skhash.neighbors.search.blocks import block_workspace
 from skhash.neighbors.search.chunks import (
     live_codes,
     read_only,
@@ -27,6 +19,8 @@ from skhash.utils.threads import map_in_threads
 
 # Codes within a radius that a thread finds at a time.
 WITHIN_ROOM = 2**20
+# Codes that a query keeps at the least besides the k nearest so far.
+MIN_ROOM = 256
 
 
 class Brute(Algorithm):
@@ -60,7 +54,7 @@ class Brute(Algorithm):
             if len(chunk) < FEW_QUERIES:
                 search, work = kernels.nearest_to_few, _few_workspace(chunk)
             else:
-                work = self._workspace(chunk, threshold=self.n_planes + 1)
+                work = block_workspace(self.n_planes, chunk, self.n_planes + 1)
                 search = kernels.nearest
             search(words, live, chunk, work, found, distances[rows], positions[rows])
 
@@ -139,7 +133,8 @@ class Brute(Algorithm):
         if len(queries) < FEW_QUERIES:
             search, work = kernels.within_of_few, _few_workspace(queries)
         else:
-            search, work = kernels.within, self._workspace(queries, radius + 1)
+            search = kernels.within
+            work = block_workspace(self.n_planes, queries, radius + 1)
         counts = np.zeros((len(queries), radius + 1), dtype=np.int64)
         room, found, start = np.empty(WITHIN_ROOM, dtype=np.int64), [], 0
         while start < len(words):
@@ -150,27 +145,6 @@ class Brute(Algorithm):
         for hits in found:
             kernels.place(hits, slots, positions)
         return counts, positions
-
-    def _workspace(self, queries, threshold):
-        """Make what kernels work in, for codes nearer than `threshold`."""
-        n_queries, n_words = queries.shape
-        step = group_step(self.n_planes)
-        n_groups = step * -(-self.n_planes // (GROUP * step))
-        n_rows = max(GROUP * n_groups, 64 * n_words)
-        bias = np.empty((n_queries, n_levels(self.n_planes)), dtype=np.uint64)
-        kernels.set_threshold(bias[0], threshold)
-        bias[1:] = bias[0]
-        return kernels.Work(
-            n_planes=self.n_planes,
-            # Planes past the last bit stay 0, in codes and queries alike.
-            planes=np.zeros((n_rows, LANES), dtype=np.uint64),
-            table=np.empty(n_groups * GROUP_BYTES // 8, dtype=np.uint64),
-            choices=_choices(queries, n_groups),
-            bias=bias,
-            hits=np.empty((n_queries + 1, LANES), dtype=np.uint64),
-            hit_queries=np.empty(n_queries + 1, dtype=np.int64),
-            asked=np.arange(n_queries),
-        )
 
 
 def _search_parts(parts, queries):
@@ -205,7 +179,7 @@ def _found_capacity(n, k):
     When it is full, all but k are dropped; this bounds the cost of that by the cost of
     filling it again.
     """
-    return min(n, max(2 * k, k + BLOCK))
+    return min(n, k + max(k, MIN_ROOM))
 
 
 def _few_workspace(queries):
@@ -213,14 +187,3 @@ def _few_workspace(queries):
     patterns = [queries] * -(-VECTOR_WORDS // queries.shape[1])
     room = np.empty(64, dtype=np.int64)
     return kernels.FewWork(np.concatenate(patterns, axis=1), room)
-
-
-def _choices(queries, n_groups):
-    """Return where in a group of the table each query finds its digits, in bytes."""
-    bits = np.zeros((len(queries), GROUP * n_groups), dtype=np.uint8)
-    flips = np.unpackbits(queries.view(np.uint8), axis=1, bitorder="little")
-    width = min(bits.shape[1], flips.shape[1])
-    bits[:, :width] = flips[:, :width]
-    a, b, c = (bits[:, i::GROUP] for i in range(GROUP))
-    choices = np.stack([a + 2 * b + 4 * c, a ^ b ^ c], axis=2) * np.uint8(PLANE_BYTES)
-    return choices.reshape(len(queries), 2 * n_groups)
