@@ -172,22 +172,20 @@ def _sum_in_loop(code, adder, step, table, choice, n_groups):
 
 
 @instruction(int64)
-def find_near(
-    code, program: int, way: int, table, choices, bias, hits, asked, n: int64
-):
+def find_near(code, program: int, way: int, table, choices, bias, hits, asked):
     """Write the queries that have hits in a block, and the hits; return how many.
 
-    The first `n` of `asked` are the queries to compare. Those that have hits move to
-    its front. Nothing branches on a hit: each query writes its answers, a bit a code,
-    into the next slot, which moves on if there are any.
+    Of the queries in `asked`, those that have hits move to its front. Nothing branches
+    on a hit: each query writes its answers, a bit a code, into the next slot, which
+    moves on if there are any.
 
     table : uint64 (1-d); choices : uint8 (queries, 2 * groups); bias : uint64 (queries,
-    levels); hits : uint64 (slots, lanes); asked : int64 (slots,).
+    levels); hits : uint64 (slots, lanes); asked : int64 (n,).
     """
     way, slots = WAYS[way], code.variable(INT64(0))
     lanes = way.lanes
     n_groups = code.udiv(table.shape[0], INT64(GROUP_PLANES * lanes))
-    with code.loop(n) as loop:
+    with code.loop(asked.shape[0]) as loop:
         query, slot = code.read(INT64, asked.row(loop.index)), code.load(slots)
         code.write(query, asked.row(slot))
         digits = [

@@ -93,23 +93,15 @@ def _find_in_block(words, start, asked, work, program, way):
 
     asked : the queries to compare; program and way are known when this is compiled.
     """
+    near = work.hit_queries[: len(asked)]
     for i in range(len(asked)):
-        work.hit_queries[i] = asked[i]
+        near[i] = asked[i]
     planes, table = work.planes, work.table
     for word in range(words.shape[1]):
         fill_rows(words, start, word, planes, way)
         transpose(planes, 64 * word, way)
     fill_table(planes, table, way)
-    return find_near(
-        program,
-        way,
-        table,
-        work.choices,
-        work.bias,
-        work.hits,
-        work.hit_queries,
-        len(asked),
-    )
+    return find_near(program, way, table, work.choices, work.bias, work.hits, near)
 
 
 _INDICES, _PLANES = int64[::1], uint64[:, ::1]
