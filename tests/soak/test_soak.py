@@ -87,16 +87,21 @@ def test_savers_that_do_not_wait_for_each_other_are_found(monkeypatch):
 
 
 class FailsFrom:
-    """Stands for a worker: problems of 13 codes and 5 bits or more fail."""
+    """Stands for a worker: problems of 13 codes and 5 bits or more fail.
+
+    Some that are too small fail otherwise.
+    """
 
     def try_(self, problem):
+        if problem.n < 5:
+            return Counter(), "IndexError: 5"
         fails = problem.n >= 13 and problem.n_bits >= 5
         return Counter(), "ValueError: 13" if fails else None
 
 
 def test_failures_are_shrunk_and_written_as_tests(tmp_path):
     problem = problems("merge")[7]
-    smallest, error = campaign.shrunk(problem, "first", FailsFrom())
+    smallest, error = campaign.shrunk(problem, "ValueError: first", FailsFrom())
     assert smallest == Problem("merge", 7, n=13, n_bits=5, n_queries=1, n_steps=1)
     file = campaign.write_test(smallest, error, tmp_path)
     assert "ValueError: 13" in file.read_text()
