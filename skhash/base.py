@@ -10,6 +10,7 @@ from numbers import Integral
 
 import numpy as np
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -27,11 +28,14 @@ from skhash.algebra._perceptron import mlp_forward
 from skhash.codes import packed_width
 from skhash.persistence import save_estimator
 from skhash.utils._sklearn import Interval, fit_context
-from skhash.utils.chunks import column_range, dense_chunks, row_chunks
-from skhash.utils.torch import (
-    inference_device,
-    resolve_device,
+from skhash.utils.chunks import (
+    column_range,
+    dense_chunks,
+    even_chunks,
+    row_chunks,
 )
+from skhash.utils.threads import MIN_SHARED_WORK, map_in_threads
+from skhash.utils.torch import encoding_threads, resolve_device
 
 
 class BaseHasher(
@@ -50,6 +54,9 @@ class BaseHasher(
     # Fitted attributes that `save` leaves out: what is needed to train on, not to
     # encode.
     _unsaved_attributes: tuple[str, ...] = ()
+    # Whether `_logits` takes each row by itself, in any type of float and any thread,
+    # and gives none that is finite for a row with NaN or infinity.
+    _rowwise = False
 
     _parameter_constraints: dict = {
         "n_bits": [Interval(Integral, 1, None, closed="left")],
@@ -119,7 +126,7 @@ class BaseHasher(
             A bit is 1 where its logit is above 0. The distance from 0 says how sure
             the bit is.
         """
-        return self._encode(X, np.float32, self._n_features_out, self._logits)
+        return self._encode(X, np.float32, self._n_features_out, np.asarray)
 
     def transform(self, X) -> np.ndarray:
         """Encode vectors as bits.
@@ -134,7 +141,7 @@ class BaseHasher(
             0 and 1. Memory beyond the result is bounded; rows are encoded in chunks,
             and the result does not depend on the chunk.
         """
-        return self._encode(X, np.uint8, self._n_features_out, self._bits)
+        return self._encode(X, np.uint8, self._n_features_out, signs)
 
     def transform_packed(self, X) -> np.ndarray:
         """Encode vectors as packed bytes, an eighth of the size of `transform`.
@@ -150,7 +157,7 @@ class BaseHasher(
         """
         width = packed_width(self._n_features_out)
         return self._encode(
-            X, np.uint8, width, lambda chunk: np.packbits(self._bits(chunk), axis=1)
+            X, np.uint8, width, lambda logits: np.packbits(signs(logits), axis=1)
         )
 
     def save(self, path) -> None:
@@ -190,7 +197,7 @@ class BaseHasher(
         of_input = {"n_features_in_", "feature_names_in_"}
         return any(name.endswith("_") for name in vars(self).keys() - of_input)
 
-    def _validate(self, X, *, reset: bool):
+    def _validate(self, X, *, reset: bool, all_finite: bool = True):
         # float16 rows stay what they are, perhaps in a file, until they are prepared.
         is_half = isinstance(X, np.ndarray) and X.dtype == np.float16
         X = validate_data(
@@ -199,14 +206,19 @@ class BaseHasher(
             reset=reset,
             dtype=np.float16 if is_half else [np.float32, np.float64],
             accept_sparse="csr" if self.__sklearn_tags__().input_tags.sparse else False,
-            ensure_all_finite=not is_half,
+            ensure_all_finite=all_finite and not is_half,
             ensure_min_samples=2 if reset else 1,
         )
-        if is_half:  # of which scikit-learn would hold what is finite, for all values
+        # scikit-learn would hold which values of all these are finite.
+        if is_half and all_finite:
             for _, chunk in dense_chunks(X):
-                name = type(self).__name__
-                assert_all_finite(chunk, estimator_name=name, input_name="X")
+                self._check_finite(chunk)
         return X
+
+    def _check_finite(self, X) -> None:
+        """Raise ``ValueError`` where rows hold NaN or infinity."""
+        name = type(self).__name__
+        assert_all_finite(X, estimator_name=name, input_name="X")
 
     def _validate_targets(self, X, y, *, is_part=False):
         """Return what to learn from besides rows: nothing, unless a leaf says else.
@@ -218,7 +230,8 @@ class BaseHasher(
     def _prepare(self, X):
         """Return some rows as they are computed with."""
         X = X.astype(np.float32) if X.dtype == np.float16 else X
-        return normalize(X) if self.normalize else X
+        with config_context(assume_finite=True):  # `fit` has looked, `_encode` will
+            return normalize(X) if self.normalize else X
 
     def _prepare_all(self, X):
         """Return all rows to fit, as they are computed with."""
@@ -265,20 +278,43 @@ class BaseHasher(
 
     def _chunks(self, X):
         """Yield ``(rows, chunk)`` of validated data, chunks ready for `_logits`."""
-        # A chunk's dense copies in float32 and float64, and its logits.
-        bytes_per_row = 12 * X.shape[1] + 4 * self._n_features_out
-        for rows in row_chunks(X.shape[0], bytes_per_row):
+        for rows in self._slices(X):
             yield rows, self._prepare(X[rows])
+
+    def _slices(self, X, threads=1) -> list[slice]:
+        """Return slices of rows, each for one call of `_logits`."""
+        n, n_bits = X.shape[0], self._n_features_out
+        # What the rows hold, in float32 and float64, and their logits: a sixteenth at
+        # most of the whole, so that those stay in the cache.
+        values = X.nnz / n if sparse.issparse(X) and self._rowwise else X.shape[1]
+        slices = list(row_chunks(n, max(12 * values, 60 * n_bits) + 4 * n_bits))
+        paying = int(n * values * n_bits // MIN_SHARED_WORK)
+        n_shares = 0 if threads == 1 else min(SHARES * threads, paying)
+        return slices if len(slices) >= n_shares else even_chunks(n, n_shares)
 
     def _bits(self, X) -> np.ndarray:
         """Return the code of one chunk of validated rows."""
-        return self._logits(X) > 0
+        return signs(self._logits(X))
 
-    def _encode(self, X, dtype, width, encode) -> np.ndarray:
-        X = self._validate_fitted(X)
+    def _encode(self, X, dtype, width, convert) -> np.ndarray:
+        """Return what `convert` makes of the logits of all rows."""
+        check_is_fitted(self)
+        # What is not finite shows in logits: to look for it takes as long as a product.
+        X = self._validate(X, reset=False, all_finite=not self._rowwise)
+        in_memory = isinstance(X, np.ndarray) or sparse.issparse(X)
+        rowwise = self._rowwise and in_memory
         encoded = np.empty((X.shape[0], width), dtype=dtype)
-        for rows, chunk in self._chunks(X):
-            encoded[rows] = encode(chunk)
+
+        def encode(rows):
+            chunk = X[rows]
+            as_it_is = rowwise and not self.normalize
+            logits = self._logits(chunk if as_it_is else self._prepare(chunk))
+            if rowwise and not np.isfinite(logits).all():
+                self._check_finite(chunk)
+            encoded[rows] = convert(logits)
+
+        threads = encoding_threads(self.device) if rowwise else 1
+        map_in_threads(encode, self._slices(X, threads), threads)
         return encoded
 
     def __sklearn_tags__(self):
@@ -287,6 +323,13 @@ class BaseHasher(
         return tags
 
 
+def signs(logits) -> np.ndarray:
+    """Return the bits of logits."""
+    return logits > 0
+
+
+# Each thread takes so many shares of the rows, one after another: it may be slow.
+SHARES = 4
 # `fit` looks at so many rows for bits that are alike in all but this share of them.
 SAMPLE_ROWS, DEAD_SHARE = 1000, 0.002
 # Squares of values within these bounds, summed over any data, fit into float32.
@@ -339,20 +382,11 @@ class LinearLogitsMixin(FittedBitsMixin):
     intercept_: np.ndarray  # (n_bits,), float32
 
     _learned = "components_"
+    _rowwise = True
 
     def _logits(self, X) -> np.ndarray:
-        if sparse.issparse(X):
-            offset = self.intercept_ - self.components_ @ self.mean_
-            return (X @ self.components_.T + offset).astype(np.float32)
-        centered = (X - self.mean_.astype(X.dtype)).astype(np.float32, copy=False)
-        device = inference_device(self.device)
-        if device == "cpu":
-            return centered @ self.components_.T + self.intercept_
-        import torch
-
-        weights = torch.from_numpy(self.components_).to(device)
-        products = torch.from_numpy(centered).to(device) @ weights.T
-        return products.cpu().numpy() + self.intercept_
+        layer = [self.components_.T], [self.intercept_]
+        return mlp_forward(X, *layer, self.mean_, self.device)
 
 
 class MLPLogitsMixin(FittedBitsMixin):
@@ -368,6 +402,7 @@ class MLPLogitsMixin(FittedBitsMixin):
     intercepts_: list[np.ndarray]  # one (n_outputs,) a layer, float32
 
     _learned = "coefs_"
+    _rowwise = True
 
     @property
     def _n_features_out(self) -> int:

@@ -1,15 +1,17 @@
 """What every encoder does with data of which little can be learned."""
 
+import threading
 import warnings
 
+import joblib
 import numpy as np
 import pytest
-from checks import public_encoders, seeded, targets
+from checks import public_encoders, seeded, targets, training_data
 from scipy import sparse
 from sklearn.datasets import load_digits
 
-from skhash import PCAHash, SGHEncoder
-from skhash.linear import SphericalHash
+from skhash import NeighborHash, PCAHash, SGHEncoder, base
+from skhash.linear import RandomHyperplaneHash, SphericalHash
 
 ENCODERS = public_encoders().values()
 
@@ -61,3 +63,30 @@ def test_many_equal_rows_are_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         PCAHash(2).fit(X[:3])
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("cls", [RandomHyperplaneHash, NeighborHash])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_codes_do_not_depend_on_threads_or_where_rows_are(
+    dtype, cls, normalize, monkeypatch, tmp_path
+):
+    X = training_data().astype(dtype)
+    encoder = encoder_of(cls).set_params(normalize=normalize, device="cpu").fit(X)
+    np.save(tmp_path / "rows.npy", X)
+    in_file = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    methods = encoder.decision_function, encoder.transform, encoder.transform_packed
+    expected = [method(X) for method in methods]
+    monkeypatch.setattr(base, "MIN_SHARED_WORK", 1)
+    # Each share of rows is begun when two others are: they are a multiple of three.
+    meeting, logits_of = threading.Barrier(3, timeout=60), encoder._logits
+
+    def meet(X):
+        meeting.wait()
+        return logits_of(X)
+
+    monkeypatch.setattr(encoder, "_logits", meet, raising=False)
+    with joblib.parallel_config(n_jobs=3):
+        for method, result in zip(methods, expected, strict=True):
+            for rows in (X, in_file):
+                np.testing.assert_array_equal(method(rows), result)

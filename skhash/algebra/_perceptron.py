@@ -1,12 +1,18 @@
 """Logits of a multi-layer perceptron, without torch on the CPU."""
 
+from functools import partial
 from numbers import Integral
 
 import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
-from skhash.utils.torch import inference_device
+from skhash.algebra._affine import affine
+from skhash.utils.chunks import row_chunks
+from skhash.utils.torch import inference_device, own_stream
+
+# Outputs of a hidden layer that are held at a time, so that they stay in the cache.
+HIDDEN_BYTES = 4 * 2**20
 
 # What `scaled_rows` can make of rows.
 ENCODER_INPUTS = ("values", "unit", "frequency", "presence")
@@ -18,6 +24,8 @@ def mlp_forward(X, coefs, intercepts, mean=None, device="cpu") -> np.ndarray:
     Parameters
     ----------
     X : {ndarray, CSR array} of shape (n_samples, n_features)
+        Numbers of any type. The mean is subtracted in the precision of dense rows, and
+        moved to the other side of the first layer for sparse ones.
     coefs : list of ndarrays of shape (n_inputs, n_outputs), float32
     intercepts : list of ndarrays of shape (n_outputs,), float32
     mean : ndarray of shape (n_features,) or None
@@ -27,30 +35,73 @@ def mlp_forward(X, coefs, intercepts, mean=None, device="cpu") -> np.ndarray:
     Returns
     -------
     outputs : ndarray of shape (n_samples, n_outputs), float32
+        Of a row that holds NaN or infinity none is finite.
     """
     device = inference_device(device)
-    if device == "cpu":
-        convert = np.asarray
-    else:
-        import torch
+    run = _run if device == "cpu" else partial(run_on_device, device)
+    layers = list(zip(coefs, intercepts, strict=True))
+    outputs = np.empty((X.shape[0], coefs[-1].shape[1]), dtype=np.float32)
+    widest = max([0, *(coef.shape[1] for coef in coefs[:-1])])
+    for rows in row_chunks(X.shape[0], 4 * widest, HIDDEN_BYTES):
+        outputs[rows] = run(*_first(X[rows], layers, mean))
+    return outputs
 
-        def convert(array):
-            return torch.as_tensor(array, device=device)
 
-    first, intercept = coefs[0], intercepts[0]
-    if sparse.issparse(X):
-        # The wide first layer is done where the sparse rows are.
-        if mean is not None:
-            intercept = intercept - mean @ first
-        values = convert((X @ first + intercept).astype(np.float32))
-    else:
-        if mean is not None:
-            X = X - mean.astype(X.dtype)
-        X = convert(X.astype(np.float32, copy=False))
-        values = X @ convert(first) + convert(intercept)
-    for coef, intercept in zip(coefs[1:], intercepts[1:], strict=True):
-        values = values.clip(min=0) @ convert(coef) + convert(intercept)
-    return values if isinstance(values, np.ndarray) else values.cpu().numpy()
+def _first(X, layers, mean):
+    """Return dense rows, the layers that they go through, and what is subtracted."""
+    if not sparse.issparse(X):
+        return X if X.dtype.kind == "f" else X.astype(np.float32), layers, mean
+    # The wide first layer is done where the sparse rows are.
+    (coef, intercept), *others = layers
+    if mean is not None:
+        intercept = intercept - mean @ coef
+    values = (X @ coef + intercept).astype(np.float32)
+    return values.clip(min=0) if others else values, others, None
+
+
+def _run(values, layers, mean):
+    for i, (coef, intercept) in enumerate(layers, 1):
+        values = affine(values, coef, intercept, mean, relu=i < len(layers))
+        mean = None
+    return values
+
+
+def run_on_device(device, values, layers, mean):
+    """Run dense rows through layers with torch.
+
+    The product of one thread runs beside the copies of another, on streams of their
+    own; the rows are centred into memory that a GPU reads by itself.
+
+    Parameters
+    ----------
+    device : torch.device
+    values : ndarray of shape (n_samples, n_features), float16, float32 or float64
+    layers : list of (coef, intercept)
+    mean : ndarray of shape (n_features,) or None
+
+    Returns
+    -------
+    outputs : ndarray of shape (n_samples, n_outputs), float32
+    """
+    import torch
+
+    with own_stream(device):
+        rows = torch.empty(values.shape, pin_memory=device.type == "cuda")
+        precision = np.float64 if values.dtype == np.float64 else np.float32
+        subtrahend = np.zeros(1) if mean is None else mean
+        np.subtract(
+            values,
+            subtrahend.astype(precision),
+            out=rows.numpy(),
+            casting="same_kind",
+        )
+        outputs = rows.to(device, non_blocking=True)
+        for i, (coef, intercept) in enumerate(layers):
+            # Of infinity it makes NaN, which shows in the end.
+            outputs = outputs.clip(min=0) + 0 * outputs if i else outputs
+            weights = torch.as_tensor(coef, device=device)
+            outputs = outputs @ weights + torch.as_tensor(intercept, device=device)
+        return outputs.cpu().numpy()
 
 
 def check_layer_sizes(sizes, name: str) -> list[int]:

@@ -3,7 +3,8 @@
 from numbers import Integral
 
 from skhash.neighbors._graphs import GraphMixin, as_graph
-from skhash.neighbors._index import BaseIndex, find, fitted_codes
+from skhash.neighbors._index import BaseIndex, find, fitted_codes, prepare
+from skhash.neighbors._params import check_count
 from skhash.neighbors.store.rows import object_array, without_self
 from skhash.neighbors.store.select import select
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
@@ -118,7 +119,7 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         self.device = device
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, ids=None):
+    def fit(self, X, y=None, *, ids=None, expected_queries=0):
         """Take in the codes to search, in place of any before.
 
         Parameters
@@ -130,6 +131,8 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         ids : array-like of shape (n_samples,), default=None
             Names of the codes: integers or strings, no two alike. `remove` and filters
             take them; without any, they take positions.
+        expected_queries : int, default=0
+            How many queries will be asked of `kneighbors`: see `prepare`.
 
         Returns
         -------
@@ -145,7 +148,61 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         """
         if self.device not in ("auto", "cpu"):
             resolve_device(self.device)
-        return self._take_in(X, y, ids)
+        check_count("expected_queries", expected_queries)
+        self._take_in(X, y, ids)
+        return self.prepare(expected_queries) if expected_queries else self
+
+    def prepare(self, expected_queries, *, n_neighbors=None, radius=None):
+        """Make at once what so many queries would repay.
+
+        Tables and clusters, which "auto" otherwise makes when the queries before would
+        have repaid them, are made now, if the costs of so many queries say so. The
+        queries are expected to be as near to codes as codes are to each other. Answers
+        stay the same; a change of the codes needs another call.
+
+        Parameters
+        ----------
+        expected_queries : int
+            How many queries will be asked.
+        n_neighbors : int, default=None
+            For how many neighbours `kneighbors` will be asked; the default is the
+            parameter.
+        radius : int, default=None
+            The radius for which `radius_neighbors` will be asked instead.
+
+        Returns
+        -------
+        self : HammingNeighbors
+            The index. With a device other than the CPU, where nothing is made, and for
+            few codes it is as it was.
+
+        Raises
+        ------
+        ValueError
+            If a number is no integer of at least 0.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> codes = np.random.default_rng(0).integers(0, 2, (100, 16))
+        >>> index = HammingNeighbors().fit(codes)
+        >>> index.prepare(1_000_000, radius=2).radius_neighbors(codes[:1])[1][0][0]
+        np.int64(0)
+        """
+        store = self._fitted_store()
+        check_count("expected_queries", expected_queries)
+        if radius is None:
+            k = self.n_neighbors if n_neighbors is None else n_neighbors
+            check_count("n_neighbors", k)
+            what, reach = "nearest", min(k, store.n_live)
+        else:
+            check_count("radius", radius)
+            what, reach = "within", int(radius)
+        if expected_queries and store.n_live:
+            options = self.n_jobs, self.algorithm, self.device
+            prepare(what, store, reach, expected_queries, *options)
+        return self
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, *, ids=None):

@@ -25,7 +25,7 @@ MANIFEST = "manifest.json"
 # The digits are those of a checksum, or random. A save removes such files that are not
 # needed any more: nobody else's are called so.
 SAVED = re.compile(
-    r"skhash-[a-z]+-([0-9a-f]{16})\.(?:npy|safetensors)|part-[a-z]+-([0-9a-f]{16})"
+    r"skhash-[a-z_]+-([0-9a-f]{16})\.(?:npy|safetensors)|part-[a-z]+-([0-9a-f]{16})"
 )
 # Behind the name of a file that is not whole yet.
 UNFINISHED = ".part"

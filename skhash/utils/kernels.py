@@ -20,8 +20,8 @@ def kernel(function: Callable, **options) -> Callable:
     """Compile without the GIL at the first call, and keep the code on disk.
 
     Where no folder can be written to, each process compiles anew. `options` are those
-    of ``numba.njit``. A kernel may call what stands in its own folder and here: when
-    any of that changes, it is compiled again.
+    of ``numba.njit``. A kernel may call what stands in its own folder, here and in
+    `skhash.utils.llvm`: when any of that changes, it is compiled again.
     """
     options = {"nogil": True, "no_cfunc_wrapper": True, **options}
     try:
@@ -47,7 +47,8 @@ def inner_kernel(function: Callable, **options) -> Callable:
 @cache
 def _stamp(folder):
     """Return a number for all that kernels in a folder may call."""
-    files = [Path(__file__), *sorted(folder.glob("*.py"))]
+    here = Path(__file__)
+    files = [here, here.with_name("llvm.py"), *sorted(folder.glob("*.py"))]
     sources = blake2b(digest_size=16)
     for file in files:
         sources.update(file.read_bytes())

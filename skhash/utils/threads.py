@@ -16,6 +16,10 @@ from joblib.parallel import get_active_backend
 fork_locks = [RLock()]
 late_import = fork_locks[0]
 
+# Multiplications below which a product is not shared among threads. The gain would be
+# small, and on a busy machine each hand-over can cost a time slice of milliseconds.
+MIN_SHARED_WORK = 2**24
+
 
 def count_threads(n_jobs: int | None) -> int:
     """Return how many threads `n_jobs` stands for.

@@ -1,14 +1,12 @@
 """Device names and random generators for torch, which is imported on first use."""
 
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-# Multiplications below which a product is not shared among threads. The gain would be
-# small, and on a busy machine each hand-over can cost a time slice of milliseconds.
-MIN_SHARED_WORK = 2**24
+from skhash.utils.threads import MIN_SHARED_WORK, count_threads
 
 
 def resolve_device(device: str):
@@ -89,6 +87,31 @@ def inference_device(device: str):
     except ValueError:
         return "cpu"
     return "cpu" if resolved.type == "cpu" else resolved
+
+
+def encoding_threads(device: str) -> int:
+    """Return how many threads encode at a time.
+
+    Beside a GPU it is two: what one copies there and back is hidden by the product of
+    the other.
+    """
+    device = inference_device(device)
+    if device == "cpu":
+        return count_threads(None)
+    return 2 if device.type == "cuda" else 1
+
+
+def own_stream(device):
+    """Return a context with a stream of its own, where the device has streams.
+
+    What several threads do runs side by side in it. Whoever leaves it has waited for
+    what was done.
+    """
+    import torch
+
+    if device.type != "cuda":
+        return nullcontext()
+    return torch.cuda.stream(torch.cuda.Stream(device))
 
 
 def seeded_generator(random_state: np.random.RandomState, device="cpu"):

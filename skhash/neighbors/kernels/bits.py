@@ -4,8 +4,8 @@ import numpy as np
 from llvmlite import ir
 from numba import int64, uint8, uint64
 
-from skhash.neighbors.kernels.llvm import INT64, instruction
 from skhash.utils.kernels import inner_kernel, popcount
+from skhash.utils.llvm import INT64, instruction
 
 # An answer is a number, so that numbers are in the order of answers: the distance, or a
 # row of counts by distance, above, and the position in so many lower bits. Codes have
@@ -58,7 +58,10 @@ def live_bits(live, first, n):
 
 @inner_kernel
 def distance_of(codes, position, queries, query):
-    """Return how many bits differ; codes and queries : uint64 (rows, n_words)."""
+    """Return how many bits differ.
+
+    codes : uint64 (rows, n_words); queries : likewise, or with more words behind them.
+    """
     distance = 0
     for word in range(codes.shape[1]):
         distance += np.int64(popcount(codes[position, word] ^ queries[query, word]))

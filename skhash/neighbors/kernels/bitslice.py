@@ -16,7 +16,7 @@ digits are planes again. Two things make this cheaper than counting bits word by
 from llvmlite import ir
 from numba import int64, uint64, void
 
-from skhash.neighbors.kernels.llvm import BYTE, INT64, instruction
+from skhash.utils.llvm import BYTE, INT64, instruction
 
 LANES = 4
 BLOCK = 64 * LANES  # codes in a block: one plane of them fills one vector

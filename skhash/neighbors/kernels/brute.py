@@ -59,12 +59,13 @@ _inlined = partial(inner_kernel, forceinline=True)
 Work = namedtuple("Work", "n_planes planes table choices bias hits hit_queries asked")
 
 
-# What few queries are compared in. patterns (queries, 4 words or more) : uint64, the
-# words of a query, over and over; distances (64,) : int64, room.
+# What few queries are compared in. patterns (queries, a vector of words or more) :
+# uint64, the words of a query, over and over; distances (64,) : int64, room.
 FewWork = namedtuple("FewWork", "patterns distances")
 
 
-# What queries found so far, a row each. states (n_queries, 3) : int64, the threshold,
+# What queries found so far, a row each, in room that a search may find full of
+# anything. states (n_queries, 3) : int64, the threshold,
 # how many are nearer, and how many there are; histograms (n_queries, n_distances) :
 # int64, how many at each distance that words can have; distances and positions
 # (n_queries, capacity), the capacity being n or more than k.
@@ -201,15 +202,17 @@ def _unfinished(asked, states):
 
 
 @inner_kernel
-def _seed(words, live, queries, k, found):
-    """Bring the thresholds down by the first codes, which are only counted.
+def _seed(words, live, queries, n_planes, k, found):
+    """Begin with nothing found, and thresholds that the first codes bring down.
 
-    Without that, all of them would be taken in.
+    Those are only counted; without that, all of them would be taken in.
     """
     states, histograms = found[:2]
     stop = min(len(words), max(BLOCK, SEEDS * k))
     for q in range(len(queries)):
+        states[q, 0], states[q, 1], states[q, 2] = n_planes + 1, 0, 0
         counts = histograms[q]
+        counts[:] = 0
         for i in range(stop):
             if is_live(live, i):
                 counts[distance_of(words, i, queries, q)] += 1
@@ -251,7 +254,7 @@ def nearest(words, live, queries, work, found, distances, positions):
     distances (n_queries, k) : int32; positions (n_queries, k) : int64.
     """
     states, k, asked = found.states, distances.shape[1], work.asked
-    _seed(words, live, queries, k, found)
+    _seed(words, live, queries, work.n_planes, k, found)
     for q in range(len(queries)):
         set_threshold(work.bias[q], states[q, 0])
     for start in range(0, len(words), BLOCK):
@@ -276,10 +279,10 @@ def nearest(words, live, queries, work, found, distances, positions):
 
 
 @kernel
-def nearest_to_few(words, live, queries, work, found, distances, positions):
-    """Do what `nearest` does, code by code."""
-    states, k = found.states, distances.shape[1]
-    _seed(words, live, queries, k, found)
+def nearest_to_few(words, live, n_planes, work, found, distances, positions):
+    """Do what `nearest` does, code by code, for the queries in `work`."""
+    states, k, queries = found.states, distances.shape[1], work.patterns
+    _seed(words, live, queries, n_planes, k, found)
     for start in range(0, len(words), SLAB):
         stop = min(start + SLAB, len(words))
         for q in range(len(queries)):
@@ -335,9 +338,9 @@ def within(words, live, queries, work, begin, counts, found):
 
 
 @kernel
-def within_of_few(words, live, queries, work, begin, counts, found):
-    """Do what `within` does, code by code; see `nearest_to_few`."""
-    size, too_far = 0, counts.shape[1]
+def within_of_few(words, live, work, begin, counts, found):
+    """Do what `within` does, code by code, for the queries in `work`."""
+    size, too_far, queries = 0, counts.shape[1], work.patterns
     for start in range(begin, len(words), SLAB):
         if size + SLAB * len(queries) > len(found):
             return start, size

@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import boolean, float32, int64, uint8, void
 from numba.core.types import UniTuple
 
-from skhash.neighbors.kernels.llvm import (
+from skhash.utils.llvm import (
     BYTE,
     FLOAT,
     INT32,

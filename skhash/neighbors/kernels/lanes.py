@@ -9,7 +9,7 @@ for all eight.
 from llvmlite import ir
 from numba import boolean, float32, int64
 
-from skhash.neighbors.kernels.llvm import BYTE, FLOAT, INT64, instruction
+from skhash.utils.llvm import BYTE, FLOAT, INT64, instruction
 
 LANES = 8
 _VECTOR = ir.VectorType(FLOAT, LANES)

@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba import boolean, int64, uint8, uint64, void
 from numba.core import cgutils
 
-from skhash.neighbors.kernels.llvm import BYTE, INT32, INT64, has_features, instruction
+from skhash.utils.llvm import BYTE, INT32, INT64, has_features, instruction
 
 BLOCK = 128  # codes in a block
 MOST = 255  # the distance that stands for all larger ones
@@ -56,14 +56,9 @@ def _look_up(code, tables, choice, shuffle):
 @instruction(void)
 def fetch(code, blocks, block: int64):
     """Bring a block of codes nearer to the processor, which does not wait for it."""
-    kind = ir.FunctionType(ir.VoidType(), [BYTE.as_pointer(), INT32, INT32, INT32])
-    name = "llvm.prefetch.p0i8"
-    prefetch = cgutils.get_or_insert_function(code.module, kind, name)
-    options = [INT32(option) for option in (0, 3, 1)]
     n_lines = code.lshr(blocks.strides[0], INT64(6))
     with code.loop(n_lines) as loop:
-        line = code.at(blocks.row(block), code.shl(loop.index, INT64(6)))
-        code.call(prefetch, [line, *options])
+        code.fetch(blocks.row(block), code.shl(loop.index, INT64(6)))
 
 
 @instruction(void)

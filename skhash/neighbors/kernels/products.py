@@ -8,8 +8,8 @@ from llvmlite import ir
 from numba import int64, void
 from numba.core import cgutils
 
-from skhash.neighbors.kernels.llvm import FLOAT, INT64, instruction
 from skhash.utils.kernels import kernel
+from skhash.utils.llvm import FLOAT, INT64, instruction
 
 ENTRIES = 256
 _WIDTH = 16

@@ -94,6 +94,10 @@ class Algorithm:
     def make(self, question):
         """Make what answers questions like this one."""
 
+    def bytes_to_make(self):
+        """Return how much memory that takes, roughly, while it is made."""
+        return 0
+
     def expect(self, question, cost):
         """Take note of a question that costs so much; return whether that told a cost.
 

@@ -342,8 +342,12 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         automatic = "values" if self.decoder == "gaussian" else "unit"
         return automatic if self.encoder_input == "auto" else self.encoder_input
 
-    def _validate(self, X, *, reset):
-        X = super()._validate(X, reset=reset)
+    @property
+    def _rowwise(self):
+        return self.decoder == "gaussian" and self._encoder_input == "values"
+
+    def _validate(self, X, *, reset, all_finite=True):
+        X = super()._validate(X, reset=reset, all_finite=all_finite)
         if self.decoder != "gaussian" and X.min() < 0:
             raise ValueError(
                 f"Negative values in data: decoder={self.decoder!r} is for counts and "

@@ -222,13 +222,13 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         """
         return self._fit(X, y)
 
-    def _validate(self, X, *, reset):
+    def _validate(self, X, *, reset, all_finite=True):
         if "torch" not in sys.modules:
-            return super()._validate(X, reset=reset)
+            return super()._validate(X, reset=reset, all_finite=all_finite)
         from skhash.training._dataset_rows import DatasetRows, is_dataset
 
         if not is_dataset(X):
-            return super()._validate(X, reset=reset)
+            return super()._validate(X, reset=reset, all_finite=all_finite)
         rows = DatasetRows(X, self.num_workers)
         if reset:
             self.n_features_in_ = rows.shape[1]
@@ -410,6 +410,10 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     @property
     def _is_whole(self):
         """Whether it can encode as it was saved, without a factory."""
+        return self.weights_ is None
+
+    @property
+    def _rowwise(self):
         return self.weights_ is None
 
     def _logits(self, X):

@@ -1,5 +1,7 @@
 """Every search path against the definition: all distances, and a stable sort."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -165,6 +167,7 @@ def test_queries_that_have_found_equal_codes_leave_the_others_to_search(n_querie
 @pytest.mark.parametrize("n_bits", [64, 200])
 def test_threads_share_the_codes_where_queries_are_few(n_bits, n_queries, monkeypatch):
     monkeypatch.setattr(chunks, "MIN_THREAD_WORK", 1)
+    monkeypatch.setattr(brute, "MIN_FEW_WORK", 1)
     packed = make_codes(0, 700, n_bits, 0.1)
     queries = make_codes(1, n_queries, n_bits, 0.1)
     for k in (1, 30, 300):
@@ -173,6 +176,23 @@ def test_threads_share_the_codes_where_queries_are_few(n_bits, n_queries, monkey
     for radius in (0, n_bits // 8):
         assert_within(packed, queries, radius, lambda *a: numba_within(*a, 3))
         assert_within(packed, queries, radius, lambda *a: masked_within(*a, 3))
+
+
+def test_room_of_one_search_serves_another():
+    packed = make_codes(0, 500, 128, 0.1)
+    search = brute.Brute(packed_to_words(packed), 128)
+    asked = [(1, 5), (1, 5), (3, 5), (1, 300), (1, 5), (2, 1)] * 20
+
+    def ask(seed):
+        n_queries, k = asked[seed]
+        queries = make_codes(seed, n_queries, 128, 0.4)
+        found = nearest(search, packed_to_words(queries), k)
+        expected = reference_nearest(packed, queries, k)
+        return all(map(np.array_equal, found, expected))
+
+    assert all(map(ask, range(len(asked))))
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(ask, range(len(asked))))
 
 
 @pytest.mark.parametrize("n_queries", [2, FEW])

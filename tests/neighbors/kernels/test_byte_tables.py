@@ -5,8 +5,8 @@ import pytest
 from compiled import call
 
 from skhash.neighbors.kernels import byte_tables
-from skhash.neighbors.kernels.llvm import has_features
 from skhash.neighbors.kernels.products import multiply
+from skhash.utils.llvm import has_features
 
 WAYS = [
     way

@@ -250,7 +250,7 @@ def test_clusters_may_leave_less(made, monkeypatch, left, n_made):
     monkeypatch.setattr(pruned, "MIN_CLUSTERED", 1000)
     words, queries = to_words(repeated(2000, 300)), to_words(repeated(40, 300, seed=1))
     search = Searcher(words, N_BITS, ALGORITHMS)
-    search.algorithms["pruned"].left[2] = left
+    search.algorithms["pruned"].left["nearest", 2] = left
     expected = brute_nearest(words, N_BITS, queries, 2, 1)
     for _ in range(2):
         assert_same(search.answer(queries, Question("nearest", 2, 1)), expected)

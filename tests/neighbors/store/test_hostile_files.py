@@ -58,12 +58,19 @@ def save_search(path):
     search.fit(VECTORS @ RNG.normal(size=(5, 12)), BITS[:, 0], ids=IDS).save(path)
 
 
+def save_clusters(path):
+    index = HammingNeighbors(3, algorithm="pruned").fit(BITS, BITS[:, 0], ids=IDS)
+    index.remove(IDS[:20]).kneighbors(BITS[:5])
+    index.save(path)
+
+
 def save_encoder(path):
     ITQHash(4, max_iter=2, random_state=0).fit(VECTORS).save(path)
 
 
 SAVES = {
     "codes": save_codes,
+    "clusters": save_clusters,
     "decoded": save_decoded,
     "vectors": save_vectors,
     "search": save_search,
@@ -72,6 +79,7 @@ SAVES = {
 INDEXES = ("codes", "decoded", "vectors")
 LOADERS = {
     "codes": HammingNeighbors.load,
+    "clusters": HammingNeighbors.load,
     "decoded": AsymmetricNeighbors.load,
     "vectors": AsymmetricNeighbors.load,
     "search": HashedNeighbors.load,
@@ -219,6 +227,46 @@ def test_content_that_would_lead_kernels_astray(path):
     """Booleans that count twice, and scores that no neighbour is better than."""
     replace_index_array(path, "live", np.full(300, 2, dtype=np.uint8).view(bool))
     refused(path, "live holds others than 0 and 1")
+
+
+def wrong_clusters():
+    """Changes of the arrays of clusters, of which none may be searched."""
+    yield "sizes", lambda sizes: np.append(sizes, 1)
+    yield "sizes", lambda sizes: np.array([-1, sizes[:2].sum() + 1, *sizes[2:]])
+    yield "sizes", lambda sizes: np.append(sizes[:-2], [sizes[-2:].sum() + 400, -400])
+    yield "sizes", lambda sizes: sizes.astype(np.int32)
+    yield "sizes", lambda sizes: np.append(sizes, [2**63 - 1, 2**63 - 1, 2])
+    yield "centers", lambda centers: centers[:-1]
+    yield "centers", lambda centers: centers[:, :8]
+    yield "blocks", lambda blocks: blocks[:-1]
+    yield "blocks", lambda blocks: np.concatenate([blocks, blocks[:1]])
+    yield "blocks", lambda blocks: blocks[:, :, :64]
+    yield "blocks", np.asfortranarray
+    yield "positions", lambda positions: positions + 1
+    yield "positions", lambda positions: positions - 1
+    yield "positions", lambda positions: np.where(positions == 7, 2**31 - 1, positions)
+    yield "positions", lambda positions: positions[:-1]
+    yield "positions", lambda positions: positions.astype(np.int64)
+    yield "lowest", lambda lowest: lowest[:-1]
+    yield "rings", lambda rings: rings[:1]
+    yield "rings", lambda rings: rings[:, :-1]
+    yield "rings", lambda rings: rings.astype(np.int8)
+
+
+@of_kinds("clusters")
+@pytest.mark.parametrize(("name", "change"), list(wrong_clusters()))
+def test_clusters_that_would_lead_kernels_astray(path, name, change):
+    (file,) = path.glob(f"skhash-cluster_{name}-*.npy")
+    replace_index_array(path, f"cluster_{name}", change(np.load(file)))
+    refused(path, "[Cc]lusters")
+
+
+@of_kinds("clusters")
+def test_clusters_of_which_a_part_is_missing(path):
+    arrays = dict(mutants.read(path)["arrays"])
+    del arrays["cluster_rings"]
+    change(path, arrays=arrays)
+    refused(path, "Of its clusters")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -416,7 +464,7 @@ def test_what_is_no_file_is_not_opened(saved, kind, tmp_path):
 def test_mutants(saved, seed, tmp_path):
     """What was changed anywhere is refused by a ValueError, or gives some answer."""
     rng = np.random.default_rng(seed)
-    kind = rng.choice([*INDEXES, "search"])
+    kind = rng.choice([*INDEXES, "clusters", "search"])
     target = shutil.copytree(saved / kind, tmp_path / kind)
     mutants.mutate(target, rng)
     mmap, verify = map(bool, rng.integers(0, 2, 2))
@@ -426,7 +474,7 @@ def test_mutants(saved, seed, tmp_path):
             loaded.kneighbors(rng.normal(size=(3, 12)), 2)
         else:
             ask(target, mmap, verify)
-            queries = VECTORS if kind != "codes" else BITS
+            queries = BITS if kind in ("codes", "clusters") else VECTORS
             loaded.remove(loaded.ids_[-2:]).compact().kneighbors(queries[:20], 2)
             loaded.kneighbors_graph(queries[:2], 2)
             if kind == "codes":

@@ -13,7 +13,8 @@ from numba import types
 from numba.core import cgutils, config
 from numba.extending import intrinsic
 
-BYTE, INT32, INT64, FLOAT = (*map(ir.IntType, (8, 32, 64)), ir.FloatType())
+BYTE, INT32, INT64 = map(ir.IntType, (8, 32, 64))
+HALF, FLOAT, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 _ARCHITECTURE = llvm.get_process_triple().split("-")[0]
 # What all of these processors have, though LLVM does not name it on macOS.
 _EVERYWHERE = {"neon"} if _ARCHITECTURE in ("aarch64", "arm64") else set()
@@ -54,6 +55,17 @@ class Code:
         """Write a value so many bytes behind an address."""
         pointer = self.bitcast(self.at(address, n_bytes), value.type.as_pointer())
         self.store(value, pointer, align=1)
+
+    def fetch(self, address, n_bytes=0):
+        """Bring a line of memory nearer to the processor, which does not wait for it.
+
+        Nothing happens where there is no such memory.
+        """
+        options = [INT32(option) for option in (0, 3, 1)]  # to read, all levels, data
+        kinds = [address.type, *(option.type for option in options)]
+        kind, name = ir.FunctionType(ir.VoidType(), kinds), "llvm.prefetch.p0i8"
+        prefetch = cgutils.get_or_insert_function(self.module, kind, name)
+        self.call(prefetch, [self.at(address, n_bytes), *options])
 
     def variable(self, value):
         """Return where a value stands that may change."""

@@ -1,0 +1,57 @@
+"""Products of rows with the weights of a layer, in float32: each row by itself."""
+
+import numpy as np
+
+from skhash.utils.threads import late_import
+
+GROUP = 16  # columns of weights that are copied together; it is fastest so
+
+
+def affine(X, weights, intercept, mean=None, *, relu=False) -> np.ndarray:
+    """Return ``(X - mean) weights + intercept``.
+
+    The mean is subtracted in the precision of the rows, and then all is float32. An
+    output is a sum over the features in their order: it is the same to the last bit
+    whichever rows and outputs stand beside it, and wherever the rows are.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features), float16, float32 or float64
+    weights : ndarray of shape (n_features, n_outputs), float32
+    intercept : ndarray of shape (n_outputs,), float32
+    mean : ndarray of shape (n_features,), or None
+    relu : bool
+        Whether to replace what is below 0 by 0, and what is infinite by NaN.
+
+    Returns
+    -------
+    outputs : ndarray of shape (n_samples, n_outputs), float32
+        Where a row holds NaN or infinity, none of them is finite.
+    """
+    with late_import:
+        from skhash.algebra import _affine_kernels as kernels
+
+    if X.dtype == np.float16 and not kernels.READS_HALF:
+        X = X.astype(np.float32)
+    n, n_features = X.shape
+    panels = _panels(weights, kernels.PANEL)
+    width = len(panels) * kernels.PANEL
+    n_outputs = weights.shape[1]
+    sums = np.zeros((-(-n // kernels.TILE_ROWS) * kernels.TILE_ROWS, width), np.float32)
+    filled = np.zeros(width, dtype=np.float32)
+    filled[:n_outputs] = intercept
+    mean = np.zeros(n_features) if mean is None else mean.astype(np.float64)
+    rows = np.ascontiguousarray(X).view(np.uint8)
+    rows.flags.writeable = False  # so that there is one compiled function for all
+    kernels.multiply(rows, mean, panels, filled, relu, sums)
+    return sums[:n, :n_outputs]
+
+
+def _panels(weights, width) -> np.ndarray:
+    """Return weights as (n_panels, n_features, width), filled up with 0."""
+    n_features, n_outputs = weights.shape
+    panels = np.zeros((-(-n_outputs // width), n_features, width), dtype=np.float32)
+    for first in range(0, n_outputs, GROUP):
+        some = weights[:, first : first + GROUP]
+        panels[first // width, :, first % width :][:, : some.shape[1]] = some
+    return panels

@@ -1,0 +1,142 @@
+"""The compiled part of `skhash.algebra._affine`: products of rows and weights.
+
+A sum runs over the features in their order, whichever rows and outputs stand beside it,
+so that it is the same to the last bit in every call.
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba import int64, void
+from numba.core import cgutils
+
+from skhash.utils.kernels import kernel
+from skhash.utils.llvm import DOUBLE, FLOAT, HALF, INT64, has_features, instruction
+
+# The sums of a tile, some rows by a panel of outputs, stay in registers: they take 24
+# of 32 vectors, or 12 of 16.
+_LANES, _N_VECTORS = (16, 4) if has_features("avx512f") else (8, 2)
+TILE_ROWS, PANEL = 6, _LANES * _N_VECTORS
+# Rows, and features of them, that are centred at a time. They fit into the second level
+# of the cache beside the weights that they meet, and a tile's into the first, where the
+# padding keeps rows from sharing places.
+BLOCK_ROWS, DEPTH, PADDING = 8 * TILE_ROWS, 1024, 16
+# Whether the processor reads numbers of two bytes, as nearly all do.
+READS_HALF = has_features("f16c") or has_features("neon")
+
+_KINDS = {2: HALF, 4: FLOAT, 8: DOUBLE} if READS_HALF else {4: FLOAT, 8: DOUBLE}
+
+
+def _center_values(code, kind, n, values, means, centered):
+    """Write values less their means; n : how many, next to each other, as a vector."""
+    own, double = ir.VectorType(FLOAT, n), ir.VectorType(DOUBLE, n)
+    value, mean = code.read(ir.VectorType(kind, n), values), code.read(double, means)
+    if kind is DOUBLE:
+        difference = code.fptrunc(code.fsub(value, mean), own)
+    else:
+        value = code.fpext(value, own) if kind is HALF else value
+        difference = code.fsub(value, code.fptrunc(mean, own))
+    code.write(difference, centered)
+
+
+@instruction(void)
+def _center(code, rows, size: int64, mean, block):
+    """Write rows less the mean as float32, in the precision that they have.
+
+    rows : bytes (n, size * n_features); mean : float64 (n_features,)
+    """
+    n_features = mean.shape[0]
+    n_whole = code.udiv(n_features, INT64(_LANES))
+    n_others = code.urem(n_features, INT64(_LANES))
+
+    def center(n_bytes):
+        def write(n, feature):
+            _center_values(
+                code,
+                _KINDS[n_bytes],
+                n,
+                code.at(line, code.mul(feature, INT64(n_bytes))),
+                code.at(mean.start, code.mul(feature, INT64(8))),
+                code.at(own, code.mul(feature, INT64(4))),
+            )
+
+        with code.loop(rows.shape[0]) as each:
+            line, own = rows.row(each.index), block.row(each.index)
+            with code.loop(n_whole) as some:
+                write(_LANES, code.mul(some.index, INT64(_LANES)))
+            with code.loop(n_others) as one:
+                write(1, code.sub(n_features, code.add(one.index, INT64(1))))
+
+    *others, last = _KINDS
+    conditions = [code.icmp_unsigned("==", size, INT64(n)) for n in others]
+    code.choose(
+        [
+            (condition, lambda n=n: center(n))
+            for n, condition in zip([*others, last], [*conditions, None], strict=True)
+        ]
+    )
+
+
+@instruction(void)
+def _add_products(code, block, tile: int64, weights, sums, row: int64, panel: int64):
+    """Add to the sums of a tile and a panel what their features make.
+
+    tile : its first row in `block`; row : that in `sums`
+    weights : float32 (n_features, PANEL)
+    """
+    vector = ir.VectorType(FLOAT, _LANES)
+    kind = ir.FunctionType(vector, [vector] * 3)
+    name = f"llvm.fmuladd.v{_LANES}f32"
+    multiply_add = cgutils.get_or_insert_function(code.module, kind, name)
+    column = code.mul(panel, INT64(4 * PANEL))
+    lines = [
+        code.at(sums.row(code.add(row, INT64(i))), column) for i in range(TILE_ROWS)
+    ]
+    offsets = [4 * _LANES * i for i in range(_N_VECTORS)]
+    places = [
+        [code.variable(code.read(vector, line, offset)) for offset in offsets]
+        for line in lines
+    ]
+    own = block.row(tile)
+    with code.loop(weights.shape[0]) as loop:
+        line = code.at(weights.start, code.mul(loop.index, INT64(4 * PANEL)))
+        factors = [code.read(vector, line, offset) for offset in offsets]
+        values = code.at(own, code.mul(loop.index, INT64(4)))
+        for i, totals in enumerate(places):
+            value = code.read(FLOAT, values, 4 * (DEPTH + PADDING) * i)
+            value = code.spread(value, _LANES)
+            for place, factor in zip(totals, factors, strict=True):
+                total = code.call(multiply_add, [value, factor, code.load(place)])
+                code.store(total, place)
+    for line, totals in zip(lines, places, strict=True):
+        for place, offset in zip(totals, offsets, strict=True):
+            code.write(code.load(place), line, offset)
+
+
+@kernel
+def multiply(rows, mean, panels, intercept, relu, sums):
+    """Write (rows - mean) weights + intercept, or max(0, that) with `relu`.
+
+    rows : bytes of float16, float32 or float64 (n, n_features)
+    mean : float64 (n_features,)
+    panels : float32 (n_panels, n_features, PANEL), the weights
+    intercept : float32 (n_panels * PANEL,)
+    sums : float32 (n, n_panels * PANEL), 0; n filled up to whole tiles
+    """
+    block = np.zeros((BLOCK_ROWS, DEPTH + PADDING), dtype=np.float32)
+    size = rows.shape[1] // len(mean)
+    for first in range(0, len(rows), BLOCK_ROWS):
+        last = min(first + BLOCK_ROWS, len(rows))
+        for start in range(0, len(mean), DEPTH):
+            stop = min(start + DEPTH, len(mean))
+            own = rows[first:last, size * start : size * stop]
+            _center(own, size, mean[start:stop], block)
+            for panel in range(len(panels)):
+                weights = panels[panel, start:stop]
+                for tile in range(0, last - first, TILE_ROWS):
+                    _add_products(block, tile, weights, sums, first + tile, panel)
+        for row in range(first, last):
+            for column in range(len(intercept)):
+                value = sums[row, column] + intercept[column]
+                if relu:  # NaN where the value is infinite, so that it shows
+                    value = max(value, np.float32(0)) + np.float32(0) * value
+                sums[row, column] = value
