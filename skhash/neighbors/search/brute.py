@@ -3,18 +3,10 @@
 import numpy as np
 
 from skhash.neighbors.kernels import brute as kernels
-from skhash.neighbors.kernels.bitslice import (
-    BLOCK,
-    GROUP,
-    GROUP_BYTES,
-    LANES,
-    PLANE_BYTES,
-    group_step,
-    n_levels,
-)
 from skhash.neighbors.kernels.brute import FEW_QUERIES
 from skhash.neighbors.kernels.rowwise import VECTOR_WORDS
 from skhash.neighbors.search.algorithm import Algorithm, Question
+from skhash.neighbors.search.blocks import block_workspace
 from skhash.neighbors.search.chunks import (
     live_codes,
     read_only,
@@ -27,6 +19,8 @@ from skhash.utils.threads import map_in_threads
 
 # Codes within a radius that a thread finds at a time.
 WITHIN_ROOM = 2**20
+# Codes that a query keeps at the least besides the k nearest so far.
+MIN_ROOM = 256
 # Pairs of words that few queries leave a thread, or it does not pay: a thread may take
 # .3 ms to wake, in which a core reads 10 MB.
 MIN_FEW_WORK = 2**22
@@ -53,10 +47,10 @@ class Brute(Algorithm):
 
         def search_chunk(rows):
             chunk = queries[rows]
-            work = self._workspace(chunk, threshold=self.n_planes + 1)
+            work = block_workspace(self.n_planes, chunk, self.n_planes + 1)
             found = _found_room(len(chunk), words, k)
-            answers = distances[rows], positions[rows]
-            kernels.nearest(words, live, chunk, work, found, *answers)
+            task = words, live, chunk, self.n_planes, work, found
+            kernels.nearest(*task, distances[rows], positions[rows])
 
         bytes_per_query = sum(part.nbytes for part in _found_room(1, words, k))
         run(search_chunk, words, queries, question.n_jobs, bytes_per_query)
@@ -157,7 +151,7 @@ class Brute(Algorithm):
             room.patterns[:] = queries[:, None]
             search, task = kernels.within_of_few, (room.work,)
         else:
-            work = self._workspace(queries, radius + 1)
+            work = block_workspace(self.n_planes, queries, radius + 1)
             search, task = kernels.within, (queries, work)
         counts = np.zeros((len(queries), radius + 1), dtype=np.int64)
         hits, found, start = np.empty(WITHIN_ROOM, dtype=np.int64), [], 0
@@ -169,27 +163,6 @@ class Brute(Algorithm):
         for some in found:
             kernels.place(some, slots, positions)
         return counts, positions
-
-    def _workspace(self, queries, threshold):
-        """Make what kernels work in, for codes nearer than `threshold`."""
-        n_queries, n_words = queries.shape
-        step = group_step(self.n_planes)
-        n_groups = step * -(-self.n_planes // (GROUP * step))
-        n_rows = max(GROUP * n_groups, 64 * n_words)
-        bias = np.empty((n_queries, n_levels(self.n_planes)), dtype=np.uint64)
-        kernels.set_threshold(bias[0], threshold)
-        bias[1:] = bias[0]
-        return kernels.Work(
-            n_planes=self.n_planes,
-            # Planes past the last bit stay 0, in codes and queries alike.
-            planes=np.zeros((n_rows, LANES), dtype=np.uint64),
-            table=np.empty(n_groups * GROUP_BYTES // 8, dtype=np.uint64),
-            choices=_choices(queries, n_groups),
-            bias=bias,
-            hits=np.empty((n_queries + 1, LANES), dtype=np.uint64),
-            hit_queries=np.empty(n_queries + 1, dtype=np.int64),
-            asked=np.arange(n_queries),
-        )
 
 
 def _search_parts(parts, queries):
@@ -224,7 +197,7 @@ def _found_capacity(n, k):
     When it is full, all but k are dropped; this bounds the cost of that by the cost of
     filling it again.
     """
-    return min(n, max(2 * k, k + BLOCK))
+    return min(n, k + max(k, MIN_ROOM))
 
 
 class _FewRoom:
@@ -258,14 +231,3 @@ def _found_room(n_queries, words, k):
         np.empty((n_queries, capacity), dtype=np.int32),
         np.empty((n_queries, capacity), dtype=np.int64),
     )
-
-
-def _choices(queries, n_groups):
-    """Return where in a group of the table each query finds its digits, in bytes."""
-    bits = np.zeros((len(queries), GROUP * n_groups), dtype=np.uint8)
-    flips = np.unpackbits(queries.view(np.uint8), axis=1, bitorder="little")
-    width = min(bits.shape[1], flips.shape[1])
-    bits[:, :width] = flips[:, :width]
-    a, b, c = (bits[:, i::GROUP] for i in range(GROUP))
-    choices = np.stack([a + 2 * b + 4 * c, a ^ b ^ c], axis=2) * np.uint8(PLANE_BYTES)
-    return choices.reshape(len(queries), 2 * n_groups)

@@ -12,7 +12,7 @@ from searches import brute_nearest, brute_within, nearest, within
 
 from skhash.codes import hamming_distances, pack_bits, packed_to_words
 from skhash.neighbors.kernels import brute as kernels
-from skhash.neighbors.kernels.bitslice import BLOCK
+from skhash.neighbors.kernels.bitslice import WAYS
 from skhash.neighbors.search import brute, chunks
 from skhash.neighbors.search._torch import DeviceSearch
 
@@ -197,7 +197,8 @@ def test_room_of_one_search_serves_another():
 
 @pytest.mark.parametrize("n_queries", [2, FEW])
 def test_more_codes_within_the_radius_than_fit_at_a_time(n_queries, monkeypatch):
-    room = n_queries * (kernels.SLAB if n_queries < FEW else BLOCK)
+    n_codes = kernels.SLAB if n_queries < FEW else 64 * max(WAYS).lanes
+    room = n_queries * n_codes
     monkeypatch.setattr(brute, "WITHIN_ROOM", room)
     packed, queries = make_codes(0, 20_000, 9, 0.4), make_codes(1, n_queries, 9, 0.4)
     for radius in (1, 9):
@@ -229,17 +230,6 @@ def test_threads_and_chunks_do_not_change_the_answer(n_bits, monkeypatch):
     for n_jobs in (1, 2, 5):
         assert_nearest(packed, queries, 9, lambda *a, j=n_jobs: numba_nearest(*a, j))
         assert_within(packed, queries, 9, lambda *a, j=n_jobs: numba_within(*a, j))
-
-
-def test_transpose():
-    bits = np.random.default_rng(0).integers(0, 2, (4, 64, 64), dtype=np.uint8)
-    rows = np.packbits(bits, axis=2, bitorder="little").view(np.uint64)[:, :, 0]
-    columns = np.packbits(bits.transpose(0, 2, 1), axis=2, bitorder="little").view(
-        np.uint64
-    )[:, :, 0]
-    square = np.ascontiguousarray(rows.T)
-    kernels._transpose(square, 0)
-    np.testing.assert_array_equal(square, columns.T)
 
 
 @pytest.mark.parametrize("n_queries", [3, 40])

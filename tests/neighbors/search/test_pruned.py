@@ -106,6 +106,17 @@ def test_within_by_threads_and_in_little_room(monkeypatch, few, n_jobs):
             assert_same(one, other)
 
 
+def test_one_query_that_finds_more_than_there_is_room_for(monkeypatch):
+    monkeypatch.setattr(pruned, "ROOM", 1)
+    words = words_of(clustered(40_000, 64))
+    clusters = made(Clusters, words, 64)
+    distances, positions = within(clusters, words[:2], 64, 1)
+    for query, (near, found) in enumerate(zip(distances, positions, strict=True)):
+        away = np.bitwise_count(words[query] ^ words)[:, 0]
+        assert_array_equal(found, np.argsort(away, kind="stable"))
+        assert_array_equal(near, np.sort(away))
+
+
 @pytest.mark.parametrize("few", [0, 1000])
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
 def test_chunks_threads_and_first_codes(monkeypatch, few, n_jobs):

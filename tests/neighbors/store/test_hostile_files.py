@@ -229,11 +229,17 @@ def test_content_that_would_lead_kernels_astray(path):
     refused(path, "live holds others than 0 and 1")
 
 
+def split(n, n_parts):
+    """Return whole numbers with the sum n."""
+    return [n * (i + 1) // n_parts - n * i // n_parts for i in range(n_parts)]
+
+
 def wrong_clusters():
     """Changes of the arrays of clusters, of which none may be searched."""
     yield "sizes", lambda sizes: np.append(sizes, 1)
-    yield "sizes", lambda sizes: np.array([-1, sizes[:2].sum() + 1, *sizes[2:]])
-    yield "sizes", lambda sizes: np.append(sizes[:-2], [sizes[-2:].sum() + 400, -400])
+    # As many blocks as before, beyond the codes or before them.
+    yield "sizes", lambda sizes: sizes + (sizes == sizes.min())
+    yield "sizes", lambda sizes: [-1, 129, *split(172, len(sizes) - 2)]
     yield "sizes", lambda sizes: sizes.astype(np.int32)
     yield "sizes", lambda sizes: np.append(sizes, [2**63 - 1, 2**63 - 1, 2])
     yield "centers", lambda centers: centers[:-1]
@@ -241,7 +247,6 @@ def wrong_clusters():
     yield "blocks", lambda blocks: blocks[:-1]
     yield "blocks", lambda blocks: np.concatenate([blocks, blocks[:1]])
     yield "blocks", lambda blocks: blocks[:, :, :64]
-    yield "blocks", np.asfortranarray
     yield "positions", lambda positions: positions + 1
     yield "positions", lambda positions: positions - 1
     yield "positions", lambda positions: np.where(positions == 7, 2**31 - 1, positions)
@@ -257,7 +262,7 @@ def wrong_clusters():
 @pytest.mark.parametrize(("name", "change"), list(wrong_clusters()))
 def test_clusters_that_would_lead_kernels_astray(path, name, change):
     (file,) = path.glob(f"skhash-cluster_{name}-*.npy")
-    replace_index_array(path, f"cluster_{name}", change(np.load(file)))
+    replace_index_array(path, f"cluster_{name}", np.array(change(np.load(file))))
     refused(path, "[Cc]lusters")
 
 
@@ -358,6 +363,7 @@ def outside(path, tmp_path, name):
 
 PARTS = {
     **{kind: "skhash-codes-*" for kind in INDEXES},
+    "clusters": "skhash-cluster_blocks-*",
     "search": "part-encoder-*",
     "encoder": "skhash-arrays-*",
 }
