@@ -1,4 +1,4 @@
-"""A torch device for tests, ``"pretend"``: it computes on the CPU, and lets nothing mix.
+"""A torch device for tests, ``"pretend"``: the CPU computes, and nothing may mix.
 
 A tensor of the device wraps one of the CPU, which does the work; where code mixes the
 devices, it raises as CUDA does. Tensors without dimensions may stay on the CPU where
@@ -20,12 +20,10 @@ from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 
 NAME = "pretend"
-IS_AVAILABLE = hasattr(
-    backend_registration, "_setup_privateuseone_for_python_backend"
-)
+IS_AVAILABLE = hasattr(backend_registration, "_setup_privateuseone_for_python_backend")
 
 aten = torch.ops.aten
-# These take a value without dimensions from the CPU, and copies go from one to the other.
+# Besides operations by elements these take a value without dimensions from the CPU.
 TAKE_SCALARS = {
     aten.fill_.Tensor,
     aten.index_put.default,
