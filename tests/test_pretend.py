@@ -42,7 +42,6 @@ MIXED = {
     "generator there, tensor here": lambda x: HERE.clone().random_(
         generator=torch.Generator(x.device)
     ),
-    "gradient": lambda x: torch.autograd.grad(2 * x.requires_grad_(), x, HERE),
 }
 
 
