@@ -217,6 +217,8 @@ def register():
     stream = SimpleNamespace(synchronize=lambda: None, wait_stream=lambda other: None)
     module = backend_registration._DummyBackendModule()
     module.get_amp_supported_dtype = lambda: [torch.float16, torch.bfloat16]
+    module.get_rng_state = lambda device=None: torch.get_rng_state()
+    module.set_rng_state = lambda state, device=None: None
     module.synchronize = lambda device=None: None
     module.current_stream = module.Stream = lambda device=None: stream
     module.stream = lambda stream: ExitStack()
