@@ -27,7 +27,6 @@ from skhash.neighbors.kernels.bits import (
     POSITION,
     POSITION_BITS,
     distance_of,
-    is_live,
     live_bits,
     trailing_zeros,
 )
@@ -66,9 +65,10 @@ Work = namedtuple(
 )
 
 
-# What few queries are compared in. patterns (queries, a vector of words or more) :
+# What few queries are compared in. find : the address of `_next_near`, for the program;
+# patterns (queries, a vector of words or more) :
 # uint64, the words of a query, over and over; distances (64,) : int64, room.
-FewWork = namedtuple("FewWork", "patterns distances")
+FewWork = namedtuple("FewWork", "find program patterns distances")
 
 
 # What queries found so far, a row each, in room that may be full of anything before.
@@ -79,8 +79,8 @@ FewWork = namedtuple("FewWork", "patterns distances")
 Found = namedtuple("Found", "states histograms distances positions")
 
 
-@kernel
-def set_threshold(bias, threshold):
+@inner_kernel
+def _set_threshold(bias, threshold):
     """Make sums overflow from `threshold` on."""
     levels = len(bias)
     start = (1 << levels) - threshold
@@ -108,7 +108,8 @@ def _find_in_block(words, start, asked, work, program, way):
 _INDICES, _PLANES = int64[::1], uint64[:, ::1]
 _WORK = [int64] * 3 + [_PLANES, uint64[::1], uint8[:, ::1], _PLANES, _PLANES]
 _WORK = types.NamedTuple([*_WORK, _INDICES, _INDICES], Work)
-_BLOCK = types.Array(uint64, 2, "C", readonly=True), int64, _INDICES, _WORK
+_WORDS = types.Array(uint64, 2, "C", readonly=True)
+_BLOCK = _WORDS, int64, _INDICES, _WORK
 _find_by_address = by_address(int64, *_BLOCK, int64, int64)
 
 
@@ -119,17 +120,18 @@ def block_finder(program, way):
 
 
 @inner_kernel
-def _next_near(words, first, stop, work, q, threshold):
+def _next_near(words, first, stop, work, q, threshold, program):
     """Find the first 64 codes, from `first` on, with one nearer than the threshold.
 
-    Return where they begin, and a bit for each: whether it is nearer; 0 at the end.
+    Return where they begin, and a bit for each: whether it is nearer; 0 at the end. The
+    program is known when this is compiled.
     """
-    patterns, distances = work
+    patterns, distances = work.patterns, work.distances
     n_lanes = (stop - first) // 64
-    first, near = next_near(words, first, n_lanes, patterns, q, threshold)
+    first, near = next_near(program, words, first, n_lanes, patterns, q, threshold)
     # Codes of other lengths, and the last codes.
     while near == 0 and first < stop:
-        codes = words[first : min(first + 64, stop)]
+        codes = words[first : first + 64 if first + 64 < stop else stop]
         # Loops that do one thing each become vector instructions.
         distances[:] = 0
         for word in range(words.shape[1]):
@@ -140,6 +142,17 @@ def _next_near(words, first, stop, work, q, threshold):
             near |= np.int64(distances[i] < threshold) << i
         first += 64 * (near == 0)
     return first, np.uint64(near)
+
+
+_FEW_WORK = [int64, int64, types.Array(uint64, 2, "C", readonly=True), _INDICES]
+_FEW = _WORDS, int64, int64, types.NamedTuple(_FEW_WORK, FewWork), int64, int64
+_next_by_address = by_address(types.Tuple((int64, uint64)), *_FEW, int64)
+
+
+@cache
+def lane_finder(program):
+    """Return the address of `_next_near` for a program; see `rowwise.program_of`."""
+    return address_of(_next_near, *_FEW, types.literal(program))
 
 
 @inner_kernel
@@ -202,19 +215,21 @@ def _seed(words, live, queries, n_planes, k, found):
     Those are only counted; without that, all of them would be taken in.
     """
     states, histograms = found[:2]
-    stop = min(len(words), max(MIN_SEEDS, SEEDS * k))
+    stop = SEEDS * k if SEEDS * k > MIN_SEEDS else MIN_SEEDS
+    stop = stop if stop < len(words) else len(words)
     for q in range(len(queries)):
         states[q, 0], states[q, 1], states[q, 2] = n_planes + 1, 0, 0
         counts = histograms[q]
         counts[:] = 0
         for i in range(stop):
-            if is_live(live, i):
+            if len(live) == 0 or live[i]:
                 counts[distance_of(words, i, queries, q)] += 1
         distance, n = 0, counts[0]
         while n < k and distance < states[q, 0]:
             distance += 1
             n += counts[distance]
-        states[q, 0] = min(distance + 1, states[q, 0])
+        if distance < states[q, 0]:
+            states[q, 0] = distance + 1
         counts[:] = 0
 
 
@@ -259,7 +274,7 @@ def nearest(words, live, queries, n_planes, work, found, distances, positions):
     states, k, asked = found.states, distances.shape[1], work.asked
     _seed(words, live, queries, n_planes, k, found)
     for q in range(len(queries)):
-        set_threshold(work.bias[q], states[q, 0])
+        _set_threshold(work.bias[q], states[q, 0])
     find, program, way, lanes = work.find, work.program, work.way, work.hits.shape[1]
     for start in range(0, len(words), 64 * lanes):
         n_hits = _find_by_address(find, (words, start, asked, work, program, way))
@@ -273,7 +288,7 @@ def nearest(words, live, queries, n_planes, work, found, distances, positions):
                 if near:
                     _take(words, first, near, queries, q, k, found)
             if states[q, 0] != threshold:
-                set_threshold(work.bias[q], states[q, 0])
+                _set_threshold(work.bias[q], states[q, 0])
                 # No code is nearer than 0.
                 n_done += states[q, 0] == 0
         if n_done:
@@ -293,7 +308,8 @@ def nearest_to_few(words, live, n_planes, work, found, distances, positions):
         for q in range(len(queries)):
             first = start
             while first < stop and states[q, 0]:
-                first, near = _next_near(words, first, stop, work, q, states[q, 0])
+                task = words, first, stop, work, q, states[q, 0], work.program
+                first, near = _next_by_address(work.find, task)
                 if near:
                     near &= live_bits(live, first, len(words))
                     _take(words, first, near, queries, q, k, found)
@@ -354,7 +370,8 @@ def within_of_few(words, live, work, begin, counts, found):
         for q in range(len(queries)):
             first = start
             while first < stop:
-                first, near = _next_near(words, first, stop, work, q, too_far)
+                task = words, first, stop, work, q, too_far, work.program
+                first, near = _next_by_address(work.find, task)
                 if near:
                     near &= live_bits(live, first, len(words))
                     size = _note(words, first, near, queries, q, counts, found, size)
