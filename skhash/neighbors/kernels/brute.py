@@ -27,6 +27,7 @@ from skhash.neighbors.kernels.bits import (
     POSITION,
     POSITION_BITS,
     distance_of,
+    is_live,
     live_bits,
     trailing_zeros,
 )
@@ -65,10 +66,9 @@ Work = namedtuple(
 )
 
 
-# What few queries are compared in. find : the address of `_next_near`, for the program;
-# patterns (queries, a vector of words or more) :
+# What few queries are compared in. patterns (queries, a vector of words or more) :
 # uint64, the words of a query, over and over; distances (64,) : int64, room.
-FewWork = namedtuple("FewWork", "find program patterns distances")
+FewWork = namedtuple("FewWork", "patterns distances")
 
 
 # What queries found so far, a row each, in room that may be full of anything before.
@@ -108,8 +108,7 @@ def _find_in_block(words, start, asked, work, program, way):
 _INDICES, _PLANES = int64[::1], uint64[:, ::1]
 _WORK = [int64] * 3 + [_PLANES, uint64[::1], uint8[:, ::1], _PLANES, _PLANES]
 _WORK = types.NamedTuple([*_WORK, _INDICES, _INDICES], Work)
-_WORDS = types.Array(uint64, 2, "C", readonly=True)
-_BLOCK = _WORDS, int64, _INDICES, _WORK
+_BLOCK = types.Array(uint64, 2, "C", readonly=True), int64, _INDICES, _WORK
 _find_by_address = by_address(int64, *_BLOCK, int64, int64)
 
 
@@ -120,18 +119,17 @@ def block_finder(program, way):
 
 
 @inner_kernel
-def _next_near(words, first, stop, work, q, threshold, program):
+def _next_near(words, first, stop, work, q, threshold):
     """Find the first 64 codes, from `first` on, with one nearer than the threshold.
 
-    Return where they begin, and a bit for each: whether it is nearer; 0 at the end. The
-    program is known when this is compiled.
+    Return where they begin, and a bit for each: whether it is nearer; 0 at the end.
     """
-    patterns, distances = work.patterns, work.distances
+    patterns, distances = work
     n_lanes = (stop - first) // 64
-    first, near = next_near(program, words, first, n_lanes, patterns, q, threshold)
+    first, near = next_near(words, first, n_lanes, patterns, q, threshold)
     # Codes of other lengths, and the last codes.
     while near == 0 and first < stop:
-        codes = words[first : first + 64 if first + 64 < stop else stop]
+        codes = words[first : min(first + 64, stop)]
         # Loops that do one thing each become vector instructions.
         distances[:] = 0
         for word in range(words.shape[1]):
@@ -142,17 +140,6 @@ def _next_near(words, first, stop, work, q, threshold, program):
             near |= np.int64(distances[i] < threshold) << i
         first += 64 * (near == 0)
     return first, np.uint64(near)
-
-
-_FEW_WORK = [int64, int64, types.Array(uint64, 2, "C", readonly=True), _INDICES]
-_FEW = _WORDS, int64, int64, types.NamedTuple(_FEW_WORK, FewWork), int64, int64
-_next_by_address = by_address(types.Tuple((int64, uint64)), *_FEW, int64)
-
-
-@cache
-def lane_finder(program):
-    """Return the address of `_next_near` for a program; see `rowwise.program_of`."""
-    return address_of(_next_near, *_FEW, types.literal(program))
 
 
 @inner_kernel
@@ -215,21 +202,19 @@ def _seed(words, live, queries, n_planes, k, found):
     Those are only counted; without that, all of them would be taken in.
     """
     states, histograms = found[:2]
-    stop = SEEDS * k if SEEDS * k > MIN_SEEDS else MIN_SEEDS
-    stop = stop if stop < len(words) else len(words)
+    stop = min(len(words), max(MIN_SEEDS, SEEDS * k))
     for q in range(len(queries)):
         states[q, 0], states[q, 1], states[q, 2] = n_planes + 1, 0, 0
         counts = histograms[q]
         counts[:] = 0
         for i in range(stop):
-            if len(live) == 0 or live[i]:
+            if is_live(live, i):
                 counts[distance_of(words, i, queries, q)] += 1
         distance, n = 0, counts[0]
         while n < k and distance < states[q, 0]:
             distance += 1
             n += counts[distance]
-        if distance < states[q, 0]:
-            states[q, 0] = distance + 1
+        states[q, 0] = min(distance + 1, states[q, 0])
         counts[:] = 0
 
 
@@ -308,8 +293,7 @@ def nearest_to_few(words, live, n_planes, work, found, distances, positions):
         for q in range(len(queries)):
             first = start
             while first < stop and states[q, 0]:
-                task = words, first, stop, work, q, states[q, 0], work.program
-                first, near = _next_by_address(work.find, task)
+                first, near = _next_near(words, first, stop, work, q, states[q, 0])
                 if near:
                     near &= live_bits(live, first, len(words))
                     _take(words, first, near, queries, q, k, found)
@@ -370,8 +354,7 @@ def within_of_few(words, live, work, begin, counts, found):
         for q in range(len(queries)):
             first = start
             while first < stop:
-                task = words, first, stop, work, q, too_far, work.program
-                first, near = _next_by_address(work.find, task)
+                first, near = _next_near(words, first, stop, work, q, too_far)
                 if near:
                     near &= live_bits(live, first, len(words))
                     size = _note(words, first, near, queries, q, counts, found, size)

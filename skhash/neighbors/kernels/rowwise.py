@@ -77,43 +77,39 @@ _PAIRS = [half.tolist() for half in _every_other(2)]
 _NEIGHBORS = [half.reshape(2, -1).T.ravel().tolist() for half in _every_other(1)]
 
 
-def program_of(n_words: int) -> int:
-    """Return the program that compares codes of so many words, or 0 for none."""
-    return n_words if n_words in (1, 2, 4, 8) else 0
-
-
 @instruction(types.UniTuple(int64, 2))
 def next_near(
-    code,
-    program: int,
-    words,
-    first: int64,
-    n_lanes: int64,
-    patterns,
-    query: int64,
-    threshold: int64,
+    code, words, first: int64, n_lanes: int64, patterns, query: int64, threshold: int64
 ):
     """Find the first lane, of 64 codes, in which one is nearer than the threshold.
 
-    program : see `program_of`; words : uint64 (n, n_words); first : where to begin;
-    n_lanes : how many to look at; patterns : uint64 (queries, words), the words of a
-    query, over and over, to a vector at least; query : its row.
+    words : uint64 (n, n_words); first : where to begin; n_lanes : how many to look at;
+    patterns : uint64 (queries, words), the words of a query, over and over, to a
+    vector at least; query : its row.
 
     Returns where the lane begins, and a bit for each of its codes: whether it is
-    nearer. Where none is, that is the end, and 0. The program 0 looks at no code.
+    nearer. Where none is, that is the end, and 0. Of codes that have other than 1, 2, 4
+    or 8 words, none is looked at.
     """
-    if not program:
-        return first, INT64(0)
-    end, found = code.variable(n_lanes), code.variable(INT64(0))
+    end, found = (code.variable(INT64(0)) for _ in range(2))
     thresholds = code.spread(threshold, VECTOR_WORDS)
-    with code.loop(n_lanes) as loop:
-        lane_bytes = code.mul(loop.index, INT64(8 * program * LANE))
-        lane = code.at(words.row(first), lane_bytes)
-        near = _near_lane(code, lane, patterns.row(query), thresholds, program)
-        is_near = code.icmp_unsigned("!=", near, INT64(0))
-        with code.if_then(is_near, likely=False):
-            code.store(loop.index, end)
-            code.store(near, found)
-            loop.do_break()
+
+    def look(n_words):
+        code.store(n_lanes, end)
+        with code.loop(n_lanes) as loop:
+            lane_bytes = code.mul(loop.index, INT64(8 * n_words * LANE))
+            lane = code.at(words.row(first), lane_bytes)
+            near = _near_lane(code, lane, patterns.row(query), thresholds, n_words)
+            is_near = code.icmp_unsigned("!=", near, INT64(0))
+            with code.if_then(is_near, likely=False):
+                code.store(loop.index, end)
+                code.store(near, found)
+                loop.do_break()
+
+    programs = [
+        (code.icmp_signed("==", words.shape[1], INT64(n)), lambda n=n: look(n))
+        for n in (1, 2, 4, 8)
+    ]
+    code.choose([*programs, (None, lambda: None)])
     skipped = code.mul(code.load(end), INT64(LANE))
     return code.add(first, skipped), code.load(found)

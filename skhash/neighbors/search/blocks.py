@@ -43,10 +43,11 @@ def block_workspace(n_planes, queries, threshold, way=None):
     program, groups = program_of(n_planes), n_groups(n_planes)
     way = fastest_way(program) if way is None else way
     lanes = WAYS[way].lanes
-    levels = np.arange(n_levels(program))
-    # So that sums overflow from the threshold on.
-    is_set = (2 ** len(levels) - threshold) >> levels & 1
-    bias = np.tile(np.where(is_set, ALL, np.uint64(0)), (n_queries, 1))
+    levels = n_levels(program)
+    bias = np.empty((n_queries, levels), dtype=np.uint64)
+    # Sums shall overflow from the threshold on.
+    start = 2**levels - threshold
+    bias[:] = [ALL if start >> level & 1 else 0 for level in range(levels)]
     n_rows = max(GROUP * groups, 64 * n_words)
     return kernels.Work(
         find=kernels.block_finder(program, way),

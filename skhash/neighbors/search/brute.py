@@ -4,7 +4,7 @@ import numpy as np
 
 from skhash.neighbors.kernels import brute as kernels
 from skhash.neighbors.kernels.brute import FEW_QUERIES
-from skhash.neighbors.kernels.rowwise import VECTOR_WORDS, program_of
+from skhash.neighbors.kernels.rowwise import VECTOR_WORDS
 from skhash.neighbors.search.algorithm import Algorithm, Question
 from skhash.neighbors.search.blocks import block_workspace
 from skhash.neighbors.search.chunks import (
@@ -212,9 +212,7 @@ class _FewRoom:
         repeats = -(-VECTOR_WORDS // n_words)
         self.patterns = np.empty((n_queries, repeats, n_words), dtype=np.uint64)
         patterns = read_only(self.patterns.reshape(n_queries, -1))
-        program = program_of(n_words)
-        find, distances = kernels.lane_finder(program), np.empty(64, dtype=np.int64)
-        self.work = kernels.FewWork(find, program, patterns, distances)
+        self.work = kernels.FewWork(patterns, np.empty(64, dtype=np.int64))
         self.found = _found_room(n_queries, words, k)
 
 
