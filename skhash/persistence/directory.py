@@ -149,9 +149,7 @@ def replace_manifest(path: Path, manifest: dict) -> None:
 
 
 def load_whole(path, cls, load, *options):
-    """Return ``load(path, manifest, *options)``, again if another process saved then.
-
-    That one may have removed the files that the manifest names.
+    """Return ``load(path, manifest, *options)``, of what stands there at one moment.
 
     Parameters
     ----------
@@ -161,19 +159,22 @@ def load_whole(path, cls, load, *options):
     load : callable
     """
     path = Path(path)
-    while True:
-        manifest = read_manifest(path)
+
+    def read(manifest):
         if cls is not None and manifest["class"] != class_name(cls):
             raise ValueError(
                 f"{path} holds a {manifest['class']} and no {class_name(cls)}; load it "
                 "by skhash.load."
             )
-        try:
-            with naming_damage(path):
-                return load(path, manifest, *options)
-        except (ValueError, FileNotFoundError):
-            if read_manifest(path)["checksum"] == manifest["checksum"]:
-                raise
+        with naming_damage(path):
+            return load(path, manifest, *options)
+
+    manifest = read_manifest(path)
+    with suppress(ValueError, FileNotFoundError):
+        return read(manifest)
+    # Another process that saved may have removed what the manifest named.
+    with _alone_in(path):
+        return read(read_manifest(path))
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import faulthandler
 import tempfile
 import time
 import traceback
+import warnings
 from collections import Counter, defaultdict
 from datetime import date
 from multiprocessing import get_context
@@ -12,7 +13,7 @@ from pathlib import Path
 from skhash.soak.problem import Problem
 
 # Seconds after which a problem hangs: the first ones wait for compilers.
-PATIENCE = 900
+PATIENCE = 1800
 # How long smaller problems are tried that fail too, and after how many failures nobody
 # needs more of them.
 SHRINKING, ENOUGH_FAILURES = 60, 5
@@ -56,6 +57,7 @@ class Worker:
 def _serve(connection, folder):
     """Try what comes; what killed problems leave goes with the folder."""
     faulthandler.enable()
+    warnings.simplefilter("ignore")  # of NumPy, about what was forged
     tempfile.tempdir = folder
     while True:
         try:
@@ -168,19 +170,24 @@ def main_counts(counts):
 
 
 def shrunk(problem, error, worker):
-    """Return the smallest problem found that fails too, and how it fails."""
+    """Return the smallest problem found that fails alike, and how it fails."""
     deadline = time.monotonic() + SHRINKING
-    found = True
+    kind, found = kind_of(error), True
     while found:
         found = False
         for smaller in problem.smaller():
             if time.monotonic() > deadline:
                 break
             _, failure = worker.try_(smaller)
-            if failure is not None:
+            if failure is not None and kind_of(failure) == kind:
                 problem, error, found = smaller, failure, True
                 break
     return problem, error
+
+
+def kind_of(error):
+    """Return the class of the exception that a traceback ends with."""
+    return error.strip().splitlines()[-1].partition(":")[0]
 
 
 def write_test(problem, error, folder):

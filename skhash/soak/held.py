@@ -82,7 +82,7 @@ class Held:
     def change(self, rng):
         """Let the index change in one way, and what it should hold with it."""
         changes = [self.add, self.remove, self.compact, self.move, self.refuse]
-        changes[rng.choice(5, p=[0.3, 0.3, 0.1, 0.25, 0.05])](rng)
+        changes[rng.choice(5, p=[0.3, 0.25, 0.2, 0.2, 0.05])](rng)
         self.check()
 
     def add(self, rng):

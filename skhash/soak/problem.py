@@ -11,13 +11,13 @@ from skhash.soak.case import Case, log_uniform
 
 # Attacks, and how often each is drawn.
 ATTACKS = {
-    "hamming": (searches.hamming, 8),
-    "asymmetric": (searches.asymmetric, 4),
+    "hamming": (searches.hamming, 12),
+    "asymmetric": (searches.asymmetric, 6),
     "prefix": (searches.prefix, 1),
     "hashed": (searches.hashed, 1),
     "pairs": (searches.pairs, 1),
     "merge": (searches.merge, 1),
-    "kills": (directories.kills, 4),
+    "kills": (directories.kills, 2),
     "savers": (directories.savers, 1),
     "damage": (directories.damage, 2),
     "forgery": (directories.forgery, 2),

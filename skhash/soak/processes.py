@@ -12,7 +12,7 @@ from unittest.mock import patch
 from skhash.neighbors.store import files
 
 # A process that takes longer than this hangs.
-PATIENCE = 120.0
+PATIENCE = 600.0
 
 
 @contextmanager

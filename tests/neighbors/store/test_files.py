@@ -197,6 +197,22 @@ def test_opening_while_another_process_saves(path, monkeypatch):
     assert_same(HammingNeighbors.load(path), new)
 
 
+def test_opening_while_others_save_there_and_back(path, monkeypatch):
+    """A file that the manifest names is missing, and then all is as it was."""
+    old, new, map_file = make_index(), changed_index(), files._map
+
+    def map_and_let_save(folder, name, entry):
+        monkeypatch.setattr(files, "_map", map_file)
+        new.save(folder)
+        try:
+            return map_file(folder, name, entry)
+        finally:
+            old.save(folder)
+
+    monkeypatch.setattr(files, "_map", map_and_let_save)
+    assert_same(HammingNeighbors.load(path), old)
+
+
 def test_pickle_and_joblib_of_an_open_index(path, tmp_path):
     index = HammingNeighbors.load(path, mmap=True)
     assert_same(pickle.loads(pickle.dumps(index)), make_index())
