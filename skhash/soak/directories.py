@@ -17,7 +17,7 @@ from skhash.soak.processes import (
     was_killed,
 )
 
-KINDS = ("codes", "decoder", "vectors", "search", "encoder")
+KINDS = ("codes", "clusters", "decoder", "vectors", "search", "encoder")
 N_FEATURES, N_QUERIES = 5, 7
 MAX_CODES, MAX_BITS = 500, 100
 
@@ -53,8 +53,10 @@ class Saved:
             decoder = LinearDecoder(n_alternations=1, n_restarts=1)
             search = HashedNeighbors(encoder, index, decoder=decoder)
             return search.fit(vectors, ids=ids)
-        if self.kind == "codes":
-            index = HammingNeighbors(1, n_jobs=1).fit(bits, bits[:, 0], ids=ids)
+        if self.kind in ("codes", "clusters"):
+            algorithm = {"codes": "brute", "clusters": "pruned"}[self.kind]
+            index = HammingNeighbors(1, algorithm=algorithm, n_jobs=1)
+            index.fit(bits, bits[:, 0], ids=ids, expected_queries=1)
         else:
             codebook = self.case.vectors("codebook", bits.shape[1] + 1, N_FEATURES)
             what = {"decoder": (codebook[1:], codebook[0]), "vectors": vectors}
@@ -75,8 +77,9 @@ class Saved:
     def answers(self, estimator):
         """Let it answer."""
         self.case.counts["queries"] += N_QUERIES
-        if self.kind == "codes":
-            return estimator.kneighbors(self.bits, 1)
+        if self.kind in ("codes", "clusters"):
+            balls = estimator.radius_neighbors(self.bits, self.bits.shape[1] // 4)
+            return [*estimator.kneighbors(self.bits, 1), *map(np.concatenate, balls)]
         if self.kind == "search":
             return estimator.kneighbors(self.queries, 1)
         return estimator.kneighbors(self.queries, 1, codes=self.bits)
