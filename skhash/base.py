@@ -35,7 +35,7 @@ from skhash.utils.chunks import (
     row_chunks,
 )
 from skhash.utils.threads import MIN_SHARED_WORK, map_in_threads
-from skhash.utils.torch import encoding_threads, resolve_device
+from skhash.utils.torch import encoding_threads, resolve_device, threads_that_pay
 
 
 class BaseHasher(
@@ -109,7 +109,8 @@ class BaseHasher(
         if self.device not in ("auto", "cpu"):
             resolve_device(self.device)  # says here, not later, that it is missing
         y = self._validate_targets(X, y, **known)
-        self._fit_codes(X, y, check_random_state(self.random_state))
+        with threads_that_pay():
+            self._fit_codes(X, y, check_random_state(self.random_state))
         self._warn_of_dead_bits(X)
         return self
 

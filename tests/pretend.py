@@ -1,4 +1,4 @@
-"""A torch device for tests, ``"pretend"``: it computes on the CPU, and lets nothing mix.
+"""A torch device for tests, ``"pretend"``: the CPU computes, and nothing may mix.
 
 A tensor of the device wraps one of the CPU, which does the work; where code mixes the
 devices, it raises as CUDA does. Tensors without dimensions may stay on the CPU where
@@ -23,7 +23,7 @@ NAME = "pretend"
 IS_AVAILABLE = hasattr(backend_registration, "_setup_privateuseone_for_python_backend")
 
 aten = torch.ops.aten
-# These take a value without dimensions from the CPU, and copies go from one to the other.
+# Besides operations by elements these take a value without dimensions from the CPU.
 TAKE_SCALARS = {
     aten.fill_.Tensor,
     aten.index_put.default,
@@ -217,6 +217,8 @@ def register():
     stream = SimpleNamespace(synchronize=lambda: None, wait_stream=lambda other: None)
     module = backend_registration._DummyBackendModule()
     module.get_amp_supported_dtype = lambda: [torch.float16, torch.bfloat16]
+    module.get_rng_state = lambda device=None: torch.get_rng_state()
+    module.set_rng_state = lambda state, device=None: None
     module.synchronize = lambda device=None: None
     module.current_stream = module.Stream = lambda device=None: stream
     module.stream = lambda stream: ExitStack()

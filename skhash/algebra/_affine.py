@@ -34,16 +34,19 @@ def affine(X, weights, intercept, mean=None, *, relu=False) -> np.ndarray:
     if X.dtype == np.float16 and not kernels.READS_HALF:
         X = X.astype(np.float32)
     n, n_features = X.shape
-    panels = _panels(weights, kernels.PANEL)
-    width = len(panels) * kernels.PANEL
     n_outputs = weights.shape[1]
-    sums = np.zeros((-(-n // kernels.TILE_ROWS) * kernels.TILE_ROWS, width), np.float32)
-    filled = np.zeros(width, dtype=np.float32)
-    filled[:n_outputs] = intercept
+    panels = _panels(weights, kernels.PANEL)
+    widths = kernels.LANES, kernels.HALF_PANEL, kernels.PANEL
+    rest = n_outputs - (len(panels) - 1) * kernels.PANEL
+    missing = min(width - rest for width in widths if width >= rest)
+    shape = -(-n // kernels.TILE_ROWS) * kernels.TILE_ROWS, n_outputs + missing
+    sums = np.zeros(shape, dtype=np.float32)
     mean = np.zeros(n_features) if mean is None else mean.astype(np.float64)
     rows = np.ascontiguousarray(X).view(np.uint8)
-    rows.flags.writeable = False  # so that there is one compiled function for all
-    kernels.multiply(rows, mean, panels, filled, relu, sums)
+    # The same types in each call, so that there is one compiled function.
+    rows.flags.writeable = False
+    intercept = np.array(intercept, dtype=np.float32)
+    kernels.multiply(rows, mean, panels, intercept, bool(relu), sums)
     return sums[:n, :n_outputs]
 
 

@@ -14,8 +14,8 @@ from skhash.utils.llvm import DOUBLE, FLOAT, HALF, INT64, has_features, instruct
 
 # The sums of a tile, some rows by a panel of outputs, stay in registers: they take 24
 # of 32 vectors, or 12 of 16.
-_LANES, _N_VECTORS = (16, 4) if has_features("avx512f") else (8, 2)
-TILE_ROWS, PANEL = 6, _LANES * _N_VECTORS
+LANES, _N_VECTORS = (16, 4) if has_features("avx512f") else (8, 2)
+TILE_ROWS, PANEL, HALF_PANEL = 6, LANES * _N_VECTORS, LANES * _N_VECTORS // 2
 # Rows, and features of them, that are centred at a time. They fit into the second level
 # of the cache beside the weights that they meet, and a tile's into the first, where the
 # padding keeps rows from sharing places.
@@ -45,8 +45,8 @@ def _center(code, rows, size: int64, mean, block):
     rows : bytes (n, size * n_features); mean : float64 (n_features,)
     """
     n_features = mean.shape[0]
-    n_whole = code.udiv(n_features, INT64(_LANES))
-    n_others = code.urem(n_features, INT64(_LANES))
+    n_whole = code.udiv(n_features, INT64(LANES))
+    n_others = code.urem(n_features, INT64(LANES))
 
     def center(n_bytes):
         def write(n, feature):
@@ -62,7 +62,7 @@ def _center(code, rows, size: int64, mean, block):
         with code.loop(rows.shape[0]) as each:
             line, own = rows.row(each.index), block.row(each.index)
             with code.loop(n_whole) as some:
-                write(_LANES, code.mul(some.index, INT64(_LANES)))
+                write(LANES, code.mul(some.index, INT64(LANES)))
             with code.loop(n_others) as one:
                 write(1, code.sub(n_features, code.add(one.index, INT64(1))))
 
@@ -76,40 +76,49 @@ def _center(code, rows, size: int64, mean, block):
     )
 
 
-@instruction(void)
-def _add_products(code, block, tile: int64, weights, sums, row: int64, panel: int64):
-    """Add to the sums of a tile and a panel what their features make.
+def _make_add_products(n_vectors):
+    """Build the function that makes so many vectors of outputs."""
+    vector = ir.VectorType(FLOAT, LANES)
+    name = f"llvm.fmuladd.v{LANES}f32"
+    offsets = [4 * LANES * i for i in range(n_vectors)]
 
-    tile : its first row in `block`; row : that in `sums`
-    weights : float32 (n_features, PANEL)
-    """
-    vector = ir.VectorType(FLOAT, _LANES)
-    kind = ir.FunctionType(vector, [vector] * 3)
-    name = f"llvm.fmuladd.v{_LANES}f32"
-    multiply_add = cgutils.get_or_insert_function(code.module, kind, name)
-    column = code.mul(panel, INT64(4 * PANEL))
-    lines = [
-        code.at(sums.row(code.add(row, INT64(i))), column) for i in range(TILE_ROWS)
-    ]
-    offsets = [4 * _LANES * i for i in range(_N_VECTORS)]
-    places = [
-        [code.variable(code.read(vector, line, offset)) for offset in offsets]
-        for line in lines
-    ]
-    own = block.row(tile)
-    with code.loop(weights.shape[0]) as loop:
-        line = code.at(weights.start, code.mul(loop.index, INT64(4 * PANEL)))
-        factors = [code.read(vector, line, offset) for offset in offsets]
-        values = code.at(own, code.mul(loop.index, INT64(4)))
-        for i, totals in enumerate(places):
-            value = code.read(FLOAT, values, 4 * (DEPTH + PADDING) * i)
-            value = code.spread(value, _LANES)
-            for place, factor in zip(totals, factors, strict=True):
-                total = code.call(multiply_add, [value, factor, code.load(place)])
-                code.store(total, place)
-    for line, totals in zip(lines, places, strict=True):
-        for place, offset in zip(totals, offsets, strict=True):
-            code.write(code.load(place), line, offset)
+    @instruction(void)
+    def add_products(code, block, tile: int64, weights, sums, row: int64, panel: int64):
+        """Add to the sums of a tile and a panel what their features make.
+
+        tile : its first row in `block`; row : that in `sums`
+        weights : float32 (n_features, PANEL)
+        """
+        kind = ir.FunctionType(vector, [vector] * 3)
+        multiply_add = cgutils.get_or_insert_function(code.module, kind, name)
+        rows = [code.add(row, INT64(i)) for i in range(TILE_ROWS)]
+        column = code.mul(panel, INT64(4 * PANEL))
+        lines = [code.at(sums.row(own), column) for own in rows]
+        places = [
+            [code.variable(code.read(vector, line, offset)) for offset in offsets]
+            for line in lines
+        ]
+        own = block.row(tile)
+        with code.loop(weights.shape[0]) as loop:
+            line = code.at(weights.start, code.mul(loop.index, INT64(4 * PANEL)))
+            factors = [code.read(vector, line, offset) for offset in offsets]
+            values = code.at(own, code.mul(loop.index, INT64(4)))
+            for i, totals in enumerate(places):
+                value = code.read(FLOAT, values, 4 * (DEPTH + PADDING) * i)
+                value = code.spread(value, LANES)
+                for place, factor in zip(totals, factors, strict=True):
+                    total = code.call(multiply_add, [value, factor, code.load(place)])
+                    code.store(total, place)
+        for line, totals in zip(lines, places, strict=True):
+            for place, offset in zip(totals, offsets, strict=True):
+                code.write(code.load(place), line, offset)
+
+    return add_products
+
+
+_add_panel, _add_half, _add_vector = (
+    _make_add_products(width // LANES) for width in (PANEL, HALF_PANEL, LANES)
+)
 
 
 @kernel
@@ -118,9 +127,10 @@ def multiply(rows, mean, panels, intercept, relu, sums):
 
     rows : bytes of float16, float32 or float64 (n, n_features)
     mean : float64 (n_features,)
-    panels : float32 (n_panels, n_features, PANEL), the weights
-    intercept : float32 (n_panels * PANEL,)
-    sums : float32 (n, n_panels * PANEL), 0; n filled up to whole tiles
+    panels : float32 (n_panels, n_features, PANEL), the weights filled up with 0
+    intercept : float32 (n_outputs,)
+    sums : float32 (n, n_outputs), 0; with rows for whole tiles, and columns for the
+        last panel, a half of one, or one vector
     """
     block = np.zeros((BLOCK_ROWS, DEPTH + PADDING), dtype=np.float32)
     size = rows.shape[1] // len(mean)
@@ -132,8 +142,15 @@ def multiply(rows, mean, panels, intercept, relu, sums):
             _center(own, size, mean[start:stop], block)
             for panel in range(len(panels)):
                 weights = panels[panel, start:stop]
+                width = sums.shape[1] - panel * PANEL
                 for tile in range(0, last - first, TILE_ROWS):
-                    _add_products(block, tile, weights, sums, first + tile, panel)
+                    row = first + tile
+                    if width > HALF_PANEL:
+                        _add_panel(block, tile, weights, sums, row, panel)
+                    elif width > LANES:
+                        _add_half(block, tile, weights, sums, row, panel)
+                    else:
+                        _add_vector(block, tile, weights, sums, row, panel)
         for row in range(first, last):
             for column in range(len(intercept)):
                 value = sums[row, column] + intercept[column]

@@ -27,11 +27,11 @@ class HammingNeighbors(GraphMixin, BaseIndex):
     algorithm : {"auto", "brute", "multi_index", "pruned"}, default="auto"
         "brute" compares each query with all codes. "multi_index" looks codes up by
         parts of their bits (Norouzi et al., 2012) where that is faster: for small radii
-        and near neighbours. "pruned" compares, for `kneighbors`, only codes that the
-        triangle inequality does not exclude: it keeps them in clusters. "auto" does
+        and near neighbours. "pruned" compares only codes that the triangle inequality
+        does not exclude: it keeps them in clusters. "auto" does
         either where that is faster, once it would have saved the time that its tables
         or clusters take to make, and searches equal codes once. All are exact, with the
-        same answers.
+        same answers. See `prepare` where it is known what will be asked.
     packed : bool, default=False
         Codes are bits 0/1, a column each, or with True packed bytes (``uint8``, eight
         bits a column, as `transform_packed` and `pack_bits` give). It is never guessed.
@@ -73,7 +73,9 @@ class HammingNeighbors(GraphMixin, BaseIndex):
     answer, and tens of megabytes a thread at most. The tables of "multi_index" take up
     to 8 bytes a code and part: a code of 64 bits is cut into 4 parts, from 2^22 codes
     on into 3. "pruned" holds the codes again, and 4 to 6 bytes a code more. Both are
-    made anew after a change of the codes, when that is due. The first search in a fresh
+    made anew after a change of the codes, when that is due; "auto" makes neither where
+    it would take more than half of the free memory. Clusters that were made are saved
+    with the index, and take as much there. The first search in a fresh
     installation compiles the kernels, which takes seconds and is then kept on disk.
 
     The order of equally near codes is fixed so that answers repeat. Metrics in

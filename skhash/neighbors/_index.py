@@ -188,7 +188,7 @@ class BaseIndex(BaseEstimator):
 
         What is written is data only: loading it runs no code. An index that was there
         before is replaced at once, or not at all if writing fails or the process is
-        killed.
+        killed. Clusters that were made are written too.
 
         Parameters
         ----------

@@ -1,6 +1,7 @@
 """Python threads for kernels that release the GIL."""
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +17,16 @@ from joblib.parallel import get_active_backend
 fork_locks = [RLock()]
 late_import = fork_locks[0]
 
-# Multiplications below which a product is not shared among threads. The gain would be
-# small, and on a busy machine each hand-over can cost a time slice of milliseconds.
+# Multiplications below which a product is not shared among threads of ours.
 MIN_SHARED_WORK = 2**24
+REFRESH_SECONDS = 10
+
+# torch's threads (GNU OpenMP) wait for each other in a loop, some milliseconds long
+# unless this says else. Where other processes want the cores, the thread that is waited
+# for gets none meanwhile, and a fit takes up to a hundred times as long; so short a
+# loop costs an idle machine next to nothing. It is read when torch is imported.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -30,8 +38,22 @@ def count_threads(n_jobs: int | None) -> int:
     if n_jobs is None:
         backend, n_jobs = get_active_backend()
         if n_jobs is None:
-            return 1 if backend.nesting_level else joblib.cpu_count()
+            return 1 if backend.nesting_level else granted_cores()
     return joblib.effective_n_jobs(n_jobs)
+
+
+def granted_cores() -> int:
+    """Return how many cores this process may use, as joblib counts them.
+
+    A container may grant fewer than the machine has. To read that takes longer than
+    many a search, so that it is read anew every `REFRESH_SECONDS` only.
+    """
+    return _count_cores(time.monotonic() // REFRESH_SECONDS)
+
+
+@lru_cache(maxsize=1)
+def _count_cores(_period):
+    return joblib.cpu_count()
 
 
 def map_in_threads(function: Callable, items: Iterable, threads: int) -> list:

@@ -2,11 +2,17 @@
 
 import sys
 from contextlib import contextmanager, nullcontext
+from math import inf
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skhash.utils.threads import MIN_SHARED_WORK, count_threads
+from skhash.utils.threads import count_threads, granted_cores
+
+# Multiplications below which torch's operations are not shared among threads. Two gain
+# less than half then, and on a busy machine each hand-over can cost a time slice of
+# milliseconds.
+MIN_TORCH_WORK = 2**26
 
 
 def resolve_device(device: str):
@@ -160,10 +166,11 @@ def seeded_globals(seed: int, device="cpu"):
 
 
 @contextmanager
-def threads_that_pay(n_multiplications: float):
-    """Let torch use one thread while operations are too small to share.
+def threads_that_pay(n_multiplications: float = inf):
+    """Let torch use the granted cores, or one while operations are too small to share.
 
     The number of threads belongs to the process; the old one is restored at the end.
+    Where it is smaller, it stays.
 
     Parameters
     ----------
@@ -173,10 +180,11 @@ def threads_that_pay(n_multiplications: float):
     import torch
 
     before = torch.get_num_threads()
-    if n_multiplications >= MIN_SHARED_WORK or before == 1:
+    paying = granted_cores() if n_multiplications >= MIN_TORCH_WORK else 1
+    if paying >= before:
         yield
         return
-    torch.set_num_threads(1)
+    torch.set_num_threads(paying)
     try:
         yield
     finally:

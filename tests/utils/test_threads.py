@@ -2,6 +2,8 @@
 
 import multiprocessing
 import os
+import subprocess
+import sys
 import threading
 
 import joblib
@@ -21,6 +23,42 @@ def test_none_follows_joblib():
         assert count_threads(None) == 3
     workers = joblib.Parallel(n_jobs=2, backend="threading")
     assert workers(joblib.delayed(count_threads)(None) for _ in range(2)) == [1, 1]
+
+
+def test_granted_cores_are_counted_anew_after_some_seconds(monkeypatch):
+    now, cores = 1000.0 * threads.REFRESH_SECONDS, 3
+    monkeypatch.setattr(threads.time, "monotonic", lambda: now)
+    monkeypatch.setattr(joblib, "cpu_count", lambda: cores)
+    assert threads.granted_cores() == 3
+    cores = 5
+    assert threads.granted_cores() == 3
+    now += threads.REFRESH_SECONDS
+    assert threads.granted_cores() == 5
+    monkeypatch.undo()
+    assert threads.granted_cores() == joblib.cpu_count()
+
+
+@pytest.mark.parametrize(
+    "given, expected",
+    [
+        ({}, "1000"),
+        ({"GOMP_SPINCOUNT": "7"}, "7"),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, "None"),
+    ],
+)
+def test_how_torch_waits_is_set_unless_the_user_says(given, expected):
+    environment = {**os.environ, **given}
+    if "GOMP_SPINCOUNT" not in given:  # importing the library has set it here
+        environment.pop("GOMP_SPINCOUNT", None)
+    program = "import os, skhash.utils.threads; print(os.environ.get('GOMP_SPINCOUNT'))"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == expected
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from skhash.linear import RandomHyperplaneHash
+from skhash.utils import torch as utils
 from skhash.utils.torch import (
-    MIN_SHARED_WORK,
+    MIN_TORCH_WORK,
     inference_device,
     resolve_device,
     seeded_generator,
@@ -14,7 +16,8 @@ from skhash.utils.torch import (
 
 
 @pytest.fixture
-def three_threads():
+def three_threads(monkeypatch):
+    monkeypatch.setattr(utils, "granted_cores", lambda: 4)
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     yield
@@ -22,13 +25,40 @@ def three_threads():
 
 
 @pytest.mark.parametrize(
-    "work, threads", [(MIN_SHARED_WORK - 1, 1), (MIN_SHARED_WORK, 3)]
+    "work, threads", [(MIN_TORCH_WORK - 1, 1), (MIN_TORCH_WORK, 3)]
 )
 def test_small_work_is_not_shared_and_the_setting_is_restored(
     work, threads, three_threads
 ):
     with threads_that_pay(work):
         assert torch.get_num_threads() == threads
+    assert torch.get_num_threads() == 3
+
+
+@pytest.mark.parametrize("granted, threads", [(1, 1), (2, 2), (3, 3), (64, 3)])
+def test_threads_are_as_many_as_cores_are_granted(
+    granted, threads, three_threads, monkeypatch
+):
+    monkeypatch.setattr(utils, "granted_cores", lambda: granted)
+    with threads_that_pay():
+        assert torch.get_num_threads() == threads
+        with threads_that_pay(0):
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == threads
+    assert torch.get_num_threads() == 3
+
+
+def test_a_fit_takes_the_granted_cores(three_threads, monkeypatch):
+    monkeypatch.setattr(utils, "granted_cores", lambda: 2)
+    seen = []
+
+    class Encoder(RandomHyperplaneHash):
+        def _fit_codes(self, *args):
+            seen.append(torch.get_num_threads())
+            super()._fit_codes(*args)
+
+    Encoder(2).fit(np.eye(5))
+    assert seen == [2]
     assert torch.get_num_threads() == 3
 
 

@@ -1,0 +1,248 @@
+"""Rows that fitted encoders encode a second, beside blocks of torch and faiss.
+
+    python examples/benchmarks/encoding.py
+    python examples/benchmarks/encoding.py --shapes 1000000x50x64 --block-rows 4096
+
+Rows are normal, drawn by the seed, with a mean that is not 0. `PCAHash`, and
+`NeighborHash` with a hidden layer of 512 units, are fitted on the first 5000. The same
+weights, with the mean folded into the bias, go to
+
+* torch: blocks of rows to float32, products, ReLU, and the comparison with 0; for
+  packed codes `numpy.packbits` after it. Blocks of `--block-rows` stay in the cache;
+* faiss: ``sa_encode`` of a `LinearTransform` and an `IndexLSH`, of packed codes, rows
+  made float32 in the same blocks.
+
+"map" is a file in the operating system's cache, mapped into memory. There are two
+limits. *Product* is the rate of the fastest product of blocks in the cache, of NumPy,
+torch and ours, by all threads; *memory* is that of the fastest sum of float32. All take
+turns in one process; rates are of the medians, in millions of rows a second.
+"""
+
+import argparse
+import datetime
+import os
+import platform
+import statistics
+import tempfile
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import joblib
+import numpy as np
+import torch
+
+import skhash
+from skhash import NeighborHash, PCAHash
+from skhash.algebra._affine import affine
+
+try:
+    import faiss
+except ImportError:
+    faiss = None
+
+DTYPES = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
+SHAPES = ["60000x784x64", "60000x384x256"]
+N_FITTED, HIDDEN = 5000, 512
+COLUMNS = [
+    "rows",
+    "hidden",
+    "type",
+    "from",
+    "bits",
+    "torch",
+    "ratio",
+    "packed",
+    "torch",
+    "faiss",
+    "ratio",
+    "product",
+    "memory",
+    "of limit",
+]
+
+
+def timed(call) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def medians(calls, rounds) -> list[float]:
+    """Return the median seconds of each call; they take turns."""
+    for call in calls:
+        call()
+    times = [[timed(call) for call in calls] for _ in range(rounds)]
+    return [statistics.median(own) for own in zip(*times, strict=True)]
+
+
+def layers_of(encoder):
+    """Return weights (n_inputs, n_outputs), biases less the mean's, and shortcuts."""
+    if isinstance(encoder, PCAHash):
+        moved = encoder.intercept_ - encoder.components_ @ encoder.mean_
+        return [encoder.components_.T], [moved.astype(np.float32)], None
+    first, last = encoder.intercepts_
+    first = first - encoder.mean_ @ encoder.coefs_[0]
+    last = last - encoder.mean_ @ encoder.skip_coef_
+    biases = [first.astype(np.float32), last.astype(np.float32)]
+    return encoder.coefs_, biases, encoder.skip_coef_
+
+
+def weights_of(layers) -> list[np.ndarray]:
+    """Return all that rows are multiplied by."""
+    coefs, _, skip = layers
+    return coefs if skip is None else [*coefs, skip]
+
+
+def torch_blocks(X, layers, n_rows, pack):
+    coefs, intercepts = ([torch.tensor(part) for part in parts] for parts in layers[:2])
+    skip = None if layers[2] is None else torch.tensor(layers[2])
+    tensor = torch.from_numpy(X)
+
+    def run():
+        blocks = []
+        for first in range(0, len(X), n_rows):
+            rows = values = tensor[first : first + n_rows].float()
+            for i, (coef, intercept) in enumerate(zip(coefs, intercepts, strict=True)):
+                values = (values.relu() if i else values) @ coef + intercept
+            values = values if skip is None else values + rows @ skip
+            bits = (values > 0).numpy()
+            blocks.append(np.packbits(bits, axis=1) if pack else bits)
+        return np.concatenate(blocks)
+
+    return run
+
+
+def faiss_blocks(X, layers, n_rows):
+    (coef,), (intercept,), _ = layers
+    transform = faiss.LinearTransform(*coef.shape, True)
+    faiss.copy_array_to_vector(np.ascontiguousarray(coef.T).ravel(), transform.A)
+    faiss.copy_array_to_vector(intercept, transform.b)
+    transform.is_trained = True
+    signs = faiss.IndexLSH(coef.shape[1], coef.shape[1], False, False)
+    index = faiss.IndexPreTransform(transform, signs)
+
+    def run():
+        blocks = [X[i : i + n_rows] for i in range(0, len(X), n_rows)]
+        return np.concatenate([index.sa_encode(np.float32(block)) for block in blocks])
+
+    return run
+
+
+def bandwidth(threads) -> float:
+    """Return the bytes that all threads read a second."""
+    parts = np.ones((threads, 2**25), dtype=np.float32)
+    with ThreadPoolExecutor(threads) as pool:
+        seconds = medians([lambda: list(pool.map(np.sum, parts))], 7)[0]
+    return parts.nbytes / seconds
+
+
+def product_rate(shape, threads) -> float:
+    """Return the operations a second of the fastest product of blocks."""
+    rng = np.random.default_rng(0)
+    block = rng.normal(size=(1024, shape[0])).astype(np.float32)
+    weights = rng.normal(size=shape).astype(np.float32)
+    nothing = np.zeros(shape[1], dtype=np.float32)
+    tensors = torch.from_numpy(block), torch.from_numpy(weights)
+    with ThreadPoolExecutor(threads) as pool:
+        calls = [
+            lambda: [block @ weights for _ in range(4 * threads)],
+            lambda: [tensors[0] @ tensors[1] for _ in range(4 * threads)],
+            lambda: list(
+                pool.map(lambda _: affine(block, weights, nothing), range(4 * threads))
+            ),
+        ]
+        seconds = min(medians(calls, 9))
+    return 4 * threads * 2 * len(block) * weights.size / seconds
+
+
+def measure(encoder, X, settings, rates):
+    """Return the rates of one encoder and one array, and the share of other bits."""
+    layers = layers_of(encoder)
+    calls = [
+        lambda: encoder.transform(X),
+        torch_blocks(X, layers, settings.block_rows, pack=False),
+        lambda: encoder.transform_packed(X),
+        torch_blocks(X, layers, settings.block_rows, pack=True),
+    ]
+    if faiss is not None and len(layers[0]) == 1:
+        calls.append(faiss_blocks(X, layers, settings.block_rows))
+    found = [len(X) / 1e6 / seconds for seconds in medians(calls, settings.rounds)]
+    products = zip(weights_of(layers), rates["product"], strict=True)
+    seconds = sum(2 * weights.size / rate for weights, rate in products)
+    limits = 1e-6 / seconds, rates["memory"] / X[0].nbytes / 1e6
+    return found, limits, np.mean(calls[0]() != calls[1]())
+
+
+def row_of(names, found, limits) -> str:
+    bits, torch_bits, packed, torch_packed, *faiss_packed = found
+    numbers = [bits, torch_bits, bits / torch_bits, packed, torch_packed]
+    cells = [f"{value:.2f}" for value in numbers]
+    cells += [f"{faiss_packed[0]:.2f}" if faiss_packed else ""]
+    cells += [f"{packed / max([torch_packed, *faiss_packed]):.2f}"]
+    cells += [f"{limit:.2f}" for limit in limits] + [f"{bits / min(limits):.0%}"]
+    return "| " + " | ".join([*names, *cells]) + " |"
+
+
+def print_shape(shape, settings, memory, folder):
+    n, n_features, n_bits = shape
+    rng = np.random.default_rng(settings.seed)
+    X = rng.normal(size=(n, n_features)).astype(np.float32)
+    X += rng.normal(size=n_features).astype(np.float32)
+    linear = PCAHash(n_bits, random_state=0).fit(X[:N_FITTED])
+    deep = NeighborHash(n_bits, hidden_layer_sizes=(HIDDEN,), max_epochs=1)
+    deep.set_params(random_state=0).fit(X[:N_FITTED])
+    differing = []
+    for encoder, hidden in ((linear, ""), (deep, f"{HIDDEN}")):
+        shapes = [weights.shape for weights in weights_of(layers_of(encoder))]
+        threads = settings.threads
+        products = [product_rate(own, threads) for own in shapes]
+        rates = {"memory": memory, "product": products}
+        for name, dtype in DTYPES.items():
+            rows = X.astype(dtype)
+            np.save(folder / "rows.npy", rows)
+            mapped = np.load(folder / "rows.npy", mmap_mode="r")
+            for place, own in (("array", rows), ("map", mapped)):
+                *result, share = measure(encoder, own, settings, rates)
+                names = f"{n:,} x {n_features} to {n_bits}", hidden, name, place
+                print(row_of(names, *result), flush=True)
+                differing.append(share)
+    print(f"Share of bits that differ from torch's: at most {max(differing):.1e}.")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--shapes", nargs="+", default=["60000x784x64", "60000x384x256"]
+    )
+    parser.add_argument("--block-rows", type=int, default=1024)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=joblib.cpu_count())
+    parser.add_argument("--seed", type=int, default=0)
+    settings = parser.parse_args()
+    torch.set_num_threads(settings.threads)
+    warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+    peers = "no faiss" if faiss is None else f"faiss-cpu {faiss.__version__}"
+    print(
+        f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} cores, "
+        f"{settings.threads} threads; Python {platform.python_version()}, scikit-hash "
+        f"{skhash.__version__}, numpy {np.__version__}, torch {torch.__version__}, "
+        f"{peers}; {vars(settings)}"
+    )
+    memory = bandwidth(settings.threads)
+    print(f"Memory is read at {memory / 1e9:.0f} GB/s. Millions of rows a second:\n")
+    print("| " + " | ".join(COLUMNS) + " |")
+    print("|---" * len(COLUMNS) + "|")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        joblib.parallel_config(n_jobs=settings.threads),
+    ):
+        for shape in settings.shapes:
+            print_shape(
+                tuple(map(int, shape.split("x"))), settings, memory, Path(folder)
+            )
+
+
+if __name__ == "__main__":
+    main()
