@@ -63,8 +63,8 @@ def drawn(name, kind, case, rng):
         making = 0.0
 
         def cost(self, question):
-            if name == "brute":
-                return 10 ** rng.uniform(0, 12)
+            if name == "brute":  # nothing is made where there are no codes
+                return 10 ** rng.uniform(0, 12) if len(self.words) else 0.0
             return super().cost(question) * 10 ** rng.uniform(-2, 2)
 
         def nearest(self, queries, question):

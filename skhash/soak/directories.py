@@ -69,8 +69,8 @@ class Saved:
         if self.kind == "encoder":
             return (*seen, estimator.transform_packed(self.queries).tobytes())
         index = getattr(estimator, "index_", estimator)
-        columns = [index.packed_codes_, index.live_, index.ids_]
-        columns += [index.y_] if hasattr(index, "y_") else []
+        names = "packed_codes_", "live_", "ids_", "y_"
+        columns = [getattr(index, name) for name in names if hasattr(index, name)]
         columns += self.answers(estimator)
         return (*seen, *(column.tobytes() for column in columns))
 
@@ -210,7 +210,8 @@ def unchecked(saved, path, mmap):
         loaded = cls.load(path, mmap=mmap, verify=False)
         saved.answers(loaded)
         index = getattr(loaded, "index_", loaded)
-        index.remove(index.ids_[-2:]).compact()
+        ids = getattr(index, "ids_", np.arange(index.n_samples_fit_))
+        index.remove(ids[-2:]).compact()
         saved.answers(loaded)
     except (ValueError, FileNotFoundError):
         pass
