@@ -5,12 +5,16 @@
 
 The codes are those of sums of two word vectors of GloVe by an SGH encoder, in files
 ``part-000.npy`` of 50 million codes each, which are made if they are not there (about
-half an hour for a billion). Queries are words that are held out. There are two ways:
+half an hour for a billion). Queries are words that are held out. There are two ways
+to search on one machine:
 
 * *whole*: an index takes in one part after the other by ``partial_fit`` and is saved;
   another process opens it by memory map, and compares queries with all codes.
 * *parts*: each part is an index of its own, with clusters, saved; another process opens
   them by memory map, asks one after the other, and merges the answers.
+
+A last step spreads the parts over two Dask workers of this machine, kills one of them
+while it searches, and checks that the answers stay the same.
 
 Each step runs in a process of its own, whose memory is what it allocated (RssAnon),
 without the pages of mapped files. A billion codes take 8 GB of the folder for the parts
@@ -26,6 +30,8 @@ import argparse
 import datetime
 import os
 import platform
+import signal
+import threading
 import time
 from pathlib import Path
 from statistics import median
@@ -39,7 +45,7 @@ from skhash.datasets import load_glove
 from skhash.neighbors import merge_neighbors
 
 PART, BLOCK, N_BITS = 50_000_000, 250_000, 64
-STEPS = ["make", "build", "search", "build_parts", "search_parts"]
+STEPS = ["make", "build", "search", "build_parts", "search_parts", "shards"]
 
 
 def make_parts(folder, n_parts, data_home):
@@ -136,6 +142,37 @@ def measure(paths, n_codes, queries, batches, options):
     print(f"  limit: reading all codes once, one thread: {1000 * read:.0f} ms")
 
 
+def shards(folder, n_codes, n_queries):
+    """Spread the parts over two workers, and kill one of them while it searches."""
+    from distributed import Client, LocalCluster
+
+    from skhash.distributed import ShardedNeighbors
+
+    queries = np.load(folder / "queries.npy")[:n_queries]
+    paths = [str(folder / f"part-{part:03}.npy") for part in range(n_codes // PART)]
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(**options) as cluster, Client(cluster) as client:
+        index = ShardedNeighbors(n_neighbors=10).fit(paths)
+        print(f"  first query: {seconds(index.kneighbors, queries[:1]):.2f} s")
+        single = [seconds(index.kneighbors, queries[i : i + 1]) for i in range(9)]
+        print(f"  one query {1000 * median(single):.0f} ms", flush=True)
+        start = time.perf_counter()
+        expected = index.kneighbors(queries)
+        spent = time.perf_counter() - start
+        print(f"  {n_queries} queries {spent:.1f} s", flush=True)
+        pid = min(client.run(os.getpid).values())
+        threading.Timer(spent / 2, os.kill, [pid, signal.SIGKILL]).start()
+        start = time.perf_counter()
+        found = index.kneighbors(queries)
+        spent = time.perf_counter() - start
+        same = all(map(np.array_equal, found, expected))
+        print(
+            f"  with a worker killed in the middle: {spent:.1f} s, same answers: {same}"
+        )
+        if not same or pid in client.run(os.getpid).values():
+            raise SystemExit("answers differ, or no worker was killed")
+
+
 def seconds(function, *arguments):
     """Return how long a call takes."""
     start = time.perf_counter()
@@ -164,6 +201,7 @@ def main():
         "search": (search, [n_codes, arguments.batches]),
         "build_parts": (build_parts, [n_codes]),
         "search_parts": (search_parts, [n_codes, arguments.batches]),
+        "shards": (shards, [n_codes, arguments.batches[-1]]),
     }
     for name, (step, what) in steps.items():
         if name in arguments.only:
