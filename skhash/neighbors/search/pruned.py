@@ -229,7 +229,7 @@ class Clusters(Algorithm):
         def search(part):
             batch = self._batch(queries, 1, len(self.index.center_blocks), 1)
             room = np.empty(max(ROOM, kernels.SPAN * BLOCK), dtype=np.int64)
-            found = []
+            found = [room[:0]]  # there may be more threads than blocks
             for q in range(len(queries)):
                 begin, stop = part.start, part.stop
                 while begin < stop:
