@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import sklearn
 import torch
-from mutants import replace_saved_arrays, saved_arrays
+from pretend import NAME
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
@@ -27,6 +27,7 @@ import skhash
 from skhash.base import BaseHasher
 from skhash.codes import pack_bits, unpack_bits
 from skhash.persistence import state
+from skhash.soak.mutants import replace_saved_arrays, saved_arrays
 from skhash.utils.chunks import dense_chunks, row_chunks
 
 N_FEATURES = 12
@@ -66,11 +67,11 @@ def training_data():
     return X * np.linspace(3, 0.5, N_FEATURES) + rng.normal(size=N_FEATURES)
 
 
-def sparse_data():
+def sparse_data(share=0.2):
     """Rows with a fifth of their entries, all positive, as counts of words."""
     rng = np.random.default_rng(1)
     X = rng.gamma(2.0, size=(150, N_FEATURES)) * np.linspace(3, 0.5, N_FEATURES)
-    return X * (rng.random(X.shape) < 0.2)
+    return X * (rng.random(X.shape) < share)
 
 
 def targets(encoder, X):
@@ -539,11 +540,64 @@ def check_pipelines_with_metadata_routing(encoder):
     )
 
 
-def inputs_of(encoder):
+def inputs_of(encoder, share=0.2):
     """Dense data, and sparse where the encoder takes them."""
     yield training_data()
     if encoder.__sklearn_tags__().input_tags.sparse:
-        yield sparse.csr_array(sparse_data())
+        yield sparse.csr_array(sparse_data(share))
+
+
+def assert_device_fits_as_the_cpu(encoder, device):
+    """Bit for bit on a device that draws and rounds as the CPU does; see `pretend`.
+
+    Encoding on the CPU does without torch, and rounds otherwise.
+    """
+    places = [clone(encoder).set_params(device=name) for name in ("cpu", device)]
+    # Of fuller rows no two are alike, nor are their distances: ties have no order.
+    for X in inputs_of(encoder, share=0.6):
+        on_cpu, on_device = (fitted(place, X) for place in places)
+        assert_encodes_as_the_cpu(on_device, X)
+        if device != NAME:
+            continue
+        assert_same_training(on_cpu, on_device)
+        assert b"Pretend" not in pickle.dumps(on_device), "no other machine can read it"
+        copies = [saved_and_loaded(one) for one in (on_cpu, on_device)]
+        for one, other in ((on_cpu, on_device), copies):
+            if hasattr(encoder, "partial_fit"):
+                one.partial_fit(X[::2]), other.partial_fit(X[::2])
+                assert_same_training(one, other)
+                assert_encodes_as_the_cpu(other, X)
+
+
+def assert_same_training(encoder, other):
+    """The same state, however long it took; one attribute is made by encoding."""
+    for one in (encoder, other):
+        for record in getattr(one, "history_", []):
+            record.pop("dur", None)
+    errors = [vars(one).pop("quantization_error_", 0) for one in (encoder, other)]
+    np.testing.assert_allclose(*errors, rtol=ROUNDING)
+    assert_same_state(encoder, other)
+
+
+def assert_encodes_as_the_cpu(on_device, X):
+    """Codes of a device are those that its encoder makes on the CPU."""
+    on_cpu = copy.deepcopy(on_device).set_params(device="cpu")
+    logits = on_cpu.decision_function(X)
+    with pytest.MonkeyPatch.context() as patch:
+        for chunks in (row_chunks, dense_chunks):
+            patch.setattr(chunks, "__defaults__", (4000,))
+        found = on_device.decision_function(X)
+        bits, packed = on_device.transform(X), on_device.transform_packed(X)
+    np.testing.assert_allclose(found, logits, atol=ROUNDING * np.abs(logits).max())
+    assert_same_codes(on_cpu.transform(X), bits, logits)
+    np.testing.assert_array_equal(bits, found > 0)
+    np.testing.assert_array_equal(packed, pack_bits(bits))
+
+
+def saved_and_loaded(encoder):
+    with tempfile.TemporaryDirectory() as folder:
+        encoder.save(Path(folder) / "encoder")
+        return load(Path(folder) / "encoder", type(encoder))
 
 
 CONTRACT = [

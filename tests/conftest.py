@@ -11,14 +11,16 @@ run in this one.
 
 import os
 
+import pytest
+
 # Libraries read it when they are loaded, here and in processes that tests start. On
 # tiny arrays beside a busy neighbour, a second thread costs 100 times.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import campaigns  # noqa: E402
 
-# It is a plugin, and what it shifts cannot be shifted twice.
-collect_ignore = ["shifted_seeds.py"]
+# What they change of NumPy and torch cannot be changed twice.
+collect_ignore = ["pretend.py", "shifted_seeds.py"]
 
 
 def pytest_addoption(parser):
@@ -52,6 +54,18 @@ def run_long():
     campaigns.is_long = True
     settings.register_profile("long", max_examples=campaigns.length(100))
     settings.load_profile("long")
+
+
+@pytest.fixture(params=["pretend", "cuda"])
+def device(request):
+    """The name of a device that is not the CPU: one for tests, see `pretend`, and CUDA.
+
+    With ``indirect=True`` a test names the devices that it takes.
+    """
+    from pretend import use  # it imports torch
+
+    with use(request.param) as name:
+        yield name
 
 
 def pytest_xdist_auto_num_workers(config):

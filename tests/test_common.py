@@ -5,7 +5,14 @@ import sys
 
 import numpy as np
 import pytest
-from checks import CONTRACT, fitted, public_encoders, public_estimators, training_data
+from checks import (
+    CONTRACT,
+    assert_device_fits_as_the_cpu,
+    fitted,
+    public_encoders,
+    public_estimators,
+    training_data,
+)
 from page_examples import page_classes, page_functions
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -273,6 +280,13 @@ def test_scikit_learn_checks(estimator, check):
 )
 def test_our_contract(encoder, check):
     check(encoder)
+
+
+@pytest.mark.parametrize(
+    "encoder", instances(public_encoders() | EXAMPLES, CONTRACT_SETTINGS), ids=str
+)
+def test_devices(encoder, device):
+    assert_device_fits_as_the_cpu(encoder, device)
 
 
 def test_exceptions_are_of_public_estimators():

@@ -30,7 +30,10 @@ PUBLIC = [
     "skhash.training",
 ]
 # Parts whose users are inside.
-INSIDE = {"utils", "algebra", "persistence", "_audit", "cli", "__main__", "__init__"}
+INSIDE = {
+    *("utils", "algebra", "persistence", "_audit", "cli", "soak"),
+    *("__main__", "__init__"),
+}
 
 
 def documented():

@@ -10,7 +10,6 @@ import numpy as np
 from numba import njit
 
 from skhash.neighbors import HammingNeighbors
-from skhash.neighbors.search import dispatch
 from skhash.neighbors.search.algorithm import Question
 from skhash.utils.kernels import popcount
 
@@ -62,7 +61,7 @@ def ours(name, algorithm, codes, k, radius, threads):
 
     def made():
         """Return what "auto" has made to search faster: tables, for one."""
-        searcher = dispatch._SEARCHERS.get(index._store.codes_key)
+        searcher = index._store.codes_key.searcher
         if searcher is None:
             return []
         parts = (searcher.algorithms[name] for name in ("multi_index", "pruned"))

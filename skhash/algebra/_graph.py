@@ -13,7 +13,10 @@ from skhash.algebra._projection import (
     project,
 )
 from skhash.utils.chunks import RowView, row_chunks
+from skhash.utils.late import LateModule
 from skhash.utils.torch import multiplies_bfloat16
+
+_nearest = LateModule("skhash.algebra._nearest")
 
 # Distances of this many bytes are held at a time: they stay in a processor's cache.
 TABLE_BYTES = 2**23
@@ -131,10 +134,8 @@ class _Search:
         """Take in keys of a slice of queries."""
         if keys.device.type != "cpu":
             return self._add_by_torch(block, keys)
-        from skhash.algebra._nearest import take_nearest
-
         best = self.best[block].numpy(), self.rows[block].numpy()
-        return take_nearest(keys.numpy(), self.start, *best)
+        return _nearest.take_nearest(keys.numpy(), self.start, *best)
 
     def _add_by_torch(self, block, keys):
         import torch
@@ -184,11 +185,9 @@ class _CoarseSearch(_Search):
         return self._place(*bounds.shape).copy_(bounds)
 
     def add(self, block, keys):
-        from skhash.algebra._nearest import take_checked
-
         factors = self.queries[block].numpy(), self.others.numpy()
         best = self.best[block].numpy(), self.rows[block].numpy()
-        take_checked(keys.numpy(), *factors, self.start, *best)
+        _nearest.take_checked(keys.numpy(), *factors, self.start, *best)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ def encode_blocks(encoder, X):
         It is sent to the workers without what only training needs. Fit it on a sample:
         some 50 000 rows do.
     X : dask.array.Array of shape (n_samples, n_features)
-        Real vectors. A memory map becomes one by
+        Real vectors; some blocks may have no rows. A memory map becomes one by
         ``dask.array.from_array(memmap, chunks=(100_000, -1))``.
 
     Returns
@@ -36,6 +36,7 @@ def encode_blocks(encoder, X):
     return X.map_blocks(
         _encode,
         encoder=_light(encoder),
+        width=packed_width(n_bits),
         chunks=(X.chunks[0], (packed_width(n_bits),)),
         dtype=np.uint8,
         meta=np.empty((0, 0), dtype=np.uint8),
@@ -50,5 +51,8 @@ def _light(encoder):
     return encoder
 
 
-def _encode(block, encoder):
+def _encode(block, encoder, width):
+    # Encoders refuse an array without rows, such as a filter leaves.
+    if not len(block):
+        return np.empty((0, width), dtype=np.uint8)
     return encoder.transform_packed(block)

@@ -34,9 +34,9 @@ class ShardedNeighbors(BaseEstimator):
     Attributes
     ----------
     shards_ : list of dask.delayed.Delayed
-        An index a block, on the workers.
+        An index a block that has rows, on the workers.
     starts_ : ndarray of shape (n_shards + 1,), int64
-        Positions at which blocks begin, and the number of all codes.
+        Positions at which these blocks begin, and the number of all codes.
     n_features_in_ : int
         The number of columns of codes.
 
@@ -83,7 +83,7 @@ class ShardedNeighbors(BaseEstimator):
         ----------
         X : dask.array.Array of shape (n_samples, n_columns), or list of blocks
             Codes. A block of a list is an array, or the path of an ``.npy`` file that
-            each worker can read; it is mapped, not sent.
+            each worker can read; it is mapped, not sent. Some may have no rows.
         y : Ignored
             Not used, present for API consistency by convention.
 
@@ -95,17 +95,22 @@ class ShardedNeighbors(BaseEstimator):
         Raises
         ------
         ValueError
-            If blocks have other widths or no rows, or the lengths of the blocks of a
-            Dask array are unknown.
+            If blocks have other widths, or none has rows, or the lengths of the blocks
+            of a Dask array are unknown.
         """
         import dask
 
         blocks, shapes = _read_blocks(X)
         _check_shapes(shapes)
         make = dask.delayed(_make_shard, pure=True)
-        shards = [make(block, self.packed, self.n_jobs) for block in blocks]
+        lengths = [rows for rows, _ in shapes]
+        shards = [
+            make(block, self.packed, self.n_jobs)
+            for block, n in zip(blocks, lengths, strict=True)
+            if n
+        ]
         self.shards_ = list(dask.persist(*shards))
-        self.starts_ = np.cumsum([0, *(rows for rows, _ in shapes)])
+        self.starts_ = np.cumsum([0, *filter(None, lengths)])
         self.n_features_in_ = shapes[0][1]
         return self
 
@@ -223,12 +228,13 @@ def _open(block):
 
 
 def _check_shapes(shapes):
-    wrong = [shape for shape in shapes if len(shape) != 2 or shape[0] == 0]
-    if not shapes or wrong or len({width for _, width in shapes}) > 1:
+    if {len(shape) for shape in shapes} != {2} or len({s[1] for s in shapes}) > 1:
         raise ValueError(
-            "Blocks of codes have the same width and at least a row each, got the "
-            f"shapes {shapes}."
+            "Blocks of codes have two axes and the same width, got the shapes "
+            f"{shapes}."
         )
+    if not any(rows for rows, _ in shapes):
+        raise ValueError("There are no codes: none of the blocks has a row.")
 
 
 def _make_shard(block, packed, n_jobs):

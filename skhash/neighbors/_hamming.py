@@ -3,7 +3,8 @@
 from numbers import Integral
 
 from skhash.neighbors._graphs import GraphMixin, as_graph
-from skhash.neighbors._index import BaseIndex, find, fitted_codes
+from skhash.neighbors._index import BaseIndex, find, fitted_codes, prepare
+from skhash.neighbors._params import check_count
 from skhash.neighbors.store.rows import object_array, without_self
 from skhash.neighbors.store.select import select
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
@@ -26,11 +27,11 @@ class HammingNeighbors(GraphMixin, BaseIndex):
     algorithm : {"auto", "brute", "multi_index", "pruned"}, default="auto"
         "brute" compares each query with all codes. "multi_index" looks codes up by
         parts of their bits (Norouzi et al., 2012) where that is faster: for small radii
-        and near neighbours. "pruned" compares, for `kneighbors`, only codes that the
-        triangle inequality does not exclude: it keeps them in clusters. "auto" does
+        and near neighbours. "pruned" compares only codes that the triangle inequality
+        does not exclude: it keeps them in clusters. "auto" does
         either where that is faster, once it would have saved the time that its tables
         or clusters take to make, and searches equal codes once. All are exact, with the
-        same answers.
+        same answers. See `prepare` where it is known what will be asked.
     packed : bool, default=False
         Codes are bits 0/1, a column each, or with True packed bytes (``uint8``, eight
         bits a column, as `transform_packed` and `pack_bits` give). It is never guessed.
@@ -72,7 +73,9 @@ class HammingNeighbors(GraphMixin, BaseIndex):
     answer, and tens of megabytes a thread at most. The tables of "multi_index" take up
     to 8 bytes a code and part: a code of 64 bits is cut into 4 parts, from 2^22 codes
     on into 3. "pruned" holds the codes again, and 4 to 6 bytes a code more. Both are
-    made anew after a change of the codes, when that is due. The first search in a fresh
+    made anew after a change of the codes, when that is due; "auto" makes neither where
+    it would take more than half of the free memory. Clusters that were made are saved
+    with the index, and take as much there. The first search in a fresh
     installation compiles the kernels, which takes seconds and is then kept on disk.
 
     The order of equally near codes is fixed so that answers repeat. Metrics in
@@ -118,7 +121,7 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         self.device = device
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, ids=None):
+    def fit(self, X, y=None, *, ids=None, expected_queries=0):
         """Take in the codes to search, in place of any before.
 
         Parameters
@@ -130,6 +133,8 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         ids : array-like of shape (n_samples,), default=None
             Names of the codes: integers or strings, no two alike. `remove` and filters
             take them; without any, they take positions.
+        expected_queries : int, default=0
+            How many queries will be asked of `kneighbors`: see `prepare`.
 
         Returns
         -------
@@ -145,7 +150,61 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         """
         if self.device not in ("auto", "cpu"):
             resolve_device(self.device)
-        return self._take_in(X, y, ids)
+        check_count("expected_queries", expected_queries)
+        self._take_in(X, y, ids)
+        return self.prepare(expected_queries) if expected_queries else self
+
+    def prepare(self, expected_queries, *, n_neighbors=None, radius=None):
+        """Make at once what so many queries would repay.
+
+        Tables and clusters, which "auto" otherwise makes when the queries before would
+        have repaid them, are made now, if the costs of so many queries say so. The
+        queries are expected to be as near to codes as codes are to each other. Answers
+        stay the same; a change of the codes needs another call.
+
+        Parameters
+        ----------
+        expected_queries : int
+            How many queries will be asked.
+        n_neighbors : int, default=None
+            For how many neighbours `kneighbors` will be asked; the default is the
+            parameter.
+        radius : int, default=None
+            The radius for which `radius_neighbors` will be asked instead.
+
+        Returns
+        -------
+        self : HammingNeighbors
+            The index. With a device other than the CPU, where nothing is made, and for
+            few codes it is as it was.
+
+        Raises
+        ------
+        ValueError
+            If a number is no integer of at least 0.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> codes = np.random.default_rng(0).integers(0, 2, (100, 16))
+        >>> index = HammingNeighbors().fit(codes)
+        >>> index.prepare(1_000_000, radius=2).radius_neighbors(codes[:1])[1][0][0]
+        np.int64(0)
+        """
+        store = self._fitted_store()
+        check_count("expected_queries", expected_queries)
+        if radius is None:
+            k = self.n_neighbors if n_neighbors is None else n_neighbors
+            check_count("n_neighbors", k)
+            what, reach = "nearest", min(k, store.n_live)
+        else:
+            check_count("radius", radius)
+            what, reach = "within", int(radius)
+        if expected_queries and store.n_live:
+            options = self.n_jobs, self.algorithm, self.device
+            prepare(what, store, reach, expected_queries, *options)
+        return self
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, *, ids=None):

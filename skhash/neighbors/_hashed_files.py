@@ -18,7 +18,6 @@ PARTS = ("encoder", "index", "decoder")
 
 def save_search(search, path):
     """Write a fitted search to a directory; see `HashedNeighbors.save`."""
-    path = directory.check_target(path)
     parts = {
         name: getattr(search, f"{name}_")
         for name in PARTS
@@ -35,7 +34,14 @@ def save_search(search, path):
         _check_is_data(name, getattr(given, name))
     _, manifest = state.described(given)
 
-    directory.make_directory(path)
+    with directory.saving(path) as path:
+        entries = _save_parts(parts, path)
+        manifest |= {"frozen": frozen, "parts": entries}
+        directory.replace_manifest(path, manifest)
+
+
+def _save_parts(parts, path):
+    """Write each part to a directory of its own; return how the manifest names them."""
     folders = {name: path / f"part-{name}-{token_hex(8)}" for name in parts}
     try:
         for name, folder in folders.items():
@@ -45,8 +51,7 @@ def save_search(search, path):
         for folder in filter(Path.exists, folders.values()):
             directory.remove_leftover(folder)
         raise
-    entries = {name: _entry(folder) for name, folder in folders.items()}
-    directory.replace_manifest(path, {**manifest, "frozen": frozen, "parts": entries})
+    return {name: _entry(folder) for name, folder in folders.items()}
 
 
 def load_search(cls, path, *, mmap, verify):

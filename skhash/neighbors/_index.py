@@ -13,8 +13,10 @@ from skhash.neighbors.store.files import load_index, save_index
 from skhash.neighbors.store.ids import check_same_kind, read_ids
 from skhash.neighbors.store.rows import check_column_fits, read_labels
 from skhash.neighbors.store.store import Store
-from skhash.utils.threads import late_import
+from skhash.utils.late import LateModule
 from skhash.utils.torch import inference_device
+
+_dispatch = LateModule("skhash.neighbors.search.dispatch")
 
 
 def find(what, store, selected, queries, reach, n_jobs, algorithm="auto", device="cpu"):
@@ -33,14 +35,16 @@ def find(what, store, selected, queries, reach, n_jobs, algorithm="auto", device
     """
     device = inference_device(device) if selected.n else "cpu"
     if device == "cpu":
-        # numba is imported at the first search: importing skhash stays quick.
-        with late_import:
-            from skhash.neighbors.search import dispatch
-
-        return dispatch.find(what, store, selected, queries, reach, n_jobs, algorithm)
+        return _dispatch.find(what, store, selected, queries, reach, n_jobs, algorithm)
     from skhash.neighbors.search import _torch
 
     return _torch.find(what, store, selected, queries, reach, device)
+
+
+def prepare(what, store, reach, n_queries, n_jobs, algorithm, device):
+    """Make at once what so many queries would repay; see `find`."""
+    if inference_device(device) == "cpu":
+        _dispatch.prepare(what, store, reach, n_queries, n_jobs, algorithm)
 
 
 class BaseIndex(BaseEstimator):
@@ -184,7 +188,7 @@ class BaseIndex(BaseEstimator):
 
         What is written is data only: loading it runs no code. An index that was there
         before is replaced at once, or not at all if writing fails or the process is
-        killed.
+        killed. Clusters that were made are written too.
 
         Parameters
         ----------

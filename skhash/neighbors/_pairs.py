@@ -7,9 +7,15 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from skhash.codes import check_packed, pack_bits, packed_to_words
+from skhash.neighbors.search.algorithm import Question
+from skhash.neighbors.search.searcher import Searcher
 from skhash.utils._sklearn import Interval, validate_params
 from skhash.utils.chunks import row_chunks
-from skhash.utils.threads import late_import
+from skhash.utils.late import LateModule
+
+_brute = LateModule("skhash.neighbors.search.brute")
+_equal_codes = LateModule("skhash.neighbors.search.equal_codes")
+_multi_index = LateModule("skhash.neighbors.search.multi_index")
 
 # Codes whose pairs are searched for at a time.
 BLOCK_ROWS = 2**14
@@ -127,11 +133,8 @@ def duplicate_groups(codes, radius, *, packed=False, n_jobs=None):
     >>> np.unique(groups, return_index=True)[1]
     array([0, 1])
     """
-    with late_import:
-        from skhash.neighbors.search.equal_codes import EqualCodes
-
     words, n_planes = _words(codes, packed)
-    equal = EqualCodes(words)
+    equal = _equal_codes.EqualCodes(words)
     groups = np.arange(len(equal))
     blocks = _pair_blocks(words[equal.firsts], n_planes, int(radius), n_jobs)
     for pairs in _batches((pairs for _, pairs in blocks), size=len(groups)):
@@ -162,20 +165,13 @@ def _words(codes, packed):
 
 def _pair_blocks(words, n_planes, radius, n_jobs):
     """Yield the distances and pairs of one block of codes after the other."""
-    # numba is imported at the first search
-    with late_import:
-        from skhash.neighbors.search.algorithm import Question
-        from skhash.neighbors.search.brute import Brute
-        from skhash.neighbors.search.equal_codes import EqualCodes
-        from skhash.neighbors.search.multi_index import MultiIndex
-        from skhash.neighbors.search.searcher import Searcher
-
     if radius == 0:
-        for pairs in EqualCodes(words).pair_blocks(BLOCK_ROWS):
+        for pairs in _equal_codes.EqualCodes(words).pair_blocks(BLOCK_ROWS):
             yield np.zeros(len(pairs), dtype=np.int32), pairs
         return
     radius = min(radius, n_planes)
-    searcher = Searcher(words, n_planes, {"brute": Brute, "multi_index": MultiIndex})
+    kinds = {"brute": _brute.Brute, "multi_index": _multi_index.MultiIndex}
+    searcher = Searcher(words, n_planes, kinds)
     # Codes are compared with those behind them, or looked up among these.
     best = searcher.best(Question("within", radius, n_queries=len(words) / 2))
     for rows in row_chunks(len(words), 1, BLOCK_ROWS):

@@ -1,6 +1,7 @@
-"""Parameters that were set after `fit`, held against what `fit` takes."""
+"""Parameters held against what `fit` takes, and other arguments."""
 
 from functools import lru_cache
+from numbers import Integral
 from operator import attrgetter
 
 from skhash.utils._sklearn import validate_parameter_constraints
@@ -16,6 +17,12 @@ def check_params(estimator) -> None:
         _check_values(cls, *_reader(cls)(estimator))
     except TypeError:  # a wrong value, or one that cannot be remembered
         estimator._validate_params()
+
+
+def check_count(name, value):
+    """Raise ``ValueError`` for what is no integer of at least 0."""
+    if not isinstance(value, Integral) or value < 0:
+        raise ValueError(f"{name} must be an integer of at least 0, got {value!r}.")
 
 
 @lru_cache

@@ -2,7 +2,7 @@
 
 Files and folders are named by their content, or by chance, and the manifest is replaced
 last, in one rename, which moves from the old state to the new one; a crash at any point
-leaves one of them whole.
+leaves one of them whole. Those who save to one directory do so one after the other.
 """
 
 import hashlib
@@ -14,13 +14,18 @@ from pathlib import Path
 
 from skhash.persistence.state import class_name
 
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None
+
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 # What a manifest names: files of arrays, and folders of parts that are saved alike.
 # The digits are those of a checksum, or random. A save removes such files that are not
 # needed any more: nobody else's are called so.
 SAVED = re.compile(
-    r"skhash-[a-z]+-([0-9a-f]{16})\.(?:npy|safetensors)|part-[a-z]+-([0-9a-f]{16})"
+    r"skhash-[a-z_]+-([0-9a-f]{16})\.(?:npy|safetensors)|part-[a-z]+-([0-9a-f]{16})"
 )
 # Behind the name of a file that is not whole yet.
 UNFINISHED = ".part"
@@ -51,13 +56,55 @@ def check_target(path) -> Path:
     return path
 
 
-def make_directory(path: Path) -> None:
-    """Make a directory to save to, or clean up what killed saves left there.
+@contextmanager
+def saving(path):
+    """Yield a directory, made if it is missing, to which nobody else saves meanwhile.
 
-    They may have filled the disk.
+    What killed saves left there is removed: it may have filled the disk.
+
+    Raises
+    ------
+    FileExistsError
+        As of `check_target`.
     """
-    path.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(path)
+    path = Path(path)
+    with suppress(FileExistsError):  # a file, as `check_target` will say
+        path.mkdir(parents=True, exist_ok=True)
+    with _alone_in(path):
+        check_target(path)
+        _remove_leftovers(path)
+        yield path
+
+
+@contextmanager
+def _alone_in(path: Path):
+    """Wait until no other process or thread is in here with the same directory.
+
+    The system lets others in as soon as a process is gone, however it ended.
+    """
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        # A process that was forked meanwhile has the descriptor open, too.
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
+def _sync_names(path: Path) -> None:
+    """Write the names of a directory to the disk, where the system can do that."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -94,14 +141,15 @@ def replace_manifest(path: Path, manifest: dict) -> None:
             f"Parameters and names take {len(content)} bytes, and a manifest may have "
             f"{MAX_MANIFEST_BYTES}; give columns shorter names, or none."
         )
+    # Without power, too, what a manifest names is there before it, and goes after it.
+    _sync_names(path)
     write_file(path / MANIFEST, content)
+    _sync_names(path)
     _remove_leftovers(path)
 
 
 def load_whole(path, cls, load, *options):
-    """Return ``load(path, manifest, *options)``, again if another process saved then.
-
-    That one may have removed the files that the manifest names.
+    """Return ``load(path, manifest, *options)``, of what stands there at one moment.
 
     Parameters
     ----------
@@ -111,19 +159,22 @@ def load_whole(path, cls, load, *options):
     load : callable
     """
     path = Path(path)
-    while True:
-        manifest = read_manifest(path)
+
+    def read(manifest):
         if cls is not None and manifest["class"] != class_name(cls):
             raise ValueError(
                 f"{path} holds a {manifest['class']} and no {class_name(cls)}; load it "
                 "by skhash.load."
             )
-        try:
-            with naming_damage(path):
-                return load(path, manifest, *options)
-        except (ValueError, FileNotFoundError):
-            if read_manifest(path)["checksum"] == manifest["checksum"]:
-                raise
+        with naming_damage(path):
+            return load(path, manifest, *options)
+
+    manifest = read_manifest(path)
+    with suppress(ValueError, FileNotFoundError):
+        return read(manifest)
+    # Another process that saved may have removed what the manifest named.
+    with _alone_in(path):
+        return read(read_manifest(path))
 
 
 @contextmanager

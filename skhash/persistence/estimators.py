@@ -26,16 +26,15 @@ def save_estimator(estimator, path) -> None:
     ValueError
         If a parameter is none that `fit` takes.
     """
-    path = directory.check_target(path)
     estimator._validate_params()
     arrays, manifest = state.described(estimator)
     content = serialize_arrays(arrays)
     digest = hashlib.sha256(content).hexdigest()
     file = f"skhash-arrays-{digest[:16]}.safetensors"
-    directory.make_directory(path)
-    directory.write_file(path / file, content)
     manifest |= {"arrays": file, "arrays_sha256": digest}
-    directory.replace_manifest(path, manifest)
+    with directory.saving(path) as path:
+        directory.write_file(path / file, content)
+        directory.replace_manifest(path, manifest)
 
 
 def load(path):

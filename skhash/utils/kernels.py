@@ -6,7 +6,9 @@ from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
+import llvmlite.binding as llvm
 from numba import njit, types
+from numba.core import cgutils, config
 from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
 
@@ -42,6 +44,52 @@ def inner_kernel(function: Callable, **options) -> Callable:
     To compile what Python would call it by takes as long again.
     """
     return kernel(function, no_cpython_wrapper=True, **options)
+
+
+def address_of(compiled: Callable, *kinds) -> int:
+    """Compile a kernel for these types, and return where its code begins.
+
+    A kernel that calls another one holds a copy of it, which is compiled again. By its
+    address (see `by_address`), code is compiled once for all who call it.
+    """
+    compiled.compile(kinds)
+    found = compiled.overloads[kinds]
+    return found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
+
+
+def by_address(returned, *kinds) -> Callable:
+    """Make the function by which kernels call one of these types by its address.
+
+    It takes the address, and a tuple of what the kernel takes.
+    """
+
+    @intrinsic
+    def call(typing_context, address, arguments):
+        def codegen(context, builder, signature, values):
+            address, arguments = values
+            arguments = cgutils.unpack_tuple(builder, arguments)
+            convention = context.call_conv
+            kind = convention.get_function_type(returned, kinds).as_pointer()
+            function = builder.inttoptr(address, kind)
+            _, found = convention.call_function(
+                builder, function, returned, kinds, arguments
+            )
+            return found
+
+        return returned(types.intp, types.Tuple(kinds)), codegen
+
+    return call
+
+
+def cache_folder(compiled: Callable) -> Path | None:
+    """Return where the code of a kernel is kept, or None."""
+    place = compiled._cache.cache_path
+    return None if place is None else Path(place)
+
+
+def machine() -> str:
+    """Return the name of the kind of processor that kernels are compiled for."""
+    return config.CPU_NAME or llvm.get_host_cpu_name()
 
 
 @cache

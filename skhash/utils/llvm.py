@@ -56,6 +56,17 @@ class Code:
         pointer = self.bitcast(self.at(address, n_bytes), value.type.as_pointer())
         self.store(value, pointer, align=1)
 
+    def fetch(self, address, n_bytes=0):
+        """Bring a line of memory nearer to the processor, which does not wait for it.
+
+        Nothing happens where there is no such memory.
+        """
+        options = [INT32(option) for option in (0, 3, 1)]  # to read, all levels, data
+        kinds = [address.type, *(option.type for option in options)]
+        kind, name = ir.FunctionType(ir.VoidType(), kinds), "llvm.prefetch.p0i8"
+        prefetch = cgutils.get_or_insert_function(self.module, kind, name)
+        self.call(prefetch, [self.at(address, n_bytes), *options])
+
     def variable(self, value):
         """Return where a value stands that may change."""
         return cgutils.alloca_once_value(self.builder, value)
@@ -71,8 +82,12 @@ class Code:
         places = ir.VectorType(INT32, count)([0] * count)
         return self.shuffle_vector(single, nothing, places)
 
+    def at_item(self, array, row, column):
+        """Return the address of an item of an `Array` of two dimensions."""
+        return self.at(array.row(row), self.mul(array.strides[1], column))
+
     def use(self, name, *operands):
-        """Call a function of LLVM that returns what it takes."""
+        """Call a function of LLVM that returns what it takes first."""
         kind = ir.FunctionType(operands[0].type, [one.type for one in operands])
         function = cgutils.get_or_insert_function(self.module, kind, name)
         return self.call(function, operands)
@@ -118,31 +133,31 @@ def instruction(returned):
     """Make a function that kernels can call of one that writes its code.
 
     That one takes `Code`, an `Array` for each array, and a value for each number;
-    annotations name the types of numbers. It returns a value of the type `returned`, or
-    a tuple of values.
+    annotations name the types of numbers, and ``int`` means one that is known when the
+    kernel is compiled. It returns a value of the type `returned`, or a tuple of values.
     """
 
     def decorate(write):
         _, *parameters = signature(write).parameters.values()
 
-        @intrinsic
+        @intrinsic(prefer_literal=True)
         @wraps(write)
         def typed(typing_context, *given):
             kinds = [
                 kind
-                if parameter.annotation is parameter.empty
+                if parameter.annotation in (parameter.empty, int)
                 else parameter.annotation
                 for parameter, kind in zip(parameters, given, strict=True)
             ]
 
             def codegen(context, builder, signature, args):
-                values = [
-                    Array(context, builder, kind, value)
-                    if isinstance(kind, types.Array)
-                    else value
-                    for kind, value in zip(kinds, args, strict=True)
-                ]
-                result = write(Code(builder), *values)
+                def value_of(kind, value):
+                    if isinstance(kind, types.Array):
+                        return Array(context, builder, kind, value)
+                    known = isinstance(kind, types.IntegerLiteral)
+                    return kind.literal_value if known else value
+
+                result = write(Code(builder), *map(value_of, kinds, args))
                 if isinstance(result, tuple):
                     return context.make_tuple(builder, returned, result)
                 return context.get_dummy_value() if result is None else result

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from skhash import HammingNeighbors, ITQHash, SGHEncoder
-from skhash.distributed import ShardedNeighbors, encode_blocks
+from skhash.distributed import ShardedNeighbors, _neighbors, encode_blocks
 from skhash.distributed._encode import _light
 
 pytest.importorskip("dask.array", reason="pip install 'scikit-hash[dask]'")
@@ -29,8 +29,9 @@ def queries():
 
 
 def blocks_of(codes, kind, folder):
-    """The codes in 17 blocks of uneven size, some smaller than `n_neighbors`."""
-    cuts = [1, 4, 5, 50, 60, 77, 99, 120, 130, 151, 170, 200, 210, 233, 250, 299]
+    """The codes in 20 blocks, some empty, or smaller than `n_neighbors`."""
+    some = [0, 1, 4, 4, 5, 50, 60, 77, 99, 120, 130]
+    cuts = [*some, 151, 170, 200, 210, 233, 250, 299, 300]
     parts = np.split(codes, cuts)
     if kind == "arrays":
         return parts
@@ -80,8 +81,13 @@ def test_defaults_and_bits(codes, queries):
 def test_errors(codes, queries):
     with pytest.raises(ValueError, match="same width"):
         ShardedNeighbors().fit([codes, codes[:, :1]])
-    with pytest.raises(ValueError, match="at least a row"):
-        ShardedNeighbors().fit([codes, codes[:0]])
+    with pytest.raises(ValueError, match="two axes"):
+        ShardedNeighbors().fit([codes, codes[0]])
+    for blocks in ([codes[:0], codes[:0]], da.from_array(codes[:0])):
+        with pytest.raises(ValueError, match="no codes"):
+            ShardedNeighbors().fit(blocks)
+    with pytest.raises(ValueError, match="shapes \\[\\]"):
+        ShardedNeighbors().fit([])
     with pytest.raises(ValueError, match="compute_chunk_sizes"):
         array = da.from_array(codes, chunks=(100, 2))
         ShardedNeighbors().fit(array[array[:, 0] > 3])
@@ -108,22 +114,118 @@ def test_blocks_are_encoded_as_the_whole(normalize):
         assert hasattr(encoder, "net_") == isinstance(encoder, SGHEncoder)
 
 
-def test_a_dead_worker_loses_nothing(codes, queries, tmp_path):
+def test_blocks_without_rows_are_encoded():
+    """As a filter leaves them."""
+    X = np.random.default_rng(0).normal(size=(90, 5)).astype(np.float32)
+    X[30:60, 0] = np.abs(X[30:60, 0])
+    encoder = ITQHash(4, random_state=0).fit(X)
+    blocks = da.from_array(X, chunks=(30, 5))
+    blocks = blocks[blocks[:, 0] < 0].compute_chunk_sizes()
+    assert 0 in blocks.chunks[0]
+    found = encode_blocks(encoder, blocks)
+    expected = encoder.transform_packed(X[X[:, 0] < 0])
+    assert_array_equal(found.compute(), expected)
+    index = ShardedNeighbors(3).fit(found)
+    wanted = HammingNeighbors(3, packed=True).fit(expected).kneighbors(expected)
+    for one, other in zip(index.kneighbors(expected), wanted, strict=True):
+        assert_array_equal(one, other)
+
+
+# Workers that are lost, and late
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two workers, started anew when they die."""
     distributed = pytest.importorskip("distributed")
-    expected = HammingNeighbors(7, packed=True).fit(codes).kneighbors(queries)
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None
+            n_workers=2, threads_per_worker=2, dashboard_address=None
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        index = ShardedNeighbors(7).fit(blocks_of(codes, "paths", tmp_path))
-        for found, wanted in zip(index.kneighbors(queries), expected, strict=True):
-            assert_array_equal(found, wanted)
-        holders = client.who_has(index.shards_)
-        pids = client.run(os.getpid)
-        dead = next(address for one in holders.values() for address in one)
-        os.kill(pids[dead], signal.SIGKILL)
-        for found, wanted in zip(index.kneighbors(queries), expected, strict=True):
-            assert_array_equal(found, wanted)
+        yield client
         client.wait_for_workers(2)  # Dask closes none that is about to start
+
+
+def dying_once(function, folder):
+    """A function whose first call ends the process that calls it.
+
+    It is pickled whole, as workers cannot import this file.
+    """
+
+    def call(*arguments, **options):
+        import os
+        import signal
+
+        try:
+            (folder / "died").mkdir()
+        except FileExistsError:
+            return function(*arguments, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return call
+
+
+def assert_answers(index, codes, queries):
+    """Those of one machine, of the nearest and of all within a radius."""
+    single = HammingNeighbors(7, packed=True).fit(codes)
+    for found, wanted in zip(
+        index.kneighbors(queries), single.kneighbors(queries), strict=True
+    ):
+        assert_array_equal(found, wanted)
+    for found, wanted in zip(
+        index.radius_neighbors(queries), single.radius_neighbors(queries), strict=True
+    ):
+        assert_array_equal(np.concatenate(found), np.concatenate(wanted))
+
+
+@pytest.mark.parametrize("where", ["encoding", "indexing"])
+def test_a_worker_that_dies_over_a_block(where, client, tmp_path):
+    X, _ = load_digits(return_X_y=True)
+    encoder = ITQHash(12, random_state=0).fit(X)
+    expected = encoder.transform_packed(X)
+    blocks = da.from_array(X if where == "encoding" else expected, chunks=(300, -1))
+    blocks = blocks.map_blocks(dying_once(np.asarray, tmp_path), meta=blocks._meta)
+    if where == "encoding":
+        blocks = encode_blocks(encoder, blocks)
+        assert_array_equal(blocks.compute(), expected)
+    assert_answers(ShardedNeighbors(7).fit(blocks), expected, expected[:9])
+    assert (tmp_path / "died").exists()
+
+
+def test_a_worker_that_dies_over_a_merge(client, codes, queries, tmp_path, monkeypatch):
+    index = ShardedNeighbors(7).fit(blocks_of(codes, "paths", tmp_path))
+    dying = dying_once(_neighbors.merge_neighbors, tmp_path)
+    monkeypatch.setattr(_neighbors, "merge_neighbors", dying)
+    assert_answers(index, codes, queries)
+    assert (tmp_path / "died").exists()
+
+
+def test_a_dead_worker_loses_nothing(client, codes, queries, tmp_path):
+    index = ShardedNeighbors(7).fit(blocks_of(codes, "paths", tmp_path))
+    assert_answers(index, codes, queries)
+    holders = client.who_has(index.shards_)
+    pids = client.run(os.getpid)
+    dead = next(address for one in holders.values() for address in one)
+    os.kill(pids[dead], signal.SIGKILL)
+    assert_answers(index, codes, queries)
+
+
+def test_a_straggler_delays_and_changes_nothing(client, codes, queries, monkeypatch):
+    """The first block answers when all others have."""
+    blocks = np.split(codes, [100, 200])
+    index = ShardedNeighbors(7).fit(blocks)
+    search = _neighbors._nearest
+
+    def last(shard, X, k, start):
+        from distributed import Event
+
+        for other in (100, 200) if start == 0 else ():
+            assert Event(f"answered {other}").wait("60s")
+        found = search(shard, X, k, start)
+        Event(f"answered {start}").set()
+        return found
+
+    monkeypatch.setattr(_neighbors, "_nearest", last)
+    assert_answers(index, codes, queries)

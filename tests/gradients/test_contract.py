@@ -7,6 +7,7 @@ import pytest
 import torch
 from gradients.enumeration import ALL_UNITS, CODINGS, close
 from page_examples import page_classes
+from pretend import assert_as_on_cpu
 from sklearn.base import clone
 
 import skhash.gradients as gradients
@@ -279,18 +280,21 @@ def test_extreme_logits_give_finite_gradients(estimator, noise, dtype):
 
 
 @every_estimator
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_cuda(estimator):
-    logits = torch.randn(N_ROWS, N_BITS, device="cuda", requires_grad=True)
-    told = {"rows": torch.arange(N_ROWS), "curvature": torch.ones(N_BITS).cuda()}
-    losses = clone(estimator).surrogate(
-        lambda values: values.sum(dim=-1).sin(),
-        logits,
-        torch.Generator("cuda").manual_seed(0),
-        **told,
-    )
-    losses.sum().backward()
-    assert losses.device == logits.device and logits.grad.isfinite().all()
+def test_devices(estimator, device):
+    def gradient(device):
+        logits = make_logits(torch.float32).detach().to(device).requires_grad_()
+        told = {"rows": torch.arange(N_ROWS), "curvature": torch.ones(N_BITS)}
+        losses = clone(estimator).surrogate(
+            lambda values: values.sum(dim=-1).sin(),
+            logits,
+            torch.Generator(device).manual_seed(0),
+            **{name: value.to(device) for name, value in told.items()},
+        )
+        losses.sum().backward()
+        assert losses.device == logits.device
+        return losses.detach(), logits.grad
+
+    assert_as_on_cpu(gradient, device)
 
 
 @every_estimator

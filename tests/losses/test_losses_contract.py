@@ -19,6 +19,7 @@ from losses.fits import (
     value,
 )
 from page_examples import page_classes
+from pretend import assert_as_on_cpu
 from sklearn.base import clone
 
 import skhash.losses as losses
@@ -380,18 +381,21 @@ def test_a_loss_has_to_say_what_it_is():
 
 
 @every_loss
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_cuda(loss):
-    labels, logits, X = classes(), randn(N_ROWS, N_BITS), randn(N_ROWS, 4)
-    encoder = linear_encoder()
-    objective = make_objective(loss, labels, encoder=encoder).cuda()
-    encoder.cuda()
-    rows = torch.arange(N_ROWS)
-    for epoch in range(4):
-        objective.start_epoch(epoch)
-        parts = (part.cuda() for part in (logits, labels, rows, X))
-        found = objective(*parts)
-    assert found.is_cuda and found.isfinite()
+def test_devices(loss, device):
+    def values(device):
+        encoder = linear_encoder()
+        objective = make_objective(loss, classes(), encoder=encoder).to(device)
+        encoder.to(device)
+        X, rows = randn(N_ROWS, 4).to(device), torch.arange(N_ROWS).to(device)
+        logits = randn(N_ROWS, N_BITS).to(device).requires_grad_()
+        for epoch in range(4):
+            objective.start_epoch(epoch)
+            found = objective(logits, classes().to(device), rows, X)
+            assert found.device == logits.device
+            yield found.detach()
+            yield torch.autograd.grad(found, logits)[0]
+
+    assert_as_on_cpu(values, device)
 
 
 def test_the_number_of_classes_is_that_of_the_fit():

@@ -13,6 +13,7 @@ from skhash import metrics
 from skhash.codes import hamming_distances, pack_bits
 from skhash.metrics import (
     _counts,
+    _kernels,
     hamming_precision_recall_curve,
     mean_average_precision_score,
     ndcg_at_k_score,
@@ -240,7 +241,7 @@ def test_kernels_are_compiled_for_one_kind_of_array(classes, indicators, tmp_pat
     ndcg_at_k_score(*indicators, ties="index")
     mean_average_precision_score(*classes, ties="index")
     precision_at_k_score(database, database, labels, labels, exclude_self=True)
-    for kernel in (_counts._joint_counts, _counts._ordered_sums):
+    for kernel in (_kernels.joint_counts, _kernels.ordered_sums):
         assert len(kernel.signatures) == 1
 
 

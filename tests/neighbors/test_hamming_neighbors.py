@@ -289,15 +289,11 @@ def test_a_device_that_is_gone_means_the_cpu(bits, queries):
     np.testing.assert_array_equal(index.kneighbors(queries), expected)
 
 
-def test_torch_route_gives_the_same_answers(bits, queries, monkeypatch):
-    import torch
-
+def test_devices(bits, queries, device):
     index = HammingNeighbors(6, radius=10).fit(bits)
     expected = index.kneighbors(queries), index.kneighbors()
     ball = index.radius_neighbors(queries)
-    monkeypatch.setattr(
-        "skhash.neighbors._index.inference_device", lambda _: torch.device("cpu")
-    )
+    index.set_params(device=device)
     np.testing.assert_array_equal(index.kneighbors(queries), expected[0])
     np.testing.assert_array_equal(index.kneighbors(), expected[1])
     for found, expected_found in zip(

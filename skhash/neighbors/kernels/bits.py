@@ -58,7 +58,10 @@ def live_bits(live, first, n):
 
 @inner_kernel
 def distance_of(codes, position, queries, query):
-    """Return how many bits differ; codes and queries : uint64 (rows, n_words)."""
+    """Return how many bits differ.
+
+    codes : uint64 (rows, n_words); queries : likewise, or with more words behind them.
+    """
     distance = 0
     for word in range(codes.shape[1]):
         distance += np.int64(popcount(codes[position, word] ^ queries[query, word]))

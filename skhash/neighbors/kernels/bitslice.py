@@ -1,9 +1,10 @@
-"""The inner loop of the search, 256 distances at a time, as vector instructions.
+"""The inner loop of the search, a vector of distances at a time.
 
-Codes are turned on their side: a *plane* holds one bit of 256 codes, so that one vector
-operation acts on all of them. The distance to a query is the sum of 0/1 planes, which a
-tree of full adders (five logical operations each) computes as a binary number whose
-digits are planes again. Two things make this cheaper than counting bits word by word:
+Codes are turned on their side: a *plane* holds one bit of 256 or 512 codes, so that one
+vector operation acts on all of them. The distance to a query is the sum of 0/1 planes,
+which a tree of full adders (five logical operations each, or two where AVX-512 has any
+function of three bits) computes as a binary number whose digits are planes again. Two
+things make this cheaper than counting bits word by word:
 
 * A *table* holds, for three planes at a time and each of the eight values that a query
   may have there, the two digits of their partial sum. It is made once per block of
@@ -13,37 +14,69 @@ digits are planes again. Two things make this cheaper than counting bits word by
   that falls out at the top says which codes are near, one bit a code.
 """
 
+from typing import NamedTuple
+
 from llvmlite import ir
-from numba import int64, uint64, void
+from numba import int64, void
 
-from skhash.utils.llvm import BYTE, INT64, instruction
+from skhash.utils.llvm import BYTE, INT32, INT64, has_features, instruction
 
-LANES = 4
-BLOCK = 64 * LANES  # codes in a block: one plane of them fills one vector
+
+class Way(NamedTuple):
+    """How planes are added up.
+
+    Attributes
+    ----------
+    lanes : int
+        Words in a vector. One plane of a block fills it, so a block has 64 codes a
+        lane.
+    ternary : bool
+        Whether one instruction takes any function of three bits, as AVX-512 has it. A
+        full adder then takes two.
+    """
+
+    lanes: int
+    ternary: bool
+
+
+# Kernels know them by their numbers. The plain one runs everywhere.
+WAYS = (Way(4, False), Way(4, True), Way(8, True))
+PLAIN, TERNARY, WIDE = range(3)
 GROUP = 3  # planes whose sum the table holds: the most that two digits can count
-PLANE_BYTES = 8 * LANES
-CARRY_OFFSET = 2 * PLANE_BYTES  # in the table: two sum planes come first,
-GROUP_BYTES = 10 * PLANE_BYTES  # then eight carry planes
+# In the table, two sum planes come first, then eight carry planes.
+SUMS, GROUP_PLANES = 2, 10
+CHOICE = 32  # times the number of a plane in a group: what `choices` hold
 # The common lengths have a program each, without a loop; all others share two, one with
 # few digits and little padding, and one with digits for any length and large steps, as
-# each step carries through all digits.
+# each step carries through all digits. They go by their length, or number of digits.
 STRAIGHT = (64, 128, 256)
-SHORT_LEVELS, SHORT_STEP = 9, 8
-LONG_LEVELS, LONG_STEP = 24, 32
+SHORT, LONG = 9, 24
+STEPS = {SHORT: 8, LONG: 32}
+# What three bits add up to, for each of their eight values: the digit, and the carry.
+_TERNARY_SUM, _TERNARY_CARRY = 0b10010110, 0b11101000
 
-_VECTOR = ir.VectorType(INT64, LANES)
+
+def possible_ways() -> tuple:
+    """Return the ways that may be the fastest on this machine."""
+    return (TERNARY, WIDE) if has_features("avx512f", "avx512vl") else (PLAIN,)
 
 
-def n_levels(n_planes: int) -> int:
-    """Return how many digits the sums of the program for `n_planes` have."""
+def program_of(n_planes: int) -> int:
+    """Return the program that sums so many planes."""
     if n_planes in STRAIGHT:
-        return n_planes.bit_length()
-    return SHORT_LEVELS if n_planes < 2**SHORT_LEVELS else LONG_LEVELS
+        return n_planes
+    return SHORT if n_planes < 2**SHORT else LONG
 
 
-def group_step(n_planes: int) -> int:
-    """Return of what the number of groups must be a multiple."""
-    return SHORT_STEP if n_planes < 2**SHORT_LEVELS else LONG_STEP
+def n_levels(program: int) -> int:
+    """Return how many digits the sums of a program have."""
+    return program if program in STEPS else program.bit_length()
+
+
+def n_groups(n_planes: int) -> int:
+    """Return how many groups of planes a program adds, those of padding included."""
+    step = STEPS.get(program_of(n_planes), 1)
+    return step * -(-n_planes // (GROUP * step))
 
 
 class _Adder:
@@ -53,8 +86,9 @@ class _Adder:
     become one, and a carry one level up. What leaves the top level is the answer.
     """
 
-    def __init__(self, code, digits):
-        self.code = code
+    def __init__(self, code, way, digits=()):
+        self.code, self.way = code, way
+        self.vector = ir.VectorType(INT64, way.lanes)
         self.waiting = [[digit] for digit in digits]
         self.overflow = None
 
@@ -71,14 +105,19 @@ class _Adder:
 
     def add_group(self, table, choice, group, single=False):
         """Add a query's sum over three planes (or over a last, `single` one)."""
+        plane_bytes = 8 * self.way.lanes
 
-        def chosen(which, offset):
+        def chosen(which, first):
             byte = self.code.read(BYTE, choice, 2 * group + which)
-            place = self.code.at(table, self.code.zext(byte, INT64))
-            return self.code.read(_VECTOR, place, GROUP_BYTES * group + offset)
+            offset = self.code.mul(
+                self.code.zext(byte, INT64), INT64(plane_bytes // CHOICE)
+            )
+            place = self.code.at(table, offset)
+            first += GROUP_PLANES * group
+            return self.code.read(self.vector, place, plane_bytes * first)
 
         if not single:
-            self.add(1, chosen(0, CARRY_OFFSET))
+            self.add(1, chosen(0, SUMS))
         self.add(0, chosen(1, 0))
 
     def settle(self):
@@ -90,125 +129,156 @@ class _Adder:
 
     def full_adder(self, a, b, c):
         code = self.code
+        if self.way.ternary:
+            name = f"llvm.x86.avx512.pternlog.q.{64 * self.way.lanes}"
+            tables = INT32(_TERNARY_SUM), INT32(_TERNARY_CARRY)
+            return tuple(code.use(name, a, b, c, table) for table in tables)
         differ = code.xor(a, b)
         carry = code.or_(code.and_(a, b), code.and_(differ, c))
         return code.xor(differ, c), carry
 
 
-def _straight_program(n_planes):
-    """Sum a known number of planes without a loop."""
+def _sum_straight(code, adder, n_planes, table, choice):
+    """Sum a known number of planes without a loop; return what overflows."""
     n_groups = -(-n_planes // GROUP)
+    for group in range(n_groups):
+        single = group == n_groups - 1 and n_planes % GROUP == 1
+        adder.add_group(table, choice, group, single)
+    adder.settle()
+    return adder.overflow
 
-    def far(code, digits, table, choice):
-        adder = _Adder(code, digits)
-        for group in range(n_groups):
-            single = group == n_groups - 1 and n_planes % GROUP == 1
-            adder.add_group(table, choice, group, single)
+
+def _sum_in_loop(code, adder, step, table, choice, n_groups):
+    """Sum as many groups as there are, some a turn; return what overflows."""
+    way, digits = adder.way, [digit for (digit,) in adder.waiting]
+    places = [code.variable(digit) for digit in digits]
+    overflow = code.variable(adder.vector([0] * way.lanes))
+    group_bytes = 8 * way.lanes * GROUP_PLANES
+    with code.loop(code.udiv(n_groups, INT64(step))) as loop:
+
+        def skip(address, n_bytes):
+            return code.at(address, code.mul(loop.index, INT64(n_bytes)))
+
+        adder = _Adder(code, way, [code.load(place) for place in places])
+        adder.overflow = code.load(overflow)
+        rows = skip(table, step * group_bytes), skip(choice, step * 2)
+        for group in range(step):
+            adder.add_group(*rows, group)
         adder.settle()
-        return adder.overflow
-
-    return n_levels(n_planes), far
-
-
-def _looped_program(n_planes, n_groups):
-    """Sum as many groups as there are, some a turn."""
-    stride = group_step(n_planes)
-
-    def far(code, digits, table, choice):
-        places = [code.variable(digit) for digit in digits]
-        nothing = _VECTOR([0] * LANES)
-        overflow = code.variable(nothing)
-        with code.loop(code.udiv(n_groups, INT64(stride))) as loop:
-
-            def skip(address, n_bytes):
-                return code.at(address, code.mul(loop.index, INT64(n_bytes)))
-
-            adder = _Adder(code, [code.load(place) for place in places])
-            adder.overflow = code.load(overflow)
-            rows = skip(table, stride * GROUP_BYTES), skip(choice, stride * 2)
-            for group in range(stride):
-                adder.add_group(*rows, group)
-            adder.settle()
-            for place, (digit,) in zip(places, adder.waiting, strict=True):
-                code.store(digit, place)
-            code.store(adder.overflow, overflow)
-        return code.load(overflow)
-
-    return n_levels(n_planes), far
+        for place, (digit,) in zip(places, adder.waiting, strict=True):
+            code.store(digit, place)
+        code.store(adder.overflow, overflow)
+    return code.load(overflow)
 
 
 @instruction(int64)
-def find_near(code, n_planes: int64, table, choices, bias, hits, asked, n: int64):
+def find_near(code, program: int, way: int, table, choices, bias, hits, asked):
     """Write the queries that have hits in a block, and the hits; return how many.
 
-    The first `n` of `asked` are the queries to compare. Those that have hits move to
-    its front. Nothing branches on a hit: each query writes its 256 answers into the
-    next slot, which moves on if there are any. The loop stands here once a program, as
-    a call costs as much as a turn.
+    Of the queries in `asked`, those that have hits move to its front. Nothing branches
+    on a hit: each query writes its answers, a bit a code, into the next slot, which
+    moves on if there are any.
 
     table : uint64 (1-d); choices : uint8 (queries, 2 * groups); bias : uint64 (queries,
-    levels); hits : uint64 (slots, LANES); asked : int64 (slots,).
+    levels); hits : uint64 (slots, lanes); asked : int64 (n,).
     """
-    slots = code.variable(INT64(0))
-
-    def loop_of(levels, far):
-        with code.loop(n) as loop:
-            query, slot = code.read(INT64, asked.row(loop.index)), code.load(slots)
-            code.write(query, asked.row(slot))
-            digits = [
-                code.spread(code.read(INT64, bias.row(query), 8 * level), LANES)
-                for level in range(levels)
-            ]
-            hit = code.not_(far(code, digits, table.start, choices.row(query)))
-            code.write(hit, hits.row(slot))
-            moved = code.zext(code.is_any(hit), INT64)
-            code.store(code.add(slot, moved), slots)
-
-    def is_length(sign, number):
-        return code.icmp_signed(sign, n_planes, INT64(number))
-
-    n_groups = code.udiv(table.shape[0], INT64(GROUP_BYTES // 8))
-    short, long = (_looped_program(some, n_groups) for some in (1, 2**SHORT_LEVELS))
-    programs = [(is_length("==", some), _straight_program(some)) for some in STRAIGHT]
-    programs += [(is_length("<", 2**SHORT_LEVELS), short), (None, long)]
-    code.choose([(is_for, lambda p=some: loop_of(*p)) for is_for, some in programs])
+    way, slots = WAYS[way], code.variable(INT64(0))
+    lanes = way.lanes
+    n_groups = code.udiv(table.shape[0], INT64(GROUP_PLANES * lanes))
+    with code.loop(asked.shape[0]) as loop:
+        query, slot = code.read(INT64, asked.row(loop.index)), code.load(slots)
+        code.write(query, asked.row(slot))
+        digits = [
+            code.spread(code.read(INT64, bias.row(query), 8 * level), lanes)
+            for level in range(n_levels(program))
+        ]
+        rows = table.start, choices.row(query)
+        adder = _Adder(code, way, digits)
+        if program in STRAIGHT:
+            far = _sum_straight(code, adder, program, *rows)
+        else:
+            far = _sum_in_loop(code, adder, STEPS[program], *rows, n_groups)
+        hit = code.not_(far)
+        code.write(hit, hits.row(slot))
+        moved = code.zext(code.is_any(hit), INT64)
+        code.store(code.add(slot, moved), slots)
     return code.load(slots)
 
 
 @instruction(void)
-def swap_bits(code, square, row: int64, width: int64, mask: uint64):
-    """Swap squares of bits between rows `row` and ``row + width`` of all lanes.
+def fill_rows(code, words, first: int64, word: int64, planes, way: int):
+    """Write one word of the codes from `first` on to 64 rows, a row behind the other.
 
-    square : uint64 (64, LANES); mask : the bits of a row that go to the other one,
-    `width` places up.
+    Row i has those of the codes i, 64 + i and so on. In the place of missing ones there
+    is the last one, whose hits mean nothing there.
+
+    words : uint64 (codes, n_words); planes : uint64 (planes, lanes).
     """
-    places = square.row(row), square.row(code.add(row, width))
-    low, high = (code.read(_VECTOR, place) for place in places)
-    shift = code.spread(width, LANES)
-    differ = code.xor(code.lshr(low, shift), high)
-    differ = code.and_(differ, code.spread(mask, LANES))
-    code.write(code.xor(high, differ), places[1])
-    code.write(code.xor(low, code.shl(differ, shift)), places[0])
+    lanes = WAYS[way].lanes
+    vector, last = ir.VectorType(INT64, lanes), code.sub(words.shape[0], INT64(1))
+    target = planes.row(code.mul(word, INT64(64)))
+    with code.loop(INT64(64)) as loop:
+        row = vector([0] * lanes)
+        for lane in range(lanes):
+            position = code.add(code.add(first, loop.index), INT64(64 * lane))
+            is_there = code.icmp_signed("<", position, last)
+            position = code.select(is_there, position, last)
+            own = code.read(INT64, code.at_item(words, position, word))
+            row = code.insert_element(row, own, INT32(lane))
+        code.write(row, target, code.mul(loop.index, INT64(8 * lanes)))
 
 
 @instruction(void)
-def fill_group(code, planes, table, group: int64):
+def transpose(code, square, first: int64, way: int):
+    """Transpose squares of 64 x 64 bits, side by side in 64 rows, in place.
+
+    square : uint64 (rows, lanes), from `first` on.
+    """
+    lanes = WAYS[way].lanes
+    vector, start = ir.VectorType(INT64, lanes), square.row(first)
+    row_bytes = 8 * lanes
+    with code.loop(INT64(6)) as step:
+        # Squares of this width change places with those as far to the right: 32 to 1.
+        width = code.lshr(INT64(32), step.index)
+        period = code.add(code.shl(INT64(1), width), INT64(1))
+        ones = code.udiv(INT64(2**64 - 1), period)
+        shift, mask = code.spread(width, lanes), code.spread(ones, lanes)
+        distance = code.mul(width, INT64(row_bytes))
+        with code.loop(INT64(32)) as pair:
+            before = code.and_(pair.index, code.neg(width))
+            row = code.mul(code.add(pair.index, before), INT64(row_bytes))
+            places = code.at(start, row), code.at(start, code.add(row, distance))
+            low, high = (code.read(vector, place) for place in places)
+            differ = code.and_(code.xor(code.lshr(low, shift), high), mask)
+            code.write(code.xor(low, code.shl(differ, shift)), places[0])
+            code.write(code.xor(high, differ), places[1])
+
+
+@instruction(void)
+def fill_table(code, planes, table, way: int):
     """Write the digits of a ^ qa + b ^ qb + c ^ qc for all values of qa, qb, qc.
 
-    planes : uint64 (planes, LANES), of which a, b, c are those of the group; table :
+    planes : uint64 (planes, lanes), of which each three a, b, c make a group; table :
     uint64 (1-d).
     """
-    source = planes.row(code.mul(group, INT64(GROUP)))
-    a, b, c = (code.read(_VECTOR, source, PLANE_BYTES * i) for i in range(GROUP))
-    target = code.at(table.start, code.mul(group, INT64(GROUP_BYTES)))
-    adder = _Adder(code, [])
-    for flips in range(4):
-        x = code.not_(a) if flips & 1 else a
-        y = code.not_(b) if flips & 2 else b
-        total, carry = adder.full_adder(x, y, c)
-        code.write(carry, target, CARRY_OFFSET + PLANE_BYTES * flips)
-        # All three flipped: what counted does not, and the other way round.
-        flipped = CARRY_OFFSET + PLANE_BYTES * (7 - flips)
-        code.write(code.not_(carry), target, flipped)
-        if flips < 2:
-            code.write(total, target, PLANE_BYTES * flips)
+    way = WAYS[way]
+    plane_bytes = 8 * way.lanes
+    n_groups = code.udiv(table.shape[0], INT64(GROUP_PLANES * way.lanes))
+    adder = _Adder(code, way)
+    with code.loop(n_groups) as loop:
+        source = code.at(planes.start, code.mul(loop.index, INT64(GROUP * plane_bytes)))
+        target = code.at(
+            table.start, code.mul(loop.index, INT64(GROUP_PLANES * plane_bytes))
+        )
+        a, b, c = (
+            code.read(adder.vector, source, plane_bytes * i) for i in range(GROUP)
+        )
+        for flips in range(4):
+            x = code.not_(a) if flips & 1 else a
+            y = code.not_(b) if flips & 2 else b
+            total, carry = adder.full_adder(x, y, c)
+            code.write(carry, target, plane_bytes * (SUMS + flips))
+            # All three flipped: what counted does not, and the other way round.
+            code.write(code.not_(carry), target, plane_bytes * (SUMS + 7 - flips))
+            if flips < SUMS:
+                code.write(total, target, plane_bytes * flips)

@@ -1,10 +1,10 @@
 """The kernels of exact Hamming search over 64-bit words: one thread, no lock held.
 
-Codes are scanned in blocks of 256, in the order of their positions, against a chunk of
-queries. A query keeps the distance of the k-th best so far; as positions only grow, a
-code at that very distance comes too late, and the test is a strict "nearer". Blocks
-with no such code, which after a short while are nearly all, cost a query the few vector
-operations of `bitslice` and nothing else.
+Codes are scanned in blocks of 256 or 512, in the order of their positions, against a
+chunk of queries. A query keeps the distance of the k-th best so far; as positions only
+grow, a code at that very distance comes too late, and the test is a strict "nearer".
+Blocks with no such code, which after a short while are nearly all, cost a query the few
+vector operations of `bitslice` and nothing else.
 
 Bit r of a word is the plane r of its codes: bytes must stand in words the way they do
 on a little-endian machine, which is all that numba compiles for.
@@ -16,9 +16,10 @@ words (n, n_words) and queries (n_queries, n_words) : uint64, read-only; live : 
 """
 
 from collections import namedtuple
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
+from numba import int64, types, uint8, uint64
 
 from skhash.neighbors.kernels.bits import (
     ALL,
@@ -31,76 +32,55 @@ from skhash.neighbors.kernels.bits import (
     trailing_zeros,
 )
 from skhash.neighbors.kernels.bitslice import (
-    BLOCK,
-    GROUP_BYTES,
-    LANES,
-    fill_group,
+    fill_rows,
+    fill_table,
     find_near,
-    swap_bits,
+    transpose,
 )
 from skhash.neighbors.kernels.rowwise import next_near
-from skhash.utils.kernels import inner_kernel, kernel, popcount
+from skhash.utils.kernels import (
+    address_of,
+    by_address,
+    inner_kernel,
+    kernel,
+    popcount,
+)
 
 # Turning a block of codes on its side costs as much as comparing it with so many.
 FEW_QUERIES = 12
 # Codes that few queries are compared with in turn, so that they stay in the cache.
 SLAB = 2**13
 # So many codes for each of k tell where to begin; more take longer than they save.
-SEEDS = 8
+SEEDS, MIN_SEEDS = 8, 256
 # A call with so many arrays would take longer than what it does.
 _inlined = partial(inner_kernel, forceinline=True)
 
 
-# What many queries are compared in. n_planes : int, bits that may be set in a code;
-# planes (planes, LANES) and table (1-d) of one block; choices (queries, 2 * groups)
-# and bias (queries, levels); hits (queries + 1, LANES) and hit_queries (queries +
-# 1,), where one slot more than queries takes answers that are no hits; asked
-# (queries,) : int64, all of them.
-Work = namedtuple("Work", "n_planes planes table choices bias hits hit_queries asked")
+# What many queries are compared in. find : the address of `_find_in_block`, for the
+# program and the way; planes (planes, lanes) and table (1-d) of one block;
+# choices (queries, 2 * groups) and bias (queries, levels); hits (queries + 1, lanes)
+# and hit_queries (queries + 1,), where one slot more than queries takes answers that
+# are no hits; asked (queries,) : int64, all of them.
+Work = namedtuple(
+    "Work", "find program way planes table choices bias hits hit_queries asked"
+)
 
 
-# What few queries are compared in. patterns (queries, 4 words or more) : uint64, the
-# words of a query, over and over; distances (64,) : int64, room.
+# What few queries are compared in. patterns (queries, a vector of words or more) :
+# uint64, the words of a query, over and over; distances (64,) : int64, room.
 FewWork = namedtuple("FewWork", "patterns distances")
 
 
-# What queries found so far, a row each. states (n_queries, 3) : int64, the threshold,
-# how many are nearer, and how many there are; histograms (n_queries, n_distances) :
-# int64, how many at each distance that words can have; distances and positions
-# (n_queries, capacity), the capacity being n or more than k.
+# What queries found so far, a row each, in room that may be full of anything before.
+# states (n_queries, 3) : int64, the threshold, how many are nearer, and how many there
+# are; histograms (n_queries, n_distances) : int64, how many at each distance that words
+# can have; distances and positions (n_queries, capacity), the capacity being n or more
+# than k.
 Found = namedtuple("Found", "states histograms distances positions")
 
 
-@kernel
-def _transpose(planes, first):
-    """Transpose four 64 x 64 bit squares, side by side in 64 rows, in place."""
-    width = 32
-    mask = ALL >> np.uint64(32)
-    while width:
-        for start in range(first, first + 64, 2 * width):
-            for row in range(start, start + width):
-                swap_bits(planes, row, width, mask)
-        width >>= 1
-        mask ^= mask << np.uint64(width)
-
-
 @inner_kernel
-def _fill_planes(words, start, planes):
-    """Write the planes of the 256 codes from `start` on; missing codes are 0."""
-    for word in range(words.shape[1]):
-        for lane in range(LANES):
-            # Slices, as they spare the loop the arithmetic of two indices.
-            codes = words[start + 64 * lane : start + 64 * (lane + 1), word]
-            rows = planes[64 * word : 64 * (word + 1), lane]
-            for i in range(len(codes)):
-                rows[i] = codes[i]
-            for i in range(len(codes), 64):
-                rows[i] = 0
-        _transpose(planes, 64 * word)
-
-
-@kernel
-def set_threshold(bias, threshold):
+def _set_threshold(bias, threshold):
     """Make sums overflow from `threshold` on."""
     levels = len(bias)
     start = (1 << levels) - threshold
@@ -109,18 +89,33 @@ def set_threshold(bias, threshold):
 
 
 @inner_kernel
-def _find_in_block(words, start, asked, work):
-    """Find the hits of the 256 codes from `start` on; return how many queries have any.
+def _find_in_block(words, start, asked, work, program, way):
+    """Find the hits of the codes from `start` on; return how many queries have any.
 
-    asked : the queries to compare.
+    asked : the queries to compare; program and way are known when this is compiled.
     """
-    n_planes, planes, table, choices, bias, hits, hit_queries, _ = work
-    hit_queries[: len(asked)] = asked
-    _fill_planes(words, start, planes)
-    for group in range(8 * len(table) // GROUP_BYTES):
-        fill_group(planes, table, group)
-    n_asked = len(asked)
-    return find_near(n_planes, table, choices, bias, hits, hit_queries, n_asked)
+    near = work.hit_queries[: len(asked)]
+    for i in range(len(asked)):
+        near[i] = asked[i]
+    planes, table = work.planes, work.table
+    for word in range(words.shape[1]):
+        fill_rows(words, start, word, planes, way)
+        transpose(planes, 64 * word, way)
+    fill_table(planes, table, way)
+    return find_near(program, way, table, work.choices, work.bias, work.hits, near)
+
+
+_INDICES, _PLANES = int64[::1], uint64[:, ::1]
+_WORK = [int64] * 3 + [_PLANES, uint64[::1], uint8[:, ::1], _PLANES, _PLANES]
+_WORK = types.NamedTuple([*_WORK, _INDICES, _INDICES], Work)
+_BLOCK = types.Array(uint64, 2, "C", readonly=True), int64, _INDICES, _WORK
+_find_by_address = by_address(int64, *_BLOCK, int64, int64)
+
+
+@cache
+def block_finder(program, way):
+    """Return the address of `_find_in_block` for a program, and a way to add."""
+    return address_of(_find_in_block, *_BLOCK, *map(types.literal, (program, way)))
 
 
 @inner_kernel
@@ -201,15 +196,17 @@ def _unfinished(asked, states):
 
 
 @inner_kernel
-def _seed(words, live, queries, k, found):
-    """Bring the thresholds down by the first codes, which are only counted.
+def _seed(words, live, queries, n_planes, k, found):
+    """Begin with nothing found, and thresholds that the first codes bring down.
 
-    Without that, all of them would be taken in.
+    Those are only counted; without that, all of them would be taken in.
     """
     states, histograms = found[:2]
-    stop = min(len(words), max(BLOCK, SEEDS * k))
+    stop = min(len(words), max(MIN_SEEDS, SEEDS * k))
     for q in range(len(queries)):
+        states[q, 0], states[q, 1], states[q, 2] = n_planes + 1, 0, 0
         counts = histograms[q]
+        counts[:] = 0
         for i in range(stop):
             if is_live(live, i):
                 counts[distance_of(words, i, queries, q)] += 1
@@ -245,27 +242,38 @@ def _sort(k, found, distances, positions):
 
 
 @kernel
-def nearest(words, live, queries, work, found, distances, positions):
+def count_hits(words, work):
+    """Count how often a query has hits in a block."""
+    n, find, program, way = 0, work.find, work.program, work.way
+    for start in range(0, len(words), 64 * work.hits.shape[1]):
+        n += _find_by_address(find, (words, start, work.asked, work, program, way))
+    return n
+
+
+@kernel
+def nearest(words, live, queries, n_planes, work, found, distances, positions):
     """Write the nearest of each query, ordered by (distance, position).
 
     distances (n_queries, k) : int32; positions (n_queries, k) : int64.
     """
     states, k, asked = found.states, distances.shape[1], work.asked
-    _seed(words, live, queries, k, found)
+    _seed(words, live, queries, n_planes, k, found)
     for q in range(len(queries)):
-        set_threshold(work.bias[q], states[q, 0])
-    for start in range(0, len(words), BLOCK):
-        n_hits, n_done = _find_in_block(words, start, asked, work), 0
+        _set_threshold(work.bias[q], states[q, 0])
+    find, program, way, lanes = work.find, work.program, work.way, work.hits.shape[1]
+    for start in range(0, len(words), 64 * lanes):
+        n_hits = _find_by_address(find, (words, start, asked, work, program, way))
+        n_done = 0
         for slot in range(n_hits):
             q = work.hit_queries[slot]
             threshold = states[q, 0]
-            for lane in range(LANES):
+            for lane in range(lanes):
                 near, first = work.hits[slot, lane], start + 64 * lane
                 near = near and near & live_bits(live, first, len(words))
                 if near:
                     _take(words, first, near, queries, q, k, found)
             if states[q, 0] != threshold:
-                set_threshold(work.bias[q], states[q, 0])
+                _set_threshold(work.bias[q], states[q, 0])
                 # No code is nearer than 0.
                 n_done += states[q, 0] == 0
         if n_done:
@@ -276,10 +284,10 @@ def nearest(words, live, queries, work, found, distances, positions):
 
 
 @kernel
-def nearest_to_few(words, live, queries, work, found, distances, positions):
-    """Do what `nearest` does, code by code."""
-    states, k = found.states, distances.shape[1]
-    _seed(words, live, queries, k, found)
+def nearest_to_few(words, live, n_planes, work, found, distances, positions):
+    """Do what `nearest` does, code by code, for the queries in `work`."""
+    states, k, queries = found.states, distances.shape[1], work.patterns
+    _seed(words, live, queries, n_planes, k, found)
     for start in range(0, len(words), SLAB):
         stop = min(start + SLAB, len(words))
         for q in range(len(queries)):
@@ -320,14 +328,15 @@ def within(words, live, queries, work, begin, counts, found):
     counts (n_queries, radius + 1) : int64, advanced; the radius is what `work` was made
     for; found : int64, with room for a block of all queries at least.
     """
-    size = 0
-    for start in range(begin, len(words), BLOCK):
-        if size + BLOCK * len(queries) > len(found):
+    size, asked = 0, work.asked
+    find, program, way, lanes = work.find, work.program, work.way, work.hits.shape[1]
+    for start in range(begin, len(words), 64 * lanes):
+        if size + 64 * lanes * len(queries) > len(found):
             return start, size
-        n_hits = _find_in_block(words, start, work.asked, work)
+        n_hits = _find_by_address(find, (words, start, asked, work, program, way))
         for slot in range(n_hits):
             q = work.hit_queries[slot]
-            for lane in range(LANES):
+            for lane in range(lanes):
                 near, first = work.hits[slot, lane], start + 64 * lane
                 near = near and near & live_bits(live, first, len(words))
                 size = _note(words, first, near, queries, q, counts, found, size)
@@ -335,9 +344,9 @@ def within(words, live, queries, work, begin, counts, found):
 
 
 @kernel
-def within_of_few(words, live, queries, work, begin, counts, found):
-    """Do what `within` does, code by code; see `nearest_to_few`."""
-    size, too_far = 0, counts.shape[1]
+def within_of_few(words, live, work, begin, counts, found):
+    """Do what `within` does, code by code, for the queries in `work`."""
+    size, too_far, queries = 0, counts.shape[1], work.patterns
     for start in range(begin, len(words), SLAB):
         if size + SLAB * len(queries) > len(found):
             return start, size

@@ -15,7 +15,13 @@ from functools import partial
 
 import numpy as np
 
-from skhash.neighbors.kernels.bits import ONE, at_most, is_live, trailing_zeros
+from skhash.neighbors.kernels.bits import (
+    ONE,
+    POSITION_BITS,
+    at_most,
+    is_live,
+    trailing_zeros,
+)
 from skhash.neighbors.kernels.heap import comes_before, replace_top
 from skhash.neighbors.kernels.nibbles import (
     BLOCK,
@@ -256,6 +262,17 @@ def _take_rings(index, rings, live, batch):
                     batch.places[q // BLOCK, q % BLOCK] = _place(last, batch, q, n)
 
 
+@inner_kernel
+def _compare_with_centers(index, query_blocks, batch):
+    """Write how far away the centers are from queries."""
+    n_groups, zero = len(query_blocks), np.uint8(0)
+    for group in range(n_groups):
+        unpack(query_blocks, group, batch.nibbles)
+        for cluster in range(len(index.sizes)):
+            row = cluster * n_groups + group
+            near(batch.nibbles, index.center_choices, cluster, zero, batch.away, row)
+
+
 @kernel
 def nearest(index, whole, rings, live, n_first, query_blocks, batch):
     """Leave the nearest codes of each query in its heap, in no order.
@@ -263,13 +280,7 @@ def nearest(index, whole, rings, live, n_first, query_blocks, batch):
     n_first : codes, about, that a query is compared with at first; query_blocks : the
     queries, for `near`.
     """
-    n_groups = len(query_blocks)
-    for group in range(n_groups):
-        unpack(query_blocks, group, batch.nibbles)
-        for cluster in range(len(index.sizes)):
-            row = cluster * n_groups + group
-            zero = np.uint8(0)
-            near(batch.nibbles, index.center_choices, cluster, zero, batch.away, row)
+    _compare_with_centers(index, query_blocks, batch)
     _first_reach(index, batch, n_first)
     # The nearest clusters show how near the neighbours are, which others may hold too.
     _count_near(index, whole, live, batch)
@@ -311,6 +322,13 @@ def _count_near_one(index, whole, live, batch, q, radius):
     return last
 
 
+@inner_kernel
+def _compare_one_with_centers(index, batch, q):
+    for block in range(len(index.center_blocks)):
+        unpack(index.center_blocks, block, batch.nibbles)
+        near(batch.nibbles, batch.choices, q, np.uint8(0), batch.away, block)
+
+
 @kernel
 def nearest_to_few(index, whole, rings, live, n_first, part, batch):
     """Do what `nearest` does, query by query, for codes in some of the blocks.
@@ -318,9 +336,7 @@ def nearest_to_few(index, whole, rings, live, n_first, part, batch):
     part : the first block, and where they end.
     """
     for q in range(len(batch.queries)):
-        for block in range(len(index.center_blocks)):
-            unpack(index.center_blocks, block, batch.nibbles)
-            near(batch.nibbles, batch.choices, q, np.uint8(0), batch.away, block)
+        _compare_one_with_centers(index, batch, q)
         counts = batch.counts[q]
         for cluster in range(len(index.sizes)):
             away = batch.away[cluster // BLOCK, cluster % BLOCK]
@@ -335,3 +351,70 @@ def nearest_to_few(index, whole, rings, live, n_first, part, batch):
             for i in range(n_chosen):
                 if _is_near(index.blocks, batch, i, n_chosen, q, last):
                     last = _take_hits(index, batch.chosen[i], live, batch, q, last)
+
+
+@_inlined
+def _note_hits(index, block, live, batch, q, radius, found, size):
+    """Append the codes of a block within the radius; return the new size."""
+    start, stop = index.starts[block], index.starts[block + 1]
+    for half in range(2):
+        bits = at_most(batch.out, half, np.uint8(radius))
+        while bits:
+            i = 64 * half + np.int64(trailing_zeros(bits))
+            bits &= bits - ONE
+            if start + i >= stop:
+                break
+            position = np.int64(index.positions[start + i])
+            if is_live(live, position):
+                row = q * (radius + 1) + np.int64(batch.out[0, i])
+                found[size] = (row << POSITION_BITS) | position
+                size += 1
+    return size
+
+
+@kernel
+def within(index, rings, live, radius, query_blocks, begin, batch, found):
+    """Write codes within the radius to `found`, from the block `begin` on.
+
+    Return where the next call goes on, as `found` may be full, and how many it has, in
+    no order: numbers as of `brute.within`. `batch` is that of the call before, and its
+    `reach` the radius; found : int64, with room for a block of all queries at least.
+    """
+    if begin == 0:
+        _compare_with_centers(index, query_blocks, batch)
+    size, cluster = 0, rings.owners[begin]
+    n_near, most = len(index.sizes), np.uint8(radius)
+    while cluster < n_near:
+        begin = max(begin, index.clusters[cluster])
+        for block in range(begin, index.clusters[cluster + 1]):
+            if size + BLOCK * len(batch.queries) > len(found):
+                return block, size
+            n_chosen = _choose_queries(rings, cluster, block, batch, batch.reach)
+            if not n_chosen:
+                break
+            unpack(index.blocks, block, batch.nibbles)
+            for q in batch.chosen[:n_chosen]:
+                if near(batch.nibbles, batch.choices, q, most, batch.out, 0):
+                    size = _note_hits(index, block, live, batch, q, radius, found, size)
+        cluster += 1
+    return len(index.blocks), size
+
+
+@kernel
+def within_of_one(index, rings, live, radius, part, q, batch, found):
+    """Do what `within` does, for one query, and for codes in some of the blocks.
+
+    part : the first block, and where they end.
+    """
+    _compare_one_with_centers(index, batch, q)
+    size = 0
+    for start in range(part[0], part[1], SPAN):
+        if size + SPAN * BLOCK > len(found):
+            return start, size
+        stop = min(start + SPAN, part[1])
+        n_chosen = _choose_blocks(rings, start, stop, batch, radius, MOST)
+        for i in range(n_chosen):
+            if _is_near(index.blocks, batch, i, n_chosen, q, radius):
+                block = batch.chosen[i]
+                size = _note_hits(index, block, live, batch, q, radius, found, size)
+    return part[1], size

@@ -1,61 +1,80 @@
 """The inner loop of the search for few queries: 64 codes at a time, code by code.
 
 Turning codes on their side, as `bitslice` does, takes as long as comparing them with
-some queries. For fewer, the bits that differ are counted word by word, four words to a
-vector, and the counts of the words of a code are brought together.
+some queries. For fewer, the bits that differ are counted word by word, four or eight
+words to a vector, and the counts of the words of a code are brought together.
 """
 
 from functools import reduce
 
+import numpy as np
 from llvmlite import ir
 from numba import int64, types
 
-from skhash.utils.llvm import INT32, INT64, instruction
+from skhash.utils.llvm import INT32, INT64, has_features, instruction
 
 LANE = 64
-VECTOR_WORDS = 4
+# As wide as the widest instruction that counts bits; without one, LLVM looks them up.
+VECTOR_WORDS = 8 if has_features("avx512f", "avx512vpopcntdq") else 4
 _VECTOR = ir.VectorType(INT64, VECTOR_WORDS)
 _VECTOR_BYTES = 8 * VECTOR_WORDS
+# Bytes in a line of the cache, and how far ahead they are asked for from memory: far
+# more than processors do by themselves, which was too late.
+LINE, AHEAD = 64, 8192
 
 
 def _near_lane(code, lane, pattern, threshold, n_words):
     """Return a bit for each of 64 codes: whether it is nearer."""
     near = INT64(0)
-    for start in range(0, LANE, 4):
-        four = code.at(lane, 8 * n_words * start)
-        distances = _four_distances(code, four, pattern, n_words)
+    for start in range(0, LANE, VECTOR_WORDS):
+        some = code.at(lane, 8 * n_words * start)
+        for line in range(0, _VECTOR_BYTES * n_words, LINE):
+            code.fetch(some, AHEAD + line)
+        distances = _some_distances(code, some, pattern, n_words)
         nearer = code.icmp_signed("<", distances, threshold)
-        bits = code.zext(code.bitcast(nearer, ir.IntType(4)), INT64)
+        bits = code.zext(code.bitcast(nearer, ir.IntType(VECTOR_WORDS)), INT64)
         near = code.or_(near, code.shl(bits, INT64(start)))
     return near
 
 
-def _four_distances(code, codes, pattern, n_words):
-    """Return the distances of four codes, which stand one behind the other."""
+def _some_distances(code, codes, pattern, n_words):
+    """Return a vector of distances, of codes that stand one behind the other."""
+    n_parts = max(1, n_words // VECTOR_WORDS)  # vectors of a code
+    n_inside = max(1, VECTOR_WORDS // n_words)  # codes of a vector
+
+    def count(i, part):
+        words = code.read(_VECTOR, codes, _VECTOR_BYTES * (n_parts * i + part))
+        own = code.read(_VECTOR, pattern, _VECTOR_BYTES * part)
+        return code.use(f"llvm.ctpop.v{VECTOR_WORDS}i64", code.xor(words, own))
 
     def shuffle(a, b, order):
         return code.shuffle_vector(a, b, ir.VectorType(INT32, len(order))(order))
 
-    def join(a, b, one, other):
-        return code.add(shuffle(a, b, one), shuffle(a, b, other))
+    sums, owners = [], []  # counts, and to which code each belongs
+    for i in range(VECTOR_WORDS // n_inside):
+        sums.append(reduce(code.add, [count(i, part) for part in range(n_parts)]))
+        owners.append(
+            np.repeat(i * n_inside + np.arange(n_inside), n_words)[:VECTOR_WORDS]
+        )
+    halves = _NEIGHBORS
+    while len(sums) > 1:
+        pairs = list(zip(sums[::2], sums[1::2], strict=True))
+        sums = [code.add(*(shuffle(a, b, half) for half in halves)) for a, b in pairs]
+        owners = list(np.reshape(owners, (len(sums), -1))[:, halves[0]])
+        halves = _PAIRS
+    return shuffle(sums[0], sums[0], np.argsort(owners[0]).tolist())
 
-    def count(vector, of_pattern):
-        words = code.read(_VECTOR, codes, vector * _VECTOR_BYTES)
-        own = code.read(_VECTOR, pattern, of_pattern * _VECTOR_BYTES)
-        return code.use("llvm.ctpop.v4i64", code.xor(words, own))
 
-    evens, odds = [0, 4, 2, 6], [1, 5, 3, 7]
-    if n_words == 1:
-        return count(0, 0)
-    if n_words == 2:
-        sums = join(count(0, 0), count(1, 0), evens, odds)
-        return shuffle(sums, sums, [0, 2, 1, 3])
-    sums, own = [], n_words // VECTOR_WORDS
-    for first in range(0, 4 * own, own):
-        parts = [count(first + i, i) for i in range(own)]
-        sums.append(reduce(code.add, parts))
-    halves = [join(*sums[i : i + 2], evens, odds) for i in (0, 2)]
-    return join(*halves, [0, 1, 4, 5], [2, 3, 6, 7])
+def _every_other(step):
+    """Return places in two vectors: of even and of odd groups of so many words."""
+    groups = np.arange(2 * VECTOR_WORDS).reshape(-1, 2, step)
+    return groups[:, 0].ravel(), groups[:, 1].ravel()
+
+
+# How what stands side by side is brought together. Of words the order is that of an
+# instruction which moves none across 128 bits.
+_PAIRS = [half.tolist() for half in _every_other(2)]
+_NEIGHBORS = [half.reshape(2, -1).T.ravel().tolist() for half in _every_other(1)]
 
 
 @instruction(types.UniTuple(int64, 2))
@@ -65,8 +84,8 @@ def next_near(
     """Find the first lane, of 64 codes, in which one is nearer than the threshold.
 
     words : uint64 (n, n_words); first : where to begin; n_lanes : how many to look at;
-    patterns : uint64 (queries, words), the words of a query, over and over, to four at
-    least; query : its row.
+    patterns : uint64 (queries, words), the words of a query, over and over, to a
+    vector at least; query : its row.
 
     Returns where the lane begins, and a bit for each of its codes: whether it is
     nearer. Where none is, that is the end, and 0. Of codes that have other than 1, 2, 4

@@ -109,7 +109,9 @@ def _error(codes, bounds):
 def _bound_rows(codes, query, score, bounds):
     """Write the least that each value of a row adds, for scores of at most `score`."""
     n_bytes, grids = len(query), codes.grids
-    bounds[:n_bytes] = query
+    for byte in range(n_bytes):
+        for value in range(256):
+            bounds[byte, value] = query[byte, value]
     for one in range(len(grids)):
         lowest, step = grids[one]
         for value in range(256):
@@ -175,7 +177,7 @@ def _make_steps(codes, query, score, work, q):
     few = np.float32(times * _SHY)
     for i in range(n_tables):
         write_steps(bounds, size * i, size, lowest[i], few, work.tables, q)
-    work.scales[q] = (least_sum, times, error)
+    work.scales[q, 0], work.scales[q, 1], work.scales[q, 2] = least_sum, times, error
     return _limit(reach, work.scales[q])
 
 

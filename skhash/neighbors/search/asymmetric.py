@@ -8,7 +8,11 @@ from skhash.codes import check_packed, check_unmasked, pack_bits
 from skhash.neighbors.store.decoder import METRICS, read_decoder
 from skhash.utils._sklearn import StrOptions, validate_params
 from skhash.utils.chunks import CHUNK_BYTES, dense_rows, even_chunks, row_chunks
-from skhash.utils.threads import count_threads, late_import, map_in_threads
+from skhash.utils.late import LateModule
+from skhash.utils.threads import count_threads, map_in_threads
+
+_kernels = LateModule("skhash.neighbors.kernels.asymmetric")
+_table_scan = LateModule("skhash.neighbors.search.table_scan")
 
 # Bytes of codes to look up, over all pairs, below which a thread does not pay.
 MIN_THREAD_WORK = 2**23
@@ -180,31 +184,25 @@ class CodeScorer:
 
     def _scan(self):
         """Return the module that searches by blocks, where there are any."""
-        with late_import:
-            from skhash.neighbors.search import table_scan
-
-        return table_scan if self.key is not None and table_scan.is_fast() else None
+        has_blocks = self.key is not None and len(self.packed_codes) > 0
+        return _table_scan if has_blocks and _table_scan.is_fast() else None
 
     def _run(self, kernel, n_scored, queries, *arrays):
         """Call a kernel on slices of the queries and of `arrays`, in threads.
 
         n_scored : codes that a query is compared with
         """
-        # numba is imported at the first search: importing skhash stays quick.
-        with late_import:
-            from skhash.neighbors.kernels import asymmetric as kernels
-
         n_queries, n_bytes = queries.shape[0], self.packed_codes.shape[1]
         codes = self.packed_codes, self.items, lowest_score(self.decoder.metric)
 
         def call(rows):
             tables = self.decoder.tables(dense_rows(queries[rows]), n_bytes)
             work = (
-                np.zeros((n_bytes, 256, kernels.LANES), dtype=np.float32),
-                np.empty((2, kernels.LANES), dtype=np.float32),
+                np.zeros((n_bytes, 256, _kernels.LANES), dtype=np.float32),
+                np.empty((2, _kernels.LANES), dtype=np.float32),
             )
             slices = [array[rows] for array in arrays]
-            getattr(kernels, kernel)(tables, codes, work, *slices)
+            getattr(_kernels, kernel)(tables, codes, work, *slices)
 
         affordable = max(1, n_queries * n_scored * n_bytes // MIN_THREAD_WORK)
         threads = min(count_threads(self.n_jobs), affordable)

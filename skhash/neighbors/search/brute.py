@@ -3,18 +3,10 @@
 import numpy as np
 
 from skhash.neighbors.kernels import brute as kernels
-from skhash.neighbors.kernels.bitslice import (
-    BLOCK,
-    GROUP,
-    GROUP_BYTES,
-    LANES,
-    PLANE_BYTES,
-    group_step,
-    n_levels,
-)
 from skhash.neighbors.kernels.brute import FEW_QUERIES
 from skhash.neighbors.kernels.rowwise import VECTOR_WORDS
 from skhash.neighbors.search.algorithm import Algorithm, Question
+from skhash.neighbors.search.blocks import block_workspace
 from skhash.neighbors.search.chunks import (
     live_codes,
     read_only,
@@ -27,52 +19,70 @@ from skhash.utils.threads import map_in_threads
 
 # Codes within a radius that a thread finds at a time.
 WITHIN_ROOM = 2**20
+# Codes that a query keeps at the least besides the k nearest so far.
+MIN_ROOM = 256
+# Pairs of words that few queries leave a thread, or it does not pay: a thread may take
+# .3 ms to wake, in which a core reads 10 MB.
+MIN_FEW_WORK = 2**22
+# Neighbours for which the room of a search is kept for the next.
+MAX_KEPT = 1024
 
 
 class Brute(Algorithm):
     """Compares a query with every code, many queries at a time where there are many."""
 
+    def __init__(self, words, n_planes, before=None):
+        super().__init__(read_only(words), n_planes, before)
+        self._rooms = []
+
     def cost(self, question):
         return question.share * self.words.size
 
     def nearest(self, queries, question):
-        parts = self._parts(queries, question)
-        if len(parts) > 1:
-            return merge_neighbors(_search_parts(parts, queries), question.reach)
-        words, queries = read_only(self.words), read_only(queries)
+        if len(queries) < FEW_QUERIES:
+            return self._nearest_to_few(queries, question)
+        words, queries = self.words, read_only(queries)
         live, k = live_codes(question.live), question.reach
-        capacity = _found_capacity(len(words), k)
-        # Histograms take any distance, and answers are positions, whatever words hold.
-        n_distances = 64 * words.shape[1] + 2
-        distances = np.zeros((len(queries), k), dtype=np.int32)
-        positions = np.zeros((len(queries), k), dtype=np.int64)
+        distances, positions = _answers(len(queries), k)
 
         def search_chunk(rows):
             chunk = queries[rows]
-            states = np.zeros((len(chunk), 3), dtype=np.int64)
-            states[:, 0] = self.n_planes + 1
-            found = kernels.Found(
-                states,
-                np.zeros((len(chunk), n_distances), dtype=np.int64),
-                np.empty((len(chunk), capacity), dtype=np.int32),
-                np.empty((len(chunk), capacity), dtype=np.int64),
-            )
-            if len(chunk) < FEW_QUERIES:
-                search, work = kernels.nearest_to_few, _few_workspace(chunk)
-            else:
-                work = self._workspace(chunk, threshold=self.n_planes + 1)
-                search = kernels.nearest
-            search(words, live, chunk, work, found, distances[rows], positions[rows])
+            work = block_workspace(self.n_planes, chunk, self.n_planes + 1)
+            found = _found_room(len(chunk), words, k)
+            task = words, live, chunk, self.n_planes, work, found
+            kernels.nearest(*task, distances[rows], positions[rows])
 
-        bytes_per_query = 12 * capacity + 8 * n_distances
+        bytes_per_query = sum(part.nbytes for part in _found_room(1, words, k))
         run(search_chunk, words, queries, question.n_jobs, bytes_per_query)
         return distances, positions
+
+    def _nearest_to_few(self, queries, question):
+        parts = self._parts(queries, question)
+        if len(parts) > 1:
+            return merge_neighbors(_search_parts(parts, queries), question.reach)
+        k, shape = question.reach, (*queries.shape, question.reach)
+        distances, positions = _answers(len(queries), k)
+        room = self._room(shape)
+        room.patterns[:] = queries[:, None]
+        task = self.words, live_codes(question.live), self.n_planes
+        kernels.nearest_to_few(*task, room.work, room.found, distances, positions)
+        if k <= MAX_KEPT:
+            self._rooms.append(room)
+        return distances, positions
+
+    def _room(self, shape):
+        """Return the room of an earlier call, where no other thread has it."""
+        try:
+            room = self._rooms.pop()
+        except IndexError:
+            return _FewRoom(shape, self.words)
+        return room if room.shape == shape else _FewRoom(shape, self.words)
 
     def within(self, queries, question):
         parts = self._parts(queries, question)
         if len(parts) > 1:
             return _join(_search_parts(parts, queries), len(queries))
-        words, queries = read_only(self.words), read_only(queries)
+        words, queries = self.words, read_only(queries)
         live, radius = live_codes(question.live), question.reach
 
         def search(rows):
@@ -99,7 +109,7 @@ class Brute(Algorithm):
         pairs : ndarray of shape (n_pairs, 2), int64
             Ordered by the first, the distance, and the second.
         """
-        words = read_only(self.words)
+        words = self.words
         everywhere = live_codes(None)
 
         def search(chunk):
@@ -121,10 +131,10 @@ class Brute(Algorithm):
         Few queries leave most time to reading the codes, which each thread does for its
         part alone. A part is its first position, the search, and its question.
         """
-        n, n_parts = len(self.words), 1
-        if len(queries) < FEW_QUERIES:
-            n_parts = worthwhile_threads(n * queries.size, question.n_jobs)
-        parts = []
+        n, parts = len(self.words), []
+        if len(queries) >= FEW_QUERIES or n * queries.size < 2 * MIN_FEW_WORK:
+            return parts
+        n_parts = worthwhile_threads(n * queries.size, question.n_jobs, MIN_FEW_WORK)
         for rows in even_chunks(n, n_parts) if n_parts > 1 else ():
             live = None if question.live is None else question.live[rows]
             n_live = rows.stop - rows.start if live is None else np.count_nonzero(live)
@@ -137,40 +147,22 @@ class Brute(Algorithm):
     def _count(self, words, live, queries, radius):
         """Return the counts by (query, distance), and the positions in that order."""
         if len(queries) < FEW_QUERIES:
-            search, work = kernels.within_of_few, _few_workspace(queries)
+            room = _FewRoom((*queries.shape, 0), words)
+            room.patterns[:] = queries[:, None]
+            search, task = kernels.within_of_few, (room.work,)
         else:
-            search, work = kernels.within, self._workspace(queries, radius + 1)
+            work = block_workspace(self.n_planes, queries, radius + 1)
+            search, task = kernels.within, (queries, work)
         counts = np.zeros((len(queries), radius + 1), dtype=np.int64)
-        room, found, start = np.empty(WITHIN_ROOM, dtype=np.int64), [], 0
+        hits, found, start = np.empty(WITHIN_ROOM, dtype=np.int64), [], 0
         while start < len(words):
-            start, size = search(words, live, queries, work, start, counts, room)
-            found.append(room[:size].copy())
+            start, size = search(words, live, *task, start, counts, hits)
+            found.append(hits[:size].copy())
         slots = np.cumsum(counts) - counts.ravel()
         positions = np.empty(counts.sum(), dtype=np.int64)
-        for hits in found:
-            kernels.place(hits, slots, positions)
+        for some in found:
+            kernels.place(some, slots, positions)
         return counts, positions
-
-    def _workspace(self, queries, threshold):
-        """Make what kernels work in, for codes nearer than `threshold`."""
-        n_queries, n_words = queries.shape
-        step = group_step(self.n_planes)
-        n_groups = step * -(-self.n_planes // (GROUP * step))
-        n_rows = max(GROUP * n_groups, 64 * n_words)
-        bias = np.empty((n_queries, n_levels(self.n_planes)), dtype=np.uint64)
-        kernels.set_threshold(bias[0], threshold)
-        bias[1:] = bias[0]
-        return kernels.Work(
-            n_planes=self.n_planes,
-            # Planes past the last bit stay 0, in codes and queries alike.
-            planes=np.zeros((n_rows, LANES), dtype=np.uint64),
-            table=np.empty(n_groups * GROUP_BYTES // 8, dtype=np.uint64),
-            choices=_choices(queries, n_groups),
-            bias=bias,
-            hits=np.empty((n_queries + 1, LANES), dtype=np.uint64),
-            hit_queries=np.empty(n_queries + 1, dtype=np.int64),
-            asked=np.arange(n_queries),
-        )
 
 
 def _search_parts(parts, queries):
@@ -205,22 +197,37 @@ def _found_capacity(n, k):
     When it is full, all but k are dropped; this bounds the cost of that by the cost of
     filling it again.
     """
-    return min(n, max(2 * k, k + BLOCK))
+    return min(n, k + max(k, MIN_ROOM))
 
 
-def _few_workspace(queries):
-    """Make what kernels work in for few queries."""
-    patterns = [queries] * -(-VECTOR_WORDS // queries.shape[1])
-    room = np.empty(64, dtype=np.int64)
-    return kernels.FewWork(np.concatenate(patterns, axis=1), room)
+class _FewRoom:
+    """What a search for few queries works in; it may serve others after it.
+
+    shape : tuple (n_queries, n_words, k); patterns (n_queries, repeats, n_words) :
+    uint64, the queries over and over, which the caller writes.
+    """
+
+    def __init__(self, shape, words):
+        self.shape, (n_queries, n_words, k) = shape, shape
+        repeats = -(-VECTOR_WORDS // n_words)
+        self.patterns = np.empty((n_queries, repeats, n_words), dtype=np.uint64)
+        patterns = read_only(self.patterns.reshape(n_queries, -1))
+        self.work = kernels.FewWork(patterns, np.empty(64, dtype=np.int64))
+        self.found = _found_room(n_queries, words, k)
 
 
-def _choices(queries, n_groups):
-    """Return where in a group of the table each query finds its digits, in bytes."""
-    bits = np.zeros((len(queries), GROUP * n_groups), dtype=np.uint8)
-    flips = np.unpackbits(queries.view(np.uint8), axis=1, bitorder="little")
-    width = min(bits.shape[1], flips.shape[1])
-    bits[:, :width] = flips[:, :width]
-    a, b, c = (bits[:, i::GROUP] for i in range(GROUP))
-    choices = np.stack([a + 2 * b + 4 * c, a ^ b ^ c], axis=2) * np.uint8(PLANE_BYTES)
-    return choices.reshape(len(queries), 2 * n_groups)
+def _answers(n_queries, k):
+    """Return room for answers: positions, whatever words hold."""
+    shape = n_queries, k
+    return np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int64)
+
+
+def _found_room(n_queries, words, k):
+    """Return room for what so many queries find; histograms take any distance."""
+    capacity = _found_capacity(len(words), k)
+    return kernels.Found(
+        np.empty((n_queries, 3), dtype=np.int64),
+        np.empty((n_queries, 64 * words.shape[1] + 2), dtype=np.int64),
+        np.empty((n_queries, capacity), dtype=np.int32),
+        np.empty((n_queries, capacity), dtype=np.int64),
+    )

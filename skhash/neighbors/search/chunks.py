@@ -21,9 +21,9 @@ def run(search, words, queries, n_jobs, bytes_per_query, max_chunk=None):
     return map_in_threads(search, even_chunks(len(queries), n_chunks), threads)
 
 
-def worthwhile_threads(work, n_jobs):
-    """Return how many threads pay for so many pairs of words."""
-    affordable = max(1, work // MIN_THREAD_WORK)
+def worthwhile_threads(work, n_jobs, least=None):
+    """Return how many threads pay for so many pairs of words, `least` for each."""
+    affordable = max(1, work // (least or MIN_THREAD_WORK))
     # Asking how many there are takes as long as a small search.
     return 1 if affordable == 1 else min(count_threads(n_jobs), affordable)
 
@@ -39,4 +39,7 @@ def read_only(array):
 
 def live_codes(live):
     """Return which codes may be found as kernels take it: empty, if all may be."""
-    return read_only(np.empty(0, dtype=bool) if live is None else live)
+    return _EVERYWHERE if live is None else read_only(live)
+
+
+_EVERYWHERE = read_only(np.empty(0, dtype=bool))

@@ -1,6 +1,6 @@
 """The exact algorithms for the CPU, and the search of a store by them."""
 
-from weakref import WeakKeyDictionary
+from threading import Lock
 
 from skhash.codes import packed_to_words
 from skhash.neighbors.search.algorithm import Question, as_lists
@@ -43,10 +43,7 @@ def find(what, store, selected, queries, reach, n_jobs, algorithm):
     if what == "within":
         reach = min(reach, n_planes)
     if selected.positions is None:
-        searcher = _SEARCHERS.get(store.codes_key)
-        if searcher is None:
-            searcher = Searcher(store["words"], n_planes, ALGORITHMS)
-            searcher = _SEARCHERS.setdefault(store.codes_key, searcher)
+        searcher = _searcher(store)
         question = Question(what, reach, n_jobs, selected.live, algorithm=algorithm)
         return as_lists(searcher.answer(queries, question))
     some = Brute(store["words"][selected.positions], n_planes)
@@ -54,5 +51,26 @@ def find(what, store, selected, queries, reach, n_jobs, algorithm):
     return as_lists(found, selected.positions)
 
 
-# What is made for codes goes with them, and outlives the removal of some.
-_SEARCHERS: WeakKeyDictionary = WeakKeyDictionary()
+def prepare(what, store, reach, n_queries, n_jobs, algorithm):
+    """Make at once what so many queries would repay; see `find`."""
+    if what == "within":
+        reach = min(reach, 8 * store.n_bytes)
+    question = Question(what, reach, n_jobs, store["live"], algorithm=algorithm)
+    _searcher(store).prepare(question, n_queries)
+
+
+def _searcher(store):
+    """Return the searcher of the codes in a store, which those with the same share."""
+    key = store.codes_key
+    if key.searcher is None:
+        words = store["words"]  # checks what was read from a file
+        with _making:
+            if key.searcher is None:
+                searcher = Searcher(words, 8 * store.n_bytes, ALGORITHMS)
+                if key.clusters is not None:
+                    searcher.algorithms["pruned"].take(key.clusters)
+                key.searcher = searcher
+    return key.searcher
+
+
+_making = Lock()

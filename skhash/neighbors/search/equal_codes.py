@@ -157,6 +157,10 @@ class Distinct(Algorithm):
     def is_made(self, question):
         return self.account(question).searcher is not None
 
+    def bytes_to_make(self):
+        # The different codes, a sort of all of them, and their places.
+        return self.words.nbytes + 32 * len(self.words)
+
     def make(self, question):
         case = self.account(question)
         case.codes = EqualCodes(self.words, case.live)

@@ -11,16 +11,17 @@ class Memory:
     """How near the last neighbours were, and how many codes were within a radius."""
 
     def __init__(self):
-        self._k, self._past = 0, None
-        self._n_found = {}
+        # By what was asked: the last reach, queries, and how far they reached.
+        self._past, self._n_found = {}, {}
 
-    def past(self, k):
-        """Return the last queries for `k` neighbours, and how far the k-th is of each.
+    def past(self, what, reach):
+        """Return the last queries that asked this, and how far each had to look.
 
-        It is None where too few have asked.
+        That is the distance of the last neighbour, or the radius. It is None where too
+        few have asked.
         """
-        last_k, past = self._k, self._past
-        return past if k == last_k and len(past[0]) >= ENOUGH else None
+        last_reach, *past = self._past.get(what, (None, ()))
+        return past if reach == last_reach and len(past[0]) >= ENOUGH else None
 
     def n_found(self, question):
         """Return how many codes a query finds; infinity where nobody knows."""
@@ -30,11 +31,14 @@ class Memory:
 
     def note(self, question, queries, found):
         """Remember an answer."""
-        if question.what == "within":
-            self._n_found[question.reach] = len(found[0]) / len(queries)
-            return
-        past = queries[-MEMORY:], found[0][-MEMORY:, -1]
-        if question.reach == self._k:
-            past = map(np.concatenate, zip(past, self._past, strict=True))
-        past = tuple(part[:MEMORY] for part in past)
-        self._k, self._past = question.reach, past
+        what, reach = question.what, question.reach
+        if what == "within":
+            self._n_found[reach] = len(found[0]) / len(queries)
+            reached = np.full(len(queries), reach, dtype=np.int32)
+        else:
+            reached = found[0][:, -1]
+        past = queries[-MEMORY:], reached[-MEMORY:]
+        last_reach, *before = self._past.get(what, (None,))
+        if reach == last_reach:
+            past = map(np.concatenate, zip(past, before, strict=True))
+        self._past[what] = reach, *(part[:MEMORY] for part in past)

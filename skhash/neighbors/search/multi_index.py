@@ -47,6 +47,11 @@ class MultiIndex(Algorithm):
     def is_made(self, question):
         return self.parts is not None
 
+    def bytes_to_make(self):
+        # A number a code for each part, and its place in one of them.
+        n = len(self.words)
+        return n * ((4 if n < 2**31 else 8) * (_n_parts(n, self.n_planes) + 1) + 8)
+
     def make(self, question=None):
         n, n_words = self.words.shape
         bits = _bits(self.words[:: -(-n // SAMPLE_ROWS)], self.n_planes)
@@ -90,7 +95,7 @@ class MultiIndex(Algorithm):
         They are the largest for which the bits in each part differ by as few. Queries
         whose neighbours are farther away are compared with all codes.
         """
-        past = question.memory.past(question.reach)
+        past = question.memory.past("nearest", question.reach)
         if past is None:
             return np.inf, []
         others = (one for one in self.before.values() if one.is_made(question))

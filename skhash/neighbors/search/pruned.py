@@ -1,10 +1,10 @@
 """Pruned search: codes that the triangle inequality excludes are not compared.
 
 Codes stand in clusters, each with a center c, ordered by their distance to it. With
-r the distance of a query q to the k-th nearest found so far, a code x can be nearer
-only if ``d(x, c) >= d(q, c) - r``, so that the outer ring of a cluster is left, or
-nothing. The rings of many queries are compared together, block by block. The answer is
-exact; only the time depends on the data.
+r the distance of a query q to the k-th nearest found so far, or the radius, a code x
+can be as near only if ``d(x, c) >= d(q, c) - r``, so that the outer ring of a cluster
+is left, or nothing. The rings of many queries are compared together, block by block.
+The answer is exact; only the time depends on the data.
 """
 
 from collections import defaultdict
@@ -22,7 +22,10 @@ from skhash.neighbors.search.chunks import (
     run,
     worthwhile_threads,
 )
-from skhash.utils.chunks import even_chunks
+from skhash.neighbors.store.clusters import Clusters as Arrays
+from skhash.neighbors.store.clusters import position_type
+from skhash.utils.chunks import even_chunks, row_chunks
+from skhash.utils.llvm import has_features
 from skhash.utils.threads import map_in_threads
 
 # Of n codes, this times n^(2/3) are centers.
@@ -34,11 +37,20 @@ CHUNK, FEW_QUERIES = 1024, 16
 FIRST_CODES, FIRST_CODES_EACH = 8192, 128
 # Comparing what clusters leave takes the time of comparing all, times the share that is
 # left, times this, for many queries and for few. Measured on 64-bit codes of word
-# vectors, 1 and 10 million, for 1 to 100 neighbours.
-LEFT_COST, FEW_LEFT_COST = 2.2, 3.4
+# vectors, 1 and 10 million, for 1 to 100 neighbours. AVX-512 gains comparing all more.
+LEFT_COST, FEW_LEFT_COST = (4.0, 6.0) if has_features("avx512f") else (2.2, 3.4)
+# What else a query costs, of many and of few.
+QUERY_COST, FEW_QUERY_COST = 20_000.0, 400_000.0
 # Fewer codes are compared sooner than clusters tell them apart; for more neighbours,
 # keeping them in order would take too long.
-MIN_CLUSTERED, MAX_PRUNED = 2**19, 100
+MIN_CLUSTERED, MAX_REACH = 2**19, {"nearest": 100, "within": MOST - 1}
+# Comparing a code with a center, while clusters are made.
+CENTER_COST = 6.0
+# More centers than this stand in groups, of which so many are looked through for each
+# code, for so many codes at a time.
+MAX_COMPARED, PROBED, ASSIGNED = 2**12, 32, 2**18
+# Codes within a radius that a thread finds at a time, at least.
+ROOM = 2**16
 # How many queries tell, by so many codes, which share clusters leave, and what has to
 # be spent before they are asked, of which that takes a small part.
 MAX_JUDGES, SAMPLE, JUDGED_COST = 32, 4096, 2.0**31
@@ -52,76 +64,94 @@ class Clusters(Algorithm):
     Notes
     -----
     It holds the codes again, with some places empty at the ends of clusters, and 4
-    bytes a code more (8 from 2^31 codes on). The centers are codes, evenly spread over
-    the positions; each code goes to the nearest, so that making it takes as many
-    comparisons as there are codes times centers.
+    bytes a code more (8 from 2^31 codes on). Each code goes to a near one of the
+    centers.
     """
 
-    making = 12_000.0
-    index = None
+    index = arrays = None
 
     def __init__(self, words, n_planes, before=None):
         super().__init__(words, n_planes, before)
-        # By the number of neighbours: the share of the codes that is left, and what has
-        # been spent since that was judged.
+        # By what is asked, and its reach: the share of the codes that is left, and what
+        # has been spent since that was judged.
         self.left, self.unjudged = {}, defaultdict(float)
+
+    @property
+    def making(self):
+        n = _n_centers(len(self.words))
+        return CENTER_COST * (n if n <= MAX_COMPARED else (PROBED + 1) * n**0.5)
 
     def is_made(self, question):
         return self.index is not None
 
+    def bytes_to_make(self):
+        # The codes in blocks, and some numbers a code.
+        return self.words.nbytes + 32 * len(self.words)
+
     def make(self, question):
         words, n = read_only(self.words), len(self.words)
-        centers = _centers(words)
-        center_blocks = _blocks(centers)
-        owners = _nearest_centers(centers, center_blocks, words, question.n_jobs)
-        away = np.bitwise_count(words ^ centers[owners]).sum(axis=1, dtype=np.int64)
-        order = _order(owners, away, len(centers), self.n_planes)
-        sizes = np.bincount(owners, minlength=len(centers))
-        n_blocks = -(-sizes // BLOCK)
-        clusters = np.cumsum([0, *n_blocks])
-        owners = np.repeat(np.arange(len(centers)), n_blocks)
-        inner = np.arange(len(owners)) - clusters[owners]
-        starts = (np.cumsum(sizes) - sizes)[owners] + BLOCK * inner
+        centers = Centers(words)
+        owners = centers.assign(words, question.n_jobs)
+        order, away = _order(words, owners, centers.codes, self.n_planes)
+        sizes = np.bincount(owners, minlength=len(centers.codes))
+        owners, starts = _layout(sizes)
         tops = np.minimum(away[order[starts]], MOST).astype(np.uint8)
         # Of codes equally far from the center, the first is the earliest.
         places = (order[starts].astype(np.int64) * 256 // n).astype(np.uint8)
-        self.rings = kernels.Rings(owners, tops, places)
-        self.whole = kernels.Rings(owners, np.zeros_like(tops), np.zeros_like(places))
+        self.take(
+            Arrays(
+                sizes=sizes,
+                centers=centers.codes.view(np.uint8),
+                blocks=_blocks(words, order, starts),
+                positions=order,
+                lowest=np.minimum.reduceat(order, starts),
+                rings=np.stack([tops, places]),
+            )
+        )
+
+    def take(self, arrays):
+        """Search what was made before, here or for a file."""
+        self.arrays, centers = arrays, arrays.centers.view(np.uint64)
+        sizes, rings = read_only(arrays.sizes), map(read_only, arrays.rings)
+        (owners, starts), nowhere = _layout(sizes), np.zeros_like(arrays.rings[0])
+        self.rings = kernels.Rings(owners, *rings)
+        self.whole = kernels.Rings(owners, *map(read_only, [nowhere, nowhere]))
         self.index = kernels.Index(
-            blocks=_blocks(words, order, starts),
-            starts=np.append(starts, n),
-            lowest=np.minimum.reduceat(order, starts),
-            positions=read_only(order),
-            clusters=clusters,
+            blocks=read_only(arrays.blocks),
+            starts=np.append(starts, len(self.words)),
+            lowest=read_only(arrays.lowest),
+            positions=read_only(arrays.positions),
+            clusters=np.cumsum([0, *-(-sizes // BLOCK)]),
             sizes=sizes,
-            center_blocks=center_blocks,
+            center_blocks=_blocks(centers),
             center_choices=_choices(centers),
         )
 
     def cost(self, question):
-        if question.what == "within":
+        if question.what == "within" and question.reach >= MOST:
             return np.inf
         if question.algorithm == "pruned":
             return 0.0  # asked for by name, it answers
-        n_words, k = question.share * self.words.size, question.reach
-        if k not in self.left or question.share * len(self.words) < MIN_CLUSTERED:
+        n_words, kind = question.share * self.words.size, _kind(question)
+        if kind not in self.left or question.share * len(self.words) < MIN_CLUSTERED:
             return np.inf
-        times = FEW_LEFT_COST if question.n_queries < FEW_QUERIES else LEFT_COST
-        return times * self.left[k] * n_words
+        left = self.left[kind] * n_words
+        if question.n_queries < FEW_QUERIES:
+            return FEW_QUERY_COST + FEW_LEFT_COST * left
+        return QUERY_COST + LEFT_COST * left
 
     def expect(self, question, cost):
-        k = question.reach
-        is_asked = question.what == "nearest" and k <= MAX_PRUNED
-        if not is_asked or len(self.words) < MIN_CLUSTERED:
+        kind, most = _kind(question), MAX_REACH[question.what]
+        if question.reach > most or len(self.words) < MIN_CLUSTERED:
             return False
-        self.unjudged[k] += cost
-        past = question.memory.past(k)
-        is_due = past is not None and self.unjudged[k] >= JUDGED_COST
+        self.unjudged[kind] += cost
+        past = question.memory.past(question.what, question.reach)
+        is_due = past is not None and self.unjudged[kind] >= JUDGED_COST
         if is_due:
-            self.unjudged[k] = 0.0
+            self.unjudged[kind] = 0.0
             step = -(-len(past[0]) // MAX_JUDGES)
             queries, reached = (part[::step] for part in past)
-            self.left[k] = share_left(self.words, queries, reached)
+            self.left[kind] = share_left(self.words, queries, reached)
         return is_due
 
     def nearest(self, queries, question):
@@ -151,16 +181,72 @@ class Clusters(Algorithm):
         return keys
 
     def _nearest_to_few(self, task, queries, k, n_jobs):
-        threads = worthwhile_threads(len(self.words) * queries.size, n_jobs)
-
         def search(part):
             batch = self._batch(queries, k, len(self.index.center_blocks), 1)
             kernels.nearest_to_few(*task, (part.start, part.stop), batch)
             return batch.distances << POSITION_BITS | batch.positions
 
         # Each thread finds how near the neighbours are, and looks through its part.
-        parts = even_chunks(len(self.index.blocks), threads)
-        return np.concatenate(map_in_threads(search, parts, threads), axis=1)
+        parts = self._parts(queries, ("nearest", k), n_jobs)
+        return np.concatenate(map_in_threads(search, parts, len(parts)), axis=1)
+
+    def within(self, queries, question):
+        queries, radius = read_only(queries), question.reach
+        task = self.index, self.rings, live_codes(question.live), radius
+        if len(queries) < FEW_QUERIES:
+            keys = self._within_of_few(task, queries, question.n_jobs)
+        else:
+            keys = self._within_of_many(task, queries, question.n_jobs)
+        keys.sort()
+        queries_found, distances = np.divmod(keys >> POSITION_BITS, radius + 1)
+        counts = np.bincount(queries_found, minlength=len(queries))
+        return distances.astype(np.int32), keys & POSITION, counts
+
+    def _within_of_many(self, task, queries, n_jobs):
+        n_centers, radius = len(self.index.sizes), task[-1]
+
+        def search(rows):
+            blocks = _blocks(queries[rows])
+            n_groups = len(blocks)
+            batch = self._batch(queries[rows], 1, n_centers * n_groups, n_groups)
+            batch.reach[:] = radius
+            room = np.empty(max(ROOM, BLOCK * n_groups * BLOCK), dtype=np.int64)
+            begin, found = 0, []
+            while begin < len(self.index.blocks):
+                begin, size = kernels.within(*task, blocks, begin, batch, room)
+                found.append(room[:size] + _first_row(rows.start, radius))
+            return np.concatenate(found)
+
+        bytes_per_query = n_centers + 8 * (BLOCK + MOST)
+        everything = self.index.positions
+        return np.concatenate(
+            run(search, everything, queries, n_jobs, bytes_per_query, CHUNK)
+        )
+
+    def _within_of_few(self, task, queries, n_jobs):
+        radius = task[-1]
+
+        def search(part):
+            batch = self._batch(queries, 1, len(self.index.center_blocks), 1)
+            room = np.empty(max(ROOM, kernels.SPAN * BLOCK), dtype=np.int64)
+            found = [room[:0]]  # there may be more threads than blocks
+            for q in range(len(queries)):
+                begin, stop = part.start, part.stop
+                while begin < stop:
+                    begin, size = kernels.within_of_one(
+                        *task, (begin, stop), q, batch, room
+                    )
+                    found.append(room[:size].copy())
+            return np.concatenate(found)
+
+        parts = self._parts(queries, ("within", radius), n_jobs)
+        return np.concatenate(map_in_threads(search, parts, len(parts)))
+
+    def _parts(self, queries, kind, n_jobs):
+        """Return parts of the blocks for threads, where queries are few."""
+        work = self.left.get(kind, 1.0) * len(self.words) * queries.size
+        threads = worthwhile_threads(int(work), n_jobs)
+        return even_chunks(len(self.index.blocks), threads)
 
     def _batch(self, queries, k, n_away, n_groups):
         """Return what kernels work in; see `kernels.pruned.Batch`."""
@@ -185,31 +271,110 @@ class Clusters(Algorithm):
         return batch
 
 
-def _centers(words):
-    n_centers = max(1, int(CENTERS * len(words) ** (2 / 3)))
-    return read_only(words[:: len(words) // n_centers])
+def _layout(sizes):
+    """Return whose each block is, and where it begins among the codes in order."""
+    n_blocks = -(-sizes // BLOCK)
+    owners = np.repeat(np.arange(len(sizes)), n_blocks)
+    inner = np.arange(len(owners)) - (np.cumsum(n_blocks) - n_blocks)[owners]
+    return owners, (np.cumsum(sizes) - sizes)[owners] + BLOCK * inner
 
 
-def _nearest_centers(centers, center_blocks, words, n_jobs):
-    owners = np.empty(len(words), dtype=np.int64)
-
-    def search(rows):
-        choices = _choices(words[rows])
-        room = _rows(choices.shape[1]), _rows(1), np.empty(len(choices), dtype=np.uint8)
-        task = center_blocks, len(centers), choices
-        kernels.assign(*task, *room, owners[rows])
-
-    run(search, centers, words, n_jobs, 16 * words.shape[1], CHUNK)
-    return owners
+def _kind(question):
+    return question.what, question.reach
 
 
-def _order(owners, away, n_centers, n_planes):
-    """Return positions by cluster, then inwards, then as they are."""
-    keys = owners * (n_planes + 1) + n_planes - away
-    counts = np.bincount(keys, minlength=n_centers * (n_planes + 1))
-    order = np.empty(len(keys), dtype=np.int32 if len(keys) < 2**31 else np.int64)
+def _first_row(q, radius):
+    """Return the number of an answer of query `q` at distance 0 and position 0."""
+    return (q * (radius + 1)) << POSITION_BITS
+
+
+def _n_centers(n):
+    return max(1, int(CENTERS * n ** (2 / 3)))
+
+
+class Centers:
+    """Codes that the others are near to: some of them, evenly spread.
+
+    Where they are many, they stand in groups around heads. A code is compared with the
+    heads, and then with the centers of the groups around the nearest one: it may miss
+    the nearest center by a little, and takes far fewer comparisons.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n_centers, n_words), uint64
+    heads : ndarray of shape (n_groups, n_words), uint64
+    starts : ndarray of shape (n_groups + 1,), int64
+        Where the centers of a group begin.
+    """
+
+    def __init__(self, words):
+        codes = words[:: len(words) // _n_centers(len(words))]
+        n_groups = 1 if len(codes) <= MAX_COMPARED else int(len(codes) ** 0.5)
+        heads = read_only(codes[:: len(codes) // n_groups])
+        groups = _nearest(heads, codes)[0]
+        # Of equal heads, one alone has a group.
+        kept, sizes = np.unique(groups, return_counts=True)
+        self.heads, self.starts = read_only(heads[kept]), np.cumsum([0, *sizes])
+        self.codes = read_only(codes[np.argsort(groups, kind="stable")])
+
+    def assign(self, words, n_jobs):
+        """Return a center of each code: int32 (n,)."""
+        owners = np.empty(len(words), dtype=np.int32)
+        around = [self._around(head) for head in range(len(self.heads))]
+        blocks = [_blocks(self.codes[members]) for members in around]
+        head_blocks = _blocks(self.heads)
+
+        def search(rows):
+            some, own = words[rows], owners[rows]
+            heads = _nearest(self.heads, some, head_blocks)[0]
+            order = np.argsort(heads, kind="stable")
+            ends = np.cumsum(np.bincount(heads, minlength=len(around)))
+            for head, places in enumerate(np.split(order, ends[:-1])):
+                if len(places):
+                    members = around[head]
+                    centers = self.codes[members]
+                    own[places] = members[
+                        _nearest(centers, some[places], blocks[head])[0]
+                    ]
+
+        most = max(map(len, around))
+        chunk = ASSIGNED if len(around) > 1 else CHUNK
+        run(search, self.codes[:most], words, n_jobs, 1, chunk)
+        return owners
+
+    def _around(self, head):
+        """Return the centers of the groups around a head, in their order."""
+        away = np.bitwise_count(self.heads ^ self.heads[head]).sum(axis=1)
+        groups = np.sort(np.argsort(away, kind="stable")[:PROBED])
+        ends = [self.starts[group : group + 2] for group in groups]
+        return np.concatenate([np.arange(*some) for some in ends])
+
+
+def _nearest(centers, words, blocks=None):
+    """Return the nearest center of each code, the first of several, and how far."""
+    blocks = _blocks(centers) if blocks is None else blocks
+    choices, owners = _choices(words), np.empty(len(words), dtype=np.int64)
+    best = np.empty(len(words), dtype=np.uint8)
+    task = blocks, len(centers), choices, _rows(choices.shape[1]), _rows(1)
+    kernels.assign(*task, best, owners)
+    return owners, best
+
+
+def _order(words, owners, centers, n_planes):
+    """Return positions by cluster, then inwards, then as they are.
+
+    And how far each code is away from its center.
+    """
+    away = np.empty(len(words), dtype=np.int32)
+    keys = np.empty(len(words), dtype=np.int64)
+    for rows in row_chunks(len(words), 3 * words[:1].nbytes):
+        differ = np.bitwise_count(words[rows] ^ centers[owners[rows]])
+        away[rows] = differ.sum(axis=1, dtype=np.int32)
+        keys[rows] = owners[rows] * np.int64(n_planes + 1) + n_planes - away[rows]
+    counts = np.bincount(keys, minlength=len(centers) * (n_planes + 1))
+    order = np.empty(len(keys), dtype=position_type(len(keys)))
     fill(keys, np.cumsum(counts) - counts, order)
-    return order
+    return order, away
 
 
 def _blocks(words, order=None, starts=None):
@@ -242,14 +407,16 @@ def _rows(n):
 def share_left(words, queries, reached):
     """Estimate the share of the codes that is left in the rings around the centers.
 
+    The centers, which are compared too, count as left.
+
     reached : ndarray of shape (n_queries,), int32
         How far away the last neighbour of each query is.
     """
-    centers = _centers(words)
+    centers = Centers(words)
     some = read_only(words[:: -(-len(words) // SAMPLE)])
-    owners = _nearest_centers(centers, _blocks(centers), some, 1)
-    own = centers[owners]
+    own = centers.codes[centers.assign(some, 1)]
     away = np.bitwise_count(some ^ own).sum(axis=1, dtype=np.int32)
     differ = queries[:, None] ^ own
     to_queries = np.bitwise_count(differ).sum(axis=2, dtype=np.int32)
-    return float((to_queries - away <= reached[:, None]).mean())
+    left = (to_queries - away <= reached[:, None]).mean()
+    return float(left) + len(centers.codes) / len(words)

@@ -3,14 +3,17 @@
 from dataclasses import replace
 from threading import Lock
 
-from skhash.neighbors.search.memory import Memory
+from skhash.neighbors.search.memory import MEMORY, Memory
 from skhash.neighbors.search.plan import plan
+from skhash.utils.memory import free_memory
 
 # Among fewer codes, to think of anything but comparing takes longer than that.
 MIN_CODES = 2**15
 # Costs are weighed again when so much has been spent since, or for other questions; as
 # many queries as this are alike.
 WEIGHED_COST, MANY = 2.0**22, 16
+# What is made may take so much of the memory that is free.
+FREE_SHARE = 0.5
 
 
 class Searcher:
@@ -28,23 +31,56 @@ class Searcher:
         self.words, self.algorithms, self.memory = words, {}, Memory()
         for name, kind in kinds.items():
             self.algorithms[name] = kind(words, n_planes, dict(self.algorithms))
-        self._making = Lock()
+        self._first = next(iter(kinds))
+        self._making, self._fitting = Lock(), {}
         # The last question that was weighed, what answers it, and how many asked since.
         self._last = None, None, {}, 0.0, 0
 
     def answer(self, queries, question):
         """Answer a question; see `Algorithm.nearest` and `Algorithm.within`."""
+        if question.algorithm == "auto" and len(self.words) < MIN_CODES:
+            question.algorithm = self._first
+        if question.algorithm == self._first:
+            return getattr(self.algorithms[self._first], question.what)(
+                queries, question
+            )
         question.memory, question.n_queries = self.memory, len(queries)
-        names = [*self.algorithms]
-        if question.algorithm == "auto" and len(self.words) >= MIN_CODES:
+        if question.algorithm == "auto":
+            names = [*self.algorithms]
             name = self._last_or_best(question, names)
         else:
-            names = [name for name in names if name in (names[0], question.algorithm)]
+            names = [self._first, question.algorithm]
             name, _ = self._best(question, names)
         found = self._ask(name, queries, question, names)
-        if len(names) > 1:  # else there are no costs to be told
-            self.memory.note(question, queries, found)
+        self.memory.note(question, queries, found)
         return found
+
+    def prepare(self, question, n_queries):
+        """Make at once what so many queries would repay.
+
+        They are taken to be like the codes: some of those ask, each without itself.
+        """
+        if question.algorithm == "auto" and len(self.words) < MIN_CODES:
+            return
+        question.memory, names = self.memory, [*self.algorithms]
+        if question.algorithm == "auto":
+            some = self.words[:: -(-len(self.words) // MEMORY)]
+            asked, live = question, question.live
+            if question.what == "nearest":
+                n_live = len(self.words) if live is None else int(live.sum())
+                asked = replace(question, reach=min(question.reach + 1, n_live))
+            first = self.algorithms[self._first]
+            self.memory.note(question, some, getattr(first, question.what)(some, asked))
+        else:
+            names = [
+                name for name in names if name in (self._first, question.algorithm)
+            ]
+        question.n_queries = min(n_queries, MANY)
+        self._best(question, names, n_queries)
+
+    def clusters(self):
+        """Return the clusters that were made, as arrays, or None."""
+        return self.algorithms["pruned"].arrays
 
     def best(self, question):
         """Return the algorithm that answers at the least cost; make it if it is due."""
@@ -107,10 +143,13 @@ class Searcher:
     def _due(self, question, some, made, n_queries, costs):
         """Return what to make, or None; see `plan`."""
         others = {name: some[name] for name in some if name not in made}
-        # What the user named need not be repaid.
-        n_words = self.words.size if question.algorithm == "auto" else 0
+        n_words = self.words.size
+        if question.algorithm == "auto":
+            others = {name: one for name, one in others.items() if self._fits(name)}
+        else:
+            n_words = 0  # What the user named need not be repaid.
         due, saved = plan(
-            {name: n_queries * cost for name, cost in costs.items()},
+            {name: n_queries * costs[name] for name in (*made, *others)},
             made,
             {name: n_words * one.making for name, one in others.items()},
             {name: one.account(question).saved for name, one in others.items()},
@@ -118,6 +157,13 @@ class Searcher:
         for name, one in others.items():
             one.account(question).saved = saved[name]
         return due
+
+    def _fits(self, name):
+        """Return whether there was memory for what an algorithm makes, when asked."""
+        if name not in self._fitting:
+            needed = self.algorithms[name].bytes_to_make()
+            self._fitting[name] = needed <= FREE_SHARE * free_memory()
+        return self._fitting[name]
 
     def _make(self, algorithm, question):
         """Make what is due; return False if another thread is about that."""

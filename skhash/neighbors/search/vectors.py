@@ -5,7 +5,10 @@ from sklearn.utils import check_array
 
 from skhash.neighbors.search.asymmetric import smallest, within_by_chunks
 from skhash.utils.chunks import row_chunks
-from skhash.utils.threads import count_threads, late_import, map_in_threads
+from skhash.utils.late import LateModule
+from skhash.utils.threads import count_threads, map_in_threads
+
+_kernels = LateModule("skhash.neighbors.kernels.vectors")
 
 # Bytes of vectors that a thread reads at a time.
 BLOCK_BYTES = 2**24
@@ -86,10 +89,6 @@ class VectorScorer:
         return scores
 
     def _score(self, queries, positions):
-        # numba is imported at the first search: importing skhash stays quick.
-        with late_import:
-            from skhash.neighbors.kernels.vectors import score_vectors
-
         vectors = self.vectors[:]
         if vectors.dtype.char in "eg" or not vectors.dtype.isnative:
             # numba does not know half and extended precision, and foreign bytes: these
@@ -99,5 +98,5 @@ class VectorScorer:
         vectors.flags.writeable = False  # numba compiles one version only
         scores = np.empty(positions.shape, dtype=self.dtype)
         kinds = self.metric == "euclidean", self.metric == "cosine"
-        score_vectors(vectors, positions, queries, *kinds, scores)
+        _kernels.score_vectors(vectors, positions, queries, *kinds, scores)
         return scores

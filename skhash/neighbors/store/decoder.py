@@ -8,7 +8,9 @@ from sklearn.utils import check_array
 
 from skhash.codes import check_packed, packed_width
 from skhash.utils.chunks import row_chunks
-from skhash.utils.threads import late_import
+from skhash.utils.late import LateModule
+
+_products = LateModule("skhash.neighbors.kernels.products")
 
 METRICS = ("euclidean", "inner_product", "cosine")
 # How many values a block of 4 or 8 bits has.
@@ -198,11 +200,8 @@ class Decoder:
         """Return the products of queries and entries, shaped as the codebook is."""
         if bits_of_block(self.codebook) < 8:
             return (X @ self._entries().T).reshape(len(X), *self.codebook.shape[:-1])
-        with late_import:
-            from skhash.neighbors.kernels.products import multiply
-
         products = np.empty((len(X), len(self.codebook), 256), dtype=np.float32)
-        multiply(X.astype(np.float32), self._features, products)
+        _products.multiply(X.astype(np.float32), self._features, products)
         return products
 
     @property

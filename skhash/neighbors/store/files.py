@@ -15,6 +15,7 @@ from secrets import token_hex
 import numpy as np
 
 from skhash.codes import packed_width
+from skhash.neighbors.store.clusters import Clusters, check_clusters, check_positions
 from skhash.neighbors.store.decoder import (
     METRICS,
     Decoder,
@@ -24,17 +25,20 @@ from skhash.neighbors.store.decoder import (
 from skhash.neighbors.store.store import Store
 from skhash.persistence import directory, state
 
-# Arrays with a row a code, those of a decoder, and all.
+# Arrays with a row a code, those of a decoder, of clusters, and all.
 COLUMNS = ("y", "ids", "live", "vectors", "items")
 DECODER = ("codebook", "offset", "items")
-ARRAYS = ("codes", *COLUMNS, "codebook", "offset")
+CLUSTERS = {f"cluster_{name}": name for name in Clusters._fields}
+ARRAYS = ("codes", *COLUMNS, "codebook", "offset", *CLUSTERS)
 
 
 def save_index(index, path) -> None:
     """Write the parameters and the fitted state of `index` to the directory `path`."""
-    path = directory.check_target(path)
     store, scoring = index._store, None
     arrays = {"codes": store["words"].view(np.uint8), **store.columns()}
+    clusters = store.codes_key.made_clusters()
+    if clusters is not None:
+        arrays |= {name: getattr(clusters, own) for name, own in CLUSTERS.items()}
     if store.decoder is not None:
         decoder = store.decoder
         arrays |= {"codebook": decoder.codebook, "offset": decoder.offset}
@@ -45,10 +49,12 @@ def save_index(index, path) -> None:
         name: _plain(name, array) for name, array in arrays.items() if array is not None
     }
     _, manifest = state.described(index)
-    directory.make_directory(path)
-    entries = {name: _write_array(path, name, array) for name, array in arrays.items()}
-    manifest |= {"n_bytes": store.n_bytes, "decoder": scoring, "arrays": entries}
-    directory.replace_manifest(path, manifest)
+    manifest |= {"n_bytes": store.n_bytes, "decoder": scoring}
+    with directory.saving(path) as path:
+        entries = {
+            name: _write_array(path, name, array) for name, array in arrays.items()
+        }
+        directory.replace_manifest(path, {**manifest, "arrays": entries})
 
 
 def load_index(cls, path, *, mmap, verify):
@@ -71,18 +77,22 @@ def _load(path, manifest, mmap, verify):
     }
     n_bits = _check_arrays(arrays, n_bytes, index.n_features_in_)
     decoder = _read_decoder(arrays, manifest.get("decoder"), n_bits)
+    clusters = _read_clusters(arrays)
 
     def check():
         with directory.naming_damage(path):
             if verify:
                 _check_sums(entries, maps)
             _check_content(arrays, n_bits)
+            if clusters is not None:
+                check_positions(clusters, len(arrays["codes"]))
 
     if not mmap:
         check()
     columns = {name: arrays[name] for name in arrays.keys() & set(COLUMNS)}
     index._store = Store(arrays["codes"], decoder, **columns)
     index._store.n_bytes = n_bytes
+    index._store.codes_key.clusters = clusters
     if mmap:
         index._store.check_first(check)
     return index
@@ -193,7 +203,7 @@ def _is_of_its_kind(name, array):
         "items": dtype == np.float32 and ndim == 2 and array.flags.c_contiguous,
         "codebook": (dtype, ndim) in ((np.float64, 2), (np.float32, 3)),
         "offset": dtype == np.float64 and ndim == 1,
-    }[name]
+    }.get(name, name in CLUSTERS)
 
 
 def _read_decoder(arrays, scoring, n_bits):
@@ -215,6 +225,18 @@ def _read_decoder(arrays, scoring, n_bits):
     codebook, offset = arrays["codebook"], arrays["offset"]
     check_shapes(codebook, offset, scoring["n_bits"])
     return Decoder(codebook, offset, **scoring)
+
+
+def _read_clusters(arrays):
+    """Return the clusters, or None; raise unless they fit the codes."""
+    there = {own: arrays[name] for name, own in CLUSTERS.items() if name in arrays}
+    if not there:
+        return None
+    if len(there) < len(CLUSTERS):
+        raise ValueError(f"Of its clusters, there are {sorted(there)} alone.")
+    clusters = Clusters(**there)
+    check_clusters(clusters, *arrays["codes"].shape)
+    return clusters
 
 
 def _check_content(arrays, n_bits):

@@ -1,6 +1,6 @@
 """Which codes a question is about: those that are live, or some of them by a filter."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,8 +11,7 @@ from skhash.codes import check_unmasked
 SCAN_SHARE = 0.5
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(NamedTuple):
     """The codes among which to search.
 
     Attributes

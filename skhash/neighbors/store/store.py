@@ -7,7 +7,22 @@ from skhash.neighbors.store.ids import IdLookup, check_same_kind, read_ids
 
 
 class CodesKey:
-    """Stands for the codes, removed ones among them, in stores that have the same."""
+    """Stands for the codes, removed ones among them, in stores that have the same.
+
+    What is made for them goes with them, and outlives the removal of some.
+
+    Attributes
+    ----------
+    searcher : Searcher or None
+    clusters : Clusters or None
+        Those of a file, if the index was saved with some.
+    """
+
+    searcher = clusters = None
+
+    def made_clusters(self):
+        """Return the clusters that were made or read, or None."""
+        return self.clusters if self.searcher is None else self.searcher.clusters()
 
 
 class Store:

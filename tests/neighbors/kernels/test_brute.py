@@ -1,5 +1,7 @@
 """Every search path against the definition: all distances, and a stable sort."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from searches import brute_nearest, brute_within, nearest, within
 
 from skhash.codes import hamming_distances, pack_bits, packed_to_words
 from skhash.neighbors.kernels import brute as kernels
-from skhash.neighbors.kernels.bitslice import BLOCK
+from skhash.neighbors.kernels.bitslice import WAYS
 from skhash.neighbors.search import brute, chunks
 from skhash.neighbors.search._torch import DeviceSearch
 
@@ -165,6 +167,7 @@ def test_queries_that_have_found_equal_codes_leave_the_others_to_search(n_querie
 @pytest.mark.parametrize("n_bits", [64, 200])
 def test_threads_share_the_codes_where_queries_are_few(n_bits, n_queries, monkeypatch):
     monkeypatch.setattr(chunks, "MIN_THREAD_WORK", 1)
+    monkeypatch.setattr(brute, "MIN_FEW_WORK", 1)
     packed = make_codes(0, 700, n_bits, 0.1)
     queries = make_codes(1, n_queries, n_bits, 0.1)
     for k in (1, 30, 300):
@@ -175,9 +178,27 @@ def test_threads_share_the_codes_where_queries_are_few(n_bits, n_queries, monkey
         assert_within(packed, queries, radius, lambda *a: masked_within(*a, 3))
 
 
+def test_room_of_one_search_serves_another():
+    packed = make_codes(0, 500, 128, 0.1)
+    search = brute.Brute(packed_to_words(packed), 128)
+    asked = [(1, 5), (1, 5), (3, 5), (1, 300), (1, 5), (2, 1)] * 20
+
+    def ask(seed):
+        n_queries, k = asked[seed]
+        queries = make_codes(seed, n_queries, 128, 0.4)
+        found = nearest(search, packed_to_words(queries), k)
+        expected = reference_nearest(packed, queries, k)
+        return all(map(np.array_equal, found, expected))
+
+    assert all(map(ask, range(len(asked))))
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(ask, range(len(asked))))
+
+
 @pytest.mark.parametrize("n_queries", [2, FEW])
 def test_more_codes_within_the_radius_than_fit_at_a_time(n_queries, monkeypatch):
-    room = n_queries * (kernels.SLAB if n_queries < FEW else BLOCK)
+    n_codes = kernels.SLAB if n_queries < FEW else 64 * max(WAYS).lanes
+    room = n_queries * n_codes
     monkeypatch.setattr(brute, "WITHIN_ROOM", room)
     packed, queries = make_codes(0, 20_000, 9, 0.4), make_codes(1, n_queries, 9, 0.4)
     for radius in (1, 9):
@@ -209,17 +230,6 @@ def test_threads_and_chunks_do_not_change_the_answer(n_bits, monkeypatch):
     for n_jobs in (1, 2, 5):
         assert_nearest(packed, queries, 9, lambda *a, j=n_jobs: numba_nearest(*a, j))
         assert_within(packed, queries, 9, lambda *a, j=n_jobs: numba_within(*a, j))
-
-
-def test_transpose():
-    bits = np.random.default_rng(0).integers(0, 2, (4, 64, 64), dtype=np.uint8)
-    rows = np.packbits(bits, axis=2, bitorder="little").view(np.uint64)[:, :, 0]
-    columns = np.packbits(bits.transpose(0, 2, 1), axis=2, bitorder="little").view(
-        np.uint64
-    )[:, :, 0]
-    square = np.ascontiguousarray(rows.T)
-    kernels._transpose(square, 0)
-    np.testing.assert_array_equal(square, columns.T)
 
 
 @pytest.mark.parametrize("n_queries", [3, 40])

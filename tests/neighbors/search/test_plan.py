@@ -5,11 +5,15 @@ import pytest
 from numpy.testing import assert_array_equal
 from searches import brute_nearest
 
-from skhash.neighbors.search import searcher
+from skhash.codes import pack_bits
+from skhash.neighbors import HammingNeighbors
+from skhash.neighbors.search import dispatch, pruned, searcher
 from skhash.neighbors.search.algorithm import Algorithm, Question
 from skhash.neighbors.search.brute import Brute
 from skhash.neighbors.search.memory import ENOUGH, MEMORY, Memory
+from skhash.neighbors.search.multi_index import MultiIndex
 from skhash.neighbors.search.plan import plan
+from skhash.neighbors.search.pruned import Clusters
 from skhash.neighbors.search.searcher import Searcher
 
 NOTHING = {"brute": 0.0, "tables": 0.0, "clusters": 0.0}
@@ -56,8 +60,8 @@ def test_memory(n_calls):
     for call in range(n_calls):
         query = np.array([[call]], dtype=np.uint64)
         memory.note(Question("nearest", 2), query, (np.array([[0, call]]), None))
-    past = memory.past(2)
-    assert memory.past(3) is None
+    past = memory.past("nearest", 2)
+    assert memory.past("nearest", 3) is None
     if n_calls < ENOUGH:
         assert past is None
         return
@@ -156,3 +160,71 @@ def test_costs_are_not_weighed_at_every_small_question(monkeypatch):
     assert ask(2, "within", 4) == []
     for _ in range(2):
         assert ask(100, "within", 4) == [30_000.0]
+
+
+@pytest.mark.parametrize("what", ["nearest", "within"])
+def test_what_expected_queries_would_repay_is_made_at_once(monkeypatch, what):
+    """As if they had asked, and with their answers."""
+    monkeypatch.setattr(searcher, "MIN_CODES", 1)
+    monkeypatch.setattr(pruned, "MIN_CLUSTERED", 1)
+    monkeypatch.setattr(pruned, "JUDGED_COST", 0.0)
+    monkeypatch.setattr(MultiIndex, "cost", lambda *_: np.inf)
+    monkeypatch.setattr(Clusters, "making", 100.0)
+    monkeypatch.setattr(pruned, "LEFT_COST", 2.2)
+    monkeypatch.setattr(pruned, "QUERY_COST", 0.0)
+    rng = np.random.default_rng(0)
+    centers = rng.integers(0, 2, (20, 64))
+    bits = centers[rng.integers(0, 20, 2000)] ^ (rng.random((2000, 64)) < 0.03)
+    codes = pack_bits(bits.astype(np.uint8))
+    reach = {"nearest": {"n_neighbors": 3}, "within": {"radius": 3}}[what]
+    ask = {"nearest": "kneighbors", "within": "radius_neighbors"}[what]
+
+    def clusters_of(index):
+        return index._store.codes_key.searcher.algorithms["pruned"]
+
+    index = HammingNeighbors(packed=True).fit(codes)
+    index.prepare(50, **reach)  # they would save some 50 codes each, of 100
+    assert clusters_of(index).index is None
+    index.prepare(1000, **reach)
+    assert clusters_of(index).index is not None
+    brute = HammingNeighbors(packed=True, algorithm="brute").fit(codes)
+    found, expected = (getattr(one, ask)(codes[:40], **reach) for one in (index, brute))
+    for one, other in zip(found, expected, strict=True):
+        assert list(map(list, one)) == list(map(list, other))
+    # A named algorithm need not be repaid.
+    named = HammingNeighbors(packed=True, algorithm="pruned").fit(codes)
+    assert clusters_of(named.prepare(1, **reach)).index is not None
+
+
+def test_no_more_neighbours_are_expected_than_there_are(monkeypatch):
+    """Each code that asks leaves itself out, where there is another."""
+    monkeypatch.setattr(searcher, "MIN_CODES", 1)
+    asked, nearest = [], Brute.nearest
+
+    def note(self, queries, question):
+        asked.append(question.reach)
+        return nearest(self, queries, question)
+
+    monkeypatch.setattr(Brute, "nearest", note)
+    codes = np.random.default_rng(0).integers(0, 2, (10, 8))
+    index = HammingNeighbors().fit(codes)
+    for removed in (0, 6, 2):
+        index.remove(np.flatnonzero(index.live_)[:removed])
+        index.prepare(5, n_neighbors=3)
+    assert asked == [4, 4, 2]
+
+
+def test_fit_is_told_how_many_neighbours_will_be_asked_for(monkeypatch):
+    asked = []
+    monkeypatch.setattr(dispatch, "prepare", lambda *task: asked.append(task))
+    codes = np.random.default_rng(0).integers(0, 2, (10, 8))
+    index = HammingNeighbors(3).fit(codes, expected_queries=7)
+    index.prepare(0)
+    what, store, reach, n_queries, *_ = asked[0]
+    assert (what, store, reach, n_queries) == ("nearest", index._store, 3, 7)
+    assert len(asked) == 1
+    for wrong in (-1, 0.5):
+        with pytest.raises(ValueError, match=f"expected_queries .* got {wrong}"):
+            index.fit(codes, expected_queries=wrong)
+        with pytest.raises(ValueError, match=f"radius .* got {wrong}"):
+            index.prepare(5, radius=wrong)

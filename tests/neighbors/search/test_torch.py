@@ -1,4 +1,4 @@
-"""Search with torch: on the CPU here, and on a CUDA device where there is one."""
+"""Search with torch: on the CPU, a device for tests, and CUDA where there is one."""
 
 import gc
 import weakref
@@ -17,16 +17,9 @@ from skhash.neighbors.store.store import Store
 
 CPU = torch.device("cpu")
 N_BITS = (1, 7, 8, 64, 65, 200, 512, 2048, 2049, 4096)
-DEVICES = [
-    CPU,
-    pytest.param(
-        torch.device("cuda"),
-        marks=pytest.mark.skipif(
-            not torch.cuda.is_available(), reason="needs a CUDA device"
-        ),
-        id="cuda",
-    ),
-]
+every_device = pytest.mark.parametrize(
+    "device", ["cpu", "pretend", "cuda"], indirect=True
+)
 
 
 def make_codes(seed, n, n_bits, density=0.2):
@@ -39,8 +32,9 @@ def small_budget(n_bits):
     return 2**13 + 10_000 * (-(-n_bits // 8))
 
 
-def assert_nearest(packed, queries, k, device=CPU, **options):
-    answers = nearest(DeviceSearch(packed, device, **options), queries, k)
+def assert_nearest(packed, queries, k, device="cpu", **options):
+    search = DeviceSearch(packed, torch.device(device), **options)
+    answers = nearest(search, queries, k)
     distances = hamming_distances(queries, packed)
     positions = np.argsort(distances, axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(answers[1], positions)
@@ -48,15 +42,16 @@ def assert_nearest(packed, queries, k, device=CPU, **options):
     np.testing.assert_array_equal(answers[0], distances)
 
 
-def assert_within(packed, queries, radius, device=CPU, **options):
-    answers = within(DeviceSearch(packed, device, **options), queries, radius)
+def assert_within(packed, queries, radius, device="cpu", **options):
+    search = DeviceSearch(packed, torch.device(device), **options)
+    answers = within(search, queries, radius)
     for row, near in enumerate(hamming_distances(queries, packed)):
         positions = np.argsort(near, kind="stable")[: np.sum(near <= radius)]
         np.testing.assert_array_equal(answers[1][row], positions)
         np.testing.assert_array_equal(answers[0][row], near[positions])
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@every_device
 @pytest.mark.parametrize("n_bits", N_BITS)
 @pytest.mark.parametrize("n", [1, 7, 8, 700])
 def test_all_lengths_and_numbers(n, n_bits, device):
@@ -73,14 +68,16 @@ def test_all_lengths_and_numbers(n, n_bits, device):
 
 
 @pytest.mark.parametrize("n_bits", [8, 64, 1000, 2048])
-def test_half_precision_is_exact(n_bits, monkeypatch):
+@every_device
+def test_half_precision_is_exact(n_bits, device, monkeypatch):
     monkeypatch.setattr(_torch, "_dtype", lambda device, n_bits: torch.float16)
     packed = make_codes(0, 700, n_bits)
     far = pack_bits(1 - np.unpackbits(packed[:3], axis=1)[:, :n_bits])
     queries = np.concatenate([packed[:3], far])
-    assert_nearest(packed, queries, 700)
-    assert_nearest(packed, queries, 20, budget=small_budget(n_bits))
-    assert_within(packed, queries, n_bits // 5, budget=small_budget(n_bits))
+    small = {"budget": small_budget(n_bits)}
+    assert_nearest(packed, queries, 700, device)
+    assert_nearest(packed, queries, 20, device, **small)
+    assert_within(packed, queries, n_bits // 5, device, **small)
 
 
 @pytest.mark.parametrize("k", [1, 10, 300])
@@ -215,7 +212,7 @@ def selections(store):
     }
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@every_device
 @pytest.mark.parametrize("room", [0, 2**20], ids=["streamed", "kept"])
 @pytest.mark.parametrize("n_bits", [13, 64, 130])
 def test_find_answers_as_the_cpu(n_bits, room, device, monkeypatch):
@@ -223,7 +220,9 @@ def test_find_answers_as_the_cpu(n_bits, room, device, monkeypatch):
     queries = make_codes(1, 9, n_bits)
     for store, selected in selections(Store(make_codes(0, 300, n_bits))).values():
         for what, reach in (("nearest", min(7, selected.n)), ("within", n_bits // 5)):
-            answers = _torch.find(what, store, selected, queries, reach, device)
+            answers = _torch.find(
+                what, store, selected, queries, reach, torch.device(device)
+            )
             expected = dispatch.find(what, store, selected, queries, reach, 1, "brute")
             for one, expected_one in zip(answers, expected, strict=True):
                 assert len(one) == len(expected_one) == len(queries)

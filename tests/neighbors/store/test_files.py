@@ -11,10 +11,12 @@ import joblib
 import numpy as np
 import pytest
 from killed_saves import kill_saves
+from numpy.testing import assert_array_equal
 
 import skhash
 from skhash.codes import pack_bits
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
+from skhash.neighbors.search.pruned import Clusters
 from skhash.neighbors.store import files
 from skhash.neighbors.store.files import ARRAYS
 from skhash.persistence import directory
@@ -193,6 +195,22 @@ def test_opening_while_another_process_saves(path, monkeypatch):
 
     monkeypatch.setattr(directory, "read_manifest", read_and_let_save)
     assert_same(HammingNeighbors.load(path), new)
+
+
+def test_opening_while_others_save_there_and_back(path, monkeypatch):
+    """A file that the manifest names is missing, and then all is as it was."""
+    old, new, map_file = make_index(), changed_index(), files._map
+
+    def map_and_let_save(folder, name, entry):
+        monkeypatch.setattr(files, "_map", map_file)
+        new.save(folder)
+        try:
+            return map_file(folder, name, entry)
+        finally:
+            old.save(folder)
+
+    monkeypatch.setattr(files, "_map", map_and_let_save)
+    assert_same(HammingNeighbors.load(path), old)
 
 
 def test_pickle_and_joblib_of_an_open_index(path, tmp_path):
@@ -436,3 +454,38 @@ def test_leftovers_go_before_a_save_begins(path, monkeypatch):
     left = {file.name for file in path.iterdir()}
     assert {name for name in left if (path / name).stat().st_size} == whole
     assert_same(HammingNeighbors.load(path), make_index())
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize("n_bits", [13, 64, 200])
+def test_clusters_are_saved_with_the_codes(n_bits, mmap, tmp_path, monkeypatch):
+    bits = np.random.default_rng(0).integers(0, 2, (3000, n_bits), dtype=np.uint8)
+    index = HammingNeighbors(4, algorithm="pruned", radius=n_bits // 4)
+    index.fit(bits).kneighbors(bits[:3])
+    index.remove(np.arange(0, 3000, 3)).save(tmp_path / "index")
+    expected = HammingNeighbors(4, algorithm="brute").fit(bits[np.arange(3000) % 3 > 0])
+
+    def never(*_):
+        raise AssertionError("clusters are made anew")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Clusters, "make", never)
+        for path in (tmp_path / "index", tmp_path / "again"):
+            loaded = HammingNeighbors.load(path, mmap=mmap)
+            loaded.save(tmp_path / "again")  # before anything is searched, and after
+            for queries in (bits[:2], bits[:60]):
+                found = loaded.kneighbors(queries)
+                for one, other in zip(found, expected.kneighbors(queries), strict=True):
+                    kept = one if one.dtype == np.int32 else one - one // 3 - 1
+                    assert_array_equal(kept, other)
+                inside = loaded.radius_neighbors(queries, return_distance=False)
+                others = expected.radius_neighbors(
+                    queries, n_bits // 4, return_distance=False
+                )
+                for one, other in zip(inside, others, strict=True):
+                    assert_array_equal(one - one // 3 - 1, other)
+    # Other codes have other clusters.
+    loaded.partial_fit(bits[:5]).save(tmp_path / "more")
+    names = {file.name.split("-")[1] for file in (tmp_path / "more").glob("*.npy")}
+    assert names == {"codes", "live"}
+    assert loaded.kneighbors(bits[:1], 1)[0] == [[0]]

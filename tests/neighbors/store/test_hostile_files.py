@@ -8,11 +8,9 @@ import json
 import os
 import shutil
 
-import mutants
 import numpy as np
 import pytest
 from campaigns import length
-from mutants import replace_index_array, write_manifest
 
 import skhash
 from skhash import HashedNeighbors, ITQHash
@@ -21,6 +19,8 @@ from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
 from skhash.persistence import directory
 from skhash.persistence.directory import MANIFEST
 from skhash.persistence.state import known_class
+from skhash.soak import mutants
+from skhash.soak.mutants import replace_index_array, write_manifest
 
 RNG = np.random.default_rng(0)
 BITS = RNG.integers(0, 2, (300, 70), dtype=np.uint8)
@@ -58,12 +58,19 @@ def save_search(path):
     search.fit(VECTORS @ RNG.normal(size=(5, 12)), BITS[:, 0], ids=IDS).save(path)
 
 
+def save_clusters(path):
+    index = HammingNeighbors(3, algorithm="pruned").fit(BITS, BITS[:, 0], ids=IDS)
+    index.remove(IDS[:20]).kneighbors(BITS[:5])
+    index.save(path)
+
+
 def save_encoder(path):
     ITQHash(4, max_iter=2, random_state=0).fit(VECTORS).save(path)
 
 
 SAVES = {
     "codes": save_codes,
+    "clusters": save_clusters,
     "decoded": save_decoded,
     "vectors": save_vectors,
     "search": save_search,
@@ -72,6 +79,7 @@ SAVES = {
 INDEXES = ("codes", "decoded", "vectors")
 LOADERS = {
     "codes": HammingNeighbors.load,
+    "clusters": HammingNeighbors.load,
     "decoded": AsymmetricNeighbors.load,
     "vectors": AsymmetricNeighbors.load,
     "search": HashedNeighbors.load,
@@ -221,6 +229,51 @@ def test_content_that_would_lead_kernels_astray(path):
     refused(path, "live holds others than 0 and 1")
 
 
+def split(n, n_parts):
+    """Return whole numbers with the sum n."""
+    return [n * (i + 1) // n_parts - n * i // n_parts for i in range(n_parts)]
+
+
+def wrong_clusters():
+    """Changes of the arrays of clusters, of which none may be searched."""
+    yield "sizes", lambda sizes: np.append(sizes, 1)
+    # As many blocks as before, beyond the codes or before them.
+    yield "sizes", lambda sizes: sizes + (sizes == sizes.min())
+    yield "sizes", lambda sizes: [-1, 129, *split(172, len(sizes) - 2)]
+    yield "sizes", lambda sizes: sizes.astype(np.int32)
+    yield "sizes", lambda sizes: np.append(sizes, [2**63 - 1, 2**63 - 1, 2])
+    yield "centers", lambda centers: centers[:-1]
+    yield "centers", lambda centers: centers[:, :8]
+    yield "blocks", lambda blocks: blocks[:-1]
+    yield "blocks", lambda blocks: np.concatenate([blocks, blocks[:1]])
+    yield "blocks", lambda blocks: blocks[:, :, :64]
+    yield "positions", lambda positions: positions + 1
+    yield "positions", lambda positions: positions - 1
+    yield "positions", lambda positions: np.where(positions == 7, 2**31 - 1, positions)
+    yield "positions", lambda positions: positions[:-1]
+    yield "positions", lambda positions: positions.astype(np.int64)
+    yield "lowest", lambda lowest: lowest[:-1]
+    yield "rings", lambda rings: rings[:1]
+    yield "rings", lambda rings: rings[:, :-1]
+    yield "rings", lambda rings: rings.astype(np.int8)
+
+
+@of_kinds("clusters")
+@pytest.mark.parametrize(("name", "change"), list(wrong_clusters()))
+def test_clusters_that_would_lead_kernels_astray(path, name, change):
+    (file,) = path.glob(f"skhash-cluster_{name}-*.npy")
+    replace_index_array(path, f"cluster_{name}", np.array(change(np.load(file))))
+    refused(path, "[Cc]lusters")
+
+
+@of_kinds("clusters")
+def test_clusters_of_which_a_part_is_missing(path):
+    arrays = dict(mutants.read(path)["arrays"])
+    del arrays["cluster_rings"]
+    change(path, arrays=arrays)
+    refused(path, "Of its clusters")
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_scores_that_are_no_numbers(path, value):
     items = np.zeros((300, 1), dtype=np.float32)
@@ -310,6 +363,7 @@ def outside(path, tmp_path, name):
 
 PARTS = {
     **{kind: "skhash-codes-*" for kind in INDEXES},
+    "clusters": "skhash-cluster_blocks-*",
     "search": "part-encoder-*",
     "encoder": "skhash-arrays-*",
 }
@@ -416,7 +470,7 @@ def test_what_is_no_file_is_not_opened(saved, kind, tmp_path):
 def test_mutants(saved, seed, tmp_path):
     """What was changed anywhere is refused by a ValueError, or gives some answer."""
     rng = np.random.default_rng(seed)
-    kind = rng.choice([*INDEXES, "search"])
+    kind = rng.choice([*INDEXES, "clusters", "search"])
     target = shutil.copytree(saved / kind, tmp_path / kind)
     mutants.mutate(target, rng)
     mmap, verify = map(bool, rng.integers(0, 2, 2))
@@ -426,7 +480,7 @@ def test_mutants(saved, seed, tmp_path):
             loaded.kneighbors(rng.normal(size=(3, 12)), 2)
         else:
             ask(target, mmap, verify)
-            queries = VECTORS if kind != "codes" else BITS
+            queries = BITS if kind in ("codes", "clusters") else VECTORS
             loaded.remove(loaded.ids_[-2:]).compact().kneighbors(queries[:20], 2)
             loaded.kneighbors_graph(queries[:2], 2)
             if kind == "codes":

@@ -190,17 +190,11 @@ def codes():
 
 
 @pytest.mark.parametrize("share", [0.02, 0.4, 0.97])
-@pytest.mark.parametrize("device", ["cpu", "torch"])
-def test_filters_of_any_share(codes, share, device, monkeypatch):
+@pytest.mark.parametrize("device", ["cpu", "pretend", "cuda"], indirect=True)
+def test_filters_of_any_share(codes, share, device):
     """Whether the scan passes over codes, or those that count are copied out."""
-    if device == "torch":
-        import torch
-
-        monkeypatch.setattr(
-            "skhash.neighbors._index.inference_device", lambda _: torch.device("cpu")
-        )
     mask = np.random.default_rng(1).random(700) < share
-    index = HammingNeighbors().fit(codes)
+    index = HammingNeighbors(device=device).fit(codes)
     places = np.flatnonzero(mask)
     few = HammingNeighbors().fit(codes[mask])
     k = len(places)

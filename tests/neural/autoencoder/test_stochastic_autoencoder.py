@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.polynomial.hermite_e import hermegauss
+from pretend import assert_as_on_cpu
 from scipy import sparse, stats
 from scipy.special import expit, logsumexp, softmax
 from sklearn.base import clone
@@ -925,23 +926,24 @@ def test_partial_fit_keeps_the_length_of_the_codes(posterior):
     assert encoder.coefs_[-1].shape[1] == N_BITS
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @each_decoder
 @each_posterior
-def test_cuda_fit_encodes_as_the_cpu_does(decoder, posterior):
+def test_devices(decoder, posterior, device):
     X = sparse.csr_array(np.maximum(DATA[decoder], 0))
-    encoder = make(
-        decoder=decoder,
-        posterior=posterior,
-        device="cuda",
-        dropout=0.2,
-        input_dropout=0.2,
-        decoder_noise=0.1,
-        kl_weight=0.1,
-        **ONE_MORE,
-    ).fit(X)
-    on_gpu = encoder.decision_function(X)
-    on_cpu = encoder.set_params(device="cpu").decision_function(X)
-    np.testing.assert_allclose(on_gpu, on_cpu, atol=1e-4)
-    assert np.isfinite(encoder.bound(X)).all()
-    assert encoder.partial_fit(X).n_iter_ == 5
+    options = {"dropout": 0.2, "input_dropout": 0.2, "decoder_noise": 0.1} | ONE_MORE
+
+    def learned(device):
+        encoder = make(
+            decoder=decoder,
+            posterior=posterior,
+            device=device,
+            kl_weight=0.1,
+            **options,
+        ).fit(X)
+        logits = encoder.decision_function(X)
+        encoder.set_params(device="cpu")
+        on_cpu = encoder.decision_function(X)
+        np.testing.assert_allclose(logits, on_cpu, atol=1e-4)
+        return on_cpu, encoder.bound(X, random_state=0)
+
+    assert_as_on_cpu(learned, device)

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from pretend import assert_as_on_cpu
 from scipy import sparse
 from sklearn.datasets import load_digits
 
@@ -386,12 +387,14 @@ def test_verbose_prints_and_silence_is_default(digits, capsys):
     assert "train_loss" in capsys.readouterr().out
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_cuda_fit_agrees_with_cpu(digits):
-    cpu = SGHEncoder(n_bits=8, init="pca", random_state=0, device="cpu").fit(digits)
-    gpu = SGHEncoder(n_bits=8, init="pca", random_state=0, device="cuda").fit(digits)
-    agreement = (cpu.transform(digits) == gpu.transform(digits)).mean()
-    assert agreement > 0.99
+@pytest.mark.parametrize("options", [{}, {"gradient": "linear", "scale": "latent"}])
+def test_devices(digits, options, device):
+    def learned(device):
+        encoder = SGHEncoder(8, max_epochs=1, init="pca", random_state=0, **options)
+        encoder.set_params(device=device).fit(digits).set_params(device="cpu")
+        return encoder.decision_function(digits), encoder.free_energy(digits[:20])
+
+    assert_as_on_cpu(learned, device)
 
 
 def test_autoencoder_without_hidden_layers_is_the_same_model(digits):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sklearn
 import torch
+from pretend import assert_as_on_cpu
 from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
@@ -409,3 +410,21 @@ def test_what_is_no_pair_is_refused(given, message, digits):
 def test_what_are_no_labels_is_refused(given, message, digits):
     with pytest.raises(ValueError, match=message):
         SGHEncoder(**LABELS).fit(digits[0], **given)
+
+
+@pytest.mark.parametrize("kind", ["labels", "given", "neighbors"])
+def test_devices(digits, kind, device):
+    X, y = digits
+    known = {"y": y} if kind == "labels" else {}
+    if kind == "given":
+        known = given_pairs(y)
+    # No two distances are alike: near neighbours that tie come in no order.
+    X = X + 0.1 * np.random.default_rng(0).random(X.shape)
+
+    def learned(device):
+        pairs = GivenPairs() if kind == "given" else kind
+        encoder = SGHEncoder(**SMALL | {"pairs": pairs, "device": device})
+        encoder.fit(X, **known).partial_fit(X, **known).set_params(device="cpu")
+        return encoder.decision_function(X), [encoder.history_[-1]["train_loss"]]
+
+    assert_as_on_cpu(learned, device)

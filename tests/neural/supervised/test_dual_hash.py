@@ -288,7 +288,6 @@ def test_more_bits_than_features_have_no_itq_codes():
         encoder(n_bits=65, u_init="itq").fit(ROWS, LABELS)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize(
     "params",
     [
@@ -297,10 +296,10 @@ def test_more_bits_than_features_have_no_itq_codes():
         {"module": lambda d, b: nn.Sequential(nn.Linear(d, b), nn.BatchNorm1d(b))},
     ],
 )
-def test_cuda_fit_agrees_with_cpu(params):
+def test_devices(params, device):
     cpu, gpu = (
-        encoder(device=device, max_epochs=3, **params).fit(ROWS, LABELS)
-        for device in ("cpu", "cuda")
+        encoder(device=name, max_epochs=3, **params).fit(ROWS, LABELS)
+        for name in ("cpu", device)
     )
     on_gpu = gpu.transform(ROWS)
     assert (cpu.transform(ROWS) == on_gpu).mean() > 0.98

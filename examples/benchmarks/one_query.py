@@ -1,0 +1,128 @@
+"""One query at a time: `HammingNeighbors` beside faiss, and what memory allows.
+
+    python examples/benchmarks/one_query.py
+    python examples/benchmarks/one_query.py --codes 1000 10000 --bits 64
+
+Random codes, 10 neighbours, every code compared (``algorithm="brute"``), another query
+each time. faiss, ours, and a plain read of all words (a sum by NumPy) take turns in one
+process, so that small caches hold what the one before left; medians of at least 15
+turns, of 200 calls each for 10 000 codes or fewer. faiss and ours have their defaults,
+all threads; *one thread* is ours with ``n_jobs=1``.
+
+The last lines tell what a call costs beyond its search: a call for 1000 codes, less the
+compiled search alone with all its room made before.
+"""
+
+import argparse
+import datetime
+import os
+import platform
+import time
+from statistics import median
+
+import faiss
+import numpy as np
+
+import skhash
+from skhash.neighbors import HammingNeighbors
+from skhash.neighbors.kernels import brute as kernels
+from skhash.neighbors.search import brute
+from skhash.neighbors.search.chunks import live_codes
+
+K, SMALL, CALLS, TURNS, SECONDS = 10, 10_000, 200, 15, 6.0
+
+
+def take_turns(functions, calls):
+    """Return the median seconds of a call of each function."""
+    spent = [[] for _ in functions]
+    for function in functions:
+        function()
+    begin = time.perf_counter()
+    while len(spent[0]) < TURNS or (
+        time.perf_counter() - begin < SECONDS / 4 and len(spent[0]) < 10 * TURNS
+    ):
+        for times, function in zip(spent, functions, strict=True):
+            start = time.perf_counter()
+            for _ in range(calls):
+                function()
+            times.append((time.perf_counter() - start) / calls)
+    return [median(times) for times in spent]
+
+
+def compare(n, n_bits):
+    """Print a row of the table."""
+    rng = np.random.default_rng(n_bits)
+    codes = rng.integers(0, 256, (n, n_bits // 8), dtype=np.uint8)
+    queries = rng.integers(0, 256, (64, n_bits // 8), dtype=np.uint8)
+    flat = faiss.IndexBinaryFlat(n_bits)
+    flat.add(codes)
+    options = {"n_neighbors": K, "packed": True, "algorithm": "brute"}
+    ours, alone = (HammingNeighbors(**options, n_jobs=j).fit(codes) for j in (None, 1))
+    words, turn = codes.view(np.uint64).ravel(), iter(range(10**9))
+
+    def query():
+        i = next(turn) % len(queries)
+        return queries[i : i + 1]
+
+    theirs, own, one, read = take_turns(
+        [
+            lambda: flat.search(query(), K),
+            lambda: ours.kneighbors(query()),
+            lambda: alone.kneighbors(query()),
+            lambda: np.add.reduce(words),
+        ],
+        CALLS if n <= SMALL else 1,
+    )
+    best, gigabytes = min(own, one), codes.nbytes / 1e9
+    print(
+        f"| {n:,} | {n_bits} | {1e6 * theirs:.1f} | {1e6 * own:.1f} | {1e6 * one:.1f} "
+        f"| {theirs / own:.2f} | {gigabytes / best:.1f} | {gigabytes / read:.1f} |",
+        flush=True,
+    )
+
+
+def overhead(n_bits, n=1000):
+    """Print what a call costs beyond its search."""
+    rng = np.random.default_rng(0)
+    codes, query = np.split(
+        rng.integers(0, 256, (n + 1, n_bits // 8), dtype=np.uint8), [n]
+    )
+    index = HammingNeighbors(K, packed=True).fit(codes)
+    search = brute.Brute(index.packed_codes_.view(np.uint64), n_bits)
+    room = search._room((1, search.words.shape[1], K))
+    room.patterns[:] = query.view(np.uint64)[:, None]
+    answers = np.zeros((1, K), dtype=np.int32), np.zeros((1, K), dtype=np.int64)
+    task = search.words, live_codes(None), n_bits, room.work, room.found, *answers
+    call, compiled = take_turns(
+        [lambda: index.kneighbors(query), lambda: kernels.nearest_to_few(*task)], CALLS
+    )
+    print(
+        f"{n_bits} bits, {n} codes: a call takes {1e6 * call:.1f} us, of which "
+        f"{1e6 * compiled:.1f} us are compiled; {1e6 * (call - compiled):.1f} us beyond"
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    sizes = [1000, 10_000, 100_000, 1_000_000, 10_000_000]
+    parser.add_argument("--codes", type=int, nargs="+", default=sizes)
+    parser.add_argument("--bits", type=int, nargs="+", default=[64, 128, 256, 512])
+    arguments = parser.parse_args()
+    print(
+        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
+        f"{os.cpu_count()} cores, numpy {np.__version__}, faiss {faiss.__version__}, "
+        f"skhash {skhash.__version__}\n"
+    )
+    columns = ["codes", "bits", "faiss, us", "ours, us", "one thread, us", "ratio"]
+    columns += ["ours, GB/s", "plain read, GB/s"]
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+    for n in arguments.codes:
+        for n_bits in arguments.bits:
+            compare(n, n_bits)
+    print()
+    for n_bits in arguments.bits:
+        overhead(n_bits)
+
+
+if __name__ == "__main__":
+    main()

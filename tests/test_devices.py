@@ -1,0 +1,131 @@
+"""Whatever takes `device` gives on a device what it gives on the CPU.
+
+Encoders are tested in `test_common.py`, gradient estimators and losses with their
+contracts, search in more ways in `neighbors/`; here is the rest of what is public, and
+parameters of encoders that their contract leaves at the defaults.
+"""
+
+import importlib
+import inspect
+import pickle
+import pkgutil
+
+import numpy as np
+import pytest
+import torch
+from checks import public_encoders, sparse_data, training_data
+from pretend import assert_as_on_cpu
+from scipy import sparse
+from sklearn.base import clone
+
+import skhash
+from skhash import HammingNeighbors, SBNClassifier, StochasticAutoencoderHash, audit
+from skhash.classification import VGG
+from skhash.gradients import gradient_report
+from skhash.linear import PCAHash
+from skhash.metrics import true_neighbors
+from skhash.neighbors import HashedNeighbors
+
+X, SPARSE = training_data(), sparse.csr_array(sparse_data(0.6))
+Y = np.arange(len(X)) % 3
+IMAGES = np.random.default_rng(2).random((40, 36))
+
+CLASSIFIERS = [
+    {},
+    {"gradient": "psa", "weights": "mirror", "n_train_samples": 2},
+    {"gradient": "arm", "predict_mode": "det", "validation_fraction": 0.2},
+    {"weights": "bayesbinn", "optimizer": "sgd", "lr": 0.1, "init": "default"},
+]
+
+
+def classifier(device, **params):
+    params = {"hidden_layer_sizes": (6, 5), "max_epochs": 2, "random_state": 0} | params
+    return SBNClassifier(device=device, **params)
+
+
+def classified(device):
+    for params in CLASSIFIERS:
+        for rows in (X, SPARSE):
+            model = classifier(device, **params).fit(rows, Y)
+            yield model.predict_proba(rows)
+            yield model.transform(rows)
+            yield model.partial_fit(rows[::2], Y[::2]).predict_proba(rows)
+            assert device == "cpu" or b"Pretend" not in pickle.dumps(model)
+
+
+def classified_images(device):
+    options = {"architecture": VGG((2,)), "input_shape": (1, 6, 6), "max_epochs": 1}
+    for augment in ("flip_crop", "affine"):
+        model = classifier(device, augment=augment, **options)
+        yield model.fit(IMAGES, Y[:40]).predict_proba(IMAGES)
+
+
+def found_by_codes(device):
+    bits = PCAHash(9).fit_transform(X)
+    index = HammingNeighbors(4, radius=2, device=device).fit(bits[20:]).remove([3, 9])
+    yield from index.kneighbors(bits[:20])
+    yield from map(np.concatenate, index.radius_neighbors(bits[:20]))
+    both = HashedNeighbors(PCAHash(9, device=device), index=clone(index)).fit(X)
+    yield from both.kneighbors(X[:20])
+
+
+def found_by_vectors(device):
+    for metric in ("euclidean", "cosine", "inner_product"):
+        for rows in (X, SPARSE):
+            yield true_neighbors(rows, metric=metric, device=device)
+            yield true_neighbors(rows[:5], rows, metric=metric, device=device)
+
+
+def reports(device):
+    weight = torch.arange(3.0)
+    encoder = StochasticAutoencoderHash(6, decoder="gaussian", random_state=0)
+    models = [
+        (lambda x: (x @ weight.to(x.device)).square(), torch.ones(4, 3), None),
+        (encoder.set_params(max_epochs=1).fit(X), X, None),
+        (classifier("cpu").fit(X, Y), X, Y),
+    ]
+    for model, rows, y in models:
+        report = gradient_report(
+            model, rows, ["st", "arm"], y=y, n_trials=3, random_state=0, device=device
+        )
+        yield np.array([[row.cosine, row.rmse] for row in report.rows])
+
+
+def audited(device):
+    result = audit(X, Y, n_bits=[8], methods=["sgh", "itq"], k=5, device=device)
+    yield np.array([[row.recall, row.recall_rescored] for row in result.rows])
+
+
+# Functions of a device that yield answers, for each public name but the encoders.
+ANSWERS = {
+    "HammingNeighbors": [found_by_codes],
+    "SBNClassifier": [classified, classified_images],
+    "audit": [audited],
+    "gradient_report": [reports],
+    "true_neighbors": [found_by_vectors],
+}
+EXACT = {"HammingNeighbors", "true_neighbors"}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answers_are_those_of_the_cpu(name, device):
+    for answer in ANSWERS[name]:
+        assert_as_on_cpu(answer, device, exact=name in EXACT)
+
+
+def test_every_public_device_is_tested():
+    modules = [m.name for m in pkgutil.walk_packages(skhash.__path__, "skhash.")]
+    modules = [name for name in ("skhash", *modules) if "._" not in name]
+    found = {
+        name: value
+        for module in map(importlib.import_module, modules)
+        for name in getattr(module, "__all__", [])
+        if takes_device(value := getattr(module, name))
+    }
+    encoders = public_encoders().values()
+    others = {name for name, value in found.items() if value not in encoders}
+    assert others == ANSWERS.keys()
+
+
+def takes_device(value):
+    return callable(value) and "device" in inspect.signature(value).parameters

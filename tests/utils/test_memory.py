@@ -1,0 +1,52 @@
+"""How much memory is left, from files like those of the system."""
+
+import numpy as np
+import pytest
+
+from skhash.neighbors import HammingNeighbors
+from skhash.neighbors.search import searcher
+from skhash.utils import memory
+
+
+def group(folder, most, used="700", files="200"):
+    (folder / "memory.max").write_text(f"{most}\n")
+    (folder / "memory.current").write_text(f"{used}\n")
+    (folder / "memory.stat").write_text(f"anon 400\ninactive_file {files}\n")
+    return folder
+
+
+def test_what_the_system_says(tmp_path):
+    path = tmp_path / "meminfo"
+    path.write_text("MemTotal: 100 kB\nMemFree: 1 kB\nMemAvailable:  40 kB\n")
+    assert memory._of_system(path) == 40 * 1024
+    assert memory._of_system(tmp_path / "none") == np.inf
+
+
+@pytest.mark.parametrize(("most", "left"), [("1000", 500), ("max", np.inf)])
+def test_what_a_control_group_leaves(tmp_path, most, left):
+    assert memory._of_group(group(tmp_path, most)) == left
+    assert memory._of_group(tmp_path / "none") == np.inf
+
+
+def test_the_least_of_both_counts(monkeypatch):
+    monkeypatch.setattr(memory, "_of_system", lambda: 3.0)
+    for left, least in ((2.0, 2.0), (np.inf, 3.0)):
+        monkeypatch.setattr(memory, "_of_group", lambda left=left: left)
+        assert memory.free_memory() == least
+
+
+@pytest.mark.parametrize("free", [0.0, np.inf])
+def test_nothing_is_made_that_does_not_fit(monkeypatch, free):
+    monkeypatch.setattr(searcher, "MIN_CODES", 1)
+    monkeypatch.setattr(searcher, "free_memory", lambda: free)
+    codes = np.random.default_rng(0).integers(0, 256, (200_000, 8), dtype=np.uint8)
+    index = HammingNeighbors(packed=True).fit(codes).prepare(10**9, radius=1)
+    tables = index._store.codes_key.searcher.algorithms["multi_index"]
+    assert (tables.parts is not None) == (free > 0)
+    found = index.radius_neighbors(codes[:50], 1, return_distance=False)
+    assert all(i in some for i, some in enumerate(found))
+    # What the user names is made whatever it takes.
+    named = HammingNeighbors(packed=True, algorithm="pruned").fit(codes)
+    named.kneighbors(codes[:50], 1)
+    clusters = named._store.codes_key.searcher.algorithms["pruned"]
+    assert clusters.index is not None
