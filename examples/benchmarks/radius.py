@@ -42,7 +42,10 @@ def compare(codes, n_bits, radii):
     words, queries = map(packed_to_words, codes)
     algorithms = [kind(words, n_bits) for kind in (Clusters, MultiIndex, Brute)]
     made = [seconds_of(one.make, Question("within", 2))[0] for one in algorithms]
-    print(f"{n_bits} bits: clusters made in {made[0]:.2f} s, tables in {made[1]:.2f} s\n")
+    print(
+        f"\n{n_bits} bits: clusters made in {made[0]:.2f} s, tables in {made[1]:.2f} s"
+    )
+    print()
     print(f"| radius | found | left |{' batch, us | one, us |' * 3}")
     print(f"|{'---|' * 9}")
     for radius in radii:
