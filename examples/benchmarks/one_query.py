@@ -6,8 +6,8 @@
 Random codes, 10 neighbours, every code compared (``algorithm="brute"``), another query
 each time. faiss, ours, and a plain read of all words (a compiled loop of xor, the
 limit) take turns in one process, so that small caches hold what the one before left;
-medians of at least 15 turns, of 200 calls each for 10 000 codes or fewer. faiss and ours
-have their defaults, all threads; *one thread* is ours with ``n_jobs=1``.
+medians of at least 15 turns, of 200 calls each for 10 000 codes or fewer. faiss and
+ours have their defaults, all threads; *one thread* is ours with ``n_jobs=1``.
 
 The last lines tell what a call costs beyond its search: a call for 1000 codes, less the
 compiled search alone with all its room made before.
