@@ -8,27 +8,36 @@ from skhash import compile as compiling
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors.kernels import brute, multi_index, pruned
 
+MADE = {
+    brute: ("nearest", "nearest_to_few", "within", "within_of_few", "place"),
+    pruned: ("nearest", "nearest_to_few", "assign", "fill_blocks"),
+    multi_index: ("fill", "find"),
+}
+
 
 def compiled(*modules):
     """Return how many versions there are of each kernel of some modules."""
-    kernels = {}
-    for module in modules:
-        kernels |= {k: v for k, v in vars(module).items() if isinstance(v, Dispatcher)}
-    return {name: len(kernel.overloads) for name, kernel in kernels.items()}
+    return {
+        (module.__name__, name): len(kernel.overloads)
+        for module in modules
+        for name, kernel in vars(module).items()
+        if isinstance(kernel, Dispatcher)
+    }
 
 
 @pytest.mark.parametrize("n_bits", [40, 64, 128, 200, 256, 700])
 def test_searches_find_everything_compiled(n_bits):
     compiling._search()
     compiling._search_by_tables()
-    before = compiled(brute, multi_index, pruned)
-    assert all(before[name] for name in ("nearest", "within", "find", "place"))
+    before = compiled(*MADE)
+    for module, names in MADE.items():
+        assert all(before[module.__name__, name] for name in names)
     codes = np.random.default_rng(n_bits).integers(0, 2, (300, n_bits))
     index = HammingNeighbors(3).fit(codes)
     for n_queries in (1, 300):
         index.kneighbors(codes[:n_queries])
         index.radius_neighbors(codes[:n_queries], radius=n_bits // 3)
-    assert compiled(brute, multi_index, pruned) == before
+    assert compiled(*MADE) == before
 
 
 def test_steps_are_told(capsys, monkeypatch):

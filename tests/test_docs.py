@@ -31,7 +31,7 @@ PUBLIC = [
 ]
 # Parts whose users are inside.
 INSIDE = {
-    *("utils", "algebra", "persistence", "_audit", "cli", "soak"),
+    *("utils", "algebra", "persistence", "_audit", "cli", "compile", "soak"),
     *("__main__", "__init__"),
 }
 
