@@ -170,6 +170,8 @@ def test_what_expected_queries_would_repay_is_made_at_once(monkeypatch, what):
     monkeypatch.setattr(pruned, "JUDGED_COST", 0.0)
     monkeypatch.setattr(MultiIndex, "cost", lambda *_: np.inf)
     monkeypatch.setattr(Clusters, "making", 100.0)
+    monkeypatch.setattr(pruned, "LEFT_COST", 2.2)
+    monkeypatch.setattr(pruned, "QUERY_COST", 0.0)
     rng = np.random.default_rng(0)
     centers = rng.integers(0, 2, (20, 64))
     bits = centers[rng.integers(0, 20, 2000)] ^ (rng.random((2000, 64)) < 0.03)

@@ -283,7 +283,12 @@ def asked(monkeypatch):
     monkeypatch.setattr(Clusters, "nearest", count)
     monkeypatch.setattr(searcher, "MIN_CODES", 1)
     monkeypatch.setattr(searcher, "WEIGHED_COST", 0.0)
-    monkeypatch.setattr(MultiIndex, "cost", lambda *_: np.inf)  # no tables
+    # Few codes, compared as if they were many, and no tables.
+    for name in ("QUERY_COST", "FEW_QUERY_COST"):
+        monkeypatch.setattr(pruned, name, 0.0)
+    for name in ("LEFT_COST", "FEW_LEFT_COST"):
+        monkeypatch.setattr(pruned, name, 2.2)
+    monkeypatch.setattr(MultiIndex, "cost", lambda *_: np.inf)
     return calls
 
 
