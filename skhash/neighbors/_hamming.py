@@ -403,5 +403,7 @@ class HammingNeighbors(GraphMixin, BaseIndex):
 
     def _find(self, what, store, selected, X, reach):
         queries = fitted_codes(store) if X is None else self._read_more_codes(X, store)
+        if not len(queries):  # those of an index without codes
+            return [], []
         options = self.n_jobs, self.algorithm, self.device
         return find(what, store, selected, queries, reach, *options)

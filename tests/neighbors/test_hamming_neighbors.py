@@ -426,3 +426,14 @@ def test_devices_that_hold_no_data(bits, queries, device):
     expected = index.kneighbors(queries)
     found = index.set_params(device=device).kneighbors(queries)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "brute", "multi_index", "pruned"])
+def test_an_index_without_codes_finds_none_near(algorithm):
+    """Of others, and of its own codes, of which there are none."""
+    bits = np.random.default_rng(0).integers(0, 2, (20, 9), dtype=np.uint8)
+    index = HammingNeighbors(algorithm=algorithm).fit(bits).remove(np.arange(20))
+    for queries in (bits, bits[:2], None):
+        for found in index.compact().radius_neighbors(queries, 3):
+            assert [len(ball) for ball in found] == [0] * len(found)
+            assert len(found) == (0 if queries is None else len(queries))
