@@ -17,6 +17,7 @@ from skhash.neighbors.kernels.bitslice import (
     GROUP_PLANES,
     LONG,
     SHORT,
+    STRAIGHT,
     WAYS,
     n_groups,
     n_levels,
@@ -93,6 +94,14 @@ def fastest_way(program):
         best = ways[-1] if known is None else measured_way(program, ways)
         _remember(program, NOT_MEASURED if known is None else best)
     return best
+
+
+def measure_ways():
+    """Measure the ways for all programs now, and remember the fastest ones."""
+    ways = possible_ways()
+    for program in (*STRAIGHT, SHORT, LONG) if len(ways) > 1 else ():
+        with global_compiler_lock:
+            _remember(program, measured_way(program, ways))
 
 
 def measured_way(program, ways):
