@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from skhash.utils.threads import late_import
+from skhash.utils.late import LateModule
 
+kernels = LateModule("skhash.algebra._affine_kernels")
 GROUP = 16  # columns of weights that are copied together; it is fastest so
 
 
@@ -28,9 +29,6 @@ def affine(X, weights, intercept, mean=None, *, relu=False) -> np.ndarray:
     outputs : ndarray of shape (n_samples, n_outputs), float32
         Where a row holds NaN or infinity, none of them is finite.
     """
-    with late_import:
-        from skhash.algebra import _affine_kernels as kernels
-
     if X.dtype == np.float16 and not kernels.READS_HALF:
         X = X.astype(np.float32)
     n, n_features = X.shape

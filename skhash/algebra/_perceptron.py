@@ -43,7 +43,8 @@ def mlp_forward(X, coefs, intercepts, mean=None, device="cpu") -> np.ndarray:
     outputs = np.empty((X.shape[0], coefs[-1].shape[1]), dtype=np.float32)
     widest = max([0, *(coef.shape[1] for coef in coefs[:-1])])
     for rows in row_chunks(X.shape[0], 4 * widest, HIDDEN_BYTES):
-        outputs[rows] = run(*_first(X[rows], layers, mean))
+        values, others, subtrahend = _first(X[rows], layers, mean)
+        outputs[rows] = run(values, others, subtrahend) if others else values
     return outputs
 
 
