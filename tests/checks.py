@@ -131,11 +131,14 @@ def assert_same_fit(encoder, X, bits, other_bits, how=""):
 
 
 def changed_by_last_figures(encoder, X, bits):
-    """Return the largest share of bits that another float32 rounding of X changes."""
-    rng, shares = np.random.default_rng(0), []
+    """Return the largest share of bits that changes of X by rounding errors change.
+
+    Those of float32 sums of a row's terms, some of which follow each other in a fit.
+    """
+    rng, shares, error = np.random.default_rng(0), [], 8 * N_FEATURES * 2**-24
     for _ in range(5):
         values = X.toarray() if sparse.issparse(X) else X
-        values = values * (1 + 1e-7 * rng.uniform(-1, 1, values.shape))
+        values = values * (1 + error * rng.uniform(-1, 1, values.shape))
         noisy = type(X)(values) if sparse.issparse(X) else values
         shares.append((fitted(encoder, noisy).transform(X) != bits).mean())
     return max(shares)
