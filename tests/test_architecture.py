@@ -37,6 +37,7 @@ ALLOWED["export"] = {"utils", "codes", "neighbors"}
 ESTIMATORS = {"persistence", "neighbors", *METHODS}
 ALLOWED["_audit"] = ESTIMATORS | {"utils", "codes", "base", "metrics", "datasets"}
 ALLOWED["cli"] = ALLOWED["_audit"] | {"_audit", "__init__"}
+ALLOWED["compile"] = {"utils", "neighbors", "_audit"}
 ALLOWED["soak"] = {"neighbors", "persistence", "linear", "__init__"}
 ALLOWED["__main__"] = {"cli"}
 ALLOWED["__init__"] = ESTIMATORS | {"_audit"}

@@ -83,8 +83,10 @@ def build(folder, n_codes):
 
 
 def build_parts(folder, n_codes):
-    """Make an index of each part, with clusters, and save it."""
+    """Make an index of each part that has none, with clusters, and save it."""
     for part in range(n_codes // PART):
+        if (folder / f"clusters-{part:03}").exists():
+            continue
         start = time.perf_counter()
         codes = np.load(folder / f"part-{part:03}.npy", mmap_mode="r")
         index = HammingNeighbors(packed=True).fit(codes)

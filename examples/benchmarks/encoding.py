@@ -153,8 +153,9 @@ def product_rate(shape, threads) -> float:
                 pool.map(lambda _: affine(block, weights, nothing), range(4 * threads))
             ),
         ]
-        seconds = min(medians(calls, 9))
-    return 4 * threads * 2 * len(block) * weights.size / seconds
+        # One after the other: threads of one may go on for a while, waiting for work.
+        seconds = min(medians([call], 9)[0] for call in calls)
+    return 2 * 4 * threads * len(block) * weights.size / seconds
 
 
 def measure(encoder, X, settings, rates):

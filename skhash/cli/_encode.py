@@ -1,6 +1,7 @@
 """``skhash encode``: a file of vectors into a file of codes, a chunk at a time."""
 
 from pathlib import Path
+from time import monotonic
 
 import numpy as np
 
@@ -8,11 +9,13 @@ from skhash._audit._data import read_rows
 from skhash.base import BaseHasher
 from skhash.cli._device import check_device
 from skhash.cli._files import check_space, check_writable, replacing
-from skhash.cli._terminal import progress
+from skhash.cli._terminal import nothing, progress
 from skhash.codes import packed_width
 from skhash.datasets import open_vectors
 from skhash.persistence import load
 from skhash.utils.chunks import row_chunks
+
+FLOATS = (np.float16, np.float32, np.float64)
 
 
 def run_encode(arguments) -> None:
@@ -26,9 +29,11 @@ def run_encode(arguments) -> None:
             f"{arguments.vectors} holds vectors of {X.shape[1]} numbers, but "
             f"{arguments.encoder} encodes vectors of {encoder.n_features_in_}."
         )
-    n_bits, width = encode_file(encoder, X, path, arguments.packed)
+    watch = nothing if arguments.quiet else progress
+    n_bits, width = encode_file(encoder, X, path, arguments.packed, watch)
     kind = f"packed in {width} bytes" if arguments.packed else "a byte each"
-    print(f"Wrote {path}: {X.shape[0]:,} codes of {n_bits} bits, {kind}")
+    if not arguments.quiet:
+        print(f"Wrote {path}: {X.shape[0]:,} codes of {n_bits} bits, {kind}")
 
 
 def _check_target(path: Path, vectors: Path) -> None:
@@ -55,8 +60,18 @@ def _load_encoder(path: str, device: str | None) -> BaseHasher:
     return encoder if device is None else encoder.set_params(device=device)
 
 
-def encode_file(encoder, X, path: Path, packed: bool) -> tuple[int, int]:
+def encode_file(encoder, X, path: Path, packed: bool, watch) -> tuple[int, int]:
     """Encode `X` into a ``.npy`` file that is complete or absent, never half.
+
+    Parameters
+    ----------
+    encoder : fitted encoder
+    X : {ndarray, CSR array} of shape (n, n_features)
+        Perhaps a file that is mapped into memory.
+    path : Path
+    packed : bool
+    watch : callable
+        `progress`, or `nothing`.
 
     Returns
     -------
@@ -68,11 +83,47 @@ def encode_file(encoder, X, path: Path, packed: bool) -> tuple[int, int]:
     transform = encoder.transform_packed if packed else encoder.transform
     shape = (X.shape[0], width)
     check_space(path, shape[0] * width)
-    with replacing(path) as file:
+    with replacing(path) as file, watch() as show:
         header = {"descr": "|u1", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
-        with progress() as show:
-            for rows in row_chunks(X.shape[0], 8 * X.shape[1] + width):
-                file.write(transform(read_rows(X, rows)))
-                show(f"encoding: {rows.stop:,} of {X.shape[0]:,}")
+        start = monotonic()
+        for rows in row_chunks(X.shape[0], X.dtype.itemsize * X.shape[1] + width):
+            file.write(_encode_rows(transform, X, rows))
+            show(progress_line(rows.stop, X.shape[0], monotonic() - start))
     return n_bits, width
+
+
+def _encode_rows(transform, X, rows):
+    if X.dtype not in FLOATS:
+        return transform(read_rows(X, rows))
+    try:
+        return transform(X[rows])  # where they lie, with no copy
+    except ValueError:
+        read_rows(X, rows)  # which says the row that is not finite, if one is
+        raise
+
+
+def progress_line(done: int, n: int, seconds: float) -> str:
+    """Return what is shown when so many of `n` rows are encoded.
+
+    Examples
+    --------
+    >>> from skhash.cli._encode import progress_line
+    >>> progress_line(2_000_000, 10_000_000, 1.25)
+    'encoding: 2,000,000 of 10,000,000, 1,600,000 rows/s, 5 s left'
+    >>> progress_line(1000, 10_000_000, 1.0)
+    'encoding: 1,000 of 10,000,000, 1,000 rows/s, 2 h 46 min left'
+    """
+    rate = done / max(seconds, 1e-9)
+    return (
+        f"encoding: {done:,} of {n:,}, {rate:,.0f} rows/s, "
+        f"{_duration((n - done) / rate)} left"
+    )
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

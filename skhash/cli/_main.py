@@ -173,6 +173,7 @@ def _add_encode(commands):
         help="where to encode: auto, cpu, cuda, cuda:1 or mps; by default what the "
         "encoder was made with",
     )
+    add("--quiet", action="store_true", help="print nothing but what goes wrong")
     parser.set_defaults(run=run_encode)
 
 

@@ -78,13 +78,20 @@ def progress():
     nothing is shown.
     """
     if sys.stderr is None or not sys.stderr.isatty():
-        yield lambda line: None
+        with nothing() as show:
+            yield show
     elif _rich() is None:
         with _overwritten_line() as show:
             yield show
     else:
         with _spinner() as show:
             yield show
+
+
+@contextmanager
+def nothing():
+    """Yield what `progress` does, and show nothing."""
+    yield lambda line: None
 
 
 @contextmanager

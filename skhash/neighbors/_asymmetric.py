@@ -404,7 +404,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         own : whether the queries are the fitted codes, each left out of its own answer
         """
         n_candidates = int(self.n_candidates or 0)
-        if n_candidates >= selected.n - own:
+        if n_candidates >= selected.n:
             n_candidates = 0  # that is all
         by_codes = n_candidates and not (store.decoder and store["vectors"] is not None)
         X, codes = self._read_question(store, X, codes, own, by_codes and n_candidates)

@@ -10,6 +10,7 @@ from unittest.mock import patch
 from skhash.neighbors import _index, _pairs
 from skhash.neighbors.search import (
     asymmetric,
+    brute,
     chunks,
     dispatch,
     equal_codes,
@@ -35,9 +36,11 @@ def chance_chooses(case):
         (memory, {"ENOUGH": 1}),
         (select, {"SCAN_SHARE": rng.choice([0.0, 0.5, 1.0])}),
         (chunks, {"MIN_THREAD_WORK": 1, "MAX_CHUNK": int(rng.choice([3, 256]))}),
+        (brute, {"MIN_FEW_WORK": 1, "MAX_KEPT": int(rng.choice([5, 1024]))}),
         (pruned, {"MIN_CLUSTERED": 1, "JUDGED_COST": 0.0, "FIRST_CODES_EACH": 0}),
         (pruned, {"FIRST_CODES": int(rng.choice([1, 100, 8192]))}),
-        (pruned, {"CHUNK": int(rng.choice([16, 1024]))}),
+        (pruned, {"CHUNK": int(rng.choice([16, 1024])), "ROOM": 1}),
+        (pruned, {"MAX_COMPARED": int(rng.choice([3, 4096])), "PROBED": 2}),
         (multi_index, {"MIN_THREAD_COST": 1e-9, "CHUNK": int(rng.choice([7, 1024]))}),
         (multi_index, {"ROOM": int(rng.choice([10, 2**16]))}),
         (equal_codes, {"MIN_THREAD_ANSWERS": 1, "COUNT_AFTER": 0.0}),
@@ -60,8 +63,8 @@ def drawn(name, kind, case, rng):
         making = 0.0
 
         def cost(self, question):
-            if name == "brute":
-                return 10 ** rng.uniform(0, 12)
+            if name == "brute":  # nothing is made where there are no codes
+                return 10 ** rng.uniform(0, 12) if len(self.words) else 0.0
             return super().cost(question) * 10 ** rng.uniform(-2, 2)
 
         def nearest(self, queries, question):

@@ -81,8 +81,10 @@ class Held:
 
     def change(self, rng):
         """Let the index change in one way, and what it should hold with it."""
-        changes = [self.add, self.remove, self.compact, self.move, self.refuse]
-        changes[rng.choice(5, p=[0.3, 0.25, 0.2, 0.2, 0.05])](rng)
+        changes = self.add, self.remove, self.compact, self.move, self.prepare
+        if rng.random() < 0.05:
+            self.refuse(rng)
+        changes[rng.choice(5, p=[0.3, 0.25, 0.15, 0.2, 0.1])](rng)
         self.check()
 
     def add(self, rng):
@@ -101,11 +103,16 @@ class Held:
         self.live = self.live & ~gone
 
     def compact(self, rng):
-        if not self.live.any():
-            return  # nothing could be asked any more
         self.index.compact()
         self.rows = {name: rows[self.live] for name, rows in self.rows.items()}
         self.live = np.ones(np.count_nonzero(self.live), dtype=bool)
+
+    def prepare(self, rng):
+        """Let tables and clusters be made for what is to come."""
+        reach = {"radius": int(rng.integers(0, self.case.n_bits + 1))}
+        if rng.random() < 0.5:
+            reach = {"n_neighbors": log_uniform(rng, 1, 2 * self.n)}
+        self.index.prepare(10**6, **reach)
 
     def move(self, rng):
         """Save and open the index, or copy it."""
@@ -180,7 +187,7 @@ class Held:
 
     def radius(self, rng, scores):
         """Draw a radius: now and then, one that finds everything."""
-        if rng.random() < 0.05:
+        if rng.random() < 0.05 or not scores.size:
             return self.case.n_bits + int(rng.integers(3))
         return int(np.quantile(scores, rng.choice([0, 0.001, 0.02, 0.3])))
 
@@ -223,6 +230,9 @@ class HeldVectors(Held):
     def decoded(self):
         return self.rows["bits"] @ self.codebook + self.offset
 
+    def prepare(self, rng):
+        """There is nothing to be made."""
+
     def asked(self, rng, own):
         vectors = self.rows.get("vectors")
         own = own and vectors is not None
@@ -252,4 +262,6 @@ class HeldVectors(Held):
         return min(n_found, self.n_candidates or n_found)
 
     def radius(self, rng, scores):
+        if not scores.size:
+            return 0.0
         return float(np.quantile(scores, rng.choice([0, 0.001, 0.02, 0.3])))

@@ -77,7 +77,10 @@ class Problem:
 
     def run(self):
         """Try it; return what was counted, or raise."""
-        with tempfile.TemporaryDirectory(prefix="skhash-soak-") as folder:
+        # Where a problem fails, its processes may go on to write for a moment.
+        with tempfile.TemporaryDirectory(
+            prefix="skhash-soak-", ignore_cleanup_errors=True
+        ) as folder:
             case = Case(self, Path(folder))
             ATTACKS[self.attack][0](case)
         return case.counts

@@ -2,6 +2,7 @@
 
 import builtins
 import functools
+import itertools
 import json
 import os
 import re
@@ -481,20 +482,59 @@ class TestEncode:
         assert output == f"Wrote {codes}: 150 codes of 5 bits, {kind}\n"
         assert not list(tmp_path.glob("*.part"))
 
+    def test_progress(
+        self, run, X, vectors, encoder, tmp_path, small_chunks, on_terminal, no_import,
+        monkeypatch,
+    ):  # fmt: skip
+        """Each chunk takes two seconds here."""
+        on_terminal(stream="stderr")
+        no_import("rich")
+        clock = itertools.count(100, 2)
+        monkeypatch.setattr(encode_command, "monotonic", lambda: next(clock))
+        words = "encode", tmp_path / "encoder", vectors, tmp_path / "codes.npy"
+        status, _, errors = run(*words)
+        assert status == 0
+        size = next(encode_command.row_chunks(N, X[0].nbytes + 5)).stop
+        rate, left = size / 2, 2 * (N - size) / size
+        line = f"encoding: {size} of 150, {rate:,.0f} rows/s, {left:.0f} s left"
+        assert line in errors
+        assert "encoding: 150 of 150" in errors
+        assert run(*words, "--quiet") == (0, "", "")
+        np.testing.assert_array_equal(
+            np.load(tmp_path / "codes.npy"), encoder.transform(X)
+        )
+
+    @pytest.mark.parametrize("dtype", [np.float16, np.float64])
+    def test_a_value_that_is_not_finite_is_found_in_its_row(
+        self, run, X, encoder, tmp_path, small_chunks, dtype
+    ):
+        rows = X.astype(dtype)
+        rows[77, 1] = -np.inf
+        np.save(tmp_path / "rows.npy", rows)
+        words = "encode", tmp_path / "encoder", tmp_path / "rows.npy"
+        status, _, errors = run(*words, tmp_path / "codes.npy")
+        assert status == 2
+        assert errors == "skhash: Row 77 (from 0) holds NaN or infinity.\n"
+
     def test_other_formats(self, run, X, encoder, tmp_path, small_chunks):
         widths = np.full((N, 1), D, dtype="<i4")
         np.hstack([widths.view("<f4"), X]).astype("<f4").tofile(tmp_path / "X.fvecs")
         np.savetxt(tmp_path / "X.csv", X, delimiter=",", fmt="%.9g")
         np.save(tmp_path / "half.npy", X.astype(np.float16))
+        np.save(tmp_path / "whole.npy", np.round(10 * X).astype(np.int16))
         sparse.save_npz(tmp_path / "X.npz", sparse.csr_array(X))
-        for name in ("X.fvecs", "X.csv", "half.npy", "X.npz"):
+        others = {
+            "half.npy": X.astype(np.float16),
+            "whole.npy": np.round(10 * X),
+        }
+        for name in ("X.fvecs", "X.csv", "half.npy", "whole.npy", "X.npz"):
             codes = tmp_path / f"{name}.codes.npy"
             status, _, errors = run(
                 "encode", tmp_path / "encoder", tmp_path / name, codes
             )
             assert (status, errors) == (0, "")
-            rows = X.astype(np.float16) if name == "half.npy" else X
-            np.testing.assert_array_equal(np.load(codes), encoder.transform(rows))
+            expected = encoder.transform(others.get(name, X))
+            np.testing.assert_array_equal(np.load(codes), expected)
 
     def test_device(self, run, vectors, encoder, tmp_path, monkeypatch):
         seen = []
@@ -917,7 +957,7 @@ class TestProgress:
         errors = run(*words)[2]
         steps = [step.strip() for step in errors.split("\r") if step.strip()]
         assert len(steps) > 2
-        assert steps[-1] == "encoding: 150 of 150"
+        assert steps[-1].startswith("encoding: 150 of 150, ")
 
 
 def test_the_arguments_of_the_process_are_the_default(monkeypatch, capsys):

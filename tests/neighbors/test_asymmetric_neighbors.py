@@ -194,6 +194,41 @@ def test_neighbors_of_the_fitted_codes_need_their_vectors(data, n_candidates):
 
 @KINDS
 @pytest.mark.parametrize("n_candidates", [40, None])
+def test_nothing_is_near_where_all_are_removed(data, by, n_candidates):
+    index = data.index(by, n_candidates=n_candidates).remove(np.arange(N))
+    for one in (index, index.compact()):
+        for balls in one.radius_neighbors(data.queries, 99.0, codes=data.codes):
+            assert [len(ball) for ball in balls] == [0] * len(data.queries)
+
+
+@pytest.mark.parametrize("by", ["vectors", "decoder"])
+def test_candidates_of_codes_that_a_filter_leaves_out(data, by):
+    """They lack no code of their own, so that all but one of the others are few."""
+    kept = np.array([3, 70, 71, 200])
+    mask = np.isin(np.arange(N), kept)
+    vectors = data.stands_for("vectors")
+    index = AsymmetricNeighbors(2, n_candidates=3)
+    index.fit(
+        data.bits,
+        vectors=vectors,
+        **({"decoder": data.decoder} if by == "decoder" else {}),
+    )
+    first = (data.bits[:, None] != data.bits[kept]).sum(axis=2)
+    if by == "decoder":
+        decoded = data.decoded()[kept]
+        first = np.array([score(query, decoded, "euclidean") for query in vectors])
+    found = index.kneighbors(mask=mask)
+    for query in range(N):
+        order = np.argsort(first[query], kind="stable")
+        candidates = np.sort([kept[i] for i in order if kept[i] != query][:3])
+        scores = score(vectors[query], vectors[candidates], "euclidean")
+        best = np.argsort(scores, kind="stable")[:2]
+        np.testing.assert_array_equal(found[0][query], scores[best])
+        np.testing.assert_array_equal(found[1][query], candidates[best])
+
+
+@KINDS
+@pytest.mark.parametrize("n_candidates", [40, None])
 @pytest.mark.parametrize("share", [0.3, 0.9])
 def test_filters_and_removal(data, by, n_candidates, share):
     kept = np.random.default_rng(2).random(N) < share

@@ -79,8 +79,8 @@ FewWork = namedtuple("FewWork", "patterns distances")
 Found = namedtuple("Found", "states histograms distances positions")
 
 
-@kernel
-def set_threshold(bias, threshold):
+@inner_kernel
+def _set_threshold(bias, threshold):
     """Make sums overflow from `threshold` on."""
     levels = len(bias)
     start = (1 << levels) - threshold
@@ -259,7 +259,7 @@ def nearest(words, live, queries, n_planes, work, found, distances, positions):
     states, k, asked = found.states, distances.shape[1], work.asked
     _seed(words, live, queries, n_planes, k, found)
     for q in range(len(queries)):
-        set_threshold(work.bias[q], states[q, 0])
+        _set_threshold(work.bias[q], states[q, 0])
     find, program, way, lanes = work.find, work.program, work.way, work.hits.shape[1]
     for start in range(0, len(words), 64 * lanes):
         n_hits = _find_by_address(find, (words, start, asked, work, program, way))
@@ -273,7 +273,7 @@ def nearest(words, live, queries, n_planes, work, found, distances, positions):
                 if near:
                     _take(words, first, near, queries, q, k, found)
             if states[q, 0] != threshold:
-                set_threshold(work.bias[q], states[q, 0])
+                _set_threshold(work.bias[q], states[q, 0])
                 # No code is nearer than 0.
                 n_done += states[q, 0] == 0
         if n_done:

@@ -1,10 +1,11 @@
 """Distances of 128 codes to a query, four bits at a time, as vector instructions.
 
 The bytes of a block of codes stand side by side, the first of all codes, then the
-second, so that one vector holds the same four bits (a *nibble*) of 32 codes. In how
-many of these a code differs from the query depends on two numbers below 16: the nibble
-of the query chooses one of 16 tables, each of 16 bytes, and one instruction looks 32
-codes up in it. A distance is the sum of what is found; it stays at 255 if it is larger.
+second, so that one vector holds the same four bits (a *nibble*) of 32 or 64 codes. In
+how many of these a code differs from the query depends on two numbers below 16: the
+nibble of the query chooses one of 16 tables, each of 16 bytes, and one instruction
+looks the codes up in it. A distance is the sum of what is found, and stays at 255 if
+that is larger.
 
 Unlike the planes of `bitslice`, nothing has to be made for a block but the nibbles
 themselves, and half as many codes fill it, so this is what compares few codes with some
@@ -23,13 +24,16 @@ BLOCK = 128  # codes in a block
 MOST = 255  # the distance that stands for all larger ones
 WORD_NIBBLES = 16
 
-_WIDTH = 32  # bytes in a vector
+# Bytes in a vector, and the instruction that looks up as many of them.
+_IS_WIDE = has_features("avx512bw")
+_WIDTH = 64 if _IS_WIDE else 32
+_SHUFFLE = "llvm.x86.avx512.pshuf.b.512" if _IS_WIDE else "llvm.x86.avx2.pshuf.b"
 _VECTOR, _HALF = ir.VectorType(BYTE, _WIDTH), ir.VectorType(BYTE, 64)
 _PARTS, _NOTHING = range(BLOCK // _WIDTH), _VECTOR([0] * _WIDTH)
 
 
 def has_shuffle():
-    """Return whether numba compiles for a processor that looks 32 bytes up at once."""
+    """Return whether numba compiles for a processor that looks bytes up in tables."""
     return has_features("avx2")
 
 
@@ -45,12 +49,14 @@ def _look_up(code, tables, choice, shuffle):
     """Return the function from nibbles of codes to how many bits differ."""
     if not shuffle:
         own = code.spread(code.lshr(choice, BYTE(4)), _WIDTH)
-        return lambda nibbles: code.use("llvm.ctpop.v32i8", code.xor(nibbles, own))
+        return lambda nibbles: code.use(
+            f"llvm.ctpop.v{_WIDTH}i8", code.xor(nibbles, own)
+        )
     table = ir.VectorType(BYTE, 16)
     table = code.read(table, tables, code.zext(choice, INT64))
-    twice = ir.VectorType(INT32, _WIDTH)([*range(16)] * 2)
-    table = code.shuffle_vector(table, ir.Constant(table.type, ir.Undefined), twice)
-    return lambda nibbles: code.use("llvm.x86.avx2.pshuf.b", table, nibbles)
+    repeated = ir.VectorType(INT32, _WIDTH)([*range(16)] * (_WIDTH // 16))
+    table = code.shuffle_vector(table, ir.Constant(table.type, ir.Undefined), repeated)
+    return lambda nibbles: code.use(_SHUFFLE, table, nibbles)
 
 
 @instruction(void)
@@ -114,13 +120,13 @@ def make_near(shuffle):
             sums = _word_distances(code, nibbles.row(first), chosen, shuffle)
             # A word has 64 bits, so that only sums over words need care.
             for place, total in zip(places, sums, strict=True):
-                total = code.use("llvm.uadd.sat.v32i8", code.load(place), total)
+                total = code.use(f"llvm.uadd.sat.v{_WIDTH}i8", code.load(place), total)
                 code.store(total, place)
         least = code.spread(BYTE(MOST), _WIDTH)
         for part, place in zip(_PARTS, places, strict=True):
             total = code.load(place)
             code.write(total, out.row(row), _WIDTH * part)
-            least = code.use("llvm.umin.v32i8", least, total)
+            least = code.use(f"llvm.umin.v{_WIDTH}i8", least, total)
         most = code.spread(most, _WIDTH)
         return code.is_any(code.icmp_unsigned("<=", least, most))
 

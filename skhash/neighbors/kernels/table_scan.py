@@ -93,7 +93,7 @@ def _score(codes, query, position):
     return max(codes.floor, factor * total + items[position, 0])
 
 
-@_inlined
+@inner_kernel
 def _error(codes, bounds):
     """Return what rounding does to a total, to its sum with a term, and to bounds."""
     largest, n_rows = 0.0, len(bounds)
@@ -105,7 +105,7 @@ def _error(codes, bounds):
     return 4 * (n_rows + 2) * _ROUNDING * largest
 
 
-@_inlined
+@inner_kernel
 def _bound_rows(codes, query, score, bounds):
     """Write the least that each value of a row adds, for scores of at most `score`."""
     n_bytes, grids = len(query), codes.grids
@@ -151,7 +151,7 @@ def _reach(codes, score, error):
     return error if codes.items.shape[1] == 2 else score + error
 
 
-@_inlined
+@inner_kernel
 def _make_steps(codes, query, score, work, q):
     """Write the tables of a query for scores of at most `score`; return the limit."""
     if score == np.inf:
@@ -191,7 +191,7 @@ def first_limits(codes, live, queries, scores):
     step = max(1, n_blocks // SAMPLED_BLOCKS)
     for q in range(len(queries)):
         scores[q] = np.inf
-        places = np.zeros(scores.shape[1], dtype=np.int64)
+        places = np.empty(scores.shape[1], dtype=np.int64)
         for block in range(0, n_blocks, step):
             first = block * BLOCK
             for position in range(first, min(first + SAMPLED_CODES, n)):

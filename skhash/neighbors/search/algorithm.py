@@ -55,7 +55,8 @@ class Algorithm:
     """An exact way to search codes. All have the same answers.
 
     Costs are those of one core, in pairs of words that `Brute` compares in the same
-    time, 1.3e-10 seconds where the others were measured (x86_64, AVX2). Most of these
+    time, 1.3e-10 seconds where the others were measured (x86_64, AVX2), and a third of
+    that with AVX-512, where they hold too as far as they were measured. Most of these
     wait for memory, and a wait takes some hundred pairs on any machine that has vectors
     of 16 to 32 bytes. Where two algorithms cost about as much, a wrong choice costs
     little.

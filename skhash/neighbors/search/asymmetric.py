@@ -184,7 +184,8 @@ class CodeScorer:
 
     def _scan(self):
         """Return the module that searches by blocks, where there are any."""
-        return _table_scan if self.key is not None and _table_scan.is_fast() else None
+        has_blocks = self.key is not None and len(self.packed_codes) > 0
+        return _table_scan if has_blocks and _table_scan.is_fast() else None
 
     def _run(self, kernel, n_scored, queries, *arrays):
         """Call a kernel on slices of the queries and of `arrays`, in threads.

@@ -10,12 +10,14 @@ import numpy as np
 from numba.core.compiler_lock import global_compiler_lock
 
 from skhash.neighbors.kernels import brute as kernels
+from skhash.neighbors.kernels.bits import ALL
 from skhash.neighbors.kernels.bitslice import (
     CHOICE,
     GROUP,
     GROUP_PLANES,
     LONG,
     SHORT,
+    STRAIGHT,
     WAYS,
     n_groups,
     n_levels,
@@ -26,6 +28,7 @@ from skhash.neighbors.search.chunks import read_only
 from skhash.utils.kernels import cache_folder, machine
 
 CACHE_LINE = 64  # bytes
+NOT_MEASURED = "not measured"
 # Bits of codes for programs that sum any number of them.
 SAMPLE_PLANES = {SHORT: 192, LONG: 768}
 # Codes and queries by which ways are compared, and how often: milliseconds.
@@ -41,9 +44,11 @@ def block_workspace(n_planes, queries, threshold, way=None):
     program, groups = program_of(n_planes), n_groups(n_planes)
     way = fastest_way(program) if way is None else way
     lanes = WAYS[way].lanes
-    bias = np.empty((n_queries, n_levels(program)), dtype=np.uint64)
-    kernels.set_threshold(bias[0], threshold)
-    bias[1:] = bias[0]
+    levels = n_levels(program)
+    bias = np.empty((n_queries, levels), dtype=np.uint64)
+    # Sums shall overflow from the threshold on.
+    start = 2**levels - threshold
+    bias[:] = [ALL if start >> level & 1 else 0 for level in range(levels)]
     n_rows = max(GROUP * groups, 64 * n_words)
     return kernels.Work(
         find=kernels.block_finder(program, way),
@@ -65,7 +70,9 @@ def fastest_way(program):
     """Return the number of the fastest one of `WAYS` for a program on this machine.
 
     It is what ``SKHASH_VECTOR_BITS`` asks for, or what was measured once on a machine
-    like this one and stands beside the compiled kernels, or measured now.
+    like this one and stands beside the compiled kernels. The first process to come
+    waits for kernels to be compiled: it takes the widest vectors, and the second
+    measures.
     """
     ways = possible_ways()
     asked = os.environ.get("SKHASH_VECTOR_BITS")
@@ -81,11 +88,24 @@ def fastest_way(program):
     if len(ways) == 1:
         return ways[0]
     with global_compiler_lock:  # threads that wait would only disturb
-        return _remembered(program, ways) or _measured(program, ways)
+        known = _remembered(program)
+        if known in map(str, ways):
+            return int(known)
+        best = ways[-1] if known is None else measured_way(program, ways)
+        _remember(program, NOT_MEASURED if known is None else best)
+    return best
 
 
-def _measured(program, ways):
-    """Measure some ways, and remember the fastest one."""
+def measure_ways():
+    """Measure the ways for all programs now, and remember the fastest ones."""
+    ways = possible_ways()
+    for program in (*STRAIGHT, SHORT, LONG) if len(ways) > 1 else ():
+        with global_compiler_lock:
+            _remember(program, measured_way(program, ways))
+
+
+def measured_way(program, ways):
+    """Return the one of some ways that is the fastest now."""
     random, n_planes = np.random.default_rng(0), SAMPLE_PLANES.get(program, program)
     shape = SAMPLE_CODES + SAMPLE_QUERIES, -(-n_planes // 64)
     words = random.integers(2**63, size=shape, dtype=np.uint64)
@@ -97,10 +117,7 @@ def _measured(program, ways):
             start = perf_counter()
             kernels.count_hits(words, work)
             seconds[way] = min(seconds[way], perf_counter() - start)
-    best = min(seconds, key=seconds.get)
-    with suppress(OSError):
-        _remember(program, best)
-    return best
+    return min(seconds, key=seconds.get)
 
 
 def _place(program):
@@ -109,22 +126,23 @@ def _place(program):
     return folder and folder / f"skhash-vectors-{machine()}-{program}.txt"
 
 
-def _remembered(program, ways):
-    """Return the way that was the fastest when that was measured, or None."""
+def _remembered(program):
+    """Return what a process before this one wrote, or None."""
     place = _place(program)
     if place is not None:
         with suppress(OSError, ValueError):
-            way = int(place.read_text())
-            return way if way in ways else None
+            return place.read_text()
+    return None
 
 
 def _remember(program, way):
-    """Write which way is the fastest, whole or not at all."""
+    """Write which way is the fastest, whole, or not at all where that is forbidden."""
     place = _place(program)
     if place is not None:
-        with NamedTemporaryFile("w", dir=place.parent, delete=False) as file:
-            file.write(str(way))
-        os.replace(file.name, place)
+        with suppress(OSError):
+            with NamedTemporaryFile("w", dir=place.parent, delete=False) as file:
+                file.write(str(way))
+            os.replace(file.name, place)
 
 
 def _zero_words(n, lanes):

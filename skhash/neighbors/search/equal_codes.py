@@ -237,9 +237,12 @@ def share_different(words, live=None):
     many do not mislead.
     """
     factors = np.random.default_rng(0).integers(2**63, size=words.shape[1])
-    hashes = words @ (2 * factors.astype(np.uint64) + np.uint64(1))
+    factors = 2 * factors.astype(np.uint64) + np.uint64(1)
     n_chosen = 1 + len(words) // SAMPLE_ROWS
-    chosen = hashes <= np.uint64((2**64 - 1) // n_chosen)
-    if live is not None:
-        chosen &= live
-    return min(1.0, n_chosen * len(np.unique(hashes[chosen])) / len(words))
+    most, hashes = np.uint64((2**64 - 1) // n_chosen), []
+    for rows in row_chunks(len(words), 17):
+        some = words[rows] @ factors
+        chosen = some <= most
+        hashes.append(some[chosen if live is None else chosen & live[rows]])
+    different = np.unique(np.concatenate(hashes))
+    return min(1.0, n_chosen * len(different) / len(words))

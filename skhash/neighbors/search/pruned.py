@@ -25,6 +25,7 @@ from skhash.neighbors.search.chunks import (
 from skhash.neighbors.store.clusters import Clusters as Arrays
 from skhash.neighbors.store.clusters import position_type
 from skhash.utils.chunks import even_chunks, row_chunks
+from skhash.utils.llvm import has_features
 from skhash.utils.threads import map_in_threads
 
 # Of n codes, this times n^(2/3) are centers.
@@ -36,13 +37,15 @@ CHUNK, FEW_QUERIES = 1024, 16
 FIRST_CODES, FIRST_CODES_EACH = 8192, 128
 # Comparing what clusters leave takes the time of comparing all, times the share that is
 # left, times this, for many queries and for few. Measured on 64-bit codes of word
-# vectors, 1 and 10 million, for 1 to 100 neighbours.
-LEFT_COST, FEW_LEFT_COST = 2.2, 3.4
+# vectors, 1 and 10 million, for 1 to 100 neighbours. AVX-512 gains comparing all more.
+LEFT_COST, FEW_LEFT_COST = (4.0, 6.0) if has_features("avx512f") else (2.2, 3.4)
+# What else a query costs, of many and of few.
+QUERY_COST, FEW_QUERY_COST = 20_000.0, 400_000.0
 # Fewer codes are compared sooner than clusters tell them apart; for more neighbours,
 # keeping them in order would take too long.
 MIN_CLUSTERED, MAX_REACH = 2**19, {"nearest": 100, "within": MOST - 1}
 # Comparing a code with a center, while clusters are made.
-CENTER_COST = 2.0
+CENTER_COST = 6.0
 # More centers than this stand in groups, of which so many are looked through for each
 # code, for so many codes at a time.
 MAX_COMPARED, PROBED, ASSIGNED = 2**12, 32, 2**18
@@ -132,8 +135,10 @@ class Clusters(Algorithm):
         n_words, kind = question.share * self.words.size, _kind(question)
         if kind not in self.left or question.share * len(self.words) < MIN_CLUSTERED:
             return np.inf
-        times = FEW_LEFT_COST if question.n_queries < FEW_QUERIES else LEFT_COST
-        return times * self.left[kind] * n_words
+        left = self.left[kind] * n_words
+        if question.n_queries < FEW_QUERIES:
+            return FEW_QUERY_COST + FEW_LEFT_COST * left
+        return QUERY_COST + LEFT_COST * left
 
     def expect(self, question, cost):
         kind, most = _kind(question), MAX_REACH[question.what]
@@ -224,7 +229,7 @@ class Clusters(Algorithm):
         def search(part):
             batch = self._batch(queries, 1, len(self.index.center_blocks), 1)
             room = np.empty(max(ROOM, kernels.SPAN * BLOCK), dtype=np.int64)
-            found = []
+            found = [room[:0]]  # there may be more threads than blocks
             for q in range(len(queries)):
                 begin, stop = part.start, part.stop
                 while begin < stop:

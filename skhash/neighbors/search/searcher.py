@@ -65,8 +65,10 @@ class Searcher:
         question.memory, names = self.memory, [*self.algorithms]
         if question.algorithm == "auto":
             some = self.words[:: -(-len(self.words) // MEMORY)]
-            more = question.reach + (question.what == "nearest")
-            asked = replace(question, reach=min(more, len(self.words)))
+            asked, live = question, question.live
+            if question.what == "nearest":
+                n_live = len(self.words) if live is None else int(live.sum())
+                asked = replace(question, reach=min(question.reach + 1, n_live))
             first = self.algorithms[self._first]
             self.memory.note(question, some, getattr(first, question.what)(some, asked))
         else:

@@ -248,6 +248,7 @@ def test_clusters_may_leave_less(made, monkeypatch, left, n_made):
     monkeypatch.setattr(MultiIndex, "cost", lambda *_: np.inf)
     monkeypatch.setattr(pruned, "JUDGED_COST", np.inf)
     monkeypatch.setattr(pruned, "MIN_CLUSTERED", 1000)
+    monkeypatch.setattr(pruned, "QUERY_COST", 0.0)
     words, queries = to_words(repeated(2000, 300)), to_words(repeated(40, 300, seed=1))
     search = Searcher(words, N_BITS, ALGORITHMS)
     search.algorithms["pruned"].left["nearest", 2] = left

@@ -170,6 +170,8 @@ def test_what_expected_queries_would_repay_is_made_at_once(monkeypatch, what):
     monkeypatch.setattr(pruned, "JUDGED_COST", 0.0)
     monkeypatch.setattr(MultiIndex, "cost", lambda *_: np.inf)
     monkeypatch.setattr(Clusters, "making", 100.0)
+    monkeypatch.setattr(pruned, "LEFT_COST", 2.2)
+    monkeypatch.setattr(pruned, "QUERY_COST", 0.0)
     rng = np.random.default_rng(0)
     centers = rng.integers(0, 2, (20, 64))
     bits = centers[rng.integers(0, 20, 2000)] ^ (rng.random((2000, 64)) < 0.03)
@@ -192,6 +194,24 @@ def test_what_expected_queries_would_repay_is_made_at_once(monkeypatch, what):
     # A named algorithm need not be repaid.
     named = HammingNeighbors(packed=True, algorithm="pruned").fit(codes)
     assert clusters_of(named.prepare(1, **reach)).index is not None
+
+
+def test_no_more_neighbours_are_expected_than_there_are(monkeypatch):
+    """Each code that asks leaves itself out, where there is another."""
+    monkeypatch.setattr(searcher, "MIN_CODES", 1)
+    asked, nearest = [], Brute.nearest
+
+    def note(self, queries, question):
+        asked.append(question.reach)
+        return nearest(self, queries, question)
+
+    monkeypatch.setattr(Brute, "nearest", note)
+    codes = np.random.default_rng(0).integers(0, 2, (10, 8))
+    index = HammingNeighbors().fit(codes)
+    for removed in (0, 6, 2):
+        index.remove(np.flatnonzero(index.live_)[:removed])
+        index.prepare(5, n_neighbors=3)
+    assert asked == [4, 4, 2]
 
 
 def test_fit_is_told_how_many_neighbours_will_be_asked_for(monkeypatch):

@@ -106,6 +106,17 @@ def test_within_by_threads_and_in_little_room(monkeypatch, few, n_jobs):
             assert_same(one, other)
 
 
+def test_more_threads_than_blocks(monkeypatch):
+    monkeypatch.setattr(chunks, "MIN_THREAD_WORK", 1)
+    words = words_of(clustered(9, 64))
+    clusters = made(Clusters, words, 64)
+    for ask, brute, reach in ((within, brute_within, 30), (nearest, brute_nearest, 3)):
+        found = ask(clusters, words[:2], reach, 16)
+        expected = brute(words, 64, words[:2], reach, 1)
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
+
+
 def test_one_query_that_finds_more_than_there_is_room_for(monkeypatch):
     monkeypatch.setattr(pruned, "ROOM", 1)
     words = words_of(clustered(40_000, 64))
@@ -272,7 +283,12 @@ def asked(monkeypatch):
     monkeypatch.setattr(Clusters, "nearest", count)
     monkeypatch.setattr(searcher, "MIN_CODES", 1)
     monkeypatch.setattr(searcher, "WEIGHED_COST", 0.0)
-    monkeypatch.setattr(MultiIndex, "cost", lambda *_: np.inf)  # no tables
+    # Few codes, compared as if they were many, and no tables.
+    for name in ("QUERY_COST", "FEW_QUERY_COST"):
+        monkeypatch.setattr(pruned, name, 0.0)
+    for name in ("LEFT_COST", "FEW_LEFT_COST"):
+        monkeypatch.setattr(pruned, name, 2.2)
+    monkeypatch.setattr(MultiIndex, "cost", lambda *_: np.inf)
     return calls
 
 

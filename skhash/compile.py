@@ -1,0 +1,75 @@
+"""``python -m skhash.compile``: compile at once what is else compiled at first use.
+
+Kernels are kept on disk, by numba, in ``__pycache__`` beside the package or where
+``NUMBA_CACHE_DIR`` says, and serve all processes on machines of the same kind.
+"""
+
+from time import perf_counter
+
+import numpy as np
+
+from skhash._audit import audit
+from skhash.neighbors import HammingNeighbors
+from skhash.utils.late import LateModule
+
+_blocks = LateModule("skhash.neighbors.search.blocks")
+_dispatch = LateModule("skhash.neighbors.search.dispatch")
+
+# Lengths of codes, in bytes: those that searches have a program for, and two others.
+LENGTHS = (8, 16, 32, 12, 96)
+FEW, MANY = 2, 40
+
+
+def main() -> None:
+    """Compile the kernels, and say what is being done and how long it took."""
+    start = perf_counter()
+    for name, step in STEPS.items():
+        begin = perf_counter()
+        print(f"{name} ... ", end="", flush=True)
+        step()
+        print(f"{perf_counter() - begin:.1f} s", flush=True)
+    print(f"all in {perf_counter() - start:.1f} s", flush=True)
+
+
+def _codes(n, n_bytes):
+    random = np.random.default_rng(0)
+    return random.integers(256, size=(n, n_bytes), dtype=np.uint8)
+
+
+def _search():
+    for n_bytes in LENGTHS:
+        codes = _codes(1000, n_bytes)
+        index = HammingNeighbors(packed=True, algorithm="brute").fit(codes)
+        for n_queries in (FEW, MANY):
+            index.kneighbors(codes[:n_queries])
+            index.radius_neighbors(codes[:n_queries], radius=2)
+    _blocks.measure_ways()
+
+
+def _search_by_tables():
+    from skhash.neighbors.search.algorithm import Question
+
+    words = _codes(1000, 8).view(np.uint64)
+    for name in ("pruned", "multi_index"):
+        algorithm = _dispatch.ALGORITHMS[name](words, 64)
+        algorithm.make(Question("nearest", 1))
+        for n_queries in (FEW, MANY):
+            what = "nearest" if name == "pruned" else "within"
+            question = Question(what, 1, n_queries=n_queries)
+            getattr(algorithm, what)(words[:n_queries], question)
+
+
+def _audit():
+    vectors = np.random.default_rng(0).normal(size=(500, 16))
+    labels = np.arange(500) % 3
+    audit(vectors, labels, n_bits=[16], methods=["sgh", "neighbor"], random_state=0)
+
+
+STEPS = {
+    "search of codes": _search,
+    "search by clusters and tables": _search_by_tables,
+    "search by real queries, training, metrics": _audit,
+}
+
+if __name__ == "__main__":
+    main()
