@@ -117,6 +117,33 @@ def assert_same_codes(bits, other_bits, logits):
     np.testing.assert_array_equal(bits[sure], other_bits[sure])
 
 
+def assert_same_fit(encoder, X, bits, other_bits, how=""):
+    """Compare codes of a fit to `X` with those of one that rounds otherwise.
+
+    With most methods hardly a bit changes. Some learn from signs, and amplify rounding:
+    then no more may change than where the last figures of `X` do, and never so much
+    that it could be another fit, which changes half of the bits.
+    """
+    share = (other_bits != bits).mean()
+    if share >= 0.01:
+        limit = min(2 * changed_by_last_figures(encoder, X, bits), 0.2)
+        assert share <= limit, f"{how}: {share:.3f} of the bits change"
+
+
+def changed_by_last_figures(encoder, X, bits):
+    """Return the largest share of bits that changes of X by rounding errors change.
+
+    Those of float32 sums of a row's terms, some of which follow each other in a fit.
+    """
+    rng, shares, error = np.random.default_rng(0), [], 8 * N_FEATURES * 2**-24
+    for _ in range(5):
+        values = X.toarray() if sparse.issparse(X) else X
+        values = values * (1 + error * rng.uniform(-1, 1, values.shape))
+        noisy = type(X)(values) if sparse.issparse(X) else values
+        shares.append((fitted(encoder, noisy).transform(X) != bits).mean())
+    return max(shares)
+
+
 def fitted_attributes(encoder):
     return {
         name: value
@@ -195,7 +222,7 @@ def check_codes_do_not_depend_on_the_chunk(encoder):
                 refitted = fitted(encoder, X)
             tolerance = 0 if encoder._rowwise else ROUNDING * np.abs(logits).max()
             np.testing.assert_allclose(chunked, logits, rtol=0, atol=tolerance)
-            assert (refitted.transform(X) != bits).mean() < 0.01
+            assert_same_fit(encoder, X, bits, refitted.transform(X))
 
 
 def check_rows_do_not_depend_on_each_other(encoder):
@@ -340,12 +367,12 @@ def check_sparse_is_dense(encoder):
     bits, logits = dense.transform(X), dense.decision_function(X)
     for make in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array):
         from_sparse = fitted(encoder, make(X))
-        assert (from_sparse.transform(X) != bits).mean() < 0.01
+        assert_same_fit(encoder, X, bits, from_sparse.transform(X))
         assert_same_codes(bits, dense.transform(make(X)), logits)
         packed = dense.transform_packed(make(X))
         assert_same_codes(bits, unpack_bits(packed, dense.n_bits), logits)
     in_float32 = fitted(encoder, sparse.csr_array(X.astype(np.float32)))
-    assert (in_float32.transform(X) != bits).mean() < 0.01
+    assert_same_fit(encoder, X, bits, in_float32.transform(X))
 
 
 def check_any_number_type(encoder):
@@ -356,7 +383,7 @@ def check_any_number_type(encoder):
     for dtype in (np.float16, np.float32, np.int16, np.int64):
         assert_same_codes(bits, encoder.transform(X.astype(dtype)), logits)
         refitted = fitted(encoder, X.astype(dtype))
-        assert (refitted.transform(X) != bits).mean() < 0.01, dtype
+        assert_same_fit(encoder, X, bits, refitted.transform(X), dtype)
     np.testing.assert_array_equal(encoder.transform(X.tolist()), bits)
     np.testing.assert_array_equal(encoder.transform(np.asfortranarray(X)), bits)
     of_frame = fitted(encoder, pd.DataFrame(X, columns=names))
@@ -439,8 +466,8 @@ def check_codes_follow_scale_and_shift(encoder):
     if params.get("center", True) and not params.get("normalize", False):
         moved |= {"plus 100": X + 100, "plus 10^8": X + 1e8}
     for how, other in moved.items():
-        share = (fitted(encoder, other).transform(other) != bits).mean()
-        assert share < 0.01, f"{how}: {share:.3f} of the bits change"
+        other_bits = fitted(encoder, other).transform(other)
+        assert_same_fit(encoder, X, bits, other_bits, how)
 
 
 def check_fit_leaves_params_alone(encoder):
@@ -586,6 +613,7 @@ def assert_encodes_as_the_cpu(on_device, X):
     with pytest.MonkeyPatch.context() as patch:
         for chunks in (row_chunks, dense_chunks):
             patch.setattr(chunks, "__defaults__", (4000,))
+        patch.setattr("skhash.base.encoding_threads", lambda device: 2)  # as for CUDA
         found = on_device.decision_function(X)
         bits, packed = on_device.transform(X), on_device.transform_packed(X)
     np.testing.assert_allclose(found, logits, atol=ROUNDING * np.abs(logits).max())

@@ -67,6 +67,9 @@ def stored_bytes(index, n_codes):
     return index.codes.size() / n_codes
 
 
+@pytest.mark.skipif(
+    not hasattr(faiss, "IndexRaBitQFastScan"), reason="needs a faiss with RaBitQ"
+)
 def test_bytes_are_those_that_faiss_stores(scripts):
     for name, method in scripts[1].METHODS.items():
         if name.startswith("ours"):
