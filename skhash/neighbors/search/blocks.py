@@ -76,7 +76,7 @@ def fastest_way(program):
     """
     ways = possible_ways()
     asked = os.environ.get("SKHASH_VECTOR_BITS")
-    if asked is not None:
+    if asked:
         bits = {str(64 * WAYS[way].lanes): way for way in ways}
         if asked not in bits:
             raise ValueError(

@@ -122,6 +122,9 @@ def test_a_way_can_be_asked_for(place, monkeypatch):
         blocks.fastest_way.cache_clear()
         assert blocks.fastest_way(64) == way
     assert not place.exists()
+    monkeypatch.setenv("SKHASH_VECTOR_BITS", "")
+    blocks.fastest_way.cache_clear()
+    assert blocks.fastest_way(64) in possible_ways()
     monkeypatch.setenv("SKHASH_VECTOR_BITS", "1024")
     blocks.fastest_way.cache_clear()
     with pytest.raises(ValueError, match=r"SKHASH_VECTOR_BITS='1024'.*256"):
