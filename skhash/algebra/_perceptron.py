@@ -36,7 +36,14 @@ def mlp_forward(X, coefs, intercepts, mean=None, device="cpu") -> np.ndarray:
     -------
     outputs : ndarray of shape (n_samples, n_outputs), float32
         Of a row that holds NaN or infinity none is finite.
+
+    Raises
+    ------
+    ValueError
+        If a layer does not take what comes from the one before, or the mean is not that
+        of the rows.
     """
+    _check_layers(X.shape[1], coefs, intercepts, mean)
     device = inference_device(device)
     run = _run if device == "cpu" else partial(run_on_device, device)
     layers = list(zip(coefs, intercepts, strict=True))
@@ -46,6 +53,21 @@ def mlp_forward(X, coefs, intercepts, mean=None, device="cpu") -> np.ndarray:
         values, others, subtrahend = _first(X[rows], layers, mean)
         outputs[rows] = run(values, others, subtrahend) if others else values
     return outputs
+
+
+def _check_layers(width, coefs, intercepts, mean):
+    """Raise ``ValueError`` unless kernels find everything within the arrays."""
+    if mean is not None and np.shape(mean) != (width,):
+        raise ValueError(f"Rows of {width} features have no mean of {np.shape(mean)}.")
+    for coef, intercept in zip(coefs, intercepts, strict=True):
+        shapes = np.shape(coef), np.shape(intercept)
+        n_outputs = shapes[0][-1] if coef.size else 0
+        if not n_outputs or shapes != ((width, n_outputs), (n_outputs,)):
+            raise ValueError(
+                f"A layer of coefs and intercepts of the shapes {shapes} does not take "
+                f"{width} features."
+            )
+        width = n_outputs
 
 
 def _first(X, layers, mean):

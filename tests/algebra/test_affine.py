@@ -175,3 +175,29 @@ def test_numbers_of_any_type_are_rows(dtype):
     layers = perceptron((30, 5))
     exact = forward_in_float64(X.astype(np.float64), *layers, 0)
     np.testing.assert_allclose(mlp_forward(X, *layers), exact, rtol=1e-4, atol=1e-4)
+
+
+ROWS, COEF, BIAS = np.ones((3, 4)), np.ones((4, 5), "f4"), np.ones(5, "f4")
+
+
+@pytest.mark.parametrize(
+    ("coefs", "intercepts", "mean"),
+    [
+        ([COEF[:3]], [BIAS], None),
+        ([COEF.T], [BIAS[:4]], None),
+        ([COEF[None]], [BIAS], None),
+        ([COEF.ravel()], [BIAS], None),
+        ([COEF[:, :0]], [BIAS[:0]], None),
+        ([COEF], [BIAS[:4]], None),
+        ([COEF], [BIAS[:1]], None),
+        ([COEF], [BIAS[None]], None),
+        ([COEF], [BIAS], np.ones(3)),
+        ([COEF], [BIAS], np.ones((1, 4))),
+        ([COEF, COEF], [BIAS, BIAS], None),
+    ],
+)
+def test_layers_that_do_not_fit_are_refused(coefs, intercepts, mean):
+    """The kernel takes their shapes for granted."""
+    for rows in (ROWS, sparse.csr_array(ROWS)):
+        with pytest.raises(ValueError, match="features"):
+            mlp_forward(rows, coefs, intercepts, mean)

@@ -376,7 +376,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         logits = super()._logits(X)
         if self.skip_coef_ is None:
             return logits
-        none = np.zeros(1, dtype=np.float32)
+        none = np.zeros(self.skip_coef_.shape[-1:], dtype=np.float32)
         return logits + mlp_forward(
             X, [self.skip_coef_], [none], self.mean_, self.device
         )
