@@ -37,7 +37,7 @@ from skhash.neighbors.kernels.bitslice import (
     find_near,
     transpose,
 )
-from skhash.neighbors.kernels.rowwise import next_near
+from skhash.neighbors.kernels.rowwise import VECTOR_WORDS, next_near
 from skhash.utils.kernels import (
     address_of,
     by_address,
@@ -46,8 +46,9 @@ from skhash.utils.kernels import (
     popcount,
 )
 
-# Turning a block of codes on its side costs as much as comparing it with so many.
-FEW_QUERIES = 12
+# Turning a block of codes on its side costs as much as comparing it with so many: more
+# where one instruction counts the bits of a vector.
+FEW_QUERIES = 40 if VECTOR_WORDS == 8 else 12
 # Codes that few queries are compared with in turn, so that they stay in the cache.
 SLAB = 2**13
 # So many codes for each of k tell where to begin; more take longer than they save.
