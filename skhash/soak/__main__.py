@@ -33,6 +33,8 @@ def main(arguments=None):
         f"{platform.machine()} {platform.system()}, --seed {seed}",
         flush=True,
     )
+    # NumPy's own threads do not outlive a fork, and plain answers are products of NumPy.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     options.failures.mkdir(parents=True, exist_ok=True)
     campaign = Campaign(seed, tuple(options.only), options.failures)
     campaign.run(60 * options.minutes, options.problems)

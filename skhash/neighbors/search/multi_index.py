@@ -18,7 +18,7 @@ from skhash.neighbors.kernels.bits import POSITION, POSITION_BITS
 from skhash.neighbors.search.algorithm import Algorithm
 from skhash.neighbors.search.chunks import live_codes, read_only
 from skhash.utils.chunks import even_chunks, row_chunks
-from skhash.utils.threads import count_threads, map_in_threads
+from skhash.utils.threads import count_threads, fork_locks, map_in_threads
 
 # Rows from which correlations of bits are taken.
 SAMPLE_ROWS = 10_000
@@ -247,7 +247,9 @@ def _parts(bits, n_parts):
     """
     n_planes = bits.shape[1]
     centered = bits - bits.mean(axis=0, dtype=np.float32)
-    covariance = centered.T @ centered
+    # NumPy's threads would never end a product in the middle of which somebody forks.
+    with fork_locks[0]:
+        covariance = centered.T @ centered
     spread = np.sqrt(np.maximum(np.diagonal(covariance), 1e-12))
     likeness = np.square(covariance / spread / spread[:, None])
     sizes = _widths(n_planes, n_parts)
