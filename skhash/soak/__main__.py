@@ -33,7 +33,7 @@ def main(arguments=None):
         f"{platform.machine()} {platform.system()}, --seed {seed}",
         flush=True,
     )
-    # NumPy's own threads do not outlive a fork, and plain answers are products of NumPy.
+    # NumPy's own threads do not outlive a fork, and plain answers are its products.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     options.failures.mkdir(parents=True, exist_ok=True)
     campaign = Campaign(seed, tuple(options.only), options.failures)
