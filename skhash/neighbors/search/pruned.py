@@ -195,12 +195,9 @@ class Clusters(Algorithm):
         task = self.index, self.rings, live_codes(question.live), radius
         if len(queries) < FEW_QUERIES:
             keys = self._within_of_few(task, queries, question.n_jobs)
-        else:
-            keys = self._within_of_many(task, queries, question.n_jobs)
-        keys.sort()
-        queries_found, distances = np.divmod(keys >> POSITION_BITS, radius + 1)
-        counts = np.bincount(queries_found, minlength=len(queries))
-        return distances.astype(np.int32), keys & POSITION, counts
+            return _in_order(keys, len(queries), radius)
+        chunks = self._within_of_many(task, queries, question.n_jobs)
+        return tuple(map(np.concatenate, zip(*chunks, strict=True)))
 
     def _within_of_many(self, task, queries, n_jobs):
         n_centers, radius = len(self.index.sizes), task[-1]
@@ -214,14 +211,13 @@ class Clusters(Algorithm):
             begin, found = 0, []
             while begin < len(self.index.blocks):
                 begin, size = kernels.within(*task, blocks, begin, batch, room)
-                found.append(room[:size] + _first_row(rows.start, radius))
-            return np.concatenate(found)
+                found.append(room[:size].copy())
+            # Chunk by chunk: keys of more queries would not fit in 64 bits.
+            return _in_order(np.concatenate(found), rows.stop - rows.start, radius)
 
         bytes_per_query = n_centers + 8 * (BLOCK + MOST)
         everything = self.index.positions
-        return np.concatenate(
-            run(search, everything, queries, n_jobs, bytes_per_query, CHUNK)
-        )
+        return run(search, everything, queries, n_jobs, bytes_per_query, CHUNK)
 
     def _within_of_few(self, task, queries, n_jobs):
         radius = task[-1]
@@ -283,9 +279,12 @@ def _kind(question):
     return question.what, question.reach
 
 
-def _first_row(q, radius):
-    """Return the number of an answer of query `q` at distance 0 and position 0."""
-    return (q * (radius + 1)) << POSITION_BITS
+def _in_order(keys, n_queries, radius):
+    """Return distances, positions and counts of what `kernels.within` noted."""
+    keys.sort()
+    queries, distances = np.divmod(keys >> POSITION_BITS, radius + 1)
+    counts = np.bincount(queries, minlength=n_queries)
+    return distances.astype(np.int32), keys & POSITION, counts
 
 
 def _n_centers(n):

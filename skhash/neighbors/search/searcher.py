@@ -32,7 +32,7 @@ class Searcher:
         for name, kind in kinds.items():
             self.algorithms[name] = kind(words, n_planes, dict(self.algorithms))
         self._first = next(iter(kinds))
-        self._making, self._fitting = Lock(), {}
+        self._making, self._fitting = Lock(), set()
         # The last question that was weighed, what answers it, and how many asked since.
         self._last = None, None, {}, 0.0, 0
 
@@ -159,11 +159,13 @@ class Searcher:
         return due
 
     def _fits(self, name):
-        """Return whether there was memory for what an algorithm makes, when asked."""
+        """Return whether there is memory for what an algorithm makes, or was before."""
         if name not in self._fitting:
             needed = self.algorithms[name].bytes_to_make()
-            self._fitting[name] = needed <= FREE_SHARE * free_memory()
-        return self._fitting[name]
+            if needed > FREE_SHARE * free_memory():
+                return False
+            self._fitting.add(name)
+        return True
 
     def _make(self, algorithm, question):
         """Make what is due; return False if another thread is about that."""

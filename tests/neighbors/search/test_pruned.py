@@ -117,6 +117,18 @@ def test_more_threads_than_blocks(monkeypatch):
             assert_same(one, other)
 
 
+def test_more_queries_than_a_key_tells_apart():
+    """A radius of 254 leaves 2^23 / 255 queries for what stands above the position."""
+    words = words_of(clustered(3, 256, noise=0.5))
+    queries = words_of(clustered(40_000, 256, 1, noise=0.5))
+    found = within(made(Clusters, words, 256), queries, 254, 1)
+    for one, other in zip(
+        found, brute_within(words, 256, queries, 254, 1), strict=True
+    ):
+        assert len(one) == len(other) == 40_000
+        assert_same([np.concatenate(one)], [np.concatenate(other)])
+
+
 def test_one_query_that_finds_more_than_there_is_room_for(monkeypatch):
     monkeypatch.setattr(pruned, "ROOM", 1)
     words = words_of(clustered(40_000, 64))
