@@ -21,22 +21,25 @@ from skhash.utils.threads import MIN_SHARED_WORK, count_threads, map_in_threads
 
 @dataclass(frozen=True)
 class RealLayer:
-    """Units that are on where ``signs * h > thresholds``, h the linear map of inputs.
+    """Units that are on where a linear map of inputs exceeds a threshold.
 
-    Batch norm and intercept are in the thresholds, one for each unit or channel.
+    Batch norm and intercept are in the thresholds, one for each unit or channel. Where
+    the scale of the norm is negative, all weights of the unit are negated.
 
     Parameters
     ----------
     weights : ndarray, float32
         Of shape (n_units, n_inputs) or (n_channels, n_inputs, k, k).
-    signs, thresholds : ndarray of shape (n_units,), float32
+    thresholds : ndarray of shape (n_units,), float32
+    is_negated : ndarray of shape (n_units,), bool
+        Whose weights are negated: what was the largest of a pool is then the least.
     geometry : dict
         Of a convolution: ``input_shape``, ``stride``, ``padding`` and ``pool``.
     """
 
     weights: np.ndarray
-    signs: np.ndarray
     thresholds: np.ndarray
+    is_negated: np.ndarray
     geometry: dict
 
     @classmethod
@@ -47,8 +50,9 @@ class RealLayer:
         constant = np.where(shift > 0, -np.inf, np.inf)
         size = np.where(scale == 0, 1, np.abs(scale))
         thresholds = np.where(scale == 0, constant, -shift / size).astype(np.float32)
-        signs = np.sign(scale).astype(np.float32)
-        return cls(_weights_of(layer), signs, thresholds, dict(layer.geometry))
+        weights = _weights_of(layer)
+        weights = np.where(_for_weights(scale < 0, weights), -weights, weights)
+        return cls(weights, thresholds, scale < 0, dict(layer.geometry))
 
     @property
     def n_inputs(self) -> int:
@@ -64,12 +68,15 @@ class RealLayer:
 
     def __call__(self, x) -> np.ndarray:
         """Return the packed bits of the units for rows of numbers."""
-        if self.geometry:
-            h = _convolved(x, self.weights, **self.geometry)
-        else:
-            h = _product(x, self.weights)
-        on = self.signs * h > self.thresholds
-        return pack_bits(_channels_first(on) if self.geometry else on)
+        if not self.geometry:
+            return pack_bits(_product(x, self.weights) > self.thresholds)
+        shape, stride, padding, pool = _numbers_of(self.geometry)
+        images = np.moveaxis(_padded(x.reshape(-1, *shape), padding, 0), 1, -1)
+        windows = _windows(images, self.weights.shape[-1], stride)
+        kernels = np.moveaxis(self.weights, 1, -1).reshape(len(self.weights), -1)
+        h = _product(windows.reshape(-1, windows.shape[-1]), kernels)
+        h = _pooled(h.reshape(*windows.shape[:3], -1), pool, self.is_negated)
+        return pack_bits(_channels_first(h > self.thresholds))
 
     def read(self, packed) -> np.ndarray:
         """Return the packed bits of the units for those of a layer below."""
@@ -81,7 +88,8 @@ class PackedLayer:
     """Units with weights of -1 and +1 that read bits.
 
     A unit is on where few of its inputs differ from its weights, which the processor
-    counts by the word. A unit whose norm has a negative scale has all weights turned.
+    counts by the word. Where the scale of the norm is negative, all weights of the unit
+    are negated.
 
     Parameters
     ----------
@@ -98,7 +106,7 @@ class PackedLayer:
     def of(cls, layer) -> "PackedLayer":
         """Return a torch layer, in evaluation mode and on the CPU, as arrays."""
         scale, shift = _affine_of(layer)
-        bits = _turned_bits(layer, scale)
+        bits = _signed_bits(layer, scale)
         return cls(pack_bits(bits), _limits(scale, shift, bits.shape[1], 2))
 
     @property
@@ -125,8 +133,8 @@ class PackedConvolution:
     Parameters
     ----------
     channels : PackedLayer
-    is_turned : ndarray of shape (n_channels,), bool
-        Whether the weights of a channel are turned: the largest product in a pool is
+    is_negated : ndarray of shape (n_channels,), bool
+        Whether the weights of a channel are negated: the largest product in a pool is
         then the least.
     kernel_size : int
     geometry : dict
@@ -134,7 +142,7 @@ class PackedConvolution:
     """
 
     channels: PackedLayer
-    is_turned: np.ndarray
+    is_negated: np.ndarray
     kernel_size: int
     geometry: dict
 
@@ -142,7 +150,7 @@ class PackedConvolution:
     def of(cls, layer) -> "PackedConvolution":
         """Return a torch layer, in evaluation mode and on the CPU, as arrays."""
         scale, shift = _affine_of(layer)
-        bits = _turned_bits(layer, scale)
+        bits = _signed_bits(layer, scale)
         geometry, n_channels = dict(layer.geometry), len(bits)
         n_takes = len(_fillings(geometry["padding"]))
         weights = np.tile(_pixels(bits).reshape(n_channels, -1), n_takes)
@@ -154,14 +162,12 @@ class PackedConvolution:
     def bytes_per_row(self) -> int:
         """How much memory a row takes on its way through the layer, about."""
         n_places = np.prod(self.geometry["input_shape"][1:])
-        n_bits = np.prod(self.geometry["input_shape"]) + n_places * len(self.is_turned)
+        n_bits = np.prod(self.geometry["input_shape"]) + n_places * len(self.is_negated)
         return int(2 * n_bits + n_places * self.channels.bytes_per_row)
 
     def read(self, packed) -> np.ndarray:
         """Return the packed bits of the units for those of a layer below."""
-        shape, stride, padding, pool = (
-            self.geometry[name] for name in ("input_shape", "stride", "padding", "pool")
-        )
+        shape, stride, padding, pool = _numbers_of(self.geometry)
         images = unpack_bits(packed, np.prod(shape)).reshape(-1, *shape)
         windows = np.concatenate(
             [
@@ -171,10 +177,9 @@ class PackedConvolution:
             axis=-1,
         )
         on = self.channels.read(windows.reshape(-1, windows.shape[-1]))
-        on = np.unpackbits(on, axis=1, count=len(self.is_turned))
-        pools = _pools(on.reshape(*windows.shape[:3], -1), pool)
-        least, most = pools.min(axis=(2, 4)), pools.max(axis=(2, 4))
-        return pack_bits(_channels_first(np.where(self.is_turned, least, most)))
+        on = np.unpackbits(on, axis=1, count=len(self.is_negated))
+        on = _pooled(on.reshape(*windows.shape[:3], -1), pool, self.is_negated)
+        return pack_bits(_channels_first(on))
 
 
 @dataclass(frozen=True)
@@ -248,11 +253,13 @@ class DeterministicNetwork:
     def predict_proba(self, X) -> np.ndarray:
         """Return the probabilities of the classes, shape (n_samples, n_classes)."""
         probabilities = np.empty((X.shape[0], len(self.coef)), dtype=np.float32)
+        constant = self.intercept - self.coef.sum(axis=1)
 
         def write(rows):
             packed = self._packed(dense_rows(X[rows]))
-            units = bits_to_signs(unpack_bits(packed, self.coef.shape[1]))
-            scores = _product(units, self.coef) + self.intercept
+            units = unpack_bits(packed, self.coef.shape[1]).astype(np.float32)
+            # A unit that is off counts -1: twice the bits, less what all would make.
+            scores = _product(units, 2 * self.coef) + constant
             probabilities[rows] = softmax(scores, axis=1)
 
         self._share_rows(write, X.shape[0])
@@ -305,10 +312,21 @@ def _affine_of(layer):
     return tuple(value.detach().numpy() for value in affine)
 
 
-def _turned_bits(layer, scale):
+def _signed_bits(layer, scale):
     """Return which weights are +1, or -1 where the scale of a unit is negative."""
     weights = _weights_of(layer)
-    return (weights > 0) != (scale < 0).reshape(-1, *[1] * (weights.ndim - 1))
+    return (weights > 0) != _for_weights(scale < 0, weights)
+
+
+def _for_weights(values, weights):
+    """Return values of units with axes for those of their weights."""
+    return values.reshape(-1, *[1] * (weights.ndim - 1))
+
+
+def _numbers_of(geometry):
+    """Return shape of images, stride, padding and width of pools of a convolution."""
+    names = "input_shape", "stride", "padding", "pool"
+    return tuple(geometry[name] for name in names)
 
 
 def _limits(scale, shift, n, step):
@@ -331,18 +349,6 @@ def _limits(scale, shift, n, step):
 def _product(x, weights):
     """Return the products of rows with those of weights, each row by itself."""
     return affine(x, weights.T, np.zeros(len(weights)))
-
-
-def _convolved(x, weights, input_shape, stride, padding, pool):
-    """Return the cross-correlation of images, (n_rows, height, width, n_channels).
-
-    Of squares of a width `pool` it is the largest value; what fills none is left out.
-    """
-    images = np.moveaxis(_padded(x.reshape(-1, *input_shape), padding, 0), 1, -1)
-    windows = _windows(images, weights.shape[-1], stride)
-    kernels = np.moveaxis(weights, 1, -1).reshape(len(weights), -1)
-    h = _product(windows.reshape(-1, kernels.shape[1]), kernels)
-    return _pools(h.reshape(*windows.shape[:3], -1), pool).max(axis=(2, 4))
 
 
 def _padded(images, padding, filling):
@@ -372,13 +378,18 @@ def _windows(pixels, size, stride):
     return windows.reshape(*windows.shape[:3], -1)
 
 
-def _pools(values, pool):
-    """Return (n_rows, height, pool, width, pool, n_channels) of channels last."""
-    pool = pool or 1
+def _pooled(values, pool, is_negated):
+    """Return the largest values of squares of a width, or the least where negated.
+
+    values : (n_rows, height, width, n_channels); what fills no square is left out
+    """
+    if not pool:
+        return values
     n_rows, height, width, n_channels = values.shape
     height, width = height // pool, width // pool
-    values = values[:, : height * pool, : width * pool]
-    return values.reshape(n_rows, height, pool, width, pool, n_channels)
+    squares = values[:, : height * pool, : width * pool]
+    squares = squares.reshape(n_rows, height, pool, width, pool, n_channels)
+    return np.where(is_negated, squares.min(axis=(2, 4)), squares.max(axis=(2, 4)))
 
 
 def _channels_first(images):
