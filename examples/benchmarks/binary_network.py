@@ -48,6 +48,9 @@ from skhash.utils.llvm import INT64, instruction
 # What all fits have in common, whatever the defaults are.
 COMMON = {"lr_schedule": "cosine", "predict_mode": "det", "device": "cpu"}
 N_PREDICTED, BLOCK_ROWS = 10_000, 1000
+# Seconds of each before it is timed: until then, threads of whoever was timed before
+# may wait in loops, and take a core.
+WARM_UP = 0.05
 # Of words that are compared in registers.
 N_VECTORS = 8
 SIZES = {
@@ -140,12 +143,14 @@ def count_bits(n):
 def medians(functions, repeats):
     """Return median milliseconds of functions that take turns."""
     seconds = {name: [] for name in functions}
-    for turn in range(repeats + 1):
+    for _ in range(repeats):
         for name, function in functions.items():
-            start = time.perf_counter()
+            begin = start = time.perf_counter()
+            while start < begin + WARM_UP:
+                function()
+                start = time.perf_counter()
             function()
-            if turn:
-                seconds[name].append(time.perf_counter() - start)
+            seconds[name].append(time.perf_counter() - start)
     return {name: 1000 * statistics.median(own) for name, own in seconds.items()}
 
 
@@ -175,7 +180,7 @@ def speed(arguments):
 def measure_speed(name, sizes, rate, arguments):
     """Print accuracies, bytes and milliseconds of a network, and of its layers."""
     binary = fit(name, sizes, arguments, weights="mirror", lr=0.01)
-    real = fit(name, sizes, arguments, gradient=ReLU(), lr=0.003)
+    real = fit(name, sizes, arguments, gradient=ReLU(), lr=0.003, bn_recalibrate=False)
     network, layers = binary.export_deterministic(), fold(real)
     query, labels = load(name)[2]
     assert np.array_equal(network.predict(query), binary.predict(query))
@@ -195,7 +200,7 @@ def measure_speed(name, sizes, rate, arguments):
     )
     X = np.resize(query, (N_PREDICTED, query.shape[1]))
     tensors = [tuple(map(torch.from_numpy, layer)) for layer in layers]
-    for n_rows, repeats in ((N_PREDICTED, arguments.repeats), (1, 100)):
+    for n_rows, repeats in ((N_PREDICTED, arguments.repeats), (1, 20)):
         for threads in (1, 2) if n_rows > 1 else (1,):
             torch.set_num_threads(threads)
             with joblib.parallel_config(n_jobs=threads), threadpool_limits(threads):
@@ -311,15 +316,14 @@ class FromLargeLogits(BayesBiNNWeights):
 
 
 class IdentityWeights(FromLargeLogits):
-    """Identity straight-through without noise, in the same unit of the logits."""
+    """Identity straight-through without noise: the same at logits beyond all noise."""
 
     def draw(self, parameter, generator):
         eta = parameter.detach()
-        self.units.noise.sample(eta.shape, generator)  # as much as the other draws
-        unit = self.n_rows * self.eps / (self.temperature * self.eps)
-        return eta.sign() + unit * (parameter - eta)
+        return super().draw(BEYOND_NOISE * eta.sign() + (parameter - eta), generator)
 
 
+BEYOND_NOISE = 1e3
 # Powers of 2 near their names, so that another unit rounds nothing in another way.
 TEMPERATURES = {
     "1": 1.0,
@@ -327,6 +331,7 @@ TEMPERATURES = {
     "1e-3": 2.0**-10,
     "1e-6": 2.0**-20,
     "1e-10": 2.0**-33,
+    "1e-13": 2.0**-43,
 }
 PROBABILITIES = {
     "mirror": ("mirror descent", lambda eta: expit(2 * eta)),
@@ -364,7 +369,7 @@ def training(arguments):
     runs = {name: train(name, lr, arguments) for name, lr in RATES.items()}
     for name, temperature in TEMPERATURES.items():
         runs[name] = train(FromLargeLogits(temperature), arguments.lr, arguments)
-    runs["identity"] = train(IdentityWeights(2.0**-33), arguments.lr, arguments)
+    runs["identity"] = train(IdentityWeights(2.0**-43), arguments.lr, arguments)
     equal = {}
     columns = ["", "training loss", "accuracy", "signs as identity %", "undecided %"]
     print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
