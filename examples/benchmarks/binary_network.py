@@ -48,6 +48,7 @@ from skhash.utils.llvm import INT64, instruction
 # What all fits have in common, whatever the defaults are.
 COMMON = {"lr_schedule": "cosine", "predict_mode": "det", "device": "cpu"}
 N_PREDICTED, BLOCK_ROWS = 10_000, 1000
+DIGITS_EPOCHS = 40
 # Seconds of each before it is timed: until then, threads of whoever was timed before
 # may wait in loops, and take a core.
 WARM_UP = 0.05
@@ -154,18 +155,10 @@ def medians(functions, repeats):
     return {name: 1000 * statistics.median(own) for name, own in seconds.items()}
 
 
-def fit(name, sizes, arguments, **params):
-    """Return a classifier that was fitted before, or fit it now."""
-    epochs = 40 if name == "digits" else arguments.epochs
-    model = SBNClassifier(sizes, max_epochs=epochs, random_state=0, **COMMON | params)
-    key = joblib.hash((name, repr(model)))
-    path = arguments.models and arguments.models / f"{name}_{key}.pickle"
-    if path and path.exists():
-        return joblib.load(path)
-    model.fit(*load(name)[0])
-    if path:
-        joblib.dump(model, path)
-    return model
+def fit(name, sizes, epochs, **params):
+    epochs = DIGITS_EPOCHS if name == "digits" else epochs
+    params = COMMON | {"max_epochs": epochs, "random_state": 0} | params
+    return SBNClassifier(sizes, **params).fit(*load(name)[0])
 
 
 def speed(arguments):
@@ -179,8 +172,10 @@ def speed(arguments):
 
 def measure_speed(name, sizes, rate, arguments):
     """Print accuracies, bytes and milliseconds of a network, and of its layers."""
-    binary = fit(name, sizes, arguments, weights="mirror", lr=0.01)
-    real = fit(name, sizes, arguments, gradient=ReLU(), lr=0.003, bn_recalibrate=False)
+    fit_or_read = arguments.memory.cache(fit)
+    binary = fit_or_read(name, sizes, arguments.epochs, weights="mirror", lr=0.01)
+    real = {"gradient": ReLU(), "bn_recalibrate": False, "lr": 0.003}
+    real = fit_or_read(name, sizes, arguments.epochs, **real)
     network, layers = binary.export_deterministic(), fold(real)
     query, labels = load(name)[2]
     assert np.array_equal(network.predict(query), binary.predict(query))
@@ -270,7 +265,9 @@ def codes(arguments):
     print("|---" * 8 + "|")
     for name in SIZES:
         (X, y), searched, query = load(name)
-        params = {"max_epochs": 40 if name == "digits" else arguments.epochs}
+        params = {"max_epochs": arguments.epochs}
+        if name == "digits":
+            params = {"max_epochs": DIGITS_EPOCHS}
         for n_bits in arguments.bits:
             for method, make in CODES.items():
                 found, seconds = {key: [] for key in searched}, []
@@ -342,7 +339,7 @@ PROBABILITIES = {
 RATES = {"mirror": 0.01, "pgd": 0.01}
 
 
-def train(weights, lr, arguments):
+def train(weights, lr, n_epochs):
     """Return parameters of the inner layer, losses and accuracies of all epochs."""
     (X, y), _, (query, labels) = load("fashion_mnist")
     optimizer = "sgd" if isinstance(weights, BayesBiNNWeights) else "adam"
@@ -354,9 +351,9 @@ def train(weights, lr, arguments):
         **COMMON | {"lr_schedule": None},
     )
     etas, losses, accuracies = [], [], []
-    for epoch in range(arguments.epochs):
+    for epoch in range(n_epochs):
         # Half a cosine, as `fit` would have it.
-        share = (1 + np.cos(np.pi * epoch / arguments.epochs)) / 2
+        share = (1 + np.cos(np.pi * epoch / n_epochs)) / 2
         model.set_params(lr=lr * share).partial_fit(X, y, classes=np.arange(10))
         (eta,) = (w for w in model.weights_ if w.shape == (256, 256))
         etas.append(eta)
@@ -366,10 +363,15 @@ def train(weights, lr, arguments):
 
 
 def training(arguments):
-    runs = {name: train(name, lr, arguments) for name, lr in RATES.items()}
+    settings = {name: (name, lr) for name, lr in RATES.items()}
     for name, temperature in TEMPERATURES.items():
-        runs[name] = train(FromLargeLogits(temperature), arguments.lr, arguments)
-    runs["identity"] = train(IdentityWeights(2.0**-43), arguments.lr, arguments)
+        settings[name] = FromLargeLogits(temperature), arguments.lr
+    settings["identity"] = IdentityWeights(2.0**-43), arguments.lr
+    train_or_read = arguments.memory.cache(train)
+    runs = {
+        name: train_or_read(*setting, arguments.epochs)
+        for name, setting in settings.items()
+    }
     equal = {}
     columns = ["", "training loss", "accuracy", "signs as identity %", "undecided %"]
     print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
@@ -404,8 +406,8 @@ def draw(runs, equal, picture):
         for epoch in (1, len(etas) // 4, len(etas)):
             values = probability(etas[epoch - 1]).ravel()
             ax.hist(values, 50, range=(0, 1), histtype="step", label=f"epoch {epoch}")
-        ax.set(title=title, xlabel="probability of +1", yscale="log")
-        ax.legend(frameon=False, fontsize="x-small")
+        ax.set(title=title, xlabel="probability of +1")
+        ax.legend(frameon=False, fontsize="x-small", loc="lower center")
     axes[0, 0].set_ylabel("weights")
     names = {name: f"BayesBiNN, temperature {name}" for name in TEMPERATURES}
     names |= {"mirror": "mirror descent", "pgd": "projected gradient"}
@@ -423,7 +425,8 @@ def draw(runs, equal, picture):
             ax.plot(epochs, values, label=names[name], **style)
         ax.set(xlabel="epochs", title=title)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes[1, 0].legend(frameon=False, fontsize="x-small")
+    handles = axes[1, 0].get_lines()
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
     for ax in axes.ravel():
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(alpha=0.3)
@@ -438,11 +441,10 @@ def main():
     parser.add_argument("--bits", type=int, nargs="+", default=[32, 64])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--lr", type=float, default=0.03, help="of BayesBiNN")
-    parser.add_argument(
-        "--models", type=Path, help="a folder that keeps what was fitted"
-    )
+    parser.add_argument("--memory", type=Path, help="a folder to keep what was fitted")
     parser.add_argument("--picture", type=Path)
     arguments = parser.parse_args()
+    arguments.memory = joblib.Memory(arguments.memory, verbose=0)
     print(
         f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
         f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy "
