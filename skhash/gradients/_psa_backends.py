@@ -74,14 +74,17 @@ def chebyshev(layer, x, logits, gradient, degree):
 
     nodes = torch.arange(degree + 1, device=a.device, dtype=torch.float64)
     angles = (nodes + 0.5) * (math.pi / (degree + 1))
-    shifts = trailing(largest, a.ndim - 2) * trailing(angles.cos().to(a), a.ndim)
-    p = layer.units.noise.cdf(a - shifts)
     transform = 2 / (degree + 1) * torch.cos(nodes[:, None] * angles)
     transform[0] /= 2
-    terms = g * torch.tensordot(transform.to(a), p, dims=1)
+    rate = 2 / layer.units.noise.scale
+    shifts = trailing(rate * largest, a.ndim - 2) * trailing(angles.cos().to(a), a.ndim)
+    p = torch.sub(rate * a, shifts).sigmoid_()
+    terms = torch.tensordot(transform.to(a), p, dims=1).mul_(g)
 
-    sums = [_to_inputs(layer, gradient * layer.units.noise.cdf(logits)), 0.0]
-    sums[0] = sums[0] - _to_inputs(layer, terms[0].flatten(1))
+    even = _to_inputs(
+        layer, gradient * layer.units.noise.cdf(logits) - terms[0].flatten(1)
+    )
+    sums = [even, 0.0]
     previous, power = torch.ones_like(weight), weight
     for r in range(1, degree + 1):
         sums[r % 2] = sums[r % 2] - layer.transposed(terms[r], power)
