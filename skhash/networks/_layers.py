@@ -60,7 +60,8 @@ class ChannelNorm(nn.Module):
             h, self.weight, self.bias, None, None, True, self.momentum, self.eps
         )
         if self.track_running_stats:
-            self._follow(mean, inverse**-2 - self.eps, h.numel() // h.shape[1])
+            var = (inverse**-2 - self.eps).clamp(min=0)
+            self._follow(mean, var, h.numel() // h.shape[1])
         scale = self.weight * inverse
         return h, scale, self.bias - mean * scale
 
