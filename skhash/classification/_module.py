@@ -111,6 +111,24 @@ def whiten(network, X, generator=None):
 
 
 @torch.no_grad()
+def start_from(network, arrays):
+    """Give a network the weights of one whose weights are real.
+
+    Parameters
+    ----------
+    network : StochasticBinaryNetwork
+    arrays : list of ndarray
+        In the order of the ``state_dict`` of both.
+    """
+    names = network.state_dict()
+    network.load_state_dict(
+        {name: torch.tensor(value) for name, value in zip(names, arrays, strict=True)}
+    )
+    for layer in network.layers:
+        layer.weight.copy_(layer.weights.of_real(layer.weight))
+
+
+@torch.no_grad()
 def refresh_statistics(network, batches, generator=None):
     """Set the running statistics of norms to means over batches.
 

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 from numbers import Integral
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.base import (
     ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
+    clone,
 )
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -103,9 +105,11 @@ class SBNClassifier(
     n_predict_samples : int, default=10
         Size of the ensemble. Each member has noise that is drawn once and shared by all
         rows, so that predictions do not depend on what else is predicted.
-    init : {"whiten", "default"}, default="whiten"
-        Whether layers without batch norm are scaled at the start so that logits have
-        mean 0 and deviation 1 over a sample of rows.
+    init : {"whiten", "default", "real"}, default="whiten"
+        "whiten" scales layers without batch norm at the start so that logits have mean
+        0 and deviation 1 over a sample of rows. "real" first trains a network with real
+        weights whose units pass their means, for as many epochs, and starts with its
+        weights. Binary ones have those as logits, divided by their root mean square.
     bn_recalibrate : bool, default=True
         Whether the statistics of batch norms are taken anew from all rows after
         training, once with noise and once without. Otherwise both modes have the
@@ -200,7 +204,7 @@ class SBNClassifier(
         "n_train_samples": [Interval(Integral, 1, None, closed="left")],
         "predict_mode": [StrOptions({"ensemble", "det"})],
         "n_predict_samples": [Interval(Integral, 1, None, closed="left")],
-        "init": [StrOptions({"whiten", "default"})],
+        "init": [StrOptions({"whiten", "default", "real"})],
         "bn_recalibrate": ["boolean"],
         "augment": [StrOptions({"flip_crop", "affine"}), None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -292,6 +296,9 @@ class SBNClassifier(
         classes, codes = encoded_targets(y, self)
         seeds = draw_seeds(check_random_state(self.random_state))
         targets = Targets(codes, weights, classes)
+        if self.init == "real":
+            start = self._real_weights(X, targets, seeds)
+            targets = replace(targets, first_weights=start)
         net = self._make_net(X, targets, seeds, n_epochs=self.max_epochs)
         self._train(net, X, targets, self.max_epochs, history=[])
         self.classes_, self.predict_seed_ = classes, seeds[2]
@@ -333,6 +340,11 @@ class SBNClassifier(
             raise ValueError(
                 "class_weight='balanced' needs all rows at once; give partial_fit the "
                 "weights of the classes as a dict."
+            )
+        if first and self.init == "real":
+            raise ValueError(
+                "init='real' trains on all rows before: call fit first, or take "
+                "init='whiten'."
             )
         X, y, weights = self._validate(X, y, sample_weight, reset=first)
         known = self.classes_ if classes is None else encoded_targets(classes, self)[0]
@@ -504,7 +516,7 @@ class SBNClassifier(
     def _make_module(self, X, y, rows, device, generator):
         import torch
 
-        from skhash.classification._module import whiten
+        from skhash.classification._module import start_from, whiten
         from skhash.training._net import whole_batch
 
         X = X if rows is None else X[rows]
@@ -515,7 +527,17 @@ class SBNClassifier(
         if self.init == "whiten":
             some = torch.randperm(X.shape[0], generator=generator)[:WHITENED_ROWS]
             whiten(network, whole_batch(module, X[some.numpy()]).X, generator)
+        if y.first_weights is not None:
+            start_from(network, y.first_weights)
         return module
+
+    def _real_weights(self, X, y, seeds):
+        """Return the weights of a network of real units that was trained before."""
+        twin = clone(self).set_params(gradient="tanh", weights="real", init="whiten")
+        twin.n_features_in_ = self.n_features_in_
+        net = twin._make_net(X, y, seeds, n_epochs=self.max_epochs)
+        twin._train(net, X, y, self.max_epochs, history=[])
+        return twin.weights_
 
     def _restore_module(self, n_rows=None):
         network = self._network("ensemble")
