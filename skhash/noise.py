@@ -50,7 +50,7 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         ----------
         a : Tensor of logits
         """
-        return self._cdf(self._at_unit_scale(a))
+        return self._cdf(self._over_scale(a))
 
     def pdf(self, a):
         """Return the density ``F'(a)``.
@@ -59,10 +59,10 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         ----------
         a : Tensor of logits
         """
-        return self._at_unit_scale(self._pdf(self._at_unit_scale(a)))
+        return self._over_scale(self._pdf(self._over_scale(a)))
 
-    def _at_unit_scale(self, a):
-        return a if self.scale == 1 else a / self.scale  # a pass over it less
+    def _over_scale(self, values):
+        return values if self.scale == 1 else values / self.scale  # one pass less
 
     def icdf(self, p):
         """Return the `a` with ``F(a) = p``; infinite at 0 and 1 where the support is.

@@ -10,10 +10,11 @@ norms, optimizer, schedule and augmentation::
     python examples/benchmarks/sbn_images.py --show convolutions.json --picture them.png
     python examples/benchmarks/sbn_images.py --data cifar10 --full --output cifar10.json
 
-The default are convolutions of a third of the papers' width, for one core; ``--full``
-has the papers' networks, all rows and their augmentation, and wants a GPU. What is
-measured is in the output file after each fit, and is not measured again: an interrupted
-run goes on where it was, and ``--rows`` and ``--epochs`` add to what is there.
+The default are convolutions of a third of the papers' width and a few rows, for one
+core; ``--full`` has the papers' networks, all rows and their augmentation, and wants a
+GPU. What is measured is in the output file after each fit, and is not measured again:
+an interrupted run goes on where it was, and more ``--seeds``, or other ``--rows`` and
+``--epochs``, add to what is there.
 
 A method's learning rate is the best of ``--lrs`` on validation rows, with one seed and
 half of the epochs; or that which ``lr="auto"`` of the library finds, once, on a part of
@@ -49,14 +50,14 @@ TINY = 1e-12
 REDUCED = {
     "mlp": {"rows": 10000, "epochs": 10, "hidden_layer_sizes": (256, 256)},
     "allconv": {
-        "rows": 20000,
-        "epochs": 10,
+        "rows": 10000,
+        "epochs": 8,
         "architecture": AllConv((32, 64)),
         "batch_size": 64,
     },
     "vgg": {
-        "rows": 20000,
-        "epochs": 10,
+        "rows": 10000,
+        "epochs": 8,
         "architecture": VGG((40, 80, 160)),
         "hidden_layer_sizes": (340, 340),
         "batch_size": 64,
@@ -203,7 +204,9 @@ def quality(p, y):
 def probabilities(model, X, seed=None):
     """Return what the network without noise predicts, or one with the noise of a seed.
 
-    As `predict_proba`, but in single precision, three times as fast with convolutions.
+    Each row has noise of its own, as in the papers; `predict_proba` draws it once for
+    all rows, spread over the members, and sums in float64, which takes three times as
+    long with convolutions.
     """
     mode = "det" if seed is None else "ensemble"
     is_real = isinstance(model.gradient, ReLU)
@@ -262,8 +265,13 @@ def rate(results, network, method, arguments):
     if len(arguments.lrs) == 1 and arguments.lrs != ["auto"]:
         return float(arguments.lrs[0])
     rows = arguments.search_rows if arguments.lrs == ["auto"] else arguments.rows
-    name = [arguments.data, network, method, "lr", *arguments.lrs, str(rows)]
+    name = [setting(arguments), network, method, "lr", *arguments.lrs, str(rows)]
     return results.get("/".join(name), lambda: tune(network, method, arguments))["lr"]
+
+
+def setting(arguments):
+    """Return what names of measurements begin with: data, and if networks are full."""
+    return arguments.data + (", full" if arguments.full else "")
 
 
 def run_all(results, arguments):
@@ -276,7 +284,7 @@ def run_all(results, arguments):
                 fit = (network, method, lr, seed)
                 model, rows = classifier(*fit, arguments)
                 name = (
-                    f"{arguments.data}/{network}/{method}/{rows or 'all'} rows/"
+                    f"{setting(arguments)}/{network}/{method}/{rows or 'all'} rows/"
                     f"{model.max_epochs} epochs/augment={model.augment}/lr={lr}/{seed}"
                 )
                 results.get(name, partial(measure, *fit, "test", arguments))

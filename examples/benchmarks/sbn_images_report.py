@@ -24,17 +24,18 @@ def show(content):
             found = cell.get("found", {}).items()
             tried = " ".join(f"{lr}: {accuracy:.4f}" for lr, accuracy in found)
             print(f"{name}: {cell['lr']:.3g} {tried}")
-    for (network, rows, epochs), by_method in tables(content).items():
-        print(f"\n{network}, {epochs} epochs of {rows} rows\n")
+    for (data, network, rows, epochs), by_method in tables(content).items():
+        print(f"\n{data}, {network}, {epochs} epochs of {rows} rows\n")
         print_table(by_method)
 
 
 def tables(content):
-    """Return the fits of each method, for each network and size of training."""
+    """Return the fits of each method, for all data, networks and sizes of training."""
     found = {}
-    for fit in content["cells"].values():
+    for name, fit in content["cells"].items():
         if "losses" in fit:
-            size = fit["network"], fit["rows"], len(fit["losses"])
+            data, network = name.split("/")[:2]
+            size = data, network, fit["rows"], len(fit["losses"])
             found.setdefault(size, {}).setdefault(fit["method"], []).append(fit)
     return found
 
@@ -73,7 +74,7 @@ def line_of(method, runs, ways):
 
 
 def draw(content, path):
-    """Draw the training loss of each epoch, and accuracy against members."""
+    """Draw training losses against epochs, and accuracies against members."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -97,17 +98,16 @@ def draw(content, path):
 
 def panels_of(content):
     """Yield how a panel is drawn, its title and its fits, by method."""
-    for (network, rows, epochs), by_method in tables(content).items():
+    for (_, network, rows, epochs), by_method in tables(content).items():
         title = f"{network}, {rows} rows, {epochs} epochs"
         if network == "mlp":
-            noises = {m: by_method[m] for m in NOISES if m in by_method}
-            others = by_method.keys() - noises.keys() | {"st", "relu"}
-            yield draw_losses, "mlp: noises and weights", noises
-            yield (
-                draw_losses,
-                "mlp: estimators",
-                {m: by_method[m] for m in by_method if m in others},
-            )
+            kinds = {
+                "estimators": by_method.keys() - NOISES | {"st", "relu"},
+                "noises and weights": NOISES,
+            }
+            for kind, methods in kinds.items():
+                some = {m: runs for m, runs in by_method.items() if m in methods}
+                yield draw_losses, f"mlp: {kind}", some
             continue
         yield draw_losses, title, by_method
         if any(len(ways_of(run)) > 2 for runs in by_method.values() for run in runs):
@@ -143,21 +143,19 @@ def draw_losses(ax, by_method):
 
 
 def draw_members(ax, by_method):
-    """Draw accuracies against members of the fits with most, det as a line."""
+    """Draw each fit's accuracies: without noise, then against members."""
+    every = [run for runs in by_method.values() for run in runs]
+    places = {way: x for x, way in enumerate(max(map(ways_of, every), key=len))}
     for method, style in styles(by_method).items():
-        runs = by_method[method]
-        most = max(len(ways_of(run)) for run in runs)
-        runs = [run for run in runs if len(ways_of(run)) == most]
-        accuracies = {
-            way: 100 * np.mean([run[way]["accuracy"] for run in runs])
-            for way in ways_of(runs[0])
-        }
-        det = accuracies.pop("det")
-        if accuracies:
-            sizes = [int(size) for size in accuracies]
-            ax.plot(sizes, [*accuracies.values()], marker="o", label=method, **style)
-            style = style | {"linestyle": ":"}
-        ax.axhline(
-            det, label=f"{method} without noise" if accuracies else method, **style
-        )
-    ax.set(xlabel="members", ylabel="test accuracy, %", xscale="log")
+        for i, run in enumerate(by_method[method]):
+            ways = ways_of(run)
+            x = [places[way] for way in ways]
+            y = [100 * run[way]["accuracy"] for way in ways]
+            label = None if i else method
+            if len(ways) == 1:
+                ax.axhline(*y, label=label, alpha=0.6, **style)
+            else:
+                ax.plot(x[:1], y[:1], marker="s", **style)
+                ax.plot(x[1:], y[1:], marker=".", label=label, alpha=0.6, **style)
+    ax.set_xticks([*places.values()], ["no noise", *list(places)[1:]])
+    ax.set(xlabel="members", ylabel="test accuracy, %")

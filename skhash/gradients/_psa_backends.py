@@ -75,8 +75,9 @@ def chebyshev(layer, x, logits, gradient, degree):
     powers = [torch.ones_like(weight), weight]
     for _ in range(1, degree):
         powers.append(2 * weight * powers[-1] - powers[-2])
-    n_numbers = max(x.shape[1], len(powers) * logits.shape[1])
-    at_once = max(1, CACHED // n_numbers)
+    at_once = len(x)
+    if x.device.type == "cpu":
+        at_once = max(1, CACHED // max(x.shape[1], len(powers) * logits.shape[1]))
     parts = zip(*(rows.split(at_once) for rows in (x, logits, gradient)), strict=True)
     return torch.cat([_interpolated(layer, *part, largest, powers) for part in parts])
 
