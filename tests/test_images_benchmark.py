@@ -123,11 +123,12 @@ def test_predictions_are_those_of_the_classifier(script):
     # Of 100 members in either.
     assert abs(np.mean(members, axis=0) - means).max() < 0.2
 
-    three = np.mean(members[:3], axis=0)
-    scores = script.scores(model, X, y, [1, 3])["3"]
-    truth = three[np.arange(10), y]
-    assert scores["log_loss"] == pytest.approx(-np.log(truth).mean(), rel=1e-5)
-    assert scores["accuracy"] == np.mean(three.argmax(axis=1) == y)
+    scores = script.scores(model, X, y, [1, 3])
+    for n_members in (1, 3):
+        mean = np.mean(members[:n_members], axis=0)
+        found, truth = scores[str(n_members)], mean[np.arange(10), y]
+        assert found["log_loss"] == pytest.approx(-np.log(truth).mean(), rel=1e-5)
+        assert found["accuracy"] == np.mean(mean.argmax(axis=1) == y)
 
 
 def test_the_twin_has_real_units(script):
