@@ -108,9 +108,9 @@ class SBNClassifier(
     init : {"whiten", "default", "real"}, default="whiten"
         "whiten" scales layers at the start so that logits have mean 0 and deviation
         `init_scale` over a sample of rows, or over the batch with batch norm. "real"
-        first trains a network with real
-        weights whose units pass their means, for as many epochs, and starts with its
-        weights. Binary ones have those as logits, divided by their root mean square.
+        trains a network with real weights whose units pass their means for the first
+        half of the epochs, and goes on with its weights. Binary weights have these as
+        logits, divided by their root mean square.
     init_scale : float, default=2.0
         How far logits spread at the start, where noise of scale 1 has slope 1 at the
         threshold. At 1, as in the papers, units are about as random as they can be
@@ -304,11 +304,14 @@ class SBNClassifier(
         classes, codes = encoded_targets(y, self)
         seeds = draw_seeds(check_random_state(self.random_state))
         targets = Targets(codes, weights, classes)
+        n_epochs = self.max_epochs
         if self.init == "real":
-            start = self._real_weights(X, targets, seeds)
+            n_real = max(1, n_epochs // 2)
+            start = self._real_weights(X, targets, seeds, n_real)
             targets = replace(targets, first_weights=start)
-        net = self._make_net(X, targets, seeds, n_epochs=self.max_epochs)
-        self._train(net, X, targets, self.max_epochs, history=[])
+            n_epochs = max(1, n_epochs - n_real)
+        net = self._make_net(X, targets, seeds, n_epochs=n_epochs)
+        self._train(net, X, targets, n_epochs, history=[])
         self.classes_, self.predict_seed_ = classes, seeds[2]
         return self
 
@@ -540,12 +543,12 @@ class SBNClassifier(
             start_from(network, y.first_weights)
         return module
 
-    def _real_weights(self, X, y, seeds):
-        """Return the weights of a network of real units that was trained before."""
+    def _real_weights(self, X, y, seeds, n_epochs):
+        """Return the weights of a network of real units that is trained before."""
         twin = clone(self).set_params(gradient="tanh", weights="real", init="whiten")
         twin.n_features_in_ = self.n_features_in_
-        net = twin._make_net(X, y, seeds, n_epochs=self.max_epochs)
-        twin._train(net, X, y, self.max_epochs, history=[])
+        net = twin._make_net(X, y, seeds, n_epochs=n_epochs)
+        twin._train(net, X, y, n_epochs, history=[])
         return twin.weights_
 
     def _restore_module(self, n_rows=None):
