@@ -81,6 +81,7 @@ class ReLU(LayerwiseGradient):
         return logits.relu()
 
 
+# What a method changes of straight-through with logistic noise and real weights.
 METHODS = {
     "st": {},
     "st uniform": {"noise": "uniform"},
@@ -148,6 +149,8 @@ def classifier(network, method, lr, seed, arguments, share=1.0):
     model = SBNClassifier(
         architecture=network,
         input_shape=load(arguments.data, network, arguments.data_home)[1],
+        gradient="st",
+        init_scale=1.0,  # as in the papers
         max_epochs=round(share * (arguments.epochs or epochs)),
         lr_schedule="cosine",
         device=arguments.device,
