@@ -441,13 +441,13 @@ class SBNClassifier(
     def export_deterministic(self) -> DeterministicNetwork:
         """Return the network without noise as arrays that do not need torch.
 
-        Weights of -1 and +1 are packed bits, and batch norms are folded into a
-        threshold for each unit.
+        Batch norms are folded into a threshold for each unit. Layers with weights of -1
+        and +1 hold them as packed bits, and count the bits that differ.
 
         Returns
         -------
         network : DeterministicNetwork
-            It has `predict`, `predict_proba` and `transform` in plain NumPy, which
+            It has `predict`, `predict_proba`, `transform` and `transform_packed`, which
             agree with ``predict_mode="det"``.
         """
         check_is_fitted(self)
