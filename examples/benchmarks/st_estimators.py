@@ -223,7 +223,7 @@ def measure(encoder, epoch, state, X, arguments):
     return {
         "epoch": epoch,
         "ceiling": ceiling,
-        "estimators": {name: dict(vars(row)) for name, row in rows.items()},
+        "estimators": {name: row.to_dict() for name, row in rows.items()},
     }
 
 

@@ -30,12 +30,16 @@ class PSA(NetworkGradient):
     where :math:`x_{\downarrow i}` has unit i of the last layer flipped.
     Straight-through is its first-order expansion: F and f linearised.
 
-    Unbiased for the head and for the last layer of units, whatever the widths; for the
-    parameters of layer l also where every layer above l has a single unit, or where the
-    loss is a sum of functions of single units of layer l + 1 and that is the last.
-    Elsewhere the bias comes from taking a flip's effects on the units of a layer one by
-    one. The loss need not be differentiable in the units. It is evaluated once for each
-    unit of the last layer, at outputs of the head that are found in O(1) each.
+    Unbiased for the head and for the last layer of units, whatever the widths. For the
+    parameters of layer l so are exact differences where every layer above l has a
+    single unit, or where the loss is a sum of functions of single units of layer l + 1
+    and that is the last. Elsewhere a bias comes from taking a flip's effects on the
+    units of a layer one by one. With real weights and logistic noise F is interpolated,
+    which adds a bias below the last layer everywhere: mostly 1e-6 to 1e-4 of the
+    gradient, see `tolerance`.
+
+    The loss need not be differentiable in the units. It is evaluated once for each unit
+    of the last layer, at outputs of the head that are found in O(1) each.
 
     With `enhanced`, losses and the gradient of the head are averaged over the flips
     too:
@@ -58,7 +62,9 @@ class PSA(NetworkGradient):
     tolerance : float, default=1e-3
         The error that F may have where it is interpolated. The gradient in input i of a
         layer is then off by at most this times the absolute sum over its units of the
-        gradient from above.
+        gradient from above. Where that sum cancels, more of the gradient is wrong: in
+        600 random networks of one or three units a layer at most 5e-3 of it, the median
+        below 1e-4. At 1e-12 nearly all layers get exact differences.
 
     Notes
     -----

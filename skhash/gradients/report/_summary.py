@@ -27,9 +27,10 @@ class Resampling:
         blocks = _bootstrap(random, block_sizes)
         return cls(trials, blocks, 0.5 + 0.5 * confidence * np.array([-1, 1]))
 
-    def ends(self, values) -> np.ndarray:
+    def ends(self, values) -> tuple[float, float]:
         """Return the ends of the interval that holds the central part of values."""
-        return np.quantile(values, self.levels)
+        low, high = np.quantile(values, self.levels).tolist()
+        return low, high
 
 
 def _bootstrap(random, sizes):
@@ -43,14 +44,14 @@ def summarize(trials_by_label, groups, truth, resampling) -> list[GradientRow]:
     # What is relative to a gradient of zeros is infinite, or NaN.
     with np.errstate(divide="ignore", invalid="ignore"):
         return [
-            GradientRow(label, group, **_measure(trials, truth, number, resampling))
+            _measure(label, group, trials, truth, number, resampling)
             for label, trials in trials_by_label.items()
             for number, group in enumerate(groups)
         ]
 
 
-def _measure(trials, truth, group: int, resampling) -> dict:
-    """Return the measurements of one estimator on one group, by their names."""
+def _measure(label, name, trials, truth, group: int, resampling) -> GradientRow:
+    """Return the measurements of one estimator on one group."""
     products, squares, errors = (
         kept[..., group] for kept in (trials.products, trials.squares, trials.errors)
     )
@@ -62,27 +63,39 @@ def _measure(trials, truth, group: int, resampling) -> dict:
     products, squares, errors = (
         values.mean(axis=1) for values in (products, squares, errors)
     )
-    improvement = -_ratio(products.mean(), np.sqrt(squares.mean()))
     improvements = -_ratio(
         resampling.trials @ products, np.sqrt(resampling.trials @ squares)
     )
-    rmse = np.sqrt(errors.mean())
-    rmse_ends = np.sqrt(resampling.ends(resampling.trials @ errors))
-    bias, bias_ends, floor = _bias(trials, truth, group, resampling)
-    return {
-        **_with_ends("cosine", cosines.mean(), resampling.ends(cosines)),
-        **_with_ends("improvement", improvement, resampling.ends(improvements)),
-        "optimum": float(-norm),
-        **_with_ends("rmse", rmse, rmse_ends),
-        "relative_rmse": float(rmse / norm),
-        **_with_ends("bias", bias / norm, bias_ends / norm),
-        "bias_floor": float(floor / norm),
-        "n_zero": n_zero,
+    bias, biases, spread, spreads, floor = _parts_of_error(
+        trials, truth, group, resampling
+    )
+    resampled = {
+        "cosine": cosines,
+        "improvement": improvements,
+        "rmse": np.sqrt(resampling.trials @ errors),
+        "bias": biases / norm,
+        "spread": spreads / norm,
     }
+    return GradientRow(
+        estimator=label,
+        group=name,
+        cosine=float(cosines.mean()),
+        improvement=float(-_ratio(products.mean(), np.sqrt(squares.mean()))),
+        optimum=float(-norm),
+        rmse=float(np.sqrt(errors.mean())),
+        bias=float(bias / norm),
+        bias_floor=float(floor / norm),
+        spread=float(spread / norm),
+        intervals={key: resampling.ends(values) for key, values in resampled.items()},
+        n_zero=n_zero,
+    )
 
 
-def _bias(trials, truth, group, resampling):
-    """Return the norm of the bias, its ends, and what it is by chance without any."""
+def _parts_of_error(trials, truth, group, resampling):
+    """Return the norm of the bias and the standard deviation, each also resampled.
+
+    And last the norm that the bias has by chance without any.
+    """
     n_trials, n_batches, _ = trials.errors.shape
     gram = trials.block_products[group] / n_batches
     shares = trials.block_sizes / n_trials
@@ -90,17 +103,20 @@ def _bias(trials, truth, group, resampling):
     resampled = (resampling.blocks @ gram * resampling.blocks).sum(axis=1)
     # Resampling adds its own noise to the norm, which is taken off again.
     resampled += squared - resampled.mean()
-    error = trials.errors[..., group].mean(axis=1).mean()
-    variance = max(0.0, error - squared) / (n_trials - 1)
-    floor = np.sqrt(variance + truth.squared_noise[group] / n_batches)
-    ends = np.sqrt(np.clip(resampling.ends(resampled), 0, None))
-    return np.sqrt(squared), ends, floor
-
-
-def _with_ends(name, value, ends) -> dict[str, float]:
-    """Return a measurement and the ends of its interval under their names."""
-    low, high = ends.tolist()
-    return {name: float(value), f"{name}_low": low, f"{name}_high": high}
+    errors = trials.errors[..., group].mean(axis=1)
+    blocks = np.repeat(np.arange(len(shares)), trials.block_sizes)
+    block_errors = np.bincount(blocks, errors) / trials.block_sizes
+    variance = max(0.0, errors.mean() - squared)
+    variances = np.clip(resampling.blocks @ block_errors - resampled, 0, None)
+    floor = np.sqrt(variance / (n_trials - 1) + truth.squared_noise[group] / n_batches)
+    unbiased = n_trials / (n_trials - 1)
+    return (
+        np.sqrt(squared),
+        np.sqrt(np.clip(resampled, 0, None)),
+        np.sqrt(unbiased * variance),
+        np.sqrt(unbiased * variances),
+        floor,
+    )
 
 
 def _ratio(top, bottom):
