@@ -36,7 +36,7 @@ class Results:
             print(f"left out: {name}: {left_out[name]}", file=sys.stderr)
             return None
         left_out.pop(name, None)
-        print(f"{name}: {cells[name]['recalls']}", file=sys.stderr, flush=True)
+        print(f"{name}: {cells[name].get('recalls', 'done')}", file=sys.stderr, flush=True)
         self.write()
         return cells[name]
 
