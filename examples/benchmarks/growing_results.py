@@ -36,7 +36,8 @@ class Results:
             print(f"left out: {name}: {left_out[name]}", file=sys.stderr)
             return None
         left_out.pop(name, None)
-        print(f"{name}: {cells[name].get('recalls', 'done')}", file=sys.stderr, flush=True)
+        outcome = cells[name].get("recalls", "done")
+        print(f"{name}: {outcome}", file=sys.stderr, flush=True)
         self.write()
         return cells[name]
 
