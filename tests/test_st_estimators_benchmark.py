@@ -141,15 +141,15 @@ def test_report_reads_phases_and_votes(scripts, monkeypatch, tmp_path, capsys):
 
 def test_falls_and_verdicts(scripts):
     _, report = scripts
-    # 100 epochs: 10 nats down, level from epoch 60 on; then 1 nat an epoch, 10 times.
+    # 100 epochs, the last 40 by 0.05 nats each; then 1 nat an epoch, 10 times.
     epochs = np.arange(1, 121)
-    loss = np.interp(epochs, [1, 60, 100, 110, 120], [60, 50, 50, 40, 40])
+    loss = np.interp(epochs, [1, 60, 100, 110, 120], [60, 50, 48, 38, 38])
     cell = {"epoch": epochs.tolist(), "loss": loss.tolist()}
     one = report.Run(cell, 100)
     assert one.phase("early") == pytest.approx(np.mean(loss[7:10]))
-    assert one.phase("corrected") == 40
-    # Means of three records: after the 2 epochs of a tenth, (0 + 1 + 2) / 3 are gained.
-    assert one.falls() == pytest.approx((0, 0.5, 0))
+    assert one.phase("corrected") == 38
+    # Means of three records: 48.05 at the end of the phase, 47 two epochs later.
+    assert one.falls() == pytest.approx((0.05, 1.05 / 2, 1.25 / 11.95))
     assert report.verdict([True, True]) == "holds"
     assert report.verdict([False, False]) == "does not hold here"
     assert report.verdict([True, False]) == "cannot be told at this size"

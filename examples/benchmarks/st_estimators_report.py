@@ -7,6 +7,7 @@ end, "corrected" the end of the second phase, in which all go on with ARM of 10 
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,7 @@ class Run:
 
     def at(self, epoch, column="loss"):
         """Return the mean of the three records up to an epoch."""
-        end = np.searchsorted(self.epochs, epoch, side="right")
+        end = max(1, np.searchsorted(self.epochs, epoch, side="right"))
         return float(np.mean(self.cell[column][max(0, end - 3) : end]))
 
     def phase(self, name, column="loss"):
@@ -100,6 +101,16 @@ class Measured:
         """Return the expected improvement over that of the reference."""
         optimum = self.along(seed, n_bits, name, "optimum")
         return self.along(seed, n_bits, name, "improvement") / optimum
+
+
+def read(paths):
+    """Return the trainings of all files, which have to be of one setting."""
+    content = merged(paths)
+    for path in paths:
+        settings = merged([path])["settings"]
+        if settings != content["settings"]:
+            sys.exit(f"{path} holds another setting than {paths[-1]}: {settings}.")
+    return content
 
 
 def with_spread(values, digits=1):
@@ -435,7 +446,7 @@ def main():
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--picture-folder", type=Path)
     options = parser.parse_args()
-    content = merged(options.files)
+    content = read(options.files)
     measured = Measured(content)
     print_head(content, measured)
     print("\nLoss of drawn bits, nats a document, by phase and bits:")
