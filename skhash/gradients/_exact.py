@@ -46,9 +46,10 @@ class Exact(GradientEstimator):
 
         def weighted_losses(states, logits):
             on = (states[:, None, None] & powers).bool()
-            on = on.expand(-1, *logits.shape)
             p = torch.where(on, units.noise.cdf(logits), units.noise.cdf(-logits))
-            losses = loss(units.values(on.to(logits.dtype)))
+            # Expanded: a loss may see that all rows have the same values.
+            values = units.values(on.to(logits.dtype)).expand(-1, *logits.shape)
+            losses = loss(values)
             return (p.prod(dim=-1) * losses).sum(dim=0)
 
         states = torch.arange(2**n_bits, device=logits.device)
