@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parents[1] / "examples" / "benchmarks"
 OPTIONS = (
     "--words 30 --skip-words 5 --documents 40 --batch-size 20 --epochs 20 "
     "--correction-epochs 4 --points 2 --measured-documents 20 --reference-samples 20 "
-    "--trials 2 --bits 8 3 --seeds 0 1 --estimators arm st zgr"
+    "--trials 2 --bits 12 3 --seeds 0 1 --estimators arm st exact"
 ).split()
 
 
@@ -60,11 +60,10 @@ def test_trainings_are_kept_and_gone_on_with(scripts, monkeypatch, tmp_path):
     output = tmp_path / "runs.json"
     content = run(script, monkeypatch, output)
     done = list(content["cells"])
-    assert len(done) == 12
-    firsts = [f"seed 0, {b} bits, {n}" for b in (3, 8) for n in ("arm", "st")]
+    assert len(done) == 10
+    firsts = [f"seed 0, {b} bits, {n}" for b in (3, 12) for n in ("arm", "st")]
     assert done[:4] == firsts
-    assert done[4:6] == ["seed 0, 3 bits, zgr", "seed 0, 8 bits, zgr"]
-    assert done[6] == "seed 1, 3 bits, arm"
+    assert done[4:6] == ["seed 0, 3 bits, exact", "seed 1, 3 bits, arm"]
     # What is missing is trained, alike, and nothing else.
     lost = {name: content["cells"].pop(name) for name in (done[1], done[-1])}
     output.write_text(json.dumps(content))
@@ -77,7 +76,7 @@ def test_trainings_are_kept_and_gone_on_with(scripts, monkeypatch, tmp_path):
 
     monkeypatch.setattr(script, "train", counted)
     again = run(script, monkeypatch, output)["cells"]
-    assert trained == [(0, 3, "st"), (1, 8, "zgr")]
+    assert trained == [(0, 3, "st"), (1, 3, "exact")]
     for name, cell in lost.items():
         assert again[name] | {"seconds": 0} == cell | {"seconds": 0}
     with pytest.raises(SystemExit, match="another setting"):
@@ -126,14 +125,14 @@ def test_report_reads_phases_and_votes(scripts, monkeypatch, tmp_path, capsys):
     report.main()
     printed = capsys.readouterr().out
     cells = json.loads(output.read_text())["cells"]
-    ends = [np.mean(cells[f"seed {s}, 8 bits, arm"]["loss"][17:20]) for s in (0, 1)]
+    ends = [np.mean(cells[f"seed {s}, 12 bits, arm"]["loss"][17:20]) for s in (0, 1)]
     spread = f"{np.mean(ends):.1f} +- {np.ptp(ends) / 2:.1f}"
     header, line = (
         next(row for row in printed.splitlines() if row.startswith(start))
         for start in ("| estimator", "| arm")
     )
     columns = dict(zip(header.split(" | "), line.split(" | "), strict=True))
-    assert columns["late, 8"] == spread
+    assert columns["late, 12"] == spread
     for number in ("1a", "1b", *range(2, 7)):
         assert f"\n{number}. " in printed
     assert (pictures / "st_estimators.png").stat().st_size > 10_000

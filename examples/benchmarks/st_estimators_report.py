@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from growing_results import describe, merged
-from st_estimators import ESTIMATORS, FULL, OTHERS
+from st_estimators import ESTIMATORS, FULL, OTHERS, TRAINED
 
 PHASES = ("early", "late", "corrected")
 # The biased estimators of the paper.
@@ -26,6 +26,7 @@ COLORS = {
     "identity_st": "#e6ab02",
     "zgr": "#2a9d6f",
     "disarm": "#9a9a9a",
+    "exact": "#c51b7d",
 }
 
 
@@ -73,7 +74,7 @@ class Measured:
             for cell in content["cells"].values()
         }
         self.bits = sorted({n_bits for _, n_bits, _ in self.runs})
-        self.names = [n for n in ESTIMATORS if any(n == key[2] for key in self.runs)]
+        self.names = [n for n in TRAINED if any(n == key[2] for key in self.runs)]
 
     def seeds(self, n_bits, names):
         """Return the seeds that all of these estimators are done with."""
@@ -370,9 +371,9 @@ def draw(measured, folder):
     axes[2, 0].set_ylabel("cosine similarity")
     handles = [
         plt.Line2D([], [], color=COLORS[name], marker="o", markersize=4, label=name)
-        for name in ESTIMATORS
+        for name in TRAINED
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
+    figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False)
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / "st_estimators.png", dpi=90)
     plt.close(figure)
