@@ -261,15 +261,18 @@ def judge_more_bits(measured):
 
 def judge_variants(measured):
     figures, votes = [], []
-    for n_bits in measured.bits:
-        for seed in measured.seeds(n_bits, ["arm"]):
+    lengths = [set(measured.seeds(n_bits, ["arm"])) for n_bits in measured.bits]
+    for seed in sorted(set.intersection(*lengths)):
+        held = []
+        for n_bits in measured.bits:
             means = {
                 name: measured.along(seed, n_bits, name).mean()
                 for name in ("st", "det_st", "identity_st")
             }
-            votes.append(means["st"] == max(means.values()))
+            held.append(means["st"] == max(means.values()))
             parts = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items())
             figures.append(f"{n_bits} bits, seed {seed}: {parts}")
+        votes.append(all(held))
     return (
         "4. Stochastic straight-through is more accurate than det_st and identity_st "
         "(mean cosine, at every length)",
@@ -339,7 +342,7 @@ JUDGES = (
 
 
 def verdict(votes):
-    """Return what the votes of seeds, and lengths where all count, come to."""
+    """Return what the votes of seeds come to."""
     if not votes or any(votes) != all(votes):
         return "cannot be told at this size"
     return "holds" if votes[0] else "does not hold here"

@@ -21,6 +21,10 @@ class Exact(GradientEstimator):
     ``2^n`` evaluations, and as many again to backpropagate: the memory is that of
     one chunk, whose losses are computed anew. More than 16 units are refused.
 
+    The states are the same for all rows, and expanded over these, with a stride of 0: a
+    function may compute what depends on them alone once, as the decoder of
+    `skhash.StochasticAutoencoderHash` does.
+
     Examples
     --------
     >>> import torch
