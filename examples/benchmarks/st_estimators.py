@@ -56,6 +56,7 @@ ESTIMATORS = {
 # What trains: besides these the gradient itself, where all codes can be tried.
 TRAINED = ESTIMATORS | {"exact": Exact()}
 EXACT_BITS = 10
+METRICS = ("cosine", "improvement", "optimum", "rmse")
 OTHERS = ["zgr", "disarm", "exact"]  # which the paper does not have
 FULL = {
     "words": 10_000,
@@ -214,7 +215,10 @@ def measure(encoder, epoch, state, X, options):
     return {
         "epoch": epoch,
         "ceiling": report.settings["cosine_ceiling"]["encoder"],
-        "estimators": {name: dict(vars(row)) for name, row in rows.items()},
+        "estimators": {
+            name: {metric: getattr(row, metric) for metric in METRICS}
+            for name, row in rows.items()
+        },
     }
 
 
