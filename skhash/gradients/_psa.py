@@ -5,6 +5,7 @@ from numbers import Real
 import torch
 from torch.autograd import Function
 
+from skhash.gradients._base import attach_slope
 from skhash.gradients._network import NetworkGradient, multi_sample_bound
 from skhash.gradients._psa_backends import choose_backend
 from skhash.utils._sklearn import Interval
@@ -124,13 +125,14 @@ class PSA(NetworkGradient):
         self._validate_params()
         first, *layers, head = network.realize(generator)
         logits = first(X).expand(n_samples, -1, -1)
-        x, p = first.units.draw(logits, generator), first.units.noise.cdf(logits)
-        q = without_value(x * p)
+        p = first.units.noise.cdf(logits)
+        x = first.units.draw_with(p, generator)
+        q = zeros_with_slope(p, x)
         for layer in layers:
             logits = layer(x)
-            drawn = layer.units.draw(logits, generator)
             p = layer.units.noise.cdf(logits)
-            q = without_value(drawn * p) + self._flips(layer, q, x, drawn, logits)
+            drawn = layer.units.draw_with(p, generator)
+            q = zeros_with_slope(p, drawn) + self._flips(layer, q, x, drawn, logits)
             x = drawn
         if not self.enhanced:
             return flip_losses(loss, head, x, q)
@@ -168,9 +170,9 @@ class _Flips(Function):
         return gradient, None, None, None, None, None
 
 
-def without_value(tensor):
-    """Return zeros with the derivative of a tensor."""
-    return tensor - tensor.detach()
+def zeros_with_slope(variable, slope):
+    """Return zeros whose derivative in each entry of `variable` is a slope."""
+    return attach_slope(torch.zeros_like(slope), variable, slope)
 
 
 def flip_losses(loss, head, x, q, others=None):

@@ -147,7 +147,7 @@ def uniform_draws(draws):
 
     def rand(shape, **kwargs):
         assert tuple(shape) == tuple(left[0].shape)
-        return left.pop(0)
+        return left.pop(0).clone()
 
     with mock.patch.object(torch, "rand", rand):
         yield
