@@ -44,79 +44,72 @@ def summarize(trials_by_label, groups, truth, resampling) -> list[GradientRow]:
     # What is relative to a gradient of zeros is infinite, or NaN.
     with np.errstate(divide="ignore", invalid="ignore"):
         return [
-            _measure(label, group, trials, truth, number, resampling)
+            _measure(label, group, number, trials, truth, resampling)
             for label, trials in trials_by_label.items()
             for number, group in enumerate(groups)
         ]
 
 
-def _measure(label, name, trials, truth, group: int, resampling) -> GradientRow:
-    """Return the measurements of one estimator on one group."""
+def _measure(label, group, number: int, trials, truth, resampling) -> GradientRow:
+    """Return the measurements of one estimator on the group of this number."""
     products, squares, errors = (
-        kept[..., group] for kept in (trials.products, trials.squares, trials.errors)
+        kept[..., number] for kept in (trials.products, trials.squares, trials.errors)
     )
-    norms = truth.squared_norms[:, group]
+    norms = truth.squared_norms[:, number]
     norm = np.sqrt(norms.mean())
     cosines = _ratio(products, np.sqrt(squares * norms)).mean(axis=1)
     n_zero = int((squares == 0).sum())
     # The mean over batches first: trials are what is resampled.
+    n_trials, n_batches = products.shape
     products, squares, errors = (
         values.mean(axis=1) for values in (products, squares, errors)
     )
     improvements = -_ratio(
         resampling.trials @ products, np.sqrt(resampling.trials @ squares)
     )
-    bias, biases, spread, spreads, floor = _parts_of_error(
-        trials, truth, group, resampling
-    )
+    biases = _squared_biases(trials, number, resampling)
+    variances = _variances(errors, trials.block_sizes, biases, resampling)
+    noise = truth.squared_noise[number] / n_batches
     resampled = {
         "cosine": cosines,
         "improvement": improvements,
         "rmse": np.sqrt(resampling.trials @ errors),
-        "bias": biases / norm,
-        "spread": spreads / norm,
+        "bias": np.sqrt(biases[1:]) / norm,
+        "spread": np.sqrt(variances[1:]) / norm,
     }
     return GradientRow(
         estimator=label,
-        group=name,
+        group=group,
         cosine=float(cosines.mean()),
         improvement=float(-_ratio(products.mean(), np.sqrt(squares.mean()))),
         optimum=float(-norm),
         rmse=float(np.sqrt(errors.mean())),
-        bias=float(bias / norm),
-        bias_floor=float(floor / norm),
-        spread=float(spread / norm),
-        intervals={key: resampling.ends(values) for key, values in resampled.items()},
+        bias=float(np.sqrt(biases[0]) / norm),
+        bias_floor=float(np.sqrt(variances[0] / n_trials + noise) / norm),
+        spread=float(np.sqrt(variances[0]) / norm),
+        intervals={name: resampling.ends(values) for name, values in resampled.items()},
         n_zero=n_zero,
     )
 
 
-def _parts_of_error(trials, truth, group, resampling):
-    """Return the norm of the bias and the standard deviation, each also resampled.
-
-    And last the norm that the bias has by chance without any.
-    """
-    n_trials, n_batches, _ = trials.errors.shape
-    gram = trials.block_products[group] / n_batches
-    shares = trials.block_sizes / n_trials
-    squared = max(0.0, shares @ gram @ shares)
+def _squared_biases(trials, number, resampling):
+    """Return the squared norm of the bias, and behind it the resampled ones."""
+    gram = trials.block_products[number] / trials.errors.shape[1]
+    shares = trials.block_sizes / len(trials.errors)
     resampled = (resampling.blocks @ gram * resampling.blocks).sum(axis=1)
+    squared = shares @ gram @ shares
     # Resampling adds its own noise to the norm, which is taken off again.
     resampled += squared - resampled.mean()
-    errors = trials.errors[..., group].mean(axis=1)
-    blocks = np.repeat(np.arange(len(shares)), trials.block_sizes)
-    block_errors = np.bincount(blocks, errors) / trials.block_sizes
-    variance = max(0.0, errors.mean() - squared)
-    variances = np.clip(resampling.blocks @ block_errors - resampled, 0, None)
-    floor = np.sqrt(variance / (n_trials - 1) + truth.squared_noise[group] / n_batches)
-    unbiased = n_trials / (n_trials - 1)
-    return (
-        np.sqrt(squared),
-        np.sqrt(np.clip(resampled, 0, None)),
-        np.sqrt(unbiased * variance),
-        np.sqrt(unbiased * variances),
-        floor,
-    )
+    return np.clip([squared, *resampled], 0, None)
+
+
+def _variances(errors, block_sizes, squared_biases, resampling):
+    """Return what the squared error of trials has besides the bias, and resampled."""
+    n_trials = block_sizes.sum()
+    blocks = np.repeat(np.arange(len(block_sizes)), block_sizes)
+    resampled = resampling.blocks @ (np.bincount(blocks, errors) / block_sizes)
+    variances = [errors.mean(), *resampled] - squared_biases
+    return np.clip(variances, 0, None) * n_trials / (n_trials - 1)
 
 
 def _ratio(top, bottom):

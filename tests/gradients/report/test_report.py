@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from torch import nn
 
@@ -20,7 +20,7 @@ from skhash.gradients import (
     StraightThrough,
     gradient_report,
 )
-from skhash.gradients.report import _trials
+from skhash.gradients.report import _summary, _trials
 from skhash.gradients.report._result import MEASURED
 from skhash.training._batches import Batch
 
@@ -141,6 +141,23 @@ class TestAgainstEnumeration:
         # 0.7 of them, give or take three and a half standard deviations.
         for count in covered.values():
             assert abs(count / n_reports - 0.7) < 3.5 * np.sqrt(0.21 / n_reports)
+
+    def test_resampled_variances_are_those_of_the_weighted_trials(self):
+        """But for a constant: what resampling adds to the bias is taken off again."""
+        rng = np.random.default_rng(0)
+        h = rng.normal(1.0, 1.0, (30, 4))  # errors, the reference being 0
+        sizes, errors = np.ones(30, dtype=int), (h**2).sum(axis=1)
+        resampling = _summary.Resampling.draw(rng, sizes, 0.7)
+        trials = _trials.Trials(
+            None, None, errors[:, None, None], (h @ h.T)[None], sizes
+        )
+        biases = _summary._squared_biases(trials, 0, resampling)
+        found, *resampled = _summary._variances(errors, sizes, biases, resampling)
+        assert found == pytest.approx(h.var(axis=0, ddof=1).sum())
+        weighted = [np.cov(h.T, aweights=w, ddof=0).trace() for w in resampling.blocks]
+        shifts = resampled - np.array(weighted) * 30 / 29
+        assert_allclose(shifts, shifts.mean())
+        assert np.mean(resampled) == pytest.approx(found, rel=0.02)
 
     def test_improvement_is_the_minimum_of_the_proximal_objective(self):
         table = Table(COEFFICIENTS["st"])
@@ -646,5 +663,5 @@ def test_a_sparse_encoder_is_measured_as_a_dense_one(batch_size):
         for rows in (X, sparse.csr_array(X))
     )
     for row, other_row in zip(dense, other, strict=True):
-        np.testing.assert_allclose(other_row.rmse, row.rmse, rtol=1e-3)
-        np.testing.assert_allclose(other_row.cosine, row.cosine, atol=1e-3)
+        assert_allclose(other_row.rmse, row.rmse, rtol=1e-3)
+        assert_allclose(other_row.cosine, row.cosine, atol=1e-3)
