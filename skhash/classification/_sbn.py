@@ -79,8 +79,8 @@ class SBNClassifier(
         `noise`, `weights` and `batch_norm` too.
     input_shape : tuple of int or None, default=None
         (channels, height, width) of the images that rows are.
-    gradient : str or estimator of `skhash.gradients`, default="st"
-        Estimates the gradient: "st", "zgr" and other layer-wise ones at the cost of
+    gradient : str or estimator of `skhash.gradients`, default="zgr"
+        Estimates the gradient: "zgr", "st" and other layer-wise ones at the cost of
         backpropagation, "psa" with less bias, "adf", "local_reparam", "arm" and others.
     weights : str or Weights of `skhash.networks`, default="real"
         Those between layers of units; the first layer and the head have real ones.
@@ -104,7 +104,9 @@ class SBNClassifier(
         the network without noise. May be changed after `fit`.
     n_predict_samples : int, default=10
         Size of the ensemble. Each member has noise that is drawn once and shared by all
-        rows, so that predictions do not depend on what else is predicted.
+        rows, so that predictions do not depend on what else is predicted. The draws of
+        a unit are spread over its noise (a Latin hypercube), which makes a few members
+        worth many that are independent.
     init : {"whiten", "default", "real"}, default="whiten"
         "whiten" scales layers at the start so that logits have mean 0 and deviation
         `init_scale` over a sample of rows, or over the batch with batch norm. "real"
@@ -124,10 +126,10 @@ class SBNClassifier(
         by up to an eighth, or turned by up to 10 degrees and moved by up to 5 %.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
-    lr : float or "auto", default=0.01
+    lr : float or "auto", default=0.003
         Learning rate. "auto" searches between 1e-6 and 1 for the one with the least
         training loss after 5 epochs, in 10 trials.
-    lr_schedule : {"cosine", "step"} or None, default=None
+    lr_schedule : {"cosine", "step"} or None, default="cosine"
         How the rate falls during `fit`: along half a cosine to 0, or to a tenth after
         60 % and again after 80 % of the epochs.
     optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"
@@ -167,7 +169,7 @@ class SBNClassifier(
     lr_ : float
         The learning rate that was used, that of "auto" too.
     n_iter_ : int
-        Number of epochs trained.
+        Number of epochs trained, those of real units apart.
     n_features_in_ : int
     net_ : skorch net
         What `partial_fit` goes on from.
@@ -177,6 +179,11 @@ class SBNClassifier(
     ValueError
         If `X` holds NaN or infinity, `y` is one class only, or training diverges.
 
+    Notes
+    -----
+    Columns are centred, and all divided by one number: those of different units want a
+    `sklearn.preprocessing.StandardScaler` in front.
+
     References
     ----------
     A. Shekhovtsov and V. Yanush, "Reintroducing straight-through estimators as
@@ -184,6 +191,9 @@ class SBNClassifier(
 
     A. Shekhovtsov, V. Yanush and B. Flach, "Path sample-analytic gradient estimators
     for stochastic binary networks", NeurIPS 2020.
+
+    B. Martinez, J. Yang, A. Bulat and G. Tzimiropoulos, "Training binary neural
+    networks with real-to-binary convolutions", ICLR 2020: real units before bits.
 
     Examples
     --------
