@@ -158,7 +158,19 @@ def measure(name, part, seed, params, arguments):
     for size in arguments.sizes:
         p = model.set_params(n_predict_samples=size).predict_proba(X_test)
         cell[str(size)] = quality(p, y_test)
+    if arguments.independent:
+        cell["independent"] = quality(independent(model, X_test), y_test)
     return cell
+
+
+def independent(model, X, n_members=10):
+    """Return the mean of networks whose noise is not spread over the members."""
+    model.set_params(n_predict_samples=1)
+    sums = 0.0
+    for seed in range(n_members):
+        model.predict_seed_ = seed
+        sums = sums + model.predict_proba(X)
+    return sums / n_members
 
 
 def quality(p, y):
@@ -203,7 +215,7 @@ def mean(cells, name, part, label, way, score="accuracy"):
 
 
 def ways_of(cell):
-    return [way for way in cell if way == "det" or way.isdigit()]
+    return [way for way in cell if isinstance(cell[way], dict)]
 
 
 def show(content, part):
@@ -258,9 +270,7 @@ def draw(content, path):
         for lr in TWIN_RATES:
             if runs := runs_of(cells, name, "test", f"relu {lr}"):
                 found["relu"] = runs
-        size = max(
-            (way for way in ways_of(found["default"][0]) if way != "det"), key=int
-        )
+        size = max(filter(str.isdigit, found["default"][0]), key=int)
         lines = {
             f"ensemble of {size}": ("default", size, "C0", "o"),
             "without noise": ("default", "det", "C2", "^"),
@@ -298,6 +308,11 @@ def parse(arguments):
     parser.add_argument("--part", default="validation", choices=["validation", "test"])
     parser.add_argument(
         "--sizes", type=int, nargs="+", default=[10, 50], help="of ensembles"
+    )
+    parser.add_argument(
+        "--independent",
+        action="store_true",
+        help="also average ten networks with noise of their own",
     )
     parser.add_argument("--data-home")
     parser.add_argument("--device", default="auto")
