@@ -50,7 +50,7 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         ----------
         a : Tensor of logits
         """
-        return self._cdf(a / self.scale)
+        return self._cdf(self._over_scale(a))
 
     def pdf(self, a):
         """Return the density ``F'(a)``.
@@ -59,7 +59,10 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         ----------
         a : Tensor of logits
         """
-        return self._pdf(a / self.scale) / self.scale
+        return self._over_scale(self._pdf(self._over_scale(a)))
+
+    def _over_scale(self, values):
+        return values if self.scale == 1 else values / self.scale  # one pass less
 
     def icdf(self, p):
         """Return the `a` with ``F(a) = p``; infinite at 0 and 1 where the support is.

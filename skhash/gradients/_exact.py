@@ -21,6 +21,10 @@ class Exact(GradientEstimator):
     ``2^n`` evaluations, and as many again to backpropagate: the memory is that of
     one chunk, whose losses are computed anew. More than 16 units are refused.
 
+    The states are the same for all rows, and expanded over these, with a stride of 0: a
+    function may compute what depends on them alone once, as the decoder of
+    `skhash.StochasticAutoencoderHash` does.
+
     Examples
     --------
     >>> import torch
@@ -46,9 +50,10 @@ class Exact(GradientEstimator):
 
         def weighted_losses(states, logits):
             on = (states[:, None, None] & powers).bool()
-            on = on.expand(-1, *logits.shape)
             p = torch.where(on, units.noise.cdf(logits), units.noise.cdf(-logits))
-            losses = loss(units.values(on.to(logits.dtype)))
+            # Expanded: a loss may see that all rows have the same values.
+            values = units.values(on.to(logits.dtype)).expand(-1, *logits.shape)
+            losses = loss(values)
             return (p.prod(dim=-1) * losses).sum(dim=0)
 
         states = torch.arange(2**n_bits, device=logits.device)

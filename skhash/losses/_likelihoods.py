@@ -2,8 +2,9 @@
 
 Each is called as ``likelihood(outputs, X)`` with a decoder's outputs, shape (...,
 n_rows, n_features), and the rows that they should explain, dense or a sparse CSR
-tensor; it returns nats, shape (..., n_rows). `mean` turns outputs into the expected
-data, and `is_quadratic` says whether the loss is quadratic in them.
+tensor; it returns nats, shape (..., n_rows). Outputs of shape (..., 1, n_features) are
+for all rows. `mean` turns outputs into the expected data, and `is_quadratic` says
+whether the loss is quadratic in them.
 """
 
 import math
@@ -123,19 +124,23 @@ def inner_products(outputs, X, presence=False):
 
     Parameters
     ----------
-    outputs : Tensor of shape (..., n_rows, n_features)
+    outputs : Tensor of shape (..., n_rows, n_features) or (..., 1, n_features)
+        One for each row, or one for all.
     X : Tensor of shape (n_rows, n_features), dense or sparse CSR
     presence : bool
         Whether x_w is replaced by 1 where it is above 0.
     """
     if presence:
         X = scale_rows(X, "presence")
+    is_shared = outputs.shape[-2] == 1
     if not is_sparse(X):
-        return (outputs * X).sum(dim=-1), X.sum(dim=-1)
+        products = (outputs @ X.T).squeeze(-2) if is_shared else (outputs * X).sum(-1)
+        return products, X.sum(dim=-1)
     n_rows, n_features = X.shape
     rows, weights = entry_rows(X), X.values()
-    entries = outputs.flatten(-2)[..., rows * n_features + X.col_indices()]
-    products = outputs.new_zeros(outputs.shape[:-1])
-    products = products.index_add(-1, rows, entries * weights)
+    entries = X.col_indices() + (0 if is_shared else rows * n_features)
+    values = outputs.flatten(-2)[..., entries] * weights
+    products = outputs.new_zeros((*outputs.shape[:-2], n_rows))
+    products = products.index_add(-1, rows, values)
     total = outputs.new_zeros(n_rows).index_add(0, rows, weights)
     return products, total

@@ -4,7 +4,7 @@ import math
 
 import torch
 from torch import nn
-from torch.nn.functional import embedding_bag
+from torch.nn.functional import embedding_bag, linear
 
 from skhash.utils._torch_sparse import is_sparse, with_values
 
@@ -52,7 +52,7 @@ class MLP(nn.Module):
             values = values.relu()
             if self.training and self.dropout > 0:
                 values = drop_out(values, self.dropout, generator)
-            values = values @ coef + intercept
+            values = linear(values, coef.T, intercept)
         return values
 
     @torch.no_grad()

@@ -140,6 +140,21 @@ def test_samples_are_taken_one_by_one(likelihood, X, make):
 
 
 @each_likelihood
+@pytest.mark.parametrize("make", [torch.from_numpy, sparse_rows])
+@pytest.mark.parametrize("samples", [(), (3,), (2, 3)])
+def test_outputs_for_all_rows_are_those_of_each(likelihood, X, make, samples):
+    one = outputs_of(*samples)[..., :1, :].requires_grad_()
+    rows, found = make(X), []
+    for outputs in (one, one.expand(*samples, N_ROWS, N_FEATURES)):
+        losses = likelihood(outputs, rows)
+        assert losses.shape == (*samples, N_ROWS)
+        weight = torch.arange(1.0, 1 + losses.numel()).reshape(losses.shape)
+        found.append((losses, torch.autograd.grad((weight * losses).sum(), one)[0]))
+    for value, other in zip(*found, strict=True):
+        torch.testing.assert_close(value, other)
+
+
+@each_likelihood
 def test_gradient_is_that_of_finite_differences(likelihood, X):
     rows = torch.from_numpy(X)
     outputs = outputs_of().requires_grad_()

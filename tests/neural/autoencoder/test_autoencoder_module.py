@@ -392,6 +392,21 @@ def test_exact_gradient_of_independent_bits_is_the_enumerated_one(name, prior_lo
     torch.testing.assert_close(gradients(loss, module), gradient)
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+def test_codes_of_all_rows_are_decoded_once_unless_noise_parts_them(noise):
+    module, x, decoded = make_module(decoder_noise=noise), counts(), []
+    module.decoder.register_forward_hook(
+        lambda decoder, inputs, outputs: decoded.append(inputs[0])
+    )
+    reconstruct = module.reconstruction(x)
+    shared = STATES[:, None].expand(-1, len(x), -1)
+    found = reconstruct(shared), reconstruct(shared.contiguous())
+    torch.testing.assert_close(*found)
+    once, each = decoded
+    assert each.shape == (8, 3, N_BITS)
+    assert once.shape == (each.shape if noise else (8, 1, N_BITS))
+
+
 @pytest.mark.parametrize("name", LIKELIHOODS)
 @pytest.mark.parametrize("n_mixture", [1, 4])
 def test_exact_gradient_given_r_is_the_enumerated_one(name, n_mixture, fixed_normals):

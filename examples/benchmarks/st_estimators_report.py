@@ -1,0 +1,476 @@
+"""Tables, verdicts and a picture of what `st_estimators.py` has measured so far::
+
+    python examples/benchmarks/st_estimators_report.py FILE ... --picture-folder DIR
+
+Several files are read as one. "Early" is the first tenth of the first phase, "late" its
+end, "corrected" the end of the second phase, in which all go on with ARM of 10 samples.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+from growing_results import describe, merged
+from st_estimators import ESTIMATORS, FULL, OTHERS, TRAINED
+
+PHASES = ("early", "late", "corrected")
+# The biased estimators of the paper.
+BIASED = [name for name in ESTIMATORS if name not in ("arm", *OTHERS)]
+COLORS = {
+    "arm": "#222222",
+    "gumbel 1.0": "#8e5ea2",
+    "gumbel 0.1": "#c3a1d1",
+    "st": "#1b6ca8",
+    "det_st": "#d95f02",
+    "identity_st": "#e6ab02",
+    "zgr": "#2a9d6f",
+    "disarm": "#9a9a9a",
+    "exact": "#c51b7d",
+}
+
+
+class Run:
+    """One training, its losses by epoch."""
+
+    def __init__(self, cell, n_epochs):
+        self.cell, self.n_epochs = cell, n_epochs
+        self.epochs = np.array(cell["epoch"])
+
+    def at(self, epoch, column="loss"):
+        """Return the mean of the three records up to an epoch."""
+        end = max(1, np.searchsorted(self.epochs, epoch, side="right"))
+        return float(np.mean(self.cell[column][max(0, end - 3) : end]))
+
+    def phase(self, name, column="loss"):
+        early, late = self.n_epochs // 10, self.n_epochs
+        ends = {"early": early, "late": late, "corrected": self.epochs[-1]}
+        return self.at(ends[name], column)
+
+    def falls(self):
+        """Return by how much the loss falls an epoch, and how much it has fallen.
+
+        In the last quarter of the first phase, then in the first tenth of the second;
+        last, the share that the last quarter has in the fall of the first phase.
+        """
+        late, quarter = self.at(self.n_epochs), self.n_epochs // 4
+        before = self.at(self.n_epochs - quarter)
+        rest = int(self.epochs[-1]) - self.n_epochs
+        tenth = max(1, rest // 10)
+        repair = (late - self.at(self.n_epochs + tenth)) / tenth
+        first = self.cell["loss"][0]
+        return (before - late) / quarter, repair, (before - late) / (first - late)
+
+
+class Measured:
+    """All trainings; what they say about one number of bits, a seed at a time."""
+
+    def __init__(self, content):
+        self.settings = content["settings"]
+        self.runs = {
+            (cell["seed"], cell["n_bits"], cell["estimator"]): Run(
+                cell, self.settings["epochs"]
+            )
+            for cell in content["cells"].values()
+        }
+        self.bits = sorted({n_bits for _, n_bits, _ in self.runs})
+        self.names = [n for n in TRAINED if any(n == key[2] for key in self.runs)]
+
+    def seeds(self, n_bits, names):
+        """Return the seeds that all of these estimators are done with."""
+        seeds = sorted({seed for seed, _, _ in self.runs})
+        return [s for s in seeds if all((s, n_bits, n) in self.runs for n in names)]
+
+    def of(self, n_bits, name):
+        """Return the trainings of one estimator, one a seed."""
+        return [self.runs[s, n_bits, name] for s in self.seeds(n_bits, [name])]
+
+    def biased_runs(self):
+        """Return bits, seed and name of each training of the biased estimators."""
+        keys = sorted((n_bits, seed, name) for seed, n_bits, name in self.runs)
+        return [key for key in keys if key[2] in BIASED]
+
+    def points(self, seed, n_bits):
+        return self.runs[seed, n_bits, "arm"].cell["points"]
+
+    def along(self, seed, n_bits, name, metric="cosine"):
+        """Return a measurement at each point of ARM's trajectory."""
+        points = self.points(seed, n_bits)
+        return np.array([point["estimators"][name][metric] for point in points])
+
+    def gain(self, seed, n_bits, name):
+        """Return the expected improvement over that of the reference."""
+        optimum = self.along(seed, n_bits, name, "optimum")
+        return self.along(seed, n_bits, name, "improvement") / optimum
+
+
+def read(paths):
+    """Return the trainings of all files, which have to be of one setting."""
+    content = merged(paths)
+    for path in paths:
+        settings = merged([path])["settings"]
+        if settings != content["settings"]:
+            sys.exit(f"{path} holds another setting than {paths[-1]}: {settings}.")
+    return content
+
+
+def with_spread(values, digits=1):
+    """Return the mean, with half the range where there are several values."""
+    if not len(values):
+        return ""
+    spread = f" +- {np.ptp(values) / 2:.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{spread}"
+
+
+def print_table(header, rows):
+    print(f"\n| {' | '.join(header)} |\n{'|---' * len(header)}|")
+    for row in rows:
+        print(f"| {' | '.join(row)} |")
+
+
+def print_losses(measured, column):
+    header = ["estimator"]
+    header += [f"{phase}, {b}" for b in measured.bits for phase in PHASES]
+    rows = [
+        [name]
+        + [
+            with_spread([run.phase(phase, column) for run in measured.of(b, name)])
+            for b in measured.bits
+            for phase in PHASES
+        ]
+        for name in measured.names
+    ]
+    print_table(header, rows)
+
+
+def print_gradients(measured):
+    header = ["estimator"]
+    header += [f"{what}, {b}" for b in measured.bits for what in ("cosine", "gain")]
+    rows = []
+    for name in ESTIMATORS:
+        rows.append([name])
+        for n_bits in measured.bits:
+            for function in (measured.along, measured.gain):
+                means = [
+                    function(seed, n_bits, name).mean()
+                    for seed in measured.seeds(n_bits, ["arm"])
+                ]
+                rows[-1].append(with_spread(means, 2))
+    print_table(header, rows)
+    for n_bits in measured.bits:
+        seeds = measured.seeds(n_bits, ["arm"])
+        points = measured.points(seeds[0], n_bits)
+        header = [f"cosine, {n_bits} bits, epoch", *(str(p["epoch"]) for p in points)]
+        rows = []
+        for name in ESTIMATORS:
+            means = np.mean([measured.along(s, n_bits, name) for s in seeds], axis=0)
+            rows.append([name, *(f"{value:.2f}" for value in means)])
+        print_table(header, rows)
+    ceilings = [
+        point["ceiling"]
+        for b in measured.bits
+        for seed in measured.seeds(b, ["arm"])
+        for point in measured.points(seed, b)
+    ]
+    print(f"\nThe true gradient would have {min(ceilings):.2f} to {max(ceilings):.2f}.")
+
+
+def judge_stalling(measured):
+    """Judge the two estimators that the paper names; the figures are of all."""
+    figures, votes = [], []
+    few = measured.bits[0]
+    for n_bits, seed, name in measured.biased_runs():
+        before, _, share = measured.runs[seed, n_bits, name].falls()
+        if n_bits == few and name in ("st", "det_st"):
+            votes.append(share < 0.05)
+        figures.append(
+            f"{n_bits} bits, seed {seed}, {name}: {before:+.3f} nats an epoch, "
+            f"{share:+.1%} of its fall"
+        )
+    return (
+        f"1a. With few bits ({few}) st and det_st stall or rise (the last quarter of "
+        "the first phase brings less than 5% of its fall)",
+        votes,
+        figures,
+    )
+
+
+def judge_repair(measured):
+    figures, votes = [], []
+    few = measured.bits[0]
+    for n_bits, seed, name in measured.biased_runs():
+        run = measured.runs[seed, n_bits, name]
+        before, after, _ = run.falls()
+        if n_bits == few and name in ("st", "det_st"):
+            votes.append(after > max(0, 2 * before))
+        figures.append(
+            f"{n_bits} bits, seed {seed}, {name}: {before:+.3f} nats an epoch, then "
+            f"{after:+.3f}; {run.phase('late'):.1f} to {run.phase('corrected'):.1f}"
+        )
+    return (
+        f"1b. With few bits ({few}) ARM-10 repairs st and det_st quickly (the first "
+        "tenth of the correction falls more than twice as fast as the last quarter "
+        "before it)",
+        votes,
+        figures,
+    )
+
+
+def judge_direction(measured):
+    figures, votes = [], []
+    for n_bits in measured.bits:
+        for seed in measured.seeds(n_bits, ["arm"]):
+            means = []
+            for name in BIASED:
+                cosines = measured.along(seed, n_bits, name)
+                means.append(cosines[len(cosines) // 2 :].mean())
+            if n_bits == measured.bits[0]:
+                votes.append(sum(mean < 0 for mean in means) > len(means) / 2)
+            parts = (f"{n} {m:+.2f}" for n, m in zip(BIASED, means, strict=True))
+            figures.append(f"{n_bits} bits, seed {seed}: {', '.join(parts)}")
+    return (
+        f"2. With few bits ({measured.bits[0]}) biased estimators point in a wrong "
+        "direction (mean cosine below 0 in the second half of the points, for most)",
+        votes,
+        figures,
+    )
+
+
+def judge_more_bits(measured):
+    figures, votes = [], []
+    few, many = measured.bits[0], measured.bits[-1]
+    common = set(measured.seeds(few, ["arm"])) & set(measured.seeds(many, ["arm"]))
+    for seed in sorted(common):
+        pairs = [
+            [measured.along(seed, b, name).mean() for b in (few, many)]
+            for name in BIASED
+        ]
+        votes.append(all(last > first for first, last in pairs))
+        parts = (
+            f"{name} {first:.2f} {last:.2f}"
+            for name, (first, last) in zip(BIASED, pairs, strict=True)
+        )
+        figures.append(f"seed {seed}: {', '.join(parts)}")
+    return (
+        "3. With more bits all biased estimators improve (mean cosine higher at "
+        f"{many} bits than at {few})",
+        votes,
+        figures,
+    )
+
+
+def judge_variants(measured):
+    figures, votes = [], []
+    lengths = [set(measured.seeds(n_bits, ["arm"])) for n_bits in measured.bits]
+    for seed in sorted(set.intersection(*lengths)):
+        held = []
+        for n_bits in measured.bits:
+            means = {
+                name: measured.along(seed, n_bits, name).mean()
+                for name in ("st", "det_st", "identity_st")
+            }
+            held.append(means["st"] == max(means.values()))
+            parts = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items())
+            figures.append(f"{n_bits} bits, seed {seed}: {parts}")
+        votes.append(all(held))
+    return (
+        "4. Stochastic straight-through is more accurate than det_st and identity_st "
+        "(mean cosine, at every length)",
+        votes,
+        figures,
+    )
+
+
+def judge_saturation(measured):
+    figures, votes = [], []
+    many = measured.bits[-1]
+    for seed in measured.seeds(many, ["arm"]):
+        run = measured.runs[seed, many, "arm"]
+        epochs = [point["epoch"] for point in measured.points(seed, many)]
+        half = len(epochs) // 2
+        certainty = np.array([run.at(epoch, "certainty") for epoch in epochs])
+        cosines = measured.along(seed, many, "det_st")
+        pairs = [(v[:half].mean(), v[half:].mean()) for v in (certainty, cosines)]
+        votes.append(all(last > first for first, last in pairs))
+        parts = (f"{first:.2f} then {last:.2f}" for first, last in pairs)
+        figures.append(f"seed {seed}: mean |2p - 1| and cosine {', '.join(parts)}")
+    return (
+        f"5. det_st improves as the units saturate ({many} bits: both higher in the "
+        "second half of the points)",
+        votes,
+        figures,
+    )
+
+
+def judge_training(measured):
+    figures, votes = [], []
+    seeds = {seed for seed, _, _ in measured.runs}
+    for seed in sorted(seeds):
+        held = []
+        for n_bits in measured.bits:
+            if seed not in measured.seeds(n_bits, ["arm", *BIASED]):
+                continue
+            ends = {
+                name: measured.runs[seed, n_bits, name].phase("late")
+                for name in ["arm", *BIASED]
+            }
+            better = [f"{n} {ends[n]:.1f}" for n in BIASED if ends[n] < ends["arm"]]
+            held.append(bool(better))
+            better = ", ".join(better) or "none"
+            figures.append(
+                f"{n_bits} bits, seed {seed}: arm {ends['arm']:.1f}, better: {better}"
+            )
+        if held:
+            votes.append(any(held))
+    return (
+        "6. Biased estimators can beat 1-sample ARM in training (a lower loss at the "
+        "end of the first phase, at any length)",
+        votes,
+        figures,
+    )
+
+
+JUDGES = (
+    judge_stalling,
+    judge_repair,
+    judge_direction,
+    judge_more_bits,
+    judge_variants,
+    judge_saturation,
+    judge_training,
+)
+
+
+def verdict(votes):
+    """Return what the votes of seeds come to."""
+    if not votes or any(votes) != all(votes):
+        return "cannot be told at this size"
+    return "holds" if votes[0] else "does not hold here"
+
+
+def draw(measured, folder):
+    """Draw losses, those of each phase, and cosines, a column for each length."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(
+        3,
+        len(measured.bits),
+        figsize=(3.6 * len(measured.bits) + 0.6, 9),
+        squeeze=False,
+        layout="constrained",
+    )
+    for n_bits, column in zip(measured.bits, axes.T, strict=True):
+        draw_losses(column[0], measured, n_bits)
+        draw_phases(column[1], measured, n_bits)
+        draw_cosines(column[2], measured, n_bits)
+        for ax in column:
+            ax.grid(alpha=0.3)
+            ax.spines[["top", "right"]].set_visible(False)
+    axes[0, 0].set_ylabel("loss of drawn bits, nats")
+    axes[1, 0].set_ylabel("loss of drawn bits, nats")
+    axes[2, 0].set_ylabel("cosine similarity")
+    handles = [
+        plt.Line2D([], [], color=COLORS[name], marker="o", markersize=4, label=name)
+        for name in TRAINED
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / "st_estimators.png", dpi=90)
+    plt.close(figure)
+
+
+def draw_losses(ax, measured, n_bits):
+    """Draw the loss by epoch: the mean of the seeds and their range."""
+    for name in measured.names:
+        runs = measured.of(n_bits, name)
+        if not runs:
+            continue
+        # The first steep fall would flatten the rest.
+        shown = runs[0].epochs >= runs[0].n_epochs // 50
+        losses = np.array([run.cell["loss"] for run in runs])[:, shown]
+        epochs, color = runs[0].epochs[shown], COLORS[name]
+        ax.plot(epochs, losses.mean(axis=0), color=color, linewidth=1.2)
+        lowest, highest = losses.min(axis=0), losses.max(axis=0)
+        ax.fill_between(epochs, lowest, highest, color=color, alpha=0.2, linewidth=0)
+    ax.axvline(measured.settings["epochs"], color="0.4", linewidth=0.8, linestyle=":")
+    ax.set(title=f"{n_bits} bits", xlabel="epoch; dotted: switch to ARM-10")
+
+
+def draw_phases(ax, measured, n_bits):
+    """Draw a dot for each seed early, late and corrected, lines between means."""
+    for number, name in enumerate(measured.names):
+        runs = measured.of(n_bits, name)
+        if not runs:
+            continue
+        losses = np.array([[run.phase(phase) for phase in PHASES] for run in runs])
+        beside = np.arange(len(PHASES)) + 0.05 * (number - len(measured.names) / 2)
+        ax.plot(beside, losses.mean(axis=0), color=COLORS[name], linewidth=1)
+        for row in losses:
+            ax.plot(beside, row, "o", color=COLORS[name], markersize=3)
+    ax.set_xticks(range(len(PHASES)), PHASES)
+
+
+def draw_cosines(ax, measured, n_bits):
+    """Draw the cosines along ARM's trajectory: mean of the seeds and range."""
+    seeds = measured.seeds(n_bits, ["arm"])
+    if not seeds:
+        return
+    epochs = [point["epoch"] for point in measured.points(seeds[0], n_bits)]
+    for number, name in enumerate(ESTIMATORS):
+        cosines = np.array([measured.along(seed, n_bits, name) for seed in seeds])
+        middle = cosines.mean(axis=0)
+        errors = [middle - cosines.min(axis=0), cosines.max(axis=0) - middle]
+        beside = np.array(epochs) + epochs[0] / 30 * (number - len(ESTIMATORS) / 2)
+        style = {"color": COLORS[name], "linewidth": 1, "elinewidth": 0.8}
+        ax.errorbar(beside, middle, errors, marker="o", markersize=3, **style)
+    ax.axhline(0, color="0.4", linewidth=0.8)
+    ax.set(xlabel="epoch of ARM's trajectory")
+
+
+def print_head(content, measured):
+    print(describe(content["head"]))
+    settings = measured.settings
+    print(", ".join(f"{name} {value}" for name, value in settings.items()))
+    reduced = [
+        f"{name} {settings[name]} ({'all' if value is None else value})"
+        for name, value in FULL.items()
+        if settings[name] != value
+    ]
+    print(f"Differs from the full setting: {'; '.join(reduced) or 'nothing'}.")
+    for n_bits in measured.bits:
+        done = (f"{name} {len(measured.of(n_bits, name))}" for name in measured.names)
+        print(f"Seeds at {n_bits} bits: {', '.join(done)}.")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("--picture-folder", type=Path)
+    options = parser.parse_args()
+    content = read(options.files)
+    measured = Measured(content)
+    print_head(content, measured)
+    print("\nLoss of drawn bits, nats a document, by phase and bits:")
+    print_losses(measured, "loss")
+    print("\nLoss of the likeliest code, the same:")
+    print_losses(measured, "code_loss")
+    print(
+        "\nCosine similarity and expected improvement over its optimum, encoder, mean "
+        "over the points of ARM's trajectory:"
+    )
+    print_gradients(measured)
+    print("\nThe claims of the paper:")
+    for judge in JUDGES:
+        claim, votes, figures = judge(measured)
+        print(f"\n{claim}: {verdict(votes)}; {sum(votes)} of {len(votes)}.")
+        for line in figures:
+            print(f"    {line}")
+    if options.picture_folder is not None:
+        draw(measured, options.picture_folder)
+
+
+if __name__ == "__main__":
+    main()
