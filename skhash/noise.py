@@ -50,7 +50,7 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         ----------
         a : Tensor of logits
         """
-        return self._cdf(a / self.scale)
+        return self._cdf(self._over_scale(a))
 
     def pdf(self, a):
         """Return the density ``F'(a)``.
@@ -59,7 +59,10 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         ----------
         a : Tensor of logits
         """
-        return self._pdf(a / self.scale) / self.scale
+        return self._over_scale(self._pdf(self._over_scale(a)))
+
+    def _over_scale(self, values):
+        return values if self.scale == 1 else values / self.scale  # one pass less
 
     def icdf(self, p):
         """Return the `a` with ``F(a) = p``; infinite at 0 and 1 where the support is.
@@ -89,9 +92,57 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         if device is None and generator is not None:
             device = generator.device
         p = torch.rand(shape, generator=generator, device=device, dtype=dtype)
-        # rand is a multiple of eps / 2, and may be 0: take the middle of such a cell.
-        # In the upper half that would round up, to 1 in the end.
-        return self.icdf(p + 0.25 * torch.finfo(dtype).eps * (p < 0.5))
+        return self._finite_icdf(p)
+
+    def sample_spread(self, n_draws, shape, generator=None, *, dtype=torch.float32):
+        """Draw noise several times, so that the draws of each entry are spread.
+
+        Each draw alone is as one of `sample`. Together they are a Latin hypercube: of
+        an entry's draws one falls into each of `n_draws` ranges that are equally
+        likely, in an order of its own. Means over the draws vary less than those of
+        independent ones, the more so the nearer to a sum over entries they are.
+
+        Parameters
+        ----------
+        n_draws : int
+        shape : tuple of int
+            Of one draw.
+        generator : torch.Generator or None
+            None takes torch's global one, on the CPU.
+        dtype : torch.dtype
+
+        Returns
+        -------
+        noise : Tensor of shape (n_draws, *shape)
+
+        References
+        ----------
+        M. D. McKay, R. J. Beckman and W. J. Conover, "A comparison of three methods for
+        selecting values of input variables in the analysis of output from a computer
+        code", Technometrics 1979.
+
+        Examples
+        --------
+        >>> from skhash.noise import Uniform
+        >>> noise = Uniform().sample_spread(4, (3,))
+        >>> (2 * noise + 2).floor().sort(dim=0).values.T
+        tensor([[0., 1., 2., 3.],
+                [0., 1., 2., 3.],
+                [0., 1., 2., 3.]])
+        """
+        device = None if generator is None else generator.device
+        order, place = torch.rand(
+            (2, n_draws, *shape), generator=generator, device=device, dtype=dtype
+        )
+        p = (order.argsort(dim=0) + place) / n_draws
+        # The sum may have been rounded up to the end of the last range.
+        return self._finite_icdf(p.clamp(max=1 - 0.5 * torch.finfo(dtype).eps))
+
+    def _finite_icdf(self, p):
+        """Return the quantiles of multiples of eps / 2 below 1, always finite."""
+        # 0 may be among them: take the middle of such a cell. In the upper half that
+        # would round up, to 1 in the end.
+        return self.icdf(p + 0.25 * torch.finfo(p.dtype).eps * (p < 0.5))
 
     def log_odds(self, a):
         """Return ``log F(a) / (1 - F(a))``, finite and differentiable everywhere.

@@ -150,6 +150,34 @@ def test_sample_has_the_distribution(family, dtype):
 
 
 @every_family
+def test_spread_draws_fall_into_a_range_each(family):
+    noise, generator = family(1.7), torch.Generator().manual_seed(0)
+    draws = noise.sample_spread(8, (5, 300), generator, dtype=torch.float64)
+    p = noise.cdf(draws)
+    ranges = (8 * p).floor().long()
+    every = torch.arange(8)[:, None, None].expand_as(ranges)
+    assert torch.equal(ranges.sort(dim=0).values, every)
+    # Each draw alone has the distribution, wherever in its range it falls, and the
+    # orders of two entries are independent.
+    for draw in p:
+        assert stats.kstest(draw.flatten().numpy(), "uniform").pvalue > 1e-3
+    assert stats.kstest((8 * p - ranges).flatten().numpy(), "uniform").pvalue > 1e-3
+    first, second = p.flatten(1).T.reshape(-1, 2, 8).unbind(dim=1)
+    table = torch.zeros(8, 8)
+    cells = (8 * first).long(), (8 * second).long()
+    table.index_put_(cells, torch.ones(1), accumulate=True)
+    assert stats.chi2_contingency(table.numpy()).pvalue > 1e-3
+
+
+@every_family
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_spread_draws_are_finite_at_the_ends_of_rand(family, dtype, monkeypatch):
+    ends = torch.tensor([0.0, 1 - torch.finfo(dtype).eps / 2], dtype=dtype)
+    monkeypatch.setattr(torch, "rand", lambda shape, **kwargs: ends.expand(shape))
+    assert family().sample_spread(3, (4, 2), dtype=dtype).isfinite().all()
+
+
+@every_family
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_sample_is_finite_at_the_ends_of_rand(family, dtype, monkeypatch):
     ends = torch.tensor([0.0, 1 - torch.finfo(dtype).eps / 2], dtype=dtype)

@@ -7,16 +7,21 @@ import contextlib
 import datetime
 import importlib.metadata
 import json
+import operator
 import os
 import platform
 import sys
 
 
 class Results:
-    """Measurements by their names, in a JSON file that grows by each."""
+    """Measurements by their names, in a JSON file that grows by each.
 
-    def __init__(self, path):
+    `summary` returns what is printed of a measurement when it is made.
+    """
+
+    def __init__(self, path, summary=operator.itemgetter("recalls")):
         self.path, self.content = path, {"cells": {}, "left_out": {}}
+        self.summary = summary
         if path and path.exists():
             self.content = json.loads(path.read_text(encoding="utf-8"))
         self.content["head"] = head()
@@ -36,8 +41,7 @@ class Results:
             print(f"left out: {name}: {left_out[name]}", file=sys.stderr)
             return None
         left_out.pop(name, None)
-        outcome = cells[name].get("recalls", "done")
-        print(f"{name}: {outcome}", file=sys.stderr, flush=True)
+        print(f"{name}: {self.summary(cells[name])}", file=sys.stderr, flush=True)
         self.write()
         return cells[name]
 

@@ -7,6 +7,11 @@ allocates, as torch's profiler records it::
 
     python examples/benchmarks/network_cost.py
     python examples/benchmarks/network_cost.py --repeats 3 --threads 2
+    python examples/benchmarks/network_cost.py --convolutions --batch-size 64
+
+The last has steps of the papers' convolutional networks at a third of their width, a
+network of ReLU units of the same shape beside them, and the floor: torch's products of
+the same layers, forward and backward, with nothing around them.
 """
 
 import argparse
@@ -19,8 +24,11 @@ import time
 from pathlib import Path
 
 import torch
+from sbn_images import ReLU
+from torch.nn import functional
 from torch.profiler import ProfilerActivity, profile
 
+from skhash.classification import VGG, AllConv
 from skhash.classification._module import cross_entropy
 from skhash.gradients import resolve_network_gradient
 from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
@@ -28,6 +36,13 @@ from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
 N_CLASSES, DEPTHS = 10, (2, 4)
 ESTIMATORS = ("st", "psa")
 WEIGHTS = {"real": {"weights": "real"}, "binary": {"weights": "mirror"}}
+# Architecture, shape of images, and sizes of fully connected layers.
+CONVOLUTIONS = {
+    "allconv": (AllConv((32, 64)), (1, 32, 32), ()),
+    "vgg": (VGG((40, 80, 160)), (1, 28, 28), (340, 340)),
+}
+# PSA cannot pass pooling.
+CONVOLUTIONAL = {"allconv": ("relu", "st", "psa"), "vgg": ("relu", "st")}
 
 
 def make_step(name, kind, depth, width, batch_size):
@@ -45,9 +60,13 @@ def make_step(name, kind, depth, width, batch_size):
         for k in range(depth)
     ]
     head = RealLinear(width, N_CLASSES, generator=generator)
-    network = StochasticBinaryNetwork(layers, head)
-    gradient = resolve_network_gradient(name)
-    X = torch.randn(batch_size, width, generator=generator)
+    return step_of(StochasticBinaryNetwork(layers, head), name, batch_size, generator)
+
+
+def step_of(network, name, batch_size, generator):
+    """Return a function that takes one step of a network and returns its two times."""
+    gradient = resolve_network_gradient(ReLU() if name == "relu" else name)
+    X = torch.randn(batch_size, network.layers[0].n_inputs, generator=generator)
     labels = torch.randint(N_CLASSES, (batch_size,), generator=generator)
 
     def step():
@@ -61,6 +80,66 @@ def make_step(name, kind, depth, width, batch_size):
         return middle - start, time.process_time() - middle
 
     return step
+
+
+def convolutional_network(kind, generator):
+    """Return one of `CONVOLUTIONS`, at its start."""
+    architecture, shape, sizes = CONVOLUTIONS[kind]
+    options = {"noise": "logistic", "weights": "real", "batch_norm": True}
+    return architecture.network(shape, sizes, N_CLASSES, generator=generator, **options)
+
+
+def products_of(network, batch_size):
+    """Return a function that multiplies as a step does, and how often a row does."""
+    layers, n_products = [*network.layers, network.head], 0
+    tasks = []
+    for layer in layers:
+        weight = layer.weight.detach().clone().requires_grad_()
+        shape = layer.geometry.get("input_shape", (layer.n_inputs,))
+        X = torch.randn(batch_size, *shape, requires_grad=layer is not layers[0])
+        tasks.append((X, weight, layer.geometry))
+        places = multiply(*tasks[-1]).numel() // (batch_size * len(weight))
+        n_products += weight.numel() * places
+
+    def step():
+        start = time.process_time()
+        outputs = [multiply(*task) for task in tasks]
+        middle = time.process_time()
+        for h in outputs:
+            h.backward(h.detach())
+        return middle - start, time.process_time() - middle
+
+    return step, n_products
+
+
+def multiply(X, weight, geometry):
+    """Return the products of a layer, in front of pooling."""
+    if weight.ndim == 2:
+        return functional.linear(X, weight)
+    stride, padding = geometry["stride"], geometry["padding"]
+    return functional.conv2d(X, weight, stride=stride, padding=padding)
+
+
+def print_convolutions(batch_size, repeats):
+    """Print times and memory of steps of convolutional networks."""
+    for kind, names in CONVOLUTIONAL.items():
+        generator = torch.Generator().manual_seed(0)
+        network = convolutional_network(kind, generator)
+        steps = {name: step_of(network, name, batch_size, generator) for name in names}
+        steps["floor"], n_products = products_of(network, batch_size)
+        seconds = dict.fromkeys(steps, float("inf"))
+        for _ in range(repeats + 1):
+            for name, step in steps.items():
+                seconds[name] = min(seconds[name], sum(step()))
+        print(f"{kind}: {n_products / 1e6:.1f} million products forward, of a row")
+        for name, step in steps.items():
+            rate = 6 * n_products * batch_size / seconds[name] / 1e9
+            print(
+                f"  {name:>5}: {1e3 * seconds[name] / batch_size:.2f} ms a row, "
+                f"{seconds[name] / seconds['floor']:.2f} times the floor, "
+                f"{seconds[name] / seconds['st']:.2f} times st, "
+                f"{rate:.0f} GFLOP/s, {peak_memory(step) / 1e6:.0f} MB"
+            )
 
 
 def layer_times(kind, width, batch_size, repeats):
@@ -102,12 +181,21 @@ def main():
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--convolutions", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     print(
         f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
         f"{os.cpu_count()} cores, torch {torch.__version__}, {vars(options)}"
     )
+    if options.convolutions:
+        print_convolutions(options.batch_size, options.repeats)
+    else:
+        print_layers(options)
+
+
+def print_layers(options):
+    """Print times and memory of fully connected layers."""
     for kind in WEIGHTS:
         times = layer_times(kind, options.width, options.batch_size, options.repeats)
         print(f"{kind} weights, ms a layer:")

@@ -150,12 +150,14 @@ def train(X, y, gradient, epochs, seed, options, widths=(5, 5, 5), watched=()):
     start = {"architecture": start_network(X, widths, seed), "init": "default"}
     if options.start == "mean":
         start = {"hidden_layer_sizes": widths, "noise": Logistic(scale=2)}
+        start["init_scale"] = 1.0
     return SBNClassifier(
         **start,
         gradient=ESTIMATORS.get(gradient, gradient),
         batch_norm=False,
         optimizer="sgd",
         lr=options.lr,
+        lr_schedule=None,
         batch_size=options.batch_size,
         max_epochs=epochs,
         callbacks=[ExactLosses(X, y, watched)],

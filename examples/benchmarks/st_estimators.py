@@ -265,7 +265,7 @@ def main():
         X = load(options)
     except FileNotFoundError as error:
         sys.exit(str(error))
-    results = Results(options.output)
+    results = Results(options.output, lambda cell: "done")
     settings = {name: getattr(options, name) for name in REDUCED}
     settings |= {"documents": X.shape[0], "words": X.shape[1]}
     before = results.content.setdefault("settings", settings)

@@ -1,98 +1,199 @@
-"""A stochastic binary network without its noise, in plain NumPy."""
+"""A network without noise as arrays: what it does with rows needs no torch."""
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import softmax
 
-from skhash.codes import bits_to_signs, pack_bits, unpack_bits
-from skhash.utils.chunks import dense_rows, row_chunks
+from skhash.algebra._affine import affine
+from skhash.algebra._binary import binary_units
+from skhash.codes import (
+    bits_to_signs,
+    pack_bits,
+    packed_to_words,
+    packed_width,
+    unpack_bits,
+)
+from skhash.utils.chunks import dense_rows, even_chunks, row_chunks
+from skhash.utils.threads import MIN_SHARED_WORK, count_threads, map_in_threads
 
 
 @dataclass(frozen=True)
-class DeterministicLayer:
-    """Units that are on where ``signs * h > thresholds``, h the linear map of inputs.
+class RealLayer:
+    """Units that are on where a linear map of inputs exceeds a threshold.
 
-    Batch norm and intercept are in the thresholds, one for each unit or channel.
+    Batch norm and intercept are in the thresholds, one for each unit or channel. Where
+    the scale of the norm is negative, all weights of the unit are negated.
 
     Parameters
     ----------
-    weights : ndarray
-        Real ones, float32 of shape (n_units, n_inputs) or (n_channels, n_inputs, k, k),
-        or packed bits of shape (n_units, ceil(n / 8)), uint8, of the n weights of each
-        unit, on for +1.
-    shape : tuple of int
-        That of the weights before packing.
-    signs, thresholds : ndarray of shape (n_units,), float32
+    weights : ndarray, float32
+        Of shape (n_units, n_inputs) or (n_channels, n_inputs, k, k).
+    thresholds : ndarray of shape (n_units,), float32
+    is_negated : ndarray of shape (n_units,), bool
+        Whose weights are negated: what was the largest of a pool is then the least.
     geometry : dict
         Of a convolution: ``input_shape``, ``stride``, ``padding`` and ``pool``.
     """
 
     weights: np.ndarray
-    shape: tuple
-    signs: np.ndarray
     thresholds: np.ndarray
+    is_negated: np.ndarray
     geometry: dict
 
     @classmethod
-    def of(cls, layer) -> "DeterministicLayer":
+    def of(cls, layer) -> "RealLayer":
         """Return a torch layer, in evaluation mode and on the CPU, as arrays."""
-        weights = layer.weights.likeliest(layer.weight).detach().numpy()
-        shape = weights.shape
-        if layer.weights.is_binary:
-            weights = pack_bits((weights > 0).reshape(shape[0], -1))
-        if layer.norm is None:
-            affine = layer.bias.new_ones(shape[0]), layer.bias
-        else:
-            # In evaluation a norm does not look at what it normalises.
-            affine = layer.norm(None)
-        scale, shift = (value.detach().double().numpy() for value in affine)
+        scale, shift = (values.astype(np.float64) for values in _affine_of(layer))
         # On where scale h + shift > 0; a unit of scale 0 is always on or always off.
         constant = np.where(shift > 0, -np.inf, np.inf)
         size = np.where(scale == 0, 1, np.abs(scale))
         thresholds = np.where(scale == 0, constant, -shift / size).astype(np.float32)
-        signs = np.sign(scale).astype(np.float32)
-        return cls(weights, shape, signs, thresholds, dict(layer.geometry))
+        weights = _weights_of(layer)
+        weights = np.where(_for_weights(scale < 0, weights), -weights, weights)
+        return cls(weights, thresholds, scale < 0, dict(layer.geometry))
 
     @property
-    def is_packed(self) -> bool:
-        """Whether the weights are packed bits."""
-        return self.weights.dtype == np.uint8
+    def n_inputs(self) -> int:
+        """How many numbers the layer reads of a row."""
+        return int(np.prod(self.geometry.get("input_shape", self.weights.shape[1:])))
 
     @property
-    def values_per_row(self) -> int:
-        """How many numbers a row takes on its way through the layer."""
-        n_inputs = np.prod(self.geometry.get("input_shape", self.shape[1:]))
-        return int(n_inputs * np.prod(self.shape[2:]) + self.shape[0])
-
-    def unpacked(self) -> np.ndarray:
-        """Return the weights as float32."""
-        if not self.is_packed:
-            return self.weights
-        n_weights = int(np.prod(self.shape[1:]))
-        bits = unpack_bits(self.weights, n_weights)
-        return bits_to_signs(bits).reshape(self.shape)
+    def bytes_per_row(self) -> int:
+        """How much memory a row takes on its way through the layer, about."""
+        n_places = np.prod(self.geometry.get("input_shape", (1,))[1:])
+        n_taps = np.prod(self.weights.shape[2:])
+        return int(4 * (self.n_inputs * n_taps + len(self.weights) * n_places))
 
     def __call__(self, x) -> np.ndarray:
-        """Return the bits of rows of inputs, shape (n_rows, n_outputs), bool."""
-        weights = self.unpacked()
+        """Return the packed bits of the units for rows of numbers."""
         if not self.geometry:
-            return self.signs * (x @ weights.T) > self.thresholds
-        # Channels are the last axis until the end, where they come first.
-        on = self.signs * _convolved(x, weights, **self.geometry) > self.thresholds
-        return np.moveaxis(on, -1, 1).reshape(len(x), -1)
+            return pack_bits(_product(x, self.weights) > self.thresholds)
+        shape, stride, padding, pool = _numbers_of(self.geometry)
+        images = np.moveaxis(_padded(x.reshape(-1, *shape), padding, 0), 1, -1)
+        windows = _windows(images, self.weights.shape[-1], stride)
+        kernels = np.moveaxis(self.weights, 1, -1).reshape(len(self.weights), -1)
+        h = _product(windows.reshape(-1, windows.shape[-1]), kernels)
+        h = _pooled(h.reshape(*windows.shape[:3], -1), pool, self.is_negated)
+        return pack_bits(_channels_first(h > self.thresholds))
+
+    def read(self, packed) -> np.ndarray:
+        """Return the packed bits of the units for those of a layer below."""
+        return self(bits_to_signs(unpack_bits(packed, self.n_inputs)))
+
+
+@dataclass(frozen=True)
+class PackedLayer:
+    """Units with weights of -1 and +1 that read bits.
+
+    A unit is on where few of its inputs differ from its weights, which the processor
+    counts by the word. Where the scale of the norm is negative, all weights of the unit
+    are negated.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_units, ceil(n_inputs / 8)), uint8
+        Packed bits, on for +1.
+    limits : ndarray of shape (n_units,), int64
+        A unit is on where so many inputs differ, or fewer.
+    """
+
+    weights: np.ndarray
+    limits: np.ndarray
+
+    @classmethod
+    def of(cls, layer) -> "PackedLayer":
+        """Return a torch layer, in evaluation mode and on the CPU, as arrays."""
+        scale, shift = _affine_of(layer)
+        bits = _signed_bits(layer, scale)
+        return cls(pack_bits(bits), _limits(scale, shift, bits.shape[1], 2))
+
+    @property
+    def bytes_per_row(self) -> int:
+        """How much memory a row takes on its way through the layer, about."""
+        return self.weights.shape[1] + packed_width(len(self.weights))
+
+    def read(self, packed) -> np.ndarray:
+        """Return the packed bits of the units for those of a layer below."""
+        words = packed_to_words(packed), packed_to_words(self.weights)
+        on = binary_units(*words, self.limits).view(np.uint8)
+        return on[:, : packed_width(len(self.weights))]
+
+
+@dataclass(frozen=True)
+class PackedConvolution:
+    """A convolution with weights of -1 and +1 that reads images of bits.
+
+    The channels of a pixel are packed, and the pixels of a window stand side by side:
+    a window is a row of a `PackedLayer`. Zeros around an image are no bits. Each window
+    is therefore taken twice, with -1 there and with +1: a weight differs from one of
+    the two, whatever it is, and all others count twice.
+
+    Parameters
+    ----------
+    channels : PackedLayer
+    is_negated : ndarray of shape (n_channels,), bool
+        Whether the weights of a channel are negated: the largest product in a pool is
+        then the least.
+    kernel_size : int
+    geometry : dict
+        ``input_shape``, ``stride``, ``padding`` and ``pool``.
+    """
+
+    channels: PackedLayer
+    is_negated: np.ndarray
+    kernel_size: int
+    geometry: dict
+
+    @classmethod
+    def of(cls, layer) -> "PackedConvolution":
+        """Return a torch layer, in evaluation mode and on the CPU, as arrays."""
+        scale, shift = _affine_of(layer)
+        bits = _signed_bits(layer, scale)
+        geometry, n_channels = dict(layer.geometry), len(bits)
+        n_takes = len(_fillings(geometry["padding"]))
+        weights = np.tile(_pixels(bits).reshape(n_channels, -1), n_takes)
+        n_inputs = bits[0].size
+        limits = _limits(scale, shift, n_inputs, 2 // n_takes)
+        return cls(PackedLayer(weights, limits), scale < 0, bits.shape[-1], geometry)
+
+    @property
+    def bytes_per_row(self) -> int:
+        """How much memory a row takes on its way through the layer, about."""
+        n_places = np.prod(self.geometry["input_shape"][1:])
+        n_bits = np.prod(self.geometry["input_shape"]) + n_places * len(self.is_negated)
+        return int(2 * n_bits + n_places * self.channels.bytes_per_row)
+
+    def read(self, packed) -> np.ndarray:
+        """Return the packed bits of the units for those of a layer below."""
+        shape, stride, padding, pool = _numbers_of(self.geometry)
+        images = unpack_bits(packed, np.prod(shape)).reshape(-1, *shape)
+        windows = np.concatenate(
+            [
+                _windows(_pixels(images, padding, bit), self.kernel_size, stride)
+                for bit in _fillings(padding)
+            ],
+            axis=-1,
+        )
+        on = self.channels.read(windows.reshape(-1, windows.shape[-1]))
+        on = np.unpackbits(on, axis=1, count=len(self.is_negated))
+        on = _pooled(on.reshape(*windows.shape[:3], -1), pool, self.is_negated)
+        return pack_bits(_channels_first(on))
 
 
 @dataclass(frozen=True)
 class DeterministicNetwork:
-    """A classifier of +-1 units without noise that needs nothing but NumPy.
+    """A classifier of +-1 units without noise that does not need torch.
 
     `SBNClassifier.export_deterministic` makes it; it predicts what that does with
-    ``predict_mode="det"``.
+    ``predict_mode="det"``. The prediction for a row does not depend on other rows. Rows
+    are shared among threads, as many as `joblib` allows.
 
     Parameters
     ----------
-    layers : list of DeterministicLayer
+    layers : list of RealLayer, PackedLayer and PackedConvolution
+        The first is real. Those whose weights are -1 and +1 are packed.
     coef : ndarray of shape (n_classes, n_units), float32
     intercept : ndarray of shape (n_classes,), float32
         The head, on units of -1 and +1.
@@ -112,7 +213,8 @@ class DeterministicNetwork:
     @classmethod
     def of(cls, network, classes, mean, scale) -> "DeterministicNetwork":
         """Return a torch network, in evaluation mode and on the CPU, as arrays."""
-        layers = [DeterministicLayer.of(layer) for layer in network.layers]
+        first, *others = network.layers
+        layers = [RealLayer.of(first), *map(_exported, others)]
         head = (value.detach().numpy() for value in network.head.parameters())
         return cls(layers, *head, classes, mean, scale)
 
@@ -127,45 +229,169 @@ class DeterministicNetwork:
         -------
         bits : ndarray of shape (n_samples, n_bits), uint8
         """
-        n_bits = self.coef.shape[1]
-        bits = np.empty((X.shape[0], n_bits), dtype=np.uint8)
-        bytes_per_row = 4 * max(layer.values_per_row for layer in self.layers)
-        for rows in row_chunks(X.shape[0], bytes_per_row):
-            bits[rows] = self._bits(dense_rows(X[rows]))
-        return bits
+        return unpack_bits(self.transform_packed(X), self.coef.shape[1])
+
+    def transform_packed(self, X) -> np.ndarray:
+        """Return the bits of the last layer as packed bytes.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR array} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        packed : ndarray of shape (n_samples, ceil(n_bits / 8)), uint8
+        """
+        packed = np.empty((X.shape[0], packed_width(self.coef.shape[1])), np.uint8)
+
+        def write(rows):
+            packed[rows] = self._packed(dense_rows(X[rows]))
+
+        self._share_rows(write, X.shape[0])
+        return packed
 
     def predict_proba(self, X) -> np.ndarray:
         """Return the probabilities of the classes, shape (n_samples, n_classes)."""
-        units = bits_to_signs(self.transform(X))
-        return softmax(units @ self.coef.T + self.intercept, axis=1)
+        probabilities = np.empty((X.shape[0], len(self.coef)), dtype=np.float32)
+        constant = self.intercept - self.coef.sum(axis=1)
+
+        def write(rows):
+            packed = self._packed(dense_rows(X[rows]))
+            units = unpack_bits(packed, self.coef.shape[1]).astype(np.float32)
+            # A unit that is off counts -1: twice the bits, less what all would make.
+            scores = _product(units, 2 * self.coef) + constant
+            probabilities[rows] = softmax(scores, axis=1)
+
+        self._share_rows(write, X.shape[0])
+        return probabilities
 
     def predict(self, X) -> np.ndarray:
         """Return the most probable class of each row."""
         return self.classes[self.predict_proba(X).argmax(axis=1)]
 
-    def _bits(self, X):
+    def _share_rows(self, function, n_rows):
+        """Call a function with slices of rows, in threads if that pays."""
+        bytes_per_row = max(layer.bytes_per_row for layer in self.layers)
+        n_chunks = len(list(row_chunks(n_rows, bytes_per_row)))
+        threads = count_threads(None)
+        if n_rows * self.layers[0].weights.size < MIN_SHARED_WORK:
+            threads = 1
+        # As many for each thread.
+        n_chunks = threads * -(-n_chunks // threads)
+        map_in_threads(function, even_chunks(n_rows, n_chunks), threads)
+
+    def _packed(self, X):
         X = X.astype(np.result_type(X, np.float32), copy=False)
-        x = (X - self.mean.astype(X.dtype)) / X.dtype.type(self.scale)
+        x = X - self.mean.astype(X.dtype)
+        x /= X.dtype.type(self.scale)
         first, *others = self.layers
-        on = first(x.astype(np.float32))
+        packed = first(x.astype(np.float32, copy=False))
         for layer in others:
-            on = layer(bits_to_signs(on))
-        return on
+            packed = layer.read(packed)
+        return packed
 
 
-def _convolved(x, weights, input_shape, stride, padding, pool):
-    """Return the cross-correlation of images, (n_rows, height, width, n_channels).
+def _exported(layer):
+    """Return a torch layer that reads bits as arrays."""
+    if not layer.weights.is_binary:
+        return RealLayer.of(layer)
+    return (PackedConvolution if layer.geometry else PackedLayer).of(layer)
 
-    Of squares of a width `pool` it is the largest value; what fills none is left out.
+
+def _weights_of(layer):
+    return layer.weights.likeliest(layer.weight).detach().numpy()
+
+
+def _affine_of(layer):
+    """Return scale and shift of outputs: units are on where scale h + shift > 0."""
+    if layer.norm is None:
+        affine = layer.bias.new_ones(len(layer.weight)), layer.bias
+    else:
+        # In evaluation a norm does not look at what it normalises.
+        affine = layer.norm(None)
+    return tuple(value.detach().numpy() for value in affine)
+
+
+def _signed_bits(layer, scale):
+    """Return which weights are +1, or -1 where the scale of a unit is negative."""
+    weights = _weights_of(layer)
+    return (weights > 0) != _for_weights(scale < 0, weights)
+
+
+def _for_weights(values, weights):
+    """Return values of units with axes for those of their weights."""
+    return values.reshape(-1, *[1] * (weights.ndim - 1))
+
+
+def _numbers_of(geometry):
+    """Return shape of images, stride, padding and width of pools of a convolution."""
+    names = "input_shape", "stride", "padding", "pool"
+    return tuple(geometry[name] for name in names)
+
+
+def _limits(scale, shift, n, step):
+    """Return how many inputs may differ from the n weights of a unit that is on.
+
+    Where d differ, the product is ``n - step * d``. Whether the unit is on is asked in
+    float32, as the network itself does, so that ties fall as they do there: it is
+    halved between what is on and what is not, as the norm is monotone.
     """
-    sides = (padding, padding)
-    images = np.pad(x.reshape(-1, *input_shape), ((0, 0), (0, 0), sides, sides))
-    size = weights.shape[2:]
-    windows = np.lib.stride_tricks.sliding_window_view(images, size, axis=(2, 3))
-    windows = windows[:, :, ::stride, ::stride]
-    h = np.tensordot(windows, weights, axes=([1, 4, 5], [1, 2, 3]))
-    pool = pool or 1
-    n_rows, height, width, n_channels = h.shape
+    size = np.abs(scale)
+    on, off = np.full(len(size), -1), np.full(len(size), 2 * n // step + 1)
+    while (off - on > 1).any():
+        middle = (on + off) // 2
+        product = (n - step * middle).astype(np.float32)
+        is_on = size * product + shift > 0
+        on, off = np.where(is_on, middle, on), np.where(is_on, off, middle)
+    return on
+
+
+def _product(x, weights):
+    """Return the products of rows with those of weights, each row by itself."""
+    return affine(x, weights.T, np.zeros(len(weights)))
+
+
+def _padded(images, padding, filling):
+    """Return images, (..., height, width), with a border of this value."""
+    sides = [(0, 0)] * (images.ndim - 2) + [(padding, padding)] * 2
+    return np.pad(images, sides, constant_values=filling)
+
+
+def _pixels(bits, padding=0, filling=0):
+    """Return images of bits, channels first, as pixels of packed channels."""
+    bits = _padded(bits, padding, filling)
+    return np.packbits(np.moveaxis(bits, 1, -1), axis=-1)
+
+
+def _fillings(padding):
+    """Return the bits that stand for zeros around images."""
+    return (0, 1) if padding else (0,)
+
+
+def _windows(pixels, size, stride):
+    """Return windows of images with channels last, (n_rows, height, width, n_values).
+
+    Pixels of a window stand one behind the other.
+    """
+    windows = sliding_window_view(pixels, (size, size), axis=(1, 2))
+    windows = np.moveaxis(windows[:, ::stride, ::stride], 3, -1)
+    return windows.reshape(*windows.shape[:3], -1)
+
+
+def _pooled(values, pool, is_negated):
+    """Return the largest values of squares of a width, or the least where negated.
+
+    values : (n_rows, height, width, n_channels); what fills no square is left out
+    """
+    if not pool:
+        return values
+    n_rows, height, width, n_channels = values.shape
     height, width = height // pool, width // pool
-    h = h[:, : height * pool, : width * pool]
-    return h.reshape(n_rows, height, pool, width, pool, n_channels).max(axis=(2, 4))
+    squares = values[:, : height * pool, : width * pool]
+    squares = squares.reshape(n_rows, height, pool, width, pool, n_channels)
+    return np.where(is_negated, squares.min(axis=(2, 4)), squares.max(axis=(2, 4)))
+
+
+def _channels_first(images):
+    """Return rows of images whose channels are last, flattened channel by channel."""
+    return np.moveaxis(images, -1, 1).reshape(len(images), -1)

@@ -85,10 +85,11 @@ def cross_entropy(logits, labels):
 
 
 @torch.no_grad()
-def whiten(network, X, generator=None):
-    """Rescale layers so that their logits have mean 0 and deviation 1.
+def whiten(network, X, deviation=1.0, generator=None):
+    """Rescale layers so that their logits have mean 0 and some deviation.
 
-    Those with a norm, which does that, and with binary weights stay as they are.
+    Of those with a norm, which normalises by itself, its scale is set. Binary weights
+    without one stay as they are.
 
     One pass, layer by layer, over rows that pass units as their means. It is per
     channel of a convolution.
@@ -97,17 +98,38 @@ def whiten(network, X, generator=None):
     ----------
     network : StochasticBinaryNetwork
     X : Tensor of shape (n_rows, n_inputs)
+    deviation : float, default=1.0
     generator : torch.Generator or None
         Draws binary weights.
     """
     for layer in network.layers:
-        if layer.norm is None and layer.weights.is_real:
+        if layer.norm is not None:
+            layer.norm.weight.fill_(deviation)
+        elif layer.weights.is_real:
             images = layer.realize()(X).unflatten(1, (len(layer.bias), -1))
             std, mean = torch.std_mean(images, dim=(0, 2), correction=0)
-            std = torch.where(std > 0, std, 1)
+            std = torch.where(std > 0, std / deviation, 1)
             layer.bias.copy_((layer.bias - mean) / std)
             layer.weight.div_(std.reshape(-1, *[1] * (layer.weight.ndim - 1)))
         X = layer.units.mean(layer.realize(generator)(X))
+
+
+@torch.no_grad()
+def start_from(network, arrays):
+    """Give a network the weights of one whose weights are real.
+
+    Parameters
+    ----------
+    network : StochasticBinaryNetwork
+    arrays : list of ndarray
+        In the order of the ``state_dict`` of both.
+    """
+    names = network.state_dict()
+    network.load_state_dict(
+        {name: torch.tensor(value) for name, value in zip(names, arrays, strict=True)}
+    )
+    for layer in network.layers:
+        layer.weight.copy_(layer.weights.of_real(layer.weight))
 
 
 @torch.no_grad()

@@ -18,11 +18,14 @@ class Targets:
         The position of each row's class.
     weights : ndarray of shape (n_samples,), float32, or None
     classes : ndarray of shape (n_classes,)
+    first_weights : list of ndarray or None
+        What a network of real units has learned from the same rows.
     """
 
     codes: np.ndarray
     weights: np.ndarray | None
     classes: np.ndarray
+    first_weights: list | None = None
 
 
 def weighted_rows(X, y, sample_weight, class_weight):

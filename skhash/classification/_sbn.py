@@ -2,7 +2,8 @@
 
 import copy
 import math
-from numbers import Integral
+from dataclasses import replace
+from numbers import Integral, Real
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -11,6 +12,7 @@ from sklearn.base import (
     ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
+    clone,
 )
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -77,8 +79,8 @@ class SBNClassifier(
         `noise`, `weights` and `batch_norm` too.
     input_shape : tuple of int or None, default=None
         (channels, height, width) of the images that rows are.
-    gradient : str or estimator of `skhash.gradients`, default="st"
-        Estimates the gradient: "st", "zgr" and other layer-wise ones at the cost of
+    gradient : str or estimator of `skhash.gradients`, default="zgr"
+        Estimates the gradient: "zgr", "st" and other layer-wise ones at the cost of
         backpropagation, "psa" with less bias, "adf", "local_reparam", "arm" and others.
     weights : str or Weights of `skhash.networks`, default="real"
         Those between layers of units; the first layer and the head have real ones.
@@ -102,10 +104,19 @@ class SBNClassifier(
         the network without noise. May be changed after `fit`.
     n_predict_samples : int, default=10
         Size of the ensemble. Each member has noise that is drawn once and shared by all
-        rows, so that predictions do not depend on what else is predicted.
-    init : {"whiten", "default"}, default="whiten"
-        Whether layers without batch norm are scaled at the start so that logits have
-        mean 0 and deviation 1 over a sample of rows.
+        rows, so that predictions do not depend on what else is predicted. The draws of
+        a unit are spread over its noise (a Latin hypercube), which makes a few members
+        worth many that are independent.
+    init : {"whiten", "default", "real"}, default="whiten"
+        "whiten" scales layers at the start so that logits have mean 0 and deviation
+        `init_scale` over a sample of rows, or over the batch with batch norm. "real"
+        trains a network with real weights whose units pass their means for the first
+        half of the epochs, and goes on with its weights. Binary weights have these as
+        logits, divided by their root mean square.
+    init_scale : float, default=2.0
+        How far logits spread at the start, where noise of scale 1 has slope 1 at the
+        threshold. At 1, as in the papers, units are about as random as they can be
+        with a signal left; with larger values they are surer of theirs.
     bn_recalibrate : bool, default=True
         Whether the statistics of batch norms are taken anew from all rows after
         training, once with noise and once without. Otherwise both modes have the
@@ -115,10 +126,10 @@ class SBNClassifier(
         by up to an eighth, or turned by up to 10 degrees and moved by up to 5 %.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
-    lr : float or "auto", default=0.01
+    lr : float or "auto", default=0.003
         Learning rate. "auto" searches between 1e-6 and 1 for the one with the least
         training loss after 5 epochs, in 10 trials.
-    lr_schedule : {"cosine", "step"} or None, default=None
+    lr_schedule : {"cosine", "step"} or None, default="cosine"
         How the rate falls during `fit`: along half a cosine to 0, or to a tenth after
         60 % and again after 80 % of the epochs.
     optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"
@@ -158,7 +169,7 @@ class SBNClassifier(
     lr_ : float
         The learning rate that was used, that of "auto" too.
     n_iter_ : int
-        Number of epochs trained.
+        Number of epochs trained, those of real units apart.
     n_features_in_ : int
     net_ : skorch net
         What `partial_fit` goes on from.
@@ -168,6 +179,11 @@ class SBNClassifier(
     ValueError
         If `X` holds NaN or infinity, `y` is one class only, or training diverges.
 
+    Notes
+    -----
+    Columns are centred, and all divided by one number: those of different units want a
+    `sklearn.preprocessing.StandardScaler` in front.
+
     References
     ----------
     A. Shekhovtsov and V. Yanush, "Reintroducing straight-through estimators as
@@ -175,6 +191,9 @@ class SBNClassifier(
 
     A. Shekhovtsov, V. Yanush and B. Flach, "Path sample-analytic gradient estimators
     for stochastic binary networks", NeurIPS 2020.
+
+    B. Martinez, J. Yang, A. Bulat and G. Tzimiropoulos, "Training binary neural
+    networks with real-to-binary convolutions", ICLR 2020: real units before bits.
 
     Examples
     --------
@@ -200,7 +219,8 @@ class SBNClassifier(
         "n_train_samples": [Interval(Integral, 1, None, closed="left")],
         "predict_mode": [StrOptions({"ensemble", "det"})],
         "n_predict_samples": [Interval(Integral, 1, None, closed="left")],
-        "init": [StrOptions({"whiten", "default"})],
+        "init": [StrOptions({"whiten", "default", "real"})],
+        "init_scale": [Interval(Real, 0, None, closed="neither")],
         "bn_recalibrate": ["boolean"],
         "augment": [StrOptions({"flip_crop", "affine"}), None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -218,7 +238,7 @@ class SBNClassifier(
         *,
         architecture="mlp",
         input_shape=None,
-        gradient="st",
+        gradient="zgr",
         weights="real",
         noise="logistic",
         batch_norm=True,
@@ -227,11 +247,12 @@ class SBNClassifier(
         predict_mode="ensemble",
         n_predict_samples=10,
         init="whiten",
+        init_scale=2.0,
         bn_recalibrate=True,
         augment=None,
         class_weight=None,
-        lr=0.01,
-        lr_schedule=None,
+        lr=0.003,
+        lr_schedule="cosine",
         optimizer="adam",
         max_epochs=50,
         batch_size="auto",
@@ -253,6 +274,7 @@ class SBNClassifier(
         self.predict_mode = predict_mode
         self.n_predict_samples = n_predict_samples
         self.init = init
+        self.init_scale = init_scale
         self.bn_recalibrate = bn_recalibrate
         self.augment = augment
         self.class_weight = class_weight
@@ -292,8 +314,14 @@ class SBNClassifier(
         classes, codes = encoded_targets(y, self)
         seeds = draw_seeds(check_random_state(self.random_state))
         targets = Targets(codes, weights, classes)
-        net = self._make_net(X, targets, seeds, n_epochs=self.max_epochs)
-        self._train(net, X, targets, self.max_epochs, history=[])
+        n_epochs = self.max_epochs
+        if self.init == "real":
+            n_real = max(1, n_epochs // 2)
+            start = self._real_weights(X, targets, seeds, n_real)
+            targets = replace(targets, first_weights=start)
+            n_epochs = max(1, n_epochs - n_real)
+        net = self._make_net(X, targets, seeds, n_epochs=n_epochs)
+        self._train(net, X, targets, n_epochs, history=[])
         self.classes_, self.predict_seed_ = classes, seeds[2]
         return self
 
@@ -333,6 +361,11 @@ class SBNClassifier(
             raise ValueError(
                 "class_weight='balanced' needs all rows at once; give partial_fit the "
                 "weights of the classes as a dict."
+            )
+        if first and self.init == "real":
+            raise ValueError(
+                "init='real' trains on all rows before: call fit first, or take "
+                "init='whiten'."
             )
         X, y, weights = self._validate(X, y, sample_weight, reset=first)
         known = self.classes_ if classes is None else encoded_targets(classes, self)[0]
@@ -418,13 +451,13 @@ class SBNClassifier(
     def export_deterministic(self) -> DeterministicNetwork:
         """Return the network without noise as arrays that do not need torch.
 
-        Weights of -1 and +1 are packed bits, and batch norms are folded into a
-        threshold for each unit.
+        Batch norms are folded into a threshold for each unit. Layers with weights of -1
+        and +1 hold them as packed bits, and count the bits that differ.
 
         Returns
         -------
         network : DeterministicNetwork
-            It has `predict`, `predict_proba` and `transform` in plain NumPy, which
+            It has `predict`, `predict_proba`, `transform` and `transform_packed`, which
             agree with ``predict_mode="det"``.
         """
         check_is_fitted(self)
@@ -504,7 +537,7 @@ class SBNClassifier(
     def _make_module(self, X, y, rows, device, generator):
         import torch
 
-        from skhash.classification._module import whiten
+        from skhash.classification._module import start_from, whiten
         from skhash.training._net import whole_batch
 
         X = X if rows is None else X[rows]
@@ -514,8 +547,19 @@ class SBNClassifier(
         module = self._module(network, mean, total_scale(X, mean))
         if self.init == "whiten":
             some = torch.randperm(X.shape[0], generator=generator)[:WHITENED_ROWS]
-            whiten(network, whole_batch(module, X[some.numpy()]).X, generator)
+            some = whole_batch(module, X[some.numpy()]).X
+            whiten(network, some, self.init_scale, generator)
+        if y.first_weights is not None:
+            start_from(network, y.first_weights)
         return module
+
+    def _real_weights(self, X, y, seeds, n_epochs):
+        """Return the weights of a network of real units that is trained before."""
+        twin = clone(self).set_params(gradient="tanh", weights="real", init="whiten")
+        twin.n_features_in_ = self.n_features_in_
+        net = twin._make_net(X, y, seeds, n_epochs=n_epochs)
+        twin._train(net, X, y, n_epochs, history=[])
+        return twin.weights_
 
     def _restore_module(self, n_rows=None):
         network = self._network("ensemble")

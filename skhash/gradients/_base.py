@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import torch
 from sklearn.base import BaseEstimator
+from torch.autograd import Function
 
 from skhash.codes import CODINGS
 from skhash.noise import Logistic, Noise, resolve_noise
@@ -81,9 +82,12 @@ class BernoulliUnits:
         samples : tuple of int, default=()
             Axes of independent draws, in front of those of `logits`.
         """
-        uniform = uniform_like(logits, generator, samples)
-        on = uniform < self.noise.cdf(logits.detach())
-        return self.values(on.to(logits.dtype))
+        return self.draw_with(self.noise.cdf(logits.detach()), generator, samples)
+
+    def draw_with(self, p, generator=None, samples=()):
+        """Draw the values of units that are on with probability `p`, as `draw`."""
+        on = uniform_like(p, generator, samples).lt_(p.detach())
+        return on.mul_(self.step).add_(self.low)
 
     def mean(self, logits):
         """Return the expected values, differentiable in the logits."""
@@ -190,9 +194,32 @@ def uniform_like(logits, generator=None, samples=()):
     )
 
 
+class _AttachedSlope(Function):
+    """The values, whose derivative in the logits is a slope."""
+
+    @staticmethod
+    def forward(values, logits, slope):
+        return values
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[2])
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (slope,) = ctx.saved_tensors
+        return None, gradient * slope, None
+
+
 def attach_slope(values, logits, slope):
-    """Keep `values`; give each the derivative `slope` in its logit."""
-    return values.detach() + slope.detach() * (logits - logits.detach())
+    """Keep `values`; give each the derivative `slope` in its logit.
+
+    Parameters
+    ----------
+    values, logits : Tensors of one shape
+    slope : Tensor that broadcasts to it
+    """
+    return _AttachedSlope.apply(values.detach(), logits, slope.detach())
 
 
 def attach_gradient(losses, variable, gradient):

@@ -42,8 +42,9 @@ class LinearMap:
     pool : int or None, default=None
         Width of a maximum pooling of the outputs of a convolution.
     norm : callable or None, default=None
-        Maps outputs, and the variance of each or None, to scale and shift of the
-        channels, shape (n_outputs,): a batch norm.
+        A batch norm. It maps outputs, and the variance of each or None, to scale and
+        shift of the channels, shape (n_outputs,); ``normalized(outputs)`` returns
+        outputs with these applied, and these.
     is_binary : bool, default=False
         Whether every weight is -1 or +1.
 
@@ -144,11 +145,11 @@ class LinearMap:
     def _affine(self, h):
         if self.norm is None:
             return h if self.bias is None else h + trailing(self.bias, h.ndim - 2)
-        scale, shift = self.scale, self.shift
-        if scale is None:
-            scale, shift = self.norm(h, None)
+        if self.scale is None:
+            h, scale, shift = self.norm.normalized(h)
             self.scale, self.shift = scale.detach(), shift.detach()
-        return h * trailing(scale, h.ndim - 2) + trailing(shift, h.ndim - 2)
+            return h
+        return h * trailing(self.scale, h.ndim - 2) + trailing(self.shift, h.ndim - 2)
 
 
 def trailing(values, n_axes):

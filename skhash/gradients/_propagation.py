@@ -5,9 +5,8 @@ from abc import abstractmethod
 
 import torch
 
-from skhash.gradients._base import uniform_like
 from skhash.gradients._network import NetworkGradient
-from skhash.gradients._psa import flip_losses, without_value
+from skhash.gradients._psa import flip_losses, zeros_with_slope
 
 
 class _Propagation(NetworkGradient):
@@ -38,9 +37,8 @@ class _Propagation(NetworkGradient):
             logits = layer.moments(2 * p - 1, 4 * p * (1 - p))
             units = layer.units
             p = self._probability(units, *logits, generator)
-        uniform = uniform_like(p, generator)
-        x = units.values((uniform < p.detach()).to(p.dtype))
-        return flip_losses(loss, head, x, without_value(x * p))
+        x = units.draw_with(p, generator)
+        return flip_losses(loss, head, x, zeros_with_slope(p, x))
 
 
 class ADF(_Propagation):

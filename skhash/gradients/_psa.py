@@ -5,6 +5,7 @@ from numbers import Real
 import torch
 from torch.autograd import Function
 
+from skhash.gradients._base import attach_slope
 from skhash.gradients._network import NetworkGradient, multi_sample_bound
 from skhash.gradients._psa_backends import choose_backend
 from skhash.utils._sklearn import Interval
@@ -29,12 +30,16 @@ class PSA(NetworkGradient):
     where :math:`x_{\downarrow i}` has unit i of the last layer flipped.
     Straight-through is its first-order expansion: F and f linearised.
 
-    Unbiased for the head and for the last layer of units, whatever the widths; for the
-    parameters of layer l also where every layer above l has a single unit, or where the
-    loss is a sum of functions of single units of layer l + 1 and that is the last.
-    Elsewhere the bias comes from taking a flip's effects on the units of a layer one by
-    one. The loss need not be differentiable in the units. It is evaluated once for each
-    unit of the last layer, at outputs of the head that are found in O(1) each.
+    Unbiased for the head and for the last layer of units, whatever the widths. For the
+    parameters of layer l so are exact differences where every layer above l has a
+    single unit, or where the loss is a sum of functions of single units of layer l + 1
+    and that is the last. Elsewhere a bias comes from taking a flip's effects on the
+    units of a layer one by one. With real weights and logistic noise F is interpolated,
+    which adds a bias below the last layer everywhere: mostly 1e-6 to 1e-4 of the
+    gradient, see `tolerance`.
+
+    The loss need not be differentiable in the units. It is evaluated once for each unit
+    of the last layer, at outputs of the head that are found in O(1) each.
 
     With `enhanced`, losses and the gradient of the head are averaged over the flips
     too:
@@ -57,7 +62,9 @@ class PSA(NetworkGradient):
     tolerance : float, default=1e-3
         The error that F may have where it is interpolated. The gradient in input i of a
         layer is then off by at most this times the absolute sum over its units of the
-        gradient from above.
+        gradient from above. Where that sum cancels, more of the gradient is wrong: in
+        600 random networks of one or three units a layer at most 5e-3 of it, the median
+        below 1e-4. At 1e-12 nearly all layers get exact differences.
 
     Notes
     -----
@@ -118,13 +125,14 @@ class PSA(NetworkGradient):
         self._validate_params()
         first, *layers, head = network.realize(generator)
         logits = first(X).expand(n_samples, -1, -1)
-        x, p = first.units.draw(logits, generator), first.units.noise.cdf(logits)
-        q = without_value(x * p)
+        p = first.units.noise.cdf(logits)
+        x = first.units.draw_with(p, generator)
+        q = zeros_with_slope(p, x)
         for layer in layers:
             logits = layer(x)
-            drawn = layer.units.draw(logits, generator)
             p = layer.units.noise.cdf(logits)
-            q = without_value(drawn * p) + self._flips(layer, q, x, drawn, logits)
+            drawn = layer.units.draw_with(p, generator)
+            q = zeros_with_slope(p, drawn) + self._flips(layer, q, x, drawn, logits)
             x = drawn
         if not self.enhanced:
             return flip_losses(loss, head, x, q)
@@ -162,9 +170,9 @@ class _Flips(Function):
         return gradient, None, None, None, None, None
 
 
-def without_value(tensor):
-    """Return zeros with the derivative of a tensor."""
-    return tensor - tensor.detach()
+def zeros_with_slope(variable, slope):
+    """Return zeros whose derivative in each entry of `variable` is a slope."""
+    return attach_slope(torch.zeros_like(slope), variable, slope)
 
 
 def flip_losses(loss, head, x, q, others=None):

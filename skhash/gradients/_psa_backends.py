@@ -19,6 +19,8 @@ from skhash.noise import Logistic
 
 # Numbers in the temporary arrays of `direct` and `ratio`.
 CHUNK = 2**22
+# Numbers that `chebyshev` makes several passes over, and that caches keep in between.
+CACHED = 2**19
 # The degree above which `ratio` is cheaper than `chebyshev`.
 MAX_DEGREE = 24
 
@@ -67,26 +69,36 @@ def chebyshev(layer, x, logits, gradient, degree):
     :math:`T_r(2 W_{ji} x_i / D_j) = x_i^r T_r(2 W_{ji} / D_j)` are matrix products.
     """
     weight = 2 * layer.scaled_weight().detach()
-    a, g = layer.outputs(logits), layer.outputs(gradient)
     largest = weight.flatten(1).abs().amax(dim=1)
     largest = largest.clamp(min=torch.finfo(weight.dtype).tiny)
     weight = weight / trailing(largest, weight.ndim - 1)
+    powers = [torch.ones_like(weight), weight]
+    for _ in range(1, degree):
+        powers.append(2 * weight * powers[-1] - powers[-2])
+    at_once = len(x)
+    if x.device.type == "cpu":
+        at_once = max(1, CACHED // max(x.shape[1], len(powers) * logits.shape[1]))
+    parts = zip(*(rows.split(at_once) for rows in (x, logits, gradient)), strict=True)
+    return torch.cat([_interpolated(layer, *part, largest, powers) for part in parts])
 
-    nodes = torch.arange(degree + 1, device=a.device, dtype=torch.float64)
-    angles = (nodes + 0.5) * (math.pi / (degree + 1))
+
+def _interpolated(layer, x, logits, gradient, largest, powers):
+    """Return what `chebyshev` does of some rows, given T_r of the weights."""
+    a, g = layer.outputs(logits), layer.outputs(gradient)
+    nodes = torch.arange(len(powers), device=a.device, dtype=torch.float64)
+    angles = (nodes + 0.5) * (math.pi / len(nodes))
     shifts = trailing(largest, a.ndim - 2) * trailing(angles.cos().to(a), a.ndim)
-    p = layer.units.noise.cdf(a - shifts)
-    transform = 2 / (degree + 1) * torch.cos(nodes[:, None] * angles)
+    p = torch.sigmoid_((a - shifts).mul_(2 / layer.units.noise.scale))
+    transform = 2 / len(nodes) * torch.cos(nodes[:, None] * angles)
     transform[0] /= 2
-    terms = g * torch.tensordot(transform.to(a), p, dims=1)
+    terms = torch.tensordot(transform.to(a), p, dims=1).mul_(g)
 
-    sums = [_to_inputs(layer, gradient * layer.units.noise.cdf(logits)), 0.0]
-    sums[0] = sums[0] - _to_inputs(layer, terms[0].flatten(1))
-    previous, power = torch.ones_like(weight), weight
-    for r in range(1, degree + 1):
-        sums[r % 2] = sums[r % 2] - layer.transposed(terms[r], power)
-        previous, power = power, 2 * weight * power - previous
-    return sums[0] + x * sums[1]
+    constant = gradient * layer.units.noise.cdf(logits) - terms[0].flatten(1)
+    even, odd = torch.zeros_like(x), torch.zeros_like(x)
+    for r in range(1, len(powers)):
+        sums = odd if r % 2 else even
+        sums -= layer.transposed(terms[r], powers[r])
+    return _to_inputs(layer, constant) + even + x * odd
 
 
 def binary(layer, x, logits, gradient):

@@ -71,7 +71,7 @@ class StraightThrough(LayerwiseGradient):
 
     def sample(self, logits, generator=None, *, units=UNITS):
         values = units.draw(logits, generator)
-        return attach_slope(values, logits, units.slope(logits))
+        return attach_slope(values, logits, units.slope(logits.detach()))
 
     def surrogate(
         self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None
@@ -122,7 +122,7 @@ class DeterministicST(LayerwiseGradient):
 
     def sample(self, logits, generator=None, *, units=UNITS):
         values = units.values((logits > 0).to(logits.dtype))
-        return attach_slope(values, logits, units.slope(logits))
+        return attach_slope(values, logits, units.slope(logits.detach()))
 
 
 class IdentityST(LayerwiseGradient):
@@ -262,5 +262,5 @@ class ZGR(LayerwiseGradient):
     def sample(self, logits, generator=None, *, units=UNITS):
         values = units.draw(logits, generator)
         signs = units.signs(values)
-        slope = units.step / 2 * units.noise.hazard(signs * logits)
+        slope = units.step / 2 * units.noise.hazard(signs * logits.detach())
         return attach_slope(values, logits, slope)

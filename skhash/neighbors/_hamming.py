@@ -28,10 +28,10 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         "brute" compares each query with all codes. "multi_index" looks codes up by
         parts of their bits (Norouzi et al., 2012) where that is faster: for small radii
         and near neighbours. "pruned" compares only codes that the triangle inequality
-        does not exclude: it keeps them in clusters. "auto" does
-        either where that is faster, once it would have saved the time that its tables
-        or clusters take to make, and searches equal codes once. All are exact, with the
-        same answers. See `prepare` where it is known what will be asked.
+        does not exclude: it keeps them in clusters. "auto" does either where that is
+        faster, once it would have saved the time that its tables or clusters take to
+        make, and searches equal codes once. All are exact, with the same answers. See
+        `prepare` where it is known what will be asked.
     packed : bool, default=False
         Codes are bits 0/1, a column each, or with True packed bytes (``uint8``, eight
         bits a column, as `transform_packed` and `pack_bits` give). It is never guessed.

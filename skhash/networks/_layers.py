@@ -44,6 +44,27 @@ class ChannelNorm(nn.Module):
         self.register_buffer("running_mean", torch.zeros(n_channels))
         self.register_buffer("running_var", torch.ones(n_channels))
 
+    def normalized(self, h):
+        """Return outputs with scale and shift applied, the scale and the shift.
+
+        Parameters
+        ----------
+        h : Tensor of shape (n_rows, n_channels, ...)
+        """
+        if not self.training:
+            scale, shift = self(h)
+            axes = (-1, *[1] * (h.ndim - 2))
+            return h * scale.reshape(axes) + shift.reshape(axes), scale, shift
+        # One operation of torch for all, which `forward` would need many passes for.
+        h, mean, inverse = torch.native_batch_norm(
+            h, self.weight, self.bias, None, None, True, self.momentum, self.eps
+        )
+        if self.track_running_stats:
+            var = (inverse**-2 - self.eps).clamp(min=0)
+            self._follow(mean, var, h.numel() // h.shape[1])
+        scale = self.weight * inverse
+        return h, scale, self.bias - mean * scale
+
     def forward(self, h, variance=None):
         """Return scale and shift for outputs, shape (n_channels,) each.
 

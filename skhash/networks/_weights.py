@@ -44,6 +44,10 @@ class Weights(BaseEstimator, metaclass=ABCMeta):
         """Return first parameters of weights that take `n_inputs` inputs."""
 
     @abstractmethod
+    def of_real(self, weight):
+        """Return first parameters of weights that follow real ones."""
+
+    @abstractmethod
     def draw(self, parameter, generator):
         """Return weights for a step, differentiable in the parameters."""
 
@@ -77,6 +81,9 @@ class RealWeights(Weights):
         uniform = torch.rand(shape, generator=generator)
         return (2 * uniform - 1) / n_inputs**0.5
 
+    def of_real(self, weight):
+        return weight
+
     def draw(self, parameter, generator):
         return parameter
 
@@ -102,6 +109,10 @@ class BinaryWeights(Weights):
         # The middle of a cell of rand: neither 0 nor 1, which have infinite logits.
         p = torch.rand(shape, generator=generator, dtype=torch.float64) * (1 - 2**-20)
         return self.units.noise.icdf(p + 2**-21).to(torch.get_default_dtype())
+
+    def of_real(self, weight):
+        # Which size real weights have is of no account in front of a norm.
+        return weight / weight.square().mean().sqrt()
 
     def likeliest(self, parameter):
         return self.units.values((parameter > 0).to(parameter.dtype))
@@ -183,6 +194,9 @@ class ProjectedWeights(BinaryWeights):
 
     law = "pgd"
     noise = "uniform"
+
+    def of_real(self, weight):
+        return super().of_real(weight).clamp(-1, 1)
 
     def draw(self, parameter, generator):
         drawn = self.units.draw(parameter, generator)

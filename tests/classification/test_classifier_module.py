@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from skhash.classification._ensemble import Member
+from skhash.classification._ensemble import Ensemble
 from skhash.classification._module import ClassifierModule
 from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
 from skhash.noise import NOISES
@@ -21,11 +21,12 @@ def test_units_of_members_are_on_with_their_probability_and_independent(noise):
     X = torch.tensor([[0.3, -0.5]], dtype=torch.float64)
     with torch.no_grad():
         p = layer.units.noise.cdf(layer.realize()(X))[0]
-        members = [Member(network, generator) for _ in range(N_MEMBERS)]
-        logits = members[0].logits(X)
-        on = torch.stack([member.units(logits)[0] > 0 for member in members]).double()
-    error = (p * (1 - p) / N_MEMBERS).sqrt()
-    assert ((on.mean(dim=0) - p).abs() < 5 * error).all()
+        ensemble = Ensemble(network, np.zeros(2), 1.0, N_MEMBERS, generator)
+        logits = ensemble.members[0].logits(X)
+        units = [member.units(logits)[0] > 0 for member in ensemble.members]
+    on = torch.stack(units).double()
+    # All equally likely ranges of noise below the logit, and one in part.
+    assert ((on.mean(dim=0) - p).abs() < 1 / N_MEMBERS).all()
     correlations = torch.corrcoef(on.T)[[0, 0, 1], [1, 2, 2]]
     assert correlations.abs().max() < 5 / N_MEMBERS**0.5
 

@@ -2,6 +2,7 @@ import itertools
 import pickle
 import tempfile
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -14,12 +15,13 @@ from sklearn.datasets import load_digits, make_blobs
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from skorch.callbacks import EpochScoring
+from skorch.callbacks import Callback, EpochScoring
 
 import skhash
 from skhash import HammingNeighbors, SBNClassifier
 from skhash.classification import VGG, AllConv
 from skhash.classification._architectures import Architecture
+from skhash.classification._deterministic import RealLayer
 from skhash.gradients import PSA
 from skhash.networks import (
     BayesBiNNWeights,
@@ -174,10 +176,10 @@ def test_the_exported_network_is_det(params, digits, tmp_path):
     np.testing.assert_array_equal(
         network.predict(sparse.csr_array(X)), model.predict(X)
     )
-    assert {layer.is_packed for layer in network.layers[1:]} == {
-        params.get("weights", "real") != "real"
-        or params.get("architecture") is own_network
-    }
+    is_binary = "weights" in params or params.get("architecture") is own_network
+    assert all(
+        isinstance(layer, RealLayer) != is_binary for layer in network.layers[1:]
+    )
     if callable(model.architecture):
         with pytest.warns(UserWarning, match="architecture: function is not plain"):
             model.save(tmp_path / "model")
@@ -192,7 +194,7 @@ def test_binary_weights_take_an_eighth_of_a_byte(digits):
     params = {"hidden_layer_sizes": (16, 24), "weights": "mirror"}
     layer = small(**params).fit(X, y).export_deterministic().layers[1]
     assert layer.weights.nbytes == 16 * 24 / 8
-    assert set(np.unique(layer.unpacked())) == {-1, 1}
+    assert layer.weights.dtype == np.uint8
 
 
 def test_probabilities_and_decisions_agree():
@@ -301,7 +303,7 @@ def test_wrong_weights_are_named():
 CHANGES = [
     {"gradient": "psa"},
     {"gradient": PSA(enhanced=True)},
-    {"gradient": "zgr"},
+    {"gradient": "st"},
     {"gradient": "arm"},
     {"gradient": "reinforce"},
     {"gradient": "muprop"},
@@ -318,6 +320,10 @@ CHANGES = [
     {"noise": Logistic(scale=2.0)},
     {"batch_norm": False},
     {"batch_norm": False, "init": "default"},
+    {"batch_norm": False, "init_scale": 1.0},
+    {"init": "real"},
+    {"init": "real", "weights": "mirror"},
+    {"init_scale": 1.0},
     {"n_train_samples": 3},
     {"n_train_samples": 3, "objective": "multi_sample"},
     {"predict_mode": "det"},
@@ -328,7 +334,7 @@ CHANGES = [
     {"augment": "flip_crop", "input_shape": (1, 2, 2)},
     {"lr": 0.02},
     {"lr": "auto"},
-    {"lr_schedule": "cosine"},
+    {"lr_schedule": None},
     {"lr_schedule": "step"},
     {"optimizer": "sgd"},
     {"max_epochs": 2},
@@ -500,7 +506,7 @@ def test_the_prior_pulls_weights_to_fair_coins():
     assert latent[0] > latent[1] > latent[2]
 
 
-def test_whitened_logits_have_deviation_one():
+def test_whitened_logits_have_a_deviation():
     from skhash.classification._module import whiten
 
     generator = torch.Generator().manual_seed(0)
@@ -514,13 +520,50 @@ def test_whitened_logits_have_deviation_one():
         generator=generator,
     )
     X = 5 + 3 * torch.randn(50, 48, generator=generator)
-    whiten(network, X)
+    whiten(network, X, deviation=1.7)
     for layer in network.layers:
         logits = layer.realize()(X).unflatten(1, (len(layer.bias), -1))
         std, mean = torch.std_mean(logits, dim=(0, 2), correction=0)
         torch.testing.assert_close(mean, torch.zeros_like(mean), atol=1e-5, rtol=0)
-        torch.testing.assert_close(std, torch.ones_like(std))
+        torch.testing.assert_close(std, torch.full_like(std, 1.7))
         X = layer.units.mean(logits.flatten(1))
+
+
+def test_norms_start_at_the_deviation_of_logits():
+    X, y = blobs()
+    model = small(init_scale=3.0, max_epochs=1, lr=1e-6, optimizer="sgd").fit(X, y)
+    for at in (1, 6):  # scales of the norms of both layers
+        np.testing.assert_allclose(model.weights_[at], 3.0, atol=1e-4)
+
+
+class FirstWeights(Callback):
+    """Keeps the parameters that each training starts with."""
+
+    seen: ClassVar[list] = []
+
+    def on_train_begin(self, net, **kwargs):
+        values = net.module_.network.state_dict().values()
+        self.seen.append([value.numpy().copy() for value in values])
+
+
+@pytest.mark.parametrize("weights", ["real", "mirror", "pgd"])
+def test_real_units_come_first(weights):
+    """Half of the epochs train what `tanh` trains, and the others go on from there."""
+    X, y = blobs()
+    params = {"validation_fraction": 0.2, "class_weight": {0: 2.0}}
+    FirstWeights.seen.clear()
+    model = small(
+        init="real", weights=weights, max_epochs=7, callbacks=[FirstWeights()], **params
+    ).fit(X, y)
+    _, started = FirstWeights.seen
+    real = small(gradient="tanh", max_epochs=3, **params).fit(X, y).weights_
+    assert model.n_iter_ == 4
+    of_second = 5  # its weights stand behind those of the first layer and its norm
+    logits = real[of_second] / np.sqrt(np.mean(real[of_second] ** 2))
+    expected = {"mirror": logits, "pgd": np.clip(logits, -1, 1)}
+    real[of_second] = expected.get(weights, real[of_second])
+    for one, other in zip(started, real, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
 def test_the_search_finds_the_rate_of_least_loss():
@@ -599,6 +642,8 @@ def test_failed_partial_fit_leaves_the_old_state():
         model.partial_fit(X, y, classes=[0, 1])
     with pytest.raises(ValueError, match="balanced"):
         clone(model).set_params(class_weight="balanced").partial_fit(X, y, [0, 1, 2])
+    with pytest.raises(ValueError, match="init='real'"):
+        clone(model).set_params(init="real").partial_fit(X, y, [0, 1, 2])
     np.testing.assert_array_equal(model.predict_proba(X), p)
 
 

@@ -145,9 +145,9 @@ def uniform_draws(draws):
     """Let `torch.rand` return these, one a call."""
     left = list(draws)
 
-    def rand(shape, **kwargs):
+    def rand(shape, dtype=None, **kwargs):
         assert tuple(shape) == tuple(left[0].shape)
-        return left.pop(0)
+        return left.pop(0).to(dtype, copy=True)
 
     with mock.patch.object(torch, "rand", rand):
         yield

@@ -4,6 +4,8 @@ A row is repeated once for each path, and `torch.rand` gives layer after layer u
 numbers that force the path's values: 0 turns a unit on and nearly 1 turns it off.
 """
 
+from copy import deepcopy
+
 import torch
 from gradients.enumeration import all_states, uniform_draws
 
@@ -75,14 +77,18 @@ def exact(network, loss=generic_loss, n_samples=1):
 
 
 def along_paths(gradient, network, loss=generic_loss, n_samples=1):
-    """Return the losses that an estimator gives each path, and its probability."""
+    """Return the losses that an estimator gives each path, and its probability.
+
+    They are of the network's dtype; the probabilities are found in float64.
+    """
     paths = all_paths(network, n_samples)
-    p = path_losses(network, paths, loss)[0].detach()
+    p = path_losses(deepcopy(network).double(), paths, loss)[0].detach()
+    rows = X.to(network.head.weight).expand(len(p), -1)
     with uniform_draws(forcing_draws(paths)):
         losses = resolve_network_gradient(gradient).network_surrogate(
-            loss, network, X.expand(len(p), -1), n_samples=n_samples
+            loss, network, rows, n_samples=n_samples
         )
-    return losses, p
+    return losses, p.to(losses)
 
 
 def expected(gradient, network, loss=generic_loss, n_samples=1):

@@ -169,12 +169,15 @@ def test_ratio_far_from_the_threshold(shift, factor, dtype):
 
 
 @every_layer
-@pytest.mark.parametrize("name", ["direct", "ratio"])
-def test_chunks_do_not_matter(make, name):
+@pytest.mark.parametrize(
+    "name, limit",
+    [("direct", "CHUNK"), ("ratio", "CHUNK"), ("chebyshev", "CACHED")],
+)
+def test_chunks_do_not_matter(make, name, limit):
     case = make_case(make)
     whole = run(name, *case)
     for chunk in (1, 200):
-        with mock.patch.object(_psa_backends, "CHUNK", chunk):
+        with mock.patch.object(_psa_backends, limit, chunk):
             close(run(name, *case), whole)
 
 

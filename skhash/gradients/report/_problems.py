@@ -1,4 +1,4 @@
-"""The models that a report takes: a function of bits, or a module with a loss.
+"""The models that a report takes, each as a module with a loss.
 
 A problem has ``gradient(estimator, batch, seed)``, which returns one drawn gradient as
 a flat tensor, ``groups``, which names slices of it, ``widths``, the numbers of units of
@@ -9,94 +9,169 @@ its layers, ``is_network``, whether its estimators are those of a network, and
 import copy
 import re
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import torch
+from torch import nn
 
 from skhash.gradients._base import UNITS, GradientEstimator
 from skhash.gradients._network import LayerwiseNetwork, NetworkGradient
 from skhash.gradients._straight_through import StraightThrough
 
 
-def make_problem(model, X, y, batch_size, units, device):
+def make_problem(model, X, y, loss, batch_size, units, device):
     if hasattr(model, "_training_batch"):
-        model, batch = model._training_batch(X, y)
-        X, y = batch.X, batch.labels
-    elif not callable(model):
-        raise TypeError(
-            f"model={model!r} is neither a function of bits, nor a torch module with "
-            "`gradient` and `loss`, nor a fitted encoder that was trained with one."
-        )
-    X = X.detach() if isinstance(X, torch.Tensor) else torch.as_tensor(np.asarray(X))
-    if X.ndim != 2 or not len(X):
+        return _fitted_problem(model, X, y, loss, batch_size, units, device)
+    X = _floating(X)
+    if X.ndim < 2 or not len(X):
         raise ValueError(
-            f"X has the shape {tuple(X.shape)}; it takes two axes and at least one row."
+            f"X has the shape {tuple(X.shape)}; it takes two axes, or more for a model "
+            "that does, and at least one row."
         )
-    if not X.is_floating_point():
-        X = X.to(torch.get_default_dtype())
-    if not hasattr(model, "loss"):
+    if loss is None:
+        if isinstance(model, nn.Module) or not callable(model):
+            raise TypeError(
+                f"model={model!r} is neither a function of bits nor an encoder that "
+                "was trained with drawn bits; with a torch module pass loss= as well."
+            )
         if y is not None or batch_size not in (None, len(X)):
             raise ValueError(
                 "A function of bits sees all rows at once and no targets: leave "
-                f"batch_size={batch_size!r} and y out, or pass a module with a loss."
+                f"batch_size={batch_size!r} and y out, or pass a module and loss=."
             )
-        return FunctionProblem(model, X, UNITS if units is None else units, device)
-    gradient = getattr(model, "gradient", None)
+        model, loss = _Logits(X), model
+    elif not isinstance(model, nn.Module):
+        raise TypeError(
+            f"model={model!r} is no torch module, and loss= belongs to one: pass a "
+            "module that maps rows to logits, or leave loss= out."
+        )
+    elif not any(parameter.requires_grad for parameter in model.parameters()):
+        raise ValueError(
+            f"No parameter of model={model!r} has requires_grad, so there is no "
+            "gradient to measure."
+        )
+    if y is not None and len(y) != len(X):
+        raise ValueError(f"y has {len(y)} rows, but X has {len(X)}.")
+    return _own_problem(model, X, y, loss, batch_size, units, device)
+
+
+def _fitted_problem(model, X, y, loss, batch_size, units, device):
+    """Take the module that an encoder or a classifier was trained with."""
+    if loss is not None:
+        raise ValueError(
+            f"A fitted {type(model).__name__} has a loss of its own; leave loss= out."
+        )
+    module, batch = model._training_batch(X, y)
+    gradient = getattr(module, "gradient", None)
     if not isinstance(gradient, GradientEstimator | NetworkGradient):
         raise TypeError(
-            f"gradient={gradient!r} of this {type(model).__name__} is no gradient "
-            "estimator, so there is nothing to exchange; pass a module that holds an "
-            "instance of a class of skhash.gradients."
+            f"This {type(model).__name__} was trained with gradient={gradient!r}, "
+            "which is no estimator of skhash.gradients: there is nothing to exchange."
         )
-    if units is not None and not hasattr(model, "units"):
+    if units is not None and not hasattr(module, "units"):
         raise ValueError(
             f"units={units!r} cannot be set: this {type(model).__name__} has none. "
             "Leave units out."
         )
-    if y is not None and len(y) != len(X):
-        raise ValueError(f"y has {len(y)} rows, but X has {len(X)}.")
-    return ModuleProblem(model, X, y, batch_size, units, device)
+    # Not every generator can be copied, and this one is replaced at each call.
+    own = getattr(module, "generator", None)
+    module = copy.deepcopy(module, {} if own is None else {id(own): torch.Generator()})
+    if units is not None:
+        module.units = units
+    return Problem(module, batch, batch_size, device)
 
 
-class FunctionProblem:
-    """The gradient, in the logits, of the mean over rows of a function of bits."""
+def _own_problem(model, X, y, loss, batch_size, units, device):
+    from skhash.training._batches import Batch
 
-    is_network = False
-
-    def __init__(self, function, logits, units, device):
-        self.function, self.units, self.device = function, units, device
-        self.logits = logits.to(device).clone().requires_grad_()
-        self.rows = torch.arange(len(logits), device=device)
-        self.groups = {"logits": slice(0, logits.numel())}
-        self.n_rows = self.batch_rows = len(logits)
-        self.n_batches = 1
-        self.widths = [logits.shape[-1]]
-
-    def gradient(self, estimator, batch, seed):
-        losses = estimator.surrogate(
-            self.function,
-            self.logits,
-            seeded(seed, self.device),
-            units=self.units,
-            rows=self.rows,
-        )
-        (gradient,) = torch.autograd.grad(losses.mean(), self.logits)
-        return gradient.flatten()
+    module = _OwnModule(copy.deepcopy(model), loss, UNITS if units is None else units)
+    X = X.to(next(model.parameters()).dtype)
+    y = None if y is None else torch.as_tensor(y)
+    y = y.to(X.dtype) if y is not None and y.is_floating_point() else y
+    return Problem(module, Batch.of(X, labels=y), batch_size, device)
 
 
-class ModuleProblem:
-    """The gradient of a module's loss in all of its parameters, batch by batch."""
+def _floating(X):
+    X = X.detach() if isinstance(X, torch.Tensor) else torch.as_tensor(np.asarray(X))
+    return X if X.is_floating_point() else X.to(torch.get_default_dtype())
 
-    def __init__(self, module, X, y, batch_size, units, device):
-        from skhash.training._batches import Batch
 
-        # Not every generator can be copied, and this one is replaced at each call.
-        own = getattr(module, "generator", None)
-        known = {} if own is None else {id(own): torch.Generator()}
-        self.module = copy.deepcopy(module, known).to(device)
-        if units is not None:
-            self.module.units = units
-        self.device = device
+class _Logits(nn.Module):
+    """The model behind a function of bits: its logits, whatever the rows."""
+
+    def __init__(self, logits):
+        super().__init__()
+        self.logits = nn.Parameter(logits.clone())
+
+    def forward(self, X):
+        return self.logits
+
+
+class _OwnModule(nn.Module):
+    """A user's model and loss, as the modules of the library's encoders are.
+
+    Parameters
+    ----------
+    model : torch module
+        Maps rows to logits, or is a network of binary units.
+    function : callable
+        Maps units, or outputs of the network, and targets if there are any to losses.
+    units : BernoulliUnits
+    """
+
+    def __init__(self, model, function, units):
+        super().__init__()
+        self.model, self.units, self.generator = model, units, None
+        # A module would be registered: the parameters of the model are what counts.
+        self.function = partial(function)
+        self.is_network = hasattr(model, "realize")
+        st = StraightThrough()
+        self.gradient = LayerwiseNetwork(st) if self.is_network else st
+
+    def forward(self, X):
+        return X if self.is_network else self.model(X)
+
+    def loss(self, outputs, batch):
+        def losses_of(values):
+            targets = () if batch.labels is None else (batch.labels,)
+            losses = self.function(values, *targets)
+            if losses.shape != values.shape[:-1]:
+                raise ValueError(
+                    f"The loss has the shape {tuple(losses.shape)} for values of shape "
+                    f"{tuple(values.shape)}; it has to be one number a row, shape "
+                    f"{tuple(values.shape[:-1])}: reduce the last axis alone."
+                )
+            return losses
+
+        known = {"generator": self.generator, "rows": batch.rows}
+        if self.is_network:
+            losses = self.gradient.network_surrogate(
+                losses_of, self.model, batch.X, **known
+            )
+        else:
+            losses = self.gradient.surrogate(
+                losses_of, outputs, units=self.units, **known
+            )
+        return losses.mean()
+
+
+class Problem:
+    """The gradient of a module's loss in all of its parameters, batch by batch.
+
+    Parameters
+    ----------
+    module : torch module
+        With a gradient estimator ``gradient``, ``forward(X)`` and
+        ``loss(outputs, batch)``; it belongs to the problem.
+    batch : Batch
+        All rows.
+    batch_size : int or None
+    device : torch.device
+    """
+
+    def __init__(self, module, batch, batch_size, device):
+        self.module, self.device = module.to(device), device
         named = {
             name: parameter
             for name, parameter in self.module.named_parameters()
@@ -105,11 +180,10 @@ class ModuleProblem:
         self.parameters = list(named.values())
         self.is_network = isinstance(self.module.gradient, NetworkGradient)
         self.groups = _slices(named, _layer_of if self.is_network else _part_of)
-        labels = None if y is None else torch.as_tensor(y)
-        self.batch = Batch.of(X, labels=labels).to(device, self.parameters[0].dtype)
-        self.n_rows = len(X)
-        self.batch_rows = min(batch_size or len(X), len(X))
-        self.n_batches = -(-len(X) // self.batch_rows)
+        self.batch = batch.to(device, self.parameters[0].dtype)
+        self.n_rows = len(batch)
+        self.batch_rows = min(batch_size or self.n_rows, self.n_rows)
+        self.n_batches = -(-self.n_rows // self.batch_rows)
         # What a call changes is put back before the next: all see the same model.
         self.attributes = dict(vars(self.module))
         self.buffers = [buffer.clone() for buffer in self.module.buffers()]
@@ -164,8 +238,8 @@ def seeded(seed, device):
 
 
 def _part_of(name):
-    """Return the first component of the name of a parameter."""
-    return name.split(".")[0]
+    """Return the first component of the name of a parameter in the user's model."""
+    return name.removeprefix("model.").split(".")[0]
 
 
 def _layer_of(name):
@@ -175,12 +249,11 @@ def _layer_of(name):
 
 
 def _slices(named, group_of):
-    """Return the slice of all, and that of each group of parameters."""
+    """Return the slice of each group of parameters, and of all if there are several."""
     sizes = {}
     for name, parameter in named.items():
         group = group_of(name)
         sizes[group] = sizes.get(group, 0) + parameter.numel()
     ends = np.cumsum(list(sizes.values())).tolist()
-    starts = [0, *ends]
-    slices = map(slice, starts, ends)
-    return {"all": slice(0, ends[-1])} | dict(zip(sizes, slices, strict=True))
+    slices = dict(zip(sizes, map(slice, [0, *ends[:-1]], ends), strict=True))
+    return slices if len(slices) == 1 else {"all": slice(0, ends[-1])} | slices

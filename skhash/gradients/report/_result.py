@@ -2,33 +2,40 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 
-@dataclass(frozen=True)
+# The measurements that have intervals.
+MEASURED = ("cosine", "improvement", "rmse", "bias", "spread")
+
+
+@dataclass(frozen=True, kw_only=True)
 class GradientRow:
     """The measurements of one estimator on one group of parameters.
 
     With g the reference and h the estimate of a trial; E is the mean over trials and
-    batches. ``_low`` and ``_high`` end the interval of a measurement.
+    batches.
 
     Attributes
     ----------
     estimator, group : str
-    cosine, cosine_low, cosine_high : float
-        ``E <g, h> / (|g| |h|)``, a gradient of zeros counted as 0. The interval is the
-        central one of the trials, each the mean over its batches.
-    improvement, improvement_low, improvement_high : float
+    cosine : float
+        ``E <g, h> / (|g| |h|)``, a gradient of zeros counted as 0.
+    improvement : float
         ``-E <g, h> / sqrt(E |h|^2)``: lower is better.
     optimum : float
         The improvement of the reference itself, ``-sqrt(E |g|^2)``.
-    rmse, rmse_low, rmse_high : float
+    rmse : float
         ``sqrt(E |h - g|^2)``.
-    relative_rmse : float
-        The same over ``sqrt(E |g|^2)``; infinite, as the bias, where g is zero.
-    bias, bias_low, bias_high : float
+    bias : float
         The norm of the mean over trials of h - g, over that of g.
     bias_floor : float
         What `bias` comes to by chance where there is none: the standard deviation of h
         over the root of the number of trials, and the noise of the reference.
+    spread : float
+        The standard deviation of h, ``sqrt(E |h - E h|^2)``, over the norm of g.
+    intervals : dict of str to tuple of two floats
+        The ends of the intervals of cosine, improvement, rmse, bias and spread. That of
+        the cosine is the central one of the trials, each the mean over its batches.
     n_zero : int
         In how many trials and batches h was zero.
     """
@@ -36,21 +43,27 @@ class GradientRow:
     estimator: str
     group: str
     cosine: float
-    cosine_low: float
-    cosine_high: float
     improvement: float
-    improvement_low: float
-    improvement_high: float
     optimum: float
     rmse: float
-    rmse_low: float
-    rmse_high: float
-    relative_rmse: float
     bias: float
-    bias_low: float
-    bias_high: float
     bias_floor: float
+    spread: float
+    intervals: dict[str, tuple[float, float]]
     n_zero: int
+
+    @property
+    def relative_rmse(self) -> float:
+        """The RMSE over ``sqrt(E |g|^2)``; infinite, as the bias, where g is zero."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.divide(self.rmse, -self.optimum))
+
+    def to_dict(self) -> dict:
+        """Return all as flat plain data: the ends of intervals as ``cosine_low``..."""
+        fields = dict(vars(self)) | {"relative_rmse": self.relative_rmse}
+        for name, (low, high) in fields.pop("intervals").items():
+            fields |= {f"{name}_low": low, f"{name}_high": high}
+        return fields
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,46 +100,52 @@ class GradientReport:
             lines += [
                 f"{group}: {size:,} parameters, best improvement "
                 f"{rows[0].optimum:.4g}, cosine at most {ceiling:.3f}",
-                f"  {'':{width}}  cosine  improvement  relative RMSE  bias (by chance)",
+                f"  {'':{width}}  cosine  improvement      RMSE    spread      bias"
+                "  by chance",
             ]
             lines += [
                 f"  {row.estimator:{width}}  {row.cosine:6.3f}  {row.improvement:11.4g}"
-                f"  {row.relative_rmse:13.3g}  {row.bias:.3g} ({row.bias_floor:.2g})"
+                f"  {row.relative_rmse:8.3g}  {row.spread:8.3g}  {row.bias:8.3g}"
+                f"  {row.bias_floor:9.2g}"
                 for row in rows
             ]
+        lines.append("RMSE, spread and bias are relative to the norm of the gradient.")
         return "\n".join(lines)
 
     def to_frame(self):
         """Return the rows as a pandas DataFrame, one column a measurement."""
         import pandas as pd
 
-        return pd.DataFrame([vars(row) for row in self.rows])
+        return pd.DataFrame([row.to_dict() for row in self.rows])
 
     def to_dict(self) -> dict:
         """Return all as plain data, ready for JSON."""
         return {
             "settings": self.settings,
-            "rows": [dict(vars(row)) for row in self.rows],
+            "rows": [row.to_dict() for row in self.rows],
         }
 
-    def plot(self, ax=None, metric="cosine", group="all"):
-        """Draw one measurement of every estimator, with its interval.
+    def plot(self, ax=None, metric=None, group="all"):
+        """Draw measurements of every estimator, with their intervals.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             Where to draw; by default in a new figure.
-        metric : {"cosine", "improvement", "rmse", "bias"}, default="cosine"
-            RMSE and bias are relative to the norm of the reference. A dashed line is
-            the optimum of the improvement, and the ceiling of the cosine. A tick is the
-            bias that chance alone gives.
+        metric : {"cosine", "improvement", "rmse", "bias", "spread"}, default=None
+            By default all five side by side, or the cosine where there is an `ax`.
+            RMSE, bias and spread are relative to the norm of the reference. A dashed
+            line is the optimum of the improvement, and the ceiling of the cosine. A
+            tick is the bias that chance alone gives.
         group : str, default="all"
             Of parameters; where there is only one group, it is "all".
 
         Returns
         -------
-        ax : matplotlib Axes
+        ax : matplotlib Axes, or ndarray of five Axes
         """
-        from skhash.gradients.report._plot import plot_report
+        from skhash.gradients.report._plot import plot_all, plot_metric
 
-        return plot_report(self, ax, metric, group)
+        if ax is None and metric is None:
+            return plot_all(self, group)
+        return plot_metric(self, ax, metric or "cosine", group)

@@ -25,6 +25,7 @@ REFERENCE_CHUNK = 10
 
 @validate_params(
     {
+        "loss": [callable, None],
         "n_trials": [Interval(Integral, 2, None, closed="left")],
         "reference": [str, GradientEstimator, NetworkGradient],
         "reference_samples": [Interval(Integral, 1, None, closed="left")],
@@ -40,6 +41,7 @@ def gradient_report(
     X,
     estimators,
     *,
+    loss=None,
     y=None,
     n_trials=100,
     reference="auto",
@@ -54,36 +56,50 @@ def gradient_report(
 
     Every estimator draws its gradient h many times, which is compared with a reference
     g. With E the mean over trials and batches, the measurements are the expected cosine
-    similarity, the expected improvement, the root mean squared error and the bias:
+    similarity, the expected improvement, the root mean squared error, the bias and the
+    spread:
 
     .. math::
         E \frac{\langle g, h \rangle}{|g| |h|}, \quad
         -\frac{E \langle g, h \rangle}{\sqrt{E |h|^2}}, \quad
         \sqrt{E |h - g|^2}, \quad
-        \frac{|E h - g|}{|g|}
+        \frac{|E h - g|}{|g|}, \quad
+        \frac{\sqrt{E |h - E h|^2}}{|g|}
 
     The improvement is what a step along -h gains if its length is the best for this
     estimator: of ``E[-alpha <g, h> + alpha^2 |h|^2 / (2 eps)]``, at its minimum over
     alpha, the root, without a factor that all estimators share. It weighs bias against
-    variance; its optimum is :math:`-\sqrt{E |g|^2}`.
+    variance; its optimum is :math:`-\sqrt{E |g|^2}`. The variance is the square of the
+    spread, and the squared error, relative to that of g, the sum of both squares.
 
     Parameters
     ----------
     model : callable, torch module or fitted encoder
-        A function from values of units, shape (..., n_rows, n_bits), to losses, shape
-        (..., n_rows): then the gradient is that of their mean over rows in the logits.
-        Or a module with an attribute ``gradient``, that holds a gradient estimator, and
-        the methods ``forward(X)`` and ``loss(outputs, X, y)``: then it is that of the
-        loss in all parameters. Or an encoder that was trained with such a module, or a
-        fitted `skhash.SBNClassifier`. The model is copied and stays as it is.
+        One of four, which is copied and stays as it is:
+
+        * a function from values of units, shape (..., n_rows, n_bits), to losses, shape
+          (..., n_rows): the gradient is that of their mean over rows in the logits;
+        * a torch module that maps rows to logits, shape (n_rows, n_bits), with `loss`:
+          it is that in all parameters of the module;
+        * a `skhash.networks.StochasticBinaryNetwork`, or another module with
+          ``realize``, with `loss`: the same, by estimators of whole networks;
+        * an encoder that was trained with a gradient estimator, such as
+          `skhash.StochasticAutoencoderHash`, or a fitted `skhash.SBNClassifier`: the
+          gradient of its own loss.
     X : array-like or Tensor of shape (n_rows, n_columns)
-        For a function the logits, else the rows that the loss is computed on.
+        For a function the logits, else the rows that the loss is computed on. A module
+        may take more axes, such as those of images.
     estimators : list or dict
         Names as `resolve_gradient` knows them, or instances; a dict gives the labels.
-        For a network, whose ``gradient`` is a `NetworkGradient`, those of
-        `resolve_network_gradient`.
-    y : array-like of shape (n_rows,) or None, default=None
-        What the loss of a module takes besides; the classes, for a classifier.
+        For a network, those of `resolve_network_gradient`.
+    loss : callable or None, default=None
+        Only for a torch module: maps values of its units, or outputs of a network,
+        shape (..., n_rows, n), to losses, shape (..., n_rows), as ``loss(values)``, or
+        where `y` is given as ``loss(values, y)``. The first axes are samples. What else
+        it holds, such as a decoder, is used as it is.
+    y : array-like of shape (n_rows, ...) or None, default=None
+        What `loss` takes besides: targets, such as `X` itself. The classes, for a
+        classifier.
     n_trials : int, default=100
         How often each estimator draws its gradient of each batch.
     reference : str, GradientEstimator or NetworkGradient, default="auto"
@@ -116,7 +132,7 @@ def gradient_report(
     ValueError
         If an argument is out of its range, or `X` has no rows.
     TypeError
-        If `model` is none of the three.
+        If `model` is none of the four.
 
     Notes
     -----
@@ -154,7 +170,7 @@ def gradient_report(
     device = resolve_device(device)
     random = check_random_state(random_state)
     with own_random(device):
-        problem = make_problem(model, X, y, batch_size, units, device)
+        problem = make_problem(model, X, y, loss, batch_size, units, device)
         estimators = _labelled(estimators, _resolver(problem))
         seeds = _seeds(random, n_trials, problem.n_batches)
         truth = _make_reference(problem, reference, reference_samples, random)

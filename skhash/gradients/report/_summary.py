@@ -27,9 +27,10 @@ class Resampling:
         blocks = _bootstrap(random, block_sizes)
         return cls(trials, blocks, 0.5 + 0.5 * confidence * np.array([-1, 1]))
 
-    def ends(self, values) -> np.ndarray:
+    def ends(self, values) -> tuple[float, float]:
         """Return the ends of the interval that holds the central part of values."""
-        return np.quantile(values, self.levels)
+        low, high = np.quantile(values, self.levels).tolist()
+        return low, high
 
 
 def _bootstrap(random, sizes):
@@ -43,64 +44,72 @@ def summarize(trials_by_label, groups, truth, resampling) -> list[GradientRow]:
     # What is relative to a gradient of zeros is infinite, or NaN.
     with np.errstate(divide="ignore", invalid="ignore"):
         return [
-            GradientRow(label, group, **_measure(trials, truth, number, resampling))
+            _measure(label, group, number, trials, truth, resampling)
             for label, trials in trials_by_label.items()
             for number, group in enumerate(groups)
         ]
 
 
-def _measure(trials, truth, group: int, resampling) -> dict:
-    """Return the measurements of one estimator on one group, by their names."""
+def _measure(label, group, number: int, trials, truth, resampling) -> GradientRow:
+    """Return the measurements of one estimator on the group of this number."""
     products, squares, errors = (
-        kept[..., group] for kept in (trials.products, trials.squares, trials.errors)
+        kept[..., number] for kept in (trials.products, trials.squares, trials.errors)
     )
-    norms = truth.squared_norms[:, group]
+    norms = truth.squared_norms[:, number]
     norm = np.sqrt(norms.mean())
     cosines = _ratio(products, np.sqrt(squares * norms)).mean(axis=1)
     n_zero = int((squares == 0).sum())
     # The mean over batches first: trials are what is resampled.
+    n_trials, n_batches = products.shape
     products, squares, errors = (
         values.mean(axis=1) for values in (products, squares, errors)
     )
-    improvement = -_ratio(products.mean(), np.sqrt(squares.mean()))
     improvements = -_ratio(
         resampling.trials @ products, np.sqrt(resampling.trials @ squares)
     )
-    rmse = np.sqrt(errors.mean())
-    rmse_ends = np.sqrt(resampling.ends(resampling.trials @ errors))
-    bias, bias_ends, floor = _bias(trials, truth, group, resampling)
-    return {
-        **_with_ends("cosine", cosines.mean(), resampling.ends(cosines)),
-        **_with_ends("improvement", improvement, resampling.ends(improvements)),
-        "optimum": float(-norm),
-        **_with_ends("rmse", rmse, rmse_ends),
-        "relative_rmse": float(rmse / norm),
-        **_with_ends("bias", bias / norm, bias_ends / norm),
-        "bias_floor": float(floor / norm),
-        "n_zero": n_zero,
+    biases = _squared_biases(trials, number, resampling)
+    variances = _variances(errors, trials.block_sizes, biases, resampling)
+    noise = truth.squared_noise[number] / n_batches
+    resampled = {
+        "cosine": cosines,
+        "improvement": improvements,
+        "rmse": np.sqrt(resampling.trials @ errors),
+        "bias": np.sqrt(biases[1:]) / norm,
+        "spread": np.sqrt(variances[1:]) / norm,
     }
+    return GradientRow(
+        estimator=label,
+        group=group,
+        cosine=float(cosines.mean()),
+        improvement=float(-_ratio(products.mean(), np.sqrt(squares.mean()))),
+        optimum=float(-norm),
+        rmse=float(np.sqrt(errors.mean())),
+        bias=float(np.sqrt(biases[0]) / norm),
+        bias_floor=float(np.sqrt(variances[0] / n_trials + noise) / norm),
+        spread=float(np.sqrt(variances[0]) / norm),
+        intervals={name: resampling.ends(values) for name, values in resampled.items()},
+        n_zero=n_zero,
+    )
 
 
-def _bias(trials, truth, group, resampling):
-    """Return the norm of the bias, its ends, and what it is by chance without any."""
-    n_trials, n_batches, _ = trials.errors.shape
-    gram = trials.block_products[group] / n_batches
-    shares = trials.block_sizes / n_trials
-    squared = max(0.0, shares @ gram @ shares)
+def _squared_biases(trials, number, resampling):
+    """Return the squared norm of the bias, and behind it the resampled ones."""
+    gram = trials.block_products[number] / trials.errors.shape[1]
+    shares = trials.block_sizes / len(trials.errors)
     resampled = (resampling.blocks @ gram * resampling.blocks).sum(axis=1)
+    squared = shares @ gram @ shares
     # Resampling adds its own noise to the norm, which is taken off again.
     resampled += squared - resampled.mean()
-    error = trials.errors[..., group].mean(axis=1).mean()
-    variance = max(0.0, error - squared) / (n_trials - 1)
-    floor = np.sqrt(variance + truth.squared_noise[group] / n_batches)
-    ends = np.sqrt(np.clip(resampling.ends(resampled), 0, None))
-    return np.sqrt(squared), ends, floor
+    return np.clip([squared, *resampled], 0, None)
 
 
-def _with_ends(name, value, ends) -> dict[str, float]:
-    """Return a measurement and the ends of its interval under their names."""
-    low, high = ends.tolist()
-    return {name: float(value), f"{name}_low": low, f"{name}_high": high}
+def _variances(errors, block_sizes, squared_biases, resampling):
+    """Return what the squared error of trials has besides the bias, and resampled."""
+    n_trials = block_sizes.sum()
+    blocks = np.repeat(np.arange(len(block_sizes)), block_sizes)
+    resampled = resampling.blocks @ (np.bincount(blocks, errors) / block_sizes)
+    variances = [errors.mean(), *resampled] - squared_biases
+    return np.clip(variances, 0, None) * n_trials / (n_trials - 1)
 
 
 def _ratio(top, bottom):

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from gradients import network_enumeration
+from gradients.network_enumeration import generic_loss, make_network
 from sklearn.datasets import load_iris
 
 import skhash
@@ -114,6 +116,49 @@ def test_instances_and_parameters_of_training_do_not_matter(tmp_path):
     model.save(tmp_path / "model")
     loaded = skhash.load(tmp_path / "model")
     assert report_of(loaded, names).to_dict() == report_of(model, names).to_dict()
+
+
+def test_a_network_of_ones_own():
+    """Its reference is the enumeration of all paths, layer by layer."""
+    network, row = make_network([2, 3]), network_enumeration.X
+    report = gradient_report(
+        network, row, ["psa", "st"], loss=generic_loss, n_trials=200, random_state=0
+    )
+    assert report.settings["reference"] == "ExactNetwork()"
+    assert report.settings["n_bits"] == [2, 3]
+    _, parts = network_enumeration.exact(network)
+    flat = [part.flatten() for part in parts]
+    expected = {
+        "all": torch.cat(flat),
+        "layers.0": torch.cat(flat[:2]),
+        "layers.1": torch.cat(flat[2:4]),
+        "head": torch.cat(flat[4:]),
+    }
+    rows = {(row.estimator, row.group): row for row in report.rows}
+    for group, gradient in expected.items():
+        assert rows["psa", group].optimum == pytest.approx(-float(gradient.norm()))
+    assert rows["psa", "layers.1"].bias < 4 * rows["psa", "layers.1"].bias_floor
+    assert rows["psa", "layers.0"].rmse != rows["st", "layers.0"].rmse
+
+
+def test_targets_of_a_network_of_ones_own():
+    network = make_network([2, 3])
+    rows, y = torch.cat([network_enumeration.X] * 3), torch.tensor([0, 1, 1])
+
+    def loss(outputs, y):
+        return -outputs.log_softmax(dim=-1)[..., torch.arange(len(y)), y]
+
+    report = gradient_report(
+        network, rows, ["st"], loss=loss, y=y, batch_size=2, n_trials=2
+    )
+    parts = [
+        network_enumeration.exact(network, lambda o, k=k: -o.log_softmax(-1)[..., k])[1]
+        for k in (0, 1)
+    ]
+    zero, one = (torch.cat([part.flatten() for part in own]) for own in parts)
+    batches = torch.stack([(zero + one) / 2, one])
+    mean = batches.square().sum(dim=1).mean().sqrt()
+    assert report.rows[0].optimum == pytest.approx(-float(mean))
 
 
 def test_wrong_arguments():

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from torch import nn
 
@@ -19,7 +20,8 @@ from skhash.gradients import (
     StraightThrough,
     gradient_report,
 )
-from skhash.gradients.report import _trials
+from skhash.gradients.report import _summary, _trials
+from skhash.gradients.report._result import MEASURED
 from skhash.training._batches import Batch
 
 WEIGHTS = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
@@ -54,6 +56,11 @@ class Table:
 
     def mean(self, values):
         return self.chances @ values
+
+    def spread(self):
+        """Return the standard deviation of the gradient."""
+        away = self.gradients - self.mean(self.gradients)
+        return np.sqrt(self.mean((away**2).sum(axis=1)))
 
 
 # The coefficient of f'(x): F' for straight-through, F' / (2 p(x)) for ZGR.
@@ -93,10 +100,12 @@ class TestAgainstEnumeration:
         assert row.relative_rmse == pytest.approx(row.rmse / norm)
         assert row.optimum == pytest.approx(-norm)
         bias = np.linalg.norm(table.mean(h) - g) / norm
-        deviation = np.sqrt(table.mean(((h - table.mean(h)) ** 2).sum(axis=1)))
-        floor = deviation / np.sqrt(n_trials) / norm
+        floor = table.spread() / np.sqrt(n_trials) / norm
         assert row.bias == pytest.approx(bias, abs=4 * floor)
         assert row.bias_floor == pytest.approx(floor, rel=0.1)
+        assert row.spread == pytest.approx(table.spread() / norm, rel=0.1)
+        squared = row.bias**2 + row.spread**2 * (1 - 1 / n_trials)
+        assert row.relative_rmse == pytest.approx(np.sqrt(squared))
 
     def test_interval_of_the_cosine_is_that_of_the_trials(self):
         table = Table(COEFFICIENTS["st"])
@@ -106,7 +115,7 @@ class TestAgainstEnumeration:
         (row,) = report_of(["st"], n_trials=2000, confidence=0.6).rows
         order = np.argsort(cosines)
         chances = np.cumsum(table.chances[order])
-        for end, level in [(row.cosine_low, 0.2), (row.cosine_high, 0.8)]:
+        for end, level in zip(row.intervals["cosine"], (0.2, 0.8), strict=True):
             # Near a step of the distribution function either side may be drawn.
             near = [np.searchsorted(chances, level + shift) for shift in (-0.04, 0.04)]
             low, high = cosines[order][near]
@@ -120,17 +129,35 @@ class TestAgainstEnumeration:
             "improvement": -table.mean(h @ g) / np.sqrt(table.mean(squares)),
             "rmse": np.sqrt(table.mean(((h - g) ** 2).sum(axis=1))),
             "bias": np.linalg.norm(table.mean(h) - g) / np.linalg.norm(g),
+            "spread": table.spread() / np.linalg.norm(g),
         }
         covered = dict.fromkeys(exact, 0)
         n_reports = 50
         for seed in range(n_reports):
             (row,) = report_of(["zgr"], n_trials=80, random_state=seed).rows
             for name, value in exact.items():
-                low, high = getattr(row, f"{name}_low"), getattr(row, f"{name}_high")
+                low, high = row.intervals[name]
                 covered[name] += low <= value <= high
         # 0.7 of them, give or take three and a half standard deviations.
         for count in covered.values():
             assert abs(count / n_reports - 0.7) < 3.5 * np.sqrt(0.21 / n_reports)
+
+    def test_resampled_variances_are_those_of_the_weighted_trials(self):
+        """But for a constant: what resampling adds to the bias is taken off again."""
+        rng = np.random.default_rng(0)
+        h = rng.normal(1.0, 1.0, (30, 4))  # errors, the reference being 0
+        sizes, errors = np.ones(30, dtype=int), (h**2).sum(axis=1)
+        resampling = _summary.Resampling.draw(rng, sizes, 0.7)
+        trials = _trials.Trials(
+            None, None, errors[:, None, None], (h @ h.T)[None], sizes
+        )
+        biases = _summary._squared_biases(trials, 0, resampling)
+        found, *resampled = _summary._variances(errors, sizes, biases, resampling)
+        assert found == pytest.approx(h.var(axis=0, ddof=1).sum())
+        weighted = [np.cov(h.T, aweights=w, ddof=0).trace() for w in resampling.blocks]
+        shifts = resampled - np.array(weighted) * 30 / 29
+        assert_allclose(shifts, shifts.mean())
+        assert np.mean(resampled) == pytest.approx(found, rel=0.02)
 
     def test_improvement_is_the_minimum_of_the_proximal_objective(self):
         table = Table(COEFFICIENTS["st"])
@@ -144,8 +171,9 @@ class TestAgainstEnumeration:
     def test_the_exact_estimator_is_perfect(self):
         (row,) = report_of(["exact"]).rows
         assert row.cosine == pytest.approx(1)
-        assert row.cosine_low == pytest.approx(1)
-        assert row.rmse == row.rmse_high == row.bias == row.bias_high == 0
+        assert row.intervals["cosine"] == pytest.approx((1, 1))
+        for name in ("rmse", "bias", "spread"):
+            assert getattr(row, name) == 0 and row.intervals[name] == (0, 0)
         assert row.improvement == pytest.approx(row.optimum)
         assert row.bias_floor == 0
 
@@ -252,13 +280,24 @@ def module():
         return Model()
 
 
+class Fitted:
+    """An encoder that was trained with a module."""
+
+    def __init__(self, module):
+        self.module = module
+
+    def _training_batch(self, X, y):
+        labels = None if y is None else torch.as_tensor(y)
+        return self.module, Batch.of(X, labels=labels)
+
+
 def norms_of(report):
     return [-row.optimum for row in report.rows]
 
 
 class TestModule:
     def test_straight_through_is_exact_for_a_linear_loss(self, module, rows):
-        report = gradient_report(module, rows, ["st", "arm"], n_trials=10)
+        report = gradient_report(Fitted(module), rows, ["st", "arm"], n_trials=10)
         measured = {(row.estimator, row.group): row for row in report.rows}
         assert measured["st", "encoder"].relative_rmse < 1e-12
         assert measured["st", "encoder"].cosine == pytest.approx(1)
@@ -266,7 +305,7 @@ class TestModule:
         assert measured["st", "decoder"].relative_rmse > 0.01  # it sees drawn bits
 
     def test_groups_and_the_norm_of_their_gradients(self, module, rows):
-        report = gradient_report(module, rows, ["exact"], n_trials=2)
+        report = gradient_report(Fitted(module), rows, ["exact"], n_trials=2)
         assert report.settings["groups"] == {"all": 19, "encoder": 15, "decoder": 4}
         mean = torch.sigmoid(2 * module.encoder(rows))
         loss = module.decoder(mean).mean()
@@ -276,12 +315,14 @@ class TestModule:
         assert norms_of(report) == pytest.approx(expected)
 
     def test_batches_have_references_of_their_own(self, module, rows):
-        whole = gradient_report(module, rows, ["exact"], n_trials=2)
-        report = gradient_report(module, rows, ["exact"], n_trials=2, batch_size=4)
+        whole = gradient_report(Fitted(module), rows, ["exact"], n_trials=2)
+        report = gradient_report(
+            Fitted(module), rows, ["exact"], n_trials=2, batch_size=4
+        )
         assert report.settings["n_batches"] == 2
         assert report.rows[0].rmse == 0
         halves = [
-            gradient_report(module, part, ["exact"], n_trials=2).rows[0].optimum
+            gradient_report(Fitted(module), part, ["exact"], n_trials=2).rows[0].optimum
             for part in rows.split(4)
         ]
         assert report.rows[0].optimum == pytest.approx(
@@ -294,7 +335,7 @@ class TestModule:
         gradient, generator = module.gradient, module.generator
         states = torch.get_rng_state(), generator.get_state(), np.random.get_state()[1]
         estimator = Reinforce()
-        gradient_report(module, rows, [estimator], n_trials=2, random_state=0)
+        gradient_report(Fitted(module), rows, [estimator], n_trials=2, random_state=0)
         for name, value in module.state_dict().items():
             assert torch.equal(value, kept[name])
         assert module.gradient is gradient and module.generator is generator
@@ -310,21 +351,23 @@ class TestModule:
         for seed in (0, 0, 1):
             torch.rand(1)  # the global generator has no say
             report = gradient_report(
-                module, rows, ["st"], n_trials=3, random_state=seed
+                Fitted(module), rows, ["st"], n_trials=3, random_state=seed
             )
             reports.append(report.to_dict()["rows"])
         assert reports[0] == reports[1] != reports[2]
 
     def test_targets_and_rows_reach_the_loss(self, rows):
         module = Model(power=2)
-        plain = gradient_report(module, rows, ["exact"], n_trials=2).rows[0]
-        told = gradient_report(module, rows, ["exact"], n_trials=2, y=np.arange(6))
+        plain = gradient_report(Fitted(module), rows, ["exact"], n_trials=2).rows[0]
+        told = gradient_report(
+            Fitted(module), rows, ["exact"], n_trials=2, y=np.arange(6)
+        )
         assert told.rows[0].optimum != plain.optimum
-        gradient_report(module, rows, [Reinforce(baseline="row")], n_trials=2)
+        gradient_report(Fitted(module), rows, [Reinforce(baseline="row")], n_trials=2)
 
     def test_units_are_set(self, module, rows):
         plain, other = (
-            gradient_report(module, rows, ["exact"], n_trials=2, units=units)
+            gradient_report(Fitted(module), rows, ["exact"], n_trials=2, units=units)
             for units in (None, BernoulliUnits(coding="pm1"))
         )
         assert plain.rows[0].optimum != other.rows[0].optimum
@@ -335,8 +378,121 @@ class TestModule:
                 return module, Batch.of(torch.as_tensor(X) / 2)
 
         report = gradient_report(Encoder(), rows.numpy(), ["st"], random_state=0)
-        plain = gradient_report(module, rows / 2, ["st"], random_state=0)
+        plain = gradient_report(Fitted(module), rows / 2, ["st"], random_state=0)
         assert report.to_dict() == plain.to_dict()
+
+
+def expected_loss(encoder, rows, losses_of, coding="01"):
+    """Return the mean over rows of the expected loss, state by state."""
+    p = torch.sigmoid(2 * encoder(rows))
+    total = 0.0
+    for state in itertools.product([0.0, 1.0], repeat=p.shape[1]):
+        on = torch.tensor(state, dtype=p.dtype).expand(p.shape)
+        values = on if coding == "01" else 2 * on - 1
+        chances = (p * on + (1 - p) * (1 - on)).prod(dim=1)
+        total = total + (chances * losses_of(values)).mean()
+    return total
+
+
+class TestOwnModule:
+    """A torch module of the user's, and a loss of what comes out of it."""
+
+    @pytest.fixture
+    def encoder(self, module):
+        return nn.Sequential(module.encoder, nn.Tanh(), nn.Linear(3, 3).double())
+
+    @pytest.mark.parametrize("coding", ["01", "pm1"])
+    def test_gradient_is_that_of_the_expected_loss(self, encoder, module, rows, coding):
+        def loss(bits, targets):
+            return (module.decoder(bits)[..., 0] - targets).pow(4)
+
+        targets = np.linspace(-2, 2, len(rows))
+        report = gradient_report(
+            encoder,
+            rows.numpy(),
+            ["exact", "arm"],
+            loss=loss,
+            y=targets,
+            units=BernoulliUnits(coding=coding),
+            n_trials=3,
+            random_state=0,
+        )
+        assert report.settings["groups"] == {"all": 27, "0": 15, "2": 12}
+        targets = torch.tensor(targets)
+        value = expected_loss(encoder, rows, lambda x: loss(x, targets), coding)
+        parts = torch.autograd.grad(value, list(encoder.parameters()))
+        flat = torch.cat([part.flatten() for part in parts])
+        norms = [part.norm().item() for part in (flat, flat[:15], flat[15:])]
+        assert norms_of(report)[:3] == pytest.approx(norms)
+        assert all(row.relative_rmse < 1e-12 for row in report.rows[:3])
+        assert report.rows[3].relative_rmse > 0.1
+
+    @pytest.mark.parametrize("batch_size", [None, 4])
+    def test_it_is_measured_as_the_librarys_own(self, rows, batch_size):
+        module, targets = Model(power=3), torch.arange(6.0)
+        options = {"n_trials": 5, "random_state": 0, "batch_size": batch_size}
+        own = gradient_report(
+            module.encoder,
+            rows,
+            ["st", Reinforce(baseline="row")],
+            loss=lambda bits, y: (module.decoder(bits)[..., 0] - y) ** 3,
+            y=targets,
+            **options,
+        )
+        estimators = ["st", Reinforce(baseline="row")]
+        fitted = gradient_report(
+            Fitted(module), rows, estimators, y=targets.double(), **options
+        )
+        for row in (row for row in own.rows if row.group == "all"):
+            (other,) = (
+                other
+                for other in fitted.rows
+                if (other.estimator, other.group) == (row.estimator, "encoder")
+            )
+            for name in ("cosine", "optimum", "rmse", "bias", "spread"):
+                assert getattr(row, name) == pytest.approx(getattr(other, name))
+
+    def test_images_go_through_convolutions(self):
+        generator = torch.Generator().manual_seed(0)
+        images = torch.randn(4, 1, 4, 4, generator=generator)
+        encoder = nn.Sequential(nn.Conv2d(1, 2, 4), nn.Flatten())
+        report = gradient_report(
+            encoder, images, ["st"], loss=lambda bits: bits.sum(dim=-1), n_trials=2
+        )
+        assert report.settings["n_bits"] == 2
+        assert report.rows[0].relative_rmse < 1e-6  # a linear loss
+
+    def test_nothing_of_the_users_changes(self, module, rows):
+        encoder = nn.Sequential(nn.BatchNorm1d(4).double(), module.encoder)
+        kept = {name: value.clone() for name, value in encoder.state_dict().items()}
+        state = torch.get_rng_state()
+        gradient_report(encoder, rows, ["st"], loss=cubic, n_trials=2)
+        for name, value in encoder.state_dict().items():
+            assert torch.equal(value, kept[name])
+        assert encoder.training and all(p.grad is None for p in encoder.parameters())
+        assert torch.equal(torch.get_rng_state(), state)
+
+    def test_a_loss_that_is_a_module_keeps_its_parameters_to_itself(self, module, rows):
+        class Loss(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.decoder = module.decoder
+
+            def forward(self, bits):
+                return self.decoder(bits)[..., 0].square()
+
+        own = gradient_report(
+            module.encoder, rows, ["st"], loss=Loss(), n_trials=2, random_state=0
+        )
+        plain = gradient_report(
+            module.encoder,
+            rows,
+            ["st"],
+            loss=lambda bits: module.decoder(bits)[..., 0].square(),
+            n_trials=2,
+            random_state=0,
+        )
+        assert own.to_dict() == plain.to_dict()
 
 
 class TestOptions:
@@ -405,9 +561,22 @@ class TestOptions:
     def test_wrong_models(self, module, rows):
         with pytest.raises(TypeError, match="neither a function"):
             gradient_report(3, LOGITS, ["st"])
+        with pytest.raises(TypeError, match="pass loss="):
+            gradient_report(module, rows, ["st"])
+        with pytest.raises(TypeError, match="leave loss= out"):
+            gradient_report(cubic, LOGITS, ["st"], loss=cubic)
+        with pytest.raises(ValueError, match="a loss of its own"):
+            gradient_report(Fitted(module), rows, ["st"], loss=cubic)
         module.gradient = "analytic"
         with pytest.raises(TypeError, match="'analytic'"):
-            gradient_report(module, rows, ["st"])
+            gradient_report(Fitted(module), rows, ["st"])
+        with pytest.raises(ValueError, match="requires_grad"):
+            frozen = module.requires_grad_(False)
+            gradient_report(frozen, rows, ["st"], loss=cubic)
+        with pytest.raises(ValueError, match=r"shape \(\) .* one number a row"):
+            gradient_report(lambda x: x.sum(), LOGITS, ["st"])
+        with pytest.raises(ValueError, match="y has 2 rows, but X has 6"):
+            gradient_report(nn.Linear(4, 3), rows, ["st"], loss=cubic, y=[0, 1])
 
 
 class TestResult:
@@ -417,7 +586,11 @@ class TestResult:
         assert frame["estimator"].tolist() == ["st", "arm"]
         assert frame["cosine"].tolist() == [row.cosine for row in report.rows]
         plain = json.loads(json.dumps(report.to_dict()))
-        assert plain["rows"][1]["rmse"] == report.rows[1].rmse
+        row = report.rows[1]
+        assert plain["rows"][1]["rmse"] == row.rmse
+        assert plain["rows"][1]["relative_rmse"] == row.relative_rmse
+        ends = plain["rows"][1]["bias_low"], plain["rows"][1]["bias_high"]
+        assert ends == row.intervals["bias"]
         assert plain["settings"]["n_bits"] == 3
 
     def test_text(self):
@@ -425,7 +598,7 @@ class TestResult:
         assert "2 estimators, 7 trials" in repr(report)
         assert all(name in str(report) for name in ("st", "arm", "logits", "improve"))
 
-    @pytest.mark.parametrize("metric", ["cosine", "improvement", "rmse", "bias"])
+    @pytest.mark.parametrize("metric", MEASURED)
     def test_plot(self, metric):
         matplotlib = pytest.importorskip("matplotlib")
         matplotlib.use("agg")
@@ -447,6 +620,21 @@ class TestResult:
         best = {"improvement": [report.rows[0].optimum], "cosine": [1.0]}
         assert dashed == best.get(metric, [])
         assert report.plot(metric=metric) is not mine
+        plt.close("all")
+
+    def test_plot_of_all_measurements(self):
+        matplotlib = pytest.importorskip("matplotlib")
+        matplotlib.use("agg")
+        from matplotlib import pyplot as plt
+
+        report = report_of(["st", "arm"])
+        for ax, metric in zip(report.plot(), MEASURED, strict=True):
+            alone = report.plot(metric=metric)
+            assert metric in ax.get_xlabel().lower() or metric == "improvement"
+            for line, other in zip(ax.lines, alone.lines, strict=True):
+                assert_array_equal(line.get_xydata(), other.get_xydata())
+        _, mine = plt.subplots()
+        assert report.plot(mine).get_xlabel().startswith("cosine")
         plt.close("all")
 
     def test_plot_of_what_is_not_there(self):
@@ -475,5 +663,5 @@ def test_a_sparse_encoder_is_measured_as_a_dense_one(batch_size):
         for rows in (X, sparse.csr_array(X))
     )
     for row, other_row in zip(dense, other, strict=True):
-        np.testing.assert_allclose(other_row.rmse, row.rmse, rtol=1e-3)
-        np.testing.assert_allclose(other_row.cosine, row.cosine, atol=1e-3)
+        assert_allclose(other_row.rmse, row.rmse, rtol=1e-3)
+        assert_allclose(other_row.cosine, row.cosine, atol=1e-3)

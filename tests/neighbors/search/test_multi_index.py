@@ -1,5 +1,8 @@
 """Looking codes up by parts gives what comparing all of them gives."""
 
+import os
+import subprocess
+import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -260,3 +263,42 @@ def test_what_is_chosen(monkeypatch, asked):
     before = len(asked)
     index.kneighbors(codes[:50])
     assert asked[before:] == [(50, 5)]
+
+
+FORK_BESIDE_PRODUCTS = """
+import os
+import threading
+import warnings
+import numpy as np
+from skhash.neighbors.search.multi_index import _parts
+
+def share_out():
+    _parts(bits, 4)
+
+def share_out_for_ever():
+    while True:
+        share_out()
+
+bits = np.random.default_rng(0).integers(0, 2, (3000, 256)).astype(np.float32)
+warnings.simplefilter("ignore", DeprecationWarning)  # forks beside threads
+threading.Thread(target=share_out_for_ever, daemon=True).start()
+for _ in range(5):
+    child = os.fork()
+    if not child:
+        share_out()
+        os._exit(0)
+    os.waitpid(child, 0)
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_waits_for_the_products_of_a_table():
+    """Without the lock one of the children never ends its product, with OpenBLAS."""
+    threads = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
+    subprocess.run(
+        [sys.executable, "-c", FORK_BESIDE_PRODUCTS],
+        env={**os.environ, **threads},
+        check=True,
+        timeout=100,
+    )

@@ -40,16 +40,19 @@ def assert_same(found, expected):
         assert one.dtype == other.dtype
 
 
+CASES = {
+    "n": st.sampled_from([1, 2, 3, 40, 130, 700, 3000]),
+    "n_bits": st.sampled_from([3, 13, 64, 70, 128, 256, 300, 520]),
+    "noise": st.sampled_from([0.0, 0.02, 0.1, 0.5]),
+    "n_queries": st.integers(1, 80),
+    "share": st.floats(0, 1),
+    "some": st.booleans(),
+    "seed": st.integers(0, 2**16),
+}
+
+
 @settings(max_examples=length(60), deadline=None)
-@given(
-    n=st.sampled_from([1, 2, 3, 40, 700, 3000]),
-    n_bits=st.sampled_from([3, 13, 64, 70, 128, 256, 300, 520]),
-    noise=st.sampled_from([0.0, 0.02, 0.1, 0.5]),
-    n_queries=st.integers(1, 80),
-    share=st.floats(0, 1),
-    some=st.booleans(),
-    seed=st.integers(0, 2**16),
-)
+@given(**CASES)
 def test_nearest(n, n_bits, noise, n_queries, share, some, seed):
     words = words_of(clustered(n, n_bits, seed, noise))
     queries = words_of(clustered(n_queries, n_bits, seed + 1, noise))
@@ -66,15 +69,7 @@ def test_nearest(n, n_bits, noise, n_queries, share, some, seed):
 
 
 @settings(max_examples=length(60), deadline=None)
-@given(
-    n=st.sampled_from([1, 2, 130, 700, 3000]),
-    n_bits=st.sampled_from([3, 64, 70, 128, 300, 520]),
-    noise=st.sampled_from([0.0, 0.02, 0.1, 0.5]),
-    n_queries=st.integers(1, 40),
-    share=st.floats(0, 1),
-    some=st.booleans(),
-    seed=st.integers(0, 2**16),
-)
+@given(**CASES)
 def test_within(n, n_bits, noise, n_queries, share, some, seed):
     words = words_of(clustered(n, n_bits, seed, noise))
     queries = words_of(clustered(n_queries, n_bits, seed + 1, noise))

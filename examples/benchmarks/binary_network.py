@@ -1,0 +1,450 @@
+"""Fully binary networks: their speed, their codes, and how their weights are trained.
+
+`SBNClassifier` with ``weights="mirror"`` has weights and units of -1 and +1 behind its
+first layer, and `export_deterministic` runs them on packed words::
+
+    python examples/benchmarks/binary_network.py speed
+    python examples/benchmarks/binary_network.py codes
+    python examples/benchmarks/binary_network.py training \
+        --picture docs/images/binary_weights.png
+
+"speed" predicts 10 000 rows beside a network of ReLU units of the same widths, trained
+by the same loop, whose norms are folded into float32 weights: in NumPy and in torch, in
+blocks of 1000 rows. All take turns in one process. The limit of a binary layer is the
+time in which one thread compares as many words that it has in registers already.
+
+"codes" searches for the bits of the last layer, beside those of `SupervisedHash`, and
+"training" draws how probabilities of weights move by mirror descent, by projected
+gradients, and by BayesBiNN at several temperatures beside identity straight-through.
+"""
+
+import argparse
+import datetime
+import os
+import platform
+import statistics
+import time
+from functools import cache, reduce
+from pathlib import Path
+
+import joblib
+import numpy as np
+import torch
+from llvmlite import ir
+from numba import int64, njit
+from sbn_images import ReLU
+from scipy.special import expit
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from supervised_hashing import load as load_images
+from threadpoolctl import threadpool_limits
+
+import skhash
+from skhash import HammingNeighbors, SBNClassifier, SupervisedHash
+from skhash.metrics import mean_average_precision_score
+from skhash.networks import BayesBiNNWeights
+from skhash.utils.llvm import INT64, instruction
+
+# What all fits have in common, whatever the defaults are.
+COMMON = {"lr_schedule": "cosine", "predict_mode": "det", "device": "cpu"}
+N_PREDICTED, BLOCK_ROWS = 10_000, 1000
+# Of words that are compared in registers.
+N_VECTORS = 8
+SIZES = {
+    "digits": [(256, 256)],
+    "fashion_mnist": [(256, 256), (1024, 1024, 1024)],
+}
+
+
+@cache
+def load(name):
+    """Return training rows, all rows to search in, and queries, with their labels."""
+    if name == "digits":
+        X, y = load_digits(return_X_y=True)
+        X, query, y, query_labels = train_test_split(
+            X.astype(np.float32), y, test_size=0.5, random_state=0, stratify=y
+        )
+        return (X, y), {"training": (X, y)}, (query, query_labels)
+    parts = load_images(name, None)
+    searched = {"training": parts["train"], "separate": parts["other"]}
+    return parts["train"], searched, parts["query"]
+
+
+# Speed
+
+
+def fold(model):
+    """Return float32 weights and intercepts of a network that was trained with `ReLU`.
+
+    Norms are part of them, as of the network without noise.
+    """
+    arrays = iter(model.weights_)
+    layers = []
+    for layer in model.layers_:
+        weight, *norm = (next(arrays) for _ in range(5 if layer["batch_norm"] else 2))
+        if layer["batch_norm"]:
+            gain, offset, mean, variance = norm
+            scale = gain / np.sqrt(variance + 1e-5)
+            weight, norm = weight * scale[:, None], [offset - mean * scale]
+        layers.append((np.float32(weight), np.float32(norm[0])))
+    weight, intercept = layers[0]
+    weight = weight / np.float32(model.scale_)
+    intercept = intercept - weight @ model.mean_.astype(np.float32)
+    return [(weight, intercept), *layers[1:]]
+
+
+def predict_in_numpy(layers, X):
+    classes = []
+    for start in range(0, len(X), BLOCK_ROWS):
+        x = X[start : start + BLOCK_ROWS]
+        for i, (weight, intercept) in enumerate(layers):
+            x = x @ weight.T
+            x += intercept
+            if i < len(layers) - 1:
+                np.maximum(x, 0, out=x)
+        classes.append(x.argmax(axis=1))
+    return np.concatenate(classes)
+
+
+@torch.inference_mode()
+def predict_in_torch(layers, X):
+    classes = []
+    for x in torch.from_numpy(X).split(BLOCK_ROWS):
+        for i, (weight, intercept) in enumerate(layers):
+            x = torch.nn.functional.linear(x, weight, intercept)
+            if i < len(layers) - 1:
+                x = x.relu_()
+        classes.append(x.argmax(dim=1))
+    return torch.cat(classes).numpy()
+
+
+@instruction(int64)
+def count_vectors(code, n: int64):
+    """Count the bits that differ between n words and all words of some vectors."""
+    vector = ir.VectorType(INT64, 8)
+    vectors = [vector([8 * i + j for j in range(8)]) for i in range(N_VECTORS)]
+    totals = [code.variable(vector([0] * 8)) for _ in vectors]
+    with code.loop(n) as loop:
+        word = code.spread(loop.index, 8)
+        for words, total in zip(vectors, totals, strict=True):
+            differ = code.use("llvm.ctpop.v8i64", code.xor(word, words))
+            code.store(code.add(code.load(total), differ), total)
+    return code.zext(code.is_any(reduce(code.or_, map(code.load, totals))), INT64)
+
+
+@njit
+def count_bits(n):
+    return count_vectors(n)
+
+
+def medians(functions, repeats):
+    """Return median milliseconds of functions that take turns."""
+    seconds = {name: [] for name in functions}
+    for turn in range(repeats + 1):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            if turn:
+                seconds[name].append(time.perf_counter() - start)
+    return {name: 1000 * statistics.median(own) for name, own in seconds.items()}
+
+
+def fit(name, sizes, arguments, **params):
+    """Return a classifier that was fitted before, or fit it now."""
+    epochs = 40 if name == "digits" else arguments.epochs
+    model = SBNClassifier(sizes, max_epochs=epochs, random_state=0, **COMMON | params)
+    key = joblib.hash((name, repr(model)))
+    path = arguments.models and arguments.models / f"{name}_{key}.pickle"
+    if path and path.exists():
+        return joblib.load(path)
+    model.fit(*load(name)[0])
+    if path:
+        joblib.dump(model, path)
+    return model
+
+
+def speed(arguments):
+    n = 2**24
+    rate = 8 * N_VECTORS * n / medians({"": lambda: count_bits(n)}, 5)[""]
+    print(f"in registers: {rate / 1e6:.1f} billion words a second")
+    for name, all_sizes in SIZES.items():
+        for sizes in all_sizes:
+            measure_speed(name, sizes, rate, arguments)
+
+
+def measure_speed(name, sizes, rate, arguments):
+    """Print accuracies, bytes and milliseconds of a network, and of its layers."""
+    binary = fit(name, sizes, arguments, weights="mirror", lr=0.01)
+    real = fit(name, sizes, arguments, gradient=ReLU(), lr=0.003)
+    network, layers = binary.export_deterministic(), fold(real)
+    query, labels = load(name)[2]
+    assert np.array_equal(network.predict(query), binary.predict(query))
+    print(f"\n{name}, {query.shape[1]}-{'-'.join(map(str, sizes))}\n")
+    for title, predicted in {
+        "classifier": binary.predict(query),
+        "exported": network.predict(query),
+        "ReLU": predict_in_numpy(layers, query),
+    }.items():
+        print(f"accuracy of {title}: {100 * np.mean(predicted == labels):.1f}")
+    inner = sum(weight.nbytes for weight, _ in layers[1:-1])
+    packed = sum(layer.weights.nbytes for layer in network.layers[1:])
+    both = layers[0][0].nbytes + layers[-1][0].nbytes
+    print(
+        f"kB of weights: {(both + inner) / 1e3:.0f} float, {(both + packed) / 1e3:.0f} "
+        f"binary; inner layers {inner / 1e3:.0f} and {packed / 1e3:.0f}"
+    )
+    X = np.resize(query, (N_PREDICTED, query.shape[1]))
+    tensors = [tuple(map(torch.from_numpy, layer)) for layer in layers]
+    for n_rows, repeats in ((N_PREDICTED, arguments.repeats), (1, 100)):
+        for threads in (1, 2) if n_rows > 1 else (1,):
+            torch.set_num_threads(threads)
+            with joblib.parallel_config(n_jobs=threads), threadpool_limits(threads):
+                found = medians(
+                    {
+                        "packed": lambda n=n_rows: network.predict(X[:n]),
+                        "NumPy": lambda n=n_rows: predict_in_numpy(layers, X[:n]),
+                        "torch": lambda n=n_rows: predict_in_torch(tensors, X[:n]),
+                    },
+                    repeats,
+                )
+            best = min(found["NumPy"], found["torch"])
+            values = " ".join(f"{key} {value:.2f}" for key, value in found.items())
+            print(
+                f"ms of {n_rows} rows, {threads} threads: {values}; "
+                f"ratio to the faster {best / found['packed']:.1f}"
+            )
+    with threadpool_limits(1):
+        print_layers(network, layers, X, rate, arguments.repeats)
+
+
+def print_layers(network, layers, X, rate, repeats):
+    """Print the time of each layer beside that of its float product; one thread."""
+    x = ((X - network.mean) / network.scale).astype(np.float32)
+    packed, h, own = None, X, {}
+    for i, (layer, (weight, _)) in enumerate(zip(network.layers, layers, strict=False)):
+        run = layer.read if i else layer
+        given = packed if i else x
+        found = medians(
+            {
+                "packed": lambda run=run, given=given: run(given),
+                "float": lambda h=h, weight=weight: h @ weight.T,
+            },
+            repeats,
+        )
+        limit = ""
+        if i:
+            words = len(X) * weight.shape[0] * -(-weight.shape[1] // 64)
+            limit = f", limit {words / rate:.2f}, {words / rate / found['packed']:.0%}"
+        own = f"{found['packed']:.2f} beside {found['float']:.1f}{limit}"
+        print(f"layer {i + 1}, {weight.shape[1]} to {weight.shape[0]}: {own}")
+        packed, h = run(given), np.maximum(h @ weight.T, 0)
+
+
+# Codes
+
+CODES = {
+    "binary network": lambda n_bits, params: SBNClassifier(
+        (256, n_bits), weights="mirror", lr=0.01, **COMMON | params
+    ),
+    "real weights": lambda n_bits, params: SBNClassifier(
+        (256, n_bits), lr=0.003, **COMMON | params
+    ),
+    "SupervisedHash": lambda n_bits, params: SupervisedHash(
+        n_bits,
+        hidden_layer_sizes=(256,),
+        lr_schedule="cosine",
+        device="cpu",
+        **params,
+    ),
+}
+
+
+def codes(arguments):
+    """Print what is found by codes of the last layer, means over seeds."""
+    print("| data | database | bits | method | mAP | +- | P@100 | fit s |")
+    print("|---" * 8 + "|")
+    for name in SIZES:
+        (X, y), searched, query = load(name)
+        params = {"max_epochs": 40 if name == "digits" else arguments.epochs}
+        for n_bits in arguments.bits:
+            for method, make in CODES.items():
+                found, seconds = {key: [] for key in searched}, []
+                for seed in arguments.seeds:
+                    encoder = make(n_bits, params | {"random_state": seed})
+                    start = time.perf_counter()
+                    encoder.fit(X, y)
+                    seconds.append(time.perf_counter() - start)
+                    for database, rows in searched.items():
+                        found[database].append(search(encoder, query, rows))
+                for database, scores in found.items():
+                    mean, precision = np.mean(scores, axis=0)
+                    spread = np.ptp([score for score, _ in scores]) / 2
+                    print(
+                        f"| {name} | {database} | {n_bits} | {method} | {mean:.3f} | "
+                        f"{spread:.3f} | {precision:.3f} | "
+                        f"{statistics.median(seconds):.1f} |",
+                        flush=True,
+                    )
+
+
+def search(encoder, query, database):
+    """Return the mean average precision, and the precision of 100 nearest codes."""
+    rows, labels = query
+    packed = encoder.transform_packed(database[0]), encoder.transform_packed(rows)
+    index = HammingNeighbors(100, packed=True).fit(packed[0])
+    nearest = index.kneighbors(packed[1], return_distance=False)
+    precision = np.mean(database[1][nearest] == labels[:, None])
+    score = mean_average_precision_score(
+        encoder.transform(rows), encoder.transform(database[0]), labels, database[1]
+    )
+    return score, precision
+
+
+# Training
+
+
+class FromLargeLogits(BayesBiNNWeights):
+    """First logits in the unit n / temperature, which is that of the steps."""
+
+    def start(self, shape, n_inputs, generator):
+        return super().start(shape, n_inputs, generator) / self.temperature
+
+
+class IdentityWeights(FromLargeLogits):
+    """Identity straight-through without noise, in the same unit of the logits."""
+
+    def draw(self, parameter, generator):
+        eta = parameter.detach()
+        self.units.noise.sample(eta.shape, generator)  # as much as the other draws
+        unit = self.n_rows * self.eps / (self.temperature * self.eps)
+        return eta.sign() + unit * (parameter - eta)
+
+
+# Powers of 2 near their names, so that another unit rounds nothing in another way.
+TEMPERATURES = {
+    "1": 1.0,
+    "1/8": 2.0**-3,
+    "1e-3": 2.0**-10,
+    "1e-6": 2.0**-20,
+    "1e-10": 2.0**-33,
+}
+PROBABILITIES = {
+    "mirror": ("mirror descent", lambda eta: expit(2 * eta)),
+    "pgd": ("projected gradient", lambda eta: (eta + 1) / 2),
+    "1": ("BayesBiNN, temperature 1", lambda eta: expit(2 * eta)),
+}
+# Of Adam; the rate of BayesBiNN's SGD is the share of the logits that a step forgets.
+RATES = {"mirror": 0.01, "pgd": 0.01}
+
+
+def train(weights, lr, arguments):
+    """Return parameters of the inner layer, losses and accuracies of all epochs."""
+    (X, y), _, (query, labels) = load("fashion_mnist")
+    optimizer = "sgd" if isinstance(weights, BayesBiNNWeights) else "adam"
+    model = SBNClassifier(
+        (256, 256),
+        weights=weights,
+        optimizer=optimizer,
+        random_state=0,
+        **COMMON | {"lr_schedule": None},
+    )
+    etas, losses, accuracies = [], [], []
+    for epoch in range(arguments.epochs):
+        # Half a cosine, as `fit` would have it.
+        share = (1 + np.cos(np.pi * epoch / arguments.epochs)) / 2
+        model.set_params(lr=lr * share).partial_fit(X, y, classes=np.arange(10))
+        (eta,) = (w for w in model.weights_ if w.shape == (256, 256))
+        etas.append(eta)
+        losses.append(model.history_[-1]["train_loss"])
+        accuracies.append(100 * model.score(query, labels))
+    return etas, losses, accuracies
+
+
+def training(arguments):
+    runs = {name: train(name, lr, arguments) for name, lr in RATES.items()}
+    for name, temperature in TEMPERATURES.items():
+        runs[name] = train(FromLargeLogits(temperature), arguments.lr, arguments)
+    runs["identity"] = train(IdentityWeights(2.0**-33), arguments.lr, arguments)
+    equal = {}
+    columns = ["", "training loss", "accuracy", "signs as identity %", "undecided %"]
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+    for name, (etas, losses, accuracies) in runs.items():
+        equal[name] = [
+            np.mean((one > 0) == (other > 0))
+            for one, other in zip(etas, runs["identity"][0], strict=True)
+        ]
+        p = PROBABILITIES.get(name, PROBABILITIES["1"])[1](etas[-1])
+        undecided = np.mean((p > 0.05) & (p < 0.95))
+        print(
+            f"| {name} | {losses[-1]:.3f} | {accuracies[-1]:.1f} | "
+            f"{100 * equal[name][-1]:.2f} | {100 * undecided:.1f} |"
+        )
+    if arguments.picture:
+        draw(runs, equal, arguments.picture)
+
+
+def draw(runs, equal, picture):
+    """Draw probabilities, training losses, accuracies and signs of all epochs."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.ticker import MaxNLocator
+
+    figure, axes = plt.subplots(2, 3, figsize=(11, 6.2), layout="constrained")
+    for ax, (name, (title, probability)) in zip(
+        axes[0], PROBABILITIES.items(), strict=True
+    ):
+        etas = runs[name][0]
+        for epoch in (1, len(etas) // 4, len(etas)):
+            values = probability(etas[epoch - 1]).ravel()
+            ax.hist(values, 50, range=(0, 1), histtype="step", label=f"epoch {epoch}")
+        ax.set(title=title, xlabel="probability of +1", yscale="log")
+        ax.legend(frameon=False, fontsize="x-small")
+    axes[0, 0].set_ylabel("weights")
+    names = {name: f"BayesBiNN, temperature {name}" for name in TEMPERATURES}
+    names |= {"mirror": "mirror descent", "pgd": "projected gradient"}
+    names["identity"] = "identity straight-through"
+    colors = dict(zip(runs, plt.colormaps["tab10"].colors, strict=False))
+    panels = zip(axes[1], ("training loss", "accuracy, %", "equal signs"), strict=True)
+    for i, (ax, title) in enumerate(panels):
+        for name, run in runs.items():
+            if i == 2 and name in RATES:
+                continue
+            values = equal[name] if i == 2 else run[i + 1]
+            style = {"linestyle": "--", "color": "black"}
+            style = style if name == "identity" else {"color": colors[name]}
+            epochs = range(1, len(values) + 1)
+            ax.plot(epochs, values, label=names[name], **style)
+        ax.set(xlabel="epochs", title=title)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes[1, 0].legend(frameon=False, fontsize="x-small")
+    for ax in axes.ravel():
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(alpha=0.3)
+    figure.savefig(picture, dpi=90)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", choices=["speed", "codes", "training"])
+    parser.add_argument("--epochs", type=int, default=15, help="on Fashion-MNIST")
+    parser.add_argument("--repeats", type=int, default=7, help="of what is timed")
+    parser.add_argument("--bits", type=int, nargs="+", default=[32, 64])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--lr", type=float, default=0.03, help="of BayesBiNN")
+    parser.add_argument(
+        "--models", type=Path, help="a folder that keeps what was fitted"
+    )
+    parser.add_argument("--picture", type=Path)
+    arguments = parser.parse_args()
+    print(
+        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
+        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy "
+        f"{np.__version__}, torch {torch.__version__}, skhash {skhash.__version__}\n"
+    )
+    {"speed": speed, "codes": codes, "training": training}[arguments.part](arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Tables and pictures of what `sbn_images.py` measures."""
+
+import statistics
+
+import numpy as np
+from growing_results import describe
+
+# Of the axis of losses.
+TICKS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5)
+# Methods of "mlp" that change the noise or the weights, and not the estimator.
+NOISES = {"st", "st uniform", "st triangular", "st mirror", "st pgd", "relu"}
+
+
+def ways_of(result):
+    """Return what ways to predict were measured: det, and sizes of ensembles."""
+    return [way for way in result if way == "det" or way.isdigit()]
+
+
+def show(content):
+    """Print the learning rates that were tried, and tables of fits of one size."""
+    print(describe(content["head"]))
+    for name, cell in content["cells"].items():
+        if "losses" not in cell:
+            found = cell.get("found", {}).items()
+            tried = " ".join(f"{lr}: {accuracy:.4f}" for lr, accuracy in found)
+            print(f"{name}: {cell['lr']:.3g} {tried}")
+    for (data, network, rows, epochs), by_method in tables(content).items():
+        print(f"\n{data}, {network}, {epochs} epochs of {rows} rows\n")
+        print_table(by_method)
+
+
+def tables(content):
+    """Return the fits of each method, for all data, networks and sizes of training."""
+    found = {}
+    for name, fit in content["cells"].items():
+        if "losses" in fit:
+            data, network = name.split("/")[:2]
+            size = data, network, fit["rows"], len(fit["losses"])
+            found.setdefault(size, {}).setdefault(fit["method"], []).append(fit)
+    return found
+
+
+def print_table(by_method):
+    """Print means over seeds and half the range, best accuracy first."""
+    every = [run for runs in by_method.values() for run in runs]
+    ways = max(map(ways_of, every), key=len)
+    columns = [f"acc. {way}" for way in ways] + [f"loss {way}" for way in ways]
+    columns = ["method", "lr", *columns, "training loss", "CPU s", "seeds"]
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+    lines = [line_of(method, runs, ways) for method, runs in by_method.items()]
+    for _, line in sorted(lines, reverse=True):
+        print(line)
+
+
+def line_of(method, runs, ways):
+    """Return the accuracy to sort by, and the line of a method."""
+    measured = {way: [run[way] for run in runs if way in run] for way in ways}
+    accuracies = {
+        way: [100 * each["accuracy"] for each in measured[way]] for way in ways
+    }
+    cells = [", ".join(f"{lr:.2g}" for lr in sorted({run["lr"] for run in runs}))]
+    for values in accuracies.values():
+        cells.append(
+            f"{np.mean(values):.1f} ± {np.ptp(values) / 2:.1f}" if values else ""
+        )
+    for values in measured.values():
+        mean = np.mean([each["log_loss"] for each in values]) if values else None
+        cells.append(f"{mean:.3f}" if values else "")
+    cells.append(f"{np.mean([run['losses'][-1] for run in runs]):.3f}")
+    cells.append(f"{statistics.median(run['cpu_seconds'] for run in runs):.1f}")
+    cells.append(str(len(runs)))
+    best = max(np.mean(values) for values in accuracies.values() if values)
+    return best, f"| {method} | {' | '.join(cells)} |"
+
+
+def draw(content, path):
+    """Draw training losses against epochs, and accuracies against members."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    panels = list(panels_of(content))
+    n_rows = -(-len(panels) // 2)
+    figure, axes = plt.subplots(
+        n_rows, 2, figsize=(9, 3.6 * n_rows), layout="constrained", squeeze=False
+    )
+    for ax, (draw_panel, title, by_method) in zip(axes.flat, panels, strict=False):
+        draw_panel(ax, by_method)
+        ax.set(title=title)
+        ax.grid(alpha=0.3)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(frameon=False, fontsize="x-small")
+    for ax in axes.flat[len(panels) :]:
+        ax.set_axis_off()
+    figure.savefig(path, dpi=90)
+
+
+def panels_of(content):
+    """Yield how a panel is drawn, its title and its fits, by method."""
+    for (_, network, rows, epochs), by_method in tables(content).items():
+        title = f"{network}, {rows} rows, {epochs} epochs"
+        if network == "mlp":
+            kinds = {
+                "estimators": by_method.keys() - NOISES | {"st", "relu"},
+                "noises and weights": NOISES,
+            }
+            for kind, methods in kinds.items():
+                some = {m: runs for m, runs in by_method.items() if m in methods}
+                yield draw_losses, f"mlp: {kind}", some
+            continue
+        yield draw_losses, title, by_method
+        if any(len(ways_of(run)) > 2 for runs in by_method.values() for run in runs):
+            yield draw_members, title, by_method
+
+
+def styles(by_method):
+    """Return a line for each method: that of real units is dashed."""
+    styles = {m: {"color": f"C{i}"} for i, m in enumerate(sorted(by_method))}
+    return {
+        m: {"color": "black", "linestyle": "--"} if m.startswith("relu") else style
+        for m, style in styles.items()
+    }
+
+
+def draw_losses(ax, by_method):
+    """Draw training losses, means over seeds."""
+    from matplotlib.ticker import MaxNLocator
+
+    curves = {
+        method: np.mean([run["losses"] for run in runs], axis=0)
+        for method, runs in by_method.items()
+    }
+    for method, losses in sorted(curves.items(), key=lambda item: -item[1][-1]):
+        epochs = np.arange(1, len(losses) + 1)
+        ax.plot(epochs, losses, label=method, **styles(by_method)[method])
+    ax.set(xlabel="epochs", ylabel="training loss", yscale="log")
+    ax.set_yticks(TICKS, map(str, TICKS))
+    ax.set_yticks([], minor=True)
+    losses = np.concatenate(list(curves.values()))
+    ax.set_ylim(0.9 * losses.min(), 1.1 * losses.max())
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def draw_members(ax, by_method):
+    """Draw each fit's accuracies: without noise, then against members."""
+    every = [run for runs in by_method.values() for run in runs]
+    places = {way: x for x, way in enumerate(max(map(ways_of, every), key=len))}
+    for method, style in styles(by_method).items():
+        for i, run in enumerate(by_method[method]):
+            ways = ways_of(run)
+            x = [places[way] for way in ways]
+            y = [100 * run[way]["accuracy"] for way in ways]
+            label = None if i else method
+            if len(ways) == 1:
+                ax.axhline(*y, label=label, alpha=0.6, **style)
+            else:
+                ax.plot(x[:1], y[:1], marker="s", **style)
+                ax.plot(x[1:], y[1:], marker=".", label=label, alpha=0.6, **style)
+    ax.set_xticks([*places.values()], ["no noise", *list(places)[1:]])
+    ax.set(xlabel="members", ylabel="test accuracy, %")

@@ -1,0 +1,339 @@
+"""`SBNClassifier` beside its real-valued twin, and each of its defaults by itself.
+
+The twin is a network of ReLU units with the same layers, batch norms, batches, epochs
+and schedule, trained by the same loop. Its learning rate is chosen for each data set on
+validation rows. The classifier is as it comes, the same for all data sets; its defaults
+were chosen on validation rows too, where this script changes them one at a time::
+
+    python examples/benchmarks/sbn_twin.py --output twin.json
+    python examples/benchmarks/sbn_twin.py --output twin.json --part test \
+        --variants default --picture reliability.png
+
+An interrupted run goes on with the same file. Test rows are predicted by the network
+without noise ("det") and by ensembles. "ece" is the expected calibration error: the
+mean distance of confidence and accuracy over 15 bins of confidence, in percent.
+"""
+
+import argparse
+import time
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+from growing_results import Results, describe
+from sbn_images import ReLU, probabilities
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
+from skorch.callbacks import Callback
+
+from skhash import SBNClassifier
+from skhash.datasets import load_20newsgroups, load_fashion_mnist
+from skhash.noise import Logistic
+from skhash.training import Optimizer
+
+# Epochs and seeds of each data set. A seed draws the split of the small ones too.
+SETS = {
+    "wine": (50, range(10)),
+    "breast cancer": (50, range(10)),
+    "digits": (50, range(5)),
+    "newsgroups": (20, range(3)),
+    "fashion 10k": (20, range(3)),
+    "fashion 60k": (20, range(3)),
+}
+LAYERS = (256, 256)
+N_VALIDATION = 5000
+TWIN_RATES = (0.001, 0.003, 0.01)
+# Added to probabilities, so that their logarithms are finite.
+TINY = 1e-12
+N_BINS = 15
+
+
+class AnnealedNoise(Callback):
+    """Multiplies the scale of all noise along a geometric path from first to last."""
+
+    def __init__(self, first, last):
+        self.first, self.last = first, last
+
+    def on_epoch_begin(self, net, **kwargs):
+        share = (len(net.history) - 1) / max(1, net.n_epochs - 1)
+        for layer in net.module_.network.layers:
+            layer.units.noise.scale = self.first * (self.last / self.first) ** share
+
+
+# What differs from the defaults.
+VARIANTS = {
+    "default": {},
+    "lr .001": {"lr": 0.001},
+    "lr .01": {"lr": 0.01},
+    "no schedule": {"lr_schedule": None},
+    "steps": {"lr_schedule": "step"},
+    "st": {"gradient": "st"},
+    "psa": {"gradient": "psa"},
+    "start 1": {"init_scale": 1.0},
+    "start 4": {"init_scale": 4.0},
+    "noise .5": {"noise": Logistic(0.5), "init_scale": 1.0},
+    "noise 1 to .25": {"callbacks": [AnnealedNoise(1.0, 0.25)]},
+    "noise .25 to 1": {"callbacks": [AnnealedNoise(0.25, 1.0)]},
+    "uniform": {"noise": "uniform"},
+    "triangular": {"noise": "triangular"},
+    "no norm": {"batch_norm": False},
+    "running means": {"bn_recalibrate": False},
+    "decay .1": {"optimizer": Optimizer("adamw", weight_decay=0.1)},
+    "decay .3": {"optimizer": Optimizer("adamw", weight_decay=0.3)},
+    "2 samples": {"n_train_samples": 2},
+    "bound of 2": {"n_train_samples": 2, "objective": "multi_sample"},
+    "from real": {"init": "real"},
+    "mirror": {"weights": "mirror"},
+    "mirror from real": {"weights": "mirror", "init": "real"},
+}
+
+
+@cache
+def load(name, data_home):
+    """Return training and test rows and classes; without a test part of their own None.
+
+    Rows of the texts are an SVD of their words, made of the training part.
+    """
+    small = {"wine": load_wine, "breast cancer": load_breast_cancer}
+    small["digits"] = load_digits
+    if name in small:
+        return *small[name](return_X_y=True), None, None
+    if name == "newsgroups":
+        data = load_20newsgroups("texts", data_home=data_home)
+        map_texts = make_pipeline(
+            TfidfVectorizer(sublinear_tf=True, min_df=3, stop_words="english"),
+            TruncatedSVD(256, random_state=0),
+            Normalizer(),
+        )
+        X, X_test = map_texts.fit_transform(data.train), map_texts.transform(data.query)
+        return np.float32(X), data.train_labels, np.float32(X_test), data.query_labels
+    data = load_fashion_mnist(n_queries=None, data_home=data_home)
+    return data.train, data.train_labels, data.query, data.query_labels
+
+
+def rows_of(name, part, seed, data_home):
+    """Return rows and classes to train on, and those of a part to predict."""
+    X, y, X_test, y_test = load(name, data_home)
+    if X_test is None:
+        X, X_test, y, y_test = train_test_split(
+            X, y, test_size=0.25, random_state=seed, stratify=y
+        )
+        if part == "validation":
+            X, X_test, y, y_test = train_test_split(
+                X, y, test_size=0.25, random_state=seed, stratify=y
+            )
+    else:
+        order = np.random.RandomState(0).permutation(len(X))
+        # Validation rows are never trained on, so that both parts see as many rows.
+        held, rows = np.split(order, [min(N_VALIDATION, len(X) // 4)])
+        if part == "validation":
+            X_test, y_test = X[held], y[held]
+        rows = rows[:10000] if name == "fashion 10k" else rows
+        X, y = X[rows], y[rows]
+    if name in ("wine", "breast cancer"):  # columns of different units
+        scaler = StandardScaler().fit(X)
+        X, X_test = scaler.transform(X), scaler.transform(X_test)
+    return X, y, X_test, y_test
+
+
+def measure(name, part, seed, params, arguments):
+    """Fit once; return what each way to predict reaches."""
+    X, y, X_test, y_test = rows_of(name, part, seed, arguments.data_home)
+    model = SBNClassifier(
+        LAYERS, max_epochs=SETS[name][0], random_state=seed, device=arguments.device
+    ).set_params(**params)
+    start = time.process_time()
+    model.fit(X, y)
+    cell = {"cpu_seconds": time.process_time() - start}
+    cell["training loss"] = model.history_[-1]["train_loss"]
+    if isinstance(model.gradient, ReLU):
+        return cell | {"det": quality(probabilities(model, X_test), y_test)}
+    model.set_params(predict_mode="det")
+    cell["det"] = quality(model.predict_proba(X_test), y_test)
+    model.set_params(predict_mode="ensemble")
+    for size in arguments.sizes:
+        p = model.set_params(n_predict_samples=size).predict_proba(X_test)
+        cell[str(size)] = quality(p, y_test)
+    if arguments.independent:
+        cell["independent"] = quality(independent(model, X_test), y_test)
+    return cell
+
+
+def independent(model, X, n_members=10):
+    """Return the mean of networks whose noise is not spread over the members."""
+    model.set_params(n_predict_samples=1)
+    sums = 0.0
+    for seed in range(n_members):
+        model.predict_seed_ = seed
+        sums = sums + model.predict_proba(X)
+    return sums / n_members
+
+
+def quality(p, y):
+    """Return accuracy, log loss, calibration error and the bins of confidence."""
+    confidence, right = p.max(axis=1), p.argmax(axis=1) == y
+    bins = np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)
+    count, sums, hits = (
+        np.bincount(bins, weights, N_BINS) for weights in (None, confidence, right)
+    )
+    return {
+        "accuracy": 100 * float(right.mean()),
+        "log_loss": float(-np.log(p[np.arange(len(y)), y] + TINY).mean()),
+        "ece": 100 * float(np.abs(sums - hits).sum() / len(y)),
+        "bins": [count.tolist(), sums.tolist(), hits.tolist()],
+    }
+
+
+def run(results, arguments):
+    part = arguments.part
+    for name in arguments.sets:
+        twins = {f"relu {lr}": {"gradient": ReLU(), "lr": lr} for lr in TWIN_RATES}
+        wanted = {label: VARIANTS[label] for label in arguments.variants}
+        if part == "test":
+            cells = results.content["cells"]
+            best = max(
+                twins, key=lambda label: mean(cells, name, "validation", label, "det")
+            )
+            twins = {best: twins[best]}
+        for label, params in {**twins, **wanted}.items():
+            for seed in SETS[name][1]:
+                make = partial(measure, name, part, seed, params, arguments)
+                results.get(f"{name} / {part} / {label} / {seed}", make)
+
+
+def runs_of(cells, name, part, label):
+    start = f"{name} / {part} / {label} / "
+    return [cell for key, cell in cells.items() if key.startswith(start)]
+
+
+def mean(cells, name, part, label, way, score="accuracy"):
+    return np.mean([cell[way][score] for cell in runs_of(cells, name, part, label)])
+
+
+def ways_of(cell):
+    return [way for way in cell if isinstance(cell[way], dict)]
+
+
+def show(content, part):
+    """Print a table for each data set: means over seeds, and half their range."""
+    print(describe(content["head"]))
+    cells = content["cells"]
+    keys = [key.split(" / ") for key in cells]
+    for name in dict.fromkeys(key[0] for key in keys if key[1] == part):
+        labels = dict.fromkeys(k[2] for k in keys if k[:2] == [name, part])
+        runs = {label: runs_of(cells, name, part, label) for label in labels}
+        ways = max((ways_of(cells[0]) for cells in runs.values()), key=len)
+        columns = [
+            f"{score} {way}" for score in ("acc.", "loss", "ece") for way in ways
+        ]
+        columns = ["", *columns, "training loss", "CPU s", "seeds"]
+        print(f"\n{name}, {part} rows\n\n| {' | '.join(columns)} |")
+        print("|---" * len(columns) + "|")
+        for label, found in runs.items():
+            print(f"| {label} | {' | '.join(columns_of(found, ways))} |")
+
+
+def columns_of(runs, ways):
+    """Return the cells of a line."""
+    line = []
+    for score, digits in (("accuracy", 1), ("log_loss", 3), ("ece", 1)):
+        for way in ways:
+            values = [run[way][score] for run in runs if way in run]
+            text = f"{np.mean(values):.{digits}f}" if values else ""
+            if values and score == "accuracy":
+                text += f" ± {np.ptp(values) / 2:.1f}"
+            line.append(text)
+    line.append(f"{np.mean([run['training loss'] for run in runs]):.3f}")
+    line.append(f"{np.median([run['cpu_seconds'] for run in runs]):.1f}")
+    return [*line, str(len(runs))]
+
+
+def draw(content, path):
+    """Draw accuracy against confidence on test rows, a panel a data set."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    cells = content["cells"]
+    names = [name for name in SETS if runs_of(cells, name, "test", "default")]
+    figure, axes = plt.subplots(
+        2, -(-len(names) // 2), figsize=(9, 6), layout="constrained", squeeze=False
+    )
+    for ax, name in zip(axes.flat, names, strict=False):
+        ax.plot([0, 1], [0, 1], color="0.8", zorder=0)
+        found = {"default": runs_of(cells, name, "test", "default")}
+        for lr in TWIN_RATES:
+            if runs := runs_of(cells, name, "test", f"relu {lr}"):
+                found["relu"] = runs
+        size = max(filter(str.isdigit, found["default"][0]), key=int)
+        lines = {
+            f"ensemble of {size}": ("default", size, "C0", "o"),
+            "without noise": ("default", "det", "C2", "^"),
+            "ReLU twin": ("relu", "det", "C1", "s"),
+        }
+        for legend, (label, way, color, marker) in lines.items():
+            count, sums, hits = np.sum(
+                [run[way]["bins"] for run in found[label]], axis=0
+            )
+            some = count >= 20
+            ax.plot(
+                sums[some] / count[some],
+                hits[some] / count[some],
+                marker=marker,
+                color=color,
+                label=legend,
+                markersize=4,
+            )
+        ax.set(title=name, xlim=(0.2, 1.01), ylim=(0.2, 1.01), aspect="equal")
+        ax.spines[["top", "right"]].set_visible(False)
+    for ax in axes.flat[len(names) :]:
+        ax.set_axis_off()
+    axes[0, 0].legend(frameon=False, fontsize="small")
+    figure.supxlabel("confidence")
+    figure.supylabel("accuracy")
+    figure.savefig(path, dpi=90)
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
+    parser.add_argument(
+        "--variants", nargs="+", default=list(VARIANTS), choices=VARIANTS
+    )
+    parser.add_argument("--part", default="validation", choices=["validation", "test"])
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[10, 50], help="of ensembles"
+    )
+    parser.add_argument(
+        "--independent",
+        action="store_true",
+        help="also average ten networks with noise of their own",
+    )
+    parser.add_argument("--data-home")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--output", type=Path, help="a JSON file, to go on from")
+    parser.add_argument("--show", action="store_true", help="measure nothing more")
+    parser.add_argument("--picture", type=Path, help="where to draw reliability")
+    return parser.parse_args(arguments)
+
+
+def main(arguments=None):
+    arguments = parse(arguments)
+    results = Results(
+        arguments.output,
+        lambda cell: {way: cell[way]["accuracy"] for way in ways_of(cell)},
+    )
+    if not arguments.show:
+        run(results, arguments)
+    show(results.content, arguments.part)
+    if arguments.picture:
+        draw(results.content, arguments.picture)
+
+
+if __name__ == "__main__":
+    main()
