@@ -7,7 +7,7 @@ were chosen on validation rows too, where this script changes them one at a time
 
     python examples/benchmarks/sbn_twin.py --output twin.json
     python examples/benchmarks/sbn_twin.py --output twin.json --part test \
-        --variants default --picture reliability.png
+        --variants default --independent --picture reliability.png
 
 An interrupted run goes on with the same file. Test rows are predicted by the network
 without noise ("det") and by ensembles. "ece" is the expected calibration error: the
@@ -20,7 +20,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
-from growing_results import Results, describe
+from growing_results import Results, describe, merged
 from sbn_images import ReLU, probabilities
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.decomposition import TruncatedSVD
@@ -50,6 +50,8 @@ TWIN_RATES = (0.001, 0.003, 0.01)
 # Added to probabilities, so that their logarithms are finite.
 TINY = 1e-12
 N_BINS = 15
+# Of few test rows, few are in doubt.
+PICTURED = ("digits", "newsgroups", "fashion 10k", "fashion 60k")
 
 
 class AnnealedNoise(Callback):
@@ -219,22 +221,18 @@ def ways_of(cell):
 
 
 def show(content, part):
-    """Print a table for each data set: means over seeds, and half their range."""
-    print(describe(content["head"]))
+    """Print means over seeds, and half their range."""
+    print(describe(content["head"]), f"\n\n{part} rows\n")
     cells = content["cells"]
     keys = [key.split(" / ") for key in cells]
-    for name in dict.fromkeys(key[0] for key in keys if key[1] == part):
-        labels = dict.fromkeys(k[2] for k in keys if k[:2] == [name, part])
-        runs = {label: runs_of(cells, name, part, label) for label in labels}
-        ways = max((ways_of(cells[0]) for cells in runs.values()), key=len)
-        columns = [
-            f"{score} {way}" for score in ("acc.", "loss", "ece") for way in ways
-        ]
-        columns = ["", *columns, "training loss", "CPU s", "seeds"]
-        print(f"\n{name}, {part} rows\n\n| {' | '.join(columns)} |")
-        print("|---" * len(columns) + "|")
-        for label, found in runs.items():
-            print(f"| {label} | {' | '.join(columns_of(found, ways))} |")
+    lines = dict.fromkeys((name, label) for name, of, label, _ in keys if of == part)
+    ways = max((ways_of(cell) for cell in cells.values()), key=len)
+    columns = [f"{score} {way}" for score in ("acc.", "loss", "ece") for way in ways]
+    columns = ["data", "", *columns, "training loss", "CPU s", "seeds"]
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+    for name, label in sorted(lines, key=lambda line: list(SETS).index(line[0])):
+        found = runs_of(cells, name, part, label)
+        print(f"| {name} | {label} | {' | '.join(columns_of(found, ways))} |")
 
 
 def columns_of(runs, ways):
@@ -260,11 +258,11 @@ def draw(content, path):
     import matplotlib.pyplot as plt
 
     cells = content["cells"]
-    names = [name for name in SETS if runs_of(cells, name, "test", "default")]
+    names = [name for name in PICTURED if runs_of(cells, name, "test", "default")]
     figure, axes = plt.subplots(
-        2, -(-len(names) // 2), figsize=(9, 6), layout="constrained", squeeze=False
+        1, len(names), figsize=(11, 3.3), layout="constrained", squeeze=False
     )
-    for ax, name in zip(axes.flat, names, strict=False):
+    for ax, name in zip(axes.flat, names, strict=True):
         ax.plot([0, 1], [0, 1], color="0.8", zorder=0)
         found = {"default": runs_of(cells, name, "test", "default")}
         for lr in TWIN_RATES:
@@ -277,26 +275,21 @@ def draw(content, path):
             "ReLU twin": ("relu", "det", "C1", "s"),
         }
         for legend, (label, way, color, marker) in lines.items():
-            count, sums, hits = np.sum(
-                [run[way]["bins"] for run in found[label]], axis=0
-            )
-            some = count >= 20
-            ax.plot(
-                sums[some] / count[some],
-                hits[some] / count[some],
-                marker=marker,
-                color=color,
-                label=legend,
-                markersize=4,
-            )
+            draw_reliability(ax, found[label], way, color, marker, legend)
         ax.set(title=name, xlim=(0.2, 1.01), ylim=(0.2, 1.01), aspect="equal")
         ax.spines[["top", "right"]].set_visible(False)
-    for ax in axes.flat[len(names) :]:
-        ax.set_axis_off()
     axes[0, 0].legend(frameon=False, fontsize="small")
     figure.supxlabel("confidence")
     figure.supylabel("accuracy")
     figure.savefig(path, dpi=90)
+
+
+def draw_reliability(ax, runs, way, color, marker, label):
+    """Draw the accuracy in each bin of confidence that has some rows."""
+    count, sums, hits = np.sum([run[way]["bins"] for run in runs], axis=0)
+    some = count >= 20
+    confidence, accuracy = sums[some] / count[some], hits[some] / count[some]
+    ax.plot(confidence, accuracy, marker + "-", color=color, label=label, markersize=4)
 
 
 def parse(arguments):
@@ -317,7 +310,7 @@ def parse(arguments):
     parser.add_argument("--data-home")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--output", type=Path, help="a JSON file, to go on from")
-    parser.add_argument("--show", action="store_true", help="measure nothing more")
+    parser.add_argument("--show", type=Path, nargs="+", help="output files to print")
     parser.add_argument("--picture", type=Path, help="where to draw reliability")
     return parser.parse_args(arguments)
 
@@ -328,7 +321,9 @@ def main(arguments=None):
         arguments.output,
         lambda cell: {way: cell[way]["accuracy"] for way in ways_of(cell)},
     )
-    if not arguments.show:
+    if arguments.show:
+        results.content = merged(arguments.show)
+    else:
         run(results, arguments)
     show(results.content, arguments.part)
     if arguments.picture:

@@ -120,7 +120,7 @@ class StochasticAutoencoder(TrainedModule):
 
         def reconstruct(bits):
             # Codes that all rows share, as `Exact` has them, are decoded once.
-            if not noise and bits.stride(-2) == 0:
+            if bits.stride(-2) == 0:
                 bits = bits[..., :1, :]
             return self.likelihood(self.decoder(bits + disturbance), X)
 
