@@ -48,6 +48,7 @@ from skhash.utils.llvm import INT64, instruction
 # What all fits have in common, whatever the defaults are.
 COMMON = {
     "gradient": "st",
+    "init_scale": 1.0,
     "lr_schedule": "cosine",
     "predict_mode": "det",
     "device": "cpu",
