@@ -409,7 +409,7 @@ def draw(runs, equal, picture):
         ax.set(title=title, xlabel="probability of +1")
         ax.legend(frameon=False, fontsize="x-small", loc="lower center")
     axes[0, 0].set_ylabel("weights")
-    names = {name: f"BayesBiNN, temperature {name}" for name in TEMPERATURES}
+    names = {name: f"BayesBiNN, {name}" for name in TEMPERATURES}
     names |= {"mirror": "mirror descent", "pgd": "projected gradient"}
     names["identity"] = "identity straight-through"
     colors = dict(zip(runs, plt.colormaps["tab10"].colors, strict=False))
@@ -426,7 +426,8 @@ def draw(runs, equal, picture):
         ax.set(xlabel="epochs", title=title)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     handles = axes[1, 0].get_lines()
-    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
+    place = {"loc": "outside lower center", "ncols": 5, "frameon": False}
+    figure.legend(handles=handles, fontsize="small", **place)
     for ax in axes.ravel():
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(alpha=0.3)
