@@ -46,7 +46,12 @@ from skhash.networks import BayesBiNNWeights
 from skhash.utils.llvm import INT64, instruction
 
 # What all fits have in common, whatever the defaults are.
-COMMON = {"lr_schedule": "cosine", "predict_mode": "det", "device": "cpu"}
+COMMON = {
+    "gradient": "st",
+    "lr_schedule": "cosine",
+    "predict_mode": "det",
+    "device": "cpu",
+}
 N_PREDICTED, BLOCK_ROWS = 10_000, 1000
 DIGITS_EPOCHS = 40
 # Seconds of each before it is timed: until then, threads of whoever was timed before
