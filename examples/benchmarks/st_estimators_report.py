@@ -374,7 +374,7 @@ def draw(measured, folder):
     axes[2, 0].set_ylabel("cosine similarity")
     handles = [
         plt.Line2D([], [], color=COLORS[name], marker="o", markersize=4, label=name)
-        for name in TRAINED
+        for name in {**ESTIMATORS, **dict.fromkeys(measured.names)}
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False)
     folder.mkdir(parents=True, exist_ok=True)

@@ -79,8 +79,7 @@ class Ensemble:
 def spread_noise(layer, n_members, generator):
     """Return what the logits of a layer meet in each member; zeros without generator.
 
-    The draws of a unit are spread, which makes ten members about as good as fifty that
-    are independent.
+    The draws of a unit are spread, so that the mean of the members varies less.
     """
     if generator is None:
         return layer.weight.new_zeros(n_members, 1)

@@ -105,8 +105,8 @@ class SBNClassifier(
     n_predict_samples : int, default=10
         Size of the ensemble. Each member has noise that is drawn once and shared by all
         rows, so that predictions do not depend on what else is predicted. The draws of
-        a unit are spread over its noise (a Latin hypercube), which makes a few members
-        worth many that are independent.
+        a unit are spread over its noise (a Latin hypercube): the mean of the members
+        varies less than that of independent ones.
     init : {"whiten", "default", "real"}, default="whiten"
         "whiten" scales layers at the start so that logits have mean 0 and deviation
         `init_scale` over a sample of rows, or over the batch with batch norm. "real"
