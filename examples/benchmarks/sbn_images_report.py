@@ -25,7 +25,7 @@ def show(content):
             tried = " ".join(f"{lr}: {accuracy:.4f}" for lr, accuracy in found)
             print(f"{name}: {cell['lr']:.3g} {tried}")
     for (data, network, rows, epochs), by_method in tables(content).items():
-        print(f"\n{data}, {network}, {epochs} epochs of {rows} rows\n")
+        print(f"\n{data}, {network}, {rows}, {epochs}\n")
         print_table(by_method)
 
 
@@ -34,8 +34,8 @@ def tables(content):
     found = {}
     for name, fit in content["cells"].items():
         if "losses" in fit:
-            data, network = name.split("/")[:2]
-            size = data, network, fit["rows"], len(fit["losses"])
+            data, network, _, rows, epochs, *_ = name.split("/")
+            size = data, network, rows, epochs
             found.setdefault(size, {}).setdefault(fit["method"], []).append(fit)
     return found
 
@@ -99,7 +99,7 @@ def draw(content, path):
 def panels_of(content):
     """Yield how a panel is drawn, its title and its fits, by method."""
     for (_, network, rows, epochs), by_method in tables(content).items():
-        title = f"{network}, {rows} rows, {epochs} epochs"
+        title = f"{network}, {rows}, {epochs}"
         if network == "mlp":
             kinds = {
                 "estimators": by_method.keys() - NOISES | {"st", "relu"},
@@ -131,8 +131,10 @@ def draw_losses(ax, by_method):
         method: np.mean([run["losses"] for run in runs], axis=0)
         for method, runs in by_method.items()
     }
+    n_epochs = max(map(len, curves.values()))
     for method, losses in sorted(curves.items(), key=lambda item: -item[1][-1]):
-        epochs = np.arange(1, len(losses) + 1)
+        # Those that begin with real units have losses of the last epochs only.
+        epochs = 1 + n_epochs - len(losses) + np.arange(len(losses))
         ax.plot(epochs, losses, label=method, **styles(by_method)[method])
     ax.set(xlabel="epochs", ylabel="training loss", yscale="log")
     ax.set_yticks(TICKS, map(str, TICKS))
