@@ -113,7 +113,7 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
 
         Returns
         -------
-        noise : Tensor of shape (n_draws, *shape)
+        noise : Tensor of shape ``(n_draws, *shape)``
 
         References
         ----------

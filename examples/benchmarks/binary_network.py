@@ -46,7 +46,13 @@ from skhash.networks import BayesBiNNWeights
 from skhash.utils.llvm import INT64, instruction
 
 # What all fits have in common, whatever the defaults are.
-COMMON = {"lr_schedule": "cosine", "predict_mode": "det", "device": "cpu"}
+COMMON = {
+    "gradient": "st",
+    "init_scale": 1.0,
+    "lr_schedule": "cosine",
+    "predict_mode": "det",
+    "device": "cpu",
+}
 N_PREDICTED, BLOCK_ROWS = 10_000, 1000
 DIGITS_EPOCHS = 40
 # Seconds of each before it is timed: until then, threads of whoever was timed before
@@ -246,8 +252,17 @@ CODES = {
     "binary network": lambda n_bits, params: SBNClassifier(
         (256, n_bits), weights="mirror", lr=0.01, **COMMON | params
     ),
+    "binary, defaults": lambda n_bits, params: SBNClassifier(
+        (256, n_bits), weights="mirror", lr=0.01, device="cpu", **params
+    ),
+    "binary, from real": lambda n_bits, params: SBNClassifier(
+        (256, n_bits), weights="mirror", lr=0.01, init="real", device="cpu", **params
+    ),
     "real weights": lambda n_bits, params: SBNClassifier(
         (256, n_bits), lr=0.003, **COMMON | params
+    ),
+    "real, defaults": lambda n_bits, params: SBNClassifier(
+        (256, n_bits), device="cpu", **params
     ),
     "SupervisedHash": lambda n_bits, params: SupervisedHash(
         n_bits,
@@ -269,7 +284,8 @@ def codes(arguments):
         if name == "digits":
             params = {"max_epochs": DIGITS_EPOCHS}
         for n_bits in arguments.bits:
-            for method, make in CODES.items():
+            for method in arguments.methods:
+                make = CODES[method]
                 found, seconds = {key: [] for key in searched}, []
                 for seed in arguments.seeds:
                     encoder = make(n_bits, params | {"random_state": seed})
@@ -441,6 +457,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=7, help="of what is timed")
     parser.add_argument("--bits", type=int, nargs="+", default=[32, 64])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--methods", nargs="+", default=list(CODES), choices=CODES)
     parser.add_argument("--lr", type=float, default=0.03, help="of BayesBiNN")
     parser.add_argument("--memory", type=Path, help="a folder to keep what was fitted")
     parser.add_argument("--picture", type=Path)

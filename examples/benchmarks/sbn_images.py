@@ -97,6 +97,8 @@ METHODS = {
     "st mirror": {"weights": "mirror"},
     "st pgd": {"weights": "pgd"},
     "st lr=auto": {"lr": "auto"},
+    "default": {"gradient": "zgr", "init_scale": 2.0},
+    "from real": {"gradient": "zgr", "init_scale": 2.0, "init": "real"},
     "relu": {"gradient": ReLU()},
 }
 # PSA cannot pass the pooling of "vgg".

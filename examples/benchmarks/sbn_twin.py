@@ -235,6 +235,34 @@ def show(content, part):
         print(f"| {name} | {label} | {' | '.join(columns_of(found, ways))} |")
 
 
+def show_in_short(content, part):
+    """Print accuracy and log loss of the first ensemble, a column a data set."""
+    cells = content["cells"]
+    keys = [key.split(" / ") for key in cells]
+    names = [name for name in SETS if any(key[:2] == [name, part] for key in keys)]
+    print(f"\n| | {' | '.join(names)} |\n|---{'|---' * len(names)}|")
+    labels = {key[2] for key in keys if key[1] == part}
+    twins = [f"relu {lr}" for lr in TWIN_RATES]
+    for label in [label for label in (*twins, *VARIANTS) if label in labels]:
+        line = []
+        for name in names:
+            found = runs_of(cells, name, part, label)
+            way = "det" if label.startswith("relu") else first_size(cells)
+            accuracy, loss = (
+                np.mean([run[way][score] for run in found]) if found else np.nan
+                for score in ("accuracy", "log_loss")
+            )
+            line.append(f"{accuracy:.1f}, {loss:.3f}" if found else "")
+        print(f"| {label} | {' | '.join(line)} |")
+
+
+def first_size(cells):
+    """Return the name of the smallest ensemble that was measured."""
+    return min(
+        {way for cell in cells.values() for way in cell if way.isdigit()}, key=int
+    )
+
+
 def columns_of(runs, ways):
     """Return the cells of a line."""
     line = []
@@ -326,6 +354,7 @@ def main(arguments=None):
     else:
         run(results, arguments)
     show(results.content, arguments.part)
+    show_in_short(results.content, arguments.part)
     if arguments.picture:
         draw(results.content, arguments.picture)
 
