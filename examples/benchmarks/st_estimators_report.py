@@ -308,13 +308,14 @@ def judge_training(measured):
     for seed in sorted(seeds):
         held = []
         for n_bits in measured.bits:
-            if seed not in measured.seeds(n_bits, ["arm", *BIASED]):
+            done = [n for n in BIASED if (seed, n_bits, n) in measured.runs]
+            if not done or seed not in measured.seeds(n_bits, ["arm"]):
                 continue
             ends = {
                 name: measured.runs[seed, n_bits, name].phase("late")
-                for name in ["arm", *BIASED]
+                for name in ["arm", *done]
             }
-            better = [f"{n} {ends[n]:.1f}" for n in BIASED if ends[n] < ends["arm"]]
+            better = [f"{n} {ends[n]:.1f}" for n in done if ends[n] < ends["arm"]]
             held.append(bool(better))
             better = ", ".join(better) or "none"
             figures.append(
