@@ -11,6 +11,8 @@ import pytest
 from scipy import sparse
 from scipy.special import expit, log_softmax
 
+# A network of a few words may well have bits that are always the same.
+pytestmark = pytest.mark.filterwarnings("ignore:.*bits are the same")
 FOLDER = Path(__file__).parents[1] / "examples" / "benchmarks"
 OPTIONS = (
     "--words 30 --skip-words 5 --documents 40 --batch-size 20 --epochs 20 "
