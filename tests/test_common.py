@@ -71,7 +71,7 @@ SMALL = {
             "lr": 0.04,
             "n_predict_samples": 4,
         },
-        {"hidden_layer_sizes": (64, 64), "max_epochs": 4, "lr": 0.03},
+        {"hidden_layer_sizes": (64, 64), "max_epochs": 10, "lr": 0.03},
     ],
     "SGHEncoder": [{"n_bits": 2, "max_epochs": 1}],
     "ScalableGraphHash": [{"n_bits": 2, "n_anchors": 10}],
