@@ -67,11 +67,11 @@ SMALL = {
     "SBNClassifier": [
         {
             "hidden_layer_sizes": (8,),
-            "max_epochs": 10,
-            "lr": 0.04,
+            "max_epochs": 20,
+            "lr": 0.1,
             "n_predict_samples": 4,
         },
-        {"hidden_layer_sizes": (64, 64), "max_epochs": 10, "lr": 0.03},
+        {"hidden_layer_sizes": (64, 64), "max_epochs": 20, "lr": 0.1},
     ],
     "SGHEncoder": [{"n_bits": 2, "max_epochs": 1}],
     "ScalableGraphHash": [{"n_bits": 2, "n_anchors": 10}],
