@@ -15,6 +15,7 @@ mean distance of confidence and accuracy over 15 bins of confidence, in percent.
 """
 
 import argparse
+import sys
 import time
 from functools import cache, partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from pathlib import Path
 import numpy as np
 from growing_results import Results, describe, merged
 from sbn_images import ReLU, probabilities
+from sbn_images import quality as accuracy_and_loss
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -47,8 +49,6 @@ SETS = {
 LAYERS = (256, 256)
 N_VALIDATION = 5000
 TWIN_RATES = (0.001, 0.003, 0.01)
-# Added to probabilities, so that their logarithms are finite.
-TINY = 1e-12
 N_BINS = 15
 # Of few test rows, few are in doubt.
 PICTURED = ("digits", "newsgroups", "fashion 10k", "fashion 60k")
@@ -182,9 +182,10 @@ def quality(p, y):
     count, sums, hits = (
         np.bincount(bins, weights, N_BINS) for weights in (None, confidence, right)
     )
+    scores = accuracy_and_loss(p, y)
     return {
-        "accuracy": 100 * float(right.mean()),
-        "log_loss": float(-np.log(p[np.arange(len(y)), y] + TINY).mean()),
+        "accuracy": 100 * scores["accuracy"],
+        "log_loss": scores["log_loss"],
         "ece": 100 * float(np.abs(sums - hits).sum() / len(y)),
         "bins": [count.tolist(), sums.tolist(), hits.tolist()],
     }
@@ -197,6 +198,8 @@ def run(results, arguments):
         wanted = {label: VARIANTS[label] for label in arguments.variants}
         if part == "test":
             cells = results.content["cells"]
+            if not all(runs_of(cells, name, "validation", label) for label in twins):
+                sys.exit(f"{name}: measure the validation part first, for the rate.")
             best = max(
                 twins, key=lambda label: mean(cells, name, "validation", label, "det")
             )

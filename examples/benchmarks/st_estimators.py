@@ -186,6 +186,11 @@ def train(seed, n_bits, name, X, options):
         column: [record[column] for record in watch.records_]
         for column in watch.records_[0]
     }
+    steps = -(-X.shape[0] // options.batch_size)
+    durations = 1000 * np.array([record["dur"] for record in encoder.history_]) / steps
+    phases = durations[: options.epochs], durations[options.epochs :]
+    paces = [round(float(np.median(phase)), 1) for phase in phases if len(phase)]
+    say(f"{label}: {' ms a step, then '.join(map(str, paces))} ms a step")
     result = {"seed": seed, "n_bits": n_bits, "estimator": name, "seconds": seconds}
     if name == "arm":
         result["points"] = [

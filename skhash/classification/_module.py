@@ -115,21 +115,24 @@ def whiten(network, X, deviation=1.0, generator=None):
 
 
 @torch.no_grad()
-def start_from(network, arrays):
-    """Give a network the weights of one whose weights are real.
+def start_from(network, arrays, weights):
+    """Give a network the weights of one that was trained before.
 
     Parameters
     ----------
     network : StochasticBinaryNetwork
     arrays : list of ndarray
         In the order of the ``state_dict`` of both.
+    weights : Weights
+        What makes first parameters of real weights, where layers have others.
     """
     names = network.state_dict()
     network.load_state_dict(
         {name: torch.tensor(value) for name, value in zip(names, arrays, strict=True)}
     )
     for layer in network.layers:
-        layer.weight.copy_(layer.weights.of_real(layer.weight))
+        if not layer.weights.is_real:
+            layer.weight.copy_(weights.of_real(layer.weight))
 
 
 @torch.no_grad()

@@ -112,7 +112,8 @@ class SBNClassifier(
         `init_scale` over a sample of rows, or over the batch with batch norm. "real"
         trains a network with real weights whose units pass their means for the first
         half of the epochs, and goes on with its weights. Binary weights have these as
-        logits, divided by their root mean square.
+        logits, divided by their root mean square; those of an `architecture` of your
+        own go on as they are.
     init_scale : float, default=2.0
         How far logits spread at the start, where noise of scale 1 has slope 1 at the
         threshold. At 1, as in the papers, units are about as random as they can be
@@ -550,7 +551,7 @@ class SBNClassifier(
             some = whole_batch(module, X[some.numpy()]).X
             whiten(network, some, self.init_scale, generator)
         if y.first_weights is not None:
-            start_from(network, y.first_weights)
+            start_from(network, y.first_weights, self._resolve_weights())
         return module
 
     def _real_weights(self, X, y, seeds, n_epochs):

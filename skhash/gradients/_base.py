@@ -85,7 +85,15 @@ class BernoulliUnits:
         return self.draw_with(self.noise.cdf(logits.detach()), generator, samples)
 
     def draw_with(self, p, generator=None, samples=()):
-        """Draw the values of units that are on with probability `p`, as `draw`."""
+        """Draw the values of units by their probabilities; no gradient flows.
+
+        Parameters
+        ----------
+        p : Tensor
+            How probable it is that a unit is on.
+        generator, samples
+            As those of `draw`.
+        """
         on = uniform_like(p, generator, samples).lt_(p.detach())
         return on.mul_(self.step).add_(self.low)
 

@@ -45,7 +45,17 @@ class Weights(BaseEstimator, metaclass=ABCMeta):
 
     @abstractmethod
     def of_real(self, weight):
-        """Return first parameters of weights that follow real ones."""
+        """Return first parameters of weights that follow real ones.
+
+        Parameters
+        ----------
+        weight : Tensor
+            Real weights that were trained before.
+
+        Returns
+        -------
+        parameter : Tensor of the same shape
+        """
 
     @abstractmethod
     def draw(self, parameter, generator):

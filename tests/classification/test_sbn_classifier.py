@@ -566,6 +566,24 @@ def test_real_units_come_first(weights):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
+def test_weights_of_an_own_network_go_on_as_they_are():
+    X, y = blobs()
+    params = {"architecture": own_network, "max_epochs": 2}
+    FirstWeights.seen.clear()
+    small(init="real", callbacks=[FirstWeights()], **params).fit(X, y)
+    _, started = FirstWeights.seen
+    real = small(gradient="tanh", **params | {"max_epochs": 1}).fit(X, y).weights_
+    for one, other in zip(started, real, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_a_rate_is_searched_for_real_units_and_for_bits():
+    X, y = blobs()
+    model = small(init="real", lr="auto", max_epochs=2).fit(X, y)
+    rates = small(lr="auto", max_epochs=1).fit(X, y).lr_
+    assert 1e-6 < model.lr_ < 1 and model.lr_ != rates
+
+
 def test_the_search_finds_the_rate_of_least_loss():
     X, y = blobs()
     found = small(lr="auto", max_epochs=5, optimizer="sgd").fit(X, y)
