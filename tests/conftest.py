@@ -17,6 +17,7 @@ import pytest
 # tiny arrays beside a busy neighbour, a second thread costs 100 times.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import browser as browsers  # noqa: E402
 import campaigns  # noqa: E402
 
 # What they change of NumPy and torch cannot be changed twice.
@@ -66,6 +67,14 @@ def device(request):
 
     with use(request.param) as name:
         yield name
+
+
+@pytest.fixture
+def browser():
+    """A real browser, see `browser.Browser`; its pages may not complain."""
+    with browsers.started() as started:
+        yield started
+        assert not started.complaints
 
 
 def pytest_xdist_auto_num_workers(config):
