@@ -146,11 +146,12 @@ def test_measured_numbers_are_found(text, found):
 def test_commands_name_no_folders_of_a_machine(monkeypatch, tmp_path):
     output = str(ROOT / "docs" / "results" / "a.json")
     words = [tmp_path, "--data-home", tmp_path, "--output", output, "--n", "1e6"]
+    words += ["--show", tmp_path / "b.json", tmp_path / "c.json"]
     monkeypatch.setattr(sys, "argv", [str(ROOT / "x.py"), *map(str, words)])
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert growing_results.command() == (
         "OMP_NUM_THREADS=1 python x.py FOLDER --data-home DATA_HOME "
-        "--output docs/results/a.json --n 1e6"
+        "--output docs/results/a.json --n 1e6 --show b.json c.json"
     )
 
 

@@ -110,16 +110,22 @@ def processor_name():
     return platform.processor() or platform.machine()
 
 
+# What of the environment belongs to a command.
+SETTINGS = ("OMP_NUM_THREADS", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")
+
+
 def command():
     """Return the command that runs here, without names of folders outside."""
     script, *given = sys.argv
-    words = ["python", _inside(script) or Path(script).name]
+    words = [_inside(script) or Path(script).name]
     for before, word in zip([script, *given], given, strict=False):
-        known = _inside(word) if Path(word).is_absolute() else word
-        option = before.removeprefix("--").replace("-", "_").upper()
-        words.append(known or (option if before.startswith("--") else "FOLDER"))
-    threads = os.environ.get("OMP_NUM_THREADS")
-    return f"OMP_NUM_THREADS={threads} " * bool(threads) + shlex.join(words)
+        if Path(word).is_absolute():
+            option = before.startswith("--") and before[2:].replace("-", "_").upper()
+            name = Path(word).name if Path(word).suffix else option or "FOLDER"
+            word = _inside(word) or name
+        words.append(word)
+    given = [f"{name}={os.environ[name]}" for name in SETTINGS if name in os.environ]
+    return shlex.join([*given, "python", *words])
 
 
 def _inside(path):
