@@ -51,18 +51,22 @@ class Results:
         return written(self.value(expression), form.strip())
 
 
+def columns_of(what):
+    """Return the expression and the columns, or None, of ``expression | a, b``."""
+    expression, _, columns = what.partition(" | ")
+    return expression, columns.split(", ") if columns else None
+
+
 def rendered(text, results):
     """Return the text of a page with all of its figures as the results have them."""
 
     def block(match):
         kind, what = match.groups()
-        name, _, columns = what.partition(" | ")
+        expression, columns = columns_of(what)
         if kind == "about":
-            content = results[name].about()
+            content = results[expression].about()
         else:
-            content = results.value(name).markdown(
-                columns.split(", ") if columns else None
-            )
+            content = results.value(expression).markdown(columns)
         return f"<!-- {kind}: {what} -->\n\n{content}\n\n<!-- end -->"
 
     text = _BLOCK.sub(block, text)
