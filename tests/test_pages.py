@@ -48,7 +48,7 @@ def unfounded(text):
 
 GUIDE = sorted((ROOT / "docs").glob("**/*.rst"))
 # Pages whose numbers are still to be taken from results.
-NOT_YET = {path.name for path in [*pages.PAGES, *GUIDE]}
+NOT_YET = {path.name for path in [*pages.PAGES, *GUIDE]} - {"labels.md", "text.md"}
 # More rows than these are folded, and something shorter says the main thing before.
 LONG = 25
 
