@@ -1,9 +1,16 @@
 """How Sphinx builds the documentation: ``sphinx-build -W docs docs/_build``."""
 
 import re
+import sys
+from pathlib import Path
+
+from docutils import nodes
 
 import skhash
 from skhash.datasets import load_fashion_mnist
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "benchmarks"))
+import pages  # noqa: E402
 
 project = "skhash"
 author = "The skhash developers"
@@ -79,6 +86,12 @@ def _escape_shapes(app, what, name, obj, options, lines):
             lines[number] = re.sub(r"(?<=\w)_(?=[,)])", r"\\_", line)
 
 
+def _measured(name, rawtext, text, lineno, inliner, options=None, content=()):
+    """Write a figure of ``docs/results``: :measured:`knn.largest_ratio | .1f`."""
+    return [nodes.Text(pages.Results().figure(text))], []
+
+
 def setup(app):
     """Connect the hooks; Sphinx calls this."""
+    app.add_role("measured", _measured)
     app.connect("autodoc-process-docstring", _escape_shapes, priority=900)
