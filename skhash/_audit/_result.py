@@ -126,6 +126,9 @@ class AuditResult:
     alternatives : list of str
         What else could be taken: for more vectors, without re-scoring, and of other
         engines.
+    evidence : object or None
+        What the recommended search does with some of the queries, for `to_html`: scores
+        of true neighbours and of random pairs, and examples.
     """
 
     rows: list[AuditRow]
@@ -136,6 +139,7 @@ class AuditResult:
     settings: dict
     skipped: list[str]
     alternatives: list[str]
+    evidence: object = None
 
     def __repr__(self) -> str:
         best = self.recommended

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from skhash._audit import AuditResult, audit
+from skhash._audit._columns import columns_of
 from skhash._audit._measure import AuditRow
 from skhash.cli._device import check_device
 from skhash.cli._files import check_writable, replacing
@@ -20,6 +21,8 @@ DISPENSABLE = (
     *("corr", "balance", "refine/s", "codebook", "encode/s", "Q/s", "H/s", "fit s"),
     "mAP",
 )
+# Columns of numbers in some figures; the others are shares, or as wide as their rows.
+WIDE = ("bytes", "codebook", "fit s", "encode/s", "refine/s", "H/s", "Q/s")
 # Where --out keeps the recommended encoder, and the decoder of its codes.
 ENCODER, DECODER = "encoder", "decoder"
 
@@ -45,12 +48,11 @@ def _measure(arguments) -> tuple[AuditResult, list[str]]:
     X, y, name = _read(arguments)
     rows = _Rows(
         f"{name}: {X.shape[0]:,} vectors of {X.shape[1]:,} numbers",
-        sorted({arguments.k, arguments.rescore}),
+        columns_of(arguments.k, arguments.rescore, y is not None),
         {
             "method": max(map(len, [*arguments.methods, "method"])),
             "bits": len(f"{8 * X.shape[1]}"),  # those of int8
         },
-        y is not None,
     )
     with progress_lines() as show:
 
@@ -138,20 +140,17 @@ class _Rows:
     ----------
     title : str
         What the first row is printed below, so that a failure before it prints nothing.
-    cuts : list of int
-        How many are found: `k`, and `rescore` where it is more.
+    columns : list of Column
     widths : dict of int
         Those of "method" and "bits".
-    has_labels : bool
     """
 
-    def __init__(self, title, cuts, widths, has_labels):
-        self._title, self._cuts = title, cuts
-        names = [f"{search} {cuts[0]}@{cut}" for search in "HQ" for cut in cuts]
-        widths = widths | dict.fromkeys(
-            ("bytes", "codebook", "fit s", "encode/s", "refine/s", "H/s", "Q/s"), 6
-        )
-        widths |= dict.fromkeys([*names, *["mAP"] * has_labels, "balance", "corr"], 5)
+    def __init__(self, title, columns, widths):
+        self._title, self._columns = title, columns
+        numbers = dict.fromkeys(WIDE, 6)
+        widths = {
+            column.name: (widths | numbers).get(column.name, 5) for column in columns
+        }
         self._table = Table(widths, DISPENSABLE)
         self.left_out = self._table.left_out
 
@@ -161,7 +160,8 @@ class _Rows:
             print()
             self._table.print_header()
             self._title = None
-        self._table.print_row(_cells(row, self._cuts))
+        cells = {column.name: column.write(row) for column in self._columns}
+        self._table.print_row(cells)
 
 
 def print_audit(result: AuditResult, left_out: list[str]) -> None:
@@ -235,47 +235,6 @@ def _stored(storage: dict[str, int], rescore: int) -> str:
             f"{rescore}: they may stay on disk"
         )
     return "; ".join(parts)
-
-
-def _cells(row: AuditRow, cuts: list[int]) -> dict[str, str]:
-    """Return the cells of a row by their column."""
-    floats = row.bytes_per_vector - row.code_bytes
-    recalls = {
-        f"{letter} {cuts[0]}@{cut}": getattr(row, name + suffix)
-        for letter, name in (("H", "recall"), ("Q", "recall_asymmetric"))
-        for cut, suffix in zip(cuts, ("", "_rescored"), strict=False)
-    }
-    speeds = {
-        "encode/s": row.encode_per_second,
-        "refine/s": row.refine_per_second,
-        "H/s": row.search_per_second,
-        "Q/s": row.asymmetric_per_second,
-    }
-    shares = {"balance": row.bit_balance, "corr": row.bit_correlation}
-    return {
-        "method": row.method,
-        "bits": f"{row.n_bits}",
-        "bytes": f"{row.code_bytes}" + (f"+{floats}" if floats else ""),
-        "codebook": _short(row.codebook_bytes),
-        "fit s": _or_dash(row.fit_seconds, "{:.2f}".format),
-        **{name: _or_dash(value, _short) for name, value in speeds.items()},
-        **{name: _or_dash(value, "{:.3f}".format) for name, value in recalls.items()},
-        "mAP": _or_dash(row.mean_average_precision, "{:.3f}".format),
-        **{name: _or_dash(value, "{:.2f}".format) for name, value in shares.items()},
-    }
-
-
-def _or_dash(value, write) -> str:
-    return "-" if value is None else write(value)
-
-
-def _short(number: float) -> str:
-    """Write a speed in three or four figures, such as 98.6k: more would be noise."""
-    units = iter("kMG")
-    unit = ""
-    while number >= 999.5 and unit != "G":
-        number, unit = number / 1000, next(units)
-    return f"{number:.3g}{unit}"
 
 
 def _write(result: AuditResult, folder: Path, vectors: str | None) -> None:

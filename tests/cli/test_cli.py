@@ -17,6 +17,7 @@ from scipy import sparse
 
 import skhash
 from skhash._audit import _measure
+from skhash._audit._columns import short
 from skhash.cli import _audit as audit_command
 from skhash.cli import _encode as encode_command
 from skhash.cli import _files, _main, _terminal, main
@@ -155,7 +156,7 @@ class TestProcess:
         for text in (done.stdout, done.stderr):
             assert "\x1b" not in text
             assert "\r" not in text
-        assert done.stderr.splitlines()[-1] == "lsh at 16 bits (1 of 1)"
+        assert done.stderr.splitlines()[2] == "lsh at 16 bits (1 of 1)"
         header, rows = table(done.stdout)
         assert header[0] == "method"
         assert [row[:3] for row in rows] == [["lsh", "16", "2+4"]]
@@ -358,7 +359,7 @@ class TestAudit:
         ],
     )
     def test_speeds_are_short(self, number, text):
-        assert audit_command._short(number) == text
+        assert short(number) == text
 
 
 class TestOut:
@@ -926,6 +927,7 @@ class TestProgress:
             "reading 150 of 150 rows",
             "finding the true neighbours of 30 queries",
             "lsh at 8 bits (1 of 1)",
+            "looking at neighbours by lsh at 8 bits",
         ]
         assert ("\r" in errors) == terminal
         assert "\r" not in output
