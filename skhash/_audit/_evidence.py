@@ -62,6 +62,11 @@ class Evidence:
     vectors: dict | None
 
     @property
+    def rows(self) -> list[int]:
+        """The rows that the examples name, in the order of the vectors."""
+        return rows_of(self.examples)
+
+    @property
     def separation(self) -> float:
         """The share of pairs in which a true neighbour is nearer than a random row.
 
@@ -188,11 +193,13 @@ def _example(query_row, neighbors, candidates, answers, database_rows) -> Exampl
     return Example(query_row, share, hits(truth), hits(answers))
 
 
+def rows_of(examples) -> list[int]:
+    hits = [hit for one in examples for hit in (*one.neighbors, *one.answers)]
+    return sorted({one.row for one in (*examples, *hits)})
+
+
 def _vectors(X, examples) -> dict | None:
-    rows = {example.row for example in examples} | {
-        hit.row for one in examples for hit in (*one.neighbors, *one.answers)
-    }
-    rows = np.array(sorted(rows))
+    rows = rows_of(examples)
     if len(rows) * X.shape[1] > MAX_NUMBERS:
         return None
-    return dict(zip(rows.tolist(), dense_rows(read_rows(X, rows)), strict=True))
+    return dict(zip(rows, dense_rows(read_rows(X, rows)), strict=True))

@@ -221,6 +221,65 @@ class AuditResult:
             "skipped": self.skipped,
         }
 
+    def to_html(
+        self, *, image_shape=None, texts=None, name=None, vectors=None, folder=None
+    ):
+        """Return a page that shows all this, as the text of one HTML file.
+
+        It asks nothing of a network and can be read without JavaScript, which adds
+        numbers under the pointer and a table that sorts.
+
+        Parameters
+        ----------
+        image_shape : tuple of int, default=None
+            Height and width where rows are grey images, and 3 before or behind them
+            where they are coloured: examples are then shown as pictures.
+        texts : sequence or mapping of str, default=None
+            The text of each row, by its position in the vectors: examples are then
+            shown as texts.
+        name : str, default=None
+            What the vectors are called; by default `vectors`.
+        vectors : str, default=None
+            The file of the vectors, for the commands on the page.
+        folder : str, default=None
+            Where ``encoder`` and ``decoder`` were saved, for the commands on the page;
+            by default these make them anew.
+
+        Returns
+        -------
+        html : str
+
+        Raises
+        ------
+        ValueError
+            If rows have not as many numbers as an image of `image_shape`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import audit
+        >>> X, _ = load_digits(return_X_y=True)
+        >>> result = audit(X, n_bits=[16], methods=["pca"])
+        >>> html = result.to_html(image_shape=(8, 8))
+        >>> html.count("<img") > 10
+        True
+        """
+        from skhash._audit.page import page
+
+        return page(
+            self,
+            image_shape=image_shape,
+            texts=texts,
+            name=name,
+            vectors=vectors,
+            folder=folder,
+        )
+
+    def _repr_html_(self) -> str:
+        from skhash._audit.page import fragment
+
+        return fragment(self)
+
     def plot(self, ax=None):
         """Draw recall against bytes per vector in memory, and name the recommendation.
 

@@ -1,7 +1,5 @@
 """``skhash audit``: reads vectors, prints the audit's table, writes its report."""
 
-import json
-import shlex
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,11 +8,11 @@ import numpy as np
 from skhash._audit import AuditResult, audit
 from skhash._audit._columns import columns_of
 from skhash._audit._measure import AuditRow
+from skhash._audit._words import caution, how_measured, stored
 from skhash.cli._device import check_device
-from skhash.cli._files import check_writable, replacing
+from skhash.cli._report import make_report
 from skhash.cli._terminal import Table, print_text, progress_lines
 from skhash.datasets._npy import read_npy
-from skhash.persistence.directory import check_target
 
 # Columns that a narrow terminal does without, the first one first.
 DISPENSABLE = (
@@ -23,29 +21,23 @@ DISPENSABLE = (
 )
 # Columns of numbers in some figures; the others are shares, or as wide as their rows.
 WIDE = ("bytes", "codebook", "fit s", "encode/s", "refine/s", "H/s", "Q/s")
-# Where --out keeps the recommended encoder, and the decoder of its codes.
-ENCODER, DECODER = "encoder", "decoder"
 
 
 def run_audit(arguments) -> None:
     """Run the command with its parsed arguments."""
-    folder = None if arguments.out is None else Path(arguments.out)
     check_device(arguments.device)
-    if folder is not None:
-        check_writable(folder)
-        check_target(folder / ENCODER)
-        check_target(folder / DECODER)
-    result, left_out = _measure(arguments)
+    X, y, name = _read(arguments)
+    report = make_report(arguments, name, X.shape)
+    result, left_out = _measure(arguments, X, y, name)
     try:
         print_audit(result, left_out)
     finally:  # also where nobody reads what is printed
-        if folder is not None:
-            _write(result, folder, arguments.vectors)
+        if report is not None:
+            report.write(result)
 
 
-def _measure(arguments) -> tuple[AuditResult, list[str]]:
+def _measure(arguments, X, y, name) -> tuple[AuditResult, list[str]]:
     """Print rows as they are measured; return the result, and columns left out."""
-    X, y, name = _read(arguments)
     rows = _Rows(
         f"{name}: {X.shape[0]:,} vectors of {X.shape[1]:,} numbers",
         columns_of(arguments.k, arguments.rescore, y is not None),
@@ -169,12 +161,7 @@ def print_audit(result: AuditResult, left_out: list[str]) -> None:
     settings = result.settings
     k, rescore = settings["k"], settings["rescore"]
     print()
-    print_text(
-        f"Measured with {settings['n_queries']:,} vectors as queries among "
-        f"{settings['n_database']:,} others, of {settings['float_bytes_per_vector']:,} "
-        f"bytes each as {'sparse ' if settings['sparse'] else ''}float32; metric: "
-        f"{settings['metric']}."
-    )
+    print_text(how_measured(settings))
     print_text(_legend(k, rescore))
     if left_out:
         print_text(f"Too wide for this terminal: {', '.join(left_out)}.")
@@ -202,71 +189,15 @@ def _legend(k: int, rescore: int) -> str:
 
 
 def _print_recommendation(result: AuditResult) -> None:
-    settings, storage = result.settings, result.storage
+    settings = result.settings
     print_text(f"Recommended: {result.choice}: {result.reason}.")
     print_text(
         f"+- is two standard errors over the {settings['n_queries']:,} queries. Memory "
         f"is counted for all {settings['n_rows']:,} vectors, what decodes codes "
         "included."
     )
-    print_text(f"Store: {_stored(storage, settings['rescore'])}.")
+    print_text(f"Store: {stored(result)}.")
     print_text(f"Use: {result.usage}")
     for line in result.alternatives:
         print_text(line)
-    if settings["n_database"] + settings["n_queries"] < settings["n_rows"]:
-        print_text(
-            f"Expect less among all {settings['n_rows']:,} vectors: recall falls as a "
-            "database grows. A larger --sample tells more."
-        )
-    else:
-        print_text("Recall falls as a database grows: measure as many as you will use.")
-
-
-def _stored(storage: dict[str, int], rescore: int) -> str:
-    """Say what the search has to keep."""
-    parts = [f"{storage['code']} bytes of code a vector"]
-    if storage["floats"]:
-        parts.append(f"{storage['floats']} bytes of floats a vector")
-    if storage["decoder"]:
-        parts.append(f"the decoder once, {storage['decoder']:,} bytes")
-    if storage["vector"]:
-        parts.append(
-            f"the vectors, {storage['vector']:,} bytes each, of which a query reads "
-            f"{rescore}: they may stay on disk"
-        )
-    return "; ".join(parts)
-
-
-def _write(result: AuditResult, folder: Path, vectors: str | None) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    report = json.dumps(result.to_dict(), indent=1, allow_nan=False)
-    with replacing(folder / "report.json") as file:
-        file.write(f"{report}\n".encode())
-    result.encoder.save(folder / ENCODER)
-    result.decoder.save(folder / DECODER)
-    drawn = _draw(result, folder / "audit.png")
-    print()
-    print(
-        f"Wrote {folder}: report.json, {ENCODER}/, {DECODER}/"
-        f"{', audit.png' if drawn else ''}"
-    )
-    if not drawn:
-        print('No picture: install matplotlib, pip install "scikit-hash[audit]".')
-    words = ["skhash", "encode", str(folder / ENCODER), vectors or "VECTORS.npy"]
-    print(f"Next: {shlex.join([*words, 'codes.npy', '--packed'])}")
-
-
-def _draw(result: AuditResult, path: Path) -> bool:
-    """Write the picture, where matplotlib is installed, and say whether it is."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        return False
-    from skhash._audit._plot import FIGURE_SIZE
-
-    # A figure without pyplot: no window, no state of the process is touched.
-    figure = Figure(figsize=FIGURE_SIZE, layout="constrained")
-    result.plot(figure.subplots())
-    with replacing(path) as file:
-        figure.savefig(file, format="png", dpi=150)
-    return True
+    print_text(caution(settings))

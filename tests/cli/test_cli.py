@@ -18,6 +18,7 @@ from scipy import sparse
 import skhash
 from skhash._audit import _measure
 from skhash._audit._columns import short
+from skhash._audit._words import stored
 from skhash.cli import _audit as audit_command
 from skhash.cli import _encode as encode_command
 from skhash.cli import _files, _main, _terminal, main
@@ -287,7 +288,7 @@ class TestAudit:
         output = run("audit", vectors, *words)[1]
         assert "Store: 64 bytes of code a vector; the vectors, 24 bytes each" in output
         storage = {"code": 8, "floats": 4, "decoder": 3_147_264, "vector": 0}
-        assert audit_command._stored(storage, 10) == (
+        assert stored(SimpleNamespace(storage=storage)) == (
             "8 bytes of code a vector; 4 bytes of floats a vector; the decoder once, "
             "3,147,264 bytes"
         )
@@ -431,6 +432,7 @@ class TestOut:
         assert sorted(path.name for path in out.iterdir()) == [
             "decoder",
             "encoder",
+            "report.html",
             "report.json",
         ]
 
