@@ -139,7 +139,19 @@ def main():
                     text=True,
                 )
             table.add(name, situation, *json.loads(done.stdout).values())
-    save(settings.output, {"fits": table}, seeds=[settings.seed])
+    figures = {"most_times": most_times(table)}
+    print("\nA fit of a setting beside others, in times of the idle one:", figures)
+    save(settings.output, {"fits": table}, figures, seeds=[settings.seed])
+
+
+def most_times(table):
+    """Return how many times as long as on the idle machine a fit takes at most."""
+    idle = {row[0]: row[2:] for row in table.rows if row[1] == "idle"}
+    return max(
+        seconds / alone
+        for name, _, *times in table.rows
+        for seconds, alone in zip(times, idle.get(name, []), strict=False)
+    )
 
 
 if __name__ == "__main__":

@@ -50,17 +50,26 @@ class Table:
         position = list(self.formats).index(column)
         return [row[position] for row in self.rows if row[position] is not None]
 
-    def at(self, where=(), **equal):
-        """Return the only row, as a dictionary, whose cells have the values given.
+    def where(self, named=(), **equal):
+        """Return a table of the rows whose cells have the values given.
 
-        Columns that are no Python names stand in the dictionary `where`.
+        Columns that are no Python names stand in the dictionary `named`.
         """
-        equal = {**dict(where), **equal}
-        records = [dict(zip(self.formats, row, strict=True)) for row in self.rows]
-        found = [it for it in records if equal.items() <= it.items()]
-        if len(found) != 1:
-            raise LookupError(f"{len(found)} rows have {equal}")
-        return found[0]
+        columns, wanted = list(self.formats), {**dict(named), **equal}
+        places = {columns.index(name): value for name, value in wanted.items()}
+        rows = [
+            row
+            for row in self.rows
+            if all(row[place] == value for place, value in places.items())
+        ]
+        return Table(self.formats, rows)
+
+    def at(self, named=(), **equal):
+        """Return the only row, as a dictionary, whose cells have the values given."""
+        rows = self.where(named, **equal).rows
+        if len(rows) != 1:
+            raise LookupError(f"{len(rows)} rows have {dict(named) | equal}")
+        return dict(zip(self.formats, rows[0], strict=True))
 
     def markdown(self, columns=None):
         """Return the table, or the named columns of it, as Markdown."""
