@@ -54,6 +54,7 @@ DONE = {
     "encoding.md",
     "labels.md",
     "networks.md",
+    "papers.md",
     "search.md",
     "text.md",
 }
