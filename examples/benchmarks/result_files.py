@@ -91,7 +91,8 @@ def written(value, form=""):
     if value is None:
         return ""
     if isinstance(value, list):
-        return " ± ".join(format(it, form) for it in value)
+        number, spread = value
+        return f"{format(number, form)} ± {format(spread, form.replace('+', ''))}"
     return value if isinstance(value, str) else format(value, form)
 
 
