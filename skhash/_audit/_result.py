@@ -320,7 +320,8 @@ def make_result(rows, fitted, settings, skipped) -> AuditResult:
     alternatives = [_for_more_vectors(best, own, target)]
     if rescored:
         alone = choices_of([rows[place] for place in fitted], rescored=False)
-        alternatives.append(_without_vectors(choose(alone, target, n_rows), target))
+        peers_alone = choices_of(peers, rescored=False)
+        alternatives.append(_without_vectors(alone, peers_alone, target, n_rows))
     alternatives.append(_of_peers(best, choices_of(peers, rescored), target, n_rows))
     encoder, decoder = fitted[place]
     return AuditResult(
@@ -345,18 +346,22 @@ def _for_more_vectors(best, choices, target) -> str | None:
     return f"From {n_vectors:,} vectors on less memory: {later}."
 
 
-def _without_vectors(best, target) -> str:
+def _without_vectors(choices, peers, target, n_vectors) -> str:
     """Say what could be taken if the float vectors are not kept."""
-    if best.recall >= target:
-        return f"Without re-scoring: {best}."
-    return f"Without re-scoring none reaches {100 * target:g}%; the best: {best}."
+    best = choose(choices, target, n_vectors)
+    line = f"Without re-scoring: {best}."
+    if best.recall < target:
+        goal = f"{100 * target:g}%"
+        line = f"Without re-scoring no encoder reaches {goal}; the best: {best}."
+    better = choose([best, *peers], target, n_vectors)
+    return line if better is best else f"{line} Another engine does better: {better}."
 
 
 def _of_peers(best, peers, target, n_vectors) -> str | None:
     """Say whether another engine is better than the best of the encoders."""
     if not peers:
         return None
-    peer = choose([best, *peers], target, n_vectors)
-    if peer is best:
+    better = choose([best, *peers], target, n_vectors)
+    if better is best:
         return "No other engine that was measured does better."
-    return f"Another engine does better: {peer}."
+    return f"Another engine does better: {better}."

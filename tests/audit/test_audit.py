@@ -938,7 +938,17 @@ class TestRecommendation:
         (line,) = self.recommend(rows, 0.5).alternatives
         assert line.startswith("Without re-scoring: a at 64 bits by real queries (12 ")
         (line,) = self.recommend(rows, 0.9).alternatives
-        assert line.startswith("Without re-scoring none reaches 90%; the best: a at 64")
+        start = (
+            "Without re-scoring no encoder reaches 90%; the best: a at 64 bits by real"
+        )
+        assert line.startswith(start)
+
+    @pytest.mark.parametrize("bits, better", [(128, False), (16, True)])
+    def test_what_engine_does_better_without_rescoring(self, bits, better):
+        rows, peers = [make_row("a", 64, 0.8, 1.0)], [make_row("pq", bits, None, 1.0)]
+        line = self.recommend(rows, 0.5, peers=peers).alternatives[0]
+        said = f"Another engine does better: pq at {bits} bits by real queries ("
+        assert (said in line) == better
 
     def test_peers_are_compared_and_never_taken(self):
         rows, peers = [make_row("a", 64, 0.95)], [make_row("pq", 16, None, 0.99)]
