@@ -50,7 +50,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": f"plot_{_SKIPPED}",
-    "ignore_pattern": "benchmarks",
+    "ignore_pattern": "benchmarks|serve_http",
     "nested_sections": False,
     "within_subsection_order": "ExampleTitleSortKey",
     "backreferences_dir": "generated/examples",
