@@ -1,9 +1,13 @@
 """How Sphinx builds the documentation: ``sphinx-build -W docs docs/_build``."""
 
 import re
+import sys
+from pathlib import Path
 
 import skhash
 from skhash.datasets import load_fashion_mnist
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "skhash"
 author = "The skhash developers"
@@ -17,6 +21,7 @@ extensions = [
     "numpydoc",
     "sphinx_gallery.gen_gallery",
     "myst_parser",
+    "render_results",
 ]
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]

@@ -1,0 +1,180 @@
+"""What a benchmark measured, as the file that the documentation takes its figures from.
+
+A benchmark prints its tables, and with ``--output docs/results/NAME.json`` saves the
+same ones, with single figures, the command, the machine, the date and the seeds;
+``pages.py`` writes them into the pages.
+"""
+
+import functools
+import json
+import operator
+import os
+from pathlib import Path
+
+from growing_results import command, head
+
+
+class Table:
+    """Rows of cells by column.
+
+    Parameters
+    ----------
+    formats : dict of str
+        By column, how a number is written, as of `format`; "" for text.
+    rows : list of list, optional
+        Cells: numbers, texts, None for an empty one, or a list of a number and its
+        spread.
+    """
+
+    def __init__(self, formats, rows=()):
+        self.formats, self.rows = formats, list(rows)
+
+    def printed(self):
+        """Print the table, and return it; rows that are added then follow."""
+        print(f"\n{self.markdown()}", flush=True)
+        return self
+
+    def add(self, *cells):
+        """Add a row, and print it."""
+        self.rows.append(list(cells))
+        print(self._line(self.rows[-1], self.formats), flush=True)
+
+    @classmethod
+    def of(cls, records, **formats):
+        """Make a table of dictionaries, with formats for columns that have any."""
+        columns = {name: formats.get(name, "") for name in records[0]}
+        return cls(columns, [[one.get(name) for name in columns] for one in records])
+
+    def __getitem__(self, column):
+        """Return the cells of a column that are not empty."""
+        position = list(self.formats).index(column)
+        return [row[position] for row in self.rows if row[position] is not None]
+
+    def where(self, named=(), **equal):
+        """Return a table of the rows whose cells have the values given.
+
+        Columns that are no Python names stand in the dictionary `named`.
+        """
+        columns, wanted = list(self.formats), {**dict(named), **equal}
+        places = {columns.index(name): value for name, value in wanted.items()}
+        rows = [
+            row
+            for row in self.rows
+            if all(row[place] == value for place, value in places.items())
+        ]
+        return Table(self.formats, rows)
+
+    def at(self, named=(), **equal):
+        """Return the only row, as a dictionary, whose cells have the values given."""
+        rows = self.where(named, **equal).rows
+        if len(rows) != 1:
+            raise LookupError(f"{len(rows)} rows have {dict(named) | equal}")
+        return dict(zip(self.formats, rows[0], strict=True))
+
+    def markdown(self, columns=None):
+        """Return the table, or the named columns of it, as Markdown."""
+        columns = list(columns or self.formats)
+        lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+        return "\n".join([*lines, *(self._line(row, columns) for row in self.rows)])
+
+    def cells(self, row, columns=None):
+        """Return the cells of a row as texts."""
+        values = dict(zip(self.formats, row, strict=True))
+        return [written(values[it], self.formats[it]) for it in columns or values]
+
+    def _line(self, row, columns):
+        return "| " + " | ".join(self.cells(row, columns)) + " |"
+
+
+def written(value, form=""):
+    """Return a cell as text: a number in its format, with its spread if it has one."""
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return " ± ".join(format(it, form) for it in value)
+    return value if isinstance(value, str) else format(value, form)
+
+
+class Result:
+    """A file of results: tables and single figures are attributes."""
+
+    def __init__(self, content):
+        self.content = content
+        for name, table in content["tables"].items():
+            setattr(self, name, Table(table["formats"], table["rows"]))
+        vars(self).update(content["figures"])
+
+    @classmethod
+    def read(cls, path):
+        return cls(json.loads(Path(path).read_text(encoding="utf-8")))
+
+    def about(self):
+        """Return the commands, and the line that says where, when and with what."""
+        commands = "\n".join(self.content["commands"])
+        return f"```shell\n{commands}\n```\n\n*{self.line()}*"
+
+    def line(self):
+        """Return where, when and with what it was measured, as far as it is known."""
+        it = self.content
+        seeds = ", ".join(map(str, it["seeds"]))
+        place = [it["machine"], f"{it['cores']} cores" if it["cores"] else ""]
+        parts = [
+            it["data"],
+            ", ".join(filter(None, [*place, it["date"]])),
+            f"Seed{'s' if len(it['seeds']) > 1 else ''} {seeds}" if seeds else "",
+            ", ".join(f"{name} {number}" for name, number in it["versions"].items()),
+        ]
+        return " ".join(f"{part.rstrip('.')}." for part in parts if part)
+
+
+def add_output(parser):
+    """Give a benchmark the option of a file of its results."""
+    what = "a file of the results for the documentation, docs/results/NAME.json"
+    parser.add_argument("--output", type=Path, help=what)
+
+
+def save(path, tables, figures=None, *, seeds=(), data="", measured=None):
+    """Write what was measured to a file, or nothing where `path` is None.
+
+    Parameters
+    ----------
+    path : path or None
+    tables : dict of Table
+        By names that are Python names.
+    figures : dict of float, optional
+        Single figures, which texts quote.
+    seeds : sequence of int, default=()
+    data : str, default=""
+        What was measured on, in a few words.
+    measured : dict, optional
+        The head of what was measured before, as of `growing_results.head`, with the
+        commands that did it; by default it is now, by this command.
+    """
+    if path is None:
+        return
+    measured = measured or head()
+    content = {
+        "commands": [*measured.get("commands", []), command()],
+        **{name: measured[name] for name in ("date", "machine", "cores", "versions")},
+        "seeds": list(seeds),
+        "data": data,
+        "figures": figures or {},
+    }
+    beside = Path(path).with_suffix(".new")
+    beside.write_text(_text(content, tables), encoding="utf-8")
+    os.replace(beside, path)
+
+
+def _text(content, tables):
+    """Return JSON with a line a row of each table, so that changes can be read."""
+    dump = functools.partial(
+        json.dumps, ensure_ascii=False, default=operator.methodcaller("item")
+    )
+    shown = [
+        f'  {dump(name)}: {{"formats": {dump(table.formats)}, "rows": [\n   '
+        + ",\n   ".join(map(dump, table.rows))
+        + "\n  ]}"
+        for name, table in tables.items()
+    ]
+    start = dump(content, indent=1).removesuffix("\n}")
+    return start + ',\n "tables": {\n' + ",\n".join(shown) + "\n }\n}\n"
