@@ -51,7 +51,7 @@ toc_object_entries_show_parents = "hide"
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
-    "ignore_pattern": "benchmarks",
+    "ignore_pattern": "benchmarks|serve_http",
     "nested_sections": False,
     "within_subsection_order": "ExampleTitleSortKey",
     "backreferences_dir": "generated/examples",
