@@ -53,6 +53,7 @@ DONE = {
     "bytes.md",
     "encoding.md",
     "gradients.md",
+    "index.md",
     "labels.md",
     "networks.md",
     "papers.md",
