@@ -1,0 +1,215 @@
+"""A billion codes of 64 bits on one machine: built from parts, saved, mapped, searched.
+
+    python examples/benchmarks/billion.py FOLDER --codes 100_000_000
+    python examples/benchmarks/billion.py FOLDER --codes 1_000_000_000
+
+The codes are those of sums of two word vectors of GloVe by an SGH encoder, in files
+``part-000.npy`` of 50 million codes each, which are made if they are not there (about
+half an hour for a billion). Queries are words that are held out. There are two ways
+to search on one machine:
+
+* *whole*: an index takes in one part after the other by ``partial_fit`` and is saved;
+  another process opens it by memory map, and compares queries with all codes.
+* *parts*: each part is an index of its own, with clusters, saved; another process opens
+  them by memory map, asks one after the other, and merges the answers.
+
+A last step spreads the parts over two Dask workers of this machine, kills one of them
+while it searches, and checks that the answers stay the same.
+
+Each step runs in a process of its own, whose memory is what it allocated (RssAnon),
+without the pages of mapped files. A billion codes take 8 GB of the folder for the parts
+and 8 GB for the whole index, which takes 16 GB of memory for some seconds while it
+grows; the indexes of the parts take 21 GB. Searches are as fast as here if the files
+they read, 8 and 13 GB, stay in the memory that is free.
+
+The *limit* of a single query that is compared with all codes is the time in which one
+thread reads them once, measured by the sum of the words.
+"""
+
+import argparse
+import datetime
+import os
+import platform
+import signal
+import threading
+import time
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from scale import measured
+
+import skhash
+from skhash import HammingNeighbors, SGHEncoder
+from skhash.datasets import load_glove
+from skhash.neighbors import merge_neighbors
+
+PART, BLOCK, N_BITS = 20_000, 10_000, 64
+STEPS = ["make", "build", "search", "build_parts", "search_parts", "shards"]
+
+
+def make_parts(folder, n_parts, data_home):
+    """Write the parts that are missing, and queries."""
+    words = load_glove(n_queries=10_000, data_home=data_home)
+    encoder = SGHEncoder(N_BITS, random_state=0).fit(words.train[:20_000])
+    np.save(folder / "queries.npy", encoder.transform_packed(words.query))
+    for part in range(n_parts):
+        path = folder / f"part-{part:03}.npy"
+        if path.exists():
+            continue
+        rng = np.random.default_rng(part)
+        shape = PART, N_BITS // 8
+        codes = np.lib.format.open_memmap(f"{path}.tmp", "w+", np.uint8, shape)
+        for start in range(0, PART, BLOCK):
+            pairs = rng.integers(0, len(words.database), (2, BLOCK))
+            sums = words.database[pairs[0]] + words.database[pairs[1]]
+            sums /= np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
+            codes[start : start + BLOCK] = encoder.transform_packed(sums)
+        codes.flush()
+        os.replace(f"{path}.tmp", path)
+
+
+def build(folder, n_codes):
+    """Take in the parts, and save the index."""
+    start = time.perf_counter()
+    index = HammingNeighbors(packed=True)
+    for first in range(0, n_codes, PART):
+        part = np.load(folder / f"part-{first // PART:03}.npy", mmap_mode="r")
+        index.partial_fit(part[: n_codes - first])
+    print(f"  taken in: {time.perf_counter() - start:.1f} s", flush=True)
+    start = time.perf_counter()
+    index.save(folder / f"index-{n_codes}")
+    print(f"  saved: {time.perf_counter() - start:.1f} s", flush=True)
+
+
+def build_parts(folder, n_codes):
+    """Make an index of each part that has none, with clusters, and save it."""
+    for part in range(n_codes // PART):
+        if (folder / f"clusters-{part:03}").exists():
+            continue
+        start = time.perf_counter()
+        codes = np.load(folder / f"part-{part:03}.npy", mmap_mode="r")
+        index = HammingNeighbors(packed=True).fit(codes)
+        index.prepare(10**7).save(folder / f"clusters-{part:03}")
+        print(f"  part {part}: {time.perf_counter() - start:.1f} s", flush=True)
+
+
+def search(folder, n_codes, batches):
+    """Open the index by memory map and search it."""
+    path = folder / f"index-{n_codes}"
+    measure([path], n_codes, np.load(folder / "queries.npy"), batches, {})
+
+
+def search_parts(folder, n_codes, batches):
+    """Open the parts by memory map and search one after the other."""
+    paths = [folder / f"clusters-{part:03}" for part in range(n_codes // PART)]
+    options = {"algorithm": "pruned"}
+    measure(paths, n_codes, np.load(folder / "queries.npy"), batches, options)
+
+
+def measure(paths, n_codes, queries, batches, options):
+    """Print how long searches of the indexes take, one after the other."""
+    files = [file for path in paths for file in path.iterdir()]
+    size = sum(file.stat().st_size for file in files)
+    print(f"  {size / n_codes:.2f} bytes a code on the disk")
+    start = time.perf_counter()
+    indexes = [HammingNeighbors.load(path, mmap=True, verify=False) for path in paths]
+    print(f"  opened: {1000 * (time.perf_counter() - start):.1f} ms", flush=True)
+    for index in indexes:
+        index.set_params(**options)
+    starts = range(0, n_codes, n_codes // len(indexes))
+
+    def nearest(some):
+        found = [index.kneighbors(some, 10) for index in indexes]
+        return merge_neighbors(
+            [
+                (away, at + start)
+                for (away, at), start in zip(found, starts, strict=True)
+            ]
+        )
+
+    def within(some):
+        for index in indexes:
+            index.radius_neighbors(some, 2)
+
+    for name, ask in (("10 nearest", nearest), ("radius 2", within)):
+        print(f"  {name}: first query {seconds(ask, queries[:1]):.2f} s", flush=True)
+        single = [seconds(ask, queries[i : i + 1]) for i in range(1, 20)]
+        print(f"  {name}: one query {1000 * median(single):.1f} ms", flush=True)
+        for n_queries in batches:
+            spent = seconds(ask, queries[:n_queries])
+            print(f"  {name}: {n_queries} queries {spent:.2f} s", flush=True)
+    words = [index.packed_codes_.ravel().view(np.uint64) for index in indexes]
+    read = median(seconds(lambda: [one.sum() for one in words]) for _ in range(3))
+    print(f"  limit: reading all codes once, one thread: {1000 * read:.0f} ms")
+
+
+def shards(folder, n_codes, n_queries):
+    """Spread the parts over two workers, and kill one of them while it searches."""
+    from distributed import Client, LocalCluster
+
+    from skhash.distributed import ShardedNeighbors
+
+    queries = np.load(folder / "queries.npy")[:n_queries]
+    paths = [str(folder / f"part-{part:03}.npy") for part in range(n_codes // PART)]
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(**options) as cluster, Client(cluster) as client:
+        index = ShardedNeighbors(n_neighbors=10).fit(paths)
+        print(f"  first query: {seconds(index.kneighbors, queries[:1]):.2f} s")
+        single = [seconds(index.kneighbors, queries[i : i + 1]) for i in range(9)]
+        print(f"  one query {1000 * median(single):.0f} ms", flush=True)
+        start = time.perf_counter()
+        expected = index.kneighbors(queries)
+        spent = time.perf_counter() - start
+        print(f"  {n_queries} queries {spent:.1f} s", flush=True)
+        pid = min(client.run(os.getpid).values())
+        threading.Timer(spent / 2, os.kill, [pid, signal.SIGKILL]).start()
+        start = time.perf_counter()
+        found = index.kneighbors(queries)
+        spent = time.perf_counter() - start
+        same = all(map(np.array_equal, found, expected))
+        print(
+            f"  with a worker killed in the middle: {spent:.1f} s, same answers: {same}"
+        )
+        if not same or pid in client.run(os.getpid).values():
+            raise SystemExit("answers differ, or no worker was killed")
+
+
+def seconds(function, *arguments):
+    """Return how long a call takes."""
+    start = time.perf_counter()
+    function(*arguments)
+    return time.perf_counter() - start
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--codes", type=lambda text: int(float(text)), default=10**8)
+    parser.add_argument("--batches", type=int, nargs="+", default=[100, 1000])
+    parser.add_argument("--only", choices=STEPS, nargs="+", default=STEPS)
+    parser.add_argument("--data-home")
+    arguments = parser.parse_args()
+    folder, n_codes = arguments.folder, arguments.codes
+    folder.mkdir(parents=True, exist_ok=True)
+    print(
+        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
+        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy "
+        f"{np.__version__}, skhash {skhash.__version__}; {n_codes:,} codes"
+    )
+    steps = {
+        "make": (make_parts, [-(-n_codes // PART), arguments.data_home]),
+        "build": (build, [n_codes]),
+        "search": (search, [n_codes, arguments.batches]),
+        "build_parts": (build_parts, [n_codes]),
+        "search_parts": (search_parts, [n_codes, arguments.batches]),
+        "shards": (shards, [n_codes, arguments.batches[-1]]),
+    }
+    for name, (step, what) in steps.items():
+        if name in arguments.only:
+            spent, most = measured(step, folder, *what)
+            print(f"{name}: {spent:.1f} s, {most / 1e6:.0f} MB", flush=True)
+
+
+if __name__ == "__main__":
+    main()
