@@ -48,7 +48,7 @@ def unfounded(text):
 
 GUIDE = sorted((ROOT / "docs").glob("**/*.rst"))
 # Pages whose numbers are still to be taken from results.
-DONE = {"search.md", "encoding.md", "bytes.md"}
+DONE = set("search.md encoding.md bytes.md recall.md".split())
 NOT_YET = {path.name for path in [*pages.PAGES, *GUIDE]} - DONE
     "search.md",
     "encoding.md",
