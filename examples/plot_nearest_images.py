@@ -2,35 +2,33 @@
 Nearest images by code and by float
 ===================================
 
-What does a code of 64 bits see? For one image of each class of Fashion-MNIST, this
-picture shows the ten images with the nearest codes beside the ten that are nearest by
-Euclidean distance. A code takes 8 bytes; the 784 pixels as floats take 3136.
-
-The data are not part of this project. Where they are absent, the script says how to
-install them and stops.
+What does a code of 64 bits see? For one image of each class, this picture shows the
+ten images with the nearest codes beside the ten that are nearest by Euclidean distance.
+A code takes 8 bytes; the 784 pixels of an image of Fashion-MNIST as floats take 3136.
 """
 
 # %%
 # Data
 # ----
-
-import sys
+#
+# Fashion-MNIST or, where it is not installed, the digits of scikit-learn.
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from skhash import HammingNeighbors, SGHEncoder
-from skhash.datasets import load_fashion_mnist
+from skhash.datasets import load_digits_retrieval, load_fashion_mnist
 from skhash.metrics import true_neighbors
 
 N_FOUND = 10
 
 try:
     data = load_fashion_mnist()
-except FileNotFoundError as error:
-    print(f"No picture, because Fashion-MNIST is not installed.\n{error}")
-    sys.exit(0)
-print(f"database {data.database.shape}, queries {data.query.shape}")
+except FileNotFoundError:
+    data = load_digits_retrieval()
+SIDE = round(data.database.shape[1] ** 0.5)
+names = np.arange(10) if data.label_names is None else data.label_names
+print(f"{data.name}: database {data.database.shape}, queries {data.query.shape}")
 
 # %%
 # Codes and neighbours
@@ -67,17 +65,15 @@ SAME, OTHER = "#1b6ca8", "#d95f02"
 
 def show(ax, pixels, color=None):
     """Draw an image, with a bar below it where a colour is given."""
-    ax.imshow(pixels.reshape(28, 28), cmap="gray_r")
+    ax.imshow(pixels.reshape(SIDE, SIDE), cmap="gray_r")
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
     if color is not None:
         ax.spines["bottom"].set(visible=True, color=color, linewidth=2.5)
-        ax.spines["bottom"].set_bounds(1, 26)
+        ax.spines["bottom"].set_bounds(0, SIDE - 1)
 
 
-queries = [
-    int((data.query_labels == label).argmax()) for label in range(len(data.label_names))
-]
+queries = [int((data.query_labels == label).argmax()) for label in range(len(names))]
 GAP = 0.35
 figure, axes = plt.subplots(
     len(queries),
@@ -99,7 +95,7 @@ for row, query in zip(axes, queries, strict=True):
     row[0].text(
         -0.15,
         0.5,
-        data.label_names[label],
+        names[label],
         transform=row[0].transAxes,
         ha="right",
         va="center",

@@ -111,7 +111,10 @@ def processor_name():
 
 
 # What of the environment belongs to a command.
-SETTINGS = ("OMP_NUM_THREADS", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")
+SETTINGS = (
+    *("OMP_NUM_THREADS", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "OPENBLAS_CORETYPE"),
+    *("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"),
+)
 
 
 def command():
