@@ -55,6 +55,7 @@ DONE = {
     "gradients.md",
     "labels.md",
     "networks.md",
+    "recall.md",
     "search.md",
     "text.md",
 }
