@@ -56,6 +56,7 @@ DONE = {
     "labels.md",
     "networks.md",
     "recall.md",
+    "papers.md",
     "search.md",
     "text.md",
 }
