@@ -6,12 +6,9 @@ import re
 import sys
 from pathlib import Path
 
-from docutils import nodes
-
 import skhash
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "benchmarks"))
-import pages  # noqa: E402
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "skhash"
 author = "The skhash developers"
@@ -29,6 +26,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "myst_parser",
+    "render_results",
 ]
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
@@ -53,7 +51,7 @@ toc_object_entries_show_parents = "hide"
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
-    "ignore_pattern": "benchmarks",
+    "ignore_pattern": "benchmarks|serve_http",
     "nested_sections": False,
     "within_subsection_order": "ExampleTitleSortKey",
     "backreferences_dir": "generated/examples",
@@ -123,11 +121,6 @@ def _skip_torch(app, what, name, obj, skip, options):
     return True if of_torch else None
 
 
-def _measured(name, rawtext, text, lineno, inliner, options=None, content=()):
-    """Write a figure of ``docs/results``: :measured:`knn.largest_ratio | .1f`."""
-    return [nodes.Text(pages.Results().figure(text))], []
-
-
 def _is_offline(record) -> bool:
     """Say whether a warning is that documentation of others cannot be reached."""
     return "failed to reach any of the inventories" in record.msg
@@ -135,7 +128,6 @@ def _is_offline(record) -> bool:
 
 def setup(app):
     """Connect the hooks; Sphinx calls this."""
-    app.add_role("measured", _measured)
     intersphinx = logging.getLogger("sphinx.sphinx.ext.intersphinx")
     intersphinx.addFilter(lambda record: not _is_offline(record))
     app.connect("doctree-read", _unlink_recalls)

@@ -1,6 +1,7 @@
 """scikit-learn estimators that turn vectors into short binary codes and search them."""
 
 from skhash._audit import AuditResult, audit
+from skhash._versions import show_versions
 from skhash.classification import SBNClassifier
 from skhash.linear import ITQHash, PCAHash
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
@@ -28,6 +29,7 @@ __all__ = [
     "SupervisedHash",
     "audit",
     "load",
+    "show_versions",
 ]
 
 __version__ = "0.1.0"

@@ -137,7 +137,10 @@ def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
     """
     packed = np.asarray(check_unmasked(packed))
     if packed.dtype != np.uint8:
-        raise ValueError(f"Packed codes must have dtype uint8, got {packed.dtype}.")
+        raise ValueError(
+            f"Packed codes must have dtype uint8, got {packed.dtype}. Of words, pass "
+            "the bytes: codes.view(np.uint8); of bytes, codes.astype(np.uint8)."
+        )
     if packed.ndim != 2 or packed.shape[1] == 0:
         raise ValueError(
             "Packed codes must have shape (n_codes, n_bytes) with n_bytes >= 1, got "

@@ -9,6 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from skhash._audit import audit
+from skhash.algebra._binary import BinaryUnits
 from skhash.neighbors import HammingNeighbors
 from skhash.utils.late import LateModule
 
@@ -65,10 +66,16 @@ def _audit():
     audit(vectors, labels, n_bits=[16], methods=["sgh", "neighbor"], random_state=0)
 
 
+def _networks():
+    words = _codes(64, 8).view(np.uint64)
+    BinaryUnits(words, np.zeros(len(words), dtype=np.int64))(words)
+
+
 STEPS = {
     "search of codes": _search,
     "search by clusters and tables": _search_by_tables,
     "search by real queries, training, metrics": _audit,
+    "networks of packed weights": _networks,
 }
 
 if __name__ == "__main__":

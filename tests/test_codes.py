@@ -132,6 +132,14 @@ def test_packed_codes_of_another_dtype_are_refused(dtype):
         check_packed(np.zeros((2, 2), dtype=dtype))
 
 
+def test_the_way_out_for_packed_words_is_one():
+    packed = np.random.default_rng(0).integers(0, 256, (3, 16), dtype=np.uint8)
+    words = packed.view(np.uint64)
+    with pytest.raises(ValueError, match=r"codes\.view\(np\.uint8\)"):
+        check_packed(words)
+    assert (check_packed(words.view(np.uint8)) == packed).all()
+
+
 @pytest.mark.parametrize("shape", [(), (5,), (2, 3, 4), (5, 0)])
 def test_packed_codes_of_another_shape_are_refused(shape):
     with pytest.raises(ValueError, match=re.escape(f"got {shape}")):

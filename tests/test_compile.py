@@ -5,6 +5,8 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 from skhash import compile as compiling
+from skhash.algebra import _binary_kernels
+from skhash.algebra._binary import BinaryUnits
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors.kernels import brute, multi_index, pruned
 
@@ -38,6 +40,15 @@ def test_searches_find_everything_compiled(n_bits):
         index.kneighbors(codes[:n_queries])
         index.radius_neighbors(codes[:n_queries], radius=n_bits // 3)
     assert compiled(*MADE) == before
+
+
+def test_networks_find_their_kernel_compiled():
+    compiling._networks()
+    before = compiled(_binary_kernels)
+    assert all(before.values())
+    weights = np.zeros((100, 5), dtype=np.uint64)
+    BinaryUnits(weights, np.zeros(100, dtype=np.int64))(weights[:3])
+    assert compiled(_binary_kernels) == before
 
 
 def test_steps_are_told(capsys, monkeypatch):

@@ -32,7 +32,7 @@ PUBLIC = [
 # Parts whose users are inside.
 INSIDE = {
     *("utils", "algebra", "persistence", "_audit", "cli", "compile", "soak"),
-    *("__main__", "__init__"),
+    *("__main__", "__init__", "_versions"),
 }
 
 

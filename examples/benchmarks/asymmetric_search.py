@@ -18,9 +18,8 @@ searches them, and prints the largest resident memory beside the size of the fil
 """
 
 import argparse
-import datetime
+import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -28,14 +27,36 @@ import time
 from pathlib import Path
 
 import numpy as np
+from growing_results import describe, head
+from result_files import Table, add_output, save
 
-import skhash
 from skhash import ITQHash
 from skhash.datasets import load_20newsgroups
 from skhash.linear import LinearDecoder
 from skhash.neighbors import AsymmetricNeighbors
 
 N_TRAIN, N_QUERIES, CHUNK = 20_000, 1000, 50_000
+SEARCHES = {
+    "bytes": "",
+    "k": "",
+    "search": "",
+    "ms of 1000 at once": ".4f",
+    "ms of one": ".3f",
+    "faiss / ours of 1000": ".2f",
+    "faiss / ours of one": ".2f",
+    "GB/s a thread of 1000": ".0f",
+    "GB/s of one": ".0f",
+}
+MEMORY = {
+    "MB of files": ".0f",
+    "nbytes_, MB": ".0f",
+    "MB without": ".0f",
+    "MB opened": ".0f",
+    "MB at most": ".0f",
+    "ms to open": ".0f",
+    "100 queries, s": ".1f",
+    "then, s": ".2f",
+}
 
 
 def mixtures(rows, n, rng):
@@ -93,7 +114,8 @@ def measure(searches, queries, k, turns):
     return {name: float(np.median(times)) for name, times in seconds.items()}
 
 
-def compare(args, n_bytes, vectors, queries):
+def compare(args, n_bytes, vectors, queries, table):
+    """Add the rows of so many bytes."""
     indexes = {
         f"blocks of {bits}": ours(vectors, n_bytes, bits, args.threads)
         for bits in args.block_bits
@@ -119,13 +141,12 @@ def compare(args, n_bytes, vectors, queries):
         ]
         for name in searches:
             each, one = batch[name] / len(queries), single[name]
-            line = f"| {n_bytes} | {k} | {name} | {1e3 * each:.4f} | {1e3 * one:.3f} |"
+            beside = [None] * 4
             if name in indexes:
-                read = len(vectors) * (n_bytes + 1)
-                line += f" {fastest[0] / batch[name]:.2f} | {fastest[1] / one:.2f} |"
-                line += f" {read / each / args.threads / 1e9:.0f} |"
-                line += f" {read / one / 1e9:.0f} |"
-            print(line, flush=True)
+                read = len(vectors) * (n_bytes + 1) / 1e9
+                beside = [fastest[0] / batch[name], fastest[1] / one]
+                beside += [read / each / args.threads, read / one]
+            table.add(n_bytes, k, name, 1e3 * each, 1e3 * one, *beside)
 
 
 def most_resident():
@@ -135,7 +156,7 @@ def most_resident():
     return 1024 * int(line.split()[1])
 
 
-def report_memory(n, n_bytes):
+def report_memory(n, n_bytes, output):
     rng = np.random.default_rng(0)
     codebook = rng.normal(size=(n_bytes, 256, 64)).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder:
@@ -145,7 +166,11 @@ def report_memory(n, n_bytes):
         )
         index.save(folder)
         # In a process of its own: memory that was used so far does not count.
-        subprocess.run([sys.executable, __file__, "--opened", folder], check=True)
+        command = [sys.executable, __file__, "--opened", folder]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    table = Table(MEMORY, [list(json.loads(done.stdout).values())]).printed()
+    data = f"{n:,} random codes of {n_bytes} bytes, decoded to 64 columns"
+    save(output, {"memory": table}, seeds=[0], data=data)
 
 
 def search_opened(folder):
@@ -163,14 +188,9 @@ def search_opened(folder):
     again = time.perf_counter() - start
     most = most_resident()
     size = sum(os.path.getsize(entry) for entry in os.scandir(folder))
-    print(
-        f"{index.n_samples_fit_:,} codes of {index.packed_codes_.shape[1]} bytes, "
-        f"files {size / 1e6:.0f} MB, opened in {1e3 * opened:.0f} ms\n"
-        f"resident: {own / 1e6:.0f} MB without, {base / 1e6:.0f} MB opened, at most "
-        f"{most / 1e6:.0f} MB, mapped files included; nbytes_ "
-        f"{index.nbytes_ / 1e6:.0f} MB\n"
-        f"100 queries: {first:.1f} s with all that is made once, then {again:.2f} s"
-    )
+    megabytes = (1e-6 * it for it in (size, index.nbytes_, own, base, most))
+    found = [*megabytes, 1e3 * opened, first, again]
+    print(json.dumps(dict(zip(MEMORY, found, strict=True))))
 
 
 def main():
@@ -186,26 +206,22 @@ def main():
     parser.add_argument("--engines", nargs="*", default=engines[:1], choices=engines)
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--opened", help=argparse.SUPPRESS)
+    add_output(parser)
     args = parser.parse_args()
     if args.opened:
         return search_opened(args.opened)
-    print(
-        f"skhash {skhash.__version__}, {datetime.date.today()}, {platform.machine()}, "
-        f"{os.cpu_count()} cores, {args.threads} threads, seed 0"
-    )
+    print(describe(head()))
     if args.memory:
-        return report_memory(10_000_000, 32)
+        return report_memory(10_000_000, 32, args.output)
     data = load_20newsgroups("minilm", data_home=args.data_home)
     vectors = mixtures(np.asarray(data.train), args.n, np.random.default_rng(0))
     queries = np.asarray(data.query)[:N_QUERIES]
-    print(f"{len(vectors):,} vectors of {vectors.shape[1]} columns\n")
-    columns = "bytes, k, search, ms of 1000 at once, ms of one, faiss / ours of 1000"
-    columns = [*columns.split(", "), "of one", "GB/s a thread of 1000", "of one"]
-    print("|", " | ".join(columns), "|")
-    print("|---" * len(columns) + "|")
+    table = Table(SEARCHES).printed()
     for n_bytes in args.bytes:
-        compare(args, n_bytes, vectors, queries)
-    return None
+        compare(args, n_bytes, vectors, queries, table)
+    about = f"{len(vectors):,} vectors of {vectors.shape[1]} columns, mixtures of two "
+    about += f"MiniLM embeddings each, {args.threads} threads"
+    return save(args.output, {"searches": table}, seeds=[0], data=about)
 
 
 if __name__ == "__main__":

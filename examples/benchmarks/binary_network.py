@@ -19,9 +19,6 @@ gradients, and by BayesBiNN at several temperatures beside identity straight-thr
 """
 
 import argparse
-import datetime
-import os
-import platform
 import statistics
 import time
 from functools import cache, reduce
@@ -30,8 +27,10 @@ from pathlib import Path
 import joblib
 import numpy as np
 import torch
+from growing_results import describe, head
 from llvmlite import ir
 from numba import int64, njit
+from result_files import Table, add_output, save
 from sbn_images import ReLU
 from scipy.special import expit
 from sklearn.datasets import load_digits
@@ -39,7 +38,6 @@ from sklearn.model_selection import train_test_split
 from supervised_hashing import load as load_images
 from threadpoolctl import threadpool_limits
 
-import skhash
 from skhash import HammingNeighbors, SBNClassifier, SupervisedHash
 from skhash.metrics import mean_average_precision_score
 from skhash.networks import BayesBiNNWeights
@@ -171,13 +169,54 @@ def speed(arguments):
     n = 2**24
     rate = 8 * N_VECTORS * n / medians({"": lambda: count_bits(n)}, 5)[""]
     print(f"in registers: {rate / 1e6:.1f} billion words a second")
+    tables = {name: Table(formats) for name, formats in SPEED_TABLES.items()}
     for name, all_sizes in SIZES.items():
         for sizes in all_sizes:
-            measure_speed(name, sizes, rate, arguments)
+            measure_speed(name, sizes, rate, arguments, tables)
+    for table in tables.values():
+        table.printed()
+    save(
+        arguments.output,
+        tables,
+        {"billion_words_a_second": rate / 1e6},
+        seeds=[0],
+        data=f"{N_PREDICTED} rows of the test set",
+    )
 
 
-def measure_speed(name, sizes, rate, arguments):
-    """Print accuracies, bytes and milliseconds of a network, and of its layers."""
+SPEED_TABLES = {
+    "networks": {
+        "network": "",
+        "accuracy without noise": ".1f",
+        "exported": ".1f",
+        "ReLU": ".1f",
+        "kB of weights": ".0f",
+        "float kB": ".0f",
+        "inner layers": ".0f",
+        "float inner layers": ".0f",
+    },
+    "speed": {
+        "network": "",
+        "rows": "",
+        "threads": "",
+        "packed": ".3g",
+        "NumPy": ".3g",
+        "torch": ".3g",
+        "ratio": ".1f",
+    },
+    "layers": {
+        "layer": "",
+        "packed": ".3g",
+        "NumPy": ".3g",
+        "ratio": ".1f",
+        "limit": ".3g",
+        "of limit": ".0%",
+    },
+}
+
+
+def measure_speed(name, sizes, rate, arguments, tables):
+    """Measure accuracies, bytes and milliseconds of a network, and of its layers."""
     fit_or_read = arguments.memory.cache(fit)
     binary = fit_or_read(name, sizes, arguments.epochs, weights="mirror", lr=0.01)
     real = {"gradient": ReLU(), "bn_recalibrate": False, "lr": 0.003}
@@ -185,48 +224,49 @@ def measure_speed(name, sizes, rate, arguments):
     network, layers = binary.export_deterministic(), fold(real)
     query, labels = load(name)[2]
     assert np.array_equal(network.predict(query), binary.predict(query))
-    print(f"\n{name}, {query.shape[1]}-{'-'.join(map(str, sizes))}\n")
-    for title, predicted in {
-        "classifier": binary.predict(query),
-        "exported": network.predict(query),
-        "ReLU": predict_in_numpy(layers, query),
-    }.items():
-        print(f"accuracy of {title}: {100 * np.mean(predicted == labels):.1f}")
+    title = f"{name}, {query.shape[1]}-{'-'.join(map(str, sizes))}"
+    accuracies = [
+        100 * float(np.mean(predicted == labels))
+        for predicted in (
+            binary.predict(query),
+            network.predict(query),
+            predict_in_numpy(layers, query),
+        )
+    ]
     inner = sum(weight.nbytes for weight, _ in layers[1:-1])
     packed = sum(layer.weights.nbytes for layer in network.layers[1:])
     both = layers[0][0].nbytes + layers[-1][0].nbytes
-    print(
-        f"kB of weights: {(both + inner) / 1e3:.0f} float, {(both + packed) / 1e3:.0f} "
-        f"binary; inner layers {inner / 1e3:.0f} and {packed / 1e3:.0f}"
-    )
+    sizes = (both + packed, both + inner, packed, inner)
+    tables["networks"].rows.append([title, *accuracies, *(b / 1e3 for b in sizes)])
     X = np.resize(query, (N_PREDICTED, query.shape[1]))
     tensors = [tuple(map(torch.from_numpy, layer)) for layer in layers]
-    for n_rows, repeats in ((N_PREDICTED, arguments.repeats), (1, 20)):
-        for threads in (1, 2) if n_rows > 1 else (1,):
-            torch.set_num_threads(threads)
-            with joblib.parallel_config(n_jobs=threads), threadpool_limits(threads):
-                found = medians(
-                    {
-                        "packed": lambda n=n_rows: network.predict(X[:n]),
-                        "NumPy": lambda n=n_rows: predict_in_numpy(layers, X[:n]),
-                        "torch": lambda n=n_rows: predict_in_torch(tensors, X[:n]),
-                    },
-                    repeats,
-                )
-            best = min(found["NumPy"], found["torch"])
-            values = " ".join(f"{key} {value:.2f}" for key, value in found.items())
-            print(
-                f"ms of {n_rows} rows, {threads} threads: {values}; "
-                f"ratio to the faster {best / found['packed']:.1f}"
+    for n_rows, threads, repeats in (
+        (N_PREDICTED, 1, arguments.repeats),
+        (N_PREDICTED, 2, arguments.repeats),
+        (1, 1, 20),
+    ):
+        torch.set_num_threads(threads)
+        with joblib.parallel_config(n_jobs=threads), threadpool_limits(threads):
+            found = medians(
+                {
+                    "packed": lambda n=n_rows: network.predict(X[:n]),
+                    "NumPy": lambda n=n_rows: predict_in_numpy(layers, X[:n]),
+                    "torch": lambda n=n_rows: predict_in_torch(tensors, X[:n]),
+                },
+                repeats,
             )
+        ratio = min(found["NumPy"], found["torch"]) / found["packed"]
+        row = [title, n_rows, threads, *found.values(), ratio]
+        tables["speed"].rows.append(row)
     with threadpool_limits(1):
-        print_layers(network, layers, X, rate, arguments.repeats)
+        rows = layer_rows(title, network, layers, X, rate, arguments.repeats)
+        tables["layers"].rows += rows
 
 
-def print_layers(network, layers, X, rate, repeats):
-    """Print the time of each layer beside that of its float product; one thread."""
+def layer_rows(title, network, layers, X, rate, repeats):
+    """Return the time of each layer beside that of its float product; one thread."""
     x = ((X - network.mean) / network.scale).astype(np.float32)
-    packed, h, own = None, X, {}
+    packed, h, rows = None, X, []
     for i, (layer, (weight, _)) in enumerate(zip(network.layers, layers, strict=False)):
         run = layer.read if i else layer
         given = packed if i else x
@@ -237,13 +277,16 @@ def print_layers(network, layers, X, rate, repeats):
             },
             repeats,
         )
-        limit = ""
+        limit = share = None
         if i:
-            words = len(X) * weight.shape[0] * -(-weight.shape[1] // 64)
-            limit = f", limit {words / rate:.2f}, {words / rate / found['packed']:.0%}"
-        own = f"{found['packed']:.2f} beside {found['float']:.1f}{limit}"
-        print(f"layer {i + 1}, {weight.shape[1]} to {weight.shape[0]}: {own}")
+            limit = len(X) * weight.shape[0] * -(-weight.shape[1] // 64) / rate
+            share = limit / found["packed"]
+        what = f"{weight.shape[1]} {'bits' if i else 'real numbers'}"
+        name = f"{title}: {what} to {weight.shape[0]}"
+        ratio = found["float"] / found["packed"]
+        rows.append([name, *found.values(), ratio, limit, share])
         packed, h = run(given), np.maximum(h @ weight.T, 0)
+    return rows
 
 
 # Codes
@@ -275,9 +318,15 @@ CODES = {
 
 
 def codes(arguments):
-    """Print what is found by codes of the last layer, means over seeds."""
-    print("| data | database | bits | method | mAP | +- | P@100 | fit s |")
-    print("|---" * 8 + "|")
+    """Measure what is found by codes of the last layer, means over seeds."""
+    table = Table(
+        {
+            **dict.fromkeys(("data", "database", "bits", "method"), ""),
+            "mAP": ".3f",
+            "P@100": ".3f",
+            "fit s": ".1f",
+        }
+    ).printed()
     for name in SIZES:
         (X, y), searched, query = load(name)
         params = {"max_epochs": arguments.epochs}
@@ -295,14 +344,11 @@ def codes(arguments):
                     for database, rows in searched.items():
                         found[database].append(search(encoder, query, rows))
                 for database, scores in found.items():
-                    mean, precision = np.mean(scores, axis=0)
-                    spread = np.ptp([score for score, _ in scores]) / 2
-                    print(
-                        f"| {name} | {database} | {n_bits} | {method} | {mean:.3f} | "
-                        f"{spread:.3f} | {precision:.3f} | "
-                        f"{statistics.median(seconds):.1f} |",
-                        flush=True,
-                    )
+                    mean, precision = map(float, np.mean(scores, axis=0))
+                    spread = float(np.ptp([score for score, _ in scores])) / 2
+                    row = [name, database, n_bits, method, [mean, spread], precision]
+                    table.add(*row, statistics.median(seconds))
+    save(arguments.output, {"found": table}, seeds=arguments.seeds)
 
 
 def search(encoder, query, database):
@@ -351,6 +397,9 @@ PROBABILITIES = {
     "pgd": ("projected gradient", lambda eta: (eta + 1) / 2),
     "1": ("BayesBiNN, temperature 1", lambda eta: expit(2 * eta)),
 }
+NAMES = {name: f"BayesBiNN, {name}" for name in TEMPERATURES}
+NAMES |= {"mirror": "mirror descent", "pgd": "projected gradient"}
+NAMES["identity"] = "identity straight-through"
 # Of Adam; the rate of BayesBiNN's SGD is the share of the logits that a step forgets.
 RATES = {"mirror": 0.01, "pgd": 0.01}
 
@@ -389,19 +438,25 @@ def training(arguments):
         for name, setting in settings.items()
     }
     equal = {}
-    columns = ["", "training loss", "accuracy", "signs as identity %", "undecided %"]
-    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+    table = Table(
+        {
+            "weights": "",
+            "training loss": ".3f",
+            "accuracy": ".1f",
+            "as identity, %": ".2f",
+            "undecided, %": ".1f",
+        }
+    ).printed()
     for name, (etas, losses, accuracies) in runs.items():
         equal[name] = [
             np.mean((one > 0) == (other > 0))
             for one, other in zip(etas, runs["identity"][0], strict=True)
         ]
         p = PROBABILITIES.get(name, PROBABILITIES["1"])[1](etas[-1])
-        undecided = np.mean((p > 0.05) & (p < 0.95))
-        print(
-            f"| {name} | {losses[-1]:.3f} | {accuracies[-1]:.1f} | "
-            f"{100 * equal[name][-1]:.2f} | {100 * undecided:.1f} |"
-        )
+        undecided = 100 * float(np.mean((p > 0.05) & (p < 0.95)))
+        same = 100 * float(equal[name][-1])
+        table.add(NAMES[name], losses[-1], accuracies[-1], same, undecided)
+    save(arguments.output, {"found": table}, seeds=[0])
     if arguments.picture:
         draw(runs, equal, arguments.picture)
 
@@ -425,9 +480,6 @@ def draw(runs, equal, picture):
         ax.set(title=title, xlabel="probability of +1")
         ax.legend(frameon=False, fontsize="x-small", loc="lower center")
     axes[0, 0].set_ylabel("weights")
-    names = {name: f"BayesBiNN, {name}" for name in TEMPERATURES}
-    names |= {"mirror": "mirror descent", "pgd": "projected gradient"}
-    names["identity"] = "identity straight-through"
     colors = dict(zip(runs, plt.colormaps["tab10"].colors, strict=False))
     panels = zip(axes[1], ("training loss", "accuracy, %", "equal signs"), strict=True)
     for i, (ax, title) in enumerate(panels):
@@ -438,7 +490,7 @@ def draw(runs, equal, picture):
             style = {"linestyle": "--", "color": "black"}
             style = style if name == "identity" else {"color": colors[name]}
             epochs = range(1, len(values) + 1)
-            ax.plot(epochs, values, label=names[name], **style)
+            ax.plot(epochs, values, label=NAMES[name], **style)
         ax.set(xlabel="epochs", title=title)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     handles = axes[1, 0].get_lines()
@@ -461,13 +513,10 @@ def main():
     parser.add_argument("--lr", type=float, default=0.03, help="of BayesBiNN")
     parser.add_argument("--memory", type=Path, help="a folder to keep what was fitted")
     parser.add_argument("--picture", type=Path)
+    add_output(parser)
     arguments = parser.parse_args()
     arguments.memory = joblib.Memory(arguments.memory, verbose=0)
-    print(
-        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy "
-        f"{np.__version__}, torch {torch.__version__}, skhash {skhash.__version__}\n"
-    )
+    print(describe(head()))
     {"speed": speed, "codes": codes, "training": training}[arguments.part](arguments)
 
 

@@ -8,23 +8,27 @@ looks at nothing (`knn_engines.count_all`). Medians, in billions of pairs a seco
     python examples/benchmarks/block_search.py
 """
 
-import datetime
-import platform
+import argparse
 from statistics import median
 
 import numpy as np
+from growing_results import describe, head
 from knn_engines import count_all, seconds_of
+from result_files import Table, add_output, save
 
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors.kernels.bitslice import PLAIN, WAYS, possible_ways
 from skhash.neighbors.search import blocks
 
 N, N_QUERIES, TURNS = 1_000_000, 512, 5
-
-
-def name_of(way):
-    lanes, ternary = WAYS[way]
-    return f"{64 * lanes} bits" + (", ternary" if ternary else "")
+COLUMNS = {
+    "bits": "",
+    "vectors of": "",
+    "operations an adder": "",
+    "billion pairs/s": ".1f",
+    "popcount limit": ".1f",
+    "share": ".2f",
+}
 
 
 def rates_of(n_bits, ways):
@@ -53,16 +57,21 @@ def rates_of(n_bits, ways):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_output(parser)
+    arguments = parser.parse_args()
     ways = sorted({PLAIN, *possible_ways()})
-    print(f"{datetime.date.today()}, {platform.machine()}, one thread\n")
-    print("| bits | popcount limit |", *(f"{name_of(way)} | share |" for way in ways))
-    print("|---|---|" + "---|---|" * len(ways))
+    print(describe(head()))
+    table = Table(COLUMNS).printed()
     for n_bits in (64, 128, 256, 512):
         rates = rates_of(n_bits, ways)
-        cells = [
-            f"{rates[way]:.1f} | {rates[way] / rates['limit']:.2f} |" for way in ways
-        ]
-        print(f"| {n_bits} | {rates['limit']:.1f} |", *cells, flush=True)
+        for way in ways:
+            lanes, ternary = WAYS[way]
+            rate, limit = rates[way], rates["limit"]
+            width, operations = f"{64 * lanes} bits", "two" if ternary else "five"
+            table.add(n_bits, width, operations, rate, limit, rate / limit)
+    data = f"{N:,} random codes, {N_QUERIES} queries, k = 10, one thread"
+    save(arguments.output, {"rates": table}, seeds=[0], data=data)
 
 
 if __name__ == "__main__":

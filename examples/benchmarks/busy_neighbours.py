@@ -21,15 +21,16 @@ median of three fits.
 
 import argparse
 import contextlib
-import datetime
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import time
 import warnings
+
+from growing_results import describe, head
+from result_files import Table, add_output, save
 
 # OpenMP's own default, and what the library sets where it is imported before torch.
 OPENMP, SHORT = {"GOMP_SPINCOUNT": "300000"}, {"GOMP_SPINCOUNT": "1000"}
@@ -119,16 +120,14 @@ def main():
     parser.add_argument("--beside", nargs="+", choices=SITUATIONS, default=SITUATIONS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--work", help=argparse.SUPPRESS)
+    add_output(parser)
     settings = parser.parse_args()
     if settings.work:
         work(*json.loads(settings.work))
         return
-    print(
-        f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} cores, "
-        f"Python {platform.python_version()}, seed {settings.seed}\n"
-    )
-    print(f"| seconds of a fit | beside | ITQHash | DualHashEncoder | {LARGE} |")
-    print("|---|---|---|---|---|")
+    print(describe(head()))
+    times = dict.fromkeys(["ITQHash", "DualHashEncoder", LARGE], ".2f")
+    table = Table({"seconds of a fit": "", "beside": "", **times}).printed()
     for situation in settings.beside:
         for name, (threads, shares_all, variables) in SETTINGS.items():
             with neighbours(situation, settings.seed):
@@ -139,8 +138,20 @@ def main():
                     capture_output=True,
                     text=True,
                 )
-            cells = [f"{value:.2f}" for value in json.loads(done.stdout).values()]
-            print("| " + " | ".join([name, situation, *cells]) + " |", flush=True)
+            table.add(name, situation, *json.loads(done.stdout).values())
+    figures = {"most_times": most_times(table)}
+    print("\nA fit of a setting beside others, in times of the idle one:", figures)
+    save(settings.output, {"fits": table}, figures, seeds=[settings.seed])
+
+
+def most_times(table):
+    """Return how many times as long as on the idle machine a fit takes at most."""
+    idle = {row[0]: row[2:] for row in table.rows if row[1] == "idle"}
+    return max(
+        seconds / alone
+        for name, _, *times in table.rows
+        for seconds, alone in zip(times, idle.get(name, []), strict=False)
+    )
 
 
 if __name__ == "__main__":

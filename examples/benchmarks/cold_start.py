@@ -11,14 +11,15 @@ answer is the second process. Other work on the machine makes all of it longer.
 """
 
 import argparse
-import datetime
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from statistics import median
+
+from growing_results import describe, head
+from result_files import Table, add_output, save
 
 SKLEARN = "import sklearn.base, sklearn.model_selection, sklearn.preprocessing"
 IMPORTS = (
@@ -77,31 +78,43 @@ def seconds(program, package, cache):
     return float(answer.stdout.split()[-1])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    here = Path(__file__).resolve().parents[2]
-    parser.add_argument("--package", type=Path, default=here, help="a checkout")
-    package = parser.parse_args().package.resolve()
-    print(
-        f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} cores, "
-        f"Python {platform.python_version()}\n"
-    )
+def measure_imports(package):
+    """Return the seconds of scikit-learn's import, and a table of ours beyond them."""
     with tempfile.TemporaryDirectory() as cache:
 
         def import_seconds(before, line):
             program = IMPORT.format(before, line)
             return median(seconds(program, package, cache) for _ in range(5))
 
-        print(f"The import of scikit-learn takes {import_seconds('', SKLEARN):.2f} s.")
-        print("\n| import | s beyond scikit-learn's |\n|---|---|")
+        base = import_seconds("", SKLEARN)
+        print(f"The import of scikit-learn takes {base:.2f} s.")
+        table = Table({"import": "", "s beyond scikit-learn's": ".2f"}).printed()
         for line in IMPORTS:
-            print(f"| `{line}` | {import_seconds(SKLEARN, line):.2f} |", flush=True)
-    print("\n| first answer | nothing compiled, s | compiled, s |\n|---|---|---|")
+            table.add(f"`{line}`", import_seconds(SKLEARN, line))
+    return base, table
+
+
+def measure_answers(package):
+    columns = {"first answer": "", "nothing compiled, s": ".2f", "compiled, s": ".2f"}
+    table = Table(columns).printed()
     for name, call in ANSWERS.items():
         with tempfile.TemporaryDirectory() as cache:
             program = ANSWER.format(call)
-            cold, warm = (seconds(program, package, cache) for _ in range(2))
-            print(f"| {name} | {cold:.2f} | {warm:.2f} |", flush=True)
+            table.add(name, *(seconds(program, package, cache) for _ in range(2)))
+    return table
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    here = Path(__file__).resolve().parents[2]
+    parser.add_argument("--package", type=Path, default=here, help="a checkout")
+    add_output(parser)
+    arguments = parser.parse_args()
+    package = arguments.package.resolve()
+    print(describe(head()))
+    base, imports = measure_imports(package)
+    tables = {"imports": imports, "answers": measure_answers(package)}
+    save(arguments.output, tables, {"sklearn_import": base}, seeds=[0])
 
 
 if __name__ == "__main__":

@@ -11,22 +11,29 @@ imports: the medians of three runs.
 
 import argparse
 import contextlib
-import datetime
 import io
 import os
-import platform
 import statistics
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
+from growing_results import describe, head
+from result_files import Table, add_output, save
 
-import skhash
 from skhash import PCAHash
 from skhash.cli import main as command
 
 N_FEATURES, ROWS_DRAWN, BLOCK_BYTES = 384, 100_000, 2**23
+COLUMNS = {
+    "bits": "",
+    "written as": "",
+    "file": "",
+    "s": ".2f",
+    "million rows/s": ".2f",
+    "GB/s of the file": ".2f",
+}
 
 
 def write_rows(path, n, seed):
@@ -78,37 +85,35 @@ def main():
     parser.add_argument("--bits", type=int, nargs="+", default=[64, 256])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", help="where to write; by default a temporary one")
+    add_output(parser)
     settings = parser.parse_args()
-    print(
-        f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} cores, "
-        f"Python {platform.python_version()}, scikit-hash {skhash.__version__}, numpy "
-        f"{np.__version__}, {vars(settings)}"
-    )
+    print(describe(head()))
+    table = Table(COLUMNS).printed()
     with tempfile.TemporaryDirectory(dir=settings.folder) as folder:
         path = Path(folder) / "rows.npy"
         sample = write_rows(path, settings.rows, settings.seed)
-        rates = [read_rate(path)]
-        lines = []
+        figures = {"read_before": read_rate(path) / 1e9}
         for n_bits in settings.bits:
             encoder = Path(folder) / f"encoder{n_bits}"
             PCAHash(n_bits, random_state=0).fit(sample).save(encoder)
-            words = ["encode", encoder, path, Path(folder) / "codes.npy"]
-            for kind in ("packed", "bits"):
-                own = [*words, "--packed"] if kind == "packed" else words
-                for cold in (False, True):
-                    seconds = seconds_of(own, path, cold)
-                    lines.append((n_bits, kind, cold, seconds))
-        rates.append(read_rate(path))
-        size = path.stat().st_size
-    print(f"disk: {rates[0] / 1e9:.2f} and {rates[1] / 1e9:.2f} GB/s\n")
-    print("| bits | written as | file | s | million rows/s | GB/s of the file |")
-    print("|---|---|---|---|---|---|")
-    for n_bits, kind, cold, seconds in lines:
-        rate, place = settings.rows / seconds / 1e6, "cold" if cold else "cached"
-        print(
-            f"| {n_bits} | {kind} | {place} | {seconds:.2f} | {rate:.2f} | "
-            f"{size / seconds / 1e9:.2f} |"
-        )
+            add_rows(table, n_bits, encoder, path, settings.rows)
+        figures["read_after"] = read_rate(path) / 1e9
+        figures["gigabytes"] = path.stat().st_size / 1e9
+    print("\nPlain reads of the file, GB/s, and its size:", figures)
+    data = f"{settings.rows:,} rows of {N_FEATURES} float16"
+    save(settings.output, {"files": table}, figures, seeds=[settings.seed], data=data)
+
+
+def add_rows(table, n_bits, encoder, path, n_rows):
+    """Measure codes of one length, packed and not, from a file cached and cold."""
+    words = ["encode", encoder, path, path.parent / "codes.npy"]
+    size = path.stat().st_size
+    for kind in ("packed", "bits"):
+        own = [*words, "--packed"] if kind == "packed" else words
+        for place in ("cached", "cold"):
+            seconds = seconds_of(own, path, place == "cold")
+            rates = n_rows / seconds / 1e6, size / seconds / 1e9
+            table.add(n_bits, kind, place, seconds, *rates)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,6 @@ turns in one process; rates are of the medians, in millions of rows a second.
 """
 
 import argparse
-import datetime
-import os
-import platform
 import statistics
 import tempfile
 import time
@@ -32,8 +29,9 @@ from pathlib import Path
 import joblib
 import numpy as np
 import torch
+from growing_results import describe, head
+from result_files import Table, add_output, save
 
-import skhash
 from skhash import NeighborHash, PCAHash
 from skhash.algebra._affine import affine
 
@@ -45,22 +43,22 @@ except ImportError:
 DTYPES = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
 SHAPES = ["60000x784x64", "60000x384x256"]
 N_FITTED, HIDDEN = 5000, 512
-COLUMNS = [
-    "rows",
-    "hidden",
-    "type",
-    "from",
-    "bits",
-    "torch",
-    "ratio",
-    "packed",
-    "torch",
-    "faiss",
-    "ratio",
-    "product",
-    "memory",
-    "of limit",
-]
+COLUMNS = {
+    "rows": "",
+    "hidden": "",
+    "type": "",
+    "from": "",
+    "bits": ".2f",
+    "bits, torch": ".2f",
+    "ratio of bits": ".2f",
+    "packed": ".2f",
+    "packed, torch": ".2f",
+    "faiss": ".2f",
+    "ratio of packed": ".2f",
+    "product": ".2f",
+    "memory": ".2f",
+    "of limit": ".0%",
+}
 
 
 def timed(call) -> float:
@@ -176,17 +174,16 @@ def measure(encoder, X, settings, rates):
     return found, limits, np.mean(calls[0]() != calls[1]())
 
 
-def row_of(names, found, limits) -> str:
+def row_of(names, found, limits):
     bits, torch_bits, packed, torch_packed, *faiss_packed = found
-    numbers = [bits, torch_bits, bits / torch_bits, packed, torch_packed]
-    cells = [f"{value:.2f}" for value in numbers]
-    cells += [f"{faiss_packed[0]:.2f}" if faiss_packed else ""]
-    cells += [f"{packed / max([torch_packed, *faiss_packed]):.2f}"]
-    cells += [f"{limit:.2f}" for limit in limits] + [f"{bits / min(limits):.0%}"]
-    return "| " + " | ".join([*names, *cells]) + " |"
+    own = packed / max([torch_packed, *faiss_packed])
+    peer = faiss_packed[0] if faiss_packed else None
+    cells = [bits, torch_bits, bits / torch_bits, packed, torch_packed, peer, own]
+    return *names, *cells, *limits, bits / min(limits)
 
 
-def print_shape(shape, settings, memory, folder):
+def measure_shape(shape, settings, memory, folder, table):
+    """Add the rows of one shape; return the largest share of other bits."""
     n, n_features, n_bits = shape
     rng = np.random.default_rng(settings.seed)
     X = rng.normal(size=(n, n_features)).astype(np.float32)
@@ -195,7 +192,7 @@ def print_shape(shape, settings, memory, folder):
     deep = NeighborHash(n_bits, hidden_layer_sizes=(HIDDEN,), max_epochs=1)
     deep.set_params(random_state=0).fit(X[:N_FITTED])
     differing = []
-    for encoder, hidden in ((linear, ""), (deep, f"{HIDDEN}")):
+    for encoder, hidden in ((linear, None), (deep, HIDDEN)):
         shapes = [weights.shape for weights in weights_of(layers_of(encoder))]
         threads = settings.threads
         products = [product_rate(own, threads) for own in shapes]
@@ -207,9 +204,9 @@ def print_shape(shape, settings, memory, folder):
             for place, own in (("array", rows), ("map", mapped)):
                 *result, share = measure(encoder, own, settings, rates)
                 names = f"{n:,} x {n_features} to {n_bits}", hidden, name, place
-                print(row_of(names, *result), flush=True)
+                table.add(*row_of(names, *result))
                 differing.append(share)
-    print(f"Share of bits that differ from torch's: at most {max(differing):.1e}.")
+    return max(differing)
 
 
 def main():
@@ -221,28 +218,29 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=joblib.cpu_count())
     parser.add_argument("--seed", type=int, default=0)
+    add_output(parser)
     settings = parser.parse_args()
     torch.set_num_threads(settings.threads)
     warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-    peers = "no faiss" if faiss is None else f"faiss-cpu {faiss.__version__}"
-    print(
-        f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} cores, "
-        f"{settings.threads} threads; Python {platform.python_version()}, scikit-hash "
-        f"{skhash.__version__}, numpy {np.__version__}, torch {torch.__version__}, "
-        f"{peers}; {vars(settings)}"
-    )
+    print(describe(head()))
     memory = bandwidth(settings.threads)
-    print(f"Memory is read at {memory / 1e9:.0f} GB/s. Millions of rows a second:\n")
-    print("| " + " | ".join(COLUMNS) + " |")
-    print("|---" * len(COLUMNS) + "|")
+    table = Table(COLUMNS).printed()
     with (
         tempfile.TemporaryDirectory() as folder,
         joblib.parallel_config(n_jobs=settings.threads),
     ):
-        for shape in settings.shapes:
-            print_shape(
-                tuple(map(int, shape.split("x"))), settings, memory, Path(folder)
+        differing = max(
+            measure_shape(
+                tuple(map(int, shape.split("x"))),
+                *(settings, memory, Path(folder), table),
             )
+            for shape in settings.shapes
+        )
+    figures = {"memory": memory / 1e9, "differing": differing}
+    print("\nGB/s that are read, and the largest share of other bits:", figures)
+    data = f"{settings.threads} threads"
+    tables = {"rates": table}
+    save(settings.output, tables, figures, seeds=[settings.seed], data=data)
 
 
 if __name__ == "__main__":

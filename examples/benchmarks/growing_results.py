@@ -10,7 +10,9 @@ import json
 import operator
 import os
 import platform
+import shlex
 import sys
+from pathlib import Path
 
 
 class Results:
@@ -24,7 +26,9 @@ class Results:
         self.summary = summary
         if path and path.exists():
             self.content = json.loads(path.read_text(encoding="utf-8"))
-        self.content["head"] = head()
+        before = self.content.get("head", {}).get("commands", [])
+        commands = dict.fromkeys([*before, command()])
+        self.content["head"] = {**head(), "commands": list(commands)}
 
     def get(self, name, make):
         """Return the measurement of that name, made now unless it is there.
@@ -53,29 +57,84 @@ class Results:
 
 
 def merged(paths):
-    """Return the results of several files as one, with the head of the last."""
-    content = {}
+    """Return the results of several files as one, with the head of the last.
+
+    Its commands are those of all of them.
+    """
+    content, commands = {}, []
     for path in paths:
         for name, part in json.loads(path.read_text(encoding="utf-8")).items():
             if isinstance(part, list):
                 content[name] = content.get(name, []) + part
             else:
                 content[name] = {**content.get(name, {}), **part}
+        commands += content.setdefault("head", {}).get("commands", [])
+    content["head"]["commands"] = list(dict.fromkeys(commands))
     return content
 
 
+# Those that may take part, and the modules that they are loaded as.
+PACKAGES = {
+    "scikit-hash": "skhash",
+    "numpy": "numpy",
+    "scikit-learn": "sklearn",
+    "numba": "numba",
+    "torch": "torch",
+    "faiss-cpu": "faiss",
+    "usearch": "usearch",
+    "pynear": "pynear",
+}
+
+
 def head():
-    """Return the machine, the date and the versions of what takes part."""
+    """Return the machine, the date and the versions of what is loaded."""
+    loaded = [name for name, module in PACKAGES.items() if module in sys.modules]
     versions = {"Python": platform.python_version()}
-    for name in "scikit-hash numpy numba torch faiss-cpu".split():
+    for name in loaded:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
     return {
         "date": str(datetime.date.today()),
-        "machine": platform.processor() or platform.machine(),
+        "machine": processor_name(),
         "cores": os.cpu_count(),
         "versions": versions,
     }
+
+
+def processor_name():
+    """Return the name that the system has for the processor."""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as lines:
+        for line in lines:
+            if line.startswith("model name"):
+                return line.split(":")[1].strip()
+    return platform.processor() or platform.machine()
+
+
+# What of the environment belongs to a command.
+SETTINGS = (
+    *("OMP_NUM_THREADS", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "OPENBLAS_CORETYPE"),
+    *("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"),
+)
+
+
+def command():
+    """Return the command that runs here, without names of folders outside."""
+    script, *given = sys.argv
+    words = [_inside(script) or Path(script).name]
+    for before, word in zip([script, *given], given, strict=False):
+        if Path(word).is_absolute():
+            option = before.startswith("--") and before[2:].replace("-", "_").upper()
+            name = Path(word).name if Path(word).suffix else option or "FOLDER"
+            word = _inside(word) or name
+        words.append(word)
+    given = [f"{name}={os.environ[name]}" for name in SETTINGS if name in os.environ]
+    return shlex.join([*given, "python", *words])
+
+
+def _inside(path):
+    """Return a path as seen from the root of the repository, None for others."""
+    path, root = Path(path).resolve(), Path(__file__).resolve().parents[2]
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else None
 
 
 def describe(head):

@@ -1,7 +1,8 @@
 """Hamming search: `HammingNeighbors` beside the other engines, as a table.
 
     python examples/benchmarks/knn.py --output knn.json
-    python examples/benchmarks/knn.py --show knn.json --picture knn.png
+    python examples/benchmarks/knn.py --show knn.json --picture knn.png \\
+        --output docs/results/knn.json
     python examples/benchmarks/knn.py --quick
 
 The default takes some 12 minutes on two cores: the code length, the number of codes, k
@@ -21,11 +22,8 @@ not work that way.
 """
 
 import argparse
-import datetime
-import importlib.metadata
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -37,8 +35,9 @@ import faiss
 import joblib
 import knn_engines
 import numpy as np
+from growing_results import command, head
 from knn_engines import APPROXIMATE, EXACT, GRAPHS, RADIUS, SLOW, SMALL, seconds_of
-from knn_report import draw, show
+from knn_report import draw, save_tables, show
 
 from skhash import SGHEncoder
 from skhash.codes import hamming_distances
@@ -294,26 +293,6 @@ def first_queries():
                 yield name, cache, *map(float, done.stdout.split())
 
 
-def processor_name():
-    try:
-        with open("/proc/cpuinfo") as lines:
-            return next(x.split(":")[1].strip() for x in lines if "model name" in x)
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
-def versions():
-    """Return the versions of what takes part, where it is installed."""
-    names = "scikit-hash numba numpy faiss-cpu usearch pynear scikit-learn".split()
-    found = {"Python": platform.python_version()}
-    for name in names:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
-
-
 def compile_kernels(threads):
     """Let numba compile everything, so that no time below holds that of compiling."""
     codes = np.random.default_rng(0).integers(0, 256, (2**16, 8), np.uint8)
@@ -344,12 +323,15 @@ def main():
     parser.add_argument("--data-home")
     parser.add_argument("--quick", action="store_true", help="a try, in seconds")
     parser.add_argument("--large", action="store_true", help="ten times as many, too")
-    parser.add_argument("--output", type=Path, help="a JSON file for the results")
+    parser.add_argument(
+        "--output", type=Path, help="a JSON file; with --show, of the documentation"
+    )
     parser.add_argument("--show", type=Path, help="print the tables of such a file")
     parser.add_argument("--picture", type=Path, help="draw queries/s against n")
     arguments = parser.parse_args()
     if arguments.show:
         results = json.loads(arguments.show.read_text())
+        save_tables(results, arguments.output)
     else:
         if arguments.quick:
             arguments.n, arguments.queries, arguments.repeats = 10_000, 100, 2
@@ -365,11 +347,10 @@ def run(arguments):
     comparison = Comparison(arguments)
     results = comparison.results
     results["head"] = {
-        "date": str(datetime.date.today()),
-        "processor": processor_name(),
+        **head(),
+        "commands": [command()],
         "threads": arguments.threads,
         "seed": arguments.seed,
-        "versions": versions(),
         "faiss options": faiss.get_compile_options().strip(),
     }
     compile_kernels(arguments.threads)

@@ -3,79 +3,111 @@
 import statistics
 from itertools import groupby
 
+from growing_results import describe
+from result_files import Table, save
+
 CENTER = {"bits": 64, "k": 10}
 FAISS = ("faiss flat", "faiss knn_hamming")
+SETTING = {"codes": "", "bits": "", "n": ",", "asked": ""}
+SETTINGS = {
+    **SETTING,
+    "ours, queries/s": ",.0f",
+    "faiss, queries/s": ",.0f",
+    "ratio": ".1f",
+    "share of the popcount limit": ".2f",
+    "one query, ms": ".3f",
+    "faiss, ms": ".3f",
+}
+ENGINES = {
+    **SETTING,
+    "engine": "",
+    "queries/s": ",.0f",
+    "times ours": ".2f",
+    "best to best": ".2f",
+    "one query, ms": ".3f",
+    "recall": ".3f",
+    "build, s": ".2f",
+    "bytes a code": ".1f",
+}
+FIRST = {
+    "first query in a new process": "",
+    "cache": "",
+    "imports, s": ".2f",
+    "then, s": ".2f",
+}
+CONSTANTS = {
+    "bits": "",
+    "n": ",",
+    "batches, ps a code and thread": ".0f",
+    "one query, ps a code": ".0f",
+}
 
 
 def show(results):
     """Print the results as markdown."""
     head = results["head"]
-    versions = ", ".join(f"{name} {v}" for name, v in head["versions"].items())
     print(
-        f"{head['processor']}, {head['threads']} threads, {head['date']}, seed "
-        f"{head['seed']}. {versions} (faiss built for {head['faiss options']}).\n"
+        f"{describe(head)} {head['threads']} threads, seed {head['seed']}, "
+        f"faiss built for {head['faiss options']}."
     )
-    show_summary(results)
-    print(
-        "| codes | bits | n | asked | engine | queries/s | times ours | best to best | "
-        "one query, ms | recall | build, s | bytes a code |"
-    )
-    print("|" + "---|" * 12)
-    for _, rows in groupby(results["rows"], key=_setting):
-        rows = list(rows)
-        ours = next(row["seconds"] for row in rows if row["engine"] == "ours")
-        for row in rows:
-            print("| " + " | ".join(_cells(row, ours)) + " |")
-    print("\n| first query in a new process | cache | imports, s | then, s |")
-    print("|---|---|---|---|")
-    for name, cache, imports, first in results["first"]:
-        print(f"| {name} | {cache} | {imports:.2f} | {first:.2f} |")
-    show_constants(results)
-    for what in results["left_out"]:
-        print(f"\nLeft out: {what}.")
+    for table in tables_of(results).values():
+        if table.rows:
+            table.printed()
 
 
-def show_summary(results):
-    """Print a line a setting: ours beside the better exact search of faiss."""
-    print(
-        "| codes | bits | n | asked | ours, queries/s | faiss, queries/s | ratio | "
-        "share of the popcount limit | one query, ms | faiss, ms |"
-    )
-    print("|" + "---|" * 10)
+def save_tables(results, path):
+    """Save the tables for the documentation."""
+    head = results["head"]
+    data = f"{head['threads']} threads, faiss built for {head['faiss options']}"
+    tables = tables_of(results)
+    save(path, tables, seeds=[head["seed"]], data=data, measured=head)
+
+
+def tables_of(results):
+    """Return all tables by name."""
+    settings, engines = Table(SETTINGS), Table(ENGINES)
     for setting, rows in groupby(results["rows"], key=_setting):
         rows = {row["engine"]: row for row in rows}
-        ours, limit = rows["ours"], rows.get("popcount limit")
-        peers = [rows[name] for name in FAISS if name in rows]
-        peer, median = min(peers, key=_median), _median(ours)
-        cells = (
-            *_setting_cells(setting),
-            f"{ours['queries'] / median:,.0f}",
-            f"{peer['queries'] / _median(peer):,.0f}",
-            f"{_median(peer) / median:.1f}",
-            "" if limit is None else f"{_median(limit) / median:.2f}",
-            f"{1000 * ours['single']:.3f}",
-            f"{1000 * min(row['single'] for row in peers):.3f}",
-        )
-        print("| " + " | ".join(cells) + " |")
-    print()
+        settings.rows.append([*_setting_cells(setting), *_beside_faiss(rows)])
+        for row in rows.values():
+            cells = *_setting_cells(setting), *_cells(row, rows["ours"]["seconds"])
+            engines.rows.append(cells)
+    left_out = [what.split(": ", 1) for what in results["left_out"]]
+    return {
+        "settings": settings,
+        "engines": engines,
+        "first": Table(FIRST, results["first"]),
+        "constants": Table(CONSTANTS, list(_constants(results))),
+        "left_out": Table({"left out": "", "because": ""}, left_out),
+    }
 
 
-def show_constants(results):
-    """Print what comparing one code takes: the constants to predict time by.
+def _beside_faiss(rows):
+    """Return the cells of ours beside the better exact search of faiss."""
+    ours, limit = rows["ours"], rows.get("popcount limit")
+    peers = [rows[name] for name in FAISS if name in rows]
+    peer, median = min(peers, key=_median), _median(ours)
+    return (
+        ours["queries"] / median,
+        peer["queries"] / _median(peer),
+        _median(peer) / median,
+        None if limit is None else _median(limit) / median,
+        1000 * ours["single"],
+        1000 * min(row["single"] for row in peers),
+    )
+
+
+def _constants(results):
+    """Yield what comparing one code takes: the constants to predict time by.
 
     They are those of random codes, all of which are compared.
     """
-    print("\n| bits | n | batches, ps a code and thread | one query, ps a code |")
-    print("|---|---|---|---|")
     threads = results["head"]["threads"]
     for row in results["rows"]:
-        if (row["engine"], row["kind"], row["k"]) != ("ours, brute", "random", 10):
-            continue
-        batch = _median(row) * threads / row["queries"]
-        print(
-            f"| {row['bits']} | {row['n']} | {1e12 * batch / row['n']:.0f} | "
-            f"{1e12 * row['single'] / row['n']:.0f} |"
-        )
+        if (row["engine"], row["kind"], row["k"]) == ("ours, brute", "random", 10):
+            batch = _median(row) * threads / row["queries"]
+            picoseconds = (1e12 * it / row["n"] for it in (batch, row["single"]))
+            yield [row["bits"], row["n"], *picoseconds]
 
 
 def draw(results, path):
@@ -132,8 +164,7 @@ def _setting(row):
 
 def _setting_cells(setting):
     kind, bits, n, k, radius = setting
-    asked = f"k = {k}" if radius is None else f"radius {radius}"
-    return kind, str(bits), f"{n:,}", asked
+    return kind, bits, n, f"k = {k}" if radius is None else f"radius {radius}"
 
 
 def _median(row):
@@ -141,16 +172,15 @@ def _median(row):
 
 
 def _cells(row, ours):
-    """Return the cells of a row; `ours` are the sorted seconds of ours."""
+    """Return the cells of an engine; `ours` are the sorted seconds of ours."""
     median = _median(row)
     return (
-        *_setting_cells(_setting(row)),
         row["engine"],
-        f"{row['queries'] / median:,.0f}",
-        f"{median / statistics.median(ours):.2f}",
-        f"{row['seconds'][0] / ours[0]:.2f}",
-        f"{1000 * row['single']:.3f}",
-        "" if row["recall"] is None else f"{row['recall']:.3f}",
-        f"{row['build']:.2f}",
-        "" if row["bytes"] is None else f"{row['bytes']:.1f}",
+        row["queries"] / median,
+        median / statistics.median(ours),
+        row["seconds"][0] / ours[0],
+        1000 * row["single"],
+        row["recall"],
+        row["build"],
+        row["bytes"],
     )

@@ -15,14 +15,11 @@ All alternate in one process; the table shows medians. Run from the repository r
 """
 
 import argparse
-import platform
 import time
-from datetime import date
-from pathlib import Path
 
-import joblib
-import numba
 import numpy as np
+from growing_results import describe, head
+from result_files import Table, add_output, save
 
 from skhash.codes import bits_to_signs, pack_bits, packed_to_words
 from skhash.metrics import (
@@ -32,6 +29,13 @@ from skhash.metrics import (
     neighbor_recall_score,
 )
 
+COLUMNS = {
+    "metric": "",
+    "seconds": ".2f",
+    "ns a pair": ".2f",
+    "times the product": ".1f",
+    "times xor": ".1f",
+}
 CHUNK = 100  # queries; 100 rows of 60 000 float32 distances are 24 MB
 
 
@@ -88,6 +92,7 @@ def main():
     parser.add_argument("--database", type=int, default=60_000)
     parser.add_argument("--bits", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=3)
+    add_output(parser)
     options = parser.parse_args()
     data = make_data(options.queries, options.database, options.bits)
     queries, database, query_labels, labels = data
@@ -125,31 +130,20 @@ def main():
 
 
 def report(options, seconds):
-    print(
-        f"{options.queries} queries x {options.database} codes, {options.bits} bits; "
-        f"medians of {options.repeats}, {date.today()}\n"
-        f"{_processor()}, {joblib.cpu_count()} cores; Python "
-        f"{platform.python_version()}, numpy {np.__version__}, numba "
-        f"{numba.__version__}\n"
-    )
     medians = {name: np.median(values) for name, values in seconds.items()}
     product, xor = list(medians.values())[:2]
     pairs = options.queries * options.database
-    print(f"{'':30} {'seconds':>8} {'ns/pair':>8} {'/product':>9} {'/XOR':>7}")
-    for name, median in medians.items():
-        print(
-            f"{name:30} {median:8.2f} {1e9 * median / pairs:8.2f} "
-            f"{product / median:8.1f}x {xor / median:6.1f}x"
-        )
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":")[1].strip()
-    return platform.processor() or platform.machine()
+    rows = [
+        [name, median, 1e9 * median / pairs, product / median, xor / median]
+        for name, median in medians.items()
+    ]
+    print(describe(head()))
+    table = Table(COLUMNS, rows).printed()
+    data = (
+        f"{options.queries:,} queries, {options.database:,} codes of {options.bits} "
+        f"bits, medians of {options.repeats}"
+    )
+    save(options.output, {"metrics": table}, seeds=[0], data=data)
 
 
 if __name__ == "__main__":

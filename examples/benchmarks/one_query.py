@@ -9,28 +9,43 @@ limit) take turns in one process, so that small caches hold what the one before 
 medians of at least 15 turns, of 200 calls each for 10 000 codes or fewer. faiss and
 ours have their defaults, all threads; *one thread* is ours with ``n_jobs=1``.
 
-The last lines tell what a call costs beyond its search: a call for 1000 codes, less the
-compiled search alone with all its room made before.
+The second table tells what a call costs beyond its search: a call for 1000 codes, less
+the compiled search alone with all its room made before.
 """
 
 import argparse
-import datetime
-import os
-import platform
 import time
 from statistics import median
 
 import faiss
 import numpy as np
+from growing_results import describe, head
 from numba import njit
+from result_files import Table, add_output, save
 
-import skhash
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors.kernels import brute as kernels
 from skhash.neighbors.search import brute
 from skhash.neighbors.search.chunks import live_codes
 
 K, SMALL, CALLS, TURNS, SECONDS = 10, 10_000, 200, 15, 6.0
+QUERIES = {
+    "codes": ",",
+    "bits": "",
+    "faiss, us": ".1f",
+    "ours, us": ".1f",
+    "one thread, us": ".1f",
+    "ratio": ".2f",
+    "ours, GB/s": ".1f",
+    "plain read, GB/s": ".1f",
+}
+CALLS_COLUMNS = {
+    "bits": "",
+    "codes": ",",
+    "a call, us": ".1f",
+    "compiled, us": ".1f",
+    "beyond, us": ".1f",
+}
 
 
 @njit
@@ -60,7 +75,7 @@ def take_turns(functions, calls):
 
 
 def compare(n, n_bits):
-    """Print a row of the table."""
+    """Return a row of the table of queries."""
     rng = np.random.default_rng(n_bits)
     codes = rng.integers(0, 256, (n, n_bits // 8), dtype=np.uint8)
     queries = rng.integers(0, 256, (64, n_bits // 8), dtype=np.uint8)
@@ -84,15 +99,13 @@ def compare(n, n_bits):
         CALLS if n <= SMALL else 1,
     )
     best, gigabytes = min(own, one), codes.nbytes / 1e9
-    print(
-        f"| {n:,} | {n_bits} | {1e6 * theirs:.1f} | {1e6 * own:.1f} | {1e6 * one:.1f} "
-        f"| {theirs / own:.2f} | {gigabytes / best:.1f} | {gigabytes / read:.1f} |",
-        flush=True,
-    )
+    microseconds = (1e6 * it for it in (theirs, own, one))
+    rates = gigabytes / best, gigabytes / read
+    return n, n_bits, *microseconds, theirs / own, *rates
 
 
 def overhead(n_bits, n=1000):
-    """Print what a call costs beyond its search."""
+    """Return a row of the table of calls: what one costs beyond its search."""
     rng = np.random.default_rng(0)
     codes, query = np.split(
         rng.integers(0, 256, (n + 1, n_bits // 8), dtype=np.uint8), [n]
@@ -106,10 +119,7 @@ def overhead(n_bits, n=1000):
     call, compiled = take_turns(
         [lambda: index.kneighbors(query), lambda: kernels.nearest_to_few(*task)], CALLS
     )
-    print(
-        f"{n_bits} bits, {n} codes: a call takes {1e6 * call:.1f} us, of which "
-        f"{1e6 * compiled:.1f} us are compiled; {1e6 * (call - compiled):.1f} us beyond"
-    )
+    return n_bits, n, 1e6 * call, 1e6 * compiled, 1e6 * (call - compiled)
 
 
 def main():
@@ -117,21 +127,18 @@ def main():
     sizes = [1000, 10_000, 100_000, 1_000_000, 10_000_000]
     parser.add_argument("--codes", type=int, nargs="+", default=sizes)
     parser.add_argument("--bits", type=int, nargs="+", default=[64, 128, 256, 512])
+    add_output(parser)
     arguments = parser.parse_args()
-    print(
-        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
-        f"{os.cpu_count()} cores, numpy {np.__version__}, faiss {faiss.__version__}, "
-        f"skhash {skhash.__version__}\n"
-    )
-    columns = ["codes", "bits", "faiss, us", "ours, us", "one thread, us", "ratio"]
-    columns += ["ours, GB/s", "plain read, GB/s"]
-    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+    print(describe(head()))
+    queries = Table(QUERIES).printed()
     for n in arguments.codes:
         for n_bits in arguments.bits:
-            compare(n, n_bits)
-    print()
+            queries.add(*compare(n, n_bits))
+    calls = Table(CALLS_COLUMNS).printed()
     for n_bits in arguments.bits:
-        overhead(n_bits)
+        calls.add(*overhead(n_bits))
+    tables = {"queries": queries, "calls": calls}
+    save(arguments.output, tables, data="random codes, 10 neighbours, all compared")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = [*sorted((DOCS / "benchmarks").glob("*.md")), DOCS.parent / "README.md"]
 _NAMES = {it.__name__: it for it in (min, max, statistics.median, sum, len, round)}
 _BLOCK = re.compile(r"<!-- (about|table): (.*?) -->\n.*?<!-- end -->", re.DOTALL)
-_NUMBER = re.compile(r"[-+]?[\d.,]*\d(?=<!--= (.*?) -->)", re.DOTALL)
+_NUMBER = re.compile(r"[-+]?[\d.,]*\d%?(?=<!--= (.*?) -->)", re.DOTALL)
 
 
 class Results:
@@ -35,15 +35,14 @@ class Results:
 
     def __getitem__(self, name):
         if name not in self._read:
-            path = self.folder / f"{name}.json"
-            if not path.exists():
-                raise KeyError(name)
-            self._read[name] = Result.read(path)
+            self._read[name] = Result.read(self.folder / f"{name}.json")
         return self._read[name]
 
     def value(self, expression):
         """Return what an expression comes to."""
-        return eval(expression, {"__builtins__": _NAMES}, self)
+        names = re.findall(r"\w+", expression)
+        found = {it: self[it] for it in names if (self.folder / f"{it}.json").exists()}
+        return eval(expression, {"__builtins__": _NAMES, **found})
 
     def figure(self, text):
         """Return ``expression | format`` as it is written in a sentence."""
@@ -51,18 +50,22 @@ class Results:
         return written(self.value(expression), form.strip())
 
 
+def columns_of(what):
+    """Return the expression and the columns, or None, of ``expression | a, b``."""
+    expression, _, columns = what.partition(" | ")
+    return expression, columns.split(", ") if columns else None
+
+
 def rendered(text, results):
     """Return the text of a page with all of its figures as the results have them."""
 
     def block(match):
         kind, what = match.groups()
-        name, _, columns = what.partition(" | ")
+        expression, columns = columns_of(what)
         if kind == "about":
-            content = results[name].about()
+            content = results[expression].about()
         else:
-            content = results.value(name).markdown(
-                columns.split(", ") if columns else None
-            )
+            content = results.value(expression).markdown(columns)
         return f"<!-- {kind}: {what} -->\n\n{content}\n\n<!-- end -->"
 
     text = _BLOCK.sub(block, text)

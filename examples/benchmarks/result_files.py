@@ -1,18 +1,17 @@
 """What a benchmark measured, as the file that the documentation takes its figures from.
 
-A benchmark saves tables and single figures to ``docs/results/NAME.json``, with the
-command, the machine, the date and the seeds; ``pages.py`` writes them into the pages.
+A benchmark prints its tables, and with ``--output docs/results/NAME.json`` saves the
+same ones, with single figures, the command, the machine, the date and the seeds;
+``pages.py`` writes them into the pages.
 """
 
 import functools
 import json
 import operator
 import os
-import shlex
-import sys
 from pathlib import Path
 
-from growing_results import head
+from growing_results import command, head
 
 
 class Table:
@@ -22,13 +21,23 @@ class Table:
     ----------
     formats : dict of str
         By column, how a number is written, as of `format`; "" for text.
-    rows : list of list
+    rows : list of list, optional
         Cells: numbers, texts, None for an empty one, or a list of a number and its
         spread.
     """
 
-    def __init__(self, formats, rows):
-        self.formats, self.rows = formats, rows
+    def __init__(self, formats, rows=()):
+        self.formats, self.rows = formats, list(rows)
+
+    def printed(self):
+        """Print the table, and return it; rows that are added then follow."""
+        print(f"\n{self.markdown()}", flush=True)
+        return self
+
+    def add(self, *cells):
+        """Add a row, and print it."""
+        self.rows.append(list(cells))
+        print(self._line(self.rows[-1], self.formats), flush=True)
 
     @classmethod
     def of(cls, records, **formats):
@@ -36,31 +45,52 @@ class Table:
         columns = {name: formats.get(name, "") for name in records[0]}
         return cls(columns, [[one.get(name) for name in columns] for one in records])
 
-    def __getitem__(self, column):
-        """Return the cells of a column that are not empty."""
-        position = list(self.formats).index(column)
+    def __getitem__(self, key):
+        """Return the cells of a column that are not empty, or one of a row.
+
+        ``table["PQ", 8, "recall"]`` is that of the only row that begins with "PQ", 8.
+        """
+        if isinstance(key, tuple):
+            *start, column = key
+            return self.at(zip(self.formats, start, strict=False))[column]
+        position = list(self.formats).index(key)
         return [row[position] for row in self.rows if row[position] is not None]
 
-    def at(self, where=(), **equal):
-        """Return the only row, as a dictionary, whose cells have the values given.
+    def where(self, named=(), **equal):
+        """Return a table of the rows whose cells have the values given.
 
-        Columns that are no Python names stand in the dictionary `where`.
+        Columns that are no Python names stand in the dictionary `named`.
         """
-        equal = {**dict(where), **equal}
-        records = [dict(zip(self.formats, row, strict=True)) for row in self.rows]
-        found = [it for it in records if equal.items() <= it.items()]
-        if len(found) != 1:
-            raise LookupError(f"{len(found)} rows have {equal}")
-        return found[0]
+        columns, wanted = list(self.formats), {**dict(named), **equal}
+        places = {columns.index(name): value for name, value in wanted.items()}
+        rows = [
+            row
+            for row in self.rows
+            if all(row[place] == value for place, value in places.items())
+        ]
+        return Table(self.formats, rows)
+
+    def at(self, named=(), **equal):
+        """Return the only row, as a dictionary, whose cells have the values given."""
+        named = dict(named)
+        rows = self.where(named, **equal).rows
+        if len(rows) != 1:
+            raise LookupError(f"{len(rows)} rows have {named | equal}")
+        return dict(zip(self.formats, rows[0], strict=True))
 
     def markdown(self, columns=None):
         """Return the table, or the named columns of it, as Markdown."""
         columns = list(columns or self.formats)
-        lines = [columns, ["---"] * len(columns)]
-        for row in self.rows:
-            cells = dict(zip(self.formats, row, strict=True))
-            lines.append([written(cells[it], self.formats[it]) for it in columns])
-        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+        return "\n".join([*lines, *(self._line(row, columns) for row in self.rows)])
+
+    def cells(self, row, columns=None):
+        """Return the cells of a row as texts."""
+        values = dict(zip(self.formats, row, strict=True))
+        return [written(values[it], self.formats[it]) for it in columns or values]
+
+    def _line(self, row, columns):
+        return "| " + " | ".join(self.cells(row, columns)) + " |"
 
 
 def written(value, form=""):
@@ -68,7 +98,8 @@ def written(value, form=""):
     if value is None:
         return ""
     if isinstance(value, list):
-        return " ± ".join(format(it, form) for it in value)
+        number, spread = value
+        return f"{format(number, form)} ± {format(spread, form.replace('+', ''))}"
     return value if isinstance(value, str) else format(value, form)
 
 
@@ -87,19 +118,30 @@ class Result:
 
     def about(self):
         """Return the commands, and the line that says where, when and with what."""
+        commands = "\n".join(self.content["commands"])
+        return f"```shell\n{commands}\n```\n\n*{self.line()}*"
+
+    def line(self):
+        """Return where, when and with what it was measured, as far as it is known."""
         it = self.content
-        seeds = it["seeds"]
-        parts = [it["data"]] if it["data"] else []
-        parts.append(f"{it['machine']}, {it['cores']} cores, {it['date']}")
-        if seeds:
-            names = ", ".join(map(str, seeds))
-            parts.append(f"seed{'s' if len(seeds) > 1 else ''} {names}")
-        parts.append(", ".join(f"{k} {v}" for k, v in it["versions"].items()))
-        commands = "\n".join(it["commands"])
-        return f"```shell\n{commands}\n```\n\n*{'. '.join(parts)}.*"
+        seeds = ", ".join(map(str, it["seeds"]))
+        place = [it["machine"], f"{it['cores']} cores" if it["cores"] else ""]
+        parts = [
+            it["data"],
+            ", ".join(filter(None, [*place, it["date"]])),
+            f"Seed{'s' if len(it['seeds']) > 1 else ''} {seeds}" if seeds else "",
+            ", ".join(f"{name} {number}" for name, number in it["versions"].items()),
+        ]
+        return " ".join(f"{part.rstrip('.')}." for part in parts if part)
 
 
-def save(path, tables, figures=None, *, seeds=(), data=""):
+def add_output(parser):
+    """Give a benchmark the option of a file of its results."""
+    what = "a file of the results for the documentation, docs/results/NAME.json"
+    parser.add_argument("--output", type=Path, help=what)
+
+
+def save(path, tables, figures=None, *, seeds=(), data="", measured=None):
     """Write what was measured to a file, or nothing where `path` is None.
 
     Parameters
@@ -112,12 +154,16 @@ def save(path, tables, figures=None, *, seeds=(), data=""):
     seeds : sequence of int, default=()
     data : str, default=""
         What was measured on, in a few words.
+    measured : dict, optional
+        The head of what was measured before, as of `growing_results.head`, with the
+        commands that did it; by default it is now, by this command.
     """
     if path is None:
         return
+    measured = measured or head()
     content = {
-        "commands": [shlex.join(["python", *_relative(sys.argv)])],
-        **head(),
+        "commands": [*measured.get("commands", []), command()],
+        **{name: measured[name] for name in ("date", "machine", "cores", "versions")},
         "seeds": list(seeds),
         "data": data,
         "figures": figures or {},
@@ -125,13 +171,6 @@ def save(path, tables, figures=None, *, seeds=(), data=""):
     beside = Path(path).with_suffix(".new")
     beside.write_text(_text(content, tables), encoding="utf-8")
     os.replace(beside, path)
-
-
-def _relative(arguments):
-    script = Path(arguments[0]).resolve()
-    root = Path(__file__).resolve().parents[2]
-    name = script.relative_to(root) if script.is_relative_to(root) else script
-    return [name.as_posix(), *arguments[1:]]
 
 
 def _text(content, tables):

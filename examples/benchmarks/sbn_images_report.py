@@ -4,6 +4,7 @@ import statistics
 
 import numpy as np
 from growing_results import describe
+from result_files import Table, save
 
 # Of the axis of losses.
 TICKS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5)
@@ -16,20 +17,37 @@ def ways_of(result):
     return [way for way in result if way == "det" or way.isdigit()]
 
 
-def show(content):
-    """Print the learning rates that were tried, and tables of fits of one size."""
+def show(content, results=None):
+    """Print and save the learning rates that were tried, and fits of one size."""
     print(describe(content["head"]))
-    for name, cell in content["cells"].items():
-        if "losses" not in cell:
-            found = cell.get("found", {}).items()
-            tried = " ".join(f"{lr}: {accuracy:.4f}" for lr, accuracy in found)
-            print(f"{name}: {cell['lr']:.3g} {tried}")
-    for (data, network, rows, epochs), by_method in tables(content).items():
-        print(f"\n{data}, {network}, {rows}, {epochs}\n")
-        print_table(by_method)
+    tables = {}
+    if rates_table(content).rows:
+        print("\nlearning rates, and accuracies on validation rows:")
+        tables["rates"] = rates_table(content).printed()
+    for (data, network, rows, epochs), by_method in fits_of(content).items():
+        print(f"\n{data}, {network}, {rows}, {epochs}")
+        name = f"{network}_{rows.removesuffix(' rows')}"
+        tables[name] = fits_table(by_method).printed()
+    save(results, tables, measured=content["head"])
 
 
-def tables(content):
+def rates_table(content):
+    """Return the learning rates that were taken, and how accurate others were.
+
+    That is the accuracy on validation rows, in percent.
+    """
+    cells = {n: c for n, c in content["cells"].items() if "losses" not in c}
+    tried = dict.fromkeys(lr for c in cells.values() for lr in c.get("found", ()))
+    table = Table(
+        {"network": "", "method": "", "taken": ".2g"} | dict.fromkeys(tried, ".1f")
+    )
+    for name, cell in cells.items():
+        found = {lr: 100 * share for lr, share in cell.get("found", {}).items()}
+        table.rows.append([*name.split("/")[1:3], cell["lr"], *map(found.get, tried)])
+    return table
+
+
+def fits_of(content):
     """Return the fits of each method, for all data, networks and sizes of training."""
     found = {}
     for name, fit in content["cells"].items():
@@ -40,37 +58,40 @@ def tables(content):
     return found
 
 
-def print_table(by_method):
-    """Print means over seeds and half the range, best accuracy first."""
+def fits_table(by_method):
+    """Return means over seeds and half the range, best accuracy first."""
     every = [run for runs in by_method.values() for run in runs]
     ways = max(map(ways_of, every), key=len)
-    columns = [f"acc. {way}" for way in ways] + [f"loss {way}" for way in ways]
-    columns = ["method", "lr", *columns, "training loss", "CPU s", "seeds"]
-    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+    columns = {f"acc. {way}": ".1f" for way in ways}
+    columns |= {f"loss {way}": ".3f" for way in ways}
+    end = {"training loss": ".3f", "CPU s": ".1f", "seeds": ""}
+    table = Table({"method": "", "lr": "", **columns, **end})
     lines = [line_of(method, runs, ways) for method, runs in by_method.items()]
-    for _, line in sorted(lines, reverse=True):
-        print(line)
+    table.rows += [line for _, line in sorted(lines, key=lambda line: -line[0])]
+    return table
 
 
 def line_of(method, runs, ways):
     """Return the accuracy to sort by, and the line of a method."""
     measured = {way: [run[way] for run in runs if way in run] for way in ways}
-    accuracies = {
-        way: [100 * each["accuracy"] for each in measured[way]] for way in ways
-    }
-    cells = [", ".join(f"{lr:.2g}" for lr in sorted({run["lr"] for run in runs}))]
-    for values in accuracies.values():
-        cells.append(
-            f"{np.mean(values):.1f} ± {np.ptp(values) / 2:.1f}" if values else ""
-        )
-    for values in measured.values():
-        mean = np.mean([each["log_loss"] for each in values]) if values else None
-        cells.append(f"{mean:.3f}" if values else "")
-    cells.append(f"{np.mean([run['losses'][-1] for run in runs]):.3f}")
-    cells.append(f"{statistics.median(run['cpu_seconds'] for run in runs):.1f}")
-    cells.append(str(len(runs)))
-    best = max(np.mean(values) for values in accuracies.values() if values)
-    return best, f"| {method} | {' | '.join(cells)} |"
+    accuracies, losses = [], []
+    for found in measured.values():
+        values = [100 * each["accuracy"] for each in found]
+        accuracies.append(with_spread(values) if values else None)
+        loss = [each["log_loss"] for each in found]
+        losses.append(float(np.mean(loss)) if loss else None)
+    rates = ", ".join(f"{lr:.2g}" for lr in sorted({run["lr"] for run in runs}))
+    line = [method, rates, *accuracies, *losses]
+    line.append(float(np.mean([run["losses"][-1] for run in runs])))
+    line.append(float(statistics.median(run["cpu_seconds"] for run in runs)))
+    best = max(np.atleast_1d(value)[0] for value in accuracies if value is not None)
+    return best, [*line, len(runs)]
+
+
+def with_spread(values):
+    """Return the mean, with half the range where there are several values."""
+    mean = float(np.mean(values))
+    return [mean, float(np.ptp(values)) / 2] if len(values) > 1 else mean
 
 
 def draw(content, path):
@@ -98,7 +119,7 @@ def draw(content, path):
 
 def panels_of(content):
     """Yield how a panel is drawn, its title and its fits, by method."""
-    for (_, network, rows, epochs), by_method in tables(content).items():
+    for (_, network, rows, epochs), by_method in fits_of(content).items():
         title = f"{network}, {rows}, {epochs}"
         if network == "mlp":
             kinds = {

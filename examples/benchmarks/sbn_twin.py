@@ -8,6 +8,7 @@ were chosen on validation rows too, where this script changes them one at a time
     python examples/benchmarks/sbn_twin.py --output twin.json
     python examples/benchmarks/sbn_twin.py --output twin.json --part test \
         --variants default --independent --picture reliability.png
+    python examples/benchmarks/sbn_twin.py --show twin.json --results FILE
 
 An interrupted run goes on with the same file. Test rows are predicted by the network
 without noise ("det") and by ensembles. "ece" is the expected calibration error: the
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from growing_results import Results, describe, merged
+from result_files import Table, save
 from sbn_images import ReLU, probabilities
 from sbn_images import quality as accuracy_and_loss
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
@@ -50,6 +52,12 @@ LAYERS = (256, 256)
 N_VALIDATION = 5000
 TWIN_RATES = (0.001, 0.003, 0.01)
 N_BINS = 15
+# Titles of the scores, whether the spread is shown, and formats.
+SCORES = {
+    "accuracy": ("acc.", True, ".1f"),
+    "log_loss": ("loss", False, ".3f"),
+    "ece": ("ece", False, ".1f"),
+}
 # Of few test rows, few are in doubt.
 PICTURED = ("digits", "newsgroups", "fashion 10k", "fashion 60k")
 
@@ -223,40 +231,69 @@ def ways_of(cell):
     return [way for way in cell if isinstance(cell[way], dict)]
 
 
-def show(content, part):
-    """Print means over seeds, and half their range."""
-    print(describe(content["head"]), f"\n\n{part} rows\n")
-    cells = content["cells"]
-    keys = [key.split(" / ") for key in cells]
+def tables(content, part):
+    """Return means over seeds, with half their range, and in short.
+
+    In short there is a column a data set, for the accuracy and the log loss of the
+    smallest ensemble.
+    """
+    keys = [key.split(" / ") for key in content["cells"]]
     lines = dict.fromkeys((name, label) for name, of, label, _ in keys if of == part)
+    if not lines:
+        return {}
+    return {
+        part: whole_table(content["cells"], part, lines),
+        f"{part}_accuracy": short_table(content["cells"], part, lines, "accuracy"),
+        f"{part}_log_loss": short_table(content["cells"], part, lines, "log_loss"),
+    }
+
+
+def whole_table(cells, part, lines):
+    """Return all that was measured, a line a setting of a data set."""
     ways = max((ways_of(cell) for cell in cells.values()), key=len)
-    columns = [f"{score} {way}" for score in ("acc.", "loss", "ece") for way in ways]
-    columns = ["data", "", *columns, "training loss", "CPU s", "seeds"]
-    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+    columns = {
+        f"{title} {way}": form for title, _, form in SCORES.values() for way in ways
+    }
+    end = {"training loss": ".3f", "CPU s": ".1f", "seeds": ""}
+    table = Table({"data": "", "network": "", **columns, **end})
     for name, label in sorted(lines, key=lambda line: list(SETS).index(line[0])):
         found = runs_of(cells, name, part, label)
-        print(f"| {name} | {label} | {' | '.join(columns_of(found, ways))} |")
+        table.rows.append([name, label, *cells_of(found, ways)])
+    return table
 
 
-def show_in_short(content, part):
-    """Print accuracy and log loss of the first ensemble, a column a data set."""
-    cells = content["cells"]
-    keys = [key.split(" / ") for key in cells]
-    names = [name for name in SETS if any(key[:2] == [name, part] for key in keys)]
-    print(f"\n| | {' | '.join(names)} |\n|---{'|---' * len(names)}|")
-    labels = {key[2] for key in keys if key[1] == part}
+def cells_of(runs, ways):
+    """Return the cells of a line."""
+    line = []
+    for score, (_, with_spread, _) in SCORES.items():
+        for way in ways:
+            values = [run[way][score] for run in runs if way in run]
+            mean = float(np.mean(values)) if values else None
+            if values and with_spread and len(runs) > 1:
+                mean = [mean, float(np.ptp(values)) / 2]
+            line.append(mean)
+    line.append(float(np.mean([run["training loss"] for run in runs])))
+    line.append(float(np.median([run["cpu_seconds"] for run in runs])))
+    return [*line, len(runs)]
+
+
+def short_table(cells, part, lines, score):
+    """Return a score of the smallest ensemble, or of ReLU units."""
+    names = [name for name in SETS if any(line[0] == name for line in lines)]
+    form = SCORES[score][2]
+    table = Table({"network": "", **dict.fromkeys(names, form)})
     twins = [f"relu {lr}" for lr in TWIN_RATES]
+    labels = {label for _, label in lines}
     for label in [label for label in (*twins, *VARIANTS) if label in labels]:
-        line = []
-        for name in names:
-            found = runs_of(cells, name, part, label)
-            way = "det" if label.startswith("relu") else first_size(cells)
-            accuracy, loss = (
-                np.mean([run[way][score] for run in found]) if found else np.nan
-                for score in ("accuracy", "log_loss")
-            )
-            line.append(f"{accuracy:.1f}, {loss:.3f}" if found else "")
-        print(f"| {label} | {' | '.join(line)} |")
+        way = "det" if label.startswith("relu") else first_size(cells)
+        means = [
+            float(mean(cells, name, part, label, way, score))
+            if runs_of(cells, name, part, label)
+            else None
+            for name in names
+        ]
+        table.rows.append([label, *means])
+    return table
 
 
 def first_size(cells):
@@ -264,21 +301,6 @@ def first_size(cells):
     return min(
         {way for cell in cells.values() for way in cell if way.isdigit()}, key=int
     )
-
-
-def columns_of(runs, ways):
-    """Return the cells of a line."""
-    line = []
-    for score, digits in (("accuracy", 1), ("log_loss", 3), ("ece", 1)):
-        for way in ways:
-            values = [run[way][score] for run in runs if way in run]
-            text = f"{np.mean(values):.{digits}f}" if values else ""
-            if values and score == "accuracy":
-                text += f" ± {np.ptp(values) / 2:.1f}"
-            line.append(text)
-    line.append(f"{np.mean([run['training loss'] for run in runs]):.3f}")
-    line.append(f"{np.median([run['cpu_seconds'] for run in runs]):.1f}")
-    return [*line, str(len(runs))]
 
 
 def draw(content, path):
@@ -342,6 +364,7 @@ def parse(arguments):
     parser.add_argument("--device", default="auto")
     parser.add_argument("--output", type=Path, help="a JSON file, to go on from")
     parser.add_argument("--show", type=Path, nargs="+", help="output files to print")
+    parser.add_argument("--results", type=Path, help="a JSON file of the tables")
     parser.add_argument("--picture", type=Path, help="where to draw reliability")
     return parser.parse_args(arguments)
 
@@ -356,10 +379,15 @@ def main(arguments=None):
         results.content = merged(arguments.show)
     else:
         run(results, arguments)
-    show(results.content, arguments.part)
-    show_in_short(results.content, arguments.part)
+    content = results.content
+    both = {part: tables(content, part) for part in ("validation", "test")}
+    print(describe(content["head"]), f"\n\n{arguments.part} rows")
+    for table in both[arguments.part].values():
+        table.printed()
+    every = both["validation"] | both["test"]
+    save(arguments.results, every, measured=content["head"])
     if arguments.picture:
-        draw(results.content, arguments.picture)
+        draw(content, arguments.picture)
 
 
 if __name__ == "__main__":

@@ -14,31 +14,35 @@ all of them, once a seed.
 """
 
 import argparse
-import datetime
 import json
-import os
-import platform
 import statistics
 import sys
 import time
 from functools import partial
-from pathlib import Path
 
 import numpy as np
-import sklearn
-import torch
+from growing_results import describe, head
+from result_files import Table, add_output, save
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
-import skhash
 from skhash import ITQHash, NeighborHash, SGHEncoder, StochasticAutoencoderHash
 from skhash.datasets import load_20newsgroups
 from skhash.metrics import precision_at_k_score
 
 N_RETRIEVED = 100
+DATA = "20 Newsgroups: 11 293 messages in the database, 7528 queries"
+FORMATS = {
+    "bits": "",
+    "method": "",
+    f"Precision@{N_RETRIEVED}": ".3f",
+    "fit s": ".1f",
+    "validation": "",
+    "chosen": "",
+}
 
 
 def after_svd(encoder_class):
@@ -150,20 +154,13 @@ def main():
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--data-home")
-    parser.add_argument("--output", type=Path, help="a JSON file of all results")
+    add_output(parser)
     arguments = parser.parse_args()
     try:
         data = load_20newsgroups("texts", data_home=arguments.data_home)
     except FileNotFoundError as error:
         sys.exit(str(error))
-    print(
-        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy "
-        f"{np.__version__}, scikit-learn {sklearn.__version__}, torch "
-        f"{torch.__version__} with {torch.get_num_threads()} thread(s), skhash "
-        f"{skhash.__version__}"
-    )
-
+    print(describe(head()))
     labels, query_labels = np.asarray(data.train_labels), np.asarray(data.query_labels)
     fitted, held_out = train_test_split(
         np.arange(len(labels)), test_size=0.1, stratify=labels, random_state=0
@@ -173,42 +170,29 @@ def main():
     database, queries = vectorized(data.train, data.query)
     test = database, labels, queries, query_labels
     exact = float_precision(queries, database, query_labels, labels)
-    print(f"Precision@{N_RETRIEVED} of the exact cosine of tf-idf: {exact:.3f}\n")
+    print(f"Precision@{N_RETRIEVED} of the exact cosine of tf-idf: {exact:.3f}")
+    figures, seeds = {"exact_cosine": float(exact)}, arguments.seeds
 
-    header = ["bits", "method", "Precision@100", "+-", "fit s", "validation", "chosen"]
-    print(f"| {' | '.join(header)} |\n{'|---' * len(header)}|")
-    results = []
+    table = Table(FORMATS).printed()
     for n_bits in arguments.bits:
         for method in arguments.methods:
-            make, candidates = METHODS[method]
-            scores = [measure(make, c, n_bits, 0, validation)[0] for c in candidates]
-            chosen = candidates[int(np.argmax(scores))]
-            runs = [measure(make, chosen, n_bits, s, test) for s in arguments.seeds]
-            precisions = [precision for precision, _ in runs]
-            seconds = statistics.median(seconds for _, seconds in runs)
-            cells = [
-                str(n_bits),
-                method,
-                f"{np.mean(precisions):.3f}",
-                f"{np.ptp(precisions) / 2:.3f}",
-                f"{seconds:.1f}",
-                " ".join(f"{score:.3f}" for score in scores),
-                json.dumps(chosen),
-            ]
-            print(f"| {' | '.join(cells)} |", flush=True)
-            results.append(
-                {
-                    "n_bits": n_bits,
-                    "method": method,
-                    "chosen": chosen,
-                    "candidates": candidates,
-                    "validation": scores,
-                    "test": precisions,
-                    "seconds": seconds,
-                }
-            )
-            if arguments.output:
-                arguments.output.write_text(json.dumps(results, indent=1))
+            table.add(n_bits, method, *row_of(method, n_bits, seeds, validation, test))
+            save(arguments.output, {"found": table}, figures, seeds=seeds, data=DATA)
+
+
+def row_of(method, n_bits, seeds, validation, test):
+    """Choose a candidate, fit it with all seeds, and return the rest of its row."""
+    make, candidates = METHODS[method]
+    scores = [measure(make, c, n_bits, 0, validation)[0] for c in candidates]
+    chosen = candidates[int(np.argmax(scores))]
+    runs = [measure(make, chosen, n_bits, seed, test) for seed in seeds]
+    precisions = [precision for precision, _ in runs]
+    return (
+        [float(np.mean(precisions)), float(np.ptp(precisions)) / 2],
+        statistics.median(seconds for _, seconds in runs),
+        " ".join(f"{score:.3f}" for score in scores),
+        f"`{json.dumps(chosen)}`" if chosen else "default",
+    )
 
 
 if __name__ == "__main__":

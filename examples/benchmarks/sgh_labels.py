@@ -10,12 +10,11 @@ Share 0 is SGHEncoder without labels.
 """
 
 import argparse
-import datetime
-import platform
 
 import numpy as np
+from growing_results import describe, head
+from result_files import Table, add_output, save
 
-import skhash
 from skhash import SGHEncoder
 from skhash.datasets import load_digits_retrieval, load_fashion_mnist
 from skhash.metrics import mean_average_precision_score
@@ -53,12 +52,11 @@ def main():
     parser.add_argument("--pair-weight", type=float, default=10.0)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--data-home")
+    add_output(parser)
     arguments = parser.parse_args()
-    print(
-        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
-        f"skhash {skhash.__version__}, seeds {arguments.seeds}"
-    )
-    print("\n| data | bits | labelled | mAP | +- |\n|---|---|---|---|---|")
+    print(describe(head()))
+    formats = {"data": "", "bits": "", "labelled": ".0%", "mAP": ".3f"}
+    table = Table(formats).printed()
     for name in arguments.data:
         data = LOADERS[name](data_home=arguments.data_home)
         for n_bits in arguments.bits:
@@ -67,11 +65,9 @@ def main():
                     precision(data, n_bits, share, seed, arguments.pair_weight)
                     for seed in arguments.seeds
                 ]
-                print(
-                    f"| {name} | {n_bits} | {share:.0%} | {np.mean(values):.3f} | "
-                    f"{np.ptp(values) / 2:.3f} |",
-                    flush=True,
-                )
+                spread = float(np.ptp(values)) / 2
+                table.add(name, n_bits, share, [float(np.mean(values)), spread])
+    save(arguments.output, {"found": table}, seeds=arguments.seeds)
 
 
 if __name__ == "__main__":

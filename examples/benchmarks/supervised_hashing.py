@@ -15,6 +15,7 @@ left out is drawn by the seed::
     python examples/benchmarks/supervised_hashing.py fashion_mnist
     python examples/benchmarks/supervised_hashing.py minilm --data-home DIR
     python examples/benchmarks/supervised_hashing.py --cnn --device cuda --full
+    python examples/benchmarks/supervised_hashing.py --show FILE ... --results FILE
 
 The default is a reduced setting for two cores; ``--full`` has 16 to 64 bits and larger
 networks. Each method has four candidate settings: two step sizes, and two values of one
@@ -24,10 +25,7 @@ All networks are trained for the same number of epochs, with a cosine schedule.
 """
 
 import argparse
-import datetime
 import json
-import os
-import platform
 import statistics
 import sys
 import time
@@ -37,13 +35,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import sklearn
-import torch
+from growing_results import command, describe, head
 from joblib import Parallel, delayed
+from result_files import Table, save
 from skorch.callbacks import LRScheduler
 from torch import nn
 
-import skhash
 from skhash import DualHashEncoder, ITQHash, SupervisedHash
 from skhash.datasets import load_20newsgroups, load_fashion_mnist
 from skhash.linear import SupervisedDiscreteHash
@@ -330,12 +327,19 @@ def tune(arguments, setting):
     found = {method: [] for method in arguments.methods}
     for result in run_all(jobs, arguments.jobs):
         found[result["method"]].append((result["mAP"], result["params"]))
-    print(f"\nmAP on validation rows, {arguments.tuning_bits} bits, one seed:\n")
-    print("| method | candidates | chosen |\n|---|---|---|")
-    for method, tried in found.items():
-        values = " ".join(f"{value:.3f}" for value, _ in tried)
-        print(f"| {method} | {values} | {json.dumps(best(tried))} |", flush=True)
+    print(f"\nmAP on validation rows, {arguments.tuning_bits} bits, one seed:")
+    candidates_table(found).printed()
     return found
+
+
+def candidates_table(found):
+    """Return what each method's candidates reached, and which was chosen."""
+    table = Table(dict.fromkeys(("method", "candidates", "chosen"), ""))
+    for method, tried in found.items():
+        if len(tried) > 1:
+            values = " ".join(f"{value:.3f}" for value, _ in tried)
+            table.rows.append([method, values, f"`{json.dumps(best(tried))}`"])
+    return table
 
 
 def best(tried):
@@ -346,14 +350,14 @@ def best(tried):
 # Tables
 
 COLUMNS = {
-    "mAP": "{:.3f}",
-    "P@100": "{:.3f}",
-    "P@1000": "{:.3f}",
-    "P@r2": "{:.3f}",
-    "coverage": "{:.2f}",
-    "quantization_error_": "{:.3f}",
-    "separability": "{:.1f}",
-    "seconds": "{:.2f}",
+    "mAP": ".3f",
+    "P@100": ".3f",
+    "P@1000": ".3f",
+    "P@r2": ".3f",
+    "coverage": ".2f",
+    "quantization_error_": ".3f",
+    "separability": ".1f",
+    "seconds": ".2f",
 }
 TITLES = {"quantization_error_": "q. error", "seconds": "s/epoch"}
 
@@ -365,55 +369,56 @@ def data_of(protocol, seed, arguments):
 
 
 def show(outputs, arguments):
-    """Print the tables of runs, with the exact cosine as a bound."""
+    """Print and save the tables of runs, with the exact cosine as a bound."""
     results = [result for output in outputs for result in output["results"]]
     seeds = sorted({result["seed"] for result in results})
-    print(f"\nmAP, mean over seeds {seeds}; +- is half the range")
+    print(f"\nmAP, mean over seeds {seeds} ± half the range")
     kinds = {(result["protocol"], result["n_bits"]): None for result in results}
-    bounds = {}
+    tables, bounds = {"validation": candidates_table(outputs[0]["tuning"])}, {}
     for protocol, n_bits in kinds:
         if protocol not in bounds:
             kind = "unseen" if protocol == "unseen" else "seen"
             drawn = seeds if protocol == "unseen" else [0]
             searches = [data_of(kind, s, arguments)[1][protocol] for s in drawn]
             bounds[protocol] = mean_of([cosine_scores(search) for search in searches])
-        print_table(results, protocol, n_bits, bounds[protocol])
+        print(f"\n{protocol}, {n_bits} bits:")
+        table = table_of(results, protocol, n_bits, bounds[protocol]).printed()
+        tables[f"{protocol}_{n_bits}"] = table
     active = {
         result["method"]: result["dual_active_fraction_"]
         for result in results
         if result["dual_active_fraction_"] is not None
     }
     print(f"\nshare of the dual variable that was not 0: {active}")
+    figures = {"dual_active": active}
+    measured = outputs[-1].get("head", head())
+    commands = [c for o in outputs for c in o.get("head", {}).get("commands", [])]
+    measured = {**measured, "commands": list(dict.fromkeys(commands))}
+    save(arguments.results, tables, figures, seeds=seeds, measured=measured)
 
 
 def mean_of(scores):
     return {name: np.mean([s[name] for s in scores]) for name in scores[0]}
 
 
-def print_table(results, protocol, n_bits, bound):
-    """Print means over seeds, best mean average precision first."""
-    print(f"\n{protocol}, {n_bits} bits:\n")
-    header = ["method", *(TITLES.get(name, name) for name in COLUMNS)]
-    header.insert(2, "+-")
-    print(f"| {' | '.join(header)} |\n{'|---' * len(header)}|")
+def table_of(results, protocol, n_bits, bound):
+    """Return means over seeds, best mean average precision first."""
+    names = {TITLES.get(name, name): form for name, form in COLUMNS.items()}
     by_method = {}
     for result in results:
         if result["protocol"] == protocol and result["n_bits"] == n_bits:
             by_method.setdefault(result["method"], []).append(result)
-    lines = []
+    rows = [(bound["mAP"], ["exact cosine", *map(bound.get, COLUMNS)])]
     for method, runs in by_method.items():
         cells = []
-        for name, pattern in COLUMNS.items():
+        for name in COLUMNS:
             values = [run[name] for run in runs if run[name] is not None]
-            cells.append(pattern.format(np.mean(values)) if values else "")
-        mean = np.mean([run["mAP"] for run in runs])
-        cells.insert(1, f"{np.ptp([run['mAP'] for run in runs]) / 2:.3f}")
-        lines.append((mean, f"| {method} | {' | '.join(cells)} |"))
-    cells = [f"{bound[name]:.3f}" for name in ("mAP", "P@100", "P@1000")]
-    cells.insert(1, "")
-    lines.append((bound["mAP"], f"| exact cosine | {' | '.join(cells)} | | | | | |"))
-    for _, line in sorted(lines, reverse=True):
-        print(line, flush=True)
+            cells.append(float(np.mean(values)) if values else None)
+        mean = cells[0]
+        cells[0] = [mean, float(np.ptp([run["mAP"] for run in runs])) / 2]
+        rows.append((mean, [method, *cells]))
+    rows.sort(key=lambda row: -row[0])
+    return Table({"method": "", **names}, [row for _, row in rows])
 
 
 def parse():
@@ -442,6 +447,7 @@ def parse():
     parser.add_argument("--output", type=Path, help="a JSON file of all results")
     parser.add_argument("--tuned", type=Path, help="take what this output file chose")
     parser.add_argument("--show", type=Path, nargs="+", help="output files to print")
+    parser.add_argument("--results", type=Path, help="a JSON file of the tables")
     arguments = parser.parse_args()
     for name, value in (FULL if arguments.full else REDUCED).items():
         if getattr(arguments, name) is None:
@@ -459,12 +465,7 @@ def main():
         load(arguments.data, arguments.data_home)
     except FileNotFoundError as error:
         sys.exit(str(error))
-    print(
-        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy "
-        f"{np.__version__}, scikit-learn {sklearn.__version__}, torch "
-        f"{torch.__version__}, skhash {skhash.__version__}\n{setting}"
-    )
+    print(f"{describe(head())}\n{setting}")
     if arguments.show:
         show([json.loads(path.read_text()) for path in arguments.show], arguments)
         return
@@ -482,7 +483,8 @@ def main():
         for method in arguments.methods
         for seed in arguments.seeds
     ]
-    output = {"setting": setting, "tuning": tried, "results": []}
+    measured = {**head(), "commands": [command()]}
+    output = {"head": measured, "setting": setting, "tuning": tried, "results": []}
     for result in run_all(jobs, arguments.jobs):
         output["results"].append(result)
         if arguments.output:

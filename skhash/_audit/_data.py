@@ -20,7 +20,8 @@ MAX_TRAIN_ROWS = 100_000
 class Split:
     """What an audit measures on: vectors float32 or float64, dense or CSR.
 
-    Those that are compared by their cosine are of unit length.
+    Those that are compared by their cosine are of unit length. ``query_rows`` and
+    ``database_rows`` say which rows they were.
     """
 
     queries: object
@@ -28,6 +29,8 @@ class Split:
     train: object
     query_labels: object
     database_labels: object
+    query_rows: np.ndarray
+    database_rows: np.ndarray
     n_rows: int
     float_bytes: int
 
@@ -38,7 +41,7 @@ def split_rows(X, y, metric, sizes, random_state, report) -> Split:
     sizes : numbers of rows, or None for all, of queries, and of candidates of a search
     """
     sample, n_queries, rescore = sizes
-    X, y = _as_rows(X), _as_labels(y)
+    X, y = as_rows(X), _as_labels(y)
     if X.ndim != 2:
         raise ValueError(f"X must have shape (n_samples, n_features), got {X.shape}.")
     n_all = X.shape[0]
@@ -70,6 +73,8 @@ def split_rows(X, y, metric, sizes, random_state, report) -> Split:
         train=train,
         query_labels=query_labels,
         database_labels=database_labels,
+        query_rows=query_rows,
+        database_rows=database_rows,
         n_rows=n_all,
         float_bytes=float_bytes,
     )
@@ -106,7 +111,7 @@ def read_rows(X, rows):
     return taken
 
 
-def _as_rows(X):
+def as_rows(X):
     """Return something with rows to index, the values unread where that is possible."""
     if sparse.issparse(X):
         return X.tocsr()

@@ -125,7 +125,7 @@ def sizes(code_bytes, other_bytes, data) -> dict:
 def by_hamming(queries, database, task) -> dict:
     """Return speed, recalls and mAP of packed codes, searched by Hamming distance."""
     k, rescore = task.truth.shape[1], task.rescore
-    index = HammingNeighbors(n_neighbors=rescore, packed=True).fit(database)
+    index = hamming_index(database, rescore)
     _, seconds = timed(lambda: index.kneighbors(queries))
     # True neighbours among the first `rescore` are those that ranking these candidates
     # by float distance brings to the top.
@@ -144,13 +144,24 @@ def by_hamming(queries, database, task) -> dict:
     }
 
 
+def hamming_index(packed, n_neighbors):
+    """Return an index of packed codes that finds so many."""
+    return HammingNeighbors(n_neighbors=n_neighbors, packed=True).fit(packed)
+
+
+def decoder_index(bits, X, decoder, metric, n_neighbors):
+    """Return an index of the codes of these rows that finds so many by real queries."""
+    errors = {}
+    if metric == "euclidean":
+        errors["errors"] = decoder.reconstruction_error(X, bits)
+    index = AsymmetricNeighbors(n_neighbors, metric=metric, packed=True)
+    return index.fit(pack_bits(bits), decoder=decoder, **errors)
+
+
 def _by_decoder(bits, decoder, task) -> dict:
     """Return speed and recalls of codes that are searched by real queries."""
-    queries, errors = task.data.queries, {}
-    if task.metric == "euclidean":
-        errors["errors"] = decoder.reconstruction_error(task.data.database, bits)
-    index = AsymmetricNeighbors(task.rescore, metric=task.metric, packed=True)
-    index.fit(pack_bits(bits), decoder=decoder, **errors)
+    queries = task.data.queries
+    index = decoder_index(bits, task.data.database, decoder, task.metric, task.rescore)
     found, seconds = timed(lambda: index.kneighbors(queries, return_distance=False))
     return {
         "asymmetric_per_second": queries.shape[0] / seconds,

@@ -126,6 +126,9 @@ class AuditResult:
     alternatives : list of str
         What else could be taken: for more vectors, without re-scoring, and of other
         engines.
+    evidence : object or None
+        What the recommended search does with some of the queries, for `to_html`: scores
+        of true neighbours and of random pairs, and examples.
     """
 
     rows: list[AuditRow]
@@ -136,6 +139,7 @@ class AuditResult:
     settings: dict
     skipped: list[str]
     alternatives: list[str]
+    evidence: object = None
 
     def __repr__(self) -> str:
         best = self.recommended
@@ -217,6 +221,65 @@ class AuditResult:
             "skipped": self.skipped,
         }
 
+    def to_html(
+        self, *, image_shape=None, texts=None, name=None, vectors=None, folder=None
+    ):
+        """Return a page that shows all this, as the text of one HTML file.
+
+        It asks nothing of a network and can be read without JavaScript, which adds
+        numbers under the pointer and a table that sorts.
+
+        Parameters
+        ----------
+        image_shape : tuple of int, default=None
+            Height and width where rows are grey images, and 3 before or behind them
+            where they are coloured: examples are then shown as pictures.
+        texts : sequence or mapping of str, default=None
+            The text of each row, by its position in the vectors: examples are then
+            shown as texts.
+        name : str, default=None
+            What the vectors are called; by default `vectors`.
+        vectors : str, default=None
+            The file of the vectors, for the commands on the page.
+        folder : str, default=None
+            Where ``encoder`` and ``decoder`` were saved, for the commands on the page;
+            by default these make them anew.
+
+        Returns
+        -------
+        html : str
+
+        Raises
+        ------
+        ValueError
+            If rows have not as many numbers as an image of `image_shape`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import audit
+        >>> X, _ = load_digits(return_X_y=True)
+        >>> result = audit(X, n_bits=[16], methods=["pca"])
+        >>> html = result.to_html(image_shape=(8, 8))
+        >>> html.count("<img") > 10
+        True
+        """
+        from skhash._audit.page import page
+
+        return page(
+            self,
+            image_shape=image_shape,
+            texts=texts,
+            name=name,
+            vectors=vectors,
+            folder=folder,
+        )
+
+    def _repr_html_(self) -> str:
+        from skhash._audit.page import fragment
+
+        return fragment(self)
+
     def plot(self, ax=None):
         """Draw recall against bytes per vector in memory, and name the recommendation.
 
@@ -257,7 +320,8 @@ def make_result(rows, fitted, settings, skipped) -> AuditResult:
     alternatives = [_for_more_vectors(best, own, target)]
     if rescored:
         alone = choices_of([rows[place] for place in fitted], rescored=False)
-        alternatives.append(_without_vectors(choose(alone, target, n_rows), target))
+        peers_alone = choices_of(peers, rescored=False)
+        alternatives.append(_without_vectors(alone, peers_alone, target, n_rows))
     alternatives.append(_of_peers(best, choices_of(peers, rescored), target, n_rows))
     encoder, decoder = fitted[place]
     return AuditResult(
@@ -282,18 +346,22 @@ def _for_more_vectors(best, choices, target) -> str | None:
     return f"From {n_vectors:,} vectors on less memory: {later}."
 
 
-def _without_vectors(best, target) -> str:
+def _without_vectors(choices, peers, target, n_vectors) -> str:
     """Say what could be taken if the float vectors are not kept."""
-    if best.recall >= target:
-        return f"Without re-scoring: {best}."
-    return f"Without re-scoring none reaches {100 * target:g}%; the best: {best}."
+    best = choose(choices, target, n_vectors)
+    line = f"Without re-scoring: {best}."
+    if best.recall < target:
+        goal = f"{100 * target:g}%"
+        line = f"Without re-scoring no encoder reaches {goal}; the best: {best}."
+    better = choose([best, *peers], target, n_vectors)
+    return line if better is best else f"{line} Another engine does better: {better}."
 
 
 def _of_peers(best, peers, target, n_vectors) -> str | None:
     """Say whether another engine is better than the best of the encoders."""
     if not peers:
         return None
-    peer = choose([best, *peers], target, n_vectors)
-    if peer is best:
+    better = choose([best, *peers], target, n_vectors)
+    if better is best:
         return "No other engine that was measured does better."
-    return f"Another engine does better: {peer}."
+    return f"Another engine does better: {better}."

@@ -3,6 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 
@@ -10,7 +11,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from skhash._audit._data import split_rows
+from skhash._audit._data import as_rows, split_rows
+from skhash._audit._evidence import gather_evidence
 from skhash._audit._measure import AuditRow, Task, measure_encoder, timed_fit
 from skhash._audit._peers import (
     PEERS,
@@ -163,7 +165,7 @@ def audit(
     methods, n_bits = _check_choices(methods, n_bits, k, rescore)
     report = progress or (lambda line: None)
     generator = check_random_state(random_state)
-    sizes = sample, n_queries, rescore
+    sizes, X = (sample, n_queries, rescore), as_rows(X)
     data = split_rows(X, y, metric, sizes, generator, report)
     report(f"finding the true neighbours of {data.queries.shape[0]:,} queries")
     truth = true_neighbors(data.queries, data.database, k, metric=metric, device=device)
@@ -194,7 +196,20 @@ def audit(
         "target_recall": float(target_recall),
         "random_state": _as_int_or_none(random_state),
     }
-    return make_result(run.rows, run.fitted, settings, run.skipped)
+    result = make_result(run.rows, run.fitted, settings, run.skipped)
+    return _with_evidence(result, task, X, generator, report)
+
+
+def _with_evidence(result, task, X, generator, report) -> AuditResult:
+    """Add what the recommended search does with some queries; an interrupt omits it."""
+    best, fitted = result.choice, (result.encoder, result.decoder)
+    try:
+        report(f"looking at neighbours by {_name(best.row.method, best.row.n_bits)}")
+        evidence = gather_evidence(best, fitted, task, X, generator)
+        return replace(result, evidence=evidence)
+    except KeyboardInterrupt:
+        result.skipped.append("interrupted, so without examples")
+        return result
 
 
 def _make_encoder(method, n_bits, metric, device, random_state):

@@ -1,13 +1,14 @@
 """A network without noise as arrays: what it does with rows needs no torch."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import softmax
 
 from skhash.algebra._affine import affine
-from skhash.algebra._binary import binary_units
+from skhash.algebra._binary import BinaryUnits
 from skhash.codes import (
     bits_to_signs,
     pack_bits,
@@ -116,9 +117,12 @@ class PackedLayer:
 
     def read(self, packed) -> np.ndarray:
         """Return the packed bits of the units for those of a layer below."""
-        words = packed_to_words(packed), packed_to_words(self.weights)
-        on = binary_units(*words, self.limits).view(np.uint8)
+        on = self._units(packed_to_words(packed)).view(np.uint8)
         return on[:, : packed_width(len(self.weights))]
+
+    @cached_property
+    def _units(self) -> BinaryUnits:
+        return BinaryUnits(packed_to_words(self.weights), self.limits)
 
 
 @dataclass(frozen=True)

@@ -1,56 +1,50 @@
 """``skhash audit``: reads vectors, prints the audit's table, writes its report."""
 
-import json
-import shlex
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from skhash._audit import AuditResult, audit
+from skhash._audit._columns import columns_of
 from skhash._audit._measure import AuditRow
+from skhash._audit._words import caution, how_measured, stored
 from skhash.cli._device import check_device
-from skhash.cli._files import check_writable, replacing
+from skhash.cli._report import make_report
 from skhash.cli._terminal import Table, print_text, progress_lines
 from skhash.datasets._npy import read_npy
-from skhash.persistence.directory import check_target
 
 # Columns that a narrow terminal does without, the first one first.
 DISPENSABLE = (
     *("corr", "balance", "refine/s", "codebook", "encode/s", "Q/s", "H/s", "fit s"),
     "mAP",
 )
-# Where --out keeps the recommended encoder, and the decoder of its codes.
-ENCODER, DECODER = "encoder", "decoder"
+# Columns of numbers in some figures; the others are shares, or as wide as their rows.
+WIDE = ("bytes", "codebook", "fit s", "encode/s", "refine/s", "H/s", "Q/s")
 
 
 def run_audit(arguments) -> None:
     """Run the command with its parsed arguments."""
-    folder = None if arguments.out is None else Path(arguments.out)
     check_device(arguments.device)
-    if folder is not None:
-        check_writable(folder)
-        check_target(folder / ENCODER)
-        check_target(folder / DECODER)
-    result, left_out = _measure(arguments)
+    X, y, name = _read(arguments)
+    report = make_report(arguments, name, X.shape)
+    result, left_out = _measure(arguments, X, y, name)
     try:
         print_audit(result, left_out)
     finally:  # also where nobody reads what is printed
-        if folder is not None:
-            _write(result, folder, arguments.vectors)
+        if report is not None:
+            report.write(result)
 
 
-def _measure(arguments) -> tuple[AuditResult, list[str]]:
+def _measure(arguments, X, y, name) -> tuple[AuditResult, list[str]]:
     """Print rows as they are measured; return the result, and columns left out."""
-    X, y, name = _read(arguments)
     rows = _Rows(
         f"{name}: {X.shape[0]:,} vectors of {X.shape[1]:,} numbers",
-        sorted({arguments.k, arguments.rescore}),
+        columns_of(arguments.k, arguments.rescore, y is not None),
         {
             "method": max(map(len, [*arguments.methods, "method"])),
             "bits": len(f"{8 * X.shape[1]}"),  # those of int8
         },
-        y is not None,
     )
     with progress_lines() as show:
 
@@ -138,20 +132,17 @@ class _Rows:
     ----------
     title : str
         What the first row is printed below, so that a failure before it prints nothing.
-    cuts : list of int
-        How many are found: `k`, and `rescore` where it is more.
+    columns : list of Column
     widths : dict of int
         Those of "method" and "bits".
-    has_labels : bool
     """
 
-    def __init__(self, title, cuts, widths, has_labels):
-        self._title, self._cuts = title, cuts
-        names = [f"{search} {cuts[0]}@{cut}" for search in "HQ" for cut in cuts]
-        widths = widths | dict.fromkeys(
-            ("bytes", "codebook", "fit s", "encode/s", "refine/s", "H/s", "Q/s"), 6
-        )
-        widths |= dict.fromkeys([*names, *["mAP"] * has_labels, "balance", "corr"], 5)
+    def __init__(self, title, columns, widths):
+        self._title, self._columns = title, columns
+        numbers = dict.fromkeys(WIDE, 6)
+        widths = {
+            column.name: (widths | numbers).get(column.name, 5) for column in columns
+        }
         self._table = Table(widths, DISPENSABLE)
         self.left_out = self._table.left_out
 
@@ -161,7 +152,8 @@ class _Rows:
             print()
             self._table.print_header()
             self._title = None
-        self._table.print_row(_cells(row, self._cuts))
+        cells = {column.name: column.write(row) for column in self._columns}
+        self._table.print_row(cells)
 
 
 def print_audit(result: AuditResult, left_out: list[str]) -> None:
@@ -169,12 +161,7 @@ def print_audit(result: AuditResult, left_out: list[str]) -> None:
     settings = result.settings
     k, rescore = settings["k"], settings["rescore"]
     print()
-    print_text(
-        f"Measured with {settings['n_queries']:,} vectors as queries among "
-        f"{settings['n_database']:,} others, of {settings['float_bytes_per_vector']:,} "
-        f"bytes each as {'sparse ' if settings['sparse'] else ''}float32; metric: "
-        f"{settings['metric']}."
-    )
+    print_text(how_measured(settings))
     print_text(_legend(k, rescore))
     if left_out:
         print_text(f"Too wide for this terminal: {', '.join(left_out)}.")
@@ -202,112 +189,15 @@ def _legend(k: int, rescore: int) -> str:
 
 
 def _print_recommendation(result: AuditResult) -> None:
-    settings, storage = result.settings, result.storage
+    settings = result.settings
     print_text(f"Recommended: {result.choice}: {result.reason}.")
     print_text(
         f"+- is two standard errors over the {settings['n_queries']:,} queries. Memory "
         f"is counted for all {settings['n_rows']:,} vectors, what decodes codes "
         "included."
     )
-    print_text(f"Store: {_stored(storage, settings['rescore'])}.")
+    print_text(f"Store: {stored(result)}.")
     print_text(f"Use: {result.usage}")
     for line in result.alternatives:
         print_text(line)
-    if settings["n_database"] + settings["n_queries"] < settings["n_rows"]:
-        print_text(
-            f"Expect less among all {settings['n_rows']:,} vectors: recall falls as a "
-            "database grows. A larger --sample tells more."
-        )
-    else:
-        print_text("Recall falls as a database grows: measure as many as you will use.")
-
-
-def _stored(storage: dict[str, int], rescore: int) -> str:
-    """Say what the search has to keep."""
-    parts = [f"{storage['code']} bytes of code a vector"]
-    if storage["floats"]:
-        parts.append(f"{storage['floats']} bytes of floats a vector")
-    if storage["decoder"]:
-        parts.append(f"the decoder once, {storage['decoder']:,} bytes")
-    if storage["vector"]:
-        parts.append(
-            f"the vectors, {storage['vector']:,} bytes each, of which a query reads "
-            f"{rescore}: they may stay on disk"
-        )
-    return "; ".join(parts)
-
-
-def _cells(row: AuditRow, cuts: list[int]) -> dict[str, str]:
-    """Return the cells of a row by their column."""
-    floats = row.bytes_per_vector - row.code_bytes
-    recalls = {
-        f"{letter} {cuts[0]}@{cut}": getattr(row, name + suffix)
-        for letter, name in (("H", "recall"), ("Q", "recall_asymmetric"))
-        for cut, suffix in zip(cuts, ("", "_rescored"), strict=False)
-    }
-    speeds = {
-        "encode/s": row.encode_per_second,
-        "refine/s": row.refine_per_second,
-        "H/s": row.search_per_second,
-        "Q/s": row.asymmetric_per_second,
-    }
-    shares = {"balance": row.bit_balance, "corr": row.bit_correlation}
-    return {
-        "method": row.method,
-        "bits": f"{row.n_bits}",
-        "bytes": f"{row.code_bytes}" + (f"+{floats}" if floats else ""),
-        "codebook": _short(row.codebook_bytes),
-        "fit s": _or_dash(row.fit_seconds, "{:.2f}".format),
-        **{name: _or_dash(value, _short) for name, value in speeds.items()},
-        **{name: _or_dash(value, "{:.3f}".format) for name, value in recalls.items()},
-        "mAP": _or_dash(row.mean_average_precision, "{:.3f}".format),
-        **{name: _or_dash(value, "{:.2f}".format) for name, value in shares.items()},
-    }
-
-
-def _or_dash(value, write) -> str:
-    return "-" if value is None else write(value)
-
-
-def _short(number: float) -> str:
-    """Write a speed in three or four figures, such as 98.6k: more would be noise."""
-    units = iter("kMG")
-    unit = ""
-    while number >= 999.5 and unit != "G":
-        number, unit = number / 1000, next(units)
-    return f"{number:.3g}{unit}"
-
-
-def _write(result: AuditResult, folder: Path, vectors: str | None) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    report = json.dumps(result.to_dict(), indent=1, allow_nan=False)
-    with replacing(folder / "report.json") as file:
-        file.write(f"{report}\n".encode())
-    result.encoder.save(folder / ENCODER)
-    result.decoder.save(folder / DECODER)
-    drawn = _draw(result, folder / "audit.png")
-    print()
-    print(
-        f"Wrote {folder}: report.json, {ENCODER}/, {DECODER}/"
-        f"{', audit.png' if drawn else ''}"
-    )
-    if not drawn:
-        print('No picture: install matplotlib, pip install "scikit-hash[audit]".')
-    words = ["skhash", "encode", str(folder / ENCODER), vectors or "VECTORS.npy"]
-    print(f"Next: {shlex.join([*words, 'codes.npy', '--packed'])}")
-
-
-def _draw(result: AuditResult, path: Path) -> bool:
-    """Write the picture, where matplotlib is installed, and say whether it is."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        return False
-    from skhash._audit._plot import FIGURE_SIZE
-
-    # A figure without pyplot: no window, no state of the process is touched.
-    figure = Figure(figsize=FIGURE_SIZE, layout="constrained")
-    result.plot(figure.subplots())
-    with replacing(path) as file:
-        figure.savefig(file, format="png", dpi=150)
-    return True
+    print_text(caution(settings))

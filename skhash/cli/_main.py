@@ -186,6 +186,14 @@ def _integers(text: str) -> list[int]:
         ) from None
 
 
+def _shape(text: str) -> tuple[int, ...]:
+    if not re.fullmatch(r"\d+(x\d+){1,2}", text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not the height and width of images such as 28x28 or 28x28x3"
+        )
+    return tuple(map(int, text.split("x")))
+
+
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
@@ -218,6 +226,18 @@ AUDIT_OPTIONS = {
         None,
         str,
         "DIR",
-        "write report.json, encoder/, decoder/ and audit.png here",
+        "write report.html, report.json, encoder/, decoder/ and audit.png here",
+    ),
+    "--image-shape": (
+        None,
+        _shape,
+        "HxW",
+        "rows are images, 28x28 or of colours 28x28x3: report.html shows some",
+    ),
+    "--texts": (
+        None,
+        str,
+        "FILE",
+        "one line of text a row: report.html shows some",
     ),
 }

@@ -137,6 +137,13 @@ def summarize_cuts(parts, cuts: np.ndarray, average: str | None, depth: int = 5)
 
 
 def _check_codes(query_codes, database_codes, packed, exclude_self):
+    names = {"query_codes": query_codes, "database_codes": database_codes}
+    for name, codes in names.items():
+        if np.ndim(codes) != 2:
+            raise ValueError(
+                f"{name} must be two-dimensional, got the shape {np.shape(codes)}. A "
+                "single code is a row; and codes are given before labels."
+            )
     as_packed = check_packed if packed else pack_bits
     widths = [np.shape(codes)[-1:] for codes in (query_codes, database_codes)]
     queries, database = as_packed(query_codes), as_packed(database_codes)

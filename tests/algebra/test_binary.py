@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skhash.algebra._binary import binary_units
+from skhash.algebra._binary import BinaryUnits
 from skhash.codes import bits_to_signs, pack_bits, packed_to_words
 
 # (rows, inputs, units): where tiles, bytes and words end, one less and one more.
@@ -33,9 +33,8 @@ def test_units_are_on_where_the_product_exceeds_the_threshold(shape):
     thresholds = rng.integers(-n_inputs - 1, n_inputs + 1, size=n_units)
     if n:
         thresholds[::2] = product[rng.integers(n)][::2]
-    on = binary_units(
-        words_of(rows), words_of(weights), (n_inputs - thresholds - 1) // 2
-    )
+    units = BinaryUnits(words_of(weights), (n_inputs - thresholds - 1) // 2)
+    on = units(words_of(rows))
     assert on.shape == (n, -(-n_units // 64))
     bits = unpacked(on)
     np.testing.assert_array_equal(bits[:, :n_units], product > thresholds)
@@ -44,9 +43,8 @@ def test_units_are_on_where_the_product_exceeds_the_threshold(shape):
 
 def test_limits_that_all_or_none_keep():
     rows = np.array([[0], [2**64 - 1], [2**63]], dtype=np.uint64)
-    on = binary_units(
-        rows, np.zeros((3, 1), dtype=np.uint64), np.array([-(2**40), 64, 63])
-    )
+    weights = np.zeros((3, 1), dtype=np.uint64)
+    on = BinaryUnits(weights, np.array([-(2**40), 64, 63]))(rows)
     np.testing.assert_array_equal(
         unpacked(on)[:, :3], [[0, 1, 1], [0, 1, 0], [0, 1, 1]]
     )
@@ -55,4 +53,4 @@ def test_limits_that_all_or_none_keep():
 def test_rows_of_another_width():
     words = np.zeros((2, 2), dtype=np.uint64)
     with pytest.raises(ValueError, match="Weights of 1 words .* rows of 2"):
-        binary_units(words, words[:, :1], np.zeros(2, dtype=np.int64))
+        BinaryUnits(words[:, :1], np.zeros(2, dtype=np.int64))(words)

@@ -17,6 +17,8 @@ from scipy import sparse
 
 import skhash
 from skhash._audit import _measure
+from skhash._audit._columns import short
+from skhash._audit._words import stored
 from skhash.cli import _audit as audit_command
 from skhash.cli import _encode as encode_command
 from skhash.cli import _files, _main, _terminal, main
@@ -155,7 +157,7 @@ class TestProcess:
         for text in (done.stdout, done.stderr):
             assert "\x1b" not in text
             assert "\r" not in text
-        assert done.stderr.splitlines()[-1] == "lsh at 16 bits (1 of 1)"
+        assert done.stderr.splitlines()[2] == "lsh at 16 bits (1 of 1)"
         header, rows = table(done.stdout)
         assert header[0] == "method"
         assert [row[:3] for row in rows] == [["lsh", "16", "2+4"]]
@@ -286,7 +288,7 @@ class TestAudit:
         output = run("audit", vectors, *words)[1]
         assert "Store: 64 bytes of code a vector; the vectors, 24 bytes each" in output
         storage = {"code": 8, "floats": 4, "decoder": 3_147_264, "vector": 0}
-        assert audit_command._stored(storage, 10) == (
+        assert stored(SimpleNamespace(storage=storage)) == (
             "8 bytes of code a vector; 4 bytes of floats a vector; the decoder once, "
             "3,147,264 bytes"
         )
@@ -358,7 +360,7 @@ class TestAudit:
         ],
     )
     def test_speeds_are_short(self, number, text):
-        assert audit_command._short(number) == text
+        assert short(number) == text
 
 
 class TestOut:
@@ -430,6 +432,7 @@ class TestOut:
         assert sorted(path.name for path in out.iterdir()) == [
             "decoder",
             "encoder",
+            "report.html",
             "report.json",
         ]
 
@@ -926,6 +929,7 @@ class TestProgress:
             "reading 150 of 150 rows",
             "finding the true neighbours of 30 queries",
             "lsh at 8 bits (1 of 1)",
+            "looking at neighbours by lsh at 8 bits",
         ]
         assert ("\r" in errors) == terminal
         assert "\r" not in output

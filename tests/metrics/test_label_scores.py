@@ -344,7 +344,9 @@ CODES = [[0, 1], [1, 1]]
 BAD = [
     (([[0, 1, 1]], CODES, [1], [1, 2]), {}, "3 bits and database_codes 2"),
     (([[0, 9]], CODES, [1], [1, 2]), {}, "got 9"),
-    (([0, 1], CODES, [1], [1, 2]), {}, "A single code is a row"),
+    (([0, 1], CODES, [1], [1, 2]), {}, "^query_codes .* A single code is a row"),
+    (([1], [1, 2], CODES[:1], CODES), {}, "codes are given before labels"),
+    ((CODES, [1, 2], CODES, CODES), {}, "^database_codes"),
     ((np.empty((0, 2)), CODES, [], [1, 2]), {}, "nothing to rank"),
     ((CODES, CODES, [1], [1, 2]), {}, "each of the 2 query_codes"),
     ((CODES, CODES, [1, 2], [1, 2, 3]), {}, "each of the 2 database_codes"),

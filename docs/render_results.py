@@ -1,0 +1,48 @@
+"""A Sphinx extension: figures of ``docs/results`` in the pages of the guide.
+
+The role ``:measured:`knn.ratio | .1f``` is what an expression comes to, written as
+`format` has it. The directive ``.. measured:: rerank.searches | bits, 10@10`` is a
+table, or those columns of it, with the command, the machine and the date below it.
+"""
+
+import sys
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "benchmarks"))
+import pages  # noqa: E402
+
+
+def measured(name, rawtext, text, lineno, inliner, options=None, content=()):
+    """Write a figure."""
+    return [nodes.Text(pages.Results().figure(text))], []
+
+
+class Measured(SphinxDirective):
+    """Write a table and, in small print, where its numbers are from."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self):
+        expression, columns = pages.columns_of(self.arguments[0])
+        results = pages.Results()
+        table = results.value(expression)
+        names = columns or list(table.formats)
+        rows = [names, *(table.cells(row, names) for row in table.rows)]
+        lines = [".. list-table::", "   :header-rows: 1", ""]
+        for row in rows:
+            lines += ["   * - " + row[0], *("     - " + cell for cell in row[1:])]
+        result = results[expression.partition(".")[0]]
+        commands = ", ".join(f"``{command}``" for command in result.content["commands"])
+        lines += ["", f"{commands}. *{result.line()}*"]
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
+def setup(app):
+    """Connect role and directive; Sphinx calls this."""
+    app.add_role("measured", measured)
+    app.add_directive("measured", Measured)
+    return {"parallel_read_safe": True}

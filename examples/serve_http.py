@@ -1,0 +1,132 @@
+"""A search as an HTTP service, by the standard library: a recipe to start from.
+
+    python examples/serve_http.py FOLDER --port 8000
+
+FOLDER is what ``HashedNeighbors.save`` wrote. Its index is mapped into memory, so that
+several such processes share it. It is asked by
+
+    curl localhost:8000/search -d '{"vectors": [[0.1, 0.2, ...]], "n_neighbors": 3}'
+
+There is no encryption, no password, and no limit to the number of connections: let it
+listen to this machine alone, as it does, with a server in front that has all of them.
+"""
+
+import argparse
+import json
+import socket
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+
+from skhash import HashedNeighbors
+
+MAX_BYTES = 4 * 2**20
+MAX_DROPPED = 16 * MAX_BYTES
+MAX_ANSWERS = 100_000  # queries times neighbours
+SECONDS = 30  # to send a request, and until the next one of a connection
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers the requests of a connection, in a thread of its own."""
+
+    protocol_version = "HTTP/1.1"  # a connection serves many requests
+    timeout = SECONDS
+    disable_nagle_algorithm = True  # the body of an answer waits for nothing
+
+    def __init__(self, search, *arguments):
+        self.search = search
+        super().__init__(*arguments)
+
+    def do_GET(self):
+        """Say that the service is up, and what it searches."""
+        if self.path != "/health":
+            return self.answer(404, {"error": f"No {self.path}; GET /health."})
+        n_vectors = int(self.search.index_.live_.sum())
+        self.answer(
+            200, {"n_vectors": n_vectors, "n_features": self.search.n_features_in_}
+        )
+
+    def do_POST(self):
+        """Find the neighbours of the vectors in the body."""
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit()):
+            return self.refuse(411, "A search needs its Content-Length.")
+        if len(length) > 12 or int(length) > MAX_BYTES:
+            return self.refuse(413, f"A body has at most {MAX_BYTES} bytes.")
+        body = self.rfile.read(int(length))
+        if self.path != "/search":
+            return self.answer(404, {"error": f"No {self.path}; POST /search."})
+        try:
+            found = find(self.search, json.loads(body))
+        # What JSON of a stranger, and vectors of a wrong width, raise.
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            return self.answer(400, {"error": str(error)})
+        self.answer(200, found)
+
+    def refuse(self, status, message):
+        """Answer without having read the body, and close the connection.
+
+        Clients send all of a body before they look at the answer, and lose the answer
+        where the connection ends before that: so what comes is dropped.
+        """
+        self.close_connection = True
+        self.answer(status, {"error": message})
+        self.connection.shutdown(socket.SHUT_WR)
+        dropped = 0
+        while dropped < MAX_DROPPED and (part := self.rfile.read1()):
+            dropped += len(part)
+
+    def answer(self, status, content):
+        """Send what is written as JSON."""
+        body = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def find(search, question):
+    """Return the answer to a question, or raise ``ValueError`` for a bad one."""
+    if not isinstance(question, dict) or "vectors" not in question:
+        raise ValueError('The body is {"vectors": [[...], ...], "n_neighbors": 10}.')
+    vectors = np.asarray(question["vectors"], dtype=np.float32)
+    width = search.n_features_in_
+    if vectors.ndim != 2 or vectors.shape[1] != width:
+        raise ValueError(
+            f"vectors are rows of {width} numbers; got shape {vectors.shape}."
+        )
+    n_neighbors = question.get("n_neighbors", 10)
+    has_ids = hasattr(search.index_, "ids_")
+    if isinstance(n_neighbors, int) and len(vectors) * n_neighbors > MAX_ANSWERS:
+        raise ValueError(f"Ask for at most {MAX_ANSWERS} neighbours in all.")
+    distances, ids = search.kneighbors(vectors, n_neighbors, return_ids=has_ids)
+    return {"distances": distances.tolist(), "ids": ids.tolist()}
+
+
+def main():
+    """Read the arguments, and serve until interrupted."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", help="what HashedNeighbors.save wrote")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8000, help="0 takes a free one")
+    options = parser.parse_args()
+    search = HashedNeighbors.load(options.folder, mmap=True)
+    # A request has a thread already, and requests come at once.
+    search.index_.set_params(n_jobs=1)
+    # The first search compares checksums, and compiles kernels.
+    search.kneighbors(np.ones((1, search.n_features_in_)), 1)
+    address = options.host, options.port
+    with ThreadingHTTPServer(address, partial(Handler, search)) as server:
+        print("Serving on http://{}:{}".format(*server.server_address), flush=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print("Ended.")
+
+
+if __name__ == "__main__":
+    main()

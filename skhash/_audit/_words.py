@@ -1,0 +1,184 @@
+"""What is said of a result, in sentences and numbers."""
+
+from html import escape
+
+import numpy as np
+
+from skhash._audit._result import SEARCH_NAMES
+
+# Of what a search ranks by: how it is shown, what it is called and which end is near.
+SCORES = {
+    "hamming": (np.asarray, "bits that differ"),
+    "euclidean": (np.sqrt, "estimated distance"),
+    "inner_product": (np.negative, "estimated inner product"),
+    "cosine": (lambda scores: 1 - np.asarray(scores), "estimated cosine"),
+}
+# Numbers of vectors that people plan for.
+SCALES = (10**7, 10**9)
+UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
+
+
+def percent(share, digits=1) -> str:
+    return f"{100 * share:.{digits}f}".removesuffix(".0") + "%"
+
+
+def amount(n_bytes) -> str:
+    """Write bytes as 512 bytes, 1.5 kB or 20.3 GB."""
+    size, units = float(n_bytes), iter(UNITS)
+    unit = next(units)
+    while size >= 999.5 and unit != UNITS[-1]:
+        size, unit = size / 1000, next(units)
+    return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:.3g} {unit}"
+
+
+def times(ratio) -> str:
+    return f"{ratio:.1f}".removesuffix(".0") if ratio < 10 else f"{ratio:,.0f}"
+
+
+def neighbors_of(k) -> str:
+    return "true nearest neighbours" if k == 1 else f"{k} true neighbours"
+
+
+def found_by(result, rescored=None) -> str:
+    """Say how the recommended search finds, behind "it finds 90% of them"."""
+    rescored = result.is_rescored if rescored is None else rescored
+    if not rescored:
+        return "by the codes alone"
+    rescore = result.settings["rescore"]
+    return f"once its first {rescore} candidates are ranked again by the float vectors"
+
+
+def sentence(result) -> str:
+    """Say the recommendation in a sentence, as HTML."""
+    settings, best = result.settings, result.choice
+    target = percent(settings["target_recall"])
+    neighbors = neighbors_of(settings["k"])
+    name = escape(type(result.encoder).__name__)
+    code = (
+        f"<strong>{name} at {best.row.n_bits} bits</strong> "
+        f"(<code>{escape(best.row.method)}</code> below), searched by "
+        f"{SEARCH_NAMES[best.search]}"
+    )
+    kept = (
+        f"keeps <strong>{best.n_bytes:,} bytes</strong> of a vector in memory instead "
+        f"of {settings['float_bytes_per_vector']:,}"
+    )
+    finds = (
+        f"finds <strong>{percent(best.recall)}</strong> of the {neighbors} "
+        f"{found_by(result)}"
+    )
+    if best.recall < settings["target_recall"]:
+        return (
+            f"No code that was measured finds {target} of the {neighbors}. The nearest "
+            f"to it, {code}, {kept}, and {finds}."
+        )
+    return f"Take {code}: it {kept}, and {finds}."
+
+
+def scores_of(result):
+    """Return what turns scores into what is shown, and what that is called."""
+    by_hamming = result.search == "hamming"
+    return SCORES["hamming" if by_hamming else result.settings["metric"]]
+
+
+def point_lines(choice, result, rescored) -> list[str]:
+    """Return what the tooltip of a point says, a line each."""
+    row, speed = choice.row, _queries_per_second(choice)
+    floats = result.settings["float_bytes_per_vector"]
+    times_of = [] if speed is None else [f"{speed:,.0f} queries/s"]
+    if row.fit_seconds is not None:
+        times_of.append(f"fitted in {row.fit_seconds:.2f} s")
+    decoder = f", and {amount(choice.decoder_bytes)} once"
+    return [
+        f"{row.method} at {row.n_bits} bits, by {SEARCH_NAMES[choice.search]}",
+        f"recall {choice.recall:.3f} ± {2 * choice.error:.3f}"
+        + (", re-scored" if rescored else ""),
+        f"{choice.n_bytes:,} bytes a vector, {times(floats / choice.n_bytes)} times "
+        "smaller" + (decoder if choice.decoder_bytes else ""),
+        *[", ".join(times_of)] * bool(times_of),
+    ]
+
+
+def _queries_per_second(choice) -> float | None:
+    """Return the speed of its search, None of engines whose own was not timed."""
+    if choice.search == "hamming":
+        return choice.row.search_per_second
+    return choice.row.asymmetric_per_second
+
+
+def tiles(result) -> list[tuple[str, str, str]]:
+    """Return what the recommendation costs: a number, its unit and what it means."""
+    settings, best = result.settings, result.choice
+    floats, n_rows = settings["float_bytes_per_vector"], settings["n_rows"]
+    return [
+        (
+            percent(best.recall),
+            f"of the {neighbors_of(settings['k'])}",
+            f"± {percent(2 * best.error)} over {settings['n_queries']:,} queries; the "
+            f"target was {percent(settings['target_recall'])}",
+        ),
+        (
+            f"{best.n_bytes:,}",
+            "bytes a vector",
+            f"instead of {floats:,}: {times(floats / best.n_bytes)} times smaller",
+        ),
+        (
+            amount(best.memory(n_rows)),
+            f"for all {n_rows:,} vectors",
+            f"instead of {amount(n_rows * floats)}, what decodes codes included",
+        ),
+        (
+            f"{_queries_per_second(best):,.0f}",
+            "queries a second",
+            f"by the codes, among {settings['n_database']:,} vectors, on the machine "
+            "that measured",
+        ),
+    ]
+
+
+def at_scale(result) -> str:
+    """Say what more vectors would take."""
+    floats = result.settings["float_bytes_per_vector"]
+    parts = [
+        f"{n:,} vectors take {amount(result.choice.memory(n))} of memory instead of "
+        f"{amount(n * floats)}"
+        for n in SCALES
+    ]
+    return f"{', and '.join(parts)}."
+
+
+def stored(result) -> str:
+    """Say what the recommended search has to keep."""
+    storage = result.storage
+    parts = [f"{storage['code']} bytes of code a vector"]
+    if storage["floats"]:
+        parts.append(f"{storage['floats']} bytes of floats a vector")
+    if storage["decoder"]:
+        parts.append(f"the decoder once, {storage['decoder']:,} bytes")
+    if storage["vector"]:
+        parts.append(
+            f"the vectors, {storage['vector']:,} bytes each, of which a query reads "
+            f"{result.settings['rescore']}: they may stay on disk"
+        )
+    return "; ".join(parts)
+
+
+def how_measured(settings) -> str:
+    """Say what the numbers were measured on."""
+    return (
+        f"Measured with {settings['n_queries']:,} vectors as queries among "
+        f"{settings['n_database']:,} others, of {settings['float_bytes_per_vector']:,} "
+        f"bytes each as {'sparse ' if settings['sparse'] else ''}float32; metric: "
+        f"{settings['metric']}."
+    )
+
+
+def caution(settings) -> str:
+    """Say what a larger database would change."""
+    n_rows = settings["n_rows"]
+    if settings["n_database"] + settings["n_queries"] < n_rows:
+        return (
+            f"Expect less among all {n_rows:,} vectors: recall falls as a database "
+            "grows. A larger --sample tells more."
+        )
+    return "Recall falls as a database grows: measure as many as you will use."

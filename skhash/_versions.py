@@ -1,0 +1,74 @@
+"""`show_versions`: what a report of a bug should say of the machine."""
+
+import platform
+from importlib import metadata
+
+from skhash.utils.threads import granted_cores
+
+REQUIRED = (
+    *("numpy", "scipy", "scikit-learn", "torch", "skorch", "joblib", "numba"),
+    "safetensors",
+)
+# Of the extras, what is imported where it is installed.
+OPTIONAL = (
+    *("rich", "matplotlib", "pandas", "polars", "pyarrow", "h5py", "dask"),
+    *("faiss-cpu", "usearch", "sqlite-vec", "duckdb"),
+)
+
+
+def show_versions() -> None:
+    """Print the versions of skhash, of what it builds on, and of the machine.
+
+    Put what it prints into a report of a bug. It imports none of the packages that it
+    names, so that it works where one of them does not.
+
+    See Also
+    --------
+    sklearn.show_versions : The same of scikit-learn, with its thread pools.
+
+    Examples
+    --------
+    >>> import skhash
+    >>> skhash.show_versions()  # doctest: +ELLIPSIS
+    skhash ...
+    """
+    lines = {**_system(), **_packages()}
+    width = max(map(len, lines))
+    for name, value in lines.items():
+        print(f"{name:{width}}  {value}")
+
+
+def _system() -> dict[str, str]:
+    from skhash import __version__
+
+    return {
+        "skhash": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processor": f"{_processor()}, {granted_cores()} cores granted",
+    }
+
+
+def _processor() -> str:
+    """Return what kernels are compiled for."""
+    try:
+        from llvmlite.binding import get_host_cpu_name
+    except (ImportError, OSError):  # OSError: its library is there and does not load
+        return platform.machine()
+    return f"{platform.machine()} {get_host_cpu_name()}"
+
+
+def _packages() -> dict[str, str]:
+    versions = {name: _version(name) for name in (*REQUIRED, *OPTIONAL)}
+    return {
+        name: version or "not installed"
+        for name, version in versions.items()
+        if version or name in REQUIRED
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

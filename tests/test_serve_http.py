@@ -1,0 +1,169 @@
+"""`examples/serve_http.py`, started as users start it, answers as the search does."""
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from http.client import HTTPConnection
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.datasets import load_digits
+
+from skhash import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors, ITQHash
+
+SCRIPT = Path(__file__).parents[1] / "examples/serve_http.py"
+VECTORS = load_digits().data[:400].astype(np.float32)
+DATABASE, QUERIES = VECTORS[:360], VECTORS[360:]
+
+
+def make(index, ids=None):
+    search = HashedNeighbors(ITQHash(32, random_state=0), index)
+    return search.fit(DATABASE, ids=ids)
+
+
+@pytest.fixture(scope="module")
+def search():
+    return make(HammingNeighbors(), [f"digit {i}" for i in range(len(DATABASE))])
+
+
+@pytest.fixture(scope="module")
+def port(search, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("service") / "search"
+    search.save(folder)
+    command = [sys.executable, SCRIPT, folder, "--port", "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as service:
+        try:
+            yield int(service.stdout.readline().rpartition(":")[2])
+            assert service.poll() is None
+        finally:
+            service.terminate()
+
+
+def ask(port, body, method="POST", path="/search", headers=None):
+    """Return the status and the content of an answer."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request(method, path, body, headers or {})
+        answer = connection.getresponse()
+        return answer.status, json.load(answer)
+    finally:
+        connection.close()
+
+
+def question(vectors, **more):
+    return json.dumps({"vectors": np.asarray(vectors).tolist(), **more})
+
+
+def test_threads_get_what_the_search_finds(port, search):
+    def asked(i):
+        return ask(port, question(QUERIES[i : i + 3], n_neighbors=1 + i))
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(asked, range(30)))
+    for i, (status, found) in enumerate(answers):
+        truth = search.kneighbors(QUERIES[i : i + 3], 1 + i, return_ids=True)
+        assert status == 200
+        assert_array_equal(found["distances"], truth[0])
+        assert_array_equal(found["ids"], truth[1])
+
+
+def test_a_connection_serves_many_requests(port, search):
+    truth = search.kneighbors(QUERIES[:1], 10, return_ids=True)
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    for path, status in ("/search", 200), ("/other", 404), ("/search", 200):
+        connection.request("POST", path, question(QUERIES[:1]))
+        sock = connection.sock
+        answer = connection.getresponse()
+        found = json.load(answer)
+        assert answer.status == status and connection.sock is sock
+    assert found == {"distances": truth[0].tolist(), "ids": truth[1].tolist()}
+    connection.close()
+
+
+TOO_MANY = question(np.zeros((300, 64)), n_neighbors=360)
+BAD = {
+    "no JSON": ("{vectors", "property name"),
+    "no text": (b"\xff\xfe\xfa", "codec"),
+    "empty": ("", "Expecting value"),
+    "a list": ("[1, 2]", "The body is"),
+    "no vectors": ("{}", "The body is"),
+    "nested": ("[" * 100_000, "recursion"),
+    "a row": (question(QUERIES[0]), r"rows of 64 numbers; got shape \(64,\)"),
+    "narrow": (question(QUERIES[:, :9]), r"rows of 64 numbers; got shape \(40, 9\)"),
+    "no rows": (question([]), r"got shape \(0,\)"),
+    "ragged": ('{"vectors": [[1, 2], [3]]}', "inhomogeneous"),
+    "words": ('{"vectors": [["one"]]}', "could not convert"),
+    "an object": ('{"vectors": {}}', "float"),
+    "NaN": (question(np.full((1, 64), np.nan)), "NaN"),
+    "huge": (question(np.full((1, 64), 1e300)), "infinity"),
+    "an integer too far": (f'{{"vectors": [[1{"0" * 400}]]}}', "too large"),
+    "none asked": (question(QUERIES, n_neighbors=0), "at least 1, got 0"),
+    "a part": (question(QUERIES, n_neighbors=1.5), "integer"),
+    "a word": (question(QUERIES, n_neighbors="all"), "'all'"),
+    "more than there are": (question(QUERIES[:1], n_neighbors=361), "only 360"),
+    "too many": (TOO_MANY, "at most 100000"),
+}
+
+
+@pytest.mark.parametrize(("body", "message"), BAD.values(), ids=BAD)
+def test_bad_questions_are_told_so(port, body, message):
+    status, found = ask(port, body)
+    assert status == 400
+    assert re.search(message, found["error"])
+    assert ask(port, None, "GET", "/health")[0] == 200
+
+
+def test_a_body_that_is_too_large_is_not_read(port):
+    body = b"[" + b" " * 20_000_000 + b"]"
+    assert ask(port, body) == (413, {"error": "A body has at most 4194304 bytes."})
+    told = {"Content-Length": "9" * 5000}
+    assert ask(port, None, headers=told)[0] == 413
+
+
+@pytest.mark.parametrize("length", ["-1", "many", "1_0", "²"])
+def test_a_length_is_needed(port, length):
+    assert ask(port, None, headers={"Content-Length": length.encode("utf-8")})[0] == 411
+
+
+def test_a_body_in_chunks_is_refused(port):
+    assert ask(port, iter([b"{}"] * 1000))[0] == 411
+
+
+def test_health(port):
+    found = ask(port, None, "GET", "/health")
+    assert found == (200, {"n_vectors": 360, "n_features": 64})
+    status, found = ask(port, None, "GET", "/")
+    assert status == 404 and "/health" in found["error"]
+
+
+def test_real_queries_and_positions():
+    """Without ids, and with scores: in this process, by the classes of the script."""
+    spec = importlib.util.spec_from_file_location("serve_http", SCRIPT)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    search = make(AsymmetricNeighbors())
+    search.index_.remove([5, 7])
+    handler = type("Silent", (script.Handler,), {"log_message": lambda *_: None})
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, search)) as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        port = server.server_address[1]
+        status, found = ask(port, question(QUERIES, n_neighbors=7))
+        health = ask(port, None, "GET", "/health")
+        server.shutdown()
+        thread.join()
+    scores, positions = search.kneighbors(QUERIES, 7)
+    assert status == 200
+    assert_array_equal(np.float32(found["distances"]), scores)
+    assert_array_equal(found["ids"], positions)
+    assert health == (200, {"n_vectors": 358, "n_features": 64})
