@@ -6,6 +6,8 @@ import re
 import sys
 from pathlib import Path
 
+from docutils import nodes
+
 import skhash
 
 sys.path.insert(0, str(Path(__file__).parent))
