@@ -56,6 +56,7 @@ DONE = {
     "index.md",
     "labels.md",
     "networks.md",
+    "recall.md",
     "papers.md",
     "search.md",
     "text.md",
