@@ -34,7 +34,7 @@ _UNITS = (
 _MEASURED = re.compile(rf"(?<![\w.])(?:\d*\.\d+|\d[\d, ]*\s(?:{_UNITS})\b|\d+\s?%)")
 # Numbers with a point that are names, not measurements.
 _NAMES = re.compile(
-    r"(?i)(?:section|table|figure|appendix|equation|eq\.|version|python|torch|numpy|numba)"
+    r"(?i)(?:section|table|figure|appendix|equation|eq\.|version|python|torch|numpy|numba|ray|spark)"
     r"\s[A-Z]?\.?\d+(?:\.\d+)*"
 )
 
@@ -56,6 +56,7 @@ DONE = {
     "labels.md",
     "networks.md",
     "recall.md",
+    "scale.md",
     "search.md",
     "text.md",
 }
