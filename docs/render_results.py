@@ -44,7 +44,7 @@ class Measured(SphinxDirective):
 
 
 def make_sortable(app, doctree):
-    """Let readers sort the tables of benchmarks, by the script of the audit's report."""
+    """Let readers sort the tables of benchmarks, as those of an audit's report."""
     if app.env.docname.startswith("benchmarks/"):
         for table in doctree.findall(nodes.table):
             table["classes"].append("sortable")

@@ -51,7 +51,10 @@ GUIDE = sorted((ROOT / "docs").glob("**/*.rst"))
 # One a line, for merges.
 DONE = {
     "bytes.md",
+    "choosing.rst",
+    "deduplicate.rst",
     "encoding.md",
+    "exact_search.rst",
     "gradients.md",
     "labels.md",
     "networks.md",
@@ -130,6 +133,12 @@ It is 9.9<!--= made_up.ratio | .1f --> times,
     assert "\n16.0%<!--= " in after
     assert "old" not in after
     assert pages.rendered(after, results) == after
+
+
+def test_a_table_and_a_figure_do_not_share_a_name(tmp_path):
+    table = result_files.Table({"n": ""})
+    with pytest.raises(ValueError, match="'first'.*share a name"):
+        result_files.save(tmp_path / "a.json", {"first": table}, {"first": 1})
 
 
 def test_a_row_is_the_only_one_of_its_values(results):

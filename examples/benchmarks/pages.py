@@ -47,7 +47,7 @@ class Results:
 
     def figure(self, text):
         """Return ``expression | format`` as it is written in a sentence."""
-        expression, _, form = text.partition(" | ")
+        expression, _, form = " ".join(text.split()).partition(" | ")
         return written(self.value(expression), form.strip())
 
 
