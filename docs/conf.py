@@ -6,6 +6,8 @@ import re
 import sys
 from pathlib import Path
 
+from docutils import nodes
+
 import skhash
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -60,6 +62,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
+    "write_computation_times": False,
 }
 
 # Where there is a network, names of other projects are links; see `_is_offline`.
@@ -107,6 +110,13 @@ def _escape_shapes(app, what, name, obj, options, lines):
             lines[number] = re.sub(r"(?<=\w)_(?=[,)])", r"\\_", line)
 
 
+def _unlink_recalls(app, doctree):
+    """Keep a recall such as 10@100 from being an address of mail."""
+    for link in list(doctree.findall(nodes.reference)):
+        if re.fullmatch(r"mailto:\d+@\d+", link.get("refuri", "")):
+            link.replace_self(link.children)
+
+
 def _skip_torch(app, what, name, obj, skip, options):
     """Leave out the fifty methods that torch gives its modules."""
     of_torch = (getattr(obj, "__module__", None) or "").startswith("torch.")
@@ -122,5 +132,6 @@ def setup(app):
     """Connect the hooks; Sphinx calls this."""
     intersphinx = logging.getLogger("sphinx.sphinx.ext.intersphinx")
     intersphinx.addFilter(lambda record: not _is_offline(record))
+    app.connect("doctree-read", _unlink_recalls)
     app.connect("autodoc-skip-member", _skip_torch)
     app.connect("autodoc-process-docstring", _escape_shapes, priority=900)
