@@ -51,6 +51,7 @@ GUIDE = sorted(
 )
 # Pages whose numbers are still to be taken from results; one a line, for merges.
 NOT_YET = {
+    "index.md",
     "README.md",
     "classification.rst",
     "encoders.rst",
