@@ -2,9 +2,9 @@
 From a file of embeddings to texts that answer
 ==============================================
 
-Embeddings of texts come as an ``.npy`` file, a row a text. This example begins with such
-a file and ends with the texts that are nearest to a question: an audit says what a code
-of each length keeps, the file is searched by the code that it recommends, and the
+Embeddings of texts come as an ``.npy`` file, a row a text. This example begins with
+such a file and ends with the texts that are nearest to a question: an audit says what a
+code of each length keeps, the file is searched by the code that it recommends, and the
 vectors stay on disk.
 """
 

@@ -15,8 +15,8 @@ answer of an exhaustive Tanimoto search from `HammingNeighbors` with a few candi
 # Those of a toolkit, such as Morgan fingerprints, are packed bytes after
 # ``np.packbits(rows_of_0_and_1, axis=1)``. Here no toolkit is needed: the molecules are
 # lines of SMILES, 18 cores with all pairs of 25 groups on them, and each piece of three
-# to five letters sets one of 1024 bits. (Vidal, Thormann and Pons, 2005, compare molecules
-# by pieces of four, and count them.) The combinations are made up.
+# to five letters sets one of 1024 bits. (Vidal, Thormann and Pons, 2005, compare
+# molecules by pieces of four, and count them.) The combinations are made up.
 
 import zlib
 from itertools import product
@@ -141,7 +141,7 @@ figure.colorbar(dots, label="bits of the molecule")
 plt.show()
 
 # %%
-# With thousands of queries, compare by one product of matrices per chunk instead, or take
-# a chemistry toolkit: it has searches for this coefficient. What the codes do here, they
-# do for any fingerprint, such as perceptual hashes of images, where the Hamming distance
-# is the measure that is wanted.
+# A query whose nearest coefficient is small has so large a radius that most molecules
+# are compared: then compare all at once, as a chemistry toolkit does. For perceptual
+# hashes of images and the like, the Hamming distance is the measure that is wanted, and
+# nothing of this is needed.

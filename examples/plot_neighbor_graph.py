@@ -8,16 +8,16 @@ as `sklearn.neighbors.KNeighborsTransformer` does. Here are the same digits draw
 graph of their vectors and by that of codes of 8 bytes.
 
 How much time that saves, and what it costs for more and longer vectors, is on the page
-:doc:`/benchmarks`.
+:doc:`/benchmarks/search`.
 """
 
 # %%
 # Two pipelines
 # -------------
 #
-# Both end in the same estimator, which takes ``metric="precomputed"``. The first step of
-# the one compares vectors. The first two steps of the other make codes and compare these.
-# Three times the perplexity is how many neighbours t-SNE asks for.
+# Both end in the same estimator, which takes ``metric="precomputed"``. The first step
+# of the one compares vectors. The first two steps of the other make codes and compare
+# these. Three times the perplexity is how many neighbours t-SNE asks for.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -86,9 +86,8 @@ plt.show()
 #
 # .. code-block:: python
 #
-#    make_pipeline(
-#        SGHEncoder(n_bits=64), HammingNeighbors(91), TSNE(metric="precomputed", init="random")
-#    ).fit_transform(X)
+#    tsne = TSNE(metric="precomputed", init="random")
+#    make_pipeline(SGHEncoder(64), HammingNeighbors(91), tsne).fit_transform(X)
 #
 # UMAP (``pip install umap-learn``) takes the neighbours themselves:
 #

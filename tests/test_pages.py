@@ -55,6 +55,8 @@ DONE = {
     "gradients.md",
     "labels.md",
     "networks.md",
+    "recall.md",
+    "papers.md",
     "search.md",
     "text.md",
 }
