@@ -203,11 +203,10 @@ def audit(
 def _with_evidence(result, task, X, generator, report) -> AuditResult:
     """Add what the recommended search does with some queries; an interrupt omits it."""
     best, fitted = result.choice, (result.encoder, result.decoder)
-    report(f"looking at neighbours by {best.row.method} at {best.row.n_bits} bits")
     try:
-        return replace(
-            result, evidence=gather_evidence(best, fitted, task, X, generator)
-        )
+        report(f"looking at neighbours by {_name(best.row.method, best.row.n_bits)}")
+        evidence = gather_evidence(best, fitted, task, X, generator)
+        return replace(result, evidence=evidence)
     except KeyboardInterrupt:
         result.skipped.append("interrupted, so without examples")
         return result

@@ -13,6 +13,8 @@ SCORES = {
     "inner_product": (np.negative, "estimated inner product"),
     "cosine": (lambda scores: 1 - np.asarray(scores), "estimated cosine"),
 }
+# Numbers of vectors that people plan for.
+SCALES = (10**7, 10**9)
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -132,6 +134,17 @@ def tiles(result) -> list[tuple[str, str, str]]:
             "that measured",
         ),
     ]
+
+
+def at_scale(result) -> str:
+    """Say what more vectors would take."""
+    floats = result.settings["float_bytes_per_vector"]
+    parts = [
+        f"{n:,} vectors take {amount(result.choice.memory(n))} of memory instead of "
+        f"{amount(n * floats)}"
+        for n in SCALES
+    ]
+    return f"{', and '.join(parts)}."
 
 
 def stored(result) -> str:

@@ -207,6 +207,7 @@ class TestHelp:
             ([], "COMMAND"),
             (["audit", "--bits", "16,x"], "--bits: '16,x' is not a list of whole"),
             (["audit", "--k", "many"], "--k: invalid int value"),
+            (["audit", "--image-shape", "28"], "'28' is not the height and width of"),
             (["audit", "--metric", "hamming"], "--metric: invalid choice"),
             (["encode", "encoder"], "VECTORS, CODES.npy"),
             (["audit", "a.npy", "b.npy"], "unrecognized arguments: b.npy"),
@@ -385,6 +386,51 @@ class TestOut:
         decoder = skhash.load(out / "decoder")
         np.testing.assert_array_equal(decoder.codebook_, result.decoder.codebook_)
         assert report["recommended"]["usage"] == result.usage
+
+    def test_page(self, run, vectors, tmp_path):
+        texts, out = tmp_path / "texts.txt", tmp_path / "report"
+        lines = [f"<text {number}> caf\xe9" for number in range(N)]
+        texts.write_bytes("\r\n".join(lines).encode("latin-1"))
+        words = ["--texts", texts, "--image-shape", "2x3", "--target-recall", "0.01"]
+        status, output, _ = run("audit", vectors, *words, "--out", out, *FAST)
+        assert status == 0
+        assert f"Wrote {out}: report.html, report.json, encoder/, decoder/" in output
+        page = (out / "report.html").read_text("utf-8")
+        assert "<title>Audit of vectors.npy</title>" in page
+        shown = {
+            int(number) for number in re.findall(r"&lt;text (\d+)&gt; caf\ufffd<", page)
+        }
+        named = {int(number) for number in re.findall(r"Query: row (\d+)<", page)}
+        assert len(named) == 6 and named < shown
+        assert f"skhash encode {out}/encoder {vectors} codes.npy --packed" in page
+        assert page.count("<img") == 0  # texts say more
+
+    def test_page_with_pictures(self, run, vectors, tmp_path):
+        words = ["--image-shape", "2x3", "--out", tmp_path / "report"]
+        assert run("audit", vectors, *words, *FAST)[0] == 0
+        page = (tmp_path / "report" / "report.html").read_text("utf-8")
+        assert 'width="3" height="2"' in page
+
+    @pytest.mark.parametrize(
+        "words, message",
+        [
+            (["--texts", "t.txt"], "--texts is for the page that --out writes; add"),
+            (["--image-shape", "2x3"], "--image-shape is for the page that --out"),
+            (["--texts", "t.txt", "--out", "r"], "t.txt has 3 lines for 150 vectors"),
+            (["--texts", "absent.txt", "--out", "r"], "absent.txt: No such file"),
+            (["--image-shape", "2x4", "--out", "r"], "2x4 has 8 numbers, and the vec"),
+            (["--image-shape", "1x2x4", "--out", "r"], "is no height and width"),
+        ],
+    )
+    def test_what_the_page_shows_is_tried_before_the_audit(
+        self, run, vectors, tmp_path, monkeypatch, words, message
+    ):
+        monkeypatch.setattr(audit_command, "audit", None)
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "t.txt").write_text("one\ntwo\nthree")
+        status, _, errors = run("audit", vectors, *words)
+        assert status == 2
+        assert message in errors
 
     def test_the_next_command_is_one(self, run, vectors, tmp_path, monkeypatch):
         import shlex

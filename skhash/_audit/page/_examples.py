@@ -24,24 +24,28 @@ def examples(result, image_shape=None, texts=None) -> str:
             f"{show(one.row)}<figcaption>{note}</figcaption></figure>"
         )
 
+    def hits(title, ones, describe):
+        first = f", the first {len(ones)} of {k}" if len(ones) < k else ""
+        shown = "".join(hit(one, *describe(one)) for one in ones)
+        return f'<h4>{title}{first}</h4><div class="hits">{shown}</div>'
+
     def article(example):
-        n_found = round(example.share * k)
-        truth = "".join(hit(one, *_of_neighbor(one)) for one in example.neighbors)
-        answers = "".join(hit(one, *_of_answer(one)) for one in example.answers)
+        answers = hits("What the search answers", example.answers, _of_answer)
+        if _rows(example.answers) == _rows(example.neighbors):
+            answers = "<h4>The search answers just these, in this order.</h4>"
         return (
             f'<article class="example {kind}"><div class="query"><h3>Query: row '
-            f"{example.row}</h3>{show(example.row)}<p>{n_found} of {k} found</p></div>"
-            f"<div><h4>Its true neighbours{_first(example.neighbors, k)}</h4><div "
-            f'class="hits">{truth}</div><h4>What the search answers'
-            f'{_first(example.answers, k)}</h4><div class="hits">{answers}</div></div>'
-            "</article>"
+            f"{example.row}</h3>{show(example.row)}<p>{round(example.share * k)} of "
+            f"{k} found</p></div><div>"
+            f"{hits('Its true neighbours', example.neighbors, _of_neighbor)}{answers}"
+            "</div></article>"
         )
 
     return "".join(map(article, result.evidence.examples))
 
 
-def _first(hits, k) -> str:
-    return f", the first {len(hits)} of {k}" if len(hits) < k else ""
+def _rows(hits) -> list[int]:
+    return [hit.row for hit in hits]
 
 
 def _of_neighbor(hit) -> tuple[str, str]:

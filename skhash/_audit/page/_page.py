@@ -79,6 +79,7 @@ def _reason(result) -> str:
     lines = [
         f"Why: it is {result.reason}.",
         f"It stores {_words.stored(result)}.",
+        _words.at_scale(result),
         *result.alternatives,
         _words.caution(result.settings),
     ]
@@ -89,7 +90,7 @@ def _key() -> str:
     names = {
         "hamming": "by Hamming distance",
         "asymmetric": "by real queries",
-        "peer": "other engines, by real queries",
+        "peer": "other engines",
     }
     marks = "".join(
         f'<li><svg class="mark" viewBox="-8 -8 16 16"><g class="point {kind}">'
