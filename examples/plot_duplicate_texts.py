@@ -47,8 +47,7 @@ print(f"{len(texts):,} paragraphs, {len(pairs):,} pairs within 100 bits")
 #
 # .. math:: 256 \arccos(0.9) / \pi = 37
 #
-# bits. Pairs scatter about that as counts of coins do, and there are hardly any between
-# copies and the rest.
+# bits. Pairs scatter about that as counts of heads do; longer codes scatter less.
 
 LEAST_COSINE = 0.9
 radius = round(N_BITS * np.arccos(LEAST_COSINE) / np.pi)

@@ -8,7 +8,7 @@ as `sklearn.neighbors.KNeighborsTransformer` does. Here are the same digits draw
 graph of their vectors and by that of codes of 8 bytes.
 
 How much time that saves, and what it costs for more and longer vectors, is on the page
-:doc:`/benchmarks`.
+:doc:`/benchmarks/search`.
 """
 
 # %%
