@@ -48,8 +48,8 @@ class Results:
 
     def figure(self, text):
         """Return ``expression | format`` as it is written in a sentence."""
-        text = " ".join(text.replace("\\|", "|").split())
-        expression, _, form = text.partition(" | ")
+        plain = " ".join(text.replace("\\|", "|").split())
+        expression, _, form = plain.partition(" | ")
         return written(self.value(expression), form.strip())
 
 
