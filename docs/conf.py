@@ -1,11 +1,14 @@
 """How Sphinx builds the documentation: ``sphinx-build -W docs docs/_build``."""
 
+import importlib.util
+import logging
 import re
 import sys
 from pathlib import Path
 
+from docutils import nodes
+
 import skhash
-from skhash.datasets import load_fashion_mnist
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -17,8 +20,12 @@ version = release = skhash.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
     "numpydoc",
+    "sphinx_copybutton",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "myst_parser",
     "render_results",
@@ -37,43 +44,62 @@ autodoc_default_options = {
     "set_fit_request, set_inverse_transform_request, set_partial_fit_request, "
     "set_score_request, set_transform_request",
 }
+# Docstrings say the types.
+autodoc_typehints = "none"
 numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"
 
 
-def _is_installed(load) -> bool:
-    try:
-        load()
-    except FileNotFoundError:
-        return False
-    return True
-
-
-# Without its data, this example ends itself and would end the build with it: then its
-# page shows the code alone.
-_SKIPPED = "" if _is_installed(load_fashion_mnist) else "(?!nearest_images)"
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
-    "filename_pattern": f"plot_{_SKIPPED}",
-    "ignore_pattern": "benchmarks",
+    "ignore_pattern": "benchmarks|serve_http",
     "nested_sections": False,
-    "within_subsection_order": "ExampleTitleSortKey",
+    "within_subsection_order": "story_order.StoryOrder",
     "backreferences_dir": "generated/examples",
     "doc_module": ("skhash",),
     "inspect_global_variables": False,
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
+    "write_computation_times": False,
 }
+
+# Where there is a network, names of other projects are links; see `_is_offline`.
+intersphinx_mapping = {
+    "python": ("https://docs.python.org/3/", None),
+    "numpy": ("https://numpy.org/doc/stable/", None),
+    "scipy": ("https://docs.scipy.org/doc/scipy/", None),
+    "sklearn": ("https://scikit-learn.org/stable/", None),
+    "skorch": ("https://skorch.readthedocs.io/en/stable/", None),
+    "torch": ("https://docs.pytorch.org/docs/stable/", None),
+    "matplotlib": ("https://matplotlib.org/stable/", None),
+}
+intersphinx_timeout = 10
+
+# Formulas are drawn without a network, by one file without fonts.
+_mathjax = Path(importlib.util.find_spec("sphinx-mathjax-offline").origin).parent
+mathjax_path = "tex-svg.js"
+
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"skhash {version}"
+html_static_path = ["_static", str(_mathjax / "static" / "mathjax" / mathjax_path)]
+html_css_files = ["site.css"]
+html_logo = html_favicon = "_static/logo.svg"
 html_theme_options = {
+    "logo": {"text": "skhash"},
     "show_toc_level": 2,
-    "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
+    "footer_end": [],
 }
-html_sidebars = {"index": [], "auto_examples/plot_*": []}
+html_context = {"default_mode": "auto"}
+# Wide pages: what is beside the others here is on the page that links them.
+html_sidebars = {
+    name: [] for name in ("index", "api", "generated/*", "auto_examples/*")
+}
 html_show_sourcelink = False
 
 
@@ -84,6 +110,28 @@ def _escape_shapes(app, what, name, obj, options, lines):
             lines[number] = re.sub(r"(?<=\w)_(?=[,)])", r"\\_", line)
 
 
+def _unlink_recalls(app, doctree):
+    """Keep a recall such as 10@100 from being an address of mail."""
+    for link in list(doctree.findall(nodes.reference)):
+        if re.fullmatch(r"mailto:\d+@\d+", link.get("refuri", "")):
+            link.replace_self(link.children)
+
+
+def _skip_torch(app, what, name, obj, skip, options):
+    """Leave out the fifty methods that torch gives its modules."""
+    of_torch = (getattr(obj, "__module__", None) or "").startswith("torch.")
+    return True if of_torch else None
+
+
+def _is_offline(record) -> bool:
+    """Say whether a warning is that documentation of others cannot be reached."""
+    return "failed to reach any of the inventories" in record.msg
+
+
 def setup(app):
     """Connect the hooks; Sphinx calls this."""
+    intersphinx = logging.getLogger("sphinx.sphinx.ext.intersphinx")
+    intersphinx.addFilter(lambda record: not _is_offline(record))
+    app.connect("doctree-read", _unlink_recalls)
+    app.connect("autodoc-skip-member", _skip_torch)
     app.connect("autodoc-process-docstring", _escape_shapes, priority=900)

@@ -5,7 +5,7 @@
 FOLDER is what ``HashedNeighbors.save`` wrote. Its index is mapped into memory, so that
 several such processes share it. It is asked by
 
-    curl localhost:8000/search -d '{"vectors": [[0.1, 0.2]], "n_neighbors": 3}'
+    curl localhost:8000/search -d '{"vectors": [[0.1, 0.2, ...]], "n_neighbors": 3}'
 
 There is no encryption, no password, and no limit to the number of connections: let it
 listen to this machine alone, as it does, with a server in front that has all of them.

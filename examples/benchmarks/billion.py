@@ -27,9 +27,8 @@ thread reads them once, measured by the sum of the words.
 """
 
 import argparse
-import datetime
+import json
 import os
-import platform
 import signal
 import threading
 import time
@@ -37,15 +36,39 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from growing_results import describe, head
+from result_files import Table, add_output, save
 from scale import measured
 
-import skhash
 from skhash import HammingNeighbors, SGHEncoder
 from skhash.datasets import load_glove
 from skhash.neighbors import merge_neighbors
 
 PART, BLOCK, N_BITS = 50_000_000, 250_000, 64
 STEPS = ["make", "build", "search", "build_parts", "search_parts", "shards"]
+COLUMNS = {
+    "codes": ",",
+    "way": "",
+    "step": "",
+    "seconds": ".3g",
+    "MB": ",.0f",
+    "bytes a code": ".2f",
+}
+
+
+def note(folder, step, seconds, **more):
+    """Keep a row of the table, for the process that prints it."""
+    with open(folder / "rows.jsonl", "a", encoding="utf-8") as file:
+        json.dump({"step": step, "seconds": seconds, **more}, file)
+        file.write("\n")
+
+
+def noted(folder):
+    """Return the rows that were kept, and keep them no longer."""
+    path = folder / "rows.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    path.unlink(missing_ok=True)
+    return [json.loads(line) for line in lines]
 
 
 def make_parts(folder, n_parts, data_home):
@@ -76,10 +99,8 @@ def build(folder, n_codes):
     for first in range(0, n_codes, PART):
         part = np.load(folder / f"part-{first // PART:03}.npy", mmap_mode="r")
         index.partial_fit(part[: n_codes - first])
-    print(f"  taken in: {time.perf_counter() - start:.1f} s", flush=True)
-    start = time.perf_counter()
-    index.save(folder / f"index-{n_codes}")
-    print(f"  saved: {time.perf_counter() - start:.1f} s", flush=True)
+    note(folder, "parts taken in", time.perf_counter() - start)
+    note(folder, "saved", seconds(index.save, folder / f"index-{n_codes}"))
 
 
 def build_parts(folder, n_codes):
@@ -91,7 +112,7 @@ def build_parts(folder, n_codes):
         codes = np.load(folder / f"part-{part:03}.npy", mmap_mode="r")
         index = HammingNeighbors(packed=True).fit(codes)
         index.prepare(10**7).save(folder / f"clusters-{part:03}")
-        print(f"  part {part}: {time.perf_counter() - start:.1f} s", flush=True)
+        note(folder, f"part {part} indexed", time.perf_counter() - start)
 
 
 def search(folder, n_codes, batches):
@@ -108,13 +129,14 @@ def search_parts(folder, n_codes, batches):
 
 
 def measure(paths, n_codes, queries, batches, options):
-    """Print how long searches of the indexes take, one after the other."""
+    """Note how long searches of the indexes take, one after the other."""
+    folder = paths[0].parent
     files = [file for path in paths for file in path.iterdir()]
     size = sum(file.stat().st_size for file in files)
-    print(f"  {size / n_codes:.2f} bytes a code on the disk")
     start = time.perf_counter()
     indexes = [HammingNeighbors.load(path, mmap=True, verify=False) for path in paths]
-    print(f"  opened: {1000 * (time.perf_counter() - start):.1f} ms", flush=True)
+    opened = time.perf_counter() - start
+    note(folder, "opened", opened, **{"bytes a code": size / n_codes})
     for index in indexes:
         index.set_params(**options)
     starts = range(0, n_codes, n_codes // len(indexes))
@@ -133,15 +155,15 @@ def measure(paths, n_codes, queries, batches, options):
             index.radius_neighbors(some, 2)
 
     for name, ask in (("10 nearest", nearest), ("radius 2", within)):
-        print(f"  {name}: first query {seconds(ask, queries[:1]):.2f} s", flush=True)
+        note(folder, f"first query, {name}", seconds(ask, queries[:1]))
         single = [seconds(ask, queries[i : i + 1]) for i in range(1, 20)]
-        print(f"  {name}: one query {1000 * median(single):.1f} ms", flush=True)
+        note(folder, f"one query, {name}", median(single))
         for n_queries in batches:
             spent = seconds(ask, queries[:n_queries])
-            print(f"  {name}: {n_queries} queries {spent:.2f} s", flush=True)
+            note(folder, f"{n_queries} queries, {name}", spent)
     words = [index.packed_codes_.ravel().view(np.uint64) for index in indexes]
     read = median(seconds(lambda: [one.sum() for one in words]) for _ in range(3))
-    print(f"  limit: reading all codes once, one thread: {1000 * read:.0f} ms")
+    note(folder, "limit: all codes read once", read)
 
 
 def shards(folder, n_codes, n_queries):
@@ -155,22 +177,20 @@ def shards(folder, n_codes, n_queries):
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         index = ShardedNeighbors(n_neighbors=10).fit(paths)
-        print(f"  first query: {seconds(index.kneighbors, queries[:1]):.2f} s")
+        note(folder, "first query", seconds(index.kneighbors, queries[:1]))
         single = [seconds(index.kneighbors, queries[i : i + 1]) for i in range(9)]
-        print(f"  one query {1000 * median(single):.0f} ms", flush=True)
+        note(folder, "one query, 10 nearest", median(single))
         start = time.perf_counter()
         expected = index.kneighbors(queries)
         spent = time.perf_counter() - start
-        print(f"  {n_queries} queries {spent:.1f} s", flush=True)
+        note(folder, f"{n_queries} queries, 10 nearest", spent)
         pid = min(client.run(os.getpid).values())
         threading.Timer(spent / 2, os.kill, [pid, signal.SIGKILL]).start()
         start = time.perf_counter()
         found = index.kneighbors(queries)
         spent = time.perf_counter() - start
         same = all(map(np.array_equal, found, expected))
-        print(
-            f"  with a worker killed in the middle: {spent:.1f} s, same answers: {same}"
-        )
+        note(folder, f"{n_queries} queries, a worker killed", spent)
         if not same or pid in client.run(os.getpid).values():
             raise SystemExit("answers differ, or no worker was killed")
 
@@ -189,26 +209,32 @@ def main():
     parser.add_argument("--batches", type=int, nargs="+", default=[100, 1000])
     parser.add_argument("--only", choices=STEPS, nargs="+", default=STEPS)
     parser.add_argument("--data-home")
+    add_output(parser)
     arguments = parser.parse_args()
     folder, n_codes = arguments.folder, arguments.codes
     folder.mkdir(parents=True, exist_ok=True)
-    print(
-        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy "
-        f"{np.__version__}, skhash {skhash.__version__}; {n_codes:,} codes"
-    )
+    print(describe(head()))
+    n_parts = -(-n_codes // PART)
+    parts = f"{n_codes // PART} parts"
     steps = {
-        "make": (make_parts, [-(-n_codes // PART), arguments.data_home]),
-        "build": (build, [n_codes]),
-        "search": (search, [n_codes, arguments.batches]),
-        "build_parts": (build_parts, [n_codes]),
-        "search_parts": (search_parts, [n_codes, arguments.batches]),
-        "shards": (shards, [n_codes, arguments.batches[-1]]),
+        "make": ("codes made", make_parts, [n_parts, arguments.data_home]),
+        "build": ("whole", build, [n_codes]),
+        "search": ("whole", search, [n_codes, arguments.batches]),
+        "build_parts": (parts, build_parts, [n_codes]),
+        "search_parts": (parts, search_parts, [n_codes, arguments.batches]),
+        "shards": ("2 Dask workers", shards, [n_codes, arguments.batches[-1]]),
     }
-    for name, (step, what) in steps.items():
-        if name in arguments.only:
-            spent, most = measured(step, folder, *what)
-            print(f"{name}: {spent:.1f} s, {most / 1e6:.0f} MB", flush=True)
+    noted(folder)
+    table = Table(COLUMNS).printed()
+    for name in arguments.only:
+        way, step, given = steps[name]
+        spent, most = measured(step, folder, *given)
+        whole = {"step": f"all of {name}", "seconds": spent, "MB": most / 1e6}
+        for row in [*noted(folder), whole]:
+            row |= {"codes": n_codes, "way": way}
+            table.add(*(row.get(column) for column in COLUMNS))
+    data = "codes of 64 bits, of sums of two GloVe word vectors"
+    save(arguments.output, {"steps": table}, seeds=[0], data=data)
 
 
 if __name__ == "__main__":

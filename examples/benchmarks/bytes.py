@@ -1,7 +1,8 @@
 """Recall against bytes a vector: our codes beside faiss's quantisers.
 
     python examples/benchmarks/bytes.py --output bytes.json --data-home DATA_HOME
-    python examples/benchmarks/bytes.py --show bytes.json --picture recall_by_bytes.png
+    python examples/benchmarks/bytes.py --show bytes.json --picture bytes.png \\
+        --output docs/results/bytes.json
     python examples/benchmarks/bytes.py --quick
 
 Recall 10@N is the share of the ten exact nearest neighbours that are among the first N
@@ -38,7 +39,7 @@ import joblib
 import numpy as np
 import torch
 from bytes_methods import METHODS
-from bytes_report import draw, show
+from bytes_report import draw, save_tables, show
 from growing_results import Results, merged
 
 from skhash.datasets import (
@@ -234,7 +235,9 @@ def parse(arguments=None):
     parser.add_argument("--data-home")
     parser.add_argument("--quick", action="store_true", help="digits, one seed")
     parser.add_argument("--time", action="store_true", help="time searches in turns")
-    parser.add_argument("--output", type=Path, help="a JSON file that grows")
+    parser.add_argument(
+        "--output", type=Path, help="a JSON file that grows; with --show, of the tables"
+    )
     parser.add_argument("--show", type=Path, nargs="+", help="such files, for tables")
     parser.add_argument("--picture", type=Path, help="with --show: a PNG to draw")
     if parser.parse_args(arguments).quick:
@@ -246,6 +249,7 @@ def main(arguments=None):
     arguments = parse(arguments)
     if arguments.show:
         content = merged(arguments.show)
+        save_tables(content, arguments.output)
     else:
         faiss.omp_set_num_threads(arguments.threads)
         torch.set_num_threads(arguments.threads)

@@ -5,6 +5,7 @@ from collections import defaultdict
 
 import numpy as np
 from growing_results import describe
+from result_files import Table, save
 
 FEATURES = {
     "digits": 64,
@@ -13,13 +14,25 @@ FEATURES = {
     "GloVe": 50,
     "GloVe 100k": 50,
 }
-# Colour, line and marker of what is drawn; what is not named here stands in the tables.
 TITLES = {
     "digits": "digits, 8 x 8",
     "Fashion-MNIST": "Fashion-MNIST images",
     "MiniLM": "MiniLM sentence embeddings",
     "GloVe": "GloVe word vectors",
     "GloVe 100k": "GloVe word vectors",
+}
+COLUMNS = {
+    "method": "",
+    "code bytes": "",
+    "search bytes": "",
+    "codebook, MB": ".2f",
+    "10@10": ".3f",
+    "10@100": ".3f",
+    "+-": ".3f",
+    "seeds": "",
+    "fit, s": ".1f",
+    "rows/s": ",.0f",
+    "options": "",
 }
 OURS = "ours, bytes decoded"
 # Colour, line and marker of what is drawn; what is not named here stands in the tables.
@@ -57,48 +70,61 @@ def half_range(cells, measure):
 
 def show(content):
     """Print the tables."""
-    found = tests(content)
     print(describe(content["head"]))
+    for name, table in tables_of(content).items():
+        print(f"\n## {name}")
+        table.printed()
+
+
+def save_tables(content, path):
+    """Save the tables for the documentation."""
+    tested = [name for name in content["cells"] if "/test/" in name]
+    seeds = sorted({int(name.split("/")[4]) for name in tested})
+    save(path, tables_of(content), seeds=seeds, measured=content["head"])
+
+
+def tables_of(content):
+    """Return a table for each set, and others where there is something to say."""
+    found, tables = tests(content), {}
     for data in dict.fromkeys(key[0] for key in found):
-        show_set(data, {k[1:]: v for k, v in found.items() if k[0] == data})
-    show_speed(content.get("speed"))
-    for name, why in content["left_out"].items():
-        print(f"left out: {name}: {why}")
+        own = {key[1:]: cells for key, cells in found.items() if key[0] == data}
+        name = data.lower().replace("-", "_").replace(" ", "_")
+        tables[name] = Table(COLUMNS, [_row(*item) for item in _by_memory(own)])
+    if content.get("speed"):
+        tables["speed"] = _speed(content["speed"])
+    if content["left_out"]:
+        rows = [list(item) for item in content["left_out"].items()]
+        tables["left_out"] = Table({"left out": "", "because": ""}, rows)
+    return tables
 
 
-def show_set(data, found):
-    columns = (
-        "method | code bytes | search bytes | codebook, MB | 10@10 | 10@100 | +- "
-        "| seeds | fit, s | rows/s | options"
-    )
-    print(f"\n## {data}\n\n| {columns} |\n{'|---' * (columns.count('|') + 1)}|")
-    order = sorted(found, key=lambda key: found[key][0]["memory_bytes"])
-    for key in order:
-        cells = found[key]
-        spread = max(half_range(cells, measure) for measure in ("10@10", "10@100"))
-        first = cells[0]
-        options = ", ".join(f"{k} {v}" for k, v in first["options"].items())
-        print(
-            f"| {key[0]} | {first['code_bytes']} | {first['memory_bytes']} "
-            f"| {first['codebook_bytes'] / 1e6:.2f} | {mean(cells, '10@10'):.3f} "
-            f"| {mean(cells, '10@100'):.3f} | {spread:.3f} "
-            f"| {len(cells)} "
-            f"| {statistics.median(c['fit_seconds'] for c in cells):.1f} "
-            f"| {statistics.median(c['encoded_per_second'] for c in cells):,.0f} "
-            f"| {options} |"
-        )
+def _by_memory(found):
+    return sorted(found.items(), key=lambda item: item[1][0]["memory_bytes"])
 
 
-def show_speed(rows):
-    if not rows:
-        return
-    columns = "set | n | method | search bytes | threads | queries/s"
-    print(f"\n| {columns} |\n{'|---' * (columns.count('|') + 1)}|")
-    for row in sorted(rows, key=lambda row: (row["set"], row["memory_bytes"])):
-        print(
-            f"| {row['set']} | {row['n']:,} | {row['method']} | {row['memory_bytes']} "
-            f"| {row['threads']} | {row['queries_per_second']:,.0f} |"
-        )
+def _row(key, cells):
+    first = cells[0]
+    return [
+        key[0],
+        first["code_bytes"],
+        first["memory_bytes"],
+        first["codebook_bytes"] / 1e6,
+        mean(cells, "10@10"),
+        mean(cells, "10@100"),
+        max(half_range(cells, measure) for measure in ("10@10", "10@100")),
+        len(cells),
+        statistics.median(cell["fit_seconds"] for cell in cells),
+        statistics.median(cell["encoded_per_second"] for cell in cells),
+        ", ".join(f"{name} {value}" for name, value in first["options"].items()),
+    ]
+
+
+def _speed(measured):
+    columns = {"set": "", "n": ",", "method": "", "search bytes": "", "threads": ""}
+    names = "set", "n", "method", "memory_bytes", "threads", "queries_per_second"
+    rows = sorted(measured, key=lambda row: (row["set"], row["memory_bytes"]))
+    rows = [[row[name] for name in names] for row in rows]
+    return Table({**columns, "queries/s": ",.0f"}, rows)
 
 
 def draw(content, path):

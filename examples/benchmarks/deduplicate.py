@@ -20,15 +20,13 @@ comparing all pairs would take: that of the rows in the middle, times their shar
 """
 
 import argparse
-import datetime
-import os
-import platform
 import time
 
 import numpy as np
+from growing_results import describe, head
+from result_files import Table, add_output, save
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-import skhash
 from skhash import SGHEncoder
 from skhash.codes import packed_to_words
 from skhash.datasets import load_20newsgroups, load_glove
@@ -39,6 +37,29 @@ from skhash.neighbors.search.brute import Brute
 LOWEST = 0.5
 # Rows whose pairs tell what all pairs would take.
 ROWS = 8192
+MESSAGES = {
+    "bits": "",
+    "cosine": "g",
+    "radius": "",
+    "true": ",",
+    "found": ",",
+    "recall": ".3f",
+    "precision": ".3f",
+    "lowest": ".2f",
+    "kept": ",",
+    "across": "",
+    "s, pairs": ".2f",
+    "s, groups": ".2f",
+}
+WORDS = {
+    "n": ",",
+    "radius": "",
+    "pairs": ",",
+    "groups": ",",
+    "s, all pairs": ".2f",
+    "s, pairs": ".2f",
+    "s, groups": ".2f",
+}
 
 
 def similar_pairs(X):
@@ -76,12 +97,11 @@ def thread_seconds(function, *args, **kwargs):
 
 
 def show_words(arguments):
-    """Print the times for codes of words."""
+    """Print and return the times for codes of words."""
     all_codes = word_codes(max(arguments.sizes), arguments)
     for n in (ROWS, 8 * ROWS):  # compiles
         radius_pairs(all_codes[:n], 1, packed=True, n_jobs=1)
-    header = ["n", "radius", "pairs", "groups", "s, all pairs", "s, pairs", "s, groups"]
-    print(f"| {' | '.join(header)} |\n{'|---' * len(header)}|")
+    table = Table(WORDS).printed()
     for n in arguments.sizes:
         codes, rows = all_codes[:n], slice((n - ROWS) // 2, (n + ROWS) // 2)
         search = Brute(packed_to_words(codes), 64)
@@ -90,14 +110,13 @@ def show_words(arguments):
             kwargs = {"radius": radius, "packed": True, "n_jobs": 1}
             pairs_seconds, (_, pairs) = thread_seconds(radius_pairs, codes, **kwargs)
             group_seconds, groups = thread_seconds(duplicate_groups, codes, **kwargs)
-            row = [f"{count:,}" for count in (n, radius, len(pairs), groups.max() + 1)]
             seconds = middle * n / ROWS, pairs_seconds, group_seconds
-            row += [f"{one:.2f}" for one in seconds]
-            print(f"| {' | '.join(row)} |", flush=True)
+            table.add(n, radius, len(pairs), groups.max() + 1, *seconds)
+    return table
 
 
 def show_messages(arguments):
-    """Print what codes find of the pairs of similar messages."""
+    """Print and return what codes find of the pairs of similar messages."""
     data = load_20newsgroups("texts", data_home=arguments.data_home)
     texts = np.concatenate([data.database, data.query])
     is_test = np.arange(len(texts)) >= len(data.database)
@@ -106,13 +125,9 @@ def show_messages(arguments):
     start = time.perf_counter()
     similar, cosines = similar_pairs(X)
     seconds = time.perf_counter() - start
-    print(
-        f"{len(texts):,} messages, {len(set(texts)):,} different ones; all cosines by "
-        f"sparse products: {seconds:.1f} s\n"
-    )
-    header = ["bits", "cosine", "radius", "true", "found", "recall", "precision"]
-    header += ["lowest", "kept", "across", "s, pairs", "s, groups"]
-    print(f"| {' | '.join(header)} |\n{'|---' * len(header)}|")
+    figures = {"messages": len(texts), "different": len(set(texts)), "sparse": seconds}
+    print("\nMessages, different ones, seconds by sparse products:", figures)
+    table = Table(MESSAGES).printed()
     keys = similar @ [len(texts), 1]
     for n_bits in arguments.bits:
         encoder = RandomHyperplaneHash(
@@ -132,13 +147,12 @@ def show_messages(arguments):
             true = cosines >= cosine
             lowest = cosines[found].min() if found.sum() == len(pairs) else 0
             across = np.isin(groups[is_test], groups[~is_test]).sum()
-            print(
-                f"| {n_bits} | {cosine:g} | {radius} | {true.sum()} | {len(pairs)} | "
-                f"{found[true].mean():.3f} | {(found & true).sum() / len(pairs):.3f} | "
-                f"{f'{lowest:.2f}' if lowest else f'< {LOWEST}'} | {groups.max() + 1} "
-                f"| {across} | {pairs_seconds:.2f} | {group_seconds:.2f} |",
-                flush=True,
-            )
+            precision = (found & true).sum() / len(pairs)
+            counts = n_bits, cosine, radius, true.sum(), len(pairs)
+            shares = found[true].mean(), precision, lowest or f"< {LOWEST}"
+            seconds = pairs_seconds, group_seconds
+            table.add(*counts, *shares, groups.max() + 1, across, *seconds)
+    return table, figures
 
 
 def main():
@@ -151,17 +165,15 @@ def main():
     parser.add_argument("--radii", type=int, nargs="+", default=[0, 1, 2, 4, 6])
     parser.add_argument("--only", choices=["messages", "words"])
     parser.add_argument("--data-home")
+    add_output(parser)
     arguments = parser.parse_args()
-    print(
-        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy "
-        f"{np.__version__}, skhash {skhash.__version__}, seed {arguments.seed}"
-    )
+    print(describe(head()))
+    tables, figures = {}, {}
     if arguments.only != "words":
-        show_messages(arguments)
-        print()
+        tables["pairs"], figures = show_messages(arguments)
     if arguments.only != "messages":
-        show_words(arguments)
+        tables["words"] = show_words(arguments)
+    save(arguments.output, tables, figures, seeds=[arguments.seed], data="one thread")
 
 
 if __name__ == "__main__":

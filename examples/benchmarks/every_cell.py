@@ -3,7 +3,8 @@
     python examples/benchmarks/every_cell.py --own --output cells.json
     python examples/benchmarks/every_cell.py --validation --output validation.json
     python examples/benchmarks/every_cell.py --ablation --output validation.json
-    python examples/benchmarks/every_cell.py --show cells.json --picture cells.png
+    python examples/benchmarks/every_cell.py --show cells.json --picture cells.png \\
+        --output docs/results/every_cell.json
 
 A cell is a data set, a length and a recall: K@N is the share of the K exact nearest
 neighbours among the first N by Hamming distance, in expectation over the order of ties.
@@ -33,7 +34,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
-from every_cell_report import MEASURES, OURS, OWN, draw, show, variant
+from every_cell_report import MEASURES, OURS, OWN, draw, save_tables, show, variant
 from growing_results import Results, merged
 from l2nns import LOADERS, METHODS, methods_for
 
@@ -219,7 +220,9 @@ def parse(arguments=None):
         choices=CHANGES,
         help="NeighborHash as it is and changed, by default in all ways, on validation",
     )
-    parser.add_argument("--output", type=Path, help="a JSON file that grows")
+    parser.add_argument(
+        "--output", type=Path, help="a JSON file that grows; with --show, of the tables"
+    )
     parser.add_argument("--show", type=Path, nargs="+", help="such files, for tables")
     parser.add_argument("--picture", type=Path, help="a PNG to draw")
     return parser.parse_args(arguments)
@@ -229,6 +232,7 @@ def main(arguments=None):
     arguments = parse(arguments)
     if arguments.show:
         content = merged(arguments.show)
+        save_tables(content, arguments.output)
     else:
         results = Results(arguments.output)
         check_lengths(results, arguments.bits)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from growing_results import describe
+from result_files import Table, save
 
 OURS = "NeighborHash"
 OWN = "not nested"
@@ -23,6 +24,15 @@ TITLES = {
     "tfidf": "20 Newsgroups, tf-idf",
 }
 COLUMNS = 3  # of the picture
+DUELS = {
+    "recall": "",
+    "bits": "",
+    "best other": "",
+    "its recall": ".3f",
+    OURS: ".3f",
+    "difference": "+.3f",
+    "+-": ".3f",
+}
 
 
 def variant(change):
@@ -91,11 +101,10 @@ class Duel:
             return "ahead"
         return "level" if self.difference >= -self.spread else "behind"
 
-    def __str__(self):
-        return (
-            f"{self.data}, {self.n_bits} bits, {self.measure}: {self.difference:+.3f} "
-            f"to {self.other}"
-        )
+    def cells(self):
+        """Return what stands in a row of a table, but for the data."""
+        recalls = self.other_recall, self.recall, self.difference
+        return [self.measure, self.n_bits, self.other, *recalls, self.spread]
 
 
 def duels(found, view):
@@ -121,116 +130,132 @@ def duels(found, view):
 def show(content):
     """Print all tables."""
     print(describe(content["head"]))
+    tables, figures = tables_of(content)
+    for name, table in tables.items():
+        print(f"\n## {name}")
+        table.printed()
+    print("\n", figures)
+
+
+def save_tables(content, path):
+    """Save the tables for the documentation."""
+    seeds = sorted({int(name.rsplit("/", 1)[1]) for name in content["cells"]})
+    save(path, *tables_of(content), seeds=seeds, measured=content["head"])
+
+
+def tables_of(content):
+    """Return tables and single figures, those of validation by names that say so."""
+    tables, figures = {}, {}
     for part, views in (("test", ["all"]), ("validation", ["all", "far"])):
         found = Found(content, part)
-        if not found.cells:
-            continue
-        for view in views:
-            print(f"\n## Queries: {part}, {view}")
-            show_duels(duels(found, view))
-            show_changes(found, view)
-        show_seconds(found)
-    for name, why in content["left_out"].items():
-        print(f"left out: {name}: {why}")
+        for view in views if found.cells else []:
+            start = {"test": "", "validation": f"validation_{view}_"}[part]
+            own = duel_tables(duels(found, view))
+            if found.changes():
+                own["changes"], costs = change_table(found, view)
+                figures |= {start + name: it for name, it in nesting(costs).items()}
+            tables |= {start + name: table for name, table in own.items()}
+        if found.cells:
+            tables[f"{part}_seconds"] = seconds_table(found)
+    if content["left_out"]:
+        rows = [list(item) for item in content["left_out"].items()]
+        tables["left_out"] = Table({"left out": "", "because": ""}, rows)
+    return tables, figures
 
 
-def show_table(columns, rows):
-    print(f"\n| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
-    for row in rows:
-        print(f"| {' | '.join(map(str, row))} |")
-
-
-def show_duels(cells):
-    """Print each cell, and in how many `NeighborHash` is ahead, level and behind."""
+def duel_tables(cells):
+    """Return a table a set, one of where `NeighborHash` is behind, and the counts."""
+    tables = {}
     for data in dict.fromkeys(cell.data for cell in cells):
-        print(f"\n### {data}")
-        columns = ["recall", "bits", "best other", "its recall", OURS, "difference"]
-        rows = [
-            (
-                *(cell.measure, cell.n_bits, cell.other, f"{cell.other_recall:.3f}"),
-                *(f"{cell.recall:.3f}", f"{cell.difference:+.3f}"),
-                f"{cell.spread:.3f}",
-            )
-            for cell in cells
-            if cell.data == data
-        ]
-        show_table([*columns, "+-"], rows)
+        own = [cell.cells() for cell in cells if cell.data == data]
+        tables[data] = Table(DUELS, own)
     if cells:
-        show_summary(cells)
+        behind = [cell for cell in cells if cell.verdict == "behind"]
+        rows = [[cell.data, *cell.cells()] for cell in behind]
+        tables["behind"] = Table({"data": "", **DUELS}, rows)
+        tables["counts"] = count_table(cells)
+    return tables
 
 
-def show_summary(cells):
-    columns = [
-        *("data", f"ahead by {AHEAD} or more", "level"),
-        "behind by more than the spread",
-    ]
+def count_table(cells):
+    columns = "data", f"ahead by {AHEAD} or more", "level"
+    columns = dict.fromkeys([*columns, "behind by more than the spread"], "")
     rows = []
     for name in [*dict.fromkeys(cell.data for cell in cells), "all"]:
         verdicts = [cell.verdict for cell in cells if name in (cell.data, "all")]
         counts = [verdicts.count(word) for word in ("ahead", "level", "behind")]
-        rows.append((name, *counts))
-    show_table(columns, rows)
-    print()
-    for cell in cells:
-        if cell.verdict == "behind":
-            print(f"Behind: {cell}.")
+        rows.append([name, *counts])
+    return Table(columns, rows)
 
 
-def show_changes(found, view):
-    """Print recalls of `NeighborHash` as it is, and of what was changed."""
-    if not found.changes():
-        return
-    rows, costs = [], []
+def change_table(found, view):
+    """Return the recalls of `NeighborHash` and how those of its changes differ.
+
+    Also returns the differences of fits that are not nested.
+    """
+    changes = found.changes()
+    formats = {"data": "", "recall": "", "bits": "", OURS: ".3f"}
+    table, costs = Table(formats | dict.fromkeys(changes, "+.3f")), []
     for data in found.data():
         for measure in MEASURES:
             for n_bits in found.lengths(data):
                 task = data, n_bits
-                with_it = found.recalls(*task, OURS, view, measure)
-                row = [data, measure, n_bits, as_mean(with_it)]
-                for change in found.changes():
-                    without = found.recalls(*task, variant(change), view, measure)
-                    row.append(as_mean(without))
-                    if with_it and without:
-                        cost = np.mean(without) - np.mean(with_it)
-                        row[-1] += f" ({cost:+.3f})"
-                        if change == OWN:
-                            costs.append(cost)
-                rows.append(row)
-    show_table(["data", "recall", "bits", OURS, *found.changes()], rows)
-    if costs:
-        n_more = sum(cost > NESTING for cost in costs)
-        print(
-            f"\nA fit of its own gains at most {max(costs):+.3f}, and more than "
-            f"{NESTING} in {n_more} of {len(costs)} cells."
-        )
+                ours = found.recalls(*task, OURS, view, measure)
+                differences = {
+                    change: difference(
+                        found.recalls(*task, variant(change), view, measure), ours
+                    )
+                    for change in changes
+                }
+                row = [data, measure, n_bits, with_spread(ours)]
+                table.rows.append([*row, *differences.values()])
+                cost = differences.get(OWN)
+                if cost is not None:
+                    costs.append(cost[0] if isinstance(cost, list) else cost)
+    return table, costs
 
 
-def as_mean(recalls):
+def nesting(costs):
+    """Return the most that fits of their own gain, and in how many cells they do."""
+    if not costs:
+        return {}
+    n_more = sum(cost > NESTING for cost in costs)
+    most, n_more = float(max(costs)), int(n_more)
+    return {"own_most": most, "own_more": n_more, "own_cells": len(costs)}
+
+
+def with_spread(recalls, less=0.0):
+    """Return the mean less a number, with half the range where there are seeds."""
     if not recalls:
-        return "-"
-    return f"{np.mean(recalls):.3f} +- {np.ptp(recalls) / 2:.3f}"
+        return None
+    mean = np.mean(recalls) - less
+    return mean if len(recalls) == 1 else [mean, np.ptp(recalls) / 2]
 
 
-def show_seconds(found):
-    """Print seconds of fits beside ITQ's: of each length, and of all of them."""
-    rows = []
+def difference(recalls, ours):
+    return with_spread(recalls, np.mean(ours)) if recalls and ours else None
+
+
+def seconds_table(found):
+    """Return seconds of fits beside ITQ's: of each length, and of all of them."""
+    columns = {"ITQ fit s": ".2f", f"{OURS} fit s": ".2f", "ratio": ".1f"}
+    table = Table({"data": "", "bits": "", **columns})
     for data in found.data():
         times, nested = [], None
         for n_bits in found.lengths(data):
             nested = found.seconds(data, n_bits, OURS) or nested
             itq = found.seconds(data, n_bits, "ITQ")
             own = found.seconds(data, n_bits, variant(OWN))
-            rows.append((data, n_bits, *beside(itq, own)))
+            table.rows.append([data, n_bits, *beside(itq, own)])
             times.append(itq)
         total = sum(times) if all(times) else None
-        rows.append((data, "all, nested", *beside(total, nested)))
-    show_table(["data", "bits", "ITQ fit s", f"{OURS} fit s", "ratio"], rows)
+        table.rows.append([data, "all, nested", *beside(total, nested)])
+    return table
 
 
 def beside(itq, ours):
     """Return the cells of two times and their ratio."""
-    ratio = f"{ours / itq:.1f}" if itq and ours else "-"
-    return *(f"{seconds:.2f}" if seconds else "-" for seconds in (itq, ours)), ratio
+    return itq, ours, ours / itq if itq and ours else None
 
 
 def draw(content, path):

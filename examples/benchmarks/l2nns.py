@@ -14,22 +14,18 @@ SGHEncoder with ``pairs="neighbors"``; none has seen the queries.
 """
 
 import argparse
-import datetime
-import os
-import platform
 import statistics
 import time
 from functools import partial
 
 import numpy as np
-import sklearn
-import torch
+from growing_results import describe, head
+from result_files import Table, add_output, save
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
-import skhash
 from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder
 from skhash.codes import pack_bits, spherical_hamming_distances
 from skhash.datasets import (
@@ -193,12 +189,12 @@ def methods_for(n_bits, n_features, names):
 
 
 def run(name, arguments):
-    """Print the table of one data set; return the ratios to faiss's ITQ."""
+    """Print and return the table of one data set; None without the data."""
     try:
         data = LOADERS[name](data_home=arguments.data_home)
     except FileNotFoundError as error:
         print(f"\n## {name}: left out. {error}")
-        return []
+        return None
     print(
         f"\n## {name}: {data.database.shape[0]:,} x {data.database.shape[1]} database, "
         f"{data.query.shape[0]:,} queries, {data.train.shape[0]:,} training rows"
@@ -207,29 +203,43 @@ def run(name, arguments):
     # Imports and compilation are no part of a fit.
     SGHEncoder(2, max_epochs=1, random_state=0).fit(data.train[:200])
     fits = Fits(data, max(arguments.bits) if arguments.nested else None)
-    ratios, header = [], None
+    table = None
     for n_bits in arguments.bits:
-        means = {}
         for method in methods_for(n_bits, data.train.shape[1], arguments.methods):
-            runs, times = [], []
-            for seed in arguments.seeds:
-                encoder, seconds = fits.get(method, n_bits, seed)
-                own_distances = OWN_DISTANCES.get(method)
-                runs.append(measure(encoder, data, truth, own_distances))
-                times.append(seconds)
-            recalls = {k: [recall[k] for recall in runs] for k in runs[0]}
-            means[method] = np.mean(recalls["10@100"])
-            if header is None:
-                header = ["bits", "method", *recalls, "+-", "fit s"]
-                print(f"\n| {' | '.join(header)} |\n{'|---' * len(header)}|")
-            cells = [str(n_bits), method]
-            cells += [f"{np.mean(values):.3f}" for values in recalls.values()]
-            cells.append(f"{np.ptp(recalls['10@100']) / 2:.3f}")
-            cells.append(f"{statistics.median(times):.1f}")
-            print(f"| {' | '.join(cells)} |", flush=True)
-        if {"SGH", "faiss ITQ"} <= means.keys():
-            ratios.append((name, n_bits, means["SGH"] / means["faiss ITQ"]))
-    return ratios
+            recalls, seconds = measure_seeds(fits, method, n_bits, truth, arguments)
+            if table is None:
+                columns = {"bits": "", "method": "", **dict.fromkeys(recalls, ".3f")}
+                table = Table({**columns, "+-": ".3f", "fit s": ".1f"}).printed()
+            means = map(np.mean, recalls.values())
+            spread = np.ptp(recalls["10@100"]) / 2
+            table.add(n_bits, method, *means, spread, statistics.median(seconds))
+    return table
+
+
+def measure_seeds(fits, method, n_bits, truth, arguments):
+    """Return lists of recalls by name, and of seconds, with an entry a seed."""
+    runs, times = [], []
+    for seed in arguments.seeds:
+        encoder, seconds = fits.get(method, n_bits, seed)
+        runs.append(measure(encoder, fits.data, truth, OWN_DISTANCES.get(method)))
+        times.append(seconds)
+    return {name: [recalls[name] for recalls in runs] for name in runs[0]}, times
+
+
+def ratios_of(tables):
+    """Return a table of 10@100 of SGH divided by that of faiss's ITQ, or None."""
+    rows = []
+    for name, table in tables.items():
+        peers = {
+            row[0]: table[row[0], row[1], "10@100"]
+            for row in table.rows
+            if row[1] == "faiss ITQ"
+        }
+        for row in table.rows:
+            if row[1] == "SGH" and row[0] in peers:
+                own = table[row[0], row[1], "10@100"]
+                rows.append([name, row[0], own / peers[row[0]]])
+    return Table({"data": "", "bits": "", "SGH / faiss ITQ": ".2f"}, rows)
 
 
 def main():
@@ -244,21 +254,18 @@ def main():
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--data-home")
+    add_output(parser)
     arguments = parser.parse_args()
-    print(
-        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy "
-        f"{np.__version__}, scikit-learn {sklearn.__version__}, torch "
-        f"{torch.__version__}, skhash {skhash.__version__}"
-    )
+    print(describe(head()))
     print(
         f"recall K@N, mean over seeds {arguments.seeds}; +- is half the range of 10@100"
     )
-    ratios = [ratio for name in arguments.data for ratio in run(name, arguments)]
-    if ratios:
-        print("\n10@100 of SGH divided by that of faiss's ITQ:")
-    for name, n_bits, ratio in ratios:
-        print(f"  {name}, {n_bits} bits: {ratio:.2f}")
+    tables = {name: run(name, arguments) for name in arguments.data}
+    tables = {name: table for name, table in tables.items() if table}
+    ratios = ratios_of(tables)
+    if ratios.rows:
+        tables["ratios"] = ratios.printed()
+    save(arguments.output, tables, seeds=arguments.seeds)
 
 
 if __name__ == "__main__":

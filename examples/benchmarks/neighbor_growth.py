@@ -16,10 +16,7 @@ needs the room. Linux only, for that reading.
 """
 
 import argparse
-import datetime
 import json
-import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -29,13 +26,24 @@ from pathlib import Path
 
 import numpy as np
 from asymmetric_search import CHUNK, mixtures
+from growing_results import describe, head
+from result_files import Table, add_output, save
 
-import skhash
 from skhash import NeighborHash
 from skhash.datasets import load_20newsgroups
 
 N_BASE, N_COLUMNS, RANK = 10_000, 384, 64
 ANCHORS, AXES, BLOCK = 20_000, 128, (256, 8192)
+COLUMNS = {
+    "rows": ",",
+    "MB of the file": ".0f",
+    "s of fit": ".1f",
+    "epochs": ".1f",
+    "before them": ".1f",
+    "product alone": ".1f",
+    "MB allocated at most": ".0f",
+    "MB before": ".0f",
+}
 
 
 def base_rows(data_home, rng):
@@ -98,17 +106,10 @@ def measure(path, params):
     watch.ended.set()
     watch.join()
     trained = sum(record["dur"] for record in encoder.history_)
-    columns = [
-        f"{len(X):,}",
-        f"{path.stat().st_size / 1e6:.0f}",
-        f"{seconds:.1f}",
-        f"{trained:.1f}",
-        f"{seconds - trained:.1f}",
-        f"{product_seconds(len(X)):.1f}",
-        f"{(watch.most - before) / 1e6:.0f}",
-        f"{before / 1e6:.0f}",
-    ]
-    print("|", " | ".join(columns), "|", flush=True)
+    megabytes = path.stat().st_size, watch.most - before, before
+    size, most, before = (1e-6 * it for it in megabytes)
+    times = seconds, trained, seconds - trained, product_seconds(len(X))
+    print(json.dumps([len(X), size, *times, most, before]))
 
 
 def main():
@@ -117,19 +118,12 @@ def main():
     parser.add_argument("--rows", type=int, nargs="+", default=[10**4, 10**5, 10**6])
     parser.add_argument("--params", type=json.loads, default={}, help="of NeighborHash")
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
+    add_output(parser)
     args = parser.parse_args()
     if args.file is not None:
         return measure(args.file, args.params)
-    print(
-        f"skhash {skhash.__version__}, {datetime.date.today()}, {platform.machine()}, "
-        f"{os.cpu_count()} cores, OMP_NUM_THREADS="
-        f"{os.environ.get('OMP_NUM_THREADS')}, seed 0, NeighborHash(64, "
-        f"**{args.params})\n"
-    )
-    columns = "rows, MB of the file, s of fit, epochs, before them, product alone"
-    columns = [*columns.split(", "), "MB allocated at most", "MB before"]
-    print("|", " | ".join(columns), "|")
-    print("|---" * len(columns) + "|", flush=True)
+    print(describe(head()))
+    table = Table(COLUMNS).printed()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.npy"
         for n_rows in args.rows:
@@ -137,8 +131,10 @@ def main():
             # In a process of its own: memory that was used so far does not count.
             command = [sys.executable, __file__, "--file", str(path)]
             command += ["--params", json.dumps(args.params)]
-            subprocess.run(command, check=True)
-    return None
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+            table.add(*json.loads(done.stdout))
+    data = "float16 rows of 384 columns, mixtures of two rows"
+    return save(args.output, {"fits": table}, seeds=[0], data=data)
 
 
 if __name__ == "__main__":

@@ -15,15 +15,15 @@ the same layers, forward and backward, with nothing around them.
 """
 
 import argparse
-import datetime
+import gc
 import json
-import os
-import platform
 import tempfile
 import time
 from pathlib import Path
 
 import torch
+from growing_results import describe, head
+from result_files import Table, add_output, save
 from sbn_images import ReLU
 from torch.nn import functional
 from torch.profiler import ProfilerActivity, profile
@@ -120,26 +120,39 @@ def multiply(X, weight, geometry):
     return functional.conv2d(X, weight, stride=stride, padding=padding)
 
 
-def print_convolutions(batch_size, repeats):
-    """Print times and memory of steps of convolutional networks."""
+def measure_convolutions(options):
+    """Return times and memory of steps of convolutional networks."""
+    table = Table(
+        {
+            "network": "",
+            "step": "",
+            "ms a row": ".2f",
+            "times the floor": ".2f",
+            "times st": ".2f",
+            "GFLOP/s": ".0f",
+            "MB": ".0f",
+        }
+    ).printed()
+    products = {}
     for kind, names in CONVOLUTIONAL.items():
         generator = torch.Generator().manual_seed(0)
         network = convolutional_network(kind, generator)
-        steps = {name: step_of(network, name, batch_size, generator) for name in names}
-        steps["floor"], n_products = products_of(network, batch_size)
+        size = options.batch_size
+        steps = {"floor": None}
+        steps |= {name: step_of(network, name, size, generator) for name in names}
+        steps["floor"], products[kind] = products_of(network, size)
         seconds = dict.fromkeys(steps, float("inf"))
-        for _ in range(repeats + 1):
+        for _ in range(options.repeats + 1):
             for name, step in steps.items():
                 seconds[name] = min(seconds[name], sum(step()))
-        print(f"{kind}: {n_products / 1e6:.1f} million products forward, of a row")
         for name, step in steps.items():
-            rate = 6 * n_products * batch_size / seconds[name] / 1e9
-            print(
-                f"  {name:>5}: {1e3 * seconds[name] / batch_size:.2f} ms a row, "
-                f"{seconds[name] / seconds['floor']:.2f} times the floor, "
-                f"{seconds[name] / seconds['st']:.2f} times st, "
-                f"{rate:.0f} GFLOP/s, {peak_memory(step) / 1e6:.0f} MB"
-            )
+            own = seconds[name]
+            rate = 6 * products[kind] * size / own / 1e9
+            ratios = own / seconds["floor"], own / seconds["st"]
+            memory = peak_memory(step) / 1e6
+            table.add(kind, name, 1e3 * own / size, *ratios, rate, memory)
+    millions = {f"{kind}_million_products": n / 1e6 for kind, n in products.items()}
+    return {"convolutions": table}, millions
 
 
 def layer_times(kind, width, batch_size, repeats):
@@ -163,6 +176,7 @@ def layer_times(kind, width, batch_size, repeats):
 def peak_memory(step):
     """Return the bytes by which allocations of a step exceed those before it."""
     step()  # what stays, such as gradients, is there from now on
+    gc.collect()  # nor is anything of before freed meanwhile
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         step()
     with tempfile.TemporaryDirectory() as folder:
@@ -175,6 +189,36 @@ def peak_memory(step):
     return max(total) - (total[0] - events[0]["args"]["Bytes"])
 
 
+def measure_layers(options):
+    """Return times and memory of fully connected layers."""
+    times = Table(
+        {
+            "weights": "",
+            "estimator": "",
+            "forward": ".2f",
+            "backward": ".2f",
+            "backward / st": ".2f",
+        }
+    ).printed()
+    for kind in WEIGHTS:
+        found = layer_times(kind, options.width, options.batch_size, options.repeats)
+        for name, (forward, backward) in found.items():
+            ratio = backward / found["st"][1]
+            times.add(kind, name, 1e3 * forward, 1e3 * backward, ratio)
+    pairs = [(kind, name) for kind in WEIGHTS for name in ESTIMATORS]
+    columns = {f"{kind}, {name}": ".1f" for kind, name in pairs}
+    memory = Table({"batch": "", "width": "", **columns}).printed()
+    for width in (256, 512, 1024):
+        for batch_size in (64, 128, 256):
+            steps = [
+                make_step(name, kind, DEPTHS[-1], width, batch_size)
+                for kind, name in pairs
+            ]
+            cells = [peak_memory(step) / 1e6 for step in steps]
+            memory.add(batch_size, width, *cells)
+    return {"layers": times, "memory": memory}, {}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--width", type=int, default=512)
@@ -182,38 +226,12 @@ def main():
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--convolutions", action="store_true")
+    add_output(parser)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    print(
-        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
-        f"{os.cpu_count()} cores, torch {torch.__version__}, {vars(options)}"
-    )
-    if options.convolutions:
-        print_convolutions(options.batch_size, options.repeats)
-    else:
-        print_layers(options)
-
-
-def print_layers(options):
-    """Print times and memory of fully connected layers."""
-    for kind in WEIGHTS:
-        times = layer_times(kind, options.width, options.batch_size, options.repeats)
-        print(f"{kind} weights, ms a layer:")
-        for name, (forward, backward) in times.items():
-            ratio = backward / times["st"][1]
-            print(
-                f"  {name:>4}: forward {1e3 * forward:.2f}, backward "
-                f"{1e3 * backward:.2f}, {ratio:.2f} times that of st"
-            )
-    print("Peak of a step of 4 layers, MB:")
-    sizes = [(b, n) for n in (256, 512, 1024) for b in (64, 128, 256)]
-    for batch_size, width in sizes:
-        cells = []
-        for kind in WEIGHTS:
-            for name in ESTIMATORS:
-                step = make_step(name, kind, DEPTHS[-1], width, batch_size)
-                cells.append(f"{kind} {name} {peak_memory(step) / 1e6:.1f}")
-        print(f"  batch {batch_size}, width {width}: {', '.join(cells)}", flush=True)
+    print(describe(head()))
+    measure = measure_convolutions if options.convolutions else measure_layers
+    save(options.output, *measure(options), seeds=[0])
 
 
 if __name__ == "__main__":

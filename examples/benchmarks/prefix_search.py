@@ -4,7 +4,7 @@
 word vectors, one thread each::
 
     python examples/benchmarks/prefix_search.py
-    python examples/benchmarks/prefix_search.py --bits 256 --prefixes 64 128
+    python examples/benchmarks/prefix_search.py --bits 512 256 128 --prefixes 64 128
 
 "of exact" is the share of the 10 nearest codes that is found, "10@10" that of the 10
 nearest float vectors among these 10. "blocks" is about an exact search by prefixes. It
@@ -14,14 +14,12 @@ share with a code that it must not pass over, even if that distance were known b
 """
 
 import argparse
-import datetime
-import os
-import platform
 import time
 
 import numpy as np
+from growing_results import describe, head
+from result_files import Table, add_output, save
 
-import skhash
 from skhash import HammingNeighbors, NeighborHash
 from skhash.codes import hamming_distances
 from skhash.datasets import load_glove
@@ -30,6 +28,16 @@ from skhash.neighbors import PrefixNeighbors
 
 K, BLOCK = 10, 256
 N_TRAIN = 10_000
+COLUMNS = {
+    "bits": "",
+    "prefix": "",
+    "candidates": "",
+    "seconds": ".3f",
+    "times faster": ".1f",
+    "of exact": ".3f",
+    "10@10": ".3f",
+    "blocks": ".3f",
+}
 
 
 def found_share(positions, truth):
@@ -59,49 +67,50 @@ def share_of_blocks(queries, codes, prefix_bits, reach):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bits", type=int, default=512)
+    parser.add_argument("--bits", type=int, nargs="+", default=[512])
     parser.add_argument("--prefixes", type=int, nargs="+", default=[32, 64, 128, 256])
     parser.add_argument("--candidates", type=int, nargs="+", default=[100, 500])
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--data-home")
+    add_output(parser)
     arguments = parser.parse_args()
-    if any(m % 8 or m > arguments.bits for m in arguments.prefixes):
-        parser.error("prefixes are whole bytes and no longer than the codes")
+    if any(m % 8 for m in arguments.prefixes):
+        parser.error("prefixes are whole bytes")
     data = load_glove(data_home=arguments.data_home)
-    vectors, database = data.query[: arguments.queries], data.database
+    vectors = data.query[: arguments.queries]
+    print(describe(head()))
+    table = Table(COLUMNS).printed()
+    for n_bits in arguments.bits:
+        measure(n_bits, vectors, data.database, arguments, table)
+    about = (
+        f"{len(data.database):,} codes, {len(vectors)} queries, one thread, medians "
+    )
+    about += f"of {arguments.repeats} searches"
+    save(arguments.output, {"searches": table}, seeds=[0], data=about)
+
+
+def measure(n_bits, vectors, database, arguments, table):
+    """Add the rows of codes of one length."""
     rows = np.random.default_rng(0).permutation(len(database))[:N_TRAIN]
-    encoder = NeighborHash(arguments.bits, random_state=0).fit(database[rows])
+    encoder = NeighborHash(n_bits, random_state=0).fit(database[rows])
     queries, codes = (encoder.transform_packed(X) for X in (vectors, database))
     truth = true_neighbors(vectors, database, K)
-    print(
-        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy "
-        f"{np.__version__}, skhash {skhash.__version__}\n"
-        f"{len(codes):,} codes of {arguments.bits} bits, {len(queries)} queries, "
-        f"medians of {arguments.repeats} searches\n"
-    )
     whole = HammingNeighbors(K, packed=True, n_jobs=1).fit(codes)
     reach = whole.kneighbors(queries)[0][:, -1]
     nearest, seconds = timed(whole, queries, arguments.repeats)
-    header = ["prefix", "candidates", "seconds", "times faster", "of exact", "10@10"]
-    header.append("blocks")
-    print(f"| {' | '.join(header)} |\n{'|---' * len(header)}|")
     recall = found_share(nearest, truth)
-    print(f"| all bits | | {seconds:.3f} | 1.0 | 1.000 | {recall:.3f} | |")
-    for m in arguments.prefixes:
+    table.add(n_bits, "all", None, seconds, 1.0, 1.0, recall, None)
+    for m in (m for m in arguments.prefixes if m < n_bits):
         blocks = share_of_blocks(queries, codes, m, reach)
         for n_candidates in arguments.candidates:
             index = PrefixNeighbors(
                 K, prefix_bits=m, n_candidates=n_candidates, packed=True, n_jobs=1
             )
             positions, taken = timed(index.fit(codes), queries, arguments.repeats)
-            print(
-                f"| {m} | {n_candidates} | {taken:.3f} | {seconds / taken:.1f} | "
-                f"{found_share(positions, nearest):.3f} | "
-                f"{found_share(positions, truth):.3f} | {blocks:.3f} |",
-                flush=True,
-            )
+            recalls = (found_share(positions, found) for found in (nearest, truth))
+            cells = m, n_candidates, taken, seconds / taken, *recalls, blocks
+            table.add(n_bits, *cells)
 
 
 if __name__ == "__main__":

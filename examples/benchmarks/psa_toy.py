@@ -16,16 +16,15 @@ deviation is that over the data alone: larger weights.
 """
 
 import argparse
-import datetime
 import os
-import platform
 import statistics
-import time
 from pathlib import Path
 
 import numpy as np
 import torch
+from growing_results import describe, head
 from joblib import Parallel, delayed
+from result_files import Table, add_output, save
 from skorch.callbacks import Callback
 
 from skhash import SBNClassifier
@@ -81,6 +80,17 @@ COLORS = {
 FEW = ["psa", "st", "zgr", "arm", "reinforce"]
 TRAINED = ["exact_network", "psa", "st", "arm", "reinforce"]
 LAYERS = {"layers.0": "layer 1", "layers.1": "layer 2", "layers.2": "layer 3"}
+# What is said of one sample, and its format.
+ONE_SAMPLE = {
+    "cosine": ("cosine", ".3f"),
+    "RMSE": ("relative_rmse", ".2f"),
+    "bias": ("bias", ".2f"),
+    "by chance": ("bias_floor", ".2f"),
+}
+SHAPES = {
+    "width": {f"{n} units a layer": (n,) * 3 for n in (2, 5, 10)},
+    "depth": {f"{n} layer(s)": (5,) * n for n in (1, 3, 5)},
+}
 # Samples of an estimate, and how many such estimates are drawn.
 TRIALS = {1: 100, 10: 40, 100: 10, 1000: 3}
 QUICK_TRIALS = {1: 10, 10: 3}
@@ -190,20 +200,59 @@ def measure(X, y, names, epochs, seed, options, widths=(5, 5, 5), trials=None):
     return rows
 
 
-def print_table(networks):
-    """Print one-sample measurements: medians over networks."""
-    names = [*LAYERS.values(), "head"]
-    print(f"| estimator | {' | '.join(names)} |\n|{'---|' * 5}")
-    for name in ESTIMATORS:
-        cells = []
-        for layer in [*LAYERS, "head"]:
-            found = [rows[name, layer, 1] for rows in networks]
-            cosine, rmse, bias, chance = (
-                statistics.median(getattr(row, what) for row in found)
-                for what in ("cosine", "relative_rmse", "bias", "bias_floor")
-            )
-            cells.append(f"{cosine:.3f} {rmse:.2f} {bias:.2f} ({chance:.2f})")
-        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+def layer_tables(measured):
+    """Return a table a layer of one sample's errors: medians over networks.
+
+    `measured` has the rows of all networks by the number of epochs. Errors are relative
+    to the norm of the gradient, and "by chance" is the bias that would be found of what
+    has none.
+    """
+    columns = {
+        f"{title}, {n}": form
+        for n in measured
+        for title, (_, form) in ONE_SAMPLE.items()
+    }
+    tables = {}
+    for layer, name in {**LAYERS, "head": "head"}.items():
+        table = tables[name.replace(" ", "_")] = Table({"estimator": "", **columns})
+        for estimator in ESTIMATORS:
+            cells = [
+                statistics.median(
+                    getattr(rows[estimator, layer, 1], what) for rows in networks
+                )
+                for networks in measured.values()
+                for what, _ in ONE_SAMPLE.values()
+            ]
+            table.rows.append([estimator, *cells])
+    return tables
+
+
+def training_table(curves):
+    """Return the losses after training: means over networks, and half their range."""
+    formats = {"estimator": "", "expected loss": ".3f", "loss of the ensemble": ".3f"}
+    table = Table(formats)
+    for name, runs in curves.items():
+        ends = np.array([run[1:, -1] for run in runs])
+        means, spreads = ends.mean(axis=0), np.ptp(ends, axis=0) / 2
+        pairs = zip(means.tolist(), spreads.tolist(), strict=True)
+        table.rows.append([name, *map(list, pairs)])
+    return table
+
+
+def samples_table(measured):
+    """Return cosines and errors in layer 1 by estimator and number of samples.
+
+    `measured` has rows by a title: of the first network after so many epochs, or of
+    other sizes of networks after the first of them.
+    """
+    formats = {"networks": "", "estimator": "", "samples": ""}
+    table = Table({**formats, "cosine": ".2f", "RMSE": ".2f", "bias": ".2f"})
+    for title, rows in measured.items():
+        for (name, layer, n), row in rows.items():
+            if layer == "layers.0":
+                cells = row.cosine, row.relative_rmse, row.bias
+                table.rows.append([title, name, n, *map(float, cells)])
+    return table
 
 
 def draw_training(plt, curves, path):
@@ -248,7 +297,28 @@ def finish(plt, figure, axes, path):
     plt.close(figure)
 
 
-def draw_all(folder, run, data, curves, options):
+def measure_samples(run, data, options):
+    """Return what pictures are drawn of: rows by epochs, and by shapes of networks.
+
+    All are of the first of the networks.
+    """
+    first, trials = options.epochs[0], options.trials
+    by_epoch = run(
+        delayed(measure)(*data, COLORS, n, 0, options, trials=trials)
+        for n in options.epochs
+    )
+    titles = [f"epoch {n}" for n in options.epochs]
+    found = {"epochs": dict(zip(titles, by_epoch, strict=True))}
+    for kind, shapes in SHAPES.items():
+        rows = run(
+            delayed(measure)(*data, FEW, first, 0, options, widths, trials)
+            for widths in shapes.values()
+        )
+        found[kind] = dict(zip(shapes, rows, strict=True))
+    return found
+
+
+def draw_all(folder, found, curves):
     """Draw figures C.2 to C.6, after the first of the networks but for the training."""
     import matplotlib
 
@@ -256,30 +326,18 @@ def draw_all(folder, run, data, curves, options):
     import matplotlib.pyplot as plt
 
     folder.mkdir(parents=True, exist_ok=True)
-    first, trials = options.epochs[0], options.trials
     draw_training(plt, curves, folder / "psa_toy_training.png")
-    by_epoch = run(
-        delayed(measure)(*data, COLORS, n, 0, options, trials=trials)
-        for n in options.epochs
-    )
-    panels = [(title, by_epoch[0], k, COLORS) for k, title in LAYERS.items()]
+    first = next(iter(found["epochs"].values()))
+    panels = [(title, first, k, COLORS) for k, title in LAYERS.items()]
     draw_curves(plt, panels, "relative_rmse", folder / "psa_toy_rmse.png")
-    titles = [f"epoch {n}" for n in options.epochs]
-    panels = [
-        (*pair, "layers.0", COLORS) for pair in zip(titles, by_epoch, strict=True)
-    ]
-    draw_curves(plt, panels, "cosine", folder / "psa_toy_cosine.png")
-    shapes = {
-        "width": {f"{n} units a layer": (n,) * 3 for n in (2, 5, 10)},
-        "depth": {f"{n} layer(s)": (5,) * n for n in (1, 3, 5)},
-    }
-    for kind, titles in shapes.items():
-        found = run(
-            delayed(measure)(*data, FEW, first, 0, options, widths, trials)
-            for widths in titles.values()
-        )
-        panels = [(*pair, "layers.0", FEW) for pair in zip(titles, found, strict=True)]
-        draw_curves(plt, panels, "relative_rmse", folder / f"psa_toy_{kind}.png")
+    for kind, metric, names in (
+        ("epochs", "cosine", COLORS),
+        ("width", "relative_rmse", FEW),
+        ("depth", "relative_rmse", FEW),
+    ):
+        panels = [(*pair, "layers.0", names) for pair in found[kind].items()]
+        name = "cosine" if kind == "epochs" else kind
+        draw_curves(plt, panels, metric, folder / f"psa_toy_{name}.png")
 
 
 def main():
@@ -293,39 +351,33 @@ def main():
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count()))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--picture-folder", type=Path)
+    add_output(parser)
     options = parser.parse_args()
     options.trials = QUICK_TRIALS if options.quick else TRIALS
     if options.quick:
         options.epochs, options.networks = [1, 5], 1
-    began = time.perf_counter()
-    cpu = platform.processor() or platform.machine()
-    print(
-        f"{datetime.date.today()}, {cpu}, {os.cpu_count()} cores, Python "
-        f"{platform.python_version()}, torch {torch.__version__}\n{vars(options)}"
-    )
+    print(describe(head()))
     data, seeds = toy(100, options.seed), range(options.networks)
     run = Parallel(n_jobs=options.jobs)
-    print(
-        "Cosine of 1 sample, relative RMSE, relative bias (by chance), in each layer."
-    )
-    for epochs in options.epochs:
-        print(f"\nAfter {epochs} epoch(s), median of {len(seeds)} network(s):")
-        print_table(
-            run(delayed(measure)(*data, ESTIMATORS, epochs, s, options) for s in seeds)
-        )
+    measured = {
+        n: run(delayed(measure)(*data, ESTIMATORS, n, s, options) for s in seeds)
+        for n in options.epochs
+    }
+    tables = layer_tables(measured)
     curves = {
         name: run(delayed(losses_of)(*data, name, seed, options) for seed in seeds)
         for name in TRAINED
     }
-    print("\nExpected loss and that of the ensemble after training, each network:")
-    for name, runs in curves.items():
-        ends = ", ".join(
-            f"{end[0]:.3f} {end[1]:.3f}" for _, *end in (r[:, -1] for r in runs)
-        )
-        print(f"{name}: {ends}")
+    tables["training"] = training_table(curves)
     if options.picture_folder is not None:
-        draw_all(options.picture_folder, run, data, curves, options)
-    print(f"\n{(time.perf_counter() - began) / 60:.1f} minutes")
+        found = measure_samples(run, data, options)
+        tables |= {kind: samples_table(rows) for kind, rows in found.items()}
+        draw_all(options.picture_folder, found, curves)
+    for name, table in tables.items():
+        print(f"\n{name}:")
+        table.printed()
+    what = f"200 points of seed {options.seed}, median of {options.networks} networks"
+    save(options.output, tables, seeds=seeds, data=what)
 
 
 if __name__ == "__main__":

@@ -9,19 +9,18 @@ codes ("symmetric") and by the distance of the real query to the decoded codes
 `LinearDecoder` has a vector for each bit, 10 alternations and 32 restarts, chosen on
 held-out training rows, and 128 for the codes. faiss's product quantizer has a byte for
 each of ``bits / 8`` parts, and asymmetric search only. Fits and database are the first
-rows of a random order of the training images, queries are test images.
+rows of a random order of the training images, queries are test images. "s" is processor
+time, to fit and to encode both.
 """
 
 import argparse
-import datetime
-import os
-import platform
+import contextlib
 import time
 
 import numpy as np
-import sklearn
+from growing_results import describe, head
+from result_files import Table, add_output, save
 
-import skhash
 from skhash import ITQHash, SGHEncoder
 from skhash.datasets import load_fashion_mnist
 from skhash.linear import LinearDecoder
@@ -30,6 +29,14 @@ from skhash.neighbors import asymmetric_scores
 
 ENCODERS = {"SGH": SGHEncoder, "ITQ": ITQHash}
 CUT = 100
+COLUMNS = {
+    "bits": "",
+    "codes": "",
+    "symmetric": ".3f",
+    "asymmetric": ".3f",
+    "error": ".2f",
+    "s": ".1f",
+}
 
 
 def score_recall(scores, truth):
@@ -39,30 +46,21 @@ def score_recall(scores, truth):
     return np.mean(found)
 
 
-def print_row(bits, name, symmetric, asymmetric, error, seconds):
-    print(
-        f"| {bits} | {name} | {symmetric} | {asymmetric:.3f} | {error:.2f} | "
-        f"{seconds:.1f} |",
-        flush=True,
-    )
-
-
 def measure_codes(name, decoder, codes, query_codes, database, queries, truth, start):
-    """Print one row of the table."""
+    """Return one row of the table."""
     seconds = time.process_time() - start
     n_bits = codes.shape[1]
     symmetric = neighbor_recall_score(query_codes, codes, truth, n_retrieved=CUT)
     scores = asymmetric_scores(queries, codes, decoder)
     error = decoder.reconstruction_error(database, codes).mean()
     asymmetric = score_recall(scores, truth)
-    print_row(n_bits, name, f"{symmetric:.3f}", asymmetric, error, seconds)
+    return n_bits, name, symmetric, asymmetric, error, seconds
 
 
 def measure_quantizer(n_bits, database, queries, truth):
-    try:
-        import faiss
-    except ImportError:
-        return
+    """Return the row of faiss's product quantizer."""
+    import faiss
+
     start = time.process_time()
     index = faiss.IndexPQ(database.shape[1], n_bits // 8, 8)
     index.train(database)
@@ -72,7 +70,7 @@ def measure_quantizer(n_bits, database, queries, truth):
     error = np.square(database - decoded).sum(axis=1).mean()
     found = index.search(queries, CUT)[1]
     recalls = [np.isin(*pair).mean() for pair in zip(truth, found, strict=True)]
-    print_row(n_bits, "faiss PQ", "", np.mean(recalls), error, seconds)
+    return n_bits, "faiss PQ", None, np.mean(recalls), error, seconds
 
 
 def main():
@@ -82,20 +80,15 @@ def main():
     parser.add_argument("--queries", type=int, default=1_000)
     parser.add_argument("--encoders", nargs="+", default=["SGH"], choices=ENCODERS)
     parser.add_argument("--data-home")
+    add_output(parser)
     arguments = parser.parse_args()
     data = load_fashion_mnist(data_home=arguments.data_home)
     order = np.random.RandomState(0).permutation(len(data.train))[: arguments.rows]
     database = np.ascontiguousarray(data.train[order], dtype=np.float32)
     queries = np.ascontiguousarray(data.query[: arguments.queries], dtype=np.float32)
     truth = true_neighbors(queries, database, 10)
-    print(
-        f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} cores, numpy "
-        f"{np.__version__}, scikit-learn {sklearn.__version__}, skhash "
-        f"{skhash.__version__}; {len(database):,} rows, {len(queries):,} queries, seed "
-        "0; seconds of processor time, to fit and to encode both"
-    )
-    header = ["bits", "codes", "symmetric", "asymmetric", "error", "s"]
-    print(f"\n| {' | '.join(header)} |\n{'|---' * len(header)}|")
+    print(describe(head()))
+    table = Table(COLUMNS).printed()
     for n_bits in arguments.bits:
         for name in arguments.encoders:
             start = time.process_time()
@@ -105,7 +98,7 @@ def main():
             decoder = LinearDecoder(block_bits=1, n_alternations=0).fit(
                 database, codes[0]
             )
-            measure_codes(name, decoder, *codes, *rest)
+            table.add(*measure_codes(name, decoder, *codes, *rest))
             decoder = LinearDecoder(block_bits=1, n_alternations=10, n_restarts=32)
             decoder.fit(database, codes[0])
             decoder.set_params(n_restarts=128)
@@ -113,8 +106,12 @@ def main():
                 decoder.refine(rows, bits)
                 for rows, bits in zip((database, queries), codes, strict=True)
             ]
-            measure_codes(f"{name}, refined", decoder, *codes, *rest)
-        measure_quantizer(n_bits, database, queries, truth)
+            row = measure_codes(f"{name}, refined", decoder, *codes, *rest)
+            table.add(*row)
+        with contextlib.suppress(ImportError):
+            table.add(*measure_quantizer(n_bits, database, queries, truth))
+    data = f"Fashion-MNIST, {len(database):,} rows, {len(queries):,} queries"
+    save(arguments.output, {"recalls": table}, seeds=[0], data=data)
 
 
 if __name__ == "__main__":

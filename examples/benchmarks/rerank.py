@@ -15,17 +15,13 @@ work on the machine counts little in it.
 """
 
 import argparse
-import datetime
-import os
-import platform
 import sys
 import time
 
-import numpy as np
-import torch
+from growing_results import describe, head
+from result_files import Table, add_output, save
 from sklearn.frozen import FrozenEstimator
 
-import skhash
 from skhash import HammingNeighbors, HashedNeighbors, ITQHash, PCAHash, SGHEncoder
 from skhash.datasets import load_fashion_mnist
 from skhash.metrics import true_neighbors
@@ -42,6 +38,15 @@ SEARCHES = [
     ("vectors", 1000),
 ]
 CUTS = (10, 100)
+COLUMNS = {
+    "bits": "",
+    "encoder": "",
+    "ordered by": "",
+    "candidates": ",",
+    "10@10": ".3f",
+    "10@100": ".3f",
+    "ms a query": ".3f",
+}
 
 
 def measure(encoder, by, n_candidates, database, query, truth):
@@ -73,33 +78,24 @@ def main():
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data-home")
+    add_output(parser)
     arguments = parser.parse_args()
     try:
         data = load_fashion_mnist(data_home=arguments.data_home)
     except FileNotFoundError as error:
         sys.exit(str(error))
     database, query = data.database[: arguments.rows], data.query
-    print(
-        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy "
-        f"{np.__version__}, torch {torch.__version__} with {torch.get_num_threads()} "
-        f"thread(s), skhash {skhash.__version__}\n{len(database):,} rows, "
-        f"{len(query):,} queries, seed {arguments.seed}\n"
-    )
+    print(describe(head()))
     truth = true_neighbors(query, database, 10)
-    print("| bits | encoder | ordered by | candidates | 10@10 | 10@100 | ms a query |")
-    print("|---|---|---|---|---|---|---|")
+    table = Table(COLUMNS).printed()
     for n_bits in arguments.bits:
         for name, make in ENCODERS.items():
             encoder = make(n_bits, random_state=arguments.seed).fit(database)
             for by, n_candidates in SEARCHES:
                 recalls, ms = measure(encoder, by, n_candidates, database, query, truth)
-                count = "all" if n_candidates is None else f"{n_candidates:,}"
-                print(
-                    f"| {n_bits} | {name} | {by} | {count} "
-                    f"| {recalls[0]:.3f} | {recalls[1]:.3f} | {ms:.3f} |",
-                    flush=True,
-                )
+                table.add(n_bits, name, by, n_candidates or "all", *recalls, ms)
+    data = f"Fashion-MNIST, {len(database):,} rows, {len(query):,} queries, one thread"
+    save(arguments.output, {"searches": table}, seeds=[arguments.seed], data=data)
 
 
 if __name__ == "__main__":

@@ -45,9 +45,15 @@ class Table:
         columns = {name: formats.get(name, "") for name in records[0]}
         return cls(columns, [[one.get(name) for name in columns] for one in records])
 
-    def __getitem__(self, column):
-        """Return the cells of a column that are not empty."""
-        position = list(self.formats).index(column)
+    def __getitem__(self, key):
+        """Return the cells of a column that are not empty, or one of a row.
+
+        ``table["PQ", 8, "recall"]`` is that of the only row that begins with "PQ", 8.
+        """
+        if isinstance(key, tuple):
+            *start, column = key
+            return self.at(zip(self.formats, start, strict=False))[column]
+        position = list(self.formats).index(key)
         return [row[position] for row in self.rows if row[position] is not None]
 
     def where(self, named=(), **equal):
@@ -66,9 +72,10 @@ class Table:
 
     def at(self, named=(), **equal):
         """Return the only row, as a dictionary, whose cells have the values given."""
+        named = dict(named)
         rows = self.where(named, **equal).rows
         if len(rows) != 1:
-            raise LookupError(f"{len(rows)} rows have {dict(named) | equal}")
+            raise LookupError(f"{len(rows)} rows have {named | equal}")
         return dict(zip(self.formats, rows[0], strict=True))
 
     def markdown(self, columns=None):
@@ -91,7 +98,8 @@ def written(value, form=""):
     if value is None:
         return ""
     if isinstance(value, list):
-        return " ± ".join(format(it, form) for it in value)
+        number, spread = value
+        return f"{format(number, form)} ± {format(spread, form.replace('+', ''))}"
     return value if isinstance(value, str) else format(value, form)
 
 
@@ -152,6 +160,8 @@ def save(path, tables, figures=None, *, seeds=(), data="", measured=None):
     """
     if path is None:
         return
+    if not tables.keys().isdisjoint(figures or {}):
+        raise ValueError(f"Tables {[*tables]} and figures {[*figures]} share a name.")
     measured = measured or head()
     content = {
         "commands": [*measured.get("commands", []), command()],

@@ -13,18 +13,17 @@ as long as nobody else needs the room. Linux only, for that reading.
 """
 
 import argparse
-import datetime
+import json
 import multiprocessing
-import os
-import platform
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
+from growing_results import describe, head
+from result_files import Table, add_output, save
 
-import skhash
 from skhash import HammingNeighbors, SGHEncoder
 
 BLOCK = 100_000
@@ -68,13 +67,13 @@ def search(folder):
     """Open the index and search it."""
     start = time.perf_counter()
     index = HammingNeighbors.load(folder / "index")
-    print(f"  opened in {1000 * (time.perf_counter() - start):.0f} ms")
+    figures = {"opened_ms": 1000 * (time.perf_counter() - start)}
     queries = np.array(index.packed_codes_[:1000])
     index.kneighbors(queries[:256], 10)
     start = time.perf_counter()
     index.kneighbors(queries, 10)
-    seconds = time.perf_counter() - start
-    print(f"  1000 queries, 10 neighbours each, in {seconds:.2f} s, after a first call")
+    figures["searched_s"] = time.perf_counter() - start
+    (folder / "search.json").write_text(json.dumps(figures))
 
 
 def allocated(pid):
@@ -111,26 +110,28 @@ def main():
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--features", type=int, default=128)
     parser.add_argument("--train", type=int, default=1_000_000)
+    add_output(parser)
     arguments = parser.parse_args()
-    print(
-        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy "
-        f"{np.__version__}, skhash {skhash.__version__}"
-    )
+    print(describe(head()))
     folder = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
     path, shape = folder / "vectors.npy", (arguments.rows, arguments.features)
     if not path.exists() or np.load(path, mmap_mode="r").shape != shape:
         make_vectors(path, *shape)
-    print(f"{shape[0]:,} x {shape[1]} float32, {path.stat().st_size / 1e9:.2f} GB")
-    for step, what in (
-        (fit, [arguments.train]),
-        (encode, []),
-        (save_index, []),
-        (search, []),
+    figures = {"gigabytes": path.stat().st_size / 1e9}
+    table = Table({"step": "", "seconds": ".1f", "MB": ".0f"}).printed()
+    for what, step, given in (
+        ("fit", fit, [arguments.train]),
+        ("encode", encode, []),
+        ("make and save the index", save_index, []),
+        ("open and search", search, []),
     ):
-        seconds, most = measured(step, folder, *what)
-        print(f"{step.__name__}: {seconds:.1f} s, {most / 1e6:.0f} MB", flush=True)
+        seconds, most = measured(step, folder, *given)
+        table.add(what, seconds, most / 1e6)
+    figures |= json.loads((folder / "search.json").read_text())
+    print("\nSize, opening, and 1000 queries after a first call:", figures)
+    data = f"{shape[0]:,} vectors of {shape[1]} float32, {arguments.train:,} to fit"
+    save(arguments.output, {"steps": table}, figures, seeds=[0], data=data)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ neighbours (figures 6 and 7) and recall of the largest inner products (figure 8)
     python examples/benchmarks/sgh_paper.py error time recall mips --output results
     python examples/benchmarks/sgh_paper.py recall --files base.fvecs query.fvecs
     python examples/benchmarks/sgh_paper.py recall --files sift-128-euclidean.hdf5
-    python examples/benchmarks/sgh_paper_pictures.py results docs/images
+    python examples/benchmarks/sgh_paper_pictures.py results docs/images \
+        --results docs/results/sgh_paper.json
 
 The first three run on Fashion-MNIST, "mips" on GloVe's word vectors as they are, not of
 unit length; `--files` takes others. Codes are searched in up to three ways: by
@@ -24,18 +25,14 @@ time of all threads: let there be one, by ``OMP_NUM_THREADS=1``.
 """
 
 import argparse
-import datetime
 import json
-import os
-import platform
 import time
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
+from growing_results import command, describe, head
 
-import skhash
 from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder
 from skhash.codes import pack_bits, spherical_hamming_distances
 from skhash.datasets import (
@@ -303,12 +300,7 @@ def main():
     parser.add_argument("--output", type=Path, help="folder for a file a figure")
     parser.add_argument("--data-home")
     arguments = parser.parse_args()
-    about = (
-        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy "
-        f"{np.__version__}, torch {torch.__version__}, skhash {skhash.__version__}"
-    )
-    print(about)
+    print(describe(head()))
     for figure in arguments.figures:
         try:
             data = load(figure, arguments.files, arguments.data_home)
@@ -328,7 +320,8 @@ def main():
             print(*(f"{k}={v}" for k, v in zip(row, shown, strict=True)), flush=True)
             if arguments.output:
                 arguments.output.mkdir(parents=True, exist_ok=True)
-                content = {"about": f"{about}; {about_data}", "rows": rows}
+                measured = {**head(), "commands": [command()]}
+                content = {"head": measured, "about": about_data, "rows": rows}
                 path = arguments.output / f"{figure}.json"
                 path.write_text(json.dumps(content, indent=1))
 

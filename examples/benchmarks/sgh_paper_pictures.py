@@ -1,6 +1,7 @@
-"""Draw what `sgh_paper.py` measured, a picture for each of the paper's figures::
+"""Tables and pictures of what `sgh_paper.py` measured, by the figures of the paper::
 
-python examples/benchmarks/sgh_paper_pictures.py results docs/images
+    python examples/benchmarks/sgh_paper_pictures.py results docs/images \
+        --results docs/results/sgh_paper.json
 """
 
 import argparse
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+from result_files import Table, save
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt  # noqa: E402
@@ -137,6 +139,47 @@ def draw_lengths(rows):
     return figure, [ax]
 
 
+def recall_table(rows, cut):
+    """Return a recall, means over the seeds, a column a length."""
+    lengths = sorted({row["bits"] for row in rows})
+    columns = {f"{n_bits} bits": ".3f" for n_bits in lengths}
+    table = Table({"method": "", "search": "", **columns})
+    for names, lines in grouped(rows, "method", "search").items():
+        found = dict(zip(*means(lines, "bits", cut), strict=True))
+        recalls = (found.get(n_bits) for n_bits in lengths)
+        cells = [None if recall is None else float(recall) for recall in recalls]
+        table.rows.append([*names, *cells])
+    return table
+
+
+def time_figures(rows):
+    """Return seconds of SGH, and how much longer the binary autoencoder takes.
+
+    The least and the most over the lengths, for the longest training of each.
+    """
+    longest = {"SGH": "max_epochs", "binary autoencoder": "max_iter"}
+    seconds = {}
+    for (method, n_bits), lines in grouped(rows, "method", "bits").items():
+        if method in longest:
+            most = max(row[longest[method]] for row in lines)
+            own = [r["seconds"] for r in lines if r[longest[method]] == most]
+            seconds.setdefault(method, {})[n_bits] = float(np.median(own))
+    ours, theirs = seconds["SGH"], seconds["binary autoencoder"]
+    ratios = [theirs[n_bits] / ours[n_bits] for n_bits in theirs]
+    return {
+        "least_seconds": min(ours.values()),
+        "most_seconds": max(ours.values()),
+        "least_autoencoder_ratio": min(ratios),
+        "most_autoencoder_ratio": max(ratios),
+    }
+
+
+# Tables by the figure that they are of, and the recall in them.
+TABLES = {
+    "recall_10_100": ("recall", "10@100"),
+    "recall_100_100": ("recall", "100@100"),
+    "mips_10_100": ("mips", "10@100"),
+}
 PICTURES = {
     "sgh_paper_error": ("error", draw_error),
     "sgh_paper_time": ("time", draw_time),
@@ -149,25 +192,48 @@ PICTURES = {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("results", type=Path)
+    parser.add_argument("folder", type=Path, help="what sgh_paper.py has written")
     parser.add_argument("pictures", type=Path)
+    parser.add_argument("--results", type=Path, help="a JSON file of the tables")
     arguments = parser.parse_args()
+    contents = {
+        path.stem: json.loads(path.read_text())
+        for path in arguments.folder.glob("*.json")
+    }
     for name, (source, draw) in PICTURES.items():
-        path = arguments.results / f"{source}.json"
-        if not path.exists():
-            continue
-        figure, axes = draw(json.loads(path.read_text())["rows"])
-        for ax in axes:
-            ax.spines[["top", "right"]].set_visible(False)
-            ax.tick_params(labelsize=8)
-        figure.legend(
-            *axes[0].get_legend_handles_labels(),
-            loc="outside right upper",
-            frameon=False,
-            fontsize=7,
-        )
-        figure.savefig(arguments.pictures / f"{name}.png", dpi=110)
-        plt.close(figure)
+        if source in contents:
+            figure, axes = draw(contents[source]["rows"])
+            write(figure, axes, arguments.pictures / f"{name}.png")
+    tables = {
+        name: recall_table(contents[source]["rows"], cut)
+        for name, (source, cut) in TABLES.items()
+        if source in contents
+    }
+    for name, table in tables.items():
+        print(f"\n{name}:")
+        table.printed()
+    figures = time_figures(contents["time"]["rows"]) if "time" in contents else {}
+    commands = [content["head"]["commands"] for content in contents.values()]
+    commands = dict.fromkeys(sum(commands, []))
+    last = list(contents.values())[-1]
+    measured = {**last["head"], "commands": list(commands)}
+    seeds = sorted({row["seed"] for c in contents.values() for row in c["rows"]})
+    save(arguments.results, tables, figures, seeds=seeds, measured=measured)
+
+
+def write(figure, axes, path):
+    """Write a picture with its legend."""
+    for ax in axes:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.tick_params(labelsize=8)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(),
+        loc="outside right upper",
+        frameon=False,
+        fontsize=7,
+    )
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
 
 
 if __name__ == "__main__":

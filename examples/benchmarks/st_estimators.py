@@ -8,7 +8,8 @@ with ARM of 10 samples and a fresh optimizer. At parameters along the trajectory
 the gradients of the encoder are compared with a precise one::
 
     python examples/benchmarks/st_estimators.py --data-home DIR --output runs.json
-    python examples/benchmarks/st_estimators_report.py runs.json --picture-folder DIR
+    python examples/benchmarks/st_estimators_report.py runs.json --picture-folder DIR \
+        --results docs/results/st_estimators.json
     python examples/benchmarks/st_estimators.py --full --device cuda --data-home DIR
 
 The default is a reduced setting for one core; it says what is reduced. Each training is
@@ -192,6 +193,7 @@ def train(seed, n_bits, name, X, options):
     paces = [round(float(np.median(phase)), 1) for phase in phases if len(phase)]
     say(f"{label}: {' ms a step, then '.join(map(str, paces))} ms a step")
     result = {"seed": seed, "n_bits": n_bits, "estimator": name, "seconds": seconds}
+    result["ms_a_step"] = paces
     if name == "arm":
         result["points"] = [
             measure(encoder, epoch, state, X, options)

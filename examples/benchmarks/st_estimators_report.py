@@ -12,8 +12,16 @@ from pathlib import Path
 
 import numpy as np
 from growing_results import describe, merged
+from result_files import Table, save
 from st_estimators import ESTIMATORS, FULL, OTHERS, TRAINED
 
+TITLES = {
+    "loss": "Loss of drawn bits, nats a document, by phase and bits",
+    "code_loss": "Loss of the likeliest code, the same",
+    "gradients": "Cosine similarity, and expected improvement over its optimum, of the "
+    "encoder, mean over the points of ARM's trajectory",
+    "claims": "The claims of the paper",
+}
 PHASES = ("early", "late", "corrected")
 # The biased estimators of the paper.
 BIASED = [name for name in ESTIMATORS if name not in ("arm", *OTHERS)]
@@ -114,23 +122,16 @@ def read(paths):
     return content
 
 
-def with_spread(values, digits=1):
+def with_spread(values):
     """Return the mean, with half the range where there are several values."""
     if not len(values):
-        return ""
-    spread = f" +- {np.ptp(values) / 2:.{digits}f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.{digits}f}{spread}"
+        return None
+    mean = float(np.mean(values))
+    return [mean, float(np.ptp(values)) / 2] if len(values) > 1 else mean
 
 
-def print_table(header, rows):
-    print(f"\n| {' | '.join(header)} |\n{'|---' * len(header)}|")
-    for row in rows:
-        print(f"| {' | '.join(row)} |")
-
-
-def print_losses(measured, column):
-    header = ["estimator"]
-    header += [f"{phase}, {b}" for b in measured.bits for phase in PHASES]
+def losses_table(measured, column):
+    columns = {f"{phase}, {b}": ".1f" for b in measured.bits for phase in PHASES}
     rows = [
         [name]
         + [
@@ -140,39 +141,73 @@ def print_losses(measured, column):
         ]
         for name in measured.names
     ]
-    print_table(header, rows)
+    return Table({"estimator": "", **columns}, rows)
 
 
-def print_gradients(measured):
-    header = ["estimator"]
-    header += [f"{what}, {b}" for b in measured.bits for what in ("cosine", "gain")]
-    rows = []
+def gradients_table(measured):
+    """Return means over the points of ARM's trajectory."""
+    columns = {f"{w}, {b}": ".2f" for b in measured.bits for w in ("cosine", "gain")}
+    table = Table({"estimator": "", **columns})
     for name in ESTIMATORS:
-        rows.append([name])
+        row = [name]
         for n_bits in measured.bits:
             for function in (measured.along, measured.gain):
                 means = [
                     function(seed, n_bits, name).mean()
                     for seed in measured.seeds(n_bits, ["arm"])
                 ]
-                rows[-1].append(with_spread(means, 2))
-    print_table(header, rows)
-    for n_bits in measured.bits:
-        seeds = measured.seeds(n_bits, ["arm"])
-        points = measured.points(seeds[0], n_bits)
-        header = [f"cosine, {n_bits} bits, epoch", *(str(p["epoch"]) for p in points)]
-        rows = []
-        for name in ESTIMATORS:
-            means = np.mean([measured.along(s, n_bits, name) for s in seeds], axis=0)
-            rows.append([name, *(f"{value:.2f}" for value in means)])
-        print_table(header, rows)
-    ceilings = [
-        point["ceiling"]
-        for b in measured.bits
-        for seed in measured.seeds(b, ["arm"])
-        for point in measured.points(seed, b)
+                row.append(with_spread(means))
+        table.rows.append(row)
+    return table
+
+
+def cosines_table(measured, n_bits):
+    """Return the cosine at each point, and what the true gradient would have."""
+    seeds = measured.seeds(n_bits, ["arm"])
+    points = [measured.points(seed, n_bits) for seed in seeds]
+    columns = {f"epoch {point['epoch']}": ".2f" for point in points[0]}
+    table = Table({"estimator": "", **columns})
+    for name in ESTIMATORS:
+        means = np.mean([measured.along(s, n_bits, name) for s in seeds], axis=0)
+        table.rows.append([name, *means.tolist()])
+    ceilings = [[point["ceiling"] for point in own] for own in points]
+    table.rows.append(["true gradient", *np.mean(ceilings, axis=0).tolist()])
+    return table
+
+
+def seeds_table(measured):
+    """Return how many trainings there are of each estimator."""
+    rows = [
+        [n, *(len(measured.of(b, n)) for b in measured.bits)] for n in measured.names
     ]
-    print(f"\nThe true gradient would have {min(ceilings):.2f} to {max(ceilings):.2f}.")
+    columns = {f"{n_bits} bits": "" for n_bits in measured.bits}
+    return Table({"estimator": "", **columns}, rows)
+
+
+def paces_table(measured):
+    """Return milliseconds a step of both phases, where they were measured."""
+    columns = {"bits": "", "estimator": "", "ms a step": ".1f", "of ARM-10": ".1f"}
+    table = Table(columns)
+    for (_, n_bits, name), run in sorted(measured.runs.items()):
+        if "ms_a_step" in run.cell:
+            table.rows.append([n_bits, name, *run.cell["ms_a_step"]])
+    return table
+
+
+def claims_tables(measured):
+    """Return the verdicts on the claims of the paper, and what they rest on."""
+    claims = Table(
+        dict.fromkeys(("", "claim", "holds if", "verdict", "in so many"), "")
+    )
+    evidence = Table({"": "", "measured": ""})
+    for judge in JUDGES:
+        text, votes, figures = judge(measured)
+        number, _, claim = text.partition(". ")
+        what, _, rule = claim.removesuffix(")").rpartition(" (")
+        share = f"{sum(votes)} of {len(votes)}"
+        claims.rows.append([number, what, rule, verdict(votes), share])
+        evidence.rows += [[number, line] for line in figures]
+    return {"claims": claims, "evidence": evidence}
 
 
 def judge_stalling(measured):
@@ -293,7 +328,7 @@ def judge_saturation(measured):
         pairs = [(v[:half].mean(), v[half:].mean()) for v in (certainty, cosines)]
         votes.append(all(last > first for first, last in pairs))
         parts = (f"{first:.2f} then {last:.2f}" for first, last in pairs)
-        figures.append(f"seed {seed}: mean |2p - 1| and cosine {', '.join(parts)}")
+        figures.append(f"seed {seed}: certainty and cosine {', '.join(parts)}")
     return (
         f"5. det_st improves as the units saturate ({many} bits: both higher in the "
         "second half of the points)",
@@ -441,34 +476,32 @@ def print_head(content, measured):
         if settings[name] != value
     ]
     print(f"Differs from the full setting: {'; '.join(reduced) or 'nothing'}.")
-    for n_bits in measured.bits:
-        done = (f"{name} {len(measured.of(n_bits, name))}" for name in measured.names)
-        print(f"Seeds at {n_bits} bits: {', '.join(done)}.")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--picture-folder", type=Path)
+    parser.add_argument("--results", type=Path, help="a JSON file of the tables")
     options = parser.parse_args()
     content = read(options.files)
     measured = Measured(content)
     print_head(content, measured)
-    print("\nLoss of drawn bits, nats a document, by phase and bits:")
-    print_losses(measured, "loss")
-    print("\nLoss of the likeliest code, the same:")
-    print_losses(measured, "code_loss")
-    print(
-        "\nCosine similarity and expected improvement over its optimum, encoder, mean "
-        "over the points of ARM's trajectory:"
-    )
-    print_gradients(measured)
-    print("\nThe claims of the paper:")
-    for judge in JUDGES:
-        claim, votes, figures = judge(measured)
-        print(f"\n{claim}: {verdict(votes)}; {sum(votes)} of {len(votes)}.")
-        for line in figures:
-            print(f"    {line}")
+    tables = {
+        "loss": losses_table(measured, "loss"),
+        "code_loss": losses_table(measured, "code_loss"),
+        "gradients": gradients_table(measured),
+    }
+    tables |= {f"cosines_{b}": cosines_table(measured, b) for b in measured.bits}
+    tables["seeds"] = seeds_table(measured)
+    if paces_table(measured).rows:
+        tables["paces"] = paces_table(measured)
+    tables |= claims_tables(measured)
+    for name, table in tables.items():
+        print(f"\n{TITLES.get(name, name)}:")
+        table.printed()
+    seeds = sorted({seed for seed, _, _ in measured.runs})
+    save(options.results, tables, seeds=seeds, measured=content["head"])
     if options.picture_folder is not None:
         draw(measured, options.picture_folder)
 

@@ -23,9 +23,6 @@ candidates equally near are taken at random.
 """
 
 import argparse
-import datetime
-import os
-import platform
 import statistics
 import sys
 import time
@@ -33,10 +30,9 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import sklearn
-import torch
+from growing_results import describe, head
+from result_files import Table, add_output, save
 
-import skhash
 from skhash import ITQHash, NeighborHash, SGHEncoder
 from skhash.codes import pack_bits
 from skhash.datasets import load_20newsgroups
@@ -50,7 +46,9 @@ from skhash.neighbors import AsymmetricNeighbors
 
 CANDIDATES = (50, 100, 500)
 LONGEST = 100  # ranking that is measured
-MEASURES = ("10@10", "P@10", "P@100")
+# What is measured, and what its table is called; +- is the largest half range over the
+# seeds in a row.
+MEASURES = {"10@10": "nearest", "P@10": "first_ten", "P@100": "first_hundred"}
 HAMMING, ASYMMETRIC = "Hamming", "real query"
 RESCORED = [f"of {count}" for count in CANDIDATES]
 SEARCHES = [HAMMING, ASYMMETRIC, *RESCORED]
@@ -184,24 +182,24 @@ def measure_all(collection, arguments):
     return results
 
 
-def print_table(measure, results, exact):
-    """Print one measure of all codes and searches, as a mean over the seeds."""
-    print(f"\n{measure}; {exact[measure]:.3f} by the float vectors\n")
-    header = ["bytes", "method", *SEARCHES, "+-", "fit s"]
-    print(f"| {' | '.join(header)} |\n{'|---' * len(header)}|")
+def table_of(measure, results):
+    """Return one measure of all codes and searches, as a mean over the seeds."""
+    columns = {"bytes": "", "method": "", **dict.fromkeys(SEARCHES, ".3f")}
+    table = Table({**columns, "+-": ".3f", "fit s": ".1f"})
     for (n_bits, method), runs in results.items():
-        spread, cells = 0.0, [str(n_bits // 8), method]
-        for search in SEARCHES:
-            values = [
+        found = [
+            [
                 scores[search][measure]
                 for scores, _ in runs
                 if measure in scores.get(search, ())
             ]
-            cells.append(f"{np.mean(values):.3f}" if values else "")
-            spread = max(spread, np.ptp(values) / 2 if values else 0.0)
-        cells.append(f"{spread:.3f}")
-        cells.append(f"{statistics.median(seconds for _, seconds in runs):.1f}")
-        print(f"| {' | '.join(cells)} |")
+            for search in SEARCHES
+        ]
+        means = [np.mean(values) if values else None for values in found]
+        spread = max(np.ptp(values) / 2 for values in found if values)
+        seconds = statistics.median(seconds for _, seconds in runs)
+        table.rows.append([n_bits // 8, method, *means, spread, seconds])
+    return table
 
 
 STYLES = {
@@ -266,6 +264,7 @@ def main():
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--data-home")
     parser.add_argument("--picture", type=Path, help="a PNG file to draw")
+    add_output(parser)
     arguments = parser.parse_args()
     try:
         data = load_20newsgroups("minilm", data_home=arguments.data_home)
@@ -273,21 +272,19 @@ def main():
         sys.exit(str(error))
     collection = Collection(data)
     n_database, width = collection.database.shape
-    print(
-        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, "
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy "
-        f"{np.__version__}, scikit-learn {sklearn.__version__}, torch "
-        f"{torch.__version__} with {torch.get_num_threads()} thread(s), skhash "
-        f"{skhash.__version__}\n{n_database:,} vectors of {4 * width:,} bytes, "
-        f"{len(collection.queries):,} queries; means over seeds {arguments.seeds}, "
-        "+- is the largest half range over them in a row"
-    )
+    print(describe(head()))
     # Imports and compilation are no part of a fit.
     SGHEncoder(2, max_epochs=1, random_state=0).fit(collection.database[:200])
     results = measure_all(collection, arguments)
     exact = collection.score(collection.truth)
-    for measure in MEASURES:
-        print_table(measure, results, exact)
+    tables = {name: table_of(measure, results) for measure, name in MEASURES.items()}
+    for measure, name in MEASURES.items():
+        print(f"\n{measure}; {exact[measure]:.3f} by the float vectors")
+        tables[name].printed()
+    figures = {f"exact_{name}": exact[measure] for measure, name in MEASURES.items()}
+    data = f"{n_database:,} vectors of {4 * width:,} bytes, "
+    data += f"{len(collection.queries):,} queries"
+    save(arguments.output, tables, figures, seeds=arguments.seeds, data=data)
     if arguments.picture:
         draw(results, width, arguments.picture)
 

@@ -1,0 +1,120 @@
+"""
+From a file of embeddings to texts that answer
+==============================================
+
+Embeddings of texts come as an ``.npy`` file, a row a text. This example begins with
+such a file and ends with the texts that are nearest to a question: an audit says what a
+code of each length keeps, the file is searched by the code that it recommends, and the
+vectors stay on disk.
+"""
+
+# %%
+# The file
+# --------
+#
+# With sentence-transformers it is made by
+#
+# .. code-block:: python
+#
+#    model = SentenceTransformer("all-MiniLM-L6-v2")
+#    np.save("vectors.npy", model.encode(texts).astype(np.float16))
+#
+# Here a stand-in needs no model: tf-idf and a projection, of what Python's standard
+# library says about its own functions and classes.
+
+import ast
+import sysconfig
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
+
+import skhash
+from skhash import AsymmetricNeighbors, HashedNeighbors
+
+library = Path(sysconfig.get_path("stdlib"))
+texts = {}
+for path in sorted([*library.glob("*.py"), *library.glob("*/*.py")]):
+    if path.parent.name in ("test", "idlelib", "lib2to3", "site-packages"):
+        continue
+    module = ".".join(path.relative_to(library).with_suffix("").parts)
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            if len(text := ast.get_docstring(node) or "") > 60:
+                texts[text] = f"{module}.{node.name}"
+names, texts = list(texts.values()), list(texts)
+
+model = make_pipeline(
+    TfidfVectorizer(sublinear_tf=True, stop_words="english", min_df=2),
+    TruncatedSVD(128, random_state=0),
+    Normalizer(),
+).fit(texts)
+folder = Path(tempfile.mkdtemp())
+np.save(folder / "vectors.npy", model.transform(texts).astype(np.float16))
+
+# %%
+# Measure before you choose
+# -------------------------
+#
+# The file is mapped into memory, and read a chunk at a time. On the command line the
+# same is ``skhash audit vectors.npy --metric cosine``.
+
+vectors = np.load(folder / "vectors.npy", mmap_mode="r")
+print(vectors.shape, vectors.dtype)
+result = skhash.audit(
+    vectors,
+    n_bits=[32, 64, 128],
+    methods=["itq", "pca", "sign"],
+    metric="cosine",
+    target_recall=0.95,
+)
+print(f"{result.choice}: {result.reason}")
+
+
+# %%
+# The picture has the share of the ten true neighbours that are found, against the bytes
+# that a vector takes in memory. "sign" is what vector databases call binary
+# quantization. Where there is time, add the method "neighbor", which learns.
+
+ax = result.plot()
+plt.show()
+
+# %%
+# Search
+# ------
+#
+# The index holds the codes. It finds 100 candidates by them, and reads the vectors of
+# these, and of no others, from the file.
+
+index = AsymmetricNeighbors(n_neighbors=4, n_candidates=100, metric="cosine")
+search = HashedNeighbors(result.encoder, index, keep_vectors=True)
+search.fit(vectors)
+print(f"{search.index_.packed_codes_.nbytes:,} of {vectors.nbytes:,} bytes in memory")
+
+for question in [
+    "copy a directory and all the files in it",
+    "parse a date from a string",
+    "wait until a lock is released by another thread",
+]:
+    distances, positions = search.kneighbors(model.transform([question]))
+    print(f"\n{question}")
+    for distance, position in zip(distances[0], positions[0], strict=True):
+        first_line = texts[position].partition("\n")[0]
+        print(f"  {1 - distance:.2f} {names[position]}: {first_line}")
+
+# %%
+# What stays
+# ----------
+#
+# The search is saved with its encoder, and opened by mapping its files. The guide says
+# how to :doc:`serve it over HTTP </guide/serve_http>`, and how other engines
+# :doc:`answer with its codes </guide/other_engines>`.
+
+search.save(folder / "search")
+again = HashedNeighbors.load(folder / "search", mmap=True)
+print((again.kneighbors(vectors)[1] == search.kneighbors(vectors)[1]).all())

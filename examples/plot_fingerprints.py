@@ -1,0 +1,147 @@
+"""
+Molecules like this one: bits that exist already
+================================================
+
+Fingerprints of molecules are bits, so that they need no encoder. `HammingNeighbors`
+searches them as they are. Chemists compare fingerprints by the Tanimoto coefficient,
+which ranks differently from the Hamming distance. This example shows how, and gets the
+answer of an exhaustive Tanimoto search from `HammingNeighbors` with a few candidates.
+"""
+
+# %%
+# Fingerprints
+# ------------
+#
+# Those of a toolkit, such as Morgan fingerprints, are packed bytes after
+# ``np.packbits(rows_of_0_and_1, axis=1)``. Here no toolkit is needed: the molecules are
+# lines of SMILES, 18 cores with all pairs of 25 groups on them, and each piece of three
+# to five letters sets one of 1024 bits. (Vidal, Thormann and Pons, 2005, compare
+# molecules by pieces of four, and count them.) The combinations are made up.
+
+import zlib
+from itertools import product
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from skhash import HammingNeighbors
+
+CORES = """
+c1ccc({})cc1{} c1ccnc({})c1{} c1ccc2c(c1)c({})c{}[nH]2 C1CCN({})CC1{} C1CN({})CCN1{}
+O=C(N{})c1ccccc1{} O=C({})Oc1ccccc1{} CC(C)(C{})c1ccc(O{})cc1 c1nc({})c2ncn{}c2n1
+O=S(=O)(N{})c1ccc({})cc1 c1csc({})c1{} C1CC({})CCC1{} C1COC({})CN1{} N1C(=O)C{}SC1={}
+Cn1cnc2c1c(=O)n({})c(=O)n2{} c1ccc2ncc({})cc2c1{} C({})Cc1ccc(O)c(O)c1{} OC{}C({})N
+""".split()
+GROUPS = """
+C CC CCC C(C)C C(C)(C)C O OC OCC N NC N(C)C NC(C)=O F Cl Br C#N C(F)(F)F C(=O)O C(=O)OC
+C(N)=O S(C)(=O)=O CCO CCN c3ccccc3 c3ccncc3
+""".split()
+molecules = [core.format(*pair) for core in CORES for pair in product(GROUPS, repeat=2)]
+N_BITS = 1024
+bits = np.zeros((len(molecules), N_BITS), dtype=np.uint8)
+for row, smiles in zip(bits, molecules, strict=True):
+    for width in (3, 4, 5):
+        for start in range(len(smiles) - width + 1):
+            row[zlib.crc32(smiles[start : start + width].encode()) % N_BITS] = 1
+packed = np.packbits(bits, axis=1)
+sizes = np.bitwise_count(packed).sum(axis=1, dtype=np.int64)
+print(f"{len(packed):,} molecules, {sizes.min()} to {sizes.max()} bits set")
+
+# %%
+# Nearest by Hamming distance
+# ---------------------------
+
+index = HammingNeighbors(packed=True).fit(packed)
+query = molecules.index("O=C(NCCO)c1ccccc1C(N)=O")
+distances, positions = index.kneighbors(packed[[query]], n_neighbors=6)
+print(molecules[query])
+for distance, position in zip(distances[0], positions[0], strict=True):
+    print(f"  {distance:2d} bits differ: {molecules[position]}")
+
+# %%
+# What that ranks
+# ---------------
+#
+# Of a query with :math:`a` bits and a molecule with :math:`b` that share :math:`c`, the
+# Hamming distance is :math:`h = a + b - 2c`, and the Tanimoto coefficient
+# :math:`T = c / (a + b - c)`. The first counts what differs; the second asks what share
+# of all that is there is shared. Small molecules have few bits to differ in: by Hamming
+# distance they are near to everything.
+#
+# The one bounds the other. As :math:`c \le a`,
+#
+# .. math:: h = (a + b) \frac{1 - T}{1 + T} \le a \frac{1 - T}{T} .
+#
+# So whatever has a coefficient of at least :math:`t` lies within the radius
+# :math:`a (1 - t) / t`, and `radius_neighbors` finds all of it.
+
+
+def tanimoto(query, candidates):
+    """Return the coefficients of a packed row and others."""
+    shared = np.bitwise_count(packed[query] & packed[candidates]).sum(axis=1)
+    return shared / (sizes[query] + sizes[candidates] - shared)
+
+
+def nearest_by_tanimoto(query, n_neighbors):
+    """Return positions and coefficients, exactly, and how many rows were compared."""
+    (first,) = index.kneighbors(packed[[query]], n_neighbors, return_distance=False)
+    least = tanimoto(query, first).min()  # the answer has no smaller one
+    radius = int(sizes[query] * (1 - least) / least + 1e-9)
+    (rows,) = index.radius_neighbors(packed[[query]], radius, return_distance=False)
+    coefficients = tanimoto(query, rows)
+    order = np.lexsort([rows, -coefficients])[:n_neighbors]
+    return rows[order], coefficients[order], len(rows)
+
+
+found, coefficients, n_compared = nearest_by_tanimoto(query, 6)
+print(f"{n_compared:,} of {len(packed):,} compared")
+for coefficient, position in zip(coefficients, found, strict=True):
+    print(f"  {coefficient:.2f}: {molecules[position]}")
+
+# %%
+# The same as comparing all, for every hundredth molecule:
+
+n_compared = []
+for one in range(0, len(packed), 100):
+    found, _, n = nearest_by_tanimoto(one, 6)
+    everything = tanimoto(one, np.arange(len(packed)))
+    order = np.lexsort([np.arange(len(packed)), -everything])
+    assert np.array_equal(found, order[:6])
+    n_compared.append(n)
+print(f"median of the molecules that were compared: {np.median(n_compared):.0f}")
+
+# %%
+# All molecules, and the bound
+# ----------------------------
+#
+# Where the query has least to do with a molecule, the Hamming distance depends on
+# little but its size.
+
+everything = np.arange(len(packed))
+coefficients = tanimoto(query, everything)
+distances = np.bitwise_count(packed ^ packed[query]).sum(axis=1)
+figure, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
+dots = ax.scatter(distances, coefficients, c=sizes, s=5, cmap="viridis")
+ts = np.linspace(0.2, 1, 200)
+ax.plot(sizes[query] * (1 - ts) / ts, ts, color="#d95f02")
+ax.annotate(
+    "farthest that a coefficient allows",
+    (sizes[query] * 0.6 / 0.4, 0.4),
+    (8, 8),
+    textcoords="offset points",
+    color="#d95f02",
+)
+ax.set(
+    xlabel="bits that differ from the query",
+    ylabel="Tanimoto coefficient",
+    xlim=(-1, distances.max() + 2),
+)
+ax.spines[["top", "right"]].set_visible(False)
+figure.colorbar(dots, label="bits of the molecule")
+plt.show()
+
+# %%
+# A query whose nearest coefficient is small has so large a radius that most molecules
+# are compared: then compare all at once, as a chemistry toolkit does. For perceptual
+# hashes of images and the like, the Hamming distance is the measure that is wanted, and
+# nothing of this is needed.

@@ -1,0 +1,97 @@
+"""
+A map and clusters from the graph of codes
+==========================================
+
+Many methods of scikit-learn need no vectors, only the neighbours of each row: t-SNE and
+spectral clustering do, and so does UMAP. `HammingNeighbors` hands them a sparse graph,
+as `sklearn.neighbors.KNeighborsTransformer` does. Here are the same digits drawn by the
+graph of their vectors and by that of codes of 8 bytes.
+
+How much time that saves, and what it costs for more and longer vectors, is on the page
+:doc:`/benchmarks/search`.
+"""
+
+# %%
+# Two pipelines
+# -------------
+#
+# Both end in the same estimator, which takes ``metric="precomputed"``. The first step
+# of the one compares vectors. The first two steps of the other make codes and compare
+# these. Three times the perplexity is how many neighbours t-SNE asks for.
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.cluster import SpectralClustering
+from sklearn.datasets import load_digits
+from sklearn.manifold import TSNE, trustworthiness
+from sklearn.metrics import normalized_mutual_info_score
+from sklearn.neighbors import KNeighborsTransformer
+from sklearn.pipeline import make_pipeline
+
+from skhash import HammingNeighbors, SGHEncoder
+
+X, y = load_digits(return_X_y=True)
+PERPLEXITY = 12
+n_neighbors = 3 * PERPLEXITY + 1
+encoder = SGHEncoder(n_bits=64, random_state=0).fit(X)
+graphs = {
+    "64 numbers": make_pipeline(KNeighborsTransformer(n_neighbors=n_neighbors)),
+    "64 bits": make_pipeline(encoder, HammingNeighbors(n_neighbors)),
+}
+graphs = {name: steps.fit_transform(X) for name, steps in graphs.items()}
+shared = [graph.astype(bool) for graph in graphs.values()]
+print(f"{shared[0].multiply(shared[1]).sum() / shared[0].sum():.0%} of edges in both")
+
+# %%
+# Clusters
+# --------
+#
+# Spectral clustering cuts the graph. How well its clusters are the ten digits, which it
+# is not shown, says their mutual information: 1 is all of it.
+
+for name, graph in graphs.items():
+    cut = SpectralClustering(
+        10, affinity="precomputed_nearest_neighbors", n_neighbors=10, random_state=0
+    )
+    information = normalized_mutual_info_score(y, cut.fit_predict(graph))
+    print(f"{name}: {information:.2f} of the information on the digit")
+
+# %%
+# Maps
+# ----
+#
+# Trustworthiness is near 1 where rows that are neighbours on the map are neighbours by
+# their vectors too.
+
+figure, axes = plt.subplots(1, 2, figsize=(9, 4.5), layout="constrained")
+for ax, (name, graph) in zip(axes, graphs.items(), strict=True):
+    tsne = TSNE(
+        metric="precomputed",
+        init="random",
+        perplexity=PERPLEXITY,
+        max_iter=500,
+        random_state=0,
+    )
+    places = tsne.fit_transform(graph)
+    trust = trustworthiness(X, places, n_neighbors=10)
+    ax.scatter(*places.T, c=y, s=4, cmap="tab10")
+    for digit in range(10):
+        ax.text(*np.median(places[y == digit], axis=0), digit, fontsize=14)
+    ax.set(xticks=[], yticks=[], title=f"{name}, trustworthiness {trust:.3f}")
+    ax.spines[:].set_visible(False)
+plt.show()
+
+# %%
+# As one estimator, fitted in one call:
+#
+# .. code-block:: python
+#
+#    tsne = TSNE(metric="precomputed", init="random")
+#    make_pipeline(SGHEncoder(64), HammingNeighbors(91), tsne).fit_transform(X)
+#
+# UMAP (``pip install umap-learn``) takes the neighbours themselves:
+#
+# .. code-block:: python
+#
+#    distances, positions = HammingNeighbors().fit(codes).kneighbors(codes, 15)
+#    UMAP(precomputed_knn=(positions, distances.astype("float32"))).fit_transform(X)
