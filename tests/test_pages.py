@@ -84,8 +84,7 @@ def test_the_guide_says_what_the_results_do(path):
     for figure in re.findall(r":measured:`([^`]*)`", text):
         assert results.figure(figure)
     for table in re.findall(r"(?m)^\.\. measured:: (.*)$", text):
-        expression, columns = pages.columns_of(table)
-        assert results.value(expression).markdown(columns)
+        assert results.table(table).rows
     if path.name not in NOT_YET:
         assert not unfounded(text)
 
@@ -191,6 +190,13 @@ def test_what_is_printed_is_what_is_saved(capsys):
     table.add(1000, [1.234, 0.5])
     assert capsys.readouterr().out.strip() == table.markdown()
     assert table.markdown().endswith("| 1,000 | 1.23 ± 0.50 |")
+
+
+def test_columns_are_named_by_a_text():
+    table = result_files.Table({"a": "", "a, s": "", "s": ""}, [["x", 2, 3]])
+    assert table.narrowed("a, s, a").markdown() == "| a, s | a |\n|---:|---|\n| 2 | x |"
+    with pytest.raises(LookupError, match="'a, b' is not of"):
+        table.narrowed("a, b")
 
 
 def test_merged_results_keep_all_commands(monkeypatch, tmp_path):
