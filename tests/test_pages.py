@@ -89,6 +89,13 @@ def test_the_guide_says_what_the_results_do(path):
         assert not unfounded(text)
 
 
+def test_every_result_is_shown_somewhere():
+    texts = [path.read_text(encoding="utf-8") for path in [*pages.PAGES, *GUIDE]]
+    text = "\n".join(texts)
+    names = {path.stem for path in (ROOT / "docs" / "results").glob("*.json")}
+    assert names <= set(re.findall(r"\w+", text))
+
+
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     """Results of a made-up benchmark, saved and read again."""
