@@ -47,8 +47,7 @@ print(f"{len(texts):,} paragraphs, {len(pairs):,} pairs within 100 bits")
 #
 # .. math:: 256 \arccos(0.9) / \pi = 37
 #
-# bits. Pairs scatter about that as counts of coins do, and there are hardly any between
-# copies and the rest.
+# bits. Pairs scatter about that as counts of heads do; longer codes scatter less.
 
 LEAST_COSINE = 0.9
 radius = round(N_BITS * np.arccos(LEAST_COSINE) / np.pi)
@@ -63,7 +62,7 @@ apart = distances + rng.uniform(-0.4, 0.4, len(pairs))
 ax.scatter(apart, cosines, s=4, color="#1b6ca8")
 ts = np.linspace(0, 100, 200)
 ax.plot(ts, np.cos(np.pi * ts / N_BITS), color="0.4")
-ax.text(62, 0.78, "expected", color="0.4")
+ax.text(6, 0.93, "expected", color="0.4")
 ax.axvline(radius + 0.5, color="#d95f02")
 ax.text(radius + 2, 0.32, f"radius {radius}", color="#d95f02")
 ax.set(xlabel=f"bits of {N_BITS} that differ", ylabel="cosine", xlim=(-2, 101))

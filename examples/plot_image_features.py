@@ -76,11 +76,12 @@ print(f"{X.astype(np.float32).nbytes:,} bytes of features, {codes.nbytes:,} of c
 # The picture
 # -----------
 #
-# Left the patch that is asked for. The colour is the Hamming distance of each patch to
-# it, and the frames are the nearest patches that do not overlap.
+# Left the patch that is asked for. A place is the more yellow, the fewer bits differ,
+# and from 40 bits on has no colour. The frames are the nearest patches that do not
+# overlap.
 
-ASKED = [(0, (92, 300)), (1, (180, 320)), (0, (30, 60))]
-N_SHOWN = 6
+ASKED = [(0, (212, 232)), (0, (340, 60)), (1, (180, 320))]
+N_SHOWN, FARTHEST = 6, 40
 
 
 def apart(positions, n_shown):
@@ -112,13 +113,14 @@ for row, (image, where) in zip(axes, ASKED, strict=True):
     row[0].imshow(images[image][top : top + SIDE, left : left + SIDE])
     shown = apart(positions[0], N_SHOWN)
     for number, ax in enumerate(row[1:]):
-        ax.imshow(images[number])
+        ax.imshow(images[number].mean(axis=2), cmap="gray", vmin=-80, vmax=255)
         of_this = of_image == number
         tops, lefts = (np.unique(places[of_this, axis]) for axis in (0, 1))
         heat = by_place[of_this].reshape(len(tops), len(lefts))
         corners = np.array([lefts[0], lefts[-1], tops[-1], tops[0]])
         extent = corners + SIDE / 2  # a distance stands at the centre of its patch
-        ax.imshow(heat, extent=extent, alpha=0.65, cmap="magma_r", vmin=0, vmax=64)
+        near = np.clip(1 - heat / FARTHEST, 0, 1)
+        ax.imshow(near, extent=extent, alpha=0.9 * near, cmap="autumn", vmin=0, vmax=1)
         ax.set(xlim=(0, images[number].shape[1]), ylim=(images[number].shape[0], 0))
         for one in shown:
             if of_image[one] == number:
@@ -128,5 +130,5 @@ for row, (image, where) in zip(axes, ASKED, strict=True):
     for ax in row:
         ax.set_axis_off()
 axes[0, 0].set_title("asked", fontsize=10)
-axes[0, 1].set_title("distance of each patch, and the nearest", fontsize=10, loc="left")
+axes[0, 1].set_title("what is like it", fontsize=10, loc="left")
 plt.show()

@@ -9,6 +9,7 @@ and the date of ``docs/results/knn.json``, and ``<!-- table: knn.first -->`` to
 number in a sentence is followed by what it is:
 ``3.4<!--= max(knn.first["ratio"]) | .1f -->``. The expression is Python, and sees the
 results by their files' names beside `min`, `max`, `median`, `sum`, `len` and `round`.
+In the cell of a table the bar before the format is written with a backslash.
 ``--check`` writes nothing, and ends with 1 where a page is not up to date.
 """
 
@@ -53,7 +54,8 @@ class Results:
 
     def figure(self, text):
         """Return ``expression | format`` as it is written in a sentence."""
-        expression, _, form = " ".join(text.split()).partition(" | ")
+        plain = " ".join(text.replace("\\|", "|").split())
+        expression, _, form = plain.partition(" | ")
         return written(self.value(expression), form.strip())
 
 
