@@ -35,7 +35,7 @@ _MEASURED = re.compile(rf"(?<![\w.])(?:\d*\.\d+|\d[\d, ]*\s(?:{_UNITS})\b|\d+\s?
 # Numbers with a point that are names, not measurements.
 _NAMES = re.compile(
     r"(?i)(?:section|table|figure|appendix|equation|eq\.|version|python|torch|numpy|scipy"
-    r"|scikit-learn|skorch|numba|joblib|safetensors|ray|spark)"
+    r"|scikit-learn|skorch|numba|joblib|safetensors|ray|spark|license)"
     r"\s[A-Z]?\.?\d+(?:\.\d+)*"
 )
 
