@@ -55,7 +55,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "auto_examples",
     "ignore_pattern": "benchmarks|serve_http",
     "nested_sections": False,
-    "within_subsection_order": "ExampleTitleSortKey",
+    "within_subsection_order": "story_order.StoryOrder",
     "backreferences_dir": "generated/examples",
     "doc_module": ("skhash",),
     "inspect_global_variables": False,

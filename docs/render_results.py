@@ -11,7 +11,9 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "benchmarks"))
+ROOT = Path(__file__).parents[1]
+SORTABLE = ROOT / "skhash" / "_audit" / "page" / "sortable.js"
+sys.path.insert(0, str(ROOT / "examples" / "benchmarks"))
 import pages  # noqa: E402
 
 
@@ -41,8 +43,18 @@ class Measured(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(lines))
 
 
+def make_sortable(app, doctree):
+    """Let readers sort the tables of benchmarks, as those of an audit's report."""
+    if app.env.docname.startswith("benchmarks/"):
+        for table in doctree.findall(nodes.table):
+            table["classes"].append("sortable")
+
+
 def setup(app):
-    """Connect role and directive; Sphinx calls this."""
+    """Connect role, directive and tables; Sphinx calls this."""
     app.add_role("measured", measured)
     app.add_directive("measured", Measured)
+    app.connect("config-inited", lambda _, c: c.html_static_path.append(str(SORTABLE)))
+    app.add_js_file(SORTABLE.name)
+    app.connect("doctree-read", make_sortable)
     return {"parallel_read_safe": True}

@@ -170,7 +170,7 @@ def main():
     print(describe(head()))
     tables, figures = {}, {}
     if arguments.only != "words":
-        tables["messages"], figures = show_messages(arguments)
+        tables["pairs"], figures = show_messages(arguments)
     if arguments.only != "messages":
         tables["words"] = show_words(arguments)
     save(arguments.output, tables, figures, seeds=[arguments.seed], data="one thread")

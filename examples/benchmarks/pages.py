@@ -9,6 +9,7 @@ and the date of ``docs/results/knn.json``, and ``<!-- table: knn.first -->`` to
 number in a sentence is followed by what it is:
 ``3.4<!--= max(knn.first["ratio"]) | .1f -->``. The expression is Python, and sees the
 results by their files' names beside `min`, `max`, `median`, `sum`, `len` and `round`.
+In the cell of a table the bar before the format is written with a backslash.
 ``--check`` writes nothing, and ends with 1 where a page is not up to date.
 """
 
@@ -21,7 +22,8 @@ from pathlib import Path
 from result_files import Result, written
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = [*sorted((DOCS / "benchmarks").glob("*.md")), DOCS.parent / "README.md"]
+PAGES = [*sorted((DOCS / "benchmarks").glob("*.md"))]
+PAGES += [DOCS / "scale.md", DOCS.parent / "README.md"]
 _NAMES = {it.__name__: it for it in (min, max, statistics.median, sum, len, round)}
 _BLOCK = re.compile(r"<!-- (about|table): (.*?) -->\n.*?<!-- end -->", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?[\d.,]*\d%?(?=<!--= (.*?) -->)", re.DOTALL)
@@ -46,7 +48,8 @@ class Results:
 
     def figure(self, text):
         """Return ``expression | format`` as it is written in a sentence."""
-        expression, _, form = text.partition(" | ")
+        plain = " ".join(text.replace("\\|", "|").split())
+        expression, _, form = plain.partition(" | ")
         return written(self.value(expression), form.strip())
 
 

@@ -160,6 +160,8 @@ def save(path, tables, figures=None, *, seeds=(), data="", measured=None):
     """
     if path is None:
         return
+    if not tables.keys().isdisjoint(figures or {}):
+        raise ValueError(f"Tables {[*tables]} and figures {[*figures]} share a name.")
     measured = measured or head()
     content = {
         "commands": [*measured.get("commands", []), command()],

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from skhash._audit._measure import AuditRow
+from skhash.utils.progress import short
 
 
 @dataclass(frozen=True)
@@ -118,12 +119,3 @@ def _share(name, field, meaning, digits=3):
 
 def _or_dash(value, write) -> str:
     return "-" if value is None else write(value)
-
-
-def short(number: float) -> str:
-    """Write a number in three or four figures, such as 98.6k: more would be noise."""
-    units = iter("kMG")
-    unit = ""
-    while number >= 999.5 and unit != "G":
-        number, unit = number / 1000, next(units)
-    return f"{number:.3g}{unit}"

@@ -76,10 +76,15 @@ class Task:
 
 def timed_fit(encoder, X) -> float:
     """Fit and return the seconds that it took."""
-    # Imports and compilation happen once in a process and are no part of a fit.
+    fit_few(encoder)
+    return seconds_of(lambda: encoder.fit(X))[1]
+
+
+def fit_few(encoder) -> None:
+    """Fit another to few rows: imports and compilation, once in a process, are no part
+    of a fit."""
     few = np.random.RandomState(0).standard_normal((64, 8))
     clone(encoder).set_params(n_bits=1).fit(few)
-    return seconds_of(lambda: encoder.fit(X))[1]
 
 
 def measure_encoder(encoder, method, fit_seconds, task) -> tuple[AuditRow, object]:

@@ -1,7 +1,6 @@
 """The audit: methods times lengths, each fitted, timed and searched."""
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,9 +10,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from skhash._audit._clock import Clock
 from skhash._audit._data import as_rows, split_rows
 from skhash._audit._evidence import gather_evidence
-from skhash._audit._measure import AuditRow, Task, measure_encoder, timed_fit
+from skhash._audit._measure import AuditRow, Task, fit_few, measure_encoder, timed_fit
 from skhash._audit._peers import (
     PEERS,
     PEERS_OF_ANY_LENGTH,
@@ -21,6 +21,7 @@ from skhash._audit._peers import (
     measure_peer,
 )
 from skhash._audit._result import AuditResult, make_result
+from skhash._audit._warm import compile_kernels
 from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
 from skhash.metrics import true_neighbors
 from skhash.neural import NeighborHash, SGHEncoder
@@ -129,8 +130,8 @@ def audit(
     random_state : int, RandomState instance or None, default=0
         Draws sample and queries, and seeds the encoders.
     progress : callable, default=None
-        Called with a line of text before each step, with the time that passed and an
-        estimate of what is left of the method.
+        Called with a line of text before each step, with the time that passed since the
+        first row was begun and an estimate of what is left.
     on_row : callable, default=None
         Called with each row as soon as it is measured.
 
@@ -176,6 +177,7 @@ def audit(
         random_state=int(generator.randint(np.iinfo(np.int32).max)),
     )
     task = Task(data, truth, rescore, metric)
+    _warm(methods, make, task, report)
     run = _Run(task, make, report, on_row or (lambda row: None))
     run.measure_all(methods, n_bits)
     if not run.fitted:
@@ -198,6 +200,15 @@ def audit(
     }
     result = make_result(run.rows, run.fitted, settings, run.skipped)
     return _with_evidence(result, task, X, generator, report)
+
+
+def _warm(methods, make, task, report) -> None:
+    """Do what happens once in a process, and would count as time of the first rows."""
+    report("compiling what fits and searches take, once in a process")
+    compile_kernels(task.metric, task.data.database.dtype.name)
+    for method in methods:
+        if method in METHODS:
+            fit_few(make(method, 1))
 
 
 def _with_evidence(result, task, X, generator, report) -> AuditResult:
@@ -243,17 +254,17 @@ class _Run:
         self.task, self.make, self.report, self.on_row = task, make, report, on_row
         self.rows, self.fitted, self.skipped = [], {}, []
         self._nested = {}  # of each method, the encoder of all lengths and its seconds
-        self._seconds = defaultdict(dict)  # of each method's steps, by their bits
 
     def measure_all(self, methods, n_bits):
         """Measure all; an interrupt ends it, and is told, once there is an encoder."""
         self._n_bits = n_bits
         asked = self._possible(methods, n_bits)
-        start = time.perf_counter()
+        clock = Clock(asked, NESTED_METHODS)
         for number, (method, bits) in enumerate(asked):
             try:
-                self.report(self._step(number, asked, start))
-                self._measure(method, bits)
+                step = f"{_name(method, bits)} ({number + 1} of {len(asked)})"
+                self.report(step + clock.line(number))
+                clock.finished((method, bits), *self._measure(method, bits))
             except (ValueError, Unavailable) as error:  # the others still count
                 self.skipped.append(f"{_name(method, bits)}: {error}")
             except KeyboardInterrupt:
@@ -264,32 +275,37 @@ class _Run:
                 return
 
     def _measure(self, method, bits):
-        start = time.perf_counter()
+        """Return the seconds of it all, and of a fit within it, None without one."""
+        start, spent = time.perf_counter(), None
         if method in PEERS:
             row = measure_peer(method, bits, self.task)
         else:
-            encoder, fit_seconds = self._fit(method, bits)
-            if method in NESTED_METHODS:  # its other lengths will take no fit
-                start = time.perf_counter()
+            encoder, fit_seconds, spent = self._fit(method, bits)
             row, decoder = measure_encoder(encoder, method, fit_seconds, self.task)
             self.fitted[len(self.rows)] = encoder, decoder
-        self._seconds[method][bits] = time.perf_counter() - start
         self.rows.append(row)
         self.on_row(row)
+        return time.perf_counter() - start, spent
 
     def _fit(self, method, bits):
-        """Return a fitted encoder and the seconds of its fit, None where it is cut."""
+        """Return a fitted encoder, the seconds of its fit and those spent now.
+
+        They are None where it is cut from another, or was fitted before.
+        """
         if method not in NESTED_METHODS:
             encoder = self.make(method, bits)
-            return encoder, timed_fit(encoder, self.task.data.train)
+            seconds = timed_fit(encoder, self.task.data.train)
+            return encoder, seconds, seconds
+        spent = None
         if method not in self._nested:
             encoder = self.make(method, max(self._n_bits))
             encoder.set_params(nested=self._n_bits)
-            self._nested[method] = encoder, timed_fit(encoder, self.task.data.train)
+            spent = timed_fit(encoder, self.task.data.train)
+            self._nested[method] = encoder, spent
         encoder, seconds = self._nested[method]
         if bits == encoder.n_bits:
-            return encoder, seconds
-        return encoder.truncate(bits), None
+            return encoder, seconds, spent
+        return encoder.truncate(bits), None, spent
 
     def _possible(self, methods, n_bits):
         """Return methods and lengths, without those that are known to be impossible."""
@@ -304,23 +320,6 @@ class _Run:
                     possible.append((method, bits))
         return possible
 
-    def _step(self, number, asked, start):
-        """Say what is measured now, and how long the rest of the method takes.
-
-        Its steps that are left are taken to need as long for a bit as those before.
-        Those of one method say nothing of another: a fit may take seconds or minutes.
-        """
-        method, bits = asked[number]
-        line = f"{_name(method, bits)} ({number + 1} of {len(asked)})"
-        if number:
-            line += f", {_minutes(time.perf_counter() - start)} passed"
-        done = self._seconds[method]
-        if done:
-            bits_left = sum(it for other, it in asked[number:] if other == method)
-            left = bits_left * sum(done.values()) / sum(done)
-            line += f", about {_minutes(left)} left of {method}"
-        return line
-
     def has_no_precision(self):
         """Say whether no encoder has a mean average precision."""
         precisions = [self.rows[place].mean_average_precision for place in self.fitted]
@@ -329,11 +328,6 @@ class _Run:
 
 def _name(method, bits) -> str:
     return method if bits is None else f"{method} at {bits} bits"
-
-
-def _minutes(seconds) -> str:
-    """Write a time as 1:05, of minutes and seconds."""
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
 def _check_choices(methods, n_bits, k, rescore) -> tuple[list[str], list[int]]:

@@ -1,5 +1,6 @@
 """``skhash audit``: reads vectors, prints the audit's table, writes its report."""
 
+import json
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from skhash._audit._measure import AuditRow
 from skhash._audit._words import caution, how_measured, stored
 from skhash.cli._device import check_device
 from skhash.cli._report import make_report
-from skhash.cli._terminal import Table, print_text, progress_lines
+from skhash.cli._terminal import Table, nothing, print_text, progress
 from skhash.datasets._npy import read_npy
 
 # Columns that a narrow terminal does without, the first one first.
@@ -28,17 +29,24 @@ def run_audit(arguments) -> None:
     check_device(arguments.device)
     X, y, name = _read(arguments)
     report = make_report(arguments, name, X.shape)
-    result, left_out = _measure(arguments, X, y, name)
+    is_short = arguments.quiet or arguments.json
+    rows = _rows(arguments, X, y, name)
+    result = _measure(arguments, X, y, None if is_short else rows.print_row)
     try:
-        print_audit(result, left_out)
+        if arguments.json:
+            print(json.dumps(result.to_dict(), allow_nan=False))
+        elif arguments.quiet:
+            _print_recommendation(result)
+        else:
+            print_audit(result, rows.left_out)
     finally:  # also where nobody reads what is printed
-        if report is not None:
-            report.write(result)
+        names = [] if report is None else report.write(result)
+        if names and not is_short:
+            report.tell(names)
 
 
-def _measure(arguments, X, y, name) -> tuple[AuditResult, list[str]]:
-    """Print rows as they are measured; return the result, and columns left out."""
-    rows = _Rows(
+def _rows(arguments, X, y, name):
+    return _Rows(
         f"{name}: {X.shape[0]:,} vectors of {X.shape[1]:,} numbers",
         columns_of(arguments.k, arguments.rescore, y is not None),
         {
@@ -46,15 +54,19 @@ def _measure(arguments, X, y, name) -> tuple[AuditResult, list[str]]:
             "bits": len(f"{8 * X.shape[1]}"),  # those of int8
         },
     )
-    with progress_lines() as show:
 
-        def print_row(row):
+
+def _measure(arguments, X, y, print_row) -> AuditResult:
+    """Measure, and give each row that is measured to `print_row` or None."""
+    with (nothing if arguments.quiet else progress)() as show:
+
+        def print_alone(row):
             show("")
             # Where nobody reads it, the report is written all the same.
             with suppress(OSError):
-                rows.print_row(row)
+                print_row(row)
 
-        result = audit(
+        return audit(
             X,
             y,
             n_bits=arguments.bits,
@@ -68,9 +80,8 @@ def _measure(arguments, X, y, name) -> tuple[AuditResult, list[str]]:
             device=arguments.device,
             random_state=arguments.seed,
             progress=show,
-            on_row=print_row,
+            on_row=print_row and print_alone,
         )
-    return result, rows.left_out
 
 
 def _read(arguments):

@@ -1,5 +1,6 @@
 """``skhash encode``: a file of vectors into a file of codes, a chunk at a time."""
 
+import json
 from pathlib import Path
 from time import monotonic
 
@@ -14,6 +15,7 @@ from skhash.codes import packed_width
 from skhash.datasets import open_vectors
 from skhash.persistence import load
 from skhash.utils.chunks import row_chunks
+from skhash.utils.progress import rate_line
 
 FLOATS = (np.float16, np.float32, np.float64)
 
@@ -29,11 +31,30 @@ def run_encode(arguments) -> None:
             f"{arguments.vectors} holds vectors of {X.shape[1]} numbers, but "
             f"{arguments.encoder} encodes vectors of {encoder.n_features_in_}."
         )
-    watch = nothing if arguments.quiet else progress
+    watch, start = nothing if arguments.quiet else progress, monotonic()
     n_bits, width = encode_file(encoder, X, path, arguments.packed, watch)
-    kind = f"packed in {width} bytes" if arguments.packed else "a byte each"
-    if not arguments.quiet:
-        print(f"Wrote {path}: {X.shape[0]:,} codes of {n_bits} bits, {kind}")
+    written = {
+        "codes": str(path),
+        "n_rows": X.shape[0],
+        "n_bits": n_bits,
+        "n_columns": width,
+        "packed": arguments.packed,
+        "seconds": monotonic() - start,
+    }
+    _tell(written, arguments)
+
+
+def _tell(written, arguments) -> None:
+    """Print what was written, as it is asked for."""
+    if arguments.json:
+        print(json.dumps(written))
+    elif not arguments.quiet:
+        packed = f"packed in {written['n_columns']} bytes"
+        kind = packed if arguments.packed else "a byte each"
+        print(
+            f"Wrote {written['codes']}: {written['n_rows']:,} codes of "
+            f"{written['n_bits']} bits, {kind}"
+        )
 
 
 def _check_target(path: Path, vectors: Path) -> None:
@@ -89,7 +110,8 @@ def encode_file(encoder, X, path: Path, packed: bool, watch) -> tuple[int, int]:
         start = monotonic()
         for rows in row_chunks(X.shape[0], X.dtype.itemsize * X.shape[1] + width):
             file.write(_encode_rows(transform, X, rows))
-            show(progress_line(rows.stop, X.shape[0], monotonic() - start))
+            seconds = monotonic() - start
+            show(f"encoding: {rate_line(rows.stop, X.shape[0], seconds)}")
     return n_bits, width
 
 
@@ -101,29 +123,3 @@ def _encode_rows(transform, X, rows):
     except ValueError:
         read_rows(X, rows)  # which says the row that is not finite, if one is
         raise
-
-
-def progress_line(done: int, n: int, seconds: float) -> str:
-    """Return what is shown when so many of `n` rows are encoded.
-
-    Examples
-    --------
-    >>> from skhash.cli._encode import progress_line
-    >>> progress_line(2_000_000, 10_000_000, 1.25)
-    'encoding: 2,000,000 of 10,000,000, 1,600,000 rows/s, 5 s left'
-    >>> progress_line(1000, 10_000_000, 1.0)
-    'encoding: 1,000 of 10,000,000, 1,000 rows/s, 2 h 46 min left'
-    """
-    rate = done / max(seconds, 1e-9)
-    return (
-        f"encoding: {done:,} of {n:,}, {rate:,.0f} rows/s, "
-        f"{_duration((n - done) / rate)} left"
-    )
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -11,7 +11,7 @@ EPILOG = """\
 examples:
   skhash audit                               measure codes on scikit-learn's digits
   skhash audit vectors.npy --metric cosine   ... on your own vectors
-  skhash audit vectors.npy --out report      ... and keep report, picture and encoder
+  skhash audit vectors.npy --out report      ... and keep page, picture and encoder
   skhash encode report/encoder vectors.npy codes.npy --packed
 """
 VECTORS_HELP = ".npy, .npz, .fvecs, .bvecs, .csv or .hdf5, one vector a row"
@@ -149,6 +149,7 @@ def _add_audit(commands):
             choices=choices,
             help=help,
         )
+    _add_output(parser, "print the recommendation alone", "print all of the result")
     parser.set_defaults(run=run_audit)
 
 
@@ -173,8 +174,14 @@ def _add_encode(commands):
         help="where to encode: auto, cpu, cuda, cuda:1 or mps; by default what the "
         "encoder was made with",
     )
-    add("--quiet", action="store_true", help="print nothing but what goes wrong")
+    _add_output(parser, "print nothing but what goes wrong", "say what was written")
     parser.set_defaults(run=run_encode)
+
+
+def _add_output(parser, quiet, json):
+    add = parser.add_argument
+    add("--quiet", action="store_true", help=f"{quiet}, and show no progress")
+    add("--json", action="store_true", help=f"{json} as JSON, for programs")
 
 
 def _integers(text: str) -> list[int]:

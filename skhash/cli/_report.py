@@ -8,6 +8,7 @@ from pathlib import Path
 from skhash._audit import AuditResult
 from skhash._audit.page import check_image_shape
 from skhash.cli._files import check_writable, replacing
+from skhash.cli._terminal import print_text
 from skhash.persistence.directory import check_target
 
 # Where the recommended encoder is kept, and the decoder of its codes.
@@ -28,8 +29,8 @@ class Report:
     texts: str | None
     image_shape: tuple[int, ...] | None
 
-    def write(self, result: AuditResult) -> None:
-        """Write all files, and say which."""
+    def write(self, result: AuditResult) -> list[str]:
+        """Write all files, and return their names."""
         folder = self.folder
         folder.mkdir(parents=True, exist_ok=True)
         report = json.dumps(result.to_dict(), indent=1, allow_nan=False)
@@ -39,13 +40,18 @@ class Report:
         _write_text(folder / "report.html", self._page(result))
         drawn = _draw(result, folder / "audit.png")
         names = ["report.html", "report.json", f"{ENCODER}/", f"{DECODER}/"]
+        return names + ["audit.png"] * drawn
+
+    def tell(self, names) -> None:
+        """Print what was written, and what to do next."""
         print()
-        print(f"Wrote {folder}: {', '.join(names + ['audit.png'] * drawn)}")
-        if not drawn:
-            print('No picture: install matplotlib, pip install "scikit-hash[audit]".')
-        words = ["skhash", "encode", str(folder / ENCODER)]
+        print_text(f"Wrote {self.folder}: {', '.join(names)}")
+        if "audit.png" not in names:
+            hint = 'install matplotlib, pip install "scikit-hash[audit]"'
+            print_text(f"No picture: {hint}.")
+        words = ["skhash", "encode", str(self.folder / ENCODER)]
         words += [self.vectors or "VECTORS.npy", "codes.npy", "--packed"]
-        print(f"Next: {shlex.join(words)}")
+        print(f"Next: {shlex.join(words)}")  # in one line, to be copied
 
     def _page(self, result) -> str:
         texts = None

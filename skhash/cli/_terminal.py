@@ -1,9 +1,10 @@
 """Tables and progress: for people on a terminal, plain where the output is piped."""
 
-import shutil
 import sys
 import textwrap
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+
+from skhash.utils.progress import terminal_width
 
 GAP = "  "
 
@@ -32,7 +33,7 @@ class Table:
     def __init__(self, widths: dict[str, int], dispensable: tuple[str, ...] = ()):
         self._widths = {name: max(len(name), n) for name, n in widths.items()}
         self.left_out: list[str] = []
-        terminal = _width()
+        terminal = terminal_width()
         for name in dispensable:
             if terminal is None or self._width <= terminal:
                 break
@@ -42,7 +43,7 @@ class Table:
     def print_header(self) -> None:
         """Print the names of the columns, and on a terminal a line below."""
         self.print_row({name: name for name in self._widths})
-        if _width() is not None:
+        if terminal_width() is not None:
             print("-" * self._width, flush=True)
 
     def print_row(self, cells: dict[str, str]) -> None:
@@ -59,7 +60,7 @@ class Table:
 
 def print_text(text: str) -> None:
     """Print a paragraph: in lines that fit a terminal, in one line elsewhere."""
-    width = _width()
+    width = terminal_width()
     if width is None:
         print(text)
     else:
@@ -94,22 +95,6 @@ def nothing():
     yield lambda line: None
 
 
-@contextmanager
-def progress_lines():
-    """Yield what `progress` does, which elsewhere than on a terminal prints lines."""
-    if sys.stderr is None or sys.stderr.isatty():
-        with progress() as show:
-            yield show
-    else:
-        yield _print_error
-
-
-def _print_error(line) -> None:
-    if line:
-        with suppress(OSError):  # nobody reads it
-            print(line, file=sys.stderr, flush=True)
-
-
 def _rich():
     try:
         import rich
@@ -118,22 +103,17 @@ def _rich():
     return rich
 
 
-def _width() -> int | None:
-    """Return the columns of the terminal, or None where standard output is none."""
-    if not sys.stdout.isatty():
-        return None
-    return max(shutil.get_terminal_size().columns, 20)
-
-
 @contextmanager
 def _spinner():
     """Yield a function that shows a line beside something that turns, or hides both."""
     from rich.console import Console
+    from rich.text import Text
 
     with Console(stderr=True).status("") as status:
 
         def show(line):
-            status.update(line)
+            # Behind what turns and a space; longer, it would take two lines.
+            status.update(Text(line[: terminal_width(sys.stderr) - 3]))
             (status.start if line else status.stop)()
 
         yield show
@@ -149,7 +129,7 @@ def _overwritten_line():
 
     def show(line):
         nonlocal length
-        line = line[: shutil.get_terminal_size().columns - 1]
+        line = line[: terminal_width(sys.stderr) - 1]
         end = "" if line else "\r"
         print(f"\r{line:<{length}}", end=end, file=sys.stderr, flush=True)
         length = len(line)

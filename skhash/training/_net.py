@@ -14,6 +14,7 @@ from skorch.dataset import ValidSplit
 from torch.utils.data import Subset
 
 from skhash.training._batches import Batch, BatchIterator, FedRows, Rows, unwrap
+from skhash.training._log import EpochLog
 from skhash.training._optimizers import extra_arguments, resolve_optimizer
 from skhash.training._schedules import resolve_schedule
 from skhash.utils.torch import threads_that_pay
@@ -28,8 +29,9 @@ class HashNet(NeuralNet):
     """A skorch net of a `TrainedModule`.
 
     Besides what skorch keeps it has ``splitter``, which parts rows; ``schedule``, with
-    ``n_epochs``, the epochs that it is for, and ``n_steps``, the steps done; and
-    ``params``, the parameters of its estimator when it was made.
+    ``n_epochs``, the epochs that it is for, and ``n_steps``, the steps done;
+    ``n_asked``, the epochs of this training; and ``params``, the parameters of its
+    estimator when it was made.
     """
 
     def infer(self, batch, **fit_params):
@@ -129,6 +131,7 @@ def make_net(
         iterator_valid=BatchIterator,
         iterator_valid__device=device,
         callbacks=callbacks,
+        callbacks__print_log=EpochLog(),
         train_split=None,
         device=device,
         verbose=int(verbose),
@@ -160,7 +163,7 @@ def train(net: HashNet, rows: Rows, epochs: int) -> list[dict]:
     seconds.
     """
     n_before = len(net.history)
-    net.train_split = rows.split
+    net.train_split, net.n_asked = rows.split, epochs
     # Each parameter takes part in about one multiplication a row.
     n_parameters = sum(parameter.numel() for parameter in net.module_.parameters())
     with threads_that_pay(net.batch_size * n_parameters):

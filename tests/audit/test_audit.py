@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import skhash
-from skhash._audit import _data, _measure, _peers, _run
+from skhash._audit import _clock, _data, _measure, _peers, _run
 from skhash._audit._measure import AuditRow, bit_statistics
 from skhash._audit._result import SEARCHES, choices_of, make_result
 
@@ -610,59 +610,87 @@ class TestOptions:
     def test_progress(self, X):
         lines = []
         skhash.audit(X, **{**FAST, "n_bits": [4, 8]}, sample=100, progress=lines.append)
-        assert lines[:3] == [
+        assert lines[:4] == [
             "reading 100 of 160 rows",
             "finding the true neighbours of 20 queries",
+            "compiling what fits and searches take, once in a process",
             "lsh at 4 bits (1 of 2)",
         ]
-        last, examples = lines[3:]
+        last, examples = lines[4:]
         assert examples.startswith("looking at neighbours by lsh at ")
-        minutes = r"\d+:\d\d"
-        times = (
-            rf"lsh at 8 bits \(2 of 2\), {minutes} passed, about {minutes} left of lsh"
+        assert re.fullmatch(
+            r"lsh at 8 bits \(2 of 2\), \d s passed, about \d s left", last
         )
-        assert re.fullmatch(times, last)
 
-    def test_time_left_is_that_of_the_methods_bits(self, X, monkeypatch):
-        costs, lines, now = iter([65, 95, 80, 5, 5, 5]), [], [100]
+    def measured_on_a_clock(self, X, monkeypatch, costs, **options):
+        """Return the lines of progress where fits and the rest take these seconds."""
+        lines, now = [], [0.0]
         clock = SimpleNamespace(perf_counter=lambda: now[0])
-        monkeypatch.setattr(_run, "time", clock)
-        measure_encoder = _run.measure_encoder
+        for module in (_run, _clock):
+            monkeypatch.setattr(module, "time", clock)
 
-        def measure(*arguments):
-            now[0] += next(costs)
-            return measure_encoder(*arguments)
+        def fit(encoder, X):
+            now[0] += costs["fit"][type(encoder).__name__] * encoder.n_bits
+            encoder.fit(X)
+            return costs["fit"][type(encoder).__name__] * encoder.n_bits
 
+        def measure(encoder, *arguments):
+            now[0] += costs["rest"][encoder.n_bits]
+            return measure_encoder(encoder, *arguments)
+
+        def peer(*arguments):
+            now[0] += costs["peer"]
+            return measure_peer(*arguments)
+
+        measure_encoder, measure_peer = _run.measure_encoder, _run.measure_peer
+        monkeypatch.setattr(_run, "timed_fit", fit)
         monkeypatch.setattr(_run, "measure_encoder", measure)
-        options = {**FAST, "n_bits": [4, 8, 16], "methods": ["sgh", "lsh"]}
-        skhash.audit(X, **options, progress=lines.append)
-        assert lines[2:-1] == [
-            "sgh at 4 bits (1 of 6)",
-            "sgh at 8 bits (2 of 6), 1:05 passed, about 6:30 left of sgh",
-            "sgh at 16 bits (3 of 6), 2:40 passed, about 3:33 left of sgh",
-            "lsh at 4 bits (4 of 6), 4:00 passed",  # of which nothing is known yet
-            "lsh at 8 bits (5 of 6), 4:05 passed, about 0:30 left of lsh",
-            "lsh at 16 bits (6 of 6), 4:10 passed, about 0:13 left of lsh",
+        monkeypatch.setattr(_run, "measure_peer", peer)
+        skhash.audit(X, **{**FAST, **options}, progress=lines.append)
+        return [line.partition(", ")[2] for line in lines[3:-1]]
+
+    def test_time_left_is_right_once_each_length_is_known(self, X, monkeypatch):
+        """After the first method only fits of others are not known: they take none."""
+        costs = {"fit": {"ITQHash": 0.0, "RandomHyperplaneHash": 0.0}, "peer": 3.0}
+        costs["rest"] = {4: 5.0, 8: 11.0}
+        options = {"n_bits": [4, 8], "methods": ["lsh", "itq", "sign", "int8"]}
+        times = self.measured_on_a_clock(X, monkeypatch, costs, **options)
+        # Nothing is known of the engines but that they are no slower than an encoder.
+        assert times == [
+            "",
+            # The length of 8 is taken to need 5 * sqrt(2): 2 * 7.07 + 5 + 2 * 5.
+            "5 s passed, about 29 s left",
+            "16 s passed, about 26 s left",
+            "21 s passed, about 21 s left",
+            "32 s passed, about 10 s left",
+            "35 s passed, about 5 s left",
         ]
 
-    def test_time_left_is_without_the_fit_of_all_lengths(self, X, monkeypatch):
-        lines, now = [], [0]
-        clock = SimpleNamespace(perf_counter=lambda: now[0])
-        monkeypatch.setattr(_run, "time", clock)
+    def test_fits_that_are_not_known_are_taken_to_be_as_the_quickest(
+        self, X, monkeypatch
+    ):
+        costs = {"fit": {"ITQHash": 100.0, "RandomHyperplaneHash": 1.0}}
+        costs["rest"] = {4: 1.0}
+        options = {"n_bits": [4], "methods": ["itq", "lsh", "pca"]}
+        costs["fit"]["PCAHash"] = 9.0
+        times = self.measured_on_a_clock(X, monkeypatch, costs, **options)
+        assert times == [
+            "",
+            "6 min 41 s passed, about 13 min 22 s left",  # two more fits of 400 s
+            "6 min 46 s passed, about 5 s left",
+        ]
 
-        def slowed(call, cost):
-            def measure(*arguments):
-                now[0] += cost
-                return call(*arguments)
-
-            return measure
-
-        for name, cost in (("timed_fit", 500), ("measure_encoder", 60)):
-            monkeypatch.setattr(_run, name, slowed(getattr(_run, name), cost))
-        options = {**FAST, "n_bits": [4, 8, 16], "methods": ["neighbor"]}
-        skhash.audit(X, **options, progress=lines.append)
-        assert lines[-3].endswith("9:20 passed, about 6:00 left of neighbor")
-        assert lines[-2].endswith("10:20 passed, about 2:40 left of neighbor")
+    def test_one_fit_of_all_lengths_is_counted_once(self, X, monkeypatch):
+        costs = {"fit": {"NeighborHash": 100.0, "RandomHyperplaneHash": 100.0}}
+        costs["rest"] = {4: 1.0, 9: 2.0}
+        options = {"n_bits": [4, 9], "methods": ["lsh", "neighbor"]}
+        times = self.measured_on_a_clock(X, monkeypatch, costs, **options)
+        # A fit of 400 s at 4 bits is one of 600 s at 9, of both methods.
+        assert times[1:] == [
+            "6 min 41 s passed, about 20 min 4 s left",
+            "21 min 43 s passed, about 13 min 3 s left",
+            "36 min 44 s passed, about 2 s left",
+        ]
 
     def test_rows_are_told_as_they_are_measured(self, X):
         told = []
@@ -673,7 +701,7 @@ class TestOptions:
         options = {**FAST, "methods": ["pca", "int8", "lsh"]}
         result = skhash.audit(X, **options, progress=progress, on_row=told.append)
         pca, int8, lsh = result.rows
-        assert told[2:-1] == ["pca", pca, told[4], int8, "lsh", lsh]
+        assert told[3:-1] == ["pca", pca, told[5], int8, "lsh", lsh]
 
     def test_an_interrupt_keeps_what_was_measured(self, X):
         def interrupt(line):

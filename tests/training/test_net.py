@@ -16,6 +16,7 @@ from torch.utils.data import Subset
 from skhash import SGHEncoder
 from skhash.training import _batches
 from skhash.training._batches import Batch, BatchIterator, FedRows, Rows, sparse_tensor
+from skhash.training._log import epoch_parts
 from skhash.training._module import TrainedModule
 from skhash.training._net import (
     Optimization,
@@ -26,6 +27,7 @@ from skhash.training._net import (
     whole_batch,
 )
 from skhash.utils.chunks import RowView, row_chunks
+from skhash.utils.progress import fitting
 
 CPU = torch.device("cpu")
 
@@ -441,8 +443,37 @@ def test_schedulers(X):
 def test_silence_and_verbose(X, capsys):
     fit(shift_net(), X, None, 2)
     assert capsys.readouterr() == ("", "")
-    fit(shift_net(verbose=True), X, None, 2)
-    assert "train_loss" in capsys.readouterr().out
+    net = shift_net(verbose=True)
+    records = fit(net, X, None, 2)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    for epoch, line in enumerate(lines, start=1):
+        loss = records[epoch - 1]["train_loss"]
+        assert line.startswith(f"epoch {epoch}/2  train_loss {loss:.4f}  ")
+    assert [" left  " in line for line in lines] == [True, False]
+    # It goes on: one epoch more, the third, of none that are known.
+    fit(net, X, None, 1)
+    assert capsys.readouterr().out.startswith("epoch 3  train_loss ")
+
+
+@pytest.mark.parametrize(
+    "width, n_shown", [(72, 5), (71, 4), (56, 4), (55, 3), (11, 1), (8, 1)]
+)
+def test_what_matters_least_is_left_out_where_it_is_narrow(width, n_shown):
+    record = {"epoch": 7, "dur": 90.0, "batches": [], "train_batch_count": 3}
+    record |= {"train_loss": 0.5, "train_loss_best": True, "valid_acc": 0.25}
+    record["event_lr"] = False
+    parts = epoch_parts([record], n_asked=4)
+    assert parts == [
+        "epoch  7/10",
+        "train_loss 0.5000",
+        "4 min 30 s left",
+        "90.00 s",
+        "valid_acc 0.25",
+    ]
+    line = fitting(parts, width)
+    assert line == "  ".join(parts[:n_shown])[:width]
+    assert len(line) <= width
 
 
 @pytest.mark.parametrize(
