@@ -69,7 +69,7 @@ print(vectors.shape, vectors.dtype)
 result = skhash.audit(
     vectors,
     n_bits=[32, 64, 128],
-    methods=["itq", "pca", "sign"],
+    methods=["itq", "sign"],
     metric="cosine",
     target_recall=0.95,
 )
