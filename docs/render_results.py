@@ -32,7 +32,7 @@ class Measured(SphinxDirective):
         results = pages.Results()
         table = results.table(self.arguments[0])
         rows = [list(table.formats), *map(table.cells, table.rows)]
-        lines = [".. list-table::", "   :header-rows: 1", ""]
+        lines = [".. list-table::", "   :header-rows: 1", "   :class: sortable", ""]
         for row in rows:
             lines += ["   * - " + row[0], *("     - " + cell for cell in row[1:])]
         result = results[self.arguments[0].partition(".")[0]]
