@@ -34,6 +34,8 @@ class Measured(SphinxDirective):
         rows = [list(table.formats), *map(table.cells, table.rows)]
         lines = [".. list-table::", "   :header-rows: 1", "   :class: sortable", ""]
         for row in rows:
+            # 10@10 is no address to write to.
+            row = [cell.replace("@", r"\@") for cell in row]
             lines += ["   * - " + row[0], *("     - " + cell for cell in row[1:])]
         result = results[self.arguments[0].partition(".")[0]]
         commands = ", ".join(f"``{command}``" for command in result.content["commands"])

@@ -107,6 +107,21 @@ def test_a_rate_is_searched_for_once(script, cifar, tmp_path, monkeypatch):
     assert {fit["lr"] for fit in fits} == {search["lr"]}
 
 
+def test_rates_are_a_table(script, cifar, tmp_path, capsys):
+    """Of a run, and of its file: accuracies in percent, and the best of them."""
+    output = tmp_path / "results.json"
+    arguments = ["--data", "cifar10", "--data-home", str(cifar), "--seeds", "0"]
+    arguments += ["--networks", "vgg", "--methods", "relu", "--output", str(output)]
+    script.main([*arguments, "--lrs", "0.01", "0.02", "--epochs", "2"])
+    printed = capsys.readouterr().out
+    tune, fit = json.loads(output.read_text())["cells"].values()
+    shares = " | ".join(f"{100 * share:.1f}" for share in tune["found"].values())
+    line = f"| vgg | relu | {fit['lr']} | {shares} |"
+    assert "| network | method | taken | 0.01 | 0.02 |" in printed and line in printed
+    script.main(["--show", str(output)])
+    assert line in capsys.readouterr().out
+
+
 def test_without_the_files_it_says_what_is_missing(script, tmp_path):
     arguments = ["--data", "cifar10", "--data-home", str(tmp_path)]
     with pytest.raises(SystemExit, match="data_batch_1.bin"):

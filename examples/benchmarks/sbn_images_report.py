@@ -37,13 +37,16 @@ def rates_table(content):
     That is the accuracy on validation rows, in percent.
     """
     cells = {n: c for n, c in content["cells"].items() if "losses" not in c}
-    tried = dict.fromkeys(lr for c in cells.values() for lr in c.get("found", ()))
-    table = Table(
-        {"network": "", "method": "", "taken": ".2g"} | dict.fromkeys(tried, ".1f")
-    )
+    found = {
+        name: {str(lr): 100 * share for lr, share in cell.get("found", {}).items()}
+        for name, cell in cells.items()
+    }
+    tried = dict.fromkeys(lr for shares in found.values() for lr in shares)
+    formats = {"network": "", "method": "", "taken": ".2g"}
+    table = Table(formats | dict.fromkeys(tried, ".1f"))
     for name, cell in cells.items():
-        found = {lr: 100 * share for lr, share in cell.get("found", {}).items()}
-        table.rows.append([*name.split("/")[1:3], cell["lr"], *map(found.get, tried)])
+        shares = map(found[name].get, tried)
+        table.rows.append([*name.split("/")[1:3], cell["lr"], *shares])
     return table
 
 
