@@ -622,6 +622,26 @@ class TestOptions:
             r"lsh at 8 bits \(2 of 2\), \d s passed, about \d s left", last
         )
 
+    def test_kernels_are_compiled_before_the_clock_runs(self, X, monkeypatch):
+        steps = []
+
+        def noted(name):
+            call = getattr(_run, name)
+
+            def note(*arguments):
+                steps.append(name)
+                return call(*arguments)
+
+            return note
+
+        for name in ("compile_kernels", "fit_few", "Clock", "measure_encoder"):
+            monkeypatch.setattr(_run, name, noted(name))
+        skhash.audit(X, **{**FAST, "methods": ["lsh", "pca", "sign"]})
+        assert steps == [
+            *("compile_kernels", "fit_few", "fit_few", "Clock"),
+            *("measure_encoder", "measure_encoder"),
+        ]
+
     def measured_on_a_clock(self, X, monkeypatch, costs, **options):
         """Return the lines of progress where fits and the rest take these seconds."""
         lines, now = [], [0.0]
