@@ -118,9 +118,9 @@ def _unlink_recalls(app, doctree):
 
 
 def _skip_torch(app, what, name, obj, skip, options):
-    """Leave out the fifty methods that torch gives its modules."""
+    """Leave out what torch gives its modules: fifty methods, its words on forward."""
     of_torch = (getattr(obj, "__module__", None) or "").startswith("torch.")
-    return True if of_torch else None
+    return True if of_torch or name == "forward" and not obj.__doc__ else None
 
 
 def _is_offline(record) -> bool:

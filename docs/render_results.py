@@ -29,15 +29,13 @@ class Measured(SphinxDirective):
     final_argument_whitespace = True
 
     def run(self):
-        expression, columns = pages.columns_of(self.arguments[0])
         results = pages.Results()
-        table = results.value(expression)
-        names = columns or list(table.formats)
-        rows = [names, *(table.cells(row, names) for row in table.rows)]
+        table = results.table(self.arguments[0])
+        rows = [list(table.formats), *map(table.cells, table.rows)]
         lines = [".. list-table::", "   :header-rows: 1", ""]
         for row in rows:
             lines += ["   * - " + row[0], *("     - " + cell for cell in row[1:])]
-        result = results[expression.partition(".")[0]]
+        result = results[self.arguments[0].partition(".")[0]]
         commands = ", ".join(f"``{command}``" for command in result.content["commands"])
         lines += ["", f"{commands}. *{result.line()}*"]
         return self.parse_text_to_nodes("\n".join(lines))

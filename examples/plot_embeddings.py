@@ -69,12 +69,11 @@ print(vectors.shape, vectors.dtype)
 result = skhash.audit(
     vectors,
     n_bits=[32, 64, 128],
-    methods=["itq", "pca", "sign"],
+    methods=["itq", "sign"],
     metric="cosine",
     target_recall=0.95,
 )
 print(f"{result.choice}: {result.reason}")
-
 
 # %%
 # The picture has the share of the ten true neighbours that are found, against the bytes
@@ -88,8 +87,8 @@ plt.show()
 # Search
 # ------
 #
-# The index holds the codes. It finds 100 candidates by them, and reads the vectors of
-# these, and of no others, from the file.
+# The index holds the codes. A question finds 100 candidates by them, and reads the
+# vectors of these, and of no others, from the file.
 
 index = AsymmetricNeighbors(n_neighbors=4, n_candidates=100, metric="cosine")
 search = HashedNeighbors(result.encoder, index, keep_vectors=True)

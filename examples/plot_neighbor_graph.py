@@ -93,5 +93,6 @@ plt.show()
 #
 # .. code-block:: python
 #
+#    codes = encoder.transform(X)
 #    distances, positions = HammingNeighbors().fit(codes).kneighbors(codes, 15)
 #    UMAP(precomputed_knn=(positions, distances.astype("float32"))).fit_transform(X)

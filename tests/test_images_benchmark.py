@@ -12,7 +12,9 @@ from torch.nn import functional
 
 from skhash.classification import VGG, AllConv
 
-FOLDER = Path(__file__).parents[1] / "examples" / "benchmarks"
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "examples" / "benchmarks"
+STORED = ROOT / "docs" / "results" / "sbn_images.json"
 TINY = {
     "allconv": {"rows": 40, "epochs": 1, "architecture": AllConv((2, 3))},
     "vgg": {
@@ -77,7 +79,17 @@ def test_cifar_from_its_files(script, cifar, tmp_path, capsys, monkeypatch):
     script.main(arguments)
     assert json.loads(output.read_text())["cells"] == first["cells"]
     capsys.readouterr()
-    script.main(["--show", str(output), "--picture", str(picture)])
+    results = tmp_path / "tables.json"
+    options = ["--picture", str(picture), "--results", str(results)]
+    script.main(["--show", str(output), *options])
+    tables = json.loads(results.read_text())["tables"]
+    assert tables.keys() == {"allconv_40", "vgg_40"}
+    stored = json.loads(STORED.read_text())["tables"]["vgg_4000"]
+    assert tables["vgg_40"]["formats"] == stored["formats"]
+    accuracies = {row[0]: row[2] for row in tables["vgg_40"]["rows"]}
+    for (network, _), fit in fits.items():
+        if network == "vgg":
+            assert accuracies[fit["method"]] == 100 * fit["det"]["accuracy"]
     assert capsys.readouterr().out.count("| st, flip_crop |") == len(TINY)
     assert picture.stat().st_size > 0
 

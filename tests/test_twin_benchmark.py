@@ -1,6 +1,7 @@
 """The benchmark of real-valued twins, on data that scikit-learn has."""
 
 import importlib
+import json
 import sys
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss
 
-FOLDER = Path(__file__).parents[1] / "examples" / "benchmarks"
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "examples" / "benchmarks"
+STORED = ROOT / "docs" / "results" / "sbn_twin.json"
 
 
 @pytest.fixture
@@ -58,8 +61,25 @@ def test_runs_and_goes_on(script, tmp_path, capsys):
     text = capsys.readouterr().out
     assert "validation rows" in text and "acc. independent" in text
     assert picture.stat().st_size > 1000
-    script.main(["--show", str(file), "--part", "test"])
+    results = tmp_path / "results.json"
+    script.main(["--show", str(file), "--part", "test", "--results", str(results)])
     again = capsys.readouterr().out
+    # Columns are those of the documentation, but for data sets and sizes of ensembles.
+    ours, theirs = (
+        json.loads(path.read_text())["tables"] for path in (results, STORED)
+    )
+    for name in theirs:
+        shared = ours[name]["formats"].keys() & theirs[name]["formats"].keys()
+        assert {"network", "wine"} <= shared or {"data", "network", "seeds"} <= shared
+        for column in shared:
+            assert ours[name]["formats"][column] == theirs[name]["formats"][column]
+    (twin, line) = ours["test"]["rows"][:2]
+    cells = json.loads(file.read_text())["cells"]
+    found = [cells[f"wine / test / default / {seed}"]["3"] for seed in (0, 1)]
+    accuracies = [each["accuracy"] for each in found]
+    position = list(ours["test"]["formats"]).index("acc. 3")
+    assert twin[:2] == ["wine", "relu 0.003"] and line[:2] == ["wine", "default"]
+    assert line[position] == [np.mean(accuracies), np.ptp(accuracies) / 2]
     assert text.splitlines()[-1] == again.splitlines()[-1] and "| wine |" in again
 
 

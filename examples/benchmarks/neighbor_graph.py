@@ -203,13 +203,9 @@ def main():
             ]
     except FileNotFoundError as error:
         sys.exit(str(error))
-    rows = " and ".join(f"{n:,}" for n in n_rows)
+    what = f"perplexity {PERPLEXITY}" if arguments.quality else f"k = {arguments.k}"
+    data = f"{' and '.join(f'{n:,}' for n in n_rows)} rows, {what}, one thread"
     seeds = arguments.seeds if arguments.quality else [0]
-    data = f"{rows} rows, one thread"
-    if arguments.quality:
-        data = f"{rows} rows, perplexity {PERPLEXITY}"
-    else:
-        data = f"{rows} rows, k = {arguments.k}, one thread"
     save(arguments.output, {"graphs": table}, seeds=seeds, data=data)
 
 

@@ -46,17 +46,17 @@ class Results:
         found = {it: self[it] for it in names if (self.folder / f"{it}.json").exists()}
         return eval(expression, {"__builtins__": _NAMES, **found})
 
+    def table(self, text):
+        """Return the table of ``expression | a, b``, with these columns alone."""
+        expression, _, columns = text.partition(" | ")
+        table = self.value(expression)
+        return table.narrowed(columns) if columns else table
+
     def figure(self, text):
         """Return ``expression | format`` as it is written in a sentence."""
-        text = " ".join(text.replace("\\|", "|").split())
-        expression, _, form = text.partition(" | ")
+        plain = " ".join(text.replace("\\|", "|").split())
+        expression, _, form = plain.partition(" | ")
         return written(self.value(expression), form.strip())
-
-
-def columns_of(what):
-    """Return the expression and the columns, or None, of ``expression | a, b``."""
-    expression, _, columns = what.partition(" | ")
-    return expression, columns.split(", ") if columns else None
 
 
 def rendered(text, results):
@@ -64,11 +64,10 @@ def rendered(text, results):
 
     def block(match):
         kind, what = match.groups()
-        expression, columns = columns_of(what)
         if kind == "about":
-            content = results[expression].about()
+            content = results[what].about()
         else:
-            content = results.value(expression).markdown(columns)
+            content = results.table(what).markdown()
         return f"<!-- {kind}: {what} -->\n\n{content}\n\n<!-- end -->"
 
     text = _BLOCK.sub(block, text)

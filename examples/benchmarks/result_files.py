@@ -9,6 +9,7 @@ import functools
 import json
 import operator
 import os
+import re
 from pathlib import Path
 
 from growing_results import command, head
@@ -37,7 +38,7 @@ class Table:
     def add(self, *cells):
         """Add a row, and print it."""
         self.rows.append(list(cells))
-        print(self._line(self.rows[-1], self.formats), flush=True)
+        print(_line(self.cells(self.rows[-1])), flush=True)
 
     @classmethod
     def of(cls, records, **formats):
@@ -78,19 +79,37 @@ class Table:
             raise LookupError(f"{len(rows)} rows have {named | equal}")
         return dict(zip(self.formats, rows[0], strict=True))
 
-    def markdown(self, columns=None):
-        """Return the table, or the named columns of it, as Markdown."""
-        columns = list(columns or self.formats)
-        lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-        return "\n".join([*lines, *(self._line(row, columns) for row in self.rows)])
+    def narrowed(self, text):
+        """Return a table of the columns that a text names, separated by commas."""
+        longest_first = sorted(self.formats, key=len, reverse=True)
+        names = re.findall("|".join(map(re.escape, longest_first)), text)
+        if ", ".join(names) != text:
+            raise LookupError(f"{text!r} is not of the columns {[*self.formats]}")
+        places = [list(self.formats).index(name) for name in names]
+        formats = {name: self.formats[name] for name in names}
+        return Table(formats, [[row[place] for place in places] for row in self.rows])
 
-    def cells(self, row, columns=None):
+    def markdown(self):
+        """Return the table as Markdown, numbers on the right."""
+        marks = "".join(
+            "---:|" if self._is_number(it) else "---|" for it in self.formats
+        )
+        lines = [_line(self.formats), "|" + marks]
+        return "\n".join([*lines, *(_line(self.cells(row)) for row in self.rows)])
+
+    def cells(self, row):
         """Return the cells of a row as texts."""
-        values = dict(zip(self.formats, row, strict=True))
-        return [written(values[it], self.formats[it]) for it in columns or values]
+        return [written(*it) for it in zip(row, self.formats.values(), strict=True)]
 
-    def _line(self, row, columns):
-        return "| " + " | ".join(self.cells(row, columns)) + " |"
+    def _is_number(self, column):
+        cells = self[column]
+        return self.formats[column] != "" or (
+            cells != [] and not any(isinstance(cell, str) for cell in cells)
+        )
+
+
+def _line(cells):
+    return "| " + " | ".join(cells) + " |"
 
 
 def written(value, form=""):

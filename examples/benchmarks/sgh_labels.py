@@ -44,7 +44,7 @@ def precision(data, n_bits, share, seed, pair_weight):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", nargs="*", default=["digits"], choices=LOADERS)
+    parser.add_argument("data", nargs="+", choices=LOADERS)
     parser.add_argument("--bits", type=int, nargs="+", default=[16, 32])
     parser.add_argument(
         "--shares", type=float, nargs="+", default=[0, 0.01, 0.05, 0.1, 1]
