@@ -1003,12 +1003,12 @@ class TestRecommendation:
         result = self.recommend(rows, peers=peers)
         assert result.recommended is rows[0]
         assert result.alternatives[-1] == (
-            "Another engine does better: pq at 16 bits by real queries (6 bytes a "
-            "vector; recall 0.990 +- 0.000)."
+            "Another engine does better than the recommendation: pq at 16 bits by real "
+            "queries (6 bytes a vector; recall 0.990 +- 0.000)."
         )
         result = self.recommend(rows, peers=[make_row("pq", 64, None, 0.99)])
         assert result.alternatives[-1] == (
-            "No other engine that was measured does better."
+            "No other engine that was measured does better than the recommendation."
         )
 
     def test_every_measured_search_is_a_choice(self):
