@@ -32,7 +32,7 @@ class Measured(SphinxDirective):
         results = pages.Results()
         table = results.table(self.arguments[0])
         rows = [list(table.formats), *map(table.cells, table.rows)]
-        lines = [".. list-table::", "   :header-rows: 1", ""]
+        lines = [".. list-table::", "   :header-rows: 1", "   :class: sortable", ""]
         for row in rows:
             # 10@10 is no address to write to.
             row = [cell.replace("@", r"\@") for cell in row]

@@ -127,8 +127,9 @@ def command():
             name = Path(word).name if Path(word).suffix else option or "FOLDER"
             word = _inside(word) or name
         words.append(word)
-    given = [f"{name}={os.environ[name]}" for name in SETTINGS if name in os.environ]
-    return shlex.join([*given, "python", *words])
+    known = [name for name in SETTINGS if name in os.environ]
+    settings = [f"{name}={os.environ[name]}" for name in known]
+    return shlex.join([*settings, "python", *words])
 
 
 def _inside(path):

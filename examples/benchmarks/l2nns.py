@@ -227,18 +227,13 @@ def measure_seeds(fits, method, n_bits, truth, arguments):
 
 
 def ratios_of(tables):
-    """Return a table of 10@100 of SGH divided by that of faiss's ITQ, or None."""
+    """Return a table of 10@100 of SGH divided by that of faiss's ITQ."""
     rows = []
     for name, table in tables.items():
-        peers = {
-            row[0]: table[row[0], row[1], "10@100"]
-            for row in table.rows
-            if row[1] == "faiss ITQ"
-        }
-        for row in table.rows:
-            if row[1] == "SGH" and row[0] in peers:
-                own = table[row[0], row[1], "10@100"]
-                rows.append([name, row[0], own / peers[row[0]]])
+        both = ({*table.where(method=it)["bits"]} for it in ("SGH", "faiss ITQ"))
+        for n_bits in sorted(set.intersection(*both)):
+            sgh, itq = (table[n_bits, it, "10@100"] for it in ("SGH", "faiss ITQ"))
+            rows.append([name, n_bits, sgh / itq])
     return Table({"data": "", "bits": "", "SGH / faiss ITQ": ".2f"}, rows)
 
 

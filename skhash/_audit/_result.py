@@ -363,5 +363,5 @@ def _of_peers(best, peers, target, n_vectors) -> str | None:
         return None
     better = choose([best, *peers], target, n_vectors)
     if better is best:
-        return "No other engine that was measured does better."
-    return f"Another engine does better: {better}."
+        return "No other engine that was measured does better than the recommendation."
+    return f"Another engine does better than the recommendation: {better}."

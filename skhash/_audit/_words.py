@@ -6,12 +6,12 @@ import numpy as np
 
 from skhash._audit._result import SEARCH_NAMES
 
-# Of what a search ranks by: how it is shown, what it is called and which end is near.
+# Of what a search ranks by: how it is shown, and what it is called.
 SCORES = {
     "hamming": (np.asarray, "bits that differ"),
     "euclidean": (np.sqrt, "estimated distance"),
-    "inner_product": (np.negative, "estimated inner product"),
-    "cosine": (lambda scores: 1 - np.asarray(scores), "estimated cosine"),
+    "inner_product": (lambda scores: 0.0 - scores, "estimated inner product"),
+    "cosine": (lambda scores: 1.0 - scores, "estimated cosine"),
 }
 # Numbers of vectors that people plan for.
 SCALES = (10**7, 10**9)
@@ -39,10 +39,9 @@ def neighbors_of(k) -> str:
     return "true nearest neighbours" if k == 1 else f"{k} true neighbours"
 
 
-def found_by(result, rescored=None) -> str:
+def found_by(result) -> str:
     """Say how the recommended search finds, behind "it finds 90% of them"."""
-    rescored = result.is_rescored if rescored is None else rescored
-    if not rescored:
+    if not result.is_rescored:
         return "by the codes alone"
     rescore = result.settings["rescore"]
     return f"once its first {rescore} candidates are ranked again by the float vectors"
@@ -63,8 +62,10 @@ def sentence(result) -> str:
         f"keeps <strong>{best.n_bytes:,} bytes</strong> of a vector in memory instead "
         f"of {settings['float_bytes_per_vector']:,}"
     )
+    # A recall that is rounded to the target does not reach it.
+    digits = 4 if best.recall < settings["target_recall"] <= best.recall + 1e-3 else 1
     finds = (
-        f"finds <strong>{percent(best.recall)}</strong> of the {neighbors} "
+        f"finds <strong>{percent(best.recall, digits)}</strong> of the {neighbors} "
         f"{found_by(result)}"
     )
     if best.recall < settings["target_recall"]:

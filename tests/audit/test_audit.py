@@ -622,6 +622,26 @@ class TestOptions:
             r"lsh at 8 bits \(2 of 2\), \d s passed, about \d s left", last
         )
 
+    def test_kernels_are_compiled_before_the_clock_runs(self, X, monkeypatch):
+        steps = []
+
+        def noted(name):
+            call = getattr(_run, name)
+
+            def note(*arguments):
+                steps.append(name)
+                return call(*arguments)
+
+            return note
+
+        for name in ("compile_kernels", "fit_few", "Clock", "measure_encoder"):
+            monkeypatch.setattr(_run, name, noted(name))
+        skhash.audit(X, **{**FAST, "methods": ["lsh", "pca", "sign"]})
+        assert steps == [
+            *("compile_kernels", "fit_few", "fit_few", "Clock"),
+            *("measure_encoder", "measure_encoder"),
+        ]
+
     def measured_on_a_clock(self, X, monkeypatch, costs, **options):
         """Return the lines of progress where fits and the rest take these seconds."""
         lines, now = [], [0.0]
@@ -983,12 +1003,12 @@ class TestRecommendation:
         result = self.recommend(rows, peers=peers)
         assert result.recommended is rows[0]
         assert result.alternatives[-1] == (
-            "Another engine does better: pq at 16 bits by real queries (6 bytes a "
-            "vector; recall 0.990 +- 0.000)."
+            "Another engine does better than the recommendation: pq at 16 bits by real "
+            "queries (6 bytes a vector; recall 0.990 +- 0.000)."
         )
         result = self.recommend(rows, peers=[make_row("pq", 64, None, 0.99)])
         assert result.alternatives[-1] == (
-            "No other engine that was measured does better."
+            "No other engine that was measured does better than the recommendation."
         )
 
     def test_every_measured_search_is_a_choice(self):

@@ -262,6 +262,16 @@ class TestContent:
         )
         assert len(bins) == np.ptp(everything) + 1
 
+    def test_bars_are_as_high_as_their_shares(self, result):
+        page = Page(result.to_html())
+        lines = np.array([text.split("\n") for text in page.texts("g", "bin")])
+        for column, kind in ((1, "near"), (2, "drawn")):
+            shares = [float(re.match(r"[\d.]+", text)[0]) for text in lines[:, column]]
+            heights = [float(bar["height"][:-1]) for bar in page.find("rect", kind)]
+            tops = [float(bar["y"][:-1]) for bar in page.find("rect", kind)]
+            assert np.corrcoef(shares, heights)[0, 1] > 0.999
+            np.testing.assert_allclose(np.add(tops, heights), 100, atol=0.02)
+
     def test_pictures_are_the_rows(self, X, result):
         image = pytest.importorskip("PIL.Image")
         page = Page(result.to_html(image_shape=(8, 8)))
@@ -331,7 +341,7 @@ class TestContent:
         (policy,) = [one for one in page.find("meta") if "http-equiv" in one]
         assert policy["content"].startswith("default-src 'none'")
 
-    @pytest.mark.parametrize("kind", ["rescored", "alone", "decoder"])
+    @pytest.mark.parametrize("kind", ["rescored", "alone", "decoder", "cosine"])
     def test_what_to_do_next_runs(self, X, result, real, kind, tmp_path, monkeypatch):
         """The commands and the Python of the page find each query itself."""
         monkeypatch.chdir(tmp_path)
@@ -339,6 +349,11 @@ class TestContent:
         if kind == "alone":
             options = {**OPTIONS, "rescore": 5, "n_bits": [128], "target_recall": 0.1}
             result = skhash.audit(X, **{**options, "methods": ["lsh"]})
+        if kind == "cosine":
+            options = {**OPTIONS, "rescore": 5, "target_recall": 0.7, "k": 5}
+            options |= {"methods": ["itq"], "metric": "cosine"}
+            result = skhash.audit(X, **options)
+            assert result.search == "asymmetric"
         result = real if kind == "decoder" else result
         result.encoder.save("a report/encoder")
         result.decoder.save("a report/decoder")
@@ -351,7 +366,7 @@ class TestContent:
 
         from skhash.cli import main
 
-        assert len(commands) == (kind != "decoder")
+        assert len(commands) == (kind not in ("decoder", "cosine"))
         for command in commands:
             first, *words = shlex.split(command)
             assert first == "skhash"
@@ -562,6 +577,14 @@ def test_numbers_of_the_page_are_those_of_the_report(result):
     best, settings = data["recommended"], data["settings"]
     assert texts[0].startswith(f"{100 * best['recall']:.1f}".removesuffix(".0") + "%")
     assert texts[1].startswith(f"{best['bytes_per_vector']} bytes a vector")
+    (line,) = [
+        text
+        for text in Page(result.to_html()).texts("li")
+        if text.startswith("10,000,000 vectors take ")
+    ]
+    # Of 32 bits by Hamming distance, beside 64 numbers of four bytes.
+    assert best["bytes_per_vector"] == 4 and best["decoder_bytes"] == 0
+    assert "take 40 MB of memory instead of 2.56 GB, and 1,000,000,000" in line
     memory = best["bytes_per_vector"] * settings["n_rows"] + best["decoder_bytes"]
     number, unit = re.match(r"([\d.]+) (\w+)", texts[2]).groups()
     assert float(number) * {"bytes": 1, "kB": 1e3}[unit] == pytest.approx(

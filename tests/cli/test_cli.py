@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import sparse
+from screens import Screen
 
 import skhash
 from skhash._audit import _measure
@@ -955,15 +956,18 @@ class TestProgress:
 
     def test_rich(self, on_terminal, capsys):
         pytest.importorskip("rich")
-        on_terminal(stream="stderr")
+        on_terminal(40, stream="stderr")
         with _terminal.progress() as show:
-            show("working")
+            show("working [red]hard" + 60 * "!")
             show("")
             print("a row")
             show("more")
         captured = capsys.readouterr()
         assert captured.out == "a row\n"
-        assert "working" in captured.err and "more" in captured.err
+        assert "working [red]hard!!" in captured.err and "more" in captured.err
+        screen = Screen(captured.err.replace("\n", "\r\n"), 40)
+        assert not screen.wrapped
+        assert not "".join(screen.lines).strip()
 
     def test_plain(self, on_terminal, no_import, capsys):
         on_terminal(stream="stderr")

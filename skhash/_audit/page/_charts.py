@@ -50,14 +50,14 @@ class _Axes:
         # Of a single size too they differ.
         ends = min(sizes) / MARGIN, max(sizes) * MARGIN
         self._left, self._right = np.log2(ends)
-        self._low = np.floor(5 * min(recalls)) / 5
+        self._low = min(0.8, np.floor(5 * min(recalls)) / 5)
 
     def x(self, n_bytes) -> float:
         share = (np.log2(n_bytes) - self._left) / (self._right - self._left)
         return round(100 * float(share), 2)
 
     def y(self, recall) -> float:
-        share = (1 - recall) / (1 - self._low) if self._low < 1 else 1 - recall
+        share = (1 - recall) / (1 - self._low)
         return round(100 * float(HEADROOM + (1 - HEADROOM) * share), 2)
 
     def grid(self) -> str:
