@@ -225,42 +225,41 @@ def measure_speed(name, sizes, rate, arguments, tables):
     query, labels = load(name)[2]
     assert np.array_equal(network.predict(query), binary.predict(query))
     title = f"{name}, {query.shape[1]}-{'-'.join(map(str, sizes))}"
-    accuracies = [
-        100 * float(np.mean(predicted == labels))
-        for predicted in (
-            binary.predict(query),
-            network.predict(query),
-            predict_in_numpy(layers, query),
-        )
-    ]
-    inner = sum(weight.nbytes for weight, _ in layers[1:-1])
-    packed = sum(layer.weights.nbytes for layer in network.layers[1:])
-    both = layers[0][0].nbytes + layers[-1][0].nbytes
-    sizes = (both + packed, both + inner, packed, inner)
-    tables["networks"].rows.append([title, *accuracies, *(b / 1e3 for b in sizes)])
+    classes = binary.predict(query), network.predict(query)
+    classes += (predict_in_numpy(layers, query),)
+    accuracies = [100 * float(np.mean(predicted == labels)) for predicted in classes]
+    row = [title, *accuracies, *kilobytes(network, layers)]
+    tables["networks"].rows.append(row)
     X = np.resize(query, (N_PREDICTED, query.shape[1]))
-    tensors = [tuple(map(torch.from_numpy, layer)) for layer in layers]
-    for n_rows, threads, repeats in (
-        (N_PREDICTED, 1, arguments.repeats),
-        (N_PREDICTED, 2, arguments.repeats),
-        (1, 1, 20),
-    ):
-        torch.set_num_threads(threads)
-        with joblib.parallel_config(n_jobs=threads), threadpool_limits(threads):
-            found = medians(
-                {
-                    "packed": lambda n=n_rows: network.predict(X[:n]),
-                    "NumPy": lambda n=n_rows: predict_in_numpy(layers, X[:n]),
-                    "torch": lambda n=n_rows: predict_in_torch(tensors, X[:n]),
-                },
-                repeats,
-            )
-        ratio = min(found["NumPy"], found["torch"]) / found["packed"]
-        row = [title, n_rows, threads, *found.values(), ratio]
-        tables["speed"].rows.append(row)
+    tables["speed"].rows += speed_rows(title, network, layers, X, arguments.repeats)
     with threadpool_limits(1):
         rows = layer_rows(title, network, layers, X, rate, arguments.repeats)
         tables["layers"].rows += rows
+
+
+def kilobytes(network, layers):
+    """Return the sizes of all weights, packed and float, and of the inner ones."""
+    inner = sum(weight.nbytes for weight, _ in layers[1:-1])
+    packed = sum(layer.weights.nbytes for layer in network.layers[1:])
+    both = layers[0][0].nbytes + layers[-1][0].nbytes
+    return [n_bytes / 1e3 for n_bytes in (both + packed, both + inner, packed, inner)]
+
+
+def speed_rows(title, network, layers, X, repeats):
+    """Return the time of all rows, with one thread and two, and of one row."""
+    tensors, rows = [tuple(map(torch.from_numpy, layer)) for layer in layers], []
+    for n, threads, times in ((len(X), 1, repeats), (len(X), 2, repeats), (1, 1, 20)):
+        torch.set_num_threads(threads)
+        functions = {
+            "packed": lambda n=n: network.predict(X[:n]),
+            "NumPy": lambda n=n: predict_in_numpy(layers, X[:n]),
+            "torch": lambda n=n: predict_in_torch(tensors, X[:n]),
+        }
+        with joblib.parallel_config(n_jobs=threads), threadpool_limits(threads):
+            found = medians(functions, times)
+        ratio = min(found["NumPy"], found["torch"]) / found["packed"]
+        rows.append([title, n, threads, *found.values(), ratio])
+    return rows
 
 
 def layer_rows(title, network, layers, X, rate, repeats):
