@@ -138,14 +138,18 @@ def tiles(result) -> list[tuple[str, str, str]]:
 
 
 def at_scale(result) -> str:
-    """Say what more vectors would take."""
+    """Say what more vectors would take, and that the recall would not stay."""
     floats = result.settings["float_bytes_per_vector"]
     parts = [
-        f"{n:,} vectors take {amount(result.choice.memory(n))} of memory instead of "
-        f"{amount(n * floats)}"
+        f"{n:,} vectors would take {amount(result.choice.memory(n))} of memory instead "
+        f"of {amount(n * floats)}"
         for n in SCALES
     ]
-    return f"{', and '.join(parts)}."
+    measured = f"the {result.settings['n_database']:,} that were measured"
+    return (
+        f"With this code {' and '.join(parts)}, but its recall would be lower there "
+        f"than among {measured}: audit as many as you can before you decide."
+    )
 
 
 def stored(result) -> str:

@@ -580,11 +580,12 @@ def test_numbers_of_the_page_are_those_of_the_report(result):
     (line,) = [
         text
         for text in Page(result.to_html()).texts("li")
-        if text.startswith("10,000,000 vectors take ")
+        if text.startswith("With this code 10,000,000 vectors would take ")
     ]
     # Of 32 bits by Hamming distance, beside 64 numbers of four bytes.
     assert best["bytes_per_vector"] == 4 and best["decoder_bytes"] == 0
-    assert "take 40 MB of memory instead of 2.56 GB, and 1,000,000,000" in line
+    assert "take 40 MB of memory instead of 2.56 GB and 1,000,000,000" in line
+    assert f"lower there than among the {settings['n_database']} that were" in line
     memory = best["bytes_per_vector"] * settings["n_rows"] + best["decoder_bytes"]
     number, unit = re.match(r"([\d.]+) (\w+)", texts[2]).groups()
     assert float(number) * {"bytes": 1, "kB": 1e3}[unit] == pytest.approx(
