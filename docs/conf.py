@@ -103,11 +103,16 @@ html_sidebars = {
 html_show_sourcelink = False
 
 
-def _escape_shapes(app, what, name, obj, options, lines):
-    """Keep ``n_features_`` in a shape from being read as a link to ``n_features``."""
+def _escape_names(app, what, name, obj, options, lines):
+    """Keep names from being read as markup.
+
+    ``n_features_`` in a shape is no link to ``n_features``, and the initial that an
+    author's name begins with does not begin a list.
+    """
     for number, line in enumerate(lines):
         if "shape (" in line:
-            lines[number] = re.sub(r"(?<=\w)_(?=[,)])", r"\\_", line)
+            line = re.sub(r"(?<=\w)_(?=[,)])", r"\\_", line)
+        lines[number] = re.sub(r"^( *[A-Za-z])\.(?= |$)", r"\1\\.", line)
 
 
 def _unlink_recalls(app, doctree):
@@ -134,4 +139,4 @@ def setup(app):
     intersphinx.addFilter(lambda record: not _is_offline(record))
     app.connect("doctree-read", _unlink_recalls)
     app.connect("autodoc-skip-member", _skip_torch)
-    app.connect("autodoc-process-docstring", _escape_shapes, priority=900)
+    app.connect("autodoc-process-docstring", _escape_names, priority=900)

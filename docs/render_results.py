@@ -5,6 +5,7 @@ The role ``:measured:`knn.ratio | .1f``` is what an expression comes to, written
 table, or those columns of it, with the command, the machine and the date below it.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -34,8 +35,8 @@ class Measured(SphinxDirective):
         rows = [list(table.formats), *map(table.cells, table.rows)]
         lines = [".. list-table::", "   :header-rows: 1", "   :class: sortable", ""]
         for row in rows:
-            # 10@10 is no address to write to.
-            row = [cell.replace("@", r"\@") for cell in row]
+            # 10@10 is no address to write to, and "q. error" begins no list.
+            row = [re.sub(r"@|(?<=^[a-z])\.", r"\\\g<0>", cell) for cell in row]
             lines += ["   * - " + row[0], *("     - " + cell for cell in row[1:])]
         result = results[self.arguments[0].partition(".")[0]]
         commands = ", ".join(f"``{command}``" for command in result.content["commands"])

@@ -60,7 +60,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         + \tfrac12 \log \sum_j \exp \ell^m_{ij'}
         + \tfrac12 \log \sum_j \exp \ell^m_{ji'} \Big]
         + \delta m \, (1 - r_m^2)
-        + \rho \sqrt m \; \overline{(x - D_m s)^2}, \qquad
+        + \rho \sqrt m \; \overline{(x - D_m s)^2},
+
         \ell^m_{ij'} = \frac{\langle s_i, s_{j'} \rangle_m}{m \, T_m}, \quad
         T_m = \frac{T}{\sqrt m}
 
@@ -90,7 +91,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         The lengths m to train besides `n_bits`: True takes 8, 16, 32, ..., False none.
         Those of a sequence that are not below `n_bits` are passed over.
     temperature : float, default=0.6
-        T. A low one looks at the nearest rows of a batch only.
+        T above: a low one looks at the nearest rows of a batch only.
     gradient : "tanh", str or LayerwiseGradient, default="tanh"
         How gradients pass the signs: "tanh" as above, or a layer-wise estimator of
         `skhash.gradients`, or its name.
