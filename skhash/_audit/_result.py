@@ -178,20 +178,31 @@ class AuditResult:
         }
 
     @property
+    def keeps_vectors(self) -> bool:
+        """Whether an index can rank candidates by the vectors, which may not be sparse.
+
+        Where it cannot, it finds the candidates alone, `rescore` of them.
+        """
+        return self.is_rescored and not self.settings["sparse"]
+
+    @property
     def usage(self) -> str:
-        """Python that makes the recommended search, to be fitted to all vectors."""
+        """Python that makes the recommended search, to be fitted to all vectors.
+
+        Of sparse vectors it finds the candidates that are to be ranked again.
+        """
         settings = self.settings
         k, metric, rescore = (settings[key] for key in ("k", "metric", "rescore"))
         options = "" if metric == "euclidean" else f", metric={metric!r}"
-        if self.search == "hamming" and not self.is_rescored:
-            parts = f"HammingNeighbors({k})"
-        elif self.search == "hamming":
-            index = f"AsymmetricNeighbors({k}, n_candidates={rescore}{options})"
-            parts = f"{index}, keep_vectors=True"
+        count = f"{rescore if self.is_rescored else k}"
+        if self.keeps_vectors:
+            count = f"{k}, n_candidates={rescore}"
+        if self.search == "hamming" and not self.keeps_vectors:
+            parts = f"HammingNeighbors({count})"
         else:
-            count = f"{k}, n_candidates={rescore}" if self.is_rescored else f"{k}"
-            parts = f"AsymmetricNeighbors({count}{options}), decoder={self.decoder!r}"
-            parts += ", keep_vectors=True" if self.is_rescored else ""
+            parts = f"AsymmetricNeighbors({count}{options})"
+            parts += f", decoder={self.decoder!r}" * (self.search == "asymmetric")
+            parts += ", keep_vectors=True" * self.keeps_vectors
         return f"HashedNeighbors({self.encoder!r}, {parts})"
 
     def to_frame(self):
@@ -252,7 +263,8 @@ class AuditResult:
         Raises
         ------
         ValueError
-            If rows have not as many numbers as an image of `image_shape`.
+            If `image_shape` is none, or rows have not as many numbers as such an image;
+            if `texts` has no text of a row that is shown.
 
         Examples
         --------

@@ -171,6 +171,7 @@ class BinaryLinear(_Layer):
     Parameters
     ----------
     n_inputs, n_outputs : int
+        Numbers in a row, and units.
     noise : Noise or its name, default="logistic"
     weights : {"real", "mirror", "pgd", "bayesbinn"} or Weights, default="real"
         Those other than real ones are -1 or +1 themselves, drawn once a step.
@@ -178,6 +179,15 @@ class BinaryLinear(_Layer):
         In place of an intercept.
     generator : torch.Generator or None
         On the CPU; draws the first parameters.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.networks import BinaryLinear
+    >>> layer = BinaryLinear(4, 3, noise="uniform", weights="mirror")
+    >>> step = layer.realize(torch.Generator().manual_seed(0))
+    >>> step.weight.detach().unique()
+    tensor([-1.,  1.])
     """
 
     def __init__(
@@ -201,8 +211,15 @@ class RealLinear(_Layer):
     Parameters
     ----------
     n_inputs, n_outputs : int
+        Units below, and numbers that come out, one a class.
     generator : torch.Generator or None
         On the CPU; draws the first parameters.
+
+    Examples
+    --------
+    >>> from skhash.networks import RealLinear
+    >>> RealLinear(8, 3).weight.shape
+    torch.Size([3, 8])
     """
 
     def __init__(self, n_inputs, n_outputs, *, generator=None):
@@ -232,6 +249,17 @@ class BinaryConv2d(_Layer):
     ----------
     output_shape : tuple of int
         (n_channels, height, width).
+
+    Raises
+    ------
+    ValueError
+        If the kernel or the pooling leaves nothing of the images.
+
+    Examples
+    --------
+    >>> from skhash.networks import BinaryConv2d
+    >>> BinaryConv2d((1, 28, 28), 16, 5, padding=2, pool=2).output_shape
+    (16, 14, 14)
     """
 
     sizes = ("n_channels", "kernel_size")

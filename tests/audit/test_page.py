@@ -4,10 +4,13 @@ import base64
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.datasets import load_digits
 
 import skhash
@@ -305,7 +308,10 @@ class TestContent:
         # The least and the greatest of all rows shown are near 0 and 255.
         assert abs(pixels - row).max() <= 2
 
-    @pytest.mark.parametrize("shape", [(8, 9), (64,), (8, 8, 1), (0, 64), ()])
+    @pytest.mark.parametrize(
+        "shape",
+        [(8, 9), (64,), (8, 8, 1), (0, 64), (), "8x8", 64, (8.0, 8.0), (-8, -8)],
+    )
     def test_other_shapes_are_refused(self, result, shape):
         with pytest.raises(ValueError, match="image"):
             result.to_html(image_shape=shape)
@@ -326,6 +332,23 @@ class TestContent:
         evidence = result.evidence
         assert len(rows) == n_shown(evidence)
         assert set(rows) == set(evidence.rows)
+
+    def test_texts_go_by_position_unless_they_are_a_mapping(self, result):
+        texts = [f"{number} here" for number in range(900)]
+        backwards = pd.Series(texts, index=range(900)[::-1])
+        by_row = {row: texts[row] for row in result.evidence.rows}
+        pages = {result.to_html(texts=it) for it in (texts, backwards, by_row)}
+        assert len(pages) == 1
+
+    @pytest.mark.parametrize("texts", [["a"], {}, []])
+    def test_missing_texts_are_named(self, result, texts):
+        first = next(row for row in result.evidence.rows if row >= len(texts))
+        with pytest.raises(ValueError, match=f"texts has none for row {first},"):
+            result.to_html(texts=texts)
+
+    def test_a_single_text_is_refused(self, result):
+        with pytest.raises(ValueError, match="a text for each vector"):
+            result.to_html(texts="word " * 900)
 
     def test_long_texts_are_cut(self, result):
         page = Page(result.to_html(texts=["word " * 5000] * 900))
@@ -379,6 +402,38 @@ class TestContent:
             assert positions[:, 0].tolist() == [0, 1, 2, 3, 4]
         else:
             assert all(i in row for i, row in enumerate(positions))
+
+    @pytest.mark.parametrize("search", ["hamming", "asymmetric"])
+    def test_candidates_among_sparse_vectors_are_ranked(
+        self, X, search, tmp_path, monkeypatch
+    ):
+        # An index takes dense vectors alone; with them it does what the page does.
+        monkeypatch.chdir(tmp_path)
+        sparse.save_npz("v.npz", sparse.csr_matrix(X))
+        result = skhash.audit(sparse.csr_array(X), **{**OPTIONS, "methods": ["itq"]})
+        result = replace(result, choice=replace(result.choice, search=search))
+        result.encoder.save("r/encoder")
+        result.decoder.save("r/decoder")
+        np.save("codes.npy", result.encoder.transform_packed(X))
+        names = {}
+        exec(Page(result.to_html(vectors="v.npz", folder="r")).texts("code")[-1], names)
+        k, rescore = result.settings["k"], result.settings["rescore"]
+        index = skhash.AsymmetricNeighbors(k, n_candidates=rescore)
+        asked, given = {}, {"vectors": X}
+        if search == "hamming":
+            codes = result.encoder.transform(X)
+            asked["codes"] = codes[:5]
+        else:
+            codes = result.decoder.refine(X, result.encoder.transform(X))
+            given["errors"] = result.decoder.reconstruction_error(X, codes)
+            given["decoder"] = result.decoder
+        expected = index.fit(codes, **given).kneighbors(X[:5], **asked)[1]
+        np.testing.assert_array_equal(names["positions"], expected)
+        made = eval(result.usage, vars(skhash) | vars(skhash.linear))
+        made.fit(sparse.csr_array(X))
+        _, candidates = made.kneighbors(sparse.csr_array(X[:5]))
+        assert candidates.shape == (5, rescore)
+        assert all(i in row for i, row in enumerate(candidates))
 
     def test_without_files_the_search_is_made_anew(self, X, result):
         code = Page(result.to_html()).texts("code")[-1]

@@ -1,5 +1,6 @@
 """Found and missed neighbours of some queries, as pictures, texts or row numbers."""
 
+from collections.abc import Mapping
 from html import escape
 
 from skhash._audit._words import scores_of
@@ -61,7 +62,8 @@ def _of_answer(hit) -> tuple[str, str]:
 def _shower(result, image_shape, texts):
     """Return what shows a row as HTML."""
     if texts is not None:
-        return lambda row: f"<p>{escape(_shortened(texts[row]))}</p>"
+        chosen = _texts_of(texts, result.evidence.rows)
+        return lambda row: f"<p>{escape(_shortened(chosen[row]))}</p>"
     if image_shape is None:
         return lambda row: f"<p>row {row}</p>"
     vectors = result.evidence.vectors
@@ -73,6 +75,21 @@ def _shower(result, image_shape, texts):
     return lambda row: (
         f'<img src="{pictures[row]}" width="{width}" height="{height}" alt="row {row}">'
     )
+
+
+def _texts_of(texts, rows) -> dict[int, str]:
+    """Return the texts of these rows, by position where it is no mapping."""
+    if isinstance(texts, str):
+        raise ValueError("texts must hold a text for each vector; got a single one.")
+    if not isinstance(texts, Mapping):
+        texts = dict(enumerate(texts))
+    missing = [row for row in rows if row not in texts]
+    if missing:
+        raise ValueError(
+            f"texts has none for row {missing[0]}, which the page shows; it takes a "
+            "text for each vector."
+        )
+    return {row: texts[row] for row in rows}
 
 
 def _shortened(text) -> str:

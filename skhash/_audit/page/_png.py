@@ -3,6 +3,7 @@
 import base64
 import struct
 import zlib
+from numbers import Integral
 
 import numpy as np
 
@@ -38,11 +39,9 @@ def check_image_shape(shape, n_features) -> tuple[int, ...]:
         Height and width, and for colours 3 behind or before them.
     n_features : int
     """
-    shape = tuple(int(size) for size in shape)
-    colored = len(shape) == 3 and 3 in (shape[0], shape[-1])
-    if min(shape, default=0) < 1 or not (len(shape) == 2 or colored):
+    if not _is_image_shape(shape):
         raise ValueError(
-            f"image_shape={shape} is no height and width, such as (28, 28), and no "
+            f"image_shape={shape!r} is no height and width, such as (28, 28), and no "
             "(28, 28, 3) or (3, 28, 28) of colours."
         )
     if np.prod(shape) != n_features:
@@ -50,7 +49,15 @@ def check_image_shape(shape, n_features) -> tuple[int, ...]:
             f"An image of shape {'x'.join(map(str, shape))} has {np.prod(shape):,} "
             f"numbers, and the vectors have {n_features:,}."
         )
-    return shape
+    return tuple(shape)
+
+
+def _is_image_shape(shape) -> bool:
+    if not isinstance(shape, tuple | list):
+        return False
+    if not all(isinstance(size, Integral) and size > 0 for size in shape):
+        return False
+    return len(shape) == 2 or (len(shape) == 3 and 3 in (shape[0], shape[-1]))
 
 
 def images(vectors, shape) -> dict[int, str]:

@@ -38,25 +38,25 @@ def _fitted(usage) -> str:
 
 def _by_hamming(result, vectors, encoder) -> str:
     k, rescore, metric = (result.settings[key] for key in ("k", "rescore", "metric"))
-    name = "AsymmetricNeighbors" if result.is_rescored else "HammingNeighbors"
+    name = "AsymmetricNeighbors" if result.keeps_vectors else "HammingNeighbors"
     lines = [
         "import numpy as np",
         f"from skhash import {name}, load",
         "from skhash.datasets import open_vectors",
+        *_imports(result),
         "",
         f"X = open_vectors({vectors!r})",
         f"encoder, codes = load({encoder!r}), np.load({CODES!r})",
         "queries = X[:5]  # yours",
         "asked = encoder.transform_packed(queries)",
     ]
-    if not result.is_rescored:
-        return "\n".join(
-            [
-                *lines,
-                f"index = HammingNeighbors({k}, packed=True).fit(codes)",
-                "distances, positions = index.kneighbors(asked)",
-            ]
-        )
+    if not result.keeps_vectors:
+        count = rescore if result.is_rescored else k
+        lines += [
+            f"index = HammingNeighbors({count}, packed=True).fit(codes)",
+            "distances, positions = index.kneighbors(asked)",
+        ]
+        return "\n".join([*lines, *_ranked_again(result)])
     options = f"{k}, n_candidates={rescore}, metric={metric!r}, packed=True"
     return "\n".join(
         [
@@ -70,9 +70,11 @@ def _by_hamming(result, vectors, encoder) -> str:
 
 def _by_decoder(result, vectors, folder) -> str:
     k, rescore, metric = (result.settings[key] for key in ("k", "rescore", "metric"))
-    candidates = f", n_candidates={rescore}" if result.is_rescored else ""
+    count = f"{rescore if result.is_rescored else k}"
+    if result.keeps_vectors:
+        count = f"{k}, n_candidates={rescore}"
     given = ["codes", "decoder=decoder"]
-    given += ["vectors=X"] if result.is_rescored else []
+    given += ["vectors=X"] if result.keeps_vectors else []
     given += (
         ["errors=decoder.reconstruction_error(X, codes)"]
         if metric == "euclidean"
@@ -82,6 +84,7 @@ def _by_decoder(result, vectors, folder) -> str:
     lines = [
         "from skhash import AsymmetricNeighbors, load",
         "from skhash.datasets import open_vectors",
+        *_imports(result),
         *["from sklearn.preprocessing import normalize"] * normalize,
         "",
         f"X = open_vectors({vectors!r})",
@@ -89,9 +92,29 @@ def _by_decoder(result, vectors, folder) -> str:
         f"encoder, decoder = load({folder + '/encoder'!r}), "
         f"load({folder + '/decoder'!r})",
         "codes = decoder.refine(X, encoder.transform(X))",
-        f"index = AsymmetricNeighbors({k}{candidates}, metric={metric!r})",
+        f"index = AsymmetricNeighbors({count}, metric={metric!r})",
         f"index.fit({', '.join(given)})",
         "queries = X[:5]  # yours",
         "scores, positions = index.kneighbors(queries)",
     ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_ranked_again(result)])
+
+
+def _by_hand(result) -> bool:
+    """Say whether candidates are ranked outside of the index: by sparse vectors."""
+    return result.is_rescored and not result.keeps_vectors
+
+
+def _imports(result) -> list[str]:
+    return ["from skhash.metrics import true_neighbors"] * _by_hand(result)
+
+
+def _ranked_again(result) -> list[str]:
+    """Return lines that rank candidates by the vectors where the index does not."""
+    k, metric = result.settings["k"], result.settings["metric"]
+    return [
+        "positions = [  # the candidates, ranked again by the vectors",
+        f"    near[true_neighbors(queries[[i]], X[near], {k}, metric={metric!r})[0]]",
+        "    for i, near in enumerate(positions)",
+        "]",
+    ] * _by_hand(result)
