@@ -16,7 +16,6 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import (
     assert_all_finite,
@@ -30,9 +29,11 @@ from skhash.persistence import save_estimator
 from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.chunks import (
     column_range,
+    contiguous_rows,
     dense_chunks,
     even_chunks,
     row_chunks,
+    unit_rows,
 )
 from skhash.utils.threads import MIN_SHARED_WORK, map_in_threads
 from skhash.utils.torch import encoding_threads, resolve_device, threads_that_pay
@@ -229,10 +230,10 @@ class BaseHasher(
         return None
 
     def _prepare(self, X):
-        """Return some rows as they are computed with."""
-        X = X.astype(np.float32) if X.dtype == np.float16 else X
+        """Return some rows as they are computed with, in one piece."""
+        X = contiguous_rows(X)
         with config_context(assume_finite=True):  # `fit` has looked, `_encode` will
-            return normalize(X) if self.normalize else X
+            return unit_rows(X) if self.normalize else X
 
     def _prepare_all(self, X):
         """Return all rows to fit, as they are computed with."""

@@ -8,6 +8,7 @@ import copy
 import inspect
 import pickle
 import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import pandas as pd
 import pytest
 import sklearn
 import torch
+from layouts import LAYOUTS
 from pretend import NAME
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
@@ -393,6 +395,18 @@ def check_any_number_type(encoder):
     )
     with pytest.raises(ValueError, match="feature names"):
         of_frame.transform(pd.DataFrame(X, columns=names[::-1]))
+
+
+def check_any_layout(encoder):
+    X = training_data().astype(np.float32)
+    expected = fitted(encoder, X)
+    bits, packed = expected.transform(X), expected.transform_packed(X)
+    for name, make in LAYOUTS.items():
+        found = fitted(encoder, make(X))
+        for one in (found, expected):
+            with warnings.catch_warnings(action="ignore", category=UserWarning):
+                assert (one.transform(make(X)) == bits).all(), name
+                assert (one.transform_packed(make(X)) == packed).all(), name
 
 
 def check_input_is_left_alone(encoder):

@@ -6,7 +6,7 @@ so that it is the same to the last bit in every call.
 
 import numpy as np
 from llvmlite import ir
-from numba import int64, void
+from numba import float32, float64, int64, uint8, void
 from numba.core import cgutils
 
 from skhash.utils.kernels import kernel
@@ -39,7 +39,9 @@ def _center_values(code, kind, n, values, means, centered):
 
 
 @instruction(void)
-def _center(code, rows, size: int64, mean, block):
+def _center(
+    code, rows: uint8[:, :], size: int64, mean: float64[::1], block: float32[:, ::1]
+):
     """Write rows less the mean as float32, in the precision that they have.
 
     rows : bytes (n, size * n_features); mean : float64 (n_features,)
@@ -83,7 +85,15 @@ def _make_add_products(n_vectors):
     offsets = [4 * LANES * i for i in range(n_vectors)]
 
     @instruction(void)
-    def add_products(code, block, tile: int64, weights, sums, row: int64, panel: int64):
+    def add_products(
+        code,
+        block: float32[:, ::1],
+        tile: int64,
+        weights: float32[:, ::1],
+        sums: float32[:, ::1],
+        row: int64,
+        panel: int64,
+    ):
         """Add to the sums of a tile and a panel what their features make.
 
         tile : its first row in `block`; row : that in `sums`

@@ -1,7 +1,7 @@
 """The compiled part of `skhash.algebra._binary`: bits that differ, counted by tiles."""
 
 from llvmlite import ir
-from numba import int64, void
+from numba import int64, uint8, uint64, void
 
 from skhash.utils.kernels import kernel
 from skhash.utils.llvm import BYTE, INT64, instruction
@@ -15,7 +15,15 @@ _WORD_BYTES = 8
 
 
 @instruction(void)
-def _compare_tile(code, rows, row: int64, panels, byte: int64, limits, on):
+def _compare_tile(
+    code,
+    rows: uint64[:, ::1],
+    row: int64,
+    panels: uint64[:, :, ::1],
+    byte: int64,
+    limits: int64[:, ::1],
+    on: uint8[:, ::1],
+):
     """Write the answers of a tile from this row and this byte of units on."""
     some_rows = [code.add(row, INT64(i)) for i in range(TILE_ROWS)]
     some_bytes = [code.add(byte, INT64(i)) for i in range(TILE_BYTES)]

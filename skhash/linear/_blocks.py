@@ -28,7 +28,8 @@ def bits_to_values(bits, block_bits: int) -> np.ndarray:
     if block_bits == 8:
         return packed
     nibbles = np.stack([packed >> 4, packed & 15], axis=2).reshape(len(bits), -1)
-    return nibbles[:, : count_blocks(bits.shape[1], block_bits)]
+    n_blocks = count_blocks(bits.shape[1], block_bits)
+    return np.ascontiguousarray(nibbles[:, :n_blocks])
 
 
 def values_to_bits(values, block_bits: int, n_bits: int) -> np.ndarray:

@@ -573,9 +573,8 @@ class LinearDecoder(BaseEstimator):
         return error
 
     def _validate(self, X, *, reset):
-        return validate_data(
-            self, X, reset=reset, dtype=[np.float32, np.float64], accept_sparse="csr"
-        )
+        options = {"dtype": [np.float32, np.float64], "order": "C"}
+        return validate_data(self, X, reset=reset, accept_sparse="csr", **options)
 
     def _check_bits(self, bits):
         check_is_fitted(self)

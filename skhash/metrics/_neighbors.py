@@ -194,7 +194,9 @@ def _hits(task, rows, truth, cuts, ties) -> np.ndarray:
 
 
 def _check_vectors(X):
-    return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    return check_array(
+        X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
+    )
 
 
 def _check_truth(truth, task) -> np.ndarray:

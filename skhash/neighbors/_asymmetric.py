@@ -490,7 +490,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
                 f"metric={self.metric!r}, but the decoder was taken in for "
                 f"{decoder.metric!r}; fit again."
             )
-        codes = store.packed, store["items"]
+        codes = store["words"].view(np.uint8), store["items"]
         return CodeScorer(decoder, *codes, self.n_jobs, store.codes_key)
 
 

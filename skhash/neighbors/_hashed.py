@@ -4,7 +4,6 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import normalize
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
@@ -20,6 +19,7 @@ from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
 from skhash.neighbors._hashed_files import load_search, save_search
 from skhash.utils._sklearn import HasMethods, StrOptions, fit_context
+from skhash.utils.chunks import unit_rows
 
 
 class HashedNeighbors(GraphMixin, BaseEstimator):
@@ -435,4 +435,4 @@ def seen_by(encoder, X):
     if isinstance(encoder, Pipeline):
         X = encoder[:-1].transform(X) if len(encoder) > 1 else X
         return seen_by(encoder[-1], X)
-    return encoder, normalize(X) if getattr(encoder, "normalize", False) else X
+    return encoder, unit_rows(X) if getattr(encoder, "normalize", False) else X

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import llvmlite.binding as llvm
 from numba import njit, types
 from numba.core import cgutils, config
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
 from skhash.utils.threads import fork_locks
@@ -21,10 +22,28 @@ with fork_locks[0]:  # as nobody forks now
 def kernel(function: Callable, **options) -> Callable:
     """Compile without the GIL at the first call, and keep the code on disk.
 
+    Arrays must be in one piece, rows first. For any other layout no code is compiled,
+    and a call raises ``TypeError``.
+
     Where no folder can be written to, each process compiles anew. `options` are those
     of ``numba.njit``. A kernel may call what stands in its own folder, here and in
     `skhash.utils.llvm`: when any of that changes, it is compiled again.
     """
+    compiled = _compiled(function, **options)
+    if hasattr(compiled, "compile"):  # there is none where numba is told not to
+        compiled.compile = partial(_compile_contiguous, compiled.compile)
+    return compiled
+
+
+def inner_kernel(function: Callable, **options) -> Callable:
+    """Compile what only kernels call, and Python must not.
+
+    To compile what Python would call it by takes as long again.
+    """
+    return _compiled(function, no_cpython_wrapper=True, **options)
+
+
+def _compiled(function, **options):
     options = {"nogil": True, "no_cfunc_wrapper": True, **options}
     try:
         compiled = njit(cache=True, **options)(function)
@@ -38,12 +57,16 @@ def kernel(function: Callable, **options) -> Callable:
     return compiled
 
 
-def inner_kernel(function: Callable, **options) -> Callable:
-    """Compile what only kernels call, and Python must not.
-
-    To compile what Python would call it by takes as long again.
-    """
-    return kernel(function, no_cpython_wrapper=True, **options)
+def _compile_contiguous(compile_any, signature):
+    """Compile for a signature, or raise ``TypeError`` for arrays in another layout."""
+    kinds, _ = normalize_signature(signature)
+    for kind in kinds:
+        for one in kind if isinstance(kind, types.BaseTuple) else [kind]:
+            if isinstance(one, types.Array) and (one.layout != "C" or not one.aligned):
+                raise TypeError(
+                    f"Kernels are compiled for arrays in C order, not {one}."
+                )
+    return compile_any(signature)
 
 
 def address_of(compiled: Callable, *kinds) -> int:

@@ -11,6 +11,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils, config
+from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 BYTE, INT32, INT64 = map(ir.IntType, (8, 32, 64))
@@ -132,9 +133,12 @@ class Array:
 def instruction(returned):
     """Make a function that kernels can call of one that writes its code.
 
-    That one takes `Code`, an `Array` for each array, and a value for each number;
-    annotations name the types of numbers, and ``int`` means one that is known when the
-    kernel is compiled. It returns a value of the type `returned`, or a tuple of values.
+    That one takes `Code`, an `Array` for each array, and a value for each number. All
+    have annotations: of numbers and arrays their types, where ``int`` means a number
+    that is known when the kernel is compiled. As code reads memory by these types, an
+    array of another type or layout does not compile. ``[::1]`` stands for any shape in
+    one piece, ``[:, :]`` for rows that may be apart, and bytes may be booleans. It
+    returns a value of the type `returned`, or a tuple of values.
     """
 
     def decorate(write):
@@ -144,9 +148,7 @@ def instruction(returned):
         @wraps(write)
         def typed(typing_context, *given):
             kinds = [
-                kind
-                if parameter.annotation in (parameter.empty, int)
-                else parameter.annotation
+                _checked(parameter, kind)
                 for parameter, kind in zip(parameters, given, strict=True)
             ]
 
@@ -167,3 +169,17 @@ def instruction(returned):
         return typed
 
     return decorate
+
+
+def _checked(parameter, kind):
+    """Return the type of an argument, or raise ``TypingError``."""
+    wanted = parameter.annotation
+    if wanted is int:
+        return kind
+    if not (isinstance(wanted, types.Array) and isinstance(kind, types.Array)):
+        return wanted
+    item = types.uint8 if kind.dtype == types.boolean else kind.dtype
+    fits = kind.aligned and item == wanted.dtype and wanted.ndim in (1, kind.ndim)
+    if not fits or wanted.layout == "C" != kind.layout:
+        raise TypingError(f"{parameter.name} must be {wanted}, got {kind}.")
+    return kind

@@ -8,7 +8,7 @@ Every kernel adds in the same order, so a pair has one score, to the last bit.
 What all of them take, floats being float32:
 
 * queries (n_queries, n_bytes, 256): their tables;
-* codes: packed (n, n_bytes) : uint8, items (n, 1) or (n, 2), floor;
+* codes: packed (n, n_bytes or more) : uint8, items (n, 1) or (n, 2), floor;
 * work, to work in: tables (n_bytes, 256, LANES), lanes (2, LANES).
 """
 
@@ -63,7 +63,7 @@ def score_candidates(queries, codes, work, candidates, scores):
         for i in range(candidates.shape[1]):
             row = candidates[q, i]
             total = _ZERO
-            for byte in range(packed.shape[1]):
+            for byte in range(queries.shape[1]):
                 total += queries[q, byte, packed[row, byte]]
             factor, term = _factor_and_term(items, row)
             scores[q, i] = max(floor, factor * total + term)

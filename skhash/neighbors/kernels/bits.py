@@ -23,7 +23,7 @@ def trailing_zeros(code, word: uint64):
 
 
 @instruction(uint64)
-def at_most(code, values, part: int64, most: uint8):
+def at_most(code, values: uint8[::1], part: int64, most: uint8):
     """Return a bit for each of 64 bytes: whether it is `most` or less.
 
     values : uint8, in one piece; part : which 64 of them.

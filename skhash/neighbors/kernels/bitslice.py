@@ -17,7 +17,7 @@ things make this cheaper than counting bits word by word:
 from typing import NamedTuple
 
 from llvmlite import ir
-from numba import int64, void
+from numba import int64, uint8, uint64, void
 
 from skhash.utils.llvm import BYTE, INT32, INT64, has_features, instruction
 
@@ -172,7 +172,16 @@ def _sum_in_loop(code, adder, step, table, choice, n_groups):
 
 
 @instruction(int64)
-def find_near(code, program: int, way: int, table, choices, bias, hits, asked):
+def find_near(
+    code,
+    program: int,
+    way: int,
+    table: uint64[::1],
+    choices: uint8[:, ::1],
+    bias: uint64[:, ::1],
+    hits: uint64[:, ::1],
+    asked: int64[::1],
+):
     """Write the queries that have hits in a block, and the hits; return how many.
 
     Of the queries in `asked`, those that have hits move to its front. Nothing branches
@@ -206,7 +215,14 @@ def find_near(code, program: int, way: int, table, choices, bias, hits, asked):
 
 
 @instruction(void)
-def fill_rows(code, words, first: int64, word: int64, planes, way: int):
+def fill_rows(
+    code,
+    words: uint64[:, ::1],
+    first: int64,
+    word: int64,
+    planes: uint64[:, ::1],
+    way: int,
+):
     """Write one word of the codes from `first` on to 64 rows, a row behind the other.
 
     Row i has those of the codes i, 64 + i and so on. In the place of missing ones there
@@ -229,7 +245,7 @@ def fill_rows(code, words, first: int64, word: int64, planes, way: int):
 
 
 @instruction(void)
-def transpose(code, square, first: int64, way: int):
+def transpose(code, square: uint64[:, ::1], first: int64, way: int):
     """Transpose squares of 64 x 64 bits, side by side in 64 rows, in place.
 
     square : uint64 (rows, lanes), from `first` on.
@@ -255,7 +271,7 @@ def transpose(code, square, first: int64, way: int):
 
 
 @instruction(void)
-def fill_table(code, planes, table, way: int):
+def fill_table(code, planes: uint64[:, ::1], table: uint64[::1], way: int):
     """Write the digits of a ^ qa + b ^ qb + c ^ qc for all values of qa, qb, qc.
 
     planes : uint64 (planes, lanes), of which each three a, b, c make a group; table :

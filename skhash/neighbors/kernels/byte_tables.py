@@ -12,7 +12,7 @@ function.
 """
 
 from llvmlite import ir
-from numba import boolean, float32, int64, uint8, void
+from numba import boolean, float32, int64, uint8, uint64, void
 from numba.core.types import UniTuple
 
 from skhash.utils.llvm import (
@@ -120,7 +120,7 @@ def _write_part(code, way, source, tables, limit, out):
 
 
 @instruction(UniTuple(float32, 2))
-def extremes(code, values, first: int64, count: int64):
+def extremes(code, values: float32[:, ::1], first: int64, count: int64):
     """Return the least and the largest of some numbers.
 
     values : float32, contiguous, of which `count` from `first` on, as if it were flat,
@@ -149,12 +149,12 @@ def extremes(code, values, first: int64, count: int64):
 @instruction(void)
 def write_steps(
     code,
-    values,
+    values: float32[:, ::1],
     first: int64,
     count: int64,
     lowest: float32,
     times: float32,
-    tables,
+    tables: uint8[:, :, ::1],
     query: int64,
 ):
     """Write ``(value - lowest) * times``, cut to an integer up to 255, for some values.
@@ -179,7 +179,15 @@ def make_find_low(way):
     """Build the function that finds the low sums of a block of codes."""
 
     @instruction(boolean)
-    def find_low(code, blocks, block: int64, tables, query: int64, limit: uint8, out):
+    def find_low(
+        code,
+        blocks: uint8[:, :, ::1],
+        block: int64,
+        tables: uint8[:, :, ::1],
+        query: int64,
+        limit: uint8,
+        out: uint64[::1],
+    ):
         """Write a bit for each code of a block: whether its sum is at most `limit`.
 
         Return whether one is.

@@ -7,7 +7,7 @@ for all eight.
 """
 
 from llvmlite import ir
-from numba import boolean, float32, int64
+from numba import boolean, float32, int64, uint8
 
 from skhash.utils.llvm import BYTE, FLOAT, INT64, instruction
 
@@ -20,23 +20,23 @@ _BYTE_BYTES = 256 * _ENTRY_BYTES  # all entries for one byte of the codes
 @instruction(boolean)
 def score_lanes(
     code,
-    tables,
-    packed,
+    tables: float32[:, :, ::1],
+    packed: uint8[:, ::1],
     row: int64,
     factor: float32,
     term: float32,
     floor: float32,
-    lanes,
+    lanes: float32[:, ::1],
 ):
     """Score one code for eight queries; return whether one is below its limit.
 
     The score is ``max(floor, factor * (sum of looked-up entries) + term)``.
 
-    tables : float32 (n_bytes, 256, LANES); packed : uint8 (n, n_bytes); lanes : float32
-    (2, LANES), the limits, and the scores, which are written.
+    tables : float32 (n_bytes, 256, LANES); packed : uint8 (n, n_bytes or more); lanes :
+    float32 (2, LANES), the limits, and the scores, which are written.
     """
     total = code.variable(_VECTOR([0.0] * LANES))
-    with code.loop(packed.shape[1]) as loop:
+    with code.loop(tables.shape[0]) as loop:
         byte = code.zext(code.read(BYTE, packed.row(row), loop.index), INT64)
         entry = code.add(
             code.mul(loop.index, INT64(_BYTE_BYTES)),

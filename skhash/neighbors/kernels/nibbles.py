@@ -60,7 +60,7 @@ def _look_up(code, tables, choice, shuffle):
 
 
 @instruction(void)
-def fetch(code, blocks, block: int64):
+def fetch(code, blocks: uint8[:, :, ::1], block: int64):
     """Bring a block of codes nearer to the processor, which does not wait for it."""
     n_lines = code.lshr(blocks.strides[0], INT64(6))
     with code.loop(n_lines) as loop:
@@ -68,7 +68,7 @@ def fetch(code, blocks, block: int64):
 
 
 @instruction(void)
-def unpack(code, blocks, block: int64, nibbles):
+def unpack(code, blocks: uint8[:, :, ::1], block: int64, nibbles: uint8[:, ::1]):
     """Write the nibbles of a block of codes, those of a byte one after the other.
 
     blocks : uint8 (blocks, n_bytes, 128); nibbles : uint8 (2 * n_bytes, 128), the lower
@@ -105,7 +105,15 @@ def make_near(shuffle):
     """
 
     @instruction(boolean)
-    def near(code, nibbles, choices, query: int64, most: uint8, out, row: int64):
+    def near(
+        code,
+        nibbles: uint8[:, ::1],
+        choices: uint8[:, ::1],
+        query: int64,
+        most: uint8,
+        out: uint8[:, ::1],
+        row: int64,
+    ):
         """Write the distances to ``out[row]``; return whether one is at most `most`.
 
         nibbles : uint8 (nibbles, 128), one in the lower half of each byte; choices :
@@ -138,7 +146,14 @@ near = make_near(has_shuffle())
 
 @instruction(uint64)
 def in_reach(
-    code, values, part: int64, reach, places, half: int64, more: uint8, place: uint8
+    code,
+    values: uint8[::1],
+    part: int64,
+    reach: uint8[::1],
+    places: uint8[::1],
+    half: int64,
+    more: uint8,
+    place: uint8,
 ):
     """Return a bit for each of 64 bytes: whether it is ``reach + more`` or less.
 

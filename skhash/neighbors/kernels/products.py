@@ -5,7 +5,7 @@ it, so that a table is the same to the last bit in every call.
 """
 
 from llvmlite import ir
-from numba import int64, void
+from numba import float32, int64, void
 from numba.core import cgutils
 
 from skhash.utils.kernels import kernel
@@ -24,7 +24,14 @@ def _make_multiply(n_queries, n_vectors):
     span = n_vectors * _WIDTH
 
     @instruction(void)
-    def multiply_some(code, queries, first: int64, features, block: int64, products):
+    def multiply_some(
+        code,
+        queries: float32[:, ::1],
+        first: int64,
+        features: float32[:, :, ::1],
+        block: int64,
+        products: float32[:, :, ::1],
+    ):
         """Write the products of the queries from `first` on; see `multiply`."""
         kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
         name = f"llvm.fmuladd.v{_WIDTH}f32"

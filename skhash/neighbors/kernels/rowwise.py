@@ -9,7 +9,7 @@ from functools import reduce
 
 import numpy as np
 from llvmlite import ir
-from numba import int64, types
+from numba import int64, types, uint64
 
 from skhash.utils.llvm import INT32, INT64, has_features, instruction
 
@@ -79,7 +79,13 @@ _NEIGHBORS = [half.reshape(2, -1).T.ravel().tolist() for half in _every_other(1)
 
 @instruction(types.UniTuple(int64, 2))
 def next_near(
-    code, words, first: int64, n_lanes: int64, patterns, query: int64, threshold: int64
+    code,
+    words: uint64[:, ::1],
+    first: int64,
+    n_lanes: int64,
+    patterns: uint64[:, ::1],
+    query: int64,
+    threshold: int64,
 ):
     """Find the first lane, of 64 codes, in which one is nearer than the threshold.
 

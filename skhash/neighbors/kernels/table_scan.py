@@ -58,6 +58,9 @@ _SHY = 1 - 2.0**-20
 _inlined = partial(inner_kernel, forceinline=True)
 # The largest relative error of one operation on float32 numbers.
 _ROUNDING = 2.0**-24
+# The largest absolute error of one that ends below the normal numbers, and a number
+# that is still far from infinity when some are added to it or multiplied with 2.
+_SMALLEST, _LARGEST = 2.0**-149, 2.0**125
 
 
 @kernel
@@ -66,7 +69,7 @@ def fill_blocks(packed, values, grids, blocks):
 
     A place on the grid is never above the value.
     """
-    n, n_bytes = packed.shape
+    n, n_bytes = len(packed), blocks.shape[1] - len(grids)
     for first in range(0, n, BLOCK):
         rows = blocks[first // BLOCK]
         for i in range(min(BLOCK, n - first)):
@@ -102,7 +105,7 @@ def _error(codes, bounds):
     for row in range(n_rows):
         lowest, highest = extremes(bounds, 256 * row, 256)
         largest += max(abs(lowest), abs(highest))
-    return 4 * (n_rows + 2) * _ROUNDING * largest
+    return 4 * (n_rows + 2) * (_ROUNDING * largest + _SMALLEST)
 
 
 @inner_kernel
@@ -154,11 +157,17 @@ def _reach(codes, score, error):
 @inner_kernel
 def _make_steps(codes, query, score, work, q):
     """Write the tables of a query for scores of at most `score`; return the limit."""
-    if score == np.inf:
+    if score < codes.floor:
+        return -1
+    slack, most = 0.0, score
+    if len(codes.grids) == 2:
+        slack = 32 * _ROUNDING * (1 + abs(score))
+        lowest, step = codes.grids[1]
+        most = (score + slack) * (lowest + 256 * step)
+    if most > _LARGEST:  # then bounds would be beyond float32, and exclude no code
         work.tables[q] = 0
         work.scales[q] = 0
         return 0
-    slack = 32 * _ROUNDING * (1 + abs(score)) if len(codes.grids) == 2 else 0.0
     bounds, lowest = work.bounds, work.lowest
     _bound_rows(codes, query, score + slack, bounds)
     error, n_rows = _error(codes, bounds), len(bounds)
@@ -173,7 +182,7 @@ def _make_steps(codes, query, score, work, q):
         least_sum += lowest[i]
     reach = _reach(codes, score, error)
     spread = max(reach - least_sum, error)
-    times = (MOST - 1) / spread if spread > 0 else 0.0
+    times = min((MOST - 1) / spread, _LARGEST) if spread > 0 else 0.0
     few = np.float32(times * _SHY)
     for i in range(n_tables):
         write_steps(bounds, size * i, size, lowest[i], few, work.tables, q)

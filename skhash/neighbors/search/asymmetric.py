@@ -4,7 +4,7 @@ from numbers import Integral
 
 import numpy as np
 
-from skhash.codes import check_packed, check_unmasked, pack_bits
+from skhash.codes import check_packed, check_unmasked, pack_bits, packed_width
 from skhash.neighbors.store.decoder import METRICS, read_decoder
 from skhash.utils._sklearn import StrOptions, validate_params
 from skhash.utils.chunks import CHUNK_BYTES, dense_rows, even_chunks, row_chunks
@@ -119,7 +119,8 @@ class CodeScorer:
     Parameters
     ----------
     decoder : Decoder
-    packed_codes : ndarray of shape (n_codes, n_bytes), uint8
+    packed_codes : ndarray of shape (n_codes, n_bytes or more), uint8
+        The codes, and what fills their words up, in one piece.
     items : ndarray of shape (n_codes, 1) or (n_codes, 2), float32
         What `Decoder.items` returns; NaN for a code that `nearest` is to leave out.
     n_jobs : int or None
@@ -131,6 +132,7 @@ class CodeScorer:
 
     def __init__(self, decoder, packed_codes, items, n_jobs, key=None):
         self.decoder, self.packed_codes, self.items = decoder, packed_codes, items
+        self.n_bytes = packed_width(decoder.n_bits)
         self.n_jobs, self.key = n_jobs, key
         self.read_queries = decoder.read_queries
 
@@ -192,7 +194,7 @@ class CodeScorer:
 
         n_scored : codes that a query is compared with
         """
-        n_queries, n_bytes = queries.shape[0], self.packed_codes.shape[1]
+        n_queries, n_bytes = queries.shape[0], self.n_bytes
         codes = self.packed_codes, self.items, lowest_score(self.decoder.metric)
 
         def call(rows):

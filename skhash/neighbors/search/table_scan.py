@@ -70,8 +70,9 @@ def _run(search, scorer, queries, live):
     if codes is None:
         codes = _BLOCKS.setdefault(scorer.key, make_blocks(scorer))
     live, n_queries = live_codes(live), queries.shape[0]
-    n_bytes, n_blocks = scorer.packed_codes.shape[1], len(codes.blocks)
-    affordable = max(1, n_queries * scorer.packed_codes.size // MIN_THREAD_WORK)
+    n_bytes, n_blocks = scorer.n_bytes, len(codes.blocks)
+    work = n_queries * len(scorer.packed_codes) * n_bytes
+    affordable = max(1, work // MIN_THREAD_WORK)
     threads = 1 if affordable == 1 else min(count_threads(scorer.n_jobs), affordable)
     shares_codes = n_queries < 2 * threads
 
@@ -105,7 +106,7 @@ def made_for(key):
 def make_blocks(scorer):
     """Return the codes of a scorer as the kernels take them."""
     packed, items, metric = scorer.packed_codes, scorer.items, scorer.decoder.metric
-    (n, n_bytes), block = packed.shape, byte_tables.BLOCK
+    n, n_bytes, block = len(packed), scorer.n_bytes, byte_tables.BLOCK
     chunks = [
         slice(block * blocks.start, block * blocks.stop)
         for blocks in row_chunks(-(-n // block), 64 * block)

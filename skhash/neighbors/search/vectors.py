@@ -90,10 +90,12 @@ class VectorScorer:
 
     def _score(self, queries, positions):
         vectors = self.vectors[:]
-        if vectors.dtype.char in "eg" or not vectors.dtype.isnative:
-            # numba does not know half and extended precision, and foreign bytes: these
-            # rows are converted one block at a time.
-            vectors = vectors[positions.ravel()].astype(self.dtype)
+        known = vectors.dtype.char not in "eg" and vectors.dtype.isnative
+        if not (known and vectors.flags.c_contiguous and vectors.flags.aligned):
+            # Kernels read rows in one piece, and numba knows neither half and extended
+            # precision nor foreign bytes: these rows are copied one block at a time.
+            dtype = vectors.dtype if known else self.dtype
+            vectors = np.array(vectors[positions.ravel()], dtype=dtype, order="C")
             positions = np.arange(positions.size).reshape(positions.shape)
         vectors.flags.writeable = False  # numba compiles one version only
         scores = np.empty(positions.shape, dtype=self.dtype)

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.preprocessing import normalize
 from sklearn.utils import check_array
 
 from skhash.codes import check_packed, packed_width
-from skhash.utils.chunks import row_chunks
+from skhash.utils.chunks import row_chunks, unit_rows
 from skhash.utils.late import LateModule
 
 _products = LateModule("skhash.neighbors.kernels.products")
@@ -121,13 +120,13 @@ class Decoder:
         """Return validated queries, in the space of the codebook."""
         n_features = len(self.offset)
         if not is_plain(X, n_features):
-            kinds = [np.float64, np.float32]
-            X = check_array(X, accept_sparse="csr", dtype=kinds, input_name=name)
+            options = {"dtype": [np.float64, np.float32], "order": "C"}
+            X = check_array(X, accept_sparse="csr", input_name=name, **options)
         if X.shape[1] != n_features:
             raise ValueError(
                 f"{name} has {X.shape[1]} features, but codes decode to {n_features}."
             )
-        return normalize(X) if self.normalized else X
+        return unit_rows(X) if self.normalized else X
 
     @property
     def nbytes(self):
@@ -173,14 +172,14 @@ class Decoder:
         They have shape (n_queries, n_bytes, 256), float32. What all codes have is in
         those of the first byte.
         """
-        X = X.astype(np.float64)
+        X = np.array(X, dtype=np.float64, order="C")
         if self.metric == "euclidean":
             X -= self.offset
             starts, times = np.square(X).sum(axis=1), -2
         elif self.metric == "inner_product":
             starts, times = -(X @ self.offset), -1
         else:
-            X = normalize(X)
+            X = unit_rows(X)
             length = np.linalg.norm(self.offset)
             towards = self.offset / length if length > 0 else self.offset
             is_zero = ~X.any(axis=1)
@@ -215,6 +214,7 @@ def is_plain(X, n_features):
     return (
         type(X) is np.ndarray
         and X.dtype in (np.float64, np.float32)
+        and X.flags.c_contiguous
         and X.shape[1:] == (n_features,)
         and len(X) > 0
         and bool(np.isfinite(X).all())

@@ -32,9 +32,10 @@ def read_vectors(X, vectors):
             f"of shape {vectors.shape} and dtype {vectors.dtype}."
         )
     check_consistent_length(X, vectors)
-    if not _is_mapped(vectors):
-        assert_all_finite(vectors, input_name="vectors")
-    return vectors
+    if _is_mapped(vectors):
+        return vectors
+    assert_all_finite(vectors, input_name="vectors")
+    return np.ascontiguousarray(vectors)  # as searches read them
 
 
 def _is_mapped(array):

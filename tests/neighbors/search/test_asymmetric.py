@@ -167,15 +167,14 @@ def test_candidates_have_the_scores_that_all_have(metric, n_bits):
     )
 
 
-def test_rows_of_an_index_with_gaps_between_them():
-    """Where codes stand in words, bytes of a row are followed by padding."""
+def test_rows_of_an_index_in_whole_words():
+    """Bytes of a code are followed by others, which no score depends on."""
     queries, bits, decoder = make_data(20)
     expected = asymmetric_scores(queries, bits, decoder)
     words = np.full((len(bits), 8), 255, dtype=np.uint8)
-    words[:, : packed_width(20)] = pack_bits(bits)
-    packed = words[:, : packed_width(20)]
+    words[:, : packed_width(20)] = packed = pack_bits(bits)
     decoder = read_decoder(decoder, "euclidean")
-    scorer = CodeScorer(decoder, packed, decoder.items(packed), None)
+    scorer = CodeScorer(decoder, words, decoder.items(packed), None)
     np.testing.assert_array_equal(scorer.score_all(queries), expected)
 
 

@@ -53,7 +53,10 @@ def assert_finds(queries, codes, decoder, metric, k=10, mask=None, n_jobs=1):
     expected = expected_nearest(scores, k)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
-    radius = float(np.median(expected[0]))
+    assert_finds_within(index, queries, scores, float(np.median(expected[0])), mask)
+
+
+def assert_finds_within(index, queries, scores, radius, mask=None):
     balls = zip(*index.radius_neighbors(queries, radius, mask=mask), strict=True)
     for ball, others in zip(balls, expected_within(scores, radius), strict=True):
         for one, other in zip(ball, others, strict=True):
@@ -207,3 +210,28 @@ def test_other_processors(name, tmp_path):
     environment = {**os.environ, **PROCESSORS[name], "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", some]
     subprocess.run([*command, Path(__file__)], env=environment, check=True)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("power", [-44, -40, -38, -37, -30, -20, -18, 15, 18])
+def test_rounding_at_the_ends_of_float32(metric, power):
+    """Steps of scores that are hardly any, or as large as can be, and such radii."""
+    rng = np.random.default_rng(0)
+    scale = 10.0**power
+    for block_bits in BLOCK_BITS:
+        codebook, offset = make_codebook(block_bits, 2, 5, lambda n: rng.normal(size=n))
+        codes, queries = make_codes(rng, 2000, 2), rng.normal(size=(6, 5))
+        for decoder, some in (
+            ((scale * codebook, scale * offset), queries),
+            ((codebook, offset), scale * queries),
+            ((scale * codebook, scale * offset), scale * queries),
+        ):
+            options = {"metric": metric, "packed": True}
+            try:
+                scores = asymmetric_scores(some, codes, decoder, **options)
+            except ValueError:  # beyond float32
+                continue
+            assert_finds(some, codes, decoder, metric, 20)
+            index = AsymmetricNeighbors(**options).fit(codes, decoder=decoder)
+            for radius in (0.0, 1e-44, 1e-37, 1e37, 1e38, 3e38, -1e-44, -1e38):
+                assert_finds_within(index, some, scores, radius)
