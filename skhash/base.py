@@ -6,6 +6,7 @@ gradient descent derives from `BaseNeuralHasher` and writes `_make_module` inste
 
 import warnings
 from abc import ABCMeta, abstractmethod
+from functools import wraps
 from numbers import Integral
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import check_random_state
+from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import (
     assert_all_finite,
     check_is_fitted,
@@ -37,6 +39,26 @@ from skhash.utils.chunks import (
 )
 from skhash.utils.threads import MIN_SHARED_WORK, map_in_threads
 from skhash.utils.torch import encoding_threads, resolve_device, threads_that_pay
+
+
+def unchanged_if_it_raises(method):
+    """Decorate a method that fits: an estimator is as before where it raises.
+
+    That is for anything that is raised, an interrupt from the keyboard too. Fitted
+    attributes are replaced, and what they hold is not changed in place.
+    """
+
+    @wraps(method)
+    def fits(self, *args, **kwargs):
+        before = dict(vars(self))
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return fits
 
 
 class BaseHasher(
@@ -102,6 +124,7 @@ class BaseHasher(
         """
         return self._fit(X, y)
 
+    @unchanged_if_it_raises
     @fit_context(prefer_skip_nested_validation=True)
     def _fit(self, X, y, **known):
         """Fit; a leaf may know more of rows than `y`."""
@@ -194,11 +217,6 @@ class BaseHasher(
     def _n_features_out(self) -> int:
         """The number of bits of the fitted encoder, whatever `n_bits` is set to now."""
 
-    def __sklearn_is_fitted__(self):
-        # Validation, which a failed fit has passed, leaves what the input was.
-        of_input = {"n_features_in_", "feature_names_in_"}
-        return any(name.endswith("_") for name in vars(self).keys() - of_input)
-
     def _validate(self, X, *, reset: bool, all_finite: bool = True):
         # float16 rows stay what they are, perhaps in a file, until they are prepared.
         is_half = isinstance(X, np.ndarray) and X.dtype == np.float16
@@ -232,8 +250,21 @@ class BaseHasher(
     def _prepare(self, X):
         """Return some rows as they are computed with, in one piece."""
         X = contiguous_rows(X)
-        with config_context(assume_finite=True):  # `fit` has looked, `_encode` will
-            return unit_rows(X) if self.normalize else X
+        if not self.normalize:
+            return X
+        self._check_computed(row_norms(X), X)
+        with config_context(assume_finite=True):
+            return unit_rows(X)
+
+    def _check_computed(self, values, X) -> None:
+        """Raise ``ValueError`` where what was computed of rows is not finite."""
+        if not np.isfinite(values).all():
+            self._check_finite(X)
+            raise ValueError(
+                f"The largest magnitude in X is {max(X.max(), -X.min()):.3g}, which "
+                f"{type(self).__name__} cannot compute with. Look for wrong values in "
+                "X, or multiply all rows that are fitted and encoded by a constant."
+            )
 
     def _prepare_all(self, X):
         """Return all rows to fit, as they are computed with."""
@@ -264,7 +295,7 @@ class BaseHasher(
                 f"{n_dead} of {len(counts)} bits are the same for nearly all rows, and "
                 "tell nothing. Look in X for rows far from all others, to be removed "
                 "or clipped, for many equal rows, and for too little training.",
-                stacklevel=5,
+                stacklevel=6,
             )
 
     def _check_code_length(self, bits) -> None:
@@ -311,8 +342,7 @@ class BaseHasher(
             chunk = X[rows]
             as_it_is = rowwise and not self.normalize
             logits = self._logits(chunk if as_it_is else self._prepare(chunk))
-            if rowwise and not np.isfinite(logits).all():
-                self._check_finite(chunk)
+            self._check_computed(logits, chunk)
             encoded[rows] = convert(logits)
 
         threads = encoding_threads(self.device) if rowwise else 1

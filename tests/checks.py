@@ -448,6 +448,22 @@ def check_wrong_input_is_named(encoder):
             method(X[:, :5])
 
 
+def check_far_rows_are_refused_or_encoded(encoder):
+    """None gets the code of something else because numbers overflow."""
+    X = training_data()
+    encoder = fitted_once(encoder)
+    for huge in (X * 1e300, (X * 1e30).astype(np.float32)):
+        try:
+            bits = encoder.transform(huge)
+        except ValueError as error:
+            assert "largest magnitude in X is" in str(error), error
+            continue
+        assert np.isfinite(encoder.decision_function(huge)).all()
+        far, farther = (encoder.transform(X * unit) for unit in (1e10, 1e12))
+        if (far == farther).mean() > 0.99:  # else codes of far rows are periodic
+            assert (bits == far).mean() > 0.99  # the rest are ties of rounding
+
+
 def check_unfitted_says_so(encoder):
     X = training_data()
     methods = ["transform", "transform_packed", "decision_function", "save"]

@@ -1,12 +1,16 @@
 """`partial_fit` and validation rows: one contract of everything that is trained."""
 
 import copy
+import inspect
 import pickle
+import signal
 
 import numpy as np
 import pytest
 from checks import training_data
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import kneighbors_graph
 from skorch.callbacks import EarlyStopping
 
 from skhash import (
@@ -20,6 +24,7 @@ from skhash import (
 )
 from skhash.gradients import ARM
 from skhash.losses import DualHashLoss
+from skhash.training._net import HashNet
 
 X = training_data().astype(np.float32)
 Y = np.arange(len(X)) % 3
@@ -146,31 +151,82 @@ def test_a_loaded_stream_draws_anew_in_each_call(estimator, tmp_path):
     assert len(set(seeds)) == 3
 
 
-@each_trained
-def test_validation_rows_take_part_in_validation_only(estimator):
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        *STREAMED,
+        *SUPERVISED,
+        *(clone(SGH).set_params(pairs=pairs) for pairs in ("labels", "neighbors")),
+        clone(NEIGHBOR).set_params(max_train_samples=100),
+        clone(NEIGHBOR).set_params(graph=kneighbors_graph(X, 5)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("n_labels", [1, 2])
+def test_validation_rows_take_part_in_validation_only(estimator, n_labels):
     """Whatever they hold, the fitted arrays are the same, and ``valid_loss`` is not."""
+    if n_labels > 1 and not isinstance(estimator, NeighborHash):
+        pytest.skip("it has one label a row")
+    y = Y if n_labels == 1 else np.c_[Y > 0, Y != 1].astype(int)
     first = clone(estimator)
-    first.set_params(validation_fraction=0.3).fit(X, Y)
+    first.set_params(validation_fraction=0.3).fit(X, y)
     valid = first.net_.split.valid
     assert len(valid) == 45
-    other = X.copy()
-    other[valid] = 5 * X[valid][::-1] + 100
-    if isinstance(estimator, NeighborHash):
-        # They may be partners of training rows, but have no part in the start.
-        first, second = (
-            first._make_net(rows, None, first.net_.seeds).module_.state_dict()
-            for rows in (X, other)
-        )
-        for name, value in first.items():
-            np.testing.assert_array_equal(value, second[name], err_msg=name)
-        return
-    second = clone(first).fit(other, Y)
+    other, y = X.copy(), y.copy()
+    other[valid], y[valid] = 5 * X[valid][::-1] + 100, np.roll(y[valid], 1, axis=0)
+    second = clone(first).fit(other, y)
     for name, value in vars(first).items():
         if isinstance(value, np.ndarray):
             np.testing.assert_array_equal(value, getattr(second, name), err_msg=name)
     np.testing.assert_array_equal(outputs(first), outputs(second))
     losses = [[r["valid_loss"] for r in fit.history_] for fit in (first, second)]
     assert losses[0] != losses[1]
+
+
+@pytest.mark.parametrize("y", [None, Y])
+def test_rows_that_validated_do_not_train_later_either(y):
+    stream = clone(NEIGHBOR).set_params(validation_fraction=0.3)
+    stream.partial_fit(X, y)
+    bank = stream.bank_[0]
+    assert len(bank) == 105
+    held_out = X[stream.net_.split.valid]
+    assert not (bank[:, None] == held_out).all(axis=2).any()
+    stream.partial_fit(X, y)
+    assert len(stream.bank_[0]) == 210
+
+
+@pytest.mark.parametrize("method", ["get_loss", "on_batch_end", "on_epoch_begin"])
+@each_trained
+def test_an_interrupt_reaches_the_caller(estimator, method, monkeypatch):
+    """The estimator is as before, and a search does not take it for a failed fit."""
+    estimator = clone(estimator).fit(X, Y)
+    before, original = dict(vars(estimator)), getattr(HashNet, method)
+
+    def interrupted(self, *arguments, **options):
+        signal.raise_signal(signal.SIGINT)
+        return original(self, *arguments, **options)
+
+    monkeypatch.setattr(HashNet, method, interrupted)
+    fits = [lambda: estimator.fit(X[:, :6], Y)]
+    fits.append(GridSearchCV(estimator, {"lr": [0.1]}, scoring=lambda *a: 0.0).fit)
+    if hasattr(estimator, "partial_fit"):
+        fits.append(lambda: estimator.partial_fit(X, Y))
+    for fit in fits:
+        with pytest.raises(KeyboardInterrupt):
+            fit(*[X, Y] if len(inspect.signature(fit).parameters) else [])
+        assert vars(estimator).keys() == before.keys()
+        assert all(vars(estimator)[name] is value for name, value in before.items())
+
+
+@each_stream
+def test_a_single_row_is_trained_on_or_refused(estimator):
+    estimator = clone(estimator).fit(X, Y)
+    before = outputs(estimator)
+    try:
+        estimator.partial_fit(X[:1], Y[:1])
+    except ValueError as error:
+        assert "1 row" in str(error) or "minimum of 2" in str(error)
+        np.testing.assert_array_equal(outputs(estimator), before)
 
 
 @pytest.mark.parametrize("estimator", [SGH, AUTOENCODER, NEIGHBOR])

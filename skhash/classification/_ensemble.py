@@ -72,7 +72,14 @@ class Ensemble:
             layer.n_inputs for layer in [*self.network.layers, self.network.head]
         )
         for rows in row_chunks(X.shape[0], 20 * widest):
-            results[rows] = function(data.values(rows).to(self.device)).cpu().numpy()
+            values = data.values(rows)
+            if not values.isfinite().all():
+                largest = max(X.max(), -X.min())
+                raise ValueError(
+                    f"The largest magnitude in X is {largest:.3g}, which float32 "
+                    "cannot hold. Look for wrong values in X."
+                )
+            results[rows] = function(values.to(self.device)).cpu().numpy()
         return results
 
 

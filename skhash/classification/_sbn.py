@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash.algebra._projection import column_means
 from skhash.algebra._scale import total_scale
-from skhash.base import check_magnitude
+from skhash.base import check_magnitude, unchanged_if_it_raises
 from skhash.classification._architectures import resolve_architecture
 from skhash.classification._deterministic import DeterministicNetwork
 from skhash.classification._rows import Targets, positions, weighted_rows
@@ -293,6 +293,7 @@ class SBNClassifier(
     # What a net in training does not depend on.
     _untrained_parameters = ("predict_mode", "n_predict_samples", "class_weight")
 
+    @unchanged_if_it_raises
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Train the network.
@@ -326,6 +327,7 @@ class SBNClassifier(
         self.classes_, self.predict_seed_ = classes, seeds[2]
         return self
 
+    @unchanged_if_it_raises
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Train for one epoch on these rows, as one part of a stream.

@@ -2,7 +2,7 @@
 
 from sklearn.utils.metaestimators import available_if
 
-from skhash.base import BaseHasher, check_magnitude
+from skhash.base import BaseHasher, check_magnitude, unchanged_if_it_raises
 from skhash.training._estimator import TRAINING_CONSTRAINTS, TrainedMixin, draw_seeds
 from skhash.utils._sklearn import fit_context
 
@@ -51,6 +51,7 @@ class BaseNeuralHasher(TrainedMixin, BaseHasher):
         """
         return self._partial_fit(X, y)
 
+    @unchanged_if_it_raises
     @fit_context(prefer_skip_nested_validation=True)
     def _partial_fit(self, X, y, **known):
         first = not self.__sklearn_is_fitted__()

@@ -47,6 +47,9 @@ class TrainedModule(nn.Module, metaclass=ABCMeta):
     def start_epoch(self, epoch: int) -> None:
         """Take note that an epoch starts; the first one is 0."""
 
+    def start_step(self, optimizer) -> None:
+        """Do what precedes a step of the optimizer."""
+
     def end_step(self, optimizer) -> None:
         """Do what follows a step of the optimizer."""
 

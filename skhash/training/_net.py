@@ -2,6 +2,7 @@
 
 import copy
 import reprlib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from numbers import Real
 
@@ -10,6 +11,7 @@ import torch
 from scipy import sparse
 from sklearn.base import clone
 from skorch import NeuralNet
+from skorch.callbacks import EpochTimer, PassthroughScoring
 from skorch.dataset import ValidSplit
 from torch.utils.data import Subset
 
@@ -25,14 +27,42 @@ FREE = ("lr", "batch_size", "verbose", "max_epochs", "random_state")
 MEASURED = ("train_loss", "valid_loss", "dur")
 
 
+# Callbacks that every net has, none of which stops it.
+OWN_CALLBACKS = (EpochLog, EpochTimer, PassthroughScoring)
+
+
+class Stopped(Exception):
+    """Training ends here, as a callback wants it."""
+
+
 class HashNet(NeuralNet):
     """A skorch net of a `TrainedModule`.
 
     Besides what skorch keeps it has ``splitter``, which parts rows; ``schedule``, with
-    ``n_epochs``, the epochs that it is for, and ``n_steps``, the steps done;
-    ``n_asked``, the epochs of this training; and ``params``, the parameters of its
-    estimator when it was made.
+    ``n_epochs``, the epochs that it is for, ``first_epoch``, the number of the first of
+    these, and ``n_steps``, the steps done since; ``n_asked``, the epochs of this
+    training; and ``params``, the parameters of its estimator when it was made.
     """
+
+    def start_phase(self, n_epochs):
+        """Start optimizer and schedule afresh, for so many epochs, or None."""
+        self.initialize_optimizer()
+        self.n_epochs, self.n_steps, self.first_epoch = n_epochs, 0, len(self.history)
+
+    def notify(self, method_name, **kwargs):
+        """Call what is to be called, and mark an end that a callback asks for.
+
+        A callback of the user stops training as those of skorch do, by
+        ``KeyboardInterrupt``. One from elsewhere is the user's own.
+        """
+        getattr(self, method_name)(self, **kwargs)
+        for _, callback in self.callbacks_:
+            try:
+                getattr(callback, method_name)(self, **kwargs)
+            except KeyboardInterrupt:
+                if isinstance(callback, OWN_CALLBACKS):
+                    raise
+                raise Stopped from None
 
     def infer(self, batch, **fit_params):
         return self.module_(batch.X)
@@ -46,8 +76,13 @@ class HashNet(NeuralNet):
         self.module_.start_epoch(epoch)
         for group in self.optimizer_.param_groups:
             group["lr"] = self.schedule.start_epoch(
-                group["lr"], self.lr, epoch, self.n_epochs
+                group["lr"], self.lr, epoch - self.first_epoch, self.n_epochs
             )
+
+    def on_batch_begin(self, net, batch=None, training=False, **kwargs):
+        super().on_batch_begin(net, batch, training, **kwargs)
+        if training:
+            self.module_.start_step(self.optimizer_)
 
     def on_batch_end(self, net, batch=None, training=False, **kwargs):
         super().on_batch_end(net, batch, training, **kwargs)
@@ -139,7 +174,7 @@ def make_net(
     params = extra_arguments(optimizer, module, device) | params
     net.set_params(**{f"optimizer__{name}": value for name, value in params.items()})
     net.splitter, net.schedule = splitter, resolve_schedule(steps.schedule)
-    net.n_epochs, net.n_steps = steps.n_epochs, 0
+    net.n_epochs, net.n_steps, net.first_epoch = steps.n_epochs, 0, 0
     return net.initialize()
 
 
@@ -166,8 +201,12 @@ def train(net: HashNet, rows: Rows, epochs: int) -> list[dict]:
     net.train_split, net.n_asked = rows.split, epochs
     # Each parameter takes part in about one multiplication a row.
     n_parameters = sum(parameter.numel() for parameter in net.module_.parameters())
-    with threads_that_pay(net.batch_size * n_parameters):
-        net.partial_fit(FedRows(rows, net.module_), epochs=epochs)
+    data = FedRows(rows, net.module_)
+    # The `partial_fit` of skorch would take an interrupt of the user for an early end.
+    net.notify("on_train_begin", X=data, y=None)
+    with threads_that_pay(net.batch_size * n_parameters), suppress(Stopped):
+        net.fit_loop(data, epochs=epochs)
+    net.notify("on_train_end", X=data, y=None)
     for record in net.history:
         record.pop("batches", None)  # one entry a batch would dominate a pickled net
     return [
@@ -222,6 +261,13 @@ def split_rows(splitter, X) -> Split | None:
         return None
     train, valid = splitter(FedRows(Rows(X)), None)
     return Split(_positions(train), None if valid is None else _positions(valid))
+
+
+def trained_rows(split, n_samples) -> np.ndarray:
+    """Return which rows are trained on, a mask; `split` as of `split_rows`."""
+    if split is None:
+        return np.ones(n_samples, dtype=bool)
+    return np.isin(np.arange(n_samples), split.train)
 
 
 def resume(net: HashNet, params, lr, batch_size, free=()) -> HashNet:

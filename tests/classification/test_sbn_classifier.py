@@ -760,3 +760,11 @@ def test_chunks_of_images_keep_to_the_memory_of_their_units(monkeypatch):
     # The first layer has 64 maps of 25 x 25 units, and three floats are held of each.
     assert sum(sizes) == len(X)
     assert max(sizes) * 64 * 25**2 * 12 <= CHUNK_BYTES
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "transform"])
+def test_rows_beyond_float32_are_refused(method):
+    X, y = blobs()
+    model = small().fit(X, y)
+    with pytest.raises(ValueError, match="largest magnitude in X is 1e\\+300"):
+        getattr(model, method)(np.full((2, 4), 1e300))

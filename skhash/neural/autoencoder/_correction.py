@@ -12,8 +12,9 @@ class Correction(BaseEstimator):
     """Epochs of another gradient, which correct the bias of the one before.
 
     They start with a fresh optimizer, as in section 5 of Shekhovtsov and Yanush, since
-    the moments that one has collected belong to the other gradient. `partial_fit` then
-    goes on with this gradient.
+    the moments that one has collected belong to the other gradient. An `lr_schedule`
+    starts afresh too, at `lr` and for these epochs; the paper has a fixed step size in
+    both phases. `partial_fit` resumes training with this gradient.
 
     Parameters
     ----------

@@ -4,6 +4,7 @@ from numbers import Real
 
 import numpy as np
 from sklearn.utils import check_random_state
+from sklearn.utils.extmath import row_norms
 
 from skhash.algebra import _perceptron as mlp
 from skhash.algebra._projection import column_means
@@ -99,7 +100,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     lr : float, default=3e-3
         Step size.
     lr_schedule : {"cosine", "inverse_sqrt", "step"}, LRSchedule or None, default=None
-        How the step size falls.
+        How the step size falls. A correction starts it afresh, for its own epochs.
     max_epochs : int, default=12
         Number of passes over the data, before the correction. Codes of 16 bits and
         fewer want twice as many.
@@ -163,8 +164,9 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     data, a batch of rows.
 
     In the mixture bound the sum over bits is inside the logsumexp, which runs over the
-    draws, and log k is subtracted once; it is printed otherwise. The authors' annealing
-    ends far below 1; a schedule here counts steps and reaches its end.
+    draws, and log k is subtracted once, as in equations 9 and 10 of Zheng et al. The
+    authors' annealing ends far below 1; a schedule here counts steps and reaches its
+    end.
 
     References
     ----------
@@ -335,6 +337,8 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         return bound - self.n_features_in_ * np.log(self.scale_)
 
     def _logits(self, X):
+        if self.decoder != "gaussian":
+            self._check_computed(row_norms(X), X)  # which some inputs are divided by
         return super()._logits(mlp.scaled_rows(X, self._encoder_input))
 
     @property
@@ -365,7 +369,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         correction, net = resolve_correction(self.correction), self.net_
         if correction is not None:
             net.module_.gradient = net.module_.correction
-            net.initialize_optimizer()
+            net.start_phase(correction.n_epochs)
             self._train(net, X, y, correction.n_epochs, self.history_)
 
     def _make_module(self, X, y, rows, device, generator):

@@ -4,11 +4,12 @@ import numpy as np
 from scipy import sparse
 
 
-def drawn(X, y, n_rows, rng):
-    """Return at most so many rows and their labels, drawn at random."""
-    if X.shape[0] <= n_rows:
+def drawn(X, y, rows, n_rows, rng):
+    """Return at most so many of these rows and their labels, drawn at random."""
+    if len(rows) > n_rows:
+        rows = np.sort(rng.permutation(rows)[:n_rows])
+    elif len(rows) == X.shape[0]:
         return X, y
-    rows = np.sort(rng.permutation(X.shape[0])[:n_rows])
     return X[rows], None if y is None else y[rows]
 
 

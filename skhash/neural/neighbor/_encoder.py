@@ -7,11 +7,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_consistent_length
 
-from skhash.algebra._graph import (
-    label_partners,
-    neighbor_table,
-    table_of_graph,
-)
+from skhash.algebra._graph import label_partners, table_of_graph
 from skhash.algebra._perceptron import (
     check_layer_sizes,
     layers_of,
@@ -21,6 +17,7 @@ from skhash.algebra._perceptron import (
 from skhash.algebra._projection import column_means, principal_axes, project
 from skhash.algebra._scale import total_scale
 from skhash.base import MLPLogitsMixin
+from skhash.neural._near import near_rows
 from skhash.neural._start import rotated_axes, sample_rows
 from skhash.neural.neighbor._bank import drawn, joined
 from skhash.training import BaseNeuralHasher, arrays_of
@@ -128,7 +125,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         Such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
         Share of the rows to compute ``valid_loss`` on, or a skorch splitter. These rows
-        may be partners of the others.
+        take part in nothing else, and are no partners of rows that are trained on.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
@@ -396,25 +393,33 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         self.bank_ = None  # which is for streams
 
     def _train(self, net, X, y, epochs, history):
+        from skhash.training._net import trained_rows
+
         rng = random_state_of_call(self.random_state, len(history))
         if y is not None:
             check_consistent_length(X, y)
-        bank, n_before = getattr(self, "bank_", None), 0
+        trains, bank = trained_rows(net.split, X.shape[0]), getattr(self, "bank_", None)
         if history and bank is not None:
-            n_before = bank[0].shape[0]
             X, y = joined(bank, (X, y))
-        bank = None if sparse.issparse(self.graph) else drawn(X, y, BANK_ROWS, rng)
+            trains = np.r_[np.ones(bank[0].shape[0], dtype=bool), trains]
+        known = np.flatnonzero(trains)
+        if len(known) < 2:
+            raise ValueError(
+                f"Found {len(known)} row(s) to train on, but {type(self).__name__} "
+                "pairs rows with near ones; give 2 or more."
+            )
+        is_given = sparse.issparse(self.graph)
+        bank = None if is_given else drawn(X, y, known, BANK_ROWS, rng)
         anchors = np.arange(X.shape[0])
         if self.max_train_samples is not None:
             anchors = np.sort(rng.permutation(anchors)[: self.max_train_samples])
-        rows = self._pairs(X, y, anchors, self._table(X, anchors, rng), rng)
-        if net.split is not None and net.split.valid is not None:
-            validates = np.isin(anchors, n_before + net.split.valid)
-            rows.split.leave_out(validates)
-        self._fit_rows(net, rows, epochs, history)
+        near = self._table(X, anchors, trains, rng)
+        self._fit_rows(
+            net, self._pairs(X, y, anchors, near, trains, rng), epochs, history
+        )
         self.bank_ = bank
 
-    def _pairs(self, X, y, anchors, near, rng):
+    def _pairs(self, X, y, anchors, near, trains, rng):
         """Return rows to train on, with the rows near them for partners."""
         from skhash.training._batches import Rows
         from skhash.training._net import Split
@@ -427,24 +432,22 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         labels = None
         if y is not None:
             labels = encoded_labels(y[used])
-            table = label_partners(labels, table, rng)
+            table = _label_partners(labels, table, trains[used], rng)
         # Dense rows are read when they are fed; no second copy of them is held.
         rows = X[used] if sparse.issparse(X) else RowView(X, used)
-        return Rows(rows, labels, None, table[:, :, None], Split(places[:, 0]))
+        split = Split(places[:, 0])
+        if not trains.all():
+            split.leave_out(~trains[anchors])
+        return Rows(rows, labels, None, table[:, :, None], split)
 
-    def _table(self, X, anchors, rng):
+    def _table(self, X, anchors, trains, rng):
         if sparse.issparse(self.graph):
-            table = table_of_graph(self.graph, self.n_neighbors, X.shape[0])
-            return table[anchors]
-        return neighbor_table(
-            X,
-            anchors,
-            self.n_neighbors,
-            self.metric,
-            GRAPH_AXES if self.graph == "projected" else None,
-            resolve_device(self.device),
-            seeded_generator(rng),
-        )
+            table = table_of_graph(self.graph, self.n_neighbors, X.shape[0])[anchors]
+            return _without_held_out(table, anchors, trains)
+        n_axes = GRAPH_AXES if self.graph == "projected" else None
+        device = resolve_device(self.device)
+        search = self.metric, n_axes, device, seeded_generator(rng)
+        return near_rows(X, anchors, self.n_neighbors, trains, search)
 
     def _make_module(self, X, y, rows, device, generator):
         rows = np.arange(X.shape[0]) if rows is None else rows
@@ -540,6 +543,26 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         self.skip_coef_ = None
         if module.skip_coef is not None:
             self.skip_coef_ = _of_columns(_as_used(values["skip_coef"]), module)
+
+
+def _without_held_out(table, anchors, trains):
+    """Return a table in which rows to train on have only such neighbours.
+
+    The first that they have takes the place of others; the row itself if there is none.
+    """
+    usable = trains[table] | ~trains[anchors, None]
+    nearest = table[np.arange(len(table)), usable.argmax(axis=1)]
+    nearest = np.where(usable.any(axis=1), nearest, anchors)
+    return np.where(usable, table, nearest[:, None])
+
+
+def _label_partners(labels, table, trains, rng):
+    """As `label_partners`; rows to train on have only such partners."""
+    unknown = -1 if labels.shape[1] == 1 else 0
+    partners = label_partners(np.where(trains[:, None], labels, unknown), table, rng)
+    if trains.all():
+        return partners
+    return np.where(trains[:, None], partners, label_partners(labels, table, rng))
 
 
 def _of_columns(coef, module):

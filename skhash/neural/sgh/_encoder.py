@@ -53,7 +53,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         \big[ \log p(y_{ij} \,|\, h_i, h_j) \big]
 
     is added, its mean over pairs, with d the number of features, which the free energy
-    grows with.
+    grows with. In the mean of `NeighborPairs` dissimilar pairs weigh together 30 times
+    as much as similar ones, however many there are of each.
 
     Parameters
     ----------
@@ -100,8 +101,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         How the step size falls; "inverse_sqrt" is that of Theorem 5 of the paper. On an
         encoder that was loaded from a file it starts afresh, with the optimizer.
     averaging : {"last", "random", "mean"}, default="last"
-        Which of the iterates, the parameters after each step, is the result: the last;
-        a random one, each with probability in proportion to its step size, as in
+        Which iterate is the result: the last one; a random one of the parameters before
+        each step, with probability in proportion to the size of that step, as in
         Theorems 5 and 9 (in 5 for small steps); or the mean under these probabilities.
         `partial_fit` trains on from the last iterate and takes new ones in beside the
         old; on a loaded encoder it starts from the result and takes in new ones only.
@@ -116,7 +117,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         Such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
         Share of the rows to compute ``valid_loss`` on, or a skorch splitter. These rows
-        take part in nothing else.
+        take part in nothing else: pairs that are trained on have none of them.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
@@ -429,6 +430,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
 
     def _rows(self, X, y, net, n_before):
         from skhash.training._batches import Rows
+        from skhash.training._net import trained_rows
 
         if y is None:
             return Rows(X, split=net.split)
@@ -438,8 +440,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
                 "the first call of partial_fit too."
             )
         rng = random_state_of_call(self.random_state, n_before)
-        source = net.module_.pair_source
-        known = source.rows(X, y, rng, resolve_device(self.device))
+        source, trains = net.module_.pair_source, trained_rows(net.split, X.shape[0])
+        known = source.rows(X, y, trains, rng, resolve_device(self.device))
         return Rows(X, **known, split=net.split)
 
     def _restore_module(self, n_rows=None):

@@ -6,9 +6,9 @@ import torch
 class KeptIterates:
     """A random iterate of a training, or the mean of all, as they come.
 
-    Iterate i, the parameters after step i, has a weight in proportion to the size of
-    that step, ``gamma_i``. One pass is enough and the number of steps need not be
-    known.
+    Iterate i, the parameters before step i, where its gradient is, has a weight in
+    proportion to the size of that step, ``gamma_i``. One pass is enough and the number
+    of steps need not be known.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class KeptIterates:
         self.values = {}
 
     def add(self, module, weight) -> None:
-        """Take in the parameters of a module after a step of size `weight`."""
+        """Take in the parameters of a module before a step of size `weight`."""
         self.total += weight
         share = weight / self.total
         iterate = {name: value.detach() for name, value in module.named_parameters()}

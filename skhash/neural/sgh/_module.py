@@ -172,8 +172,8 @@ class SGHModule(TrainedModule):
             return self.kept.values
         return {name: value.detach() for name, value in self.named_parameters()}
 
-    def end_step(self, optimizer):
-        """Note what a step of the optimizer led to."""
+    def start_step(self, optimizer):
+        """Note what a step of the optimizer starts from."""
         if self.kept is not None:
             self.kept.add(self, optimizer.param_groups[0]["lr"])
 

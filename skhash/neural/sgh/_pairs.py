@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from skhash.algebra._graph import neighbor_table
+from skhash.neural._near import near_rows
 from skhash.utils._sklearn import Interval
 from skhash.utils.strategies import resolved
 from skhash.utils.targets import encoded_labels, partial_labels
@@ -52,8 +52,19 @@ class PairSource(BaseEstimator):
         return self._read(y, is_part)
 
     @abstractmethod
-    def rows(self, X, known, rng, device) -> dict:
-        """Return the candidates of each row, as `partners` of `Rows`, and `labels`."""
+    def rows(self, X, known, trains, rng, device) -> dict:
+        """Return the candidates of each row, as `partners` of `Rows`, and `labels`.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR array} of shape (n_samples, n_features)
+        known : object
+            As from `read`.
+        trains : ndarray of shape (n_samples,), bool
+            Which rows are trained on: they have no candidates among the others.
+        rng : RandomState
+        device : torch.device
+        """
 
     @abstractmethod
     def of_batch(self, logits, batch):
@@ -87,12 +98,18 @@ class GivenPairs(PairSource):
         pairs, pair_labels, ids = given
         return None if pairs is None else placed_pairs(pairs, pair_labels, ids)
 
-    def rows(self, X, known, rng, device):
+    def rows(self, X, known, trains, rng, device):
         pairs, similar, ids = known
         check_consistent_length(X, ids)
-        n_samples = X.shape[0]
-        drawn = _in_turn(len(pairs), n_samples * DRAWN_PAIRS, rng)
-        drawn = drawn.reshape(n_samples, DRAWN_PAIRS)
+
+        def in_turn(pairs, shape):
+            """Draw pairs in random order, each about equally often."""
+            order = rng.permutation(len(pairs))[np.arange(np.prod(shape)) % len(pairs)]
+            return pairs[rng.permutation(order)].reshape(shape)
+
+        drawn = _drawn(
+            np.arange(len(pairs)), trains[pairs].all(axis=1), trains, in_turn
+        )
         return {"partners": pairs[drawn], "labels": similar[drawn]}
 
     def of_batch(self, logits, batch):
@@ -136,10 +153,10 @@ class LabelPairs(PairSource):
             )
         return labels[:, 0] if (labels >= 0).sum() > 1 else None
 
-    def rows(self, X, known, rng, device):
+    def rows(self, X, known, trains, rng, device):
         check_consistent_length(X, known)
         labeled = np.flatnonzero(known >= 0)
-        partners = rng.choice(labeled, (X.shape[0], DRAWN_PAIRS))
+        partners = _drawn(labeled, trains[labeled], trains, rng.choice)
         return {"partners": partners[:, :, None], "labels": known}
 
     def of_batch(self, logits, batch):
@@ -151,13 +168,14 @@ class LabelPairs(PairSource):
 class NeighborPairs(PairSource):
     """Each row with its near neighbours, which are similar, and other rows, which not.
 
-    This needs no labels.
+    This needs no labels. In the mean over the pairs of a batch the similar ones have
+    the weight 1/31 in all and the others 30/31, however many there are of each.
 
     Parameters
     ----------
     n_neighbors : int, default=10
         How many nearest rows are similar. They are found for at most 20 000 rows, among
-        all, by at most 128 principal components.
+        all that are trained on, by at most 128 principal components.
     weight : float, default=10.0
         The weight nu of pairs.
 
@@ -184,18 +202,11 @@ class NeighborPairs(PairSource):
     def _read(self, y, is_part):
         return True
 
-    def rows(self, X, known, rng, device):
+    def rows(self, X, known, trains, rng, device):
         n_samples = X.shape[0]
         anchors = np.sort(rng.permutation(n_samples)[:NEIGHBOR_ROWS])
-        near = neighbor_table(
-            X,
-            anchors,
-            self.n_neighbors,
-            "euclidean",
-            NEIGHBOR_AXES,
-            device,
-            seeded_generator(rng),
-        )
+        search = "euclidean", NEIGHBOR_AXES, device, seeded_generator(rng)
+        near = near_rows(X, anchors, self.n_neighbors, trains, search)
         # Other rows are their own partners, which makes no pair.
         table = np.repeat(np.arange(n_samples)[:, None], near.shape[1], axis=1)
         table[anchors] = near
@@ -215,9 +226,23 @@ def resolve_pairs(pairs) -> PairSource:
     return resolved(pairs, PAIR_SOURCES, PairSource, "pairs")
 
 
-def _in_turn(n, size, rng) -> np.ndarray:
-    """Return `size` numbers below n in random order, each about equally often."""
-    return rng.permutation(rng.permutation(n)[np.arange(size) % n])
+def _drawn(items, of_training, trains, draw):
+    """Return some of the items for each row, shape (n_samples, n_drawn).
+
+    Rows that are trained on draw those `of_training`. Others draw the other ones, or
+    all where there are no others.
+    """
+    if not of_training.any():
+        raise ValueError(
+            "All that is known of pairs has rows that are held out to validate on; "
+            "hold out fewer, or say more."
+        )
+    table = np.empty((len(trains), DRAWN_PAIRS), dtype=np.int64)
+    for rows, usable in ((trains, of_training), (~trains, ~of_training)):
+        if rows.any():
+            some = items[usable] if usable.any() else items
+            table[rows] = draw(some, (np.count_nonzero(rows), DRAWN_PAIRS))
+    return table
 
 
 def placed_pairs(pairs, pair_labels, ids):

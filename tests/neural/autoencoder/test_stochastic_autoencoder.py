@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from skorch.callbacks import LRScheduler
+from skorch.callbacks import Callback, LRScheduler
 
 from skhash import HammingNeighbors, StochasticAutoencoderHash, load
 from skhash.gradients import (
@@ -561,6 +561,37 @@ def test_correction_adds_epochs_with_its_own_estimator(validation_fraction):
         for other in (encoder, plain)
     ]
     assert losses[0] == losses[1]
+
+
+class StepSizes(Callback):
+    """Notes the size of each epoch's steps."""
+
+    sizes = []
+
+    def on_batch_begin(self, net, training=False, **kwargs):
+        if training:
+            self.sizes.append(net.optimizer_.param_groups[0]["lr"])
+
+
+@pytest.mark.parametrize("schedule", [None, "cosine", "step", "inverse_sqrt"])
+def test_the_step_size_of_a_correction_starts_afresh(schedule):
+    """In the paper it is fixed in both phases; here both have the same curve."""
+    StepSizes.sizes.clear()
+    make(
+        correction=Correction(n_epochs=4),
+        max_epochs=4,
+        lr_schedule=schedule,
+        callbacks=[StepSizes()],
+        batch_size=len(COUNTS),
+    ).fit(COUNTS)
+    t = np.arange(4)
+    curve = {
+        None: np.ones(4),
+        "cosine": (1 + np.cos(np.pi * t / 4)) / 2,
+        "step": np.array([1, 1, 1, 0.1]),
+        "inverse_sqrt": 1 / np.sqrt(t + 1),
+    }[schedule]
+    np.testing.assert_allclose(StepSizes.sizes, np.tile(make().lr * curve, 2))
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,34 @@ import pytest
 import torch
 
 from skhash.neural.sgh._iterates import KeptIterates
+from skhash.neural.sgh._module import SGHModule
 
 WEIGHTS = np.array([1.0, 0.5, 2.0, 0.1, 0.4])
+
+
+def test_a_step_belongs_to_the_point_that_it_starts_from():
+    """Theorem 5: the weight of a point is the size of the step after it."""
+    kept = KeptIterates("mean")
+    module = SGHModule(
+        mean=np.zeros(1),
+        scale=1.0,
+        weight=np.zeros((1, 1)),
+        bias=np.zeros(1),
+        codebook=np.zeros((1, 1)),
+        offset=np.zeros(1),
+        prior_logits=np.zeros(1),
+        log_rho=0.0,
+        kept=kept,
+    )
+    steps = [1.0, 0.5, 0.25]
+    for size in steps:
+        optimizer = torch.optim.SGD(module.parameters(), lr=size)
+        module.start_step(optimizer)
+        module.bias.data += size
+    # The points are 0, 1 and 1.5; the last one, 1.75, has no step.
+    assert float(kept.values["bias"]) == pytest.approx(
+        np.average([0, 1, 1.5], weights=steps)
+    )
 
 
 def keep(averaging, seed=0):

@@ -167,7 +167,9 @@ def test_neighbors_are_those_of_the_data(digits, monkeypatch):
     X, _ = digits
     monkeypatch.setattr("skhash.neural.sgh._pairs.NEIGHBOR_ROWS", 100)
     random_state, device = np.random.RandomState(0), torch.device("cpu")
-    known = NeighborPairs(n_neighbors=3).rows(X, True, random_state, device)
+    trains = np.ones(len(X), dtype=bool)
+    source = NeighborPairs(n_neighbors=3)
+    known = source.rows(X, True, trains, random_state, device)
     table = known["partners"][:, :, 0]
     own = np.arange(len(X))
     searched = (table != own[:, None]).any(axis=1)
@@ -187,7 +189,8 @@ def test_listed_pairs_are_drawn_in_turn(n_pairs, digits):
     pairs = np.unique(pairs, axis=0)
     similar = rng.randint(2, size=len(pairs))
     placed = pairs, similar, np.arange(200)
-    drawn = GivenPairs().rows(X[:200], placed, rng, torch.device("cpu"))
+    trains = np.ones(200, dtype=bool)
+    drawn = GivenPairs().rows(X[:200], placed, trains, rng, torch.device("cpu"))
     places = np.ravel_multi_index(
         tuple(np.moveaxis(drawn["partners"], 2, 0)), (200, 200)
     )
@@ -196,6 +199,42 @@ def test_listed_pairs_are_drawn_in_turn(n_pairs, digits):
     np.testing.assert_array_equal(drawn["labels"], expected)
     counts = np.bincount(np.searchsorted(known, places).ravel(), minlength=len(pairs))
     assert counts.max() - counts.min() <= 1
+
+
+@pytest.mark.parametrize("source", ["labels", "given", "neighbors"])
+def test_rows_that_validate_bring_pairs_of_their_own(source, digits):
+    """Pairs that are trained on have none of them; theirs have at least one."""
+    X, y = digits
+    given = given_pairs(y, n_pairs=2000)
+    sources = {
+        "labels": (LabelPairs(), partly(y, 0.5)),
+        "given": (GivenPairs(), tuple(given.values())),
+        "neighbors": (NeighborPairs(n_neighbors=5), True),
+    }
+    source, known = sources[source]
+    trains = np.random.RandomState(1).rand(len(X)) < 0.7
+    rng, device = np.random.RandomState(0), torch.device("cpu")
+    partners = source.rows(X, known, trains, rng, device)["partners"]
+    assert trains[partners[trains]].all()
+    if isinstance(source, NeighborPairs):
+        near = true_neighbors(X[trains], None, 5)
+        near = np.flatnonzero(trains)[near]
+        agree = np.sort(partners[trains][..., 0]) == np.sort(near)
+        assert agree.mean() > 0.95  # the rest are ties of rounding
+    else:
+        assert (~trains[partners[~trains]]).any(axis=2).all()
+
+
+def test_pairs_of_rows_that_validate_alone_are_refused(digits):
+    X, y = digits
+    pairs = {"pairs": [[0, 1]], "pair_labels": [1], "ids": np.arange(len(X))}
+
+    def first_two(dataset, y=None):
+        rest = torch.utils.data.Subset(dataset, range(2, len(dataset)))
+        return rest, torch.utils.data.Subset(dataset, range(2))
+
+    with pytest.raises(ValueError, match="held out"):
+        SGHEncoder(validation_fraction=first_two, **SMALL).fit(X, **pairs)
 
 
 @pytest.mark.parametrize("source", ["labels", "neighbors"])
