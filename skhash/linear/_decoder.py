@@ -578,6 +578,12 @@ class LinearDecoder(BaseEstimator):
             self, X, reset=reset, dtype=[np.float32, np.float64], accept_sparse="csr"
         )
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
     def _check_bits(self, bits):
         check_is_fitted(self)
         bits = check_bits(bits)
