@@ -19,16 +19,13 @@ from sklearn.base import (
 )
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
-from sklearn.utils.validation import (
-    assert_all_finite,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from skhash.algebra._perceptron import mlp_forward
 from skhash.codes import packed_width
 from skhash.persistence import save_estimator
 from skhash.utils._sklearn import Interval, fit_context
+from skhash.utils.arrays import validate_data
 from skhash.utils.chunks import (
     column_range,
     contiguous_rows,

@@ -11,6 +11,7 @@ from operator import index
 
 import numpy as np
 
+from skhash.utils.arrays import as_array
 from skhash.utils.chunks import row_chunks
 
 __all__ = [
@@ -53,16 +54,6 @@ def packed_width(n_bits: int) -> int:
     return -(-index(n_bits) // 8)
 
 
-def check_unmasked(array):
-    """Return `array` as it is, or raise ValueError if it is masked."""
-    if isinstance(array, np.ma.MaskedArray):
-        raise ValueError(
-            "A masked array would lose its mask here; pass array.filled(...), or only "
-            "the rows that are whole."
-        )
-    return array
-
-
 def check_bits(bits) -> np.ndarray:
     """Return `bits` as a C-contiguous ``uint8`` array of 0/1, or say what is wrong.
 
@@ -87,7 +78,7 @@ def check_bits(bits) -> np.ndarray:
     >>> check_bits([[True, False, 1.0]])
     array([[1, 0, 1]], dtype=uint8)
     """
-    bits = np.asarray(check_unmasked(bits))
+    bits = as_array(bits)
     if bits.ndim != 2 or bits.shape[1] == 0:
         raise ValueError(
             "Codes must have shape (n_codes, n_bits) with n_bits >= 1, got an array of "
@@ -135,7 +126,7 @@ def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
     >>> check_packed(np.array([[255, 128]], dtype=np.uint8), n_bits=9)
     array([[255, 128]], dtype=uint8)
     """
-    packed = np.asarray(check_unmasked(packed))
+    packed = as_array(packed)
     if packed.dtype != np.uint8:
         raise ValueError(
             f"Packed codes must have dtype uint8, got {packed.dtype}. Of words, pass "
@@ -318,7 +309,7 @@ def signs_to_bits(signs) -> np.ndarray:
     >>> signs_to_bits([[-1.0, 1.0]])
     array([[0, 1]], dtype=uint8)
     """
-    signs = np.asarray(check_unmasked(signs))
+    signs = as_array(signs)
     if signs.dtype.kind not in "iuf":
         raise ValueError(f"Signs must be numbers -1 and +1, got dtype {signs.dtype}.")
     wrong = (signs != 1) & (signs != -1)

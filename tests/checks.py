@@ -5,8 +5,10 @@ and have a mean far from 0 relative to rounding, but not to their spread.
 """
 
 import copy
+import importlib
 import inspect
 import pickle
+import pkgutil
 import tempfile
 import warnings
 from pathlib import Path
@@ -38,17 +40,16 @@ ROUNDING = 1e-4
 
 
 def public_estimators():
-    """Return the estimators of `skhash` and the encoders of `skhash.linear`."""
-    top = {name: getattr(skhash, name) for name in skhash.__all__}
-    baselines = {name: getattr(skhash.linear, name) for name in skhash.linear.__all__}
+    """Return all classes with `fit` that modules of `skhash` export."""
+    modules = [m.name for m in pkgutil.walk_packages(skhash.__path__, "skhash.")]
     found = {
-        name: value
-        for values, base in ((top, BaseEstimator), (baselines, BaseHasher))
-        for name, value in values.items()
-        if inspect.isclass(value) and issubclass(value, base)
+        value.__name__: value
+        for module in map(importlib.import_module, modules)
+        if "._" not in module.__name__
+        for value in (getattr(module, name) for name in getattr(module, "__all__", []))
+        if inspect.isclass(value) and issubclass(value, BaseEstimator)
+        if hasattr(value, "fit") and not inspect.isabstract(value)
     }
-    # Codes alone do not fit it: the contract holds for `HashedNeighbors` around it.
-    del found["AsymmetricNeighbors"]
     return dict(sorted(found.items()))
 
 

@@ -1,5 +1,6 @@
 """scikit-learn's checks and our own contract, over every public estimator."""
 
+import inspect
 import subprocess
 import sys
 
@@ -14,11 +15,14 @@ from checks import (
     training_data,
 )
 from page_examples import page_classes, page_functions
-from sklearn.base import BaseEstimator
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from skorch import NeuralNet
 
 import skhash
-from skhash import classification, linear, neighbors, neural
+from skhash import neighbors
 from skhash.base import BaseHasher
 from skhash.gradients import GradientEstimator, NetworkGradient
 from skhash.linear import LinearDecoder
@@ -41,6 +45,7 @@ EXAMPLES = {cls.__name__: cls for cls in page_classes(BaseHasher)}
 
 # The smallest settings that still do all that the class does; others have defaults.
 SMALL = {
+    "AsymmetricNeighbors": [{"n_neighbors": 2}],
     "BinaryAutoencoderHash": [{"n_bits": 2, "max_iter": 2}],
     "DualHashEncoder": [
         {"n_bits": 2, "max_epochs": 2, "loss": DualHashLoss(warmup_epochs=1)}
@@ -60,9 +65,11 @@ SMALL = {
     ],
     "ITQHash": [{"n_bits": 2}],
     "KMeansHash": [{"n_bits": 2}],
+    "LinearDecoder": [{"n_alternations": 1}],
     "MedianHash": [{"n_bits": 1}],
     "NeighborHash": [{"n_bits": 2, "max_epochs": 1}],
     "PCAHash": [{"n_bits": 2}],
+    "PrefixNeighbors": [{"n_neighbors": 2, "prefix_bits": 4}],
     "RandomHyperplaneHash": [{"n_bits": 2}],
     "SBNClassifier": [
         {
@@ -215,45 +222,65 @@ CONTRACT_SETTINGS = {
     ],
 }
 
+# Checks that fit what they make up, which are floats and classes.
+FITS = [
+    "check_dict_unchanged",
+    "check_dont_overwrite_parameters",
+    "check_dtype_object",
+    "check_estimators_dtypes",
+    "check_estimators_fit_returns_self",
+    "check_estimators_nan_inf",
+    "check_estimators_overwrite_params",
+    "check_estimators_pickle",
+    "check_f_contiguous_array_estimator",
+    "check_fit2d_1feature",
+    "check_fit2d_1sample",
+    "check_fit2d_predict1d",
+    "check_fit_check_is_fitted",
+    "check_fit_idempotent",
+    "check_fit_score_takes_y",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_n_features_in",
+    "check_n_features_in_after_fitting",
+    "check_pipeline_consistency",
+    "check_positive_only_tag_during_fit",
+    "check_readonly_memmap_input",
+]
+FITS_TRANSFORMERS = [
+    "check_transformer_data_not_an_array",
+    "check_transformer_general",
+]
+# Checks of what `fit` says of wrong rows, before it looks at anything else.
+SPARSE = [
+    "check_estimator_sparse_array",
+    "check_estimator_sparse_matrix",
+    "check_estimator_sparse_tag",
+]
+MESSAGES = ["check_complex_data", "check_estimators_empty_data_messages", *SPARSE]
 FLOATS = "it fits arbitrary floats, which are no codes and are refused"
 
 # Every check of scikit-learn that is known to fail, and why. xfail is strict.
 EXPECTED_FAILED_CHECKS = {
-    "HammingNeighbors": dict.fromkeys(
-        [
-            "check_dict_unchanged",
-            "check_dont_overwrite_parameters",
-            "check_dtype_object",
-            "check_estimators_dtypes",
-            "check_estimators_fit_returns_self",
-            "check_estimators_nan_inf",
-            "check_estimators_overwrite_params",
-            "check_estimators_pickle",
-            "check_f_contiguous_array_estimator",
-            "check_fit2d_1feature",
-            "check_fit2d_1sample",
-            "check_fit2d_predict1d",
-            "check_fit_check_is_fitted",
-            "check_fit_idempotent",
-            "check_fit_score_takes_y",
-            "check_methods_sample_order_invariance",
-            "check_methods_subset_invariance",
-            "check_n_features_in",
-            "check_n_features_in_after_fitting",
-            "check_pipeline_consistency",
-            "check_positive_only_tag_during_fit",
-            "check_readonly_memmap_input",
-            "check_transformer_data_not_an_array",
-            "check_transformer_general",
-        ],
-        FLOATS,
+    "AsymmetricNeighbors": dict.fromkeys(
+        FITS + FITS_TRANSFORMERS + MESSAGES,
+        "it fits without a decoder and without vectors, so nothing compares codes",
     ),
+    "HammingNeighbors": dict.fromkeys(FITS + FITS_TRANSFORMERS, FLOATS),
+    "LinearDecoder": dict.fromkeys(
+        [*FITS, *SPARSE, "check_requires_y_none"],
+        "it fits to classes or none, where a decoder learns from codes",
+    ),
+    "PrefixNeighbors": dict.fromkeys(FITS, FLOATS),
     "SBNClassifier": dict.fromkeys(
         [
             "check_sample_weight_equivalence_on_dense_data",
             "check_sample_weight_equivalence_on_sparse_data",
         ],
         "other rows make other batches, with noise of their own",
+    ),
+    "ShardedNeighbors": dict.fromkeys(
+        FITS + MESSAGES, "it fits one array, where blocks of codes are taken"
     ),
 }
 
@@ -295,18 +322,55 @@ def test_exceptions_are_of_public_estimators():
     assert CONTRACT_SETTINGS.keys() <= public_encoders().keys() | EXAMPLES.keys()
 
 
-def test_every_estimator_is_public_or_has_tests_of_its_own():
-    found = {
-        name
-        for package in (classification, linear, neighbors, neural)
-        for name in package.__all__
-        if isinstance(cls := getattr(package, name), type)
-        and issubclass(cls, BaseEstimator)
-        and hasattr(cls, "fit")
-    }
-    # In tests/linear/test_decoder.py and tests/neighbors/.
-    others = {"AsymmetricNeighbors", "LinearDecoder", "PrefixNeighbors"}
-    assert found - others == public_estimators().keys()
+def subclasses(cls):
+    for one in cls.__subclasses__():
+        yield one
+        yield from subclasses(one)
+
+
+def test_every_estimator_is_public_and_checked():
+    checked = public_estimators()  # imports all that is public
+    for cls in set(subclasses(BaseEstimator)):
+        is_ours = cls.__module__.startswith("skhash.") and hasattr(cls, "fit")
+        if is_ours and not issubclass(cls, NeuralNet) and not inspect.isabstract(cls):
+            assert checked.get(cls.__name__) is cls
+
+
+def takes(estimator, X, targets=None, decoder=None):
+    """Say whether an estimator can be fitted to rows."""
+    further = {} if decoder is None else {"decoder": decoder}
+    try:
+        clone(estimator).fit(X, targets, **further)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "estimator", instances(public_estimators() | EXAMPLES, SMALL), ids=str
+)
+def test_tags_say_what_is_taken(estimator):
+    tags, name, rest = get_tags(estimator), type(estimator).__name__, []
+    X = np.abs(training_data())
+    bits = (X > X.mean(axis=0)).astype(float)
+    if name in ("AsymmetricNeighbors", "HammingNeighbors", "PrefixNeighbors"):
+        X = bits
+    if name == "AsymmetricNeighbors":
+        rest = [None, LinearDecoder(n_alternations=0).fit(X, bits)]
+    elif name == "LinearDecoder":
+        rest = [bits]
+    elif tags.target_tags.required:
+        rest = [np.arange(len(X)) % 3]
+    if name == "ShardedNeighbors":
+        return  # it is given no rows, but blocks of them
+    assert takes(estimator, X, *rest)
+    assert takes(estimator, X, None, *rest[1:]) != tags.target_tags.required
+    assert takes(estimator, sparse.csr_array(X), *rest) == tags.input_tags.sparse
+    missing = np.where(np.arange(X.size).reshape(X.shape) == 30, np.nan, X)
+    assert takes(estimator, missing, *rest) == tags.input_tags.allow_nan
+    if X is not bits:
+        moved = X - X.mean(axis=0)
+        assert takes(estimator, moved, *rest) != tags.input_tags.positive_only
 
 
 def test_every_class_on_a_page_is_of_a_kind_with_a_contract():
@@ -322,9 +386,11 @@ def test_every_class_on_a_page_is_of_a_kind_with_a_contract():
 
 
 def test_every_estimator_can_be_loaded():
-    others = (LinearDecoder, neighbors.AsymmetricNeighbors)
-    for cls in (*public_estimators().values(), *others):
-        assert known_class(class_name(cls)) is cls and hasattr(cls, "save")
+    # They hold indexes, which can.
+    others = {"PrefixNeighbors", "ShardedNeighbors"}
+    for name, cls in public_estimators().items():
+        assert hasattr(cls, "save") != (name in others)
+        assert name in others or known_class(class_name(cls)) is cls
 
 
 @pytest.mark.parametrize("name", ["PCAHash", "ITQHash", "KMeansHash"])

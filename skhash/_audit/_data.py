@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import normalize
-from sklearn.utils import assert_all_finite, check_array
+from sklearn.utils import assert_all_finite
 
 from skhash.metrics._inputs import compare_labelled
+from skhash.utils.arrays import as_array, check_array, check_unmasked
 
 # Rows that encoders are fitted on: more would only cost time.
 MAX_TRAIN_ROWS = 100_000
@@ -116,14 +117,14 @@ def as_rows(X):
     if sparse.issparse(X):
         return X.tocsr()
     if isinstance(X, np.ndarray):
-        return X
+        return check_unmasked(X)
     return check_array(X, ensure_all_finite=False)
 
 
 def _as_labels(y):
     if y is None:
         return None
-    return y.tocsr() if sparse.issparse(y) else np.asarray(y)
+    return y.tocsr() if sparse.issparse(y) else as_array(y)
 
 
 def _count_queries(n_rows, n_queries, rescore) -> int:

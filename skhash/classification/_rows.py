@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils.class_weight import compute_sample_weight
 
-from skhash.utils._sklearn import check_sample_weight
+from skhash.utils.arrays import check_sample_weight
 
 
 @dataclass(frozen=True)

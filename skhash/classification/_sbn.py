@@ -16,7 +16,7 @@ from sklearn.base import (
 )
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skhash.algebra._projection import column_means
 from skhash.algebra._scale import total_scale
@@ -28,6 +28,7 @@ from skhash.codes import pack_bits
 from skhash.persistence import save_estimator
 from skhash.training import TRAINING_CONSTRAINTS, TrainedMixin, arrays_of, draw_seeds
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
+from skhash.utils.arrays import as_array, refusing_masks, validate_data
 from skhash.utils.targets import encoded_targets
 from skhash.utils.torch import inference_device
 
@@ -467,6 +468,7 @@ class SBNClassifier(
         network = self._network("det")
         return DeterministicNetwork.of(network, self.classes_, self.mean_, self.scale_)
 
+    @refusing_masks
     def score(self, X, y, sample_weight=None) -> float:
         """Return the share of rows whose class is predicted.
 
@@ -711,7 +713,7 @@ class SBNClassifier(
             raise ValueError("The loss of a classifier needs y=, the classes of rows.")
         X = self._validate_fitted(X)
         module = self._restore_module()
-        codes = positions(np.asarray(y), self.classes_)
+        codes = positions(as_array(y), self.classes_)
         return module, whole_batch(module, X, labels=torch.from_numpy(codes))
 
     def __sklearn_tags__(self):

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skhash.neighbors import HammingNeighbors, merge_neighbors
 from skhash.utils._sklearn import Interval, fit_context
+from skhash.utils.arrays import as_array
 
 
 class ShardedNeighbors(BaseEstimator):
@@ -149,7 +150,7 @@ class ShardedNeighbors(BaseEstimator):
             )
         search = dask.delayed(_nearest, pure=True)
         merge = dask.delayed(merge_neighbors, pure=True, nout=2)
-        X = dask.delayed(np.asarray(X), pure=True)
+        X = dask.delayed(as_array(X), pure=True)
         answers = [
             search(shard, X, min(k, stop - start), start)
             for shard, start, stop in self._placed_shards()
@@ -189,7 +190,7 @@ class ShardedNeighbors(BaseEstimator):
         check_is_fitted(self)
         search = dask.delayed(_within, pure=True)
         radius = self.radius if radius is None else radius
-        X = np.asarray(X)
+        X = as_array(X)
         queries = dask.delayed(X, pure=True)
         answers = dask.compute(
             *(

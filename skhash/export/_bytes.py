@@ -3,6 +3,7 @@
 import numpy as np
 
 from skhash.codes import check_packed
+from skhash.utils.arrays import as_array
 
 _REVERSED = np.packbits(
     np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"),
@@ -98,7 +99,7 @@ def from_int8(signed, convention) -> np.ndarray:
     array([[  0, 128]], dtype=uint8)
     """
     _check_convention(convention)
-    signed = np.asarray(signed)
+    signed = as_array(signed)
     if signed.dtype != np.int8:
         raise ValueError(f"Signed codes are int8, got {signed.dtype}.")
     packed = np.ascontiguousarray(signed).view(np.uint8)

@@ -16,6 +16,7 @@ from skhash.neighbors import (
     PrefixNeighbors,
 )
 from skhash.neighbors.store.decoder import read_decoder
+from skhash.utils.arrays import as_array
 
 # What the items of a code are called in tables, see `Decoder.items`.
 ITEMS = ("term", "factor")
@@ -70,7 +71,7 @@ def read_source(codes, ids=None, n_bits=None):
         ids = np.arange(len(packed)) if ids is None else ids
     if n_bits is None:
         n_bits = 8 * packed.shape[1]
-    packed, ids = check_packed(packed, n_bits), np.asarray(ids)
+    packed, ids = check_packed(packed, n_bits), as_array(ids)
     if ids.shape != (len(packed),):
         raise ValueError(
             f"There are {len(packed)} codes and ids of shape {ids.shape}; give one id "

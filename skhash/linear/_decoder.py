@@ -6,7 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skhash.algebra._projection import column_means
 from skhash.codes import check_bits
@@ -20,6 +20,7 @@ from skhash.linear._blocks import (
 from skhash.linear._descent import descend
 from skhash.persistence import save_estimator
 from skhash.utils._sklearn import Interval, Options, StrOptions, fit_context
+from skhash.utils.arrays import validate_data
 from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
 
 # Share of ridge in the least squares, on bits of variance at most a quarter. It only
@@ -575,6 +576,12 @@ class LinearDecoder(BaseEstimator):
     def _validate(self, X, *, reset):
         options = {"dtype": [np.float32, np.float64], "order": "C"}
         return validate_data(self, X, reset=reset, accept_sparse="csr", **options)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
 
     def _check_bits(self, bits):
         check_is_fitted(self)

@@ -12,6 +12,7 @@ from skhash.codes import check_packed, pack_bits, packed_to_words
 from skhash.metrics import _ranking
 from skhash.metrics._counts import Comparison
 from skhash.utils._sklearn import Interval, StrOptions, validate_params
+from skhash.utils.arrays import as_array
 from skhash.utils.chunks import dense_chunks
 
 EMPTY = {"skip": np.nan, "zero": 0.0}
@@ -102,7 +103,7 @@ def check_cut(name: str, k: int | None, n_ranked: int) -> int:
 
 def check_cuts(name: str, k, n_ranked: int) -> np.ndarray:
     """Return one number of ranks, or several, as an array of 0 or 1 dimensions."""
-    cuts = np.asarray(n_ranked if k is None else k)
+    cuts = as_array(n_ranked if k is None else k)
     if cuts.ndim > 1 or cuts.size == 0 or cuts.dtype.kind not in "iu" or cuts.min() < 1:
         raise ValueError(f"{name} must be an integer >= 1 or several, got {k!r}.")
     check_cut(name, int(cuts.max()), n_ranked)
@@ -169,7 +170,7 @@ def _check_codes(query_codes, database_codes, packed, exclude_self):
 
 def _check_labels(role: str, labels, n_codes: int):
     if not sparse.issparse(labels):
-        labels = np.asarray(labels)
+        labels = as_array(labels)
     if labels.ndim not in (1, 2) or labels.shape[0] != n_codes:
         raise ValueError(
             f"{role}_labels must have one row for each of the {n_codes} {role}_codes "

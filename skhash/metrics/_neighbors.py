@@ -2,7 +2,6 @@
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_array
 
 from skhash.metrics import _ranking
 from skhash.metrics._exact import exact_neighbors
@@ -13,6 +12,7 @@ from skhash.metrics._inputs import (
     compare_unlabelled,
     summarize_cuts,
 )
+from skhash.utils.arrays import as_array, check_array
 
 
 @checked()
@@ -201,7 +201,7 @@ def _check_vectors(X):
 
 def _check_truth(truth, task) -> np.ndarray:
     """Return the indices in ascending order, which the kernels want."""
-    truth = np.asarray(truth)
+    truth = as_array(truth)
     if truth.dtype.kind not in "iu" or truth.ndim != 2 or truth.shape[1] == 0:
         raise ValueError(
             "true_neighbors_indices must be integers of shape (n_queries, n_neighbors),"

@@ -13,6 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from skhash.codes import check_packed, pack_bits
+from skhash.utils.arrays import as_array
 
 
 class Parts(NamedTuple):
@@ -95,7 +96,7 @@ def are_same_rows(codes, y, database, labels) -> bool:
     if sparse.issparse(y) or sparse.issparse(labels):
         y, labels = sparse.csr_array(y), sparse.csr_array(labels)
         return y.shape == labels.shape and (y != labels).nnz == 0
-    return np.array_equal(np.asarray(y), np.asarray(labels))
+    return np.array_equal(as_array(y), labels)
 
 
 def is_numeric(X) -> bool:
@@ -104,5 +105,5 @@ def is_numeric(X) -> bool:
         return True
     if hasattr(X, "dtypes"):  # a data frame, whose columns differ
         return all(getattr(dtype, "kind", "O") in "biuf" for dtype in X.dtypes)
-    X = np.asarray(X)
+    X = as_array(X)
     return X.ndim == 2 and X.dtype.kind in "biuf"

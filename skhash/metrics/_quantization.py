@@ -1,9 +1,9 @@
 """How far real outputs are from the codes that they become."""
 
 import numpy as np
-from sklearn.utils import check_array
 
 from skhash.metrics._inputs import checked
+from skhash.utils.arrays import check_array
 
 
 @checked()

@@ -6,9 +6,8 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils import check_consistent_length
 
-from skhash.codes import check_unmasked
 from skhash.neighbors._graphs import GraphMixin, as_graph
 from skhash.neighbors._index import BaseIndex, check_candidates, find, fitted_codes
 from skhash.neighbors.search.algorithm import as_lists
@@ -18,6 +17,7 @@ from skhash.neighbors.store.decoder import METRICS, read_decoder
 from skhash.neighbors.store.rows import object_array, read_vectors, without_self
 from skhash.neighbors.store.select import select
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
+from skhash.utils.arrays import as_array, check_array
 from skhash.utils.chunks import row_chunks
 
 
@@ -471,8 +471,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
                 "queries; ask by kneighbors(X, codes=...), or put the encoder and the "
                 "index into one HashedNeighbors, which does so."
             )
-        X = store["vectors"] if X is None else check_unmasked(X)
-        X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+        X = store["vectors"] if X is None else X
+        X = X.tocsr() if sparse.issparse(X) else as_array(X)
         check_consistent_length(X, codes)
         return X, codes
 

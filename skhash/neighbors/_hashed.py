@@ -4,14 +4,14 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
     process_routing,
 )
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import pack_bits
 from skhash.neighbors._asymmetric import AsymmetricNeighbors
@@ -19,6 +19,7 @@ from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
 from skhash.neighbors._hashed_files import load_search, save_search
 from skhash.utils._sklearn import HasMethods, StrOptions, fit_context
+from skhash.utils.arrays import check_array, validate_data
 from skhash.utils.chunks import unit_rows
 
 

@@ -4,15 +4,15 @@ from numbers import Integral
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from skhash.codes import check_packed, check_unmasked, pack_bits
+from skhash.codes import check_packed, pack_bits
 from skhash.neighbors._params import check_params
 from skhash.neighbors.store.files import load_index, save_index
 from skhash.neighbors.store.ids import check_same_kind, read_ids
 from skhash.neighbors.store.rows import check_column_fits, read_labels
 from skhash.neighbors.store.store import Store
+from skhash.utils.arrays import check_array, validate_data
 from skhash.utils.late import LateModule
 from skhash.utils.torch import inference_device
 
@@ -264,9 +264,7 @@ class BaseIndex(BaseEstimator):
     def _read_codes(self, X):
         """Return validated `X`, packed."""
         kind = None if self.packed else "numeric"
-        codes = check_array(
-            check_unmasked(X), dtype=kind, estimator=self, input_name="X"
-        )
+        codes = check_array(X, dtype=kind, estimator=self, input_name="X")
         return self._pack(codes)
 
     def _read_more_codes(self, X, store):

@@ -9,9 +9,9 @@ from numbers import Number
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from skhash.utils.arrays import as_array, check_array, column_or_1d
 from skhash.utils.chunks import dense_rows
 
 # The class of a row whose class is not known, among numbers and among strings.
@@ -138,7 +138,7 @@ def _has_columns(y):
     """Say whether labels have a column each."""
     if sparse.issparse(y):
         return True
-    shape = np.asarray(y).shape
+    shape = as_array(y).shape
     return len(shape) == 2 and shape[1] > 1
 
 

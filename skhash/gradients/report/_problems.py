@@ -18,6 +18,7 @@ from torch import nn
 from skhash.gradients._base import UNITS, GradientEstimator
 from skhash.gradients._network import LayerwiseNetwork, NetworkGradient
 from skhash.gradients._straight_through import StraightThrough
+from skhash.utils.arrays import as_array, check_unmasked
 
 
 def make_problem(model, X, y, loss, batch_size, units, device):
@@ -87,13 +88,13 @@ def _own_problem(model, X, y, loss, batch_size, units, device):
 
     module = _OwnModule(copy.deepcopy(model), loss, UNITS if units is None else units)
     X = X.to(next(model.parameters()).dtype)
-    y = None if y is None else torch.as_tensor(y)
+    y = None if y is None else torch.as_tensor(check_unmasked(y))
     y = y.to(X.dtype) if y is not None and y.is_floating_point() else y
     return Problem(module, Batch.of(X, labels=y), batch_size, device)
 
 
 def _floating(X):
-    X = X.detach() if isinstance(X, torch.Tensor) else torch.as_tensor(np.asarray(X))
+    X = X.detach() if isinstance(X, torch.Tensor) else torch.as_tensor(as_array(X))
     return X if X.is_floating_point() else X.to(torch.get_default_dtype())
 
 

@@ -4,7 +4,7 @@ from numbers import Integral
 
 import numpy as np
 
-from skhash.codes import check_packed, check_unmasked, pack_bits, packed_width
+from skhash.codes import check_packed, pack_bits, packed_width
 from skhash.neighbors.store.decoder import METRICS, read_decoder
 from skhash.utils._sklearn import StrOptions, validate_params
 from skhash.utils.chunks import CHUNK_BYTES, dense_rows, even_chunks, row_chunks
@@ -106,7 +106,7 @@ def asymmetric_scores(
     decoder = read_decoder(decoder, metric)
     packed_codes = check_packed(codes) if packed else pack_bits(codes)
     decoder.check_codes(packed_codes, np.shape(codes)[1], packed)
-    queries = decoder.read_queries(check_unmasked(X_query), "X_query")
+    queries = decoder.read_queries(X_query, "X_query")
     items = decoder.items(packed_codes)
     return CodeScorer(decoder, packed_codes, items, n_jobs).score_all(queries)
 

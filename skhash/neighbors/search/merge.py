@@ -4,6 +4,8 @@ from numbers import Integral
 
 import numpy as np
 
+from skhash.utils.arrays import as_array
+
 
 def merge_neighbors(results, n_neighbors=None):
     """Merge the nearest neighbours that were found in parts of a database.
@@ -41,7 +43,7 @@ def merge_neighbors(results, n_neighbors=None):
     >>> merge_neighbors([first, second], n_neighbors=3)
     (array([[0, 0, 1]]), array([[ 7, 12, 10]]))
     """
-    parts = [tuple(map(np.asarray, part)) for part in results]
+    parts = [tuple(map(as_array, part)) for part in results]
     if not parts:
         raise ValueError("There is nothing to merge: results has no parts.")
     shapes = [array.shape for part in parts for array in part]

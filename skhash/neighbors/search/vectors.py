@@ -1,9 +1,9 @@
 """Scores of candidates by the real vectors that their codes were made of."""
 
 import numpy as np
-from sklearn.utils import check_array
 
 from skhash.neighbors.search.asymmetric import smallest, within_by_chunks
+from skhash.utils.arrays import check_array
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
 from skhash.utils.threads import count_threads, map_in_threads

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.utils import check_array
-
 from skhash.codes import check_packed, packed_width
+from skhash.utils.arrays import check_array
 from skhash.utils.chunks import row_chunks, unit_rows
 from skhash.utils.late import LateModule
 

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils import check_consistent_length
 
-from skhash.codes import check_unmasked
+from skhash.utils.arrays import as_array
 
 
 def read_ids(ids, X=None):
@@ -16,7 +16,7 @@ def read_ids(ids, X=None):
     """
     if ids is None:
         return None
-    array = np.asarray(check_unmasked(ids))
+    array = as_array(ids)
     # Of a list of numbers and strings NumPy makes strings, without a word.
     if array.dtype.kind in "OT" or (array.dtype.kind == "U" and array is not ids):
         wrong = [one for one in ids if not isinstance(one, str)]

@@ -2,16 +2,16 @@
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import assert_all_finite, check_array, check_consistent_length
+from sklearn.utils import assert_all_finite, check_consistent_length
 
-from skhash.codes import check_unmasked
+from skhash.utils.arrays import as_array, check_array
 
 
 def read_labels(X, y):
     """Return validated labels of the codes `X`, or None."""
     if y is None:
         return None
-    y = check_array(check_unmasked(y), ensure_2d=False, dtype=None, input_name="y")
+    y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
     check_consistent_length(X, y)
     return y
 
@@ -25,7 +25,7 @@ def read_vectors(X, vectors):
             "vectors of codes must be dense, got a sparse matrix; compare by a decoder "
             "instead, fit(codes, decoder=...), whose queries may be sparse."
         )
-    vectors = np.asarray(check_unmasked(vectors))
+    vectors = as_array(vectors)
     if vectors.ndim != 2 or vectors.dtype.kind not in "iuf":
         raise ValueError(
             "vectors must be numbers of shape (n_samples, n_features), got an array "

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skhash.codes import check_unmasked
+from skhash.utils.arrays import as_array
 
 # A scan passes over codes that do not count, at the cost of those that do. Where fewer
 # than this share count, copying them out is cheaper.
@@ -61,7 +61,7 @@ def select(store, mask=None, ids=None):
 
 
 def _read_mask(mask, n):
-    mask = np.asarray(check_unmasked(mask))
+    mask = as_array(mask)
     if mask.dtype != bool or mask.shape != (n,):
         raise ValueError(
             f"mask must be {n} booleans, one a position, got an array of shape "

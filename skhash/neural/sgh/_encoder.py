@@ -4,7 +4,7 @@ from numbers import Real
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from skhash.algebra._projection import column_means
 from skhash.algebra._scale import total_scale
@@ -17,6 +17,7 @@ from skhash.neural.sgh._scales import CodewordScale, resolve_scale
 from skhash.neural.sgh._start import SGHStart, closed_form_decoder, sgh_start
 from skhash.training import BaseNeuralHasher
 from skhash.utils._sklearn import Interval, StrOptions
+from skhash.utils.arrays import check_array
 from skhash.utils.chunks import dense_rows
 from skhash.utils.torch import random_state_of_call, resolve_device
 

@@ -5,10 +5,11 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import check_consistent_length
 
 from skhash.neural._near import near_rows
 from skhash.utils._sklearn import Interval
+from skhash.utils.arrays import as_array, column_or_1d
 from skhash.utils.strategies import resolved
 from skhash.utils.targets import encoded_labels, partial_labels
 from skhash.utils.torch import seeded_generator
@@ -288,7 +289,7 @@ def placed_pairs(pairs, pair_labels, ids):
 
 def _names(values, name, n_axes):
     """Return an array of integers or of strings with so many axes."""
-    values = np.asarray(values)
+    values = as_array(values)
     if values.dtype.kind in "OT" and all(isinstance(one, str) for one in values.flat):
         values = values.astype(str)
     if values.dtype.kind not in "iuU" or values.ndim != n_axes or not len(values):
