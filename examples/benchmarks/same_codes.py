@@ -47,6 +47,7 @@ from skhash.utils.schedules import LinearSchedule
 """
 NEW_IMPORTS = """
 from skhash.audit import *
+from skhash.classification._architectures import VGG, AllConv
 from skhash.networks import *
 from skhash.persistence import load
 from skhash.training import LinearSchedule, Optimizer
@@ -364,12 +365,13 @@ classes(SBNClassifier((24, 16), noise="triangular", gradient="psa", **FEW).fit(X
 classes(SBNClassifier((24, 16), noise=Normal(2.0), **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), batch_norm=False, **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), batch_norm=False, init="default", **FEW).fit(X, y))
-classes(SBNClassifier((24, 16), bn_recalibrate=False, **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), n_train_samples=3, **FEW).fit(X, y))
+=> classes(SBNClassifier((24, 16), n_draws=3, **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), n_train_samples=3, objective="multi_sample",
     **FEW).fit(X, y))
+=> classes(SBNClassifier((24, 16), n_draws=3, objective="multi_sample",
+    **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), n_predict_samples=3, **FEW).fit(X, y))
-classes(SBNClassifier((24, 16), lr="auto", **FEW | {"max_epochs": 1}).fit(Q, y[:100]))
 classes(SBNClassifier((24, 16), lr_schedule="cosine", lr=0.1, **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), lr_schedule="step", batch_size=50, **FEW).fit(X, y))
 classes(SBNClassifier((24, 16), validation_fraction=0.2, **FEW).fit(X, y))
