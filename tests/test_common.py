@@ -159,7 +159,7 @@ CONTRACT_SETTINGS = {
         {"n_bits": 9, "max_epochs": 2, "init": "random", "validation_fraction": 0.2},
         {"n_bits": 9, "max_epochs": 1, "init": "pca", "normalize": True},
         {"n_bits": 9, "max_epochs": 1, "init": "pca", "scale": "latent"},
-        {"n_bits": 9, "max_epochs": 1, "scale": "feature", "averaging": "mean"},
+        {"n_bits": 9, "max_epochs": 1, "scale": "latent", "averaging": "mean"},
         {"n_bits": 9, "max_epochs": 1, "init": "pca", "pairs": "neighbors"},
     ],
     "ScalableGraphHash": [
@@ -381,7 +381,7 @@ def test_every_class_on_a_page_is_of_a_kind_with_a_contract():
         assert issubclass(cls, (*kinds, *parts, NetworkGradient)), cls
     for kind in (*kinds, BaseNeuralHasher):
         assert page_classes(kind), f"no page shows how to write a {kind.__name__}"
-    for name in ({"end": "_score"}, {"start": "read_"}, {"start": "to_"}):
+    for name in ({"end": "_score"}, {"start": "read_"}):
         assert page_functions(**name), f"no page shows how to write one of {name}"
 
 

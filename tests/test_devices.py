@@ -20,7 +20,7 @@ from sklearn.base import clone
 
 import skhash
 from skhash import HammingNeighbors, SBNClassifier, StochasticAutoencoderHash, audit
-from skhash.classification import VGG
+from skhash.classification._architectures import VGG
 from skhash.gradients import gradient_report
 from skhash.linear import PCAHash
 from skhash.metrics import true_neighbors
@@ -32,7 +32,7 @@ IMAGES = np.random.default_rng(2).random((40, 36))
 
 CLASSIFIERS = [
     {},
-    {"gradient": "psa", "weights": "mirror", "n_train_samples": 2},
+    {"gradient": "psa", "weights": "mirror", "n_draws": 2},
     {"gradient": "arm", "predict_mode": "det", "validation_fraction": 0.2},
     {"weights": "bayesbinn", "optimizer": "sgd", "lr": 0.1, "init": "default"},
 ]

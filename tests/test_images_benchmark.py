@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from skhash.classification import VGG, AllConv
+from skhash.classification._architectures import VGG, AllConv
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples" / "benchmarks"

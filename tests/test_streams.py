@@ -100,7 +100,7 @@ def test_a_change_of_all_else_is_refused_or_has_its_effect(
         SGH: {"gradient": "exact", "kl_weight": 1.0, "coding": "pm1"},
         AUTOENCODER: {"gradient": ARM(), "kl_weight": 0.7, "optimizer": "sgd"},
         NEIGHBOR: {"gradient": "st", "temperature": 0.1, "optimizer": "sgd"},
-        CLASSIFIER: {"gradient": "psa", "n_train_samples": 3, "optimizer": "sgd"},
+        CLASSIFIER: {"gradient": "psa", "n_draws": 3, "optimizer": "sgd"},
     }[estimator]
     stream = begun(estimator)
     if is_loaded:

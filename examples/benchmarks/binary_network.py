@@ -86,7 +86,8 @@ def fold(model):
 
     Norms are part of them, as of the network without noise.
     """
-    arrays = iter(model.weights_)
+    state = model.net_.module_.network.state_dict()
+    arrays = (value.numpy() for value in state.values())
     layers = []
     for layer in model.layers_:
         weight, *norm = (next(arrays) for _ in range(5 if layer["batch_norm"] else 2))
@@ -219,7 +220,7 @@ def measure_speed(name, sizes, rate, arguments, tables):
     """Measure accuracies, bytes and milliseconds of a network, and of its layers."""
     fit_or_read = arguments.memory.cache(fit)
     binary = fit_or_read(name, sizes, arguments.epochs, weights="mirror", lr=0.01)
-    real = {"gradient": ReLU(), "bn_recalibrate": False, "lr": 0.003}
+    real = {"gradient": ReLU(), "lr": 0.003}
     real = fit_or_read(name, sizes, arguments.epochs, **real)
     network, layers = binary.export_deterministic(), fold(real)
     query, labels = load(name)[2]

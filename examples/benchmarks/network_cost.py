@@ -28,7 +28,7 @@ from sbn_images import ReLU
 from torch.nn import functional
 from torch.profiler import ProfilerActivity, profile
 
-from skhash.classification import VGG, AllConv
+from skhash.classification._architectures import VGG, AllConv
 from skhash.classification._module import cross_entropy
 from skhash.gradients import resolve_network_gradient
 from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork

@@ -39,7 +39,7 @@ ESTIMATORS = {
     "gumbel 1.0": GumbelSoftmax(1.0),
     "adf": "adf",
     "local_reparam": "local_reparam",
-    "ram": "ram",
+    "ram": "local_expectation",
     "disarm": "disarm",
     "rloo": "rloo",
 }

@@ -191,7 +191,7 @@ def measure(X, y, names, epochs, seed, options, widths=(5, 5, 5), trials=None):
     rows = {}
     for n_samples, n_trials in (trials or {1: options.trials[1]}).items():
         # An estimate is the mean over so many samples of the noise.
-        model.set_params(n_train_samples=n_samples)
+        model.set_params(n_draws=n_samples)
         estimators = {name: ESTIMATORS[name] for name in names}
         report = gradient_report(
             model, X, estimators, y=y, n_trials=n_trials, random_state=seed

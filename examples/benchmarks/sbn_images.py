@@ -17,9 +17,9 @@ an interrupted run goes on where it was, and more ``--seeds``, or other ``--rows
 ``--epochs``, add to what is there.
 
 A method's learning rate is the best of ``--lrs`` on validation rows, with one seed and
-half of the epochs; or that which ``lr="auto"`` of the library finds, once, on a part of
-the rows. All seeds share it. The test rows are predicted by the network without noise
-("det"), and by ensembles of networks with noise.
+half of the epochs; or, by ``--lrs auto``, that which a search of ten trials finds,
+once, on a part of the rows. All seeds share it. The test rows are predicted by the
+network without noise ("det"), and by ensembles of networks with noise.
 """
 
 import argparse
@@ -32,16 +32,19 @@ import numpy as np
 import torch
 from growing_results import Results, merged
 from sbn_images_report import draw, show, ways_of
+from scipy.optimize import minimize_scalar
+from sklearn.base import clone
 
 from skhash import SBNClassifier
-from skhash.classification import VGG, AllConv
+from skhash.classification._architectures import VGG, AllConv
 from skhash.datasets import load_fashion_mnist, read_cifar_binary
 from skhash.gradients import LayerwiseGradient
 
 TUNING_SEED = 100
 N_VALIDATION = 2000
-# As many as `SBNClassifier` takes for each trial of lr="auto".
-SEARCH_EPOCHS = 5
+# The search for a rate, as in the PSA paper: epochs of each trial, trials, the range of
+# logarithms, and what the loss of a training that diverges counts as.
+SEARCH_EPOCHS, SEARCH_STEPS, LOG_LR, WORST_LOSS = 5, 10, (-6, 0), 1e10
 # Images that are predicted at a time.
 CHUNK = 200
 # Added to probabilities, so that their logarithms are finite.
@@ -170,12 +173,14 @@ def measure(network, method, lr, seed, part, arguments, share=1.0):
     model, rows = classifier(network, method, lr, seed, arguments, share)
     X, y = (values[:rows] for values in data["train"])
     start, cpu_start = time.perf_counter(), time.process_time()
+    if model.lr == "auto":
+        model.set_params(lr=least_loss_rate(model, X, y))
     model.fit(X, y)
     result = {
         "network": network,
         "method": method if model.augment is None else f"{method}, {model.augment}",
         "seed": seed,
-        "lr": model.lr_,
+        "lr": model.lr,
         "rows": len(X),
         "seconds": time.perf_counter() - start,
         "cpu_seconds": time.process_time() - cpu_start,
@@ -256,11 +261,28 @@ def tune(network, method, arguments):
 
 
 def search(network, method, arguments):
-    """Return the learning rate that the library's own search finds on some rows."""
+    """Return the learning rate that a search finds on some rows."""
     data, _ = load(arguments.data, network, arguments.data_home)
     model, _ = classifier(network, method, "auto", TUNING_SEED, arguments)
-    model.set_params(max_epochs=SEARCH_EPOCHS)
-    return model.fit(*(values[: arguments.search_rows] for values in data["train"])).lr_
+    rows = (values[: arguments.search_rows] for values in data["train"])
+    return least_loss_rate(model, *rows)
+
+
+def least_loss_rate(model, X, y):
+    """Return the learning rate of the least training loss after some epochs."""
+    model = clone(model).set_params(max_epochs=SEARCH_EPOCHS, lr_schedule=None)
+
+    def loss_at(log_lr):
+        try:
+            model.set_params(lr=float(10**log_lr)).fit(X, y)
+        except ValueError:  # it diverged
+            return WORST_LOSS
+        return model.history_[-1]["train_loss"]
+
+    found = minimize_scalar(
+        loss_at, bounds=LOG_LR, method="bounded", options={"maxiter": SEARCH_STEPS}
+    )
+    return float(10**found.x)
 
 
 def rate(results, network, method, arguments):

@@ -1,4 +1,4 @@
-"""Which layers a classifier has: the networks of the papers, or one's own."""
+"""Layers of a classifier: fully connected, the networks of the papers, or your own."""
 
 import math
 
@@ -67,11 +67,6 @@ class AllConv(Architecture):
         Of the first three convolutions, and of the other five. The default is the
         paper's, and wants a GPU.
 
-    Examples
-    --------
-    >>> from skhash import SBNClassifier
-    >>> from skhash.classification import AllConv
-    >>> model = SBNClassifier(architecture=AllConv((8, 16)), input_shape=(3, 32, 32))
     """
 
     _parameter_constraints: dict = {"channels": ["array-like"]}
@@ -105,18 +100,6 @@ class VGG(Architecture):
     ----------
     channels : array-like of int, default=(128, 256, 512)
         Of each pair. The default is the paper's, and wants a GPU.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from skhash import SBNClassifier
-    >>> from skhash.classification import VGG
-    >>> X, y = load_digits(return_X_y=True)
-    >>> model = SBNClassifier(
-    ...     (16,), architecture=VGG((4, 8)), input_shape=(1, 8, 8), max_epochs=1
-    ... )
-    >>> model.fit(X, y).transform(X).shape
-    (1797, 16)
     """
 
     _parameter_constraints: dict = {"channels": ["array-like"]}
@@ -133,7 +116,7 @@ class VGG(Architecture):
 
 
 class OwnNetwork(Architecture):
-    """What a user's factory makes.
+    """The network that a user's factory makes.
 
     Parameters
     ----------

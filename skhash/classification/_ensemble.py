@@ -1,4 +1,4 @@
-"""What a fitted classifier predicts with: networks without random choices left."""
+"""Networks without random choices left, which a fitted classifier predicts with."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What a classifier of stochastic binary layers trains."""
+"""The torch module of a classifier of stochastic binary layers."""
 
 import torch
 

@@ -10,7 +10,7 @@ from skhash.utils.arrays import check_sample_weight
 
 @dataclass(frozen=True)
 class Targets:
-    """What a classifier learns from, besides rows.
+    """Targets of training: classes and weights of rows.
 
     Attributes
     ----------
@@ -19,7 +19,7 @@ class Targets:
     weights : ndarray of shape (n_samples,), float32, or None
     classes : ndarray of shape (n_classes,)
     first_weights : list of ndarray or None
-        What a network of real units has learned from the same rows.
+        Of a network of real units that was trained on the same rows.
     """
 
     codes: np.ndarray

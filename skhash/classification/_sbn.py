@@ -6,7 +6,6 @@ from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
@@ -32,15 +31,12 @@ from skhash.utils.arrays import as_array, refusing_masks, validate_data
 from skhash.utils.targets import encoded_targets
 from skhash.utils.torch import inference_device
 
-# What validation makes of rows.
+# How rows are validated.
 INPUT = {"dtype": [np.float32, np.float64], "accept_sparse": "csr"}
 # Rows of a batch that statistics of norms are taken from after training.
 STATISTICS_ROWS = 512
 # Rows that first weights are whitened by.
 WHITENED_ROWS = 1024
-# The search for a learning rate: epochs of each trial, trials, the logarithms that are
-# searched, and what a loss counts as that is beyond.
-SEARCH_EPOCHS, SEARCH_STEPS, LOG_LR, WORST_LOSS = 5, 10, (-6, 0), 1e10
 
 
 class SBNClassifier(
@@ -71,13 +67,12 @@ class SBNClassifier(
     ----------
     hidden_layer_sizes : array-like of int, default=(512, 512)
         Number of units of each fully connected layer; "allconv" has none.
-    architecture : {"mlp", "allconv", "vgg"}, AllConv, VGG or callable, default="mlp"
+    architecture : {"mlp", "allconv", "vgg"} or callable, default="mlp"
         "mlp" is fully connected. "allconv" has eight convolutions, for images of at
         least 27 x 27, and "vgg" pairs of convolutions with pooling, which PSA cannot
-        pass: the networks of the two papers, which want a GPU. With other widths they
-        are `skhash.classification.AllConv` and `VGG`. Or a factory ``(n_features,
-        n_classes) -> skhash.networks.StochasticBinaryNetwork``, which then decides on
-        `noise`, `weights` and `batch_norm` too.
+        pass: the networks of the two papers, which want a GPU. Or a factory
+        ``(n_features, n_classes) -> skhash.networks.StochasticBinaryNetwork``, which
+        then decides on `noise`, `weights` and `batch_norm` too.
     input_shape : tuple of int or None, default=None
         (channels, height, width) of the images that rows are.
     gradient : str or estimator of `skhash.gradients`, default="zgr"
@@ -95,10 +90,10 @@ class SBNClassifier(
     batch_norm : bool, default=True
         Whether logits are normalised over the batch. Without, layers have intercepts.
     objective : {"expected", "multi_sample"}, default="expected"
-        With M = `n_train_samples` draws of the noise, "expected" is the mean of their
+        With M = `n_draws` draws of the noise, "expected" is the mean of their
         losses and "multi_sample" the bound :math:`-\log \frac1M \sum_m p(y | z_m)`,
         which tightens to the loss of the ensemble as M grows. They are equal at M = 1.
-    n_train_samples : int, default=1
+    n_draws : int, default=1
         How many times the noise of a row is drawn in a step.
     predict_mode : {"ensemble", "det"}, default="ensemble"
         Whether to average probabilities over `n_predict_samples` networks, or to take
@@ -112,25 +107,20 @@ class SBNClassifier(
         "whiten" scales layers at the start so that logits have mean 0 and deviation
         `init_scale` over a sample of rows, or over the batch with batch norm. "real"
         trains a network with real weights whose units pass their means for the first
-        half of the epochs, and goes on with its weights. Binary weights have these as
-        logits, divided by their root mean square; those of an `architecture` of your
-        own go on as they are.
+        half of the epochs, whose weights then start the binary units. Binary weights
+        have these as logits, divided by their root mean square; those of an
+        `architecture` of your own start as they are.
     init_scale : float, default=2.0
         How far logits spread at the start, where noise of scale 1 has slope 1 at the
         threshold. At 1, as in the papers, units are about as random as they can be
         with a signal left; with larger values they are surer of theirs.
-    bn_recalibrate : bool, default=True
-        Whether the statistics of batch norms are taken anew from all rows after
-        training, once with noise and once without. Otherwise both modes have the
-        running means of training.
     augment : {"flip_crop", "affine"} or None, default=None
         Random changes of the images of `input_shape` while training: mirrored and moved
         by up to an eighth, or turned by up to 10 degrees and moved by up to 5 %.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
-    lr : float or "auto", default=0.003
-        Learning rate. "auto" searches between 1e-6 and 1 for the one with the least
-        training loss after 5 epochs, in 10 trials.
+    lr : float, default=0.003
+        Learning rate.
     lr_schedule : {"cosine", "step"} or None, default="cosine"
         How the rate falls during `fit`: along half a cosine to 0, or to a tenth after
         60 % and again after 80 % of the epochs.
@@ -168,13 +158,11 @@ class SBNClassifier(
         Draws the ensemble.
     history_ : list of dict
         ``train_loss``, and ``valid_loss`` with a validation fraction, of each epoch.
-    lr_ : float
-        The learning rate that was used, that of "auto" too.
     n_iter_ : int
         Number of epochs trained, those of real units apart.
     n_features_in_ : int
     net_ : skorch net
-        What `partial_fit` goes on from.
+        Its training is resumed by `partial_fit`.
 
     Raises
     ------
@@ -218,16 +206,14 @@ class SBNClassifier(
         "noise": "no_validation",
         "batch_norm": ["boolean"],
         "objective": [StrOptions({"expected", "multi_sample"})],
-        "n_train_samples": [Interval(Integral, 1, None, closed="left")],
+        "n_draws": [Interval(Integral, 1, None, closed="left")],
         "predict_mode": [StrOptions({"ensemble", "det"})],
         "n_predict_samples": [Interval(Integral, 1, None, closed="left")],
         "init": [StrOptions({"whiten", "default", "real"})],
         "init_scale": [Interval(Real, 0, None, closed="neither")],
-        "bn_recalibrate": ["boolean"],
         "augment": [StrOptions({"flip_crop", "affine"}), None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         **TRAINING_CONSTRAINTS,
-        "lr": [*TRAINING_CONSTRAINTS["lr"], StrOptions({"auto"})],
         "batch_size": [
             Interval(Integral, 2, None, closed="left"),
             StrOptions({"auto"}),
@@ -245,12 +231,11 @@ class SBNClassifier(
         noise="logistic",
         batch_norm=True,
         objective="expected",
-        n_train_samples=1,
+        n_draws=1,
         predict_mode="ensemble",
         n_predict_samples=10,
         init="whiten",
         init_scale=2.0,
-        bn_recalibrate=True,
         augment=None,
         class_weight=None,
         lr=0.003,
@@ -272,12 +257,11 @@ class SBNClassifier(
         self.noise = noise
         self.batch_norm = batch_norm
         self.objective = objective
-        self.n_train_samples = n_train_samples
+        self.n_draws = n_draws
         self.predict_mode = predict_mode
         self.n_predict_samples = n_predict_samples
         self.init = init
         self.init_scale = init_scale
-        self.bn_recalibrate = bn_recalibrate
         self.augment = augment
         self.class_weight = class_weight
         self.lr = lr
@@ -291,7 +275,7 @@ class SBNClassifier(
         self.random_state = random_state
         self.verbose = verbose
 
-    # What a net in training does not depend on.
+    # Parameters that a network in training does not depend on.
     _untrained_parameters = ("predict_mode", "n_predict_samples", "class_weight")
 
     @unchanged_if_it_raises
@@ -584,7 +568,7 @@ class SBNClassifier(
         module = ClassifierModule(
             network,
             resolve_network_gradient(self.gradient),
-            self.n_train_samples,
+            self.n_draws,
             self.objective == "multi_sample",
             AUGMENTATIONS.get(self.augment),
             None if self.augment is None else self._image_shape("augment"),
@@ -650,29 +634,6 @@ class SBNClassifier(
                 groups += [(f"network.layers.{i}.weight", {"weight_decay": decay})]
         return self.optimizer, {"param_groups": groups} if groups else {}
 
-    def _step_size(self, X, y, seeds, goes_on):
-        if self.lr != "auto":
-            return self.lr
-        return self.lr_ if goes_on else self._search_lr(X, y, seeds)
-
-    def _search_lr(self, X, y, seeds):
-        """Return the learning rate of the least loss after some epochs."""
-        from skhash.training._net import train
-
-        epochs = min(SEARCH_EPOCHS, self.max_epochs)
-
-        def loss_at(log_lr):
-            net = self._make_net(X, y, seeds, lr=float(10**log_lr))
-            records = train(net, self._rows(X, y, net, 0), epochs)
-            loss = records[-1]["train_loss"]
-            # The search fits parabolas, which infinite values would spoil.
-            return min(loss, WORST_LOSS) if np.isfinite(loss) else WORST_LOSS
-
-        found = minimize_scalar(
-            loss_at, bounds=LOG_LR, method="bounded", options={"maxiter": SEARCH_STEPS}
-        )
-        return float(10**found.x)
-
     def _rows(self, X, y, net, n_before):
         from skhash.training._batches import Rows
 
@@ -689,16 +650,14 @@ class SBNClassifier(
         network = copy.deepcopy(module.network)
         states = []
         for generator in (module.generator, None):
-            if self.bn_recalibrate:
-                batches = BatchIterator(fed, STATISTICS_ROWS, net.device)
-                refresh_statistics(network, batches, generator)
+            batches = BatchIterator(fed, STATISTICS_ROWS, net.device)
+            refresh_statistics(network, batches, generator)
             states.append(arrays_of(network))
         noisy, certain = states
         self.weights_ = [*noisy.values()]
         self.det_statistics_ = [certain[name] for name in statistics_of(certain)]
         self.layers_ = module.network.description()
         self.mean_, self.scale_ = module.mean, module.scale
-        self.lr_ = net.lr
 
     def _training_batch(self, X, y):
         """Return a module with norms at rest, and all rows as a batch.

@@ -28,7 +28,7 @@ def to_arrow(codes, *, ids=None, n_bits=None):
     Parameters
     ----------
     codes : index or array-like of shape (n_samples, n_bytes), uint8
-        A fitted index, or packed codes: see `read_source`. Removed codes are left out.
+        A fitted index, or packed codes. Removed codes are left out.
     ids : array-like of shape (n_samples,), default=None
         Integers or strings. By default the ids of the index, or positions.
     n_bits : int, default=None
@@ -51,8 +51,8 @@ def to_arrow(codes, *, ids=None, n_bits=None):
 
     See Also
     --------
-    from_arrow : The way back.
-    decoder_to_arrow : What the codes decode to.
+    from_arrow : Reads it.
+    score_tables : The sums, query by query.
 
     Examples
     --------
@@ -106,10 +106,6 @@ def from_arrow(table):
         If a column is missing or damaged, or holds nulls or something else than bytes
         of fixed size and ids; if the bits are in another order or do not fit their
         number.
-
-    See Also
-    --------
-    decoder_from_arrow : What the codes decode to.
 
     Examples
     --------

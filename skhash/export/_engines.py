@@ -14,7 +14,7 @@ def to_faiss(codes, *, ids=None):
     Parameters
     ----------
     codes : index or array-like of shape (n_samples, n_bytes), uint8
-        A fitted index, or packed codes: see `read_source`. Removed codes are left out.
+        A fitted index, or packed codes. Removed codes are left out.
     ids : array-like of shape (n_samples,), default=None
         Integers. By default the ids of the index, or positions.
 
@@ -53,7 +53,7 @@ def to_usearch(codes, *, ids=None, **parameters):
     Parameters
     ----------
     codes : index or array-like of shape (n_samples, n_bytes), uint8
-        A fitted index, or packed codes: see `read_source`. Removed codes are left out.
+        A fitted index, or packed codes. Removed codes are left out.
     ids : array-like of shape (n_samples,), default=None
         Integers of at least 0. By default the ids of the index, or positions.
     **parameters
@@ -107,7 +107,7 @@ def to_sqlite_vec(codes, connection, table="codes", *, ids=None) -> None:
     Parameters
     ----------
     codes : index or array-like of shape (n_samples, n_bytes), uint8
-        A fitted index, or packed codes: see `read_source`. Removed codes are left out.
+        A fitted index, or packed codes. Removed codes are left out.
     connection : sqlite3.Connection
         With sqlite-vec loaded: ``sqlite_vec.load(connection)``.
     table : str, default="codes"

@@ -1,4 +1,4 @@
-"""What is exported: the live codes of an index, or packed codes, and their decoder."""
+"""Sources of exports: live codes of an index or packed codes, and their decoder."""
 
 import importlib
 from dataclasses import replace
@@ -18,7 +18,7 @@ from skhash.neighbors import (
 from skhash.neighbors.store.decoder import read_decoder
 from skhash.utils.arrays import as_array
 
-# What the items of a code are called in tables, see `Decoder.items`.
+# The names of the items of a code in tables, see `Decoder.items`.
 ITEMS = ("term", "factor")
 
 
@@ -46,14 +46,6 @@ def read_source(codes, ids=None, n_bits=None):
     ------
     ValueError
         If there are not as many ids as codes, or bits are set behind `n_bits`.
-
-    Examples
-    --------
-    >>> from skhash.export import read_source
-    >>> from skhash.neighbors import HammingNeighbors
-    >>> index = HammingNeighbors().fit([[1, 0, 1], [0, 1, 1]], ids=["a", "b"])
-    >>> read_source(index.remove(["a"]))
-    (array([[96]], dtype=uint8), array(['b'], dtype='<U1'), 3)
     """
     index = fitted_index(codes)
     if index is not None:

@@ -50,7 +50,7 @@ def to_pgvector(codes, file, *, ids=None, n_bits=None) -> None:
     Parameters
     ----------
     codes : index or array-like of shape (n_samples, n_bytes), uint8
-        A fitted index, or packed codes: see `read_source`. Removed codes are left out.
+        A fitted index, or packed codes. Removed codes are left out.
     file : text file
         What has a ``write`` method. It is written in chunks.
     ids : array-like of shape (n_samples,), default=None

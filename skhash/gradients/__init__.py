@@ -77,11 +77,8 @@ GRADIENTS = {
     "hard_st": HardST,
     "identity_st": IdentityST,
     "local_expectation": LocalExpectation,
-    "mean_field": MeanField,
     "muprop": MuProp,
-    "ram": LocalExpectation,
     "reinforce": Reinforce,
-    "reinmax": ZGR,
     "rloo": ReinforceLOO,
     "st": StraightThrough,
     "st_gumbel": STGumbel,
@@ -124,7 +121,7 @@ def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
         raise TypeError(
             f"{parameter}={found!r} works on the layers of a stochastic binary "
             f"network, and {type(found).__name__} has no `surrogate` for the units "
-            "of one layer; take LocalExpectation ('ram') or ZGR ('zgr')."
+            "of one layer; take LocalExpectation ('local_expectation') or ZGR ('zgr')."
         )
     if found is None:
         raise ValueError(

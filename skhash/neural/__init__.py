@@ -7,7 +7,6 @@ from skhash.neural.autoencoder import (
 )
 from skhash.neural.neighbor import NeighborHash
 from skhash.neural.sgh import (
-    FeatureScale,
     GivenPairs,
     LabelPairs,
     LatentScale,
@@ -20,7 +19,6 @@ __all__ = [
     "CorrelatedPosterior",
     "Correction",
     "DualHashEncoder",
-    "FeatureScale",
     "GivenPairs",
     "LabelPairs",
     "LatentScale",

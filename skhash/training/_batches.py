@@ -7,7 +7,6 @@ import torch
 from scipy import sparse
 from torch.utils.data import Dataset, Subset
 
-from skhash.training._dataset_rows import DatasetRows
 from skhash.utils._torch_sparse import csr_tensor, take_rows
 from skhash.utils.chunks import RowView, dense_rows, row_chunks
 
@@ -23,7 +22,7 @@ class Rows:
 
     Attributes
     ----------
-    X : {ndarray, CSR array, RowView, DatasetRows} of shape (n_samples, n_features)
+    X : {ndarray, CSR array, RowView} of shape (n_samples, n_features)
         float32 or float64.
     labels : ndarray of shape (n_samples, ...), int64, or None
     weights : ndarray of shape (n_samples,), float32, or None
@@ -165,8 +164,8 @@ class BatchIterator:
     """Batches of rows as float32 tensors on one device.
 
     Dense data are standardised and moved to the device once and sliced there. Sparse
-    rows, those of a torch Dataset, and views of rows of more than 256 MiB in float32
-    are taken one batch at a time; of projected rows the size alone decides. A last row
+    rows, and views of rows of more than 256 MiB in float32, are taken one batch at a
+    time; of projected rows the size alone decides. A last row
     that would be alone joins the batch before: statistics of a batch need two.
 
     Parameters
@@ -211,22 +210,12 @@ class BatchIterator:
             batches[-2:] = [torch.cat(batches[-2:])]
         if self.data.rows.partners is not None:
             batches = [torch.cat([rows, *self._partners(rows)]) for rows in batches]
-        for rows, X in zip(batches, self._read(batches), strict=True):
+        for rows in batches:
+            X = None if self.X is not None else self.data.values(rows.numpy())
             rows = rows.to(self.device)
+            X = self.X[rows] if X is None else X.to(self.device)
             known = {name: value[rows] for name, value in self.known.items()}
             yield Batch(X, rows, **known), None
-
-    def _read(self, batches):
-        """Yield the values of each batch, on the device."""
-        if isinstance(self.data.X, DatasetRows):
-            for X in self.data.X.batches(batches):
-                yield X.to(self.device)
-            return
-        for rows in batches:
-            if self.X is None:
-                yield self.data.values(rows.numpy()).to(self.device)
-            else:
-                yield self.X[rows.to(self.device)]
 
     def _partners(self, rows):
         """Draw a candidate of each row; without a generator take the first."""

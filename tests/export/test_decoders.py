@@ -1,4 +1,4 @@
-"""Decoders as Arrow tables: they come back bit for bit, and no file does harm."""
+"""Codes of indexes with decoders as Arrow tables; no file does harm."""
 
 import io
 from types import SimpleNamespace
@@ -13,21 +13,18 @@ from sklearn.preprocessing import StandardScaler
 from skhash import HashedNeighbors, ITQHash
 from skhash.codes import pack_bits
 from skhash.export import (
-    decoder_from_arrow,
-    decoder_to_arrow,
     from_arrow,
-    read_source,
     score_tables,
     to_arrow,
     to_faiss,
     to_pgvector,
 )
+from skhash.export._source import read_source
 from skhash.linear import LinearDecoder
 from skhash.neighbors import (
     AsymmetricNeighbors,
     HammingNeighbors,
     PrefixNeighbors,
-    asymmetric_scores,
 )
 
 METRICS = ("euclidean", "inner_product", "cosine")
@@ -56,52 +53,6 @@ def made_by_hand(block_bits, dtype=np.float32, n_bits=12, normalize=False):
         n_bits_=n_bits,
         normalize=normalize,
     )
-
-
-def through_parquet(table, folder):
-    from pyarrow import parquet
-
-    parquet.write_table(table, folder / "table.parquet")
-    return parquet.read_table(folder / "table.parquet")
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("block_bits", [1, 4, 8])
-def test_decoders_come_back_bit_for_bit(block_bits, dtype, X, bits, tmp_path):
-    decoder = made_by_hand(block_bits, dtype, normalize=dtype == np.float32)
-    metric = METRICS[block_bits % 3]
-    table = through_parquet(decoder_to_arrow(decoder, metric=metric), tmp_path)
-    # The order of the rows says nothing, in as many chunks as there may be.
-    order = np.random.default_rng(2).permutation(len(table))
-    table = arrow.concat_tables([table.take(order[:9]), table.take(order[9:])])
-    again = decoder_from_arrow(table)
-    assert again.codebook_.dtype == again.offset_.dtype == dtype
-    assert_array_equal(again.offset_, decoder.offset_)
-    # Blocks are scored by entries in float32, and exported as they are scored.
-    kind = dtype if block_bits == 1 else np.float32
-    assert_array_equal(again.codebook_, decoder.codebook_.astype(kind))
-    assert (again.n_bits_, again.metric) == (12, metric)
-    assert again.normalize is (dtype == np.float32)
-    # An index of what came back gives the same answer, to the last bit.
-    index = AsymmetricNeighbors(5, metric=metric).fit(bits, decoder=decoder)
-    codes = through_parquet(to_arrow(index), tmp_path)
-    packed, ids, _ = from_arrow(codes)
-    other = AsymmetricNeighbors(5, metric=metric, packed=True)
-    other.fit(packed, decoder=again, ids=ids)
-    assert_array_equal(index.kneighbors(X), other.kneighbors(X))
-    assert decoder_to_arrow(other).equals(decoder_to_arrow(index), check_metadata=True)
-
-
-def test_a_decoder_stands_in_its_table_as_it_is_defined():
-    codebook = np.arange(32, dtype=np.float32).reshape(1, 16, 2)
-    table = decoder_to_arrow((codebook, [1.0, 2.0]), metric="cosine").to_pydict()
-    assert table["block"] == [-1] + 16 * [0]
-    assert table["value"] == [0, *range(16)]
-    assert table["vector"] == [[1, 2], *codebook[0].tolist()]
-    table = decoder_to_arrow(([[3.0], [4.0]], [5.0])).to_pydict()
-    assert table["block"] == [-1, 0, 0, 1, 1]
-    assert table["value"] == [0, 0, 1, 0, 1]
-    assert table["vector"] == [[5], [0], [3], [0], [4]]
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -145,13 +96,11 @@ def test_a_search_is_exported_with_the_space_of_its_encoder(wrap, normalize, X):
     packed, ids, n_bits = read_source(search)
     assert_array_equal(packed, search.index_.packed_codes_)
     assert (n_bits, len(ids)) == (4, 80)
-    again = decoder_from_arrow(decoder_to_arrow(search))
-    assert again.normalize is normalize
-    bits = np.unpackbits(packed, axis=1, count=4)
-    scores = asymmetric_scores(X[:9], bits, again)
+    table = to_arrow(search)
+    sums = score_tables(search, X[:9])[:, 0, packed[:, 0]] + table["term"].to_numpy()
     own, positions = search.kneighbors(X[:9])
     np.testing.assert_allclose(
-        np.take_along_axis(scores, positions, axis=1), own, rtol=1e-5, atol=1e-6
+        np.take_along_axis(sums, positions, axis=1), own, rtol=1e-5, atol=1e-6
     )
 
 
@@ -180,7 +129,7 @@ def test_other_indexes_are_sources_of_codes(X, bits):
     assert to_arrow(prefix).column_names == ["id", "code"]
     for index in (prefix, AsymmetricNeighbors().fit(bits, vectors=X)):
         with pytest.raises(ValueError, match="has no decoder"):
-            decoder_to_arrow(index)
+            score_tables(index, X)
     with pytest.raises(ValueError, match="'cosine'.*'euclidean'"):
         score_tables(asymmetric, X, metric="cosine")
     with pytest.raises(ValueError, match="not fitted"):
@@ -205,60 +154,6 @@ def changed(table, metadata=None, **columns):
         about = {k.decode(): v for k, v in table.schema.metadata.items()}
         table = table.replace_schema_metadata({**about, **metadata})
     return table
-
-
-def lists(rows, kind=None):
-    return arrow.array(rows, arrow.list_(kind or arrow.float32(), 5))
-
-
-def floats(first, n=17):
-    return lists([first] + (n - 1) * [[0.0] * 5])
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (lambda t: t.drop(["value"]), "one column 'value'"),
-        (lambda t: t.append_column("block", t["block"]), "one column 'block'"),
-        (lambda t: t.replace_schema_metadata(None), "'n_bits'"),
-        (lambda t: changed(t, {"n_bits": "0"}), "'0'"),
-        (lambda t: changed(t, {"n_bits": "-4"}), "'-4'"),
-        (lambda t: changed(t, {"n_bits": "4194305"}), "'4194305'"),
-        (lambda t: changed(t, {"n_bits": "9" * 5000}), "'9999"),
-        (lambda t: changed(t, {"n_bits": b"\xff"}), "'n_bits'"),
-        (lambda t: changed(t, {"n_bits": "4194304"}), "16777217 rows, got 17"),
-        (lambda t: changed(t, {"block_bits": "5"}), "'5'"),
-        (lambda t: changed(t, {"block_bits": "8"}), "257 rows, got 17"),
-        (lambda t: changed(t, {"metric": "manhattan"}), "'manhattan'"),
-        (lambda t: changed(t, {"normalized": "yes"}), "'yes'"),
-        (lambda t: t.slice(1), "17 rows, got 16"),
-        (lambda t: changed(t, block=arrow.array(17 * [0])), "one row for each value"),
-        (lambda t: changed(t, value=arrow.array(17 * [2**40])), "one row for each"),
-        (lambda t: changed(t, value=arrow.array([None, *range(16)])), "1 nulls"),
-        (lambda t: changed(t, value=arrow.array(17 * ["a"])), "must hold integers"),
-        (
-            lambda t: changed(t, value=arrow.array(17 * [2**63], arrow.uint64())),
-            "9223372036854775808",
-        ),
-        (lambda t: changed(t, vector=arrow.array(17 * [[1.0]])), "fixed size"),
-        (lambda t: changed(t, vector=arrow.array(17 * ["a"])), "got string"),
-        (lambda t: changed(t, vector=floats(None)), "1 nulls"),
-        (lambda t: changed(t, vector=floats([None, 1, 1, 1, 1])), "1 nulls"),
-        (lambda t: changed(t, vector=floats([np.nan, 1, 1, 1, 1])), "NaN"),
-        (lambda t: changed(t, vector=floats([np.inf, 1, 1, 1, 1])), "infinity"),
-    ],
-)
-def test_damaged_decoders_are_refused(change, message):
-    table = decoder_to_arrow(made_by_hand(4, n_bits=4))
-    assert decoder_from_arrow(table).codebook_.shape == (1, 16, 5)
-    with pytest.raises(ValueError, match=message):
-        decoder_from_arrow(change(table))
-
-
-def test_a_bit_that_is_0_adds_nothing():
-    table = decoder_to_arrow(made_by_hand(1, n_bits=8))
-    with pytest.raises(ValueError, match="must add nothing"):
-        decoder_from_arrow(changed(table, vector=lists(17 * [[1.0] * 5])))
 
 
 def damaged_ids():
@@ -318,7 +213,6 @@ def test_no_codes_are_none():
     assert (packed.shape, ids.dtype, n_bits) == ((0, 2), np.int64, 16)
 
 
-@pytest.mark.parametrize("read", [from_arrow, decoder_from_arrow])
-def test_files_are_not_tables(read):
+def test_files_are_not_tables():
     with pytest.raises(TypeError, match="pyarrow.Table, got 'codes.parquet'"):
-        read("codes.parquet")
+        from_arrow("codes.parquet")

@@ -64,11 +64,17 @@ def make(n_bits, block_bits, metric, n=200):
     return index.remove(REMOVED), bits, decoder
 
 
-def decode(bits, decoder):
-    """Return what codes decode to, and what they add it up from, both in float64."""
-    codebook = decoder.codebook_.astype(np.float64)
+def in_blocks(decoder):
+    """Return a vector for each value of each block, that of 0 of a bit among them."""
+    codebook = decoder.codebook_
     if codebook.ndim == 2:
         codebook = np.stack([0 * codebook, codebook], axis=1)
+    return codebook
+
+
+def decode(bits, decoder):
+    """Return what codes decode to, and what they add it up from, both in float64."""
+    codebook = in_blocks(decoder).astype(np.float64)
     g = codebook.shape[1].bit_length() - 1
     parts = np.zeros((len(bits), len(codebook), N_FEATURES))
     for i, code in enumerate(bits):
@@ -146,12 +152,12 @@ def made(request, tmp_path, monkeypatch):
 
     def names(metric):
         parquet = pytest.importorskip("pyarrow.parquet", reason="pip install pyarrow")
-        from skhash.export import decoder_to_arrow, to_arrow
+        from skhash.export import to_arrow
 
         index, bits, decoder = make(*request.param, metric)
         monkeypatch.chdir(tmp_path)
         parquet.write_table(to_arrow(index), "codes.parquet")
-        parquet.write_table(decoder_to_arrow(index), "decoder.parquet")
+        np.savez("decoder.npz", codebook=in_blocks(decoder), offset=decoder.offset_)
         rng = np.random.default_rng(7)
         query = rng.normal(size=N_FEATURES)
         return {

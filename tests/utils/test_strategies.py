@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV
 
 from skhash import SGHEncoder
 from skhash.metrics import make_neighbor_recall_scorer
-from skhash.neural import FeatureScale, LabelPairs, LatentScale, NeighborPairs
+from skhash.neural import LabelPairs, LatentScale, NeighborPairs
 from skhash.neural.sgh._scales import CodewordScale, resolve_scale
 
 SMALL = {"n_bits": 6, "max_epochs": 2, "init": "pca", "random_state": 0}
@@ -24,7 +24,6 @@ def digits():
     ("name", "strategy"),
     [
         ({"scale": "latent"}, {"scale": LatentScale()}),
-        ({"scale": "feature"}, {"scale": FeatureScale()}),
         ({"pairs": "labels"}, {"pairs": LabelPairs()}),
         ({"pairs": "neighbors"}, {"pairs": NeighborPairs()}),
     ],
@@ -46,9 +45,7 @@ def test_strategies_are_resolved_to_objects_of_their_own():
 def test_wrong_strategies_are_named(digits):
     with pytest.raises(ValueError, match="'scale' parameter of SGHEncoder"):
         SGHEncoder(scale="latnet").fit(digits[0])
-    with pytest.raises(
-        ValueError, match="scale='latnet' is not one of None, 'feature'"
-    ):
+    with pytest.raises(ValueError, match="scale='latnet' is not one of None, 'latent'"):
         resolve_scale("latnet")
     with pytest.raises(ValueError, match="'std' parameter of LatentScale.*-1"):
         SGHEncoder(scale=LatentScale(std=-1)).fit(digits[0])

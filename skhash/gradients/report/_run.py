@@ -138,7 +138,7 @@ def gradient_report(
     -----
     Of a module, the groups of parameters are the first components of their names, and
     "all"; of a network its layers. A classifier is measured with batch norms at rest,
-    and with its present ``n_train_samples`` draws of the noise in each estimate. An
+    and with its present ``n_draws`` draws of the noise in each estimate. An
     estimator with a memory, such as a moving baseline, starts afresh and learns over
     the trials. A sampled reference has noise of its own, which enters every
     measurement: ``settings`` tell how much.

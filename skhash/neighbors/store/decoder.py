@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+
 from skhash.codes import check_packed, packed_width
 from skhash.utils.arrays import check_array
 from skhash.utils.chunks import row_chunks, unit_rows

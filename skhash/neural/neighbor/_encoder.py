@@ -89,9 +89,9 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         Those of a sequence that are not below `n_bits` are passed over.
     temperature : float, default=0.6
         T above: a low one looks at the nearest rows of a batch only.
-    gradient : "tanh", str or LayerwiseGradient, default="tanh"
-        How gradients pass the signs: "tanh" as above, or a layer-wise estimator of
-        `skhash.gradients`, or its name.
+    gradient : "annealed_tanh", str or LayerwiseGradient, default="annealed_tanh"
+        How gradients pass the signs: "annealed_tanh" as above, or a layer-wise
+        estimator of `skhash.gradients`, or its name.
     distance_weight, reconstruction_weight : float, default=0.04 and 0.4
         :math:`\delta` and :math:`\rho`. The longer a code, the more room it has for
         these. For n > 10 000 rows the first is multiplied by ``(10 000 / n)^0.375``.
@@ -247,7 +247,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         hidden_layer_sizes=(),
         nested=True,
         temperature=0.6,
-        gradient="tanh",
+        gradient="annealed_tanh",
         distance_weight=0.04,
         reconstruction_weight=0.4,
         graph="projected",
@@ -508,7 +508,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
 
         coefs, intercepts, skip_coef = layers
         gradient = None
-        if not (isinstance(self.gradient, str) and self.gradient == "tanh"):
+        if self.gradient != "annealed_tanh":
             gradient = resolve_gradient(self.gradient)
             gradient = require_layerwise(gradient, type(self).__name__)
         # What is near by a graph or an inner product need not be by distance.

@@ -2,10 +2,9 @@
 
 from skhash.neural.sgh._encoder import SGHEncoder
 from skhash.neural.sgh._pairs import GivenPairs, LabelPairs, NeighborPairs
-from skhash.neural.sgh._scales import FeatureScale, LatentScale
+from skhash.neural.sgh._scales import LatentScale
 
 __all__ = [
-    "FeatureScale",
     "GivenPairs",
     "LabelPairs",
     "LatentScale",

@@ -76,9 +76,9 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         at the components, or at random. "auto" tries the first two on a sample of the
         training rows and keeps the one whose codes keep more near neighbours. The
         codebook starts at its least-squares fit.
-    scale : {"feature", "latent"}, CodewordScale or None, default=None
-        What the codewords are multiplied by: nothing; one learned scale of each column,
-        `FeatureScale`; or a latent one of each bit and row, `LatentScale`.
+    scale : {"latent"}, LatentScale or None, default=None
+        What the codewords are multiplied by: nothing, or a latent scale of each bit and
+        row, `LatentScale`.
     kl_weight : float, default=0.1
         The weight lambda. At 1 the objective is the free energy itself, a bound of the
         log likelihood, whose posterior collapses on data without structure: bits die.
@@ -147,8 +147,6 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         Log-odds of the prior of each bit.
     rho_ : float
         The learned spread, in the data's unit.
-    feature_scale_ : ndarray of shape (n_features,), float32
-        The learned scale of each column, in the data's unit (`FeatureScale` only).
     scale_components_ : ndarray of shape (n_bits, n_features), float32
     scale_intercept_ : ndarray of shape (n_bits,), float32
         The mean of q(z|x) is ``1 + scale_components_ (x - mean_) + scale_intercept_``
@@ -203,7 +201,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         "coding": [StrOptions({"01", "pm1"})],
         "gradient": [StrOptions({"analytic", "exact", "linear"})],
         "init": [StrOptions({"auto", "itq", "pca", "random"})],
-        "scale": [StrOptions({"feature", "latent"}), CodewordScale, None],
+        "scale": [StrOptions({"latent"}), CodewordScale, None],
         "kl_weight": [Interval(Real, 0, None, closed="left")],
         "weight_penalty": [Interval(Real, 0, None, closed="left")],
         "refit_decoder": ["boolean"],
@@ -515,9 +513,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         scale = np.float32(self.scale_)
         self.components_ = np.ascontiguousarray(values["weight"].T) / scale
         self.intercept_ = values["bias"]
-        factor, attributes = resolve_scale(self.scale).read_out(values, scale)
-        vars(self).update(attributes)
-        codebook = values["codebook"] * factor
+        vars(self).update(resolve_scale(self.scale).read_out(values, scale))
+        codebook = values["codebook"]
         low, step = CODINGS[self.coding]
         self.codebook_ = codebook * np.float32(step * self.scale_)
         offset = values["offset"] + low * codebook.sum(axis=0)

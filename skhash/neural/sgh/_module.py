@@ -27,10 +27,9 @@ class SGHModule(TrainedModule):
 
     to whose mean over rows ``weight_penalty / 2 * |U|_F^2`` is added.
 
-    With a scale of each feature, ``exp(log_feature_scale)``, every codeword is
-    multiplied by it. With latent scales z, one a bit, ``e = x - alpha - (h o z) U``;
-    their prior is N(1, scale_std^2), their posterior Gaussian with a mean linear in x
-    and the best variance, and the KL divergence of the two is added.
+    With latent scales z, one a bit, ``e = x - alpha - (h o z) U``; their
+    prior is N(1, scale_std^2), their posterior Gaussian with a mean linear in x and the
+    best variance, and the KL divergence of the two is added.
 
     With pairs, the mean of minus the log likelihood of those of a batch is added,
     ``pair_weight * d`` times, where rows are fed with partners.
@@ -48,7 +47,6 @@ class SGHModule(TrainedModule):
         In both codings the log-odds of a bit; the energy's beta is half of it for
         "pm1".
     log_rho : float
-    log_feature_scale : ndarray of shape (d,) or None
     scale_weight, scale_bias : ndarrays of shape (d, n_bits) and (n_bits,), or None
         The mean of z is ``1 + scale_std * (x scale_weight + scale_bias)``.
     pairs : PairLikelihood or None
@@ -73,7 +71,6 @@ class SGHModule(TrainedModule):
         offset,
         prior_logits,
         log_rho,
-        log_feature_scale=None,
         scale_weight=None,
         scale_bias=None,
         scale_std=1.0,
@@ -93,7 +90,6 @@ class SGHModule(TrainedModule):
         self.offset = _parameter(offset)
         self.prior_logits = _parameter(prior_logits)
         self.log_rho = _parameter(log_rho)
-        self.log_feature_scale = _parameter(log_feature_scale)
         self.scale_weight = _parameter(scale_weight)
         self.scale_bias = _parameter(scale_bias)
         self.scale_std = scale_std
@@ -125,7 +121,7 @@ class SGHModule(TrainedModule):
             X,
             self.offset,
             logits,
-            self.scaled_codebook,
+            self.codebook,
             self.coding,
             self.generator,
             scales,
@@ -138,13 +134,6 @@ class SGHModule(TrainedModule):
             + self.kl_weight * bernoulli_kl(logits, self.prior_logits)
         )
         return energy if scales is None else energy + scales.kl(self.scale_std)
-
-    @property
-    def scaled_codebook(self):
-        """What a bit adds to the decoded row, its latent scale apart."""
-        if self.log_feature_scale is None:
-            return self.codebook
-        return self.codebook * torch.exp(self.log_feature_scale)
 
     def latent_scales(self, logits, X):
         """Return the posterior of the latent scales of each row, None without them.
@@ -160,7 +149,7 @@ class SGHModule(TrainedModule):
             low, step = CODINGS[self.coding]
             p = torch.sigmoid(logits)
             square = (low + step * p) ** 2 + step**2 * p * (1 - p)
-            norms = _norms(self.scaled_codebook)
+            norms = _norms(self.codebook)
             precision = square * norms * torch.exp(-2 * self.log_rho)
             variance = 1 / (self.scale_std**-2 + precision)
         return LatentScales(mean, variance)

@@ -1,20 +1,18 @@
-"""What the codewords of an `SGHEncoder` are multiplied by."""
+"""Latent scales of the codewords of an `SGHEncoder`."""
 
 from numbers import Real
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skhash.algebra._scale import column_scales
 from skhash.utils._sklearn import Interval
 from skhash.utils.strategies import resolved
 
 
 class CodewordScale(BaseEstimator):
-    """Nothing: codewords are as they are.
+    """No scale: codewords are as they are.
 
-    Others override what makes up the first values of their parameters, and reads the
-    trained ones.
+    Subclasses override how parameters are initialised and read back.
     """
 
     _parameter_constraints: dict = {}
@@ -26,39 +24,9 @@ class CodewordScale(BaseEstimator):
     def restore(self, start, encoder) -> None:
         """Add the values of the fitted attributes instead."""
 
-    def read_out(self, values, unit) -> tuple[float | np.ndarray, dict]:
-        """Return what multiplies the columns of the codebook, and fitted attributes."""
-        return np.float32(1), {}
-
-
-class FeatureScale(CodewordScale):
-    """One learned positive scale of each column, as in the authors' code.
-
-    It starts at the column's standard deviation. The model is that without it, but
-    training takes another way.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from skhash import SGHEncoder
-    >>> from skhash.neural import FeatureScale
-    >>> X, _ = load_digits(return_X_y=True)
-    >>> encoder = SGHEncoder(16, scale=FeatureScale(), random_state=0).fit(X)
-    >>> encoder.feature_scale_.shape
-    (64,)
-    """
-
-    is_none = False
-
-    def start(self, start, X, mean, unit):
-        start.add_feature_scale(column_scales(X, mean, unit))
-
-    def restore(self, start, encoder):
-        start.add_feature_scale(encoder.feature_scale_ / encoder.scale_)
-
-    def read_out(self, values, unit):
-        scales = np.exp(values["log_feature_scale"])
-        return scales, {"feature_scale_": scales * unit}
+    def read_out(self, values, unit) -> dict:
+        """Return fitted attributes, given the parameters and the scale of the data."""
+        return {}
 
 
 class LatentScale(CodewordScale):
@@ -102,13 +70,13 @@ class LatentScale(CodewordScale):
     def read_out(self, values, unit):
         std = np.float32(self.std)
         weight = np.ascontiguousarray(values["scale_weight"].T)
-        return np.float32(1), {
+        return {
             "scale_components_": weight * (std / unit),
             "scale_intercept_": values["scale_bias"] * std,
         }
 
 
-SCALES = {None: CodewordScale, "feature": FeatureScale, "latent": LatentScale}
+SCALES = {None: CodewordScale, "latent": LatentScale}
 
 
 def resolve_scale(scale) -> CodewordScale:

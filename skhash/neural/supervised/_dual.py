@@ -31,12 +31,10 @@ class DualHashEncoder(SupervisedHash):
         Whether the perceptron's logits are normalised over the batch, so that bits are
         near to balanced.
     input_shape : sequence of int or None, default=None
-        The shape in which `module` gets each row, such as ``(1, 28, 28)``. None is that
-        of the items of a data set, or one axis.
+        The shape in which `module` gets each row, such as ``(1, 28, 28)``. None is
+        one axis.
     weight_decay : float, default=5e-4
         That of the optimizer.
-    num_workers : int, default=0
-        Processes that read a torch ``Dataset``.
     normalize : bool, default=False
         Whether rows are first scaled to unit length.
     lr : float, default=1e-3

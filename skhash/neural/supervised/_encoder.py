@@ -1,7 +1,6 @@
 """Codes learned from labels, by any of the losses of supervised hashing."""
 
 import copy
-import sys
 from functools import partial
 from numbers import Integral, Real
 
@@ -52,12 +51,10 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         Whether the perceptron's logits are normalised over the batch, so that bits are
         near to balanced.
     input_shape : sequence of int or None, default=None
-        The shape in which `module` gets each row, such as ``(1, 28, 28)``. None is that
-        of the items of a data set, or one axis.
+        The shape in which `module` gets each row, such as ``(1, 28, 28)``. None is
+        one axis.
     weight_decay : float, default=5e-4
         That of the optimizer.
-    num_workers : int, default=0
-        Processes that read a torch ``Dataset``.
     normalize : bool, default=False
         Whether rows are first scaled to unit length.
     lr : float, default=1e-3
@@ -141,7 +138,6 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         "balanced": ["boolean"],
         "input_shape": ["array-like", None],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "num_workers": [Interval(Integral, 0, None, closed="left")],
         "batch_size": [
             Interval(Integral, 2, None, closed="left"),
             StrOptions({"auto"}),
@@ -160,7 +156,6 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         balanced=True,
         input_shape=None,
         weight_decay=5e-4,
-        num_workers=0,
         normalize=False,
         lr=1e-3,
         lr_schedule=None,
@@ -181,7 +176,6 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         self.balanced = balanced
         self.input_shape = input_shape
         self.weight_decay = weight_decay
-        self.num_workers = num_workers
         self.normalize = normalize
         self.lr = lr
         self.lr_schedule = lr_schedule
@@ -199,13 +193,10 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Dataset
-            Real vectors; rows are samples. Or a torch ``Dataset`` with a length, whose
-            items are arrays or pairs of an array and a label: it is read batch by
-            batch, as it is.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Real vectors; rows are samples.
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            Classes, of any type, or a 0/1 column for each of several labels. May be
-            left out for a data set with labels.
+            Classes, of any type, or a 0/1 column for each of several labels.
 
         Returns
         -------
@@ -222,44 +213,8 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         """
         return self._fit(X, y)
 
-    def _validate(self, X, *, reset, all_finite=True):
-        if "torch" not in sys.modules:
-            return super()._validate(X, reset=reset, all_finite=all_finite)
-        from skhash.training._dataset_rows import DatasetRows, is_dataset
-
-        if not is_dataset(X):
-            return super()._validate(X, reset=reset, all_finite=all_finite)
-        rows = DatasetRows(X, self.num_workers)
-        if reset:
-            self.n_features_in_ = rows.shape[1]
-            vars(self).pop("feature_names_in_", None)
-        elif rows.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"Items of the dataset have {rows.shape[1]} values, but "
-                f"{type(self).__name__} is expecting {self.n_features_in_}."
-            )
-        return rows
-
-    def _prepare(self, X):
-        if not _is_lazy(X):
-            return super()._prepare(X)
-        if self.normalize:
-            raise ValueError(
-                "normalize=True is not for a Dataset; scale rows in its transform."
-            )
-        return X
-
-    def _check_rows(self, X):
-        if not _is_lazy(X):
-            super()._check_rows(X)
-
-    def _warn_of_dead_bits(self, X):
-        if not _is_lazy(X):
-            super()._warn_of_dead_bits(X)
-
     def _validate_targets(self, X, y):
         """Return targets as columns of int64 and set ``classes_``."""
-        y = X.labels() if y is None and _is_lazy(X) else y
         self.classes_, codes = encoded_targets(y, self)
         check_shared(codes)
         check_consistent_length(X, codes)
@@ -271,15 +226,11 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         from skhash.losses import Training, make_loss
         from skhash.neural.supervised._module import SupervisedModule, check_outputs
 
-        self._set_input_shape(X)
-        mean, scale = None, 1.0
+        self._set_input_shape()
         seed = int(torch.randint(2**31, (), generator=generator))
-        if _is_lazy(X):
-            X.generator.manual_seed(seed)
-        else:
-            start = X if rows is None else X[rows]
-            mean = column_means(start)
-            scale = total_scale(start, mean)
+        start = X if rows is None else X[rows]
+        mean = column_means(start)
+        scale = total_scale(start, mean)
         with seeded_globals(seed):
             encoder = self._new_encoder(self.n_bits)
             check_outputs(encoder, self.n_features_in_, self.n_bits)
@@ -294,10 +245,8 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
             objective = make_loss(self.loss).objective(training)
         return SupervisedModule(encoder, mean, scale, objective)
 
-    def _set_input_shape(self, X):
+    def _set_input_shape(self):
         shape = self.input_shape
-        if shape is None and _is_lazy(X):
-            shape = X.item_shape
         self.input_shape_ = None if shape is None else [int(size) for size in shape]
         if shape is not None and np.prod(shape) != self.n_features_in_:
             raise ValueError(
@@ -310,7 +259,6 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
 
         seed = int(torch.randint(2**31, (), generator=generator))
         itq = ITQHash(n_bits=self.n_bits, device=self.device, random_state=seed)
-        X = X[:] if _is_lazy(X) else X
         itq.fit(X if rows is None else X[rows])
         return torch.from_numpy(2 * itq.transform(X).astype(np.float32) - 1)
 
@@ -441,8 +389,3 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-
-def _is_lazy(X) -> bool:
-    """Say whether `X` is the rows of a torch Dataset."""
-    return hasattr(X, "item_shape")

@@ -69,7 +69,7 @@ def test_samples_of_training_are_averaged():
     model = fitted()
     rmse = {}
     for n_samples in (1, 25):
-        model.set_params(n_train_samples=n_samples)
+        model.set_params(n_draws=n_samples)
         (row,) = (
             row
             for row in report_of(model, ["disarm"], n_trials=150).rows
@@ -83,7 +83,7 @@ def test_samples_of_training_are_averaged():
 def test_what_draws_nothing_is_not_repeated(monkeypatch):
     model, seen = fitted(), []
     once = report_of(model, ["exact_network"]).rows[0]
-    model.set_params(n_train_samples=50)
+    model.set_params(n_draws=50)
     surrogate = ExactNetwork.network_surrogate
 
     def watched(self, loss, network, X, *args, **options):

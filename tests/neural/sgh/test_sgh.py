@@ -245,7 +245,6 @@ def test_free_energy_of_the_estimator_equals_enumeration(digits):
         {"init": "pca"},
         {"init": "random"},
         {"scale": "latent"},
-        {"scale": "feature"},
         {"lr_schedule": "inverse_sqrt"},
         {"averaging": "random"},
         {"averaging": "mean"},

@@ -1,4 +1,4 @@
-"""Latent and feature scales of SGHEncoder against enumeration and quadrature."""
+"""Latent scales of SGHEncoder against enumeration and quadrature."""
 
 import itertools
 
@@ -30,7 +30,6 @@ def make_module(coding, seed=0, n_bits=3, n_features=4, scale="latent", scale_st
     rng = np.random.RandomState(seed)
     options = {
         "none": {},
-        "feature": {"log_feature_scale": rng.randn(n_features)},
         "latent": {
             "scale_weight": rng.randn(n_features, n_bits),
             "scale_bias": rng.randn(n_bits),
@@ -244,37 +243,19 @@ def test_latent_scales_of_no_spread_are_the_plain_model(coding, gradient):
 
 
 @pytest.mark.parametrize("coding", ["01", "pm1"])
-def test_feature_scale_is_a_codebook_with_scaled_columns(coding):
-    module, x = make_module(coding, scale="feature")
-    plain, _ = make_module(coding, scale="none")
-    state = module.state_dict()
-    log_scale = state.pop("log_feature_scale")
-    state["codebook"] = state["codebook"] * log_scale.exp()
-    plain.load_state_dict(state)
-    energies = [m.free_energy(m(x), x) for m in (module, plain)]
-    torch.testing.assert_close(*energies)
-    # The chain rule: d / d log s_j = sum_k U_kj s_j d / d (U_kj s_j).
-    (of_scale,) = torch.autograd.grad(energies[0].sum(), module.log_feature_scale)
-    (of_codebook,) = torch.autograd.grad(energies[1].sum(), plain.codebook)
-    torch.testing.assert_close(of_scale, (of_codebook * plain.codebook).sum(dim=0))
-
-
-@pytest.mark.parametrize("coding", ["01", "pm1"])
-@pytest.mark.parametrize("scale", ["latent", "feature"])
-def test_attributes_decode_as_the_module_does(scale, coding, digits):
+def test_attributes_decode_as_the_module_does(coding, digits):
     encoder = SGHEncoder(
-        n_bits=6, scale=scale, coding=coding, max_epochs=3, random_state=0
+        n_bits=6, scale="latent", coding=coding, max_epochs=3, random_state=0
     ).fit(digits)
     module = encoder.net_.module_
     standard = torch.from_numpy((digits - encoder.mean_) / encoder.scale_).float()
     bits = encoder.transform(digits)
     low, step = CODINGS[coding]
     with torch.no_grad():
-        scales = module.latent_scales(module(standard), standard)
-        z = torch.ones(()) if scales is None else scales.mean
+        z = module.latent_scales(module(standard), standard).mean
         codes = low + step * torch.from_numpy(bits).float()
-        at_one = module.offset + codes @ module.scaled_codebook
-        at_mean = module.offset + (codes * z) @ module.scaled_codebook
+        at_one = module.offset + codes @ module.codebook
+        at_mean = module.offset + (codes * z) @ module.codebook
 
     def in_unit(values):
         return encoder.mean_ + encoder.scale_ * values.numpy()
@@ -282,26 +263,24 @@ def test_attributes_decode_as_the_module_does(scale, coding, digits):
     np.testing.assert_allclose(
         encoder.inverse_transform(bits), in_unit(at_one), atol=1e-4
     )
-    if scale == "latent":
-        posterior = encoder.latent_scales(digits)
-        np.testing.assert_allclose(posterior, z, atol=1e-5)
-        decoded = encoder.inverse_transform(bits, posterior)
-        np.testing.assert_allclose(decoded, in_unit(at_mean), atol=1e-4)
-        assert not np.allclose(decoded, encoder.inverse_transform(bits))
+    posterior = encoder.latent_scales(digits)
+    np.testing.assert_allclose(posterior, z, atol=1e-5)
+    decoded = encoder.inverse_transform(bits, posterior)
+    np.testing.assert_allclose(decoded, in_unit(at_mean), atol=1e-4)
+    assert not np.allclose(decoded, encoder.inverse_transform(bits))
 
 
 def test_free_energy_of_a_latent_encoder_is_that_of_its_module(digits):
     """Read out and restored, the parameters are those that were trained."""
-    for scale in ("latent", "feature"):
-        encoder = SGHEncoder(
-            n_bits=6, scale=scale, coding="pm1", kl_weight=1, random_state=0
-        ).fit(digits)
-        module = encoder.net_.module_.double()
-        standard = torch.from_numpy((digits - encoder.mean_) / encoder.scale_)
-        with torch.no_grad():
-            energy = module.free_energy(module(standard), standard).numpy()
-        energy += digits.shape[1] * np.log(encoder.scale_)
-        np.testing.assert_allclose(encoder.free_energy(digits), energy, rtol=1e-5)
+    encoder = SGHEncoder(
+        n_bits=6, scale="latent", coding="pm1", kl_weight=1, random_state=0
+    ).fit(digits)
+    module = encoder.net_.module_.double()
+    standard = torch.from_numpy((digits - encoder.mean_) / encoder.scale_)
+    with torch.no_grad():
+        energy = module.free_energy(module(standard), standard).numpy()
+    energy += digits.shape[1] * np.log(encoder.scale_)
+    np.testing.assert_allclose(encoder.free_energy(digits), energy, rtol=1e-5)
 
 
 def test_latent_scales_explain_rows_of_different_strength():
@@ -330,19 +309,7 @@ def test_a_wider_prior_lets_latent_scales_differ_more(digits):
     assert spread[0] < spread[1]
 
 
-def test_feature_scale_starts_at_the_standard_deviations(digits):
-    """With steps too small to move; constant columns start just above 0."""
-    still = {"n_bits": 4, "max_epochs": 1, "lr": 1e-9, "random_state": 0}
-    encoder = SGHEncoder(scale="feature", **still).fit(digits)
-    expected = np.maximum(digits.std(axis=0), 1e-3 * encoder.scale_)
-    np.testing.assert_allclose(encoder.feature_scale_, expected, rtol=1e-4)
-    # What it decodes to is the start without scales.
-    np.testing.assert_allclose(
-        encoder.codebook_, SGHEncoder(**still).fit(digits).codebook_, atol=1e-4
-    )
-
-
-@pytest.mark.parametrize("scale", ["latent", LatentScale(std=0.5), "feature"])
+@pytest.mark.parametrize("scale", ["latent", LatentScale(std=0.5)])
 def test_scales_are_saved_and_gone_on_from(scale, digits, tmp_path):
     encoder = SGHEncoder(n_bits=6, scale=scale, random_state=0).fit(digits)
     encoder.save(tmp_path / "encoder")

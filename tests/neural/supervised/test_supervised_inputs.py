@@ -1,4 +1,4 @@
-"""Labels, networks of one's own, torch data sets and files of supervised encoders."""
+"""Labels, networks of one's own and files of supervised encoders."""
 
 import pickle
 import tempfile
@@ -11,7 +11,6 @@ import torch
 from scipy import sparse
 from sklearn.datasets import load_digits
 from torch import nn
-from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 import skhash
 from skhash import DualHashEncoder
@@ -52,32 +51,6 @@ class TwoLayers(nn.Module):
 
     def forward(self, X):
         return self.second(self.first(X).tanh())
-
-
-class Images(Dataset):
-    """Items (1, 8, 8) and labels, as those of torchvision."""
-
-    def __init__(self, rows, labels, noise=0.0):
-        self.rows = torch.as_tensor(rows).float().reshape(-1, 1, 8, 8)
-        self.labels, self.noise = labels, noise
-
-    def __len__(self):
-        return len(self.rows)
-
-    def __getitem__(self, index):
-        row = self.rows[index]
-        if self.noise:
-            row = row + self.noise * torch.randn(row.shape)
-        return row, self.labels[index]
-
-
-class WithTargets(Images):
-    @property
-    def targets(self):
-        return list(self.labels)
-
-    def __getitem__(self, index):
-        return self.rows[index].numpy()
 
 
 # Labels
@@ -235,73 +208,3 @@ def test_batches_with_a_last_row_alone_train():
     """Statistics of one row would be none; the row joins the batch before."""
     fitted = encoder(batch_size=299).fit(X, Y)
     assert np.isfinite(fitted.history_[-1]["train_loss"])
-
-
-# Data sets
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("kind", [Images, WithTargets])
-def test_a_dataset_is_its_rows(kind, num_workers):
-    """Of rows that are standardised already, which a data set is not."""
-    params = {"module": small_cnn, "num_workers": num_workers}
-    standardised = encoder().fit(X, Y)
-    rows = ((X - standardised.mean_) / standardised.scale_).astype(np.float32)
-    of_rows = encoder(**params, input_shape=(1, 8, 8)).fit(X, Y)
-    images = kind(rows, Y)
-    before = torch.get_rng_state()
-    of_images = encoder(**params).fit(images)
-    for weight, other in zip(of_images.weights_, of_rows.weights_, strict=True):
-        np.testing.assert_array_equal(weight, other)
-    bits = of_images.transform(images)
-    assert torch.equal(torch.get_rng_state(), before)
-    np.testing.assert_array_equal(bits, of_rows.transform(X))
-    np.testing.assert_array_equal(of_images.transform(rows), bits)
-    # A fit on rows standardises images too.
-    np.testing.assert_array_equal(of_rows.transform(kind(X, Y)), bits)
-    assert of_images.quantization_error_ == pytest.approx(of_rows.quantization_error_)
-
-
-def test_a_dataset_without_labels():
-    images = TensorDataset(torch.from_numpy(X).float())
-    with pytest.raises(ValueError, match="have no labels; give them as y"):
-        encoder().fit(images)
-    fitted = encoder().fit(images, Y)
-    with_labels = TensorDataset(torch.from_numpy(X).float(), torch.from_numpy(Y))
-    other = encoder().fit(with_labels)
-    np.testing.assert_array_equal(fitted.transform(X), other.transform(images))
-
-
-def test_what_a_dataset_draws_follows_the_seed():
-    images = Images(X, Y, noise=1.0)
-    first, again, other = (
-        encoder(module=small_cnn, random_state=seed).fit(images) for seed in (0, 0, 1)
-    )
-    plain = encoder(module=small_cnn).fit(Images(X, Y))
-    before = torch.get_rng_state()
-    np.testing.assert_array_equal(plain.transform(images), plain.transform(images))
-    encoder(module=small_cnn, max_epochs=1).fit(images)
-    assert torch.equal(torch.get_rng_state(), before)
-    for weight, same in zip(first.weights_, again.weights_, strict=True):
-        np.testing.assert_array_equal(weight, same)
-    assert np.abs(first.weights_[0] - other.weights_[0]).max() > 0
-    assert np.abs(first.weights_[0] - plain.weights_[0]).max() > 0
-
-
-def test_wrong_datasets_are_named():
-    class Stream(IterableDataset):
-        def __iter__(self):
-            yield torch.zeros(64), 0
-
-    images = Images(X, Y)
-    with pytest.raises(TypeError, match="Stream has no length"):
-        encoder().fit(Stream())
-    with pytest.raises(ValueError, match=r"0 sample\(s\)"):
-        encoder().fit(Images(X[:0], Y[:0]))
-    with pytest.raises(ValueError, match="normalize=True is not for a Dataset"):
-        encoder(normalize=True).fit(images)
-    fitted = encoder().fit(X[:, :-1], Y)
-    with pytest.raises(
-        ValueError, match="64 values, but DualHashEncoder is expecting 63"
-    ):
-        fitted.transform(images)
