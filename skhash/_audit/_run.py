@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from skhash._audit._clock import Clock
 from skhash._audit._data import as_rows, split_rows
 from skhash._audit._evidence import gather_evidence
-from skhash._audit._measure import AuditRow, Task, fit_few, measure_encoder, timed_fit
+from skhash._audit._measure import Task, fit_few, measure_encoder, timed_fit
 from skhash._audit._peers import (
     PEERS,
     PEERS_OF_ANY_LENGTH,
@@ -60,7 +60,6 @@ POSITIVE = Interval(Integral, 1, None, closed="left")
         "device": [str],
         "random_state": ["random_state"],
         "progress": [callable, None],
-        "on_row": [callable, None],
     }
 )
 def audit(
@@ -77,8 +76,7 @@ def audit(
     target_recall: float = 0.9,
     device: str = "auto",
     random_state=0,
-    progress: Callable[[str], None] | None = None,
-    on_row: Callable[[AuditRow], None] | None = None,
+    progress: Callable[[str, AuditResult | None], None] | None = None,
 ) -> AuditResult:
     """Measure what binary codes of these vectors cost and keep.
 
@@ -130,10 +128,9 @@ def audit(
     random_state : int, RandomState instance or None, default=0
         Draws sample and queries, and seeds the encoders.
     progress : callable, default=None
-        Called with a line of text before each step, with the time that passed since the
-        first row was begun and an estimate of what is left.
-    on_row : callable, default=None
-        Called with each row as soon as it is measured.
+        Called before each step with a line of text, which has the time that passed
+        since the first row was begun and an estimate of what is left, and with the
+        `AuditResult` of the rows measured so far, or None before the first encoder.
 
     Returns
     -------
@@ -149,8 +146,8 @@ def audit(
 
     Notes
     -----
-    An interrupt from the keyboard, once an encoder is measured, ends the measurement:
-    the result is of what was measured, and its ``skipped`` names the rest.
+    A KeyboardInterrupt ends the audit and reaches the caller. What was measured before
+    it is the last result that `progress` was given; its ``skipped`` names the rest.
 
     Examples
     --------
@@ -164,7 +161,11 @@ def audit(
     'itq'
     """
     methods, n_bits = _check_choices(methods, n_bits, k, rescore)
-    report = progress or (lambda line: None)
+    progress = progress or (lambda line, result: None)
+
+    def report(line):
+        progress(line, None)
+
     generator = check_random_state(random_state)
     sizes, X = (sample, n_queries, rescore), as_rows(X)
     data = split_rows(X, y, metric, sizes, generator, report)
@@ -178,28 +179,19 @@ def audit(
     )
     task = Task(data, truth, rescore, metric)
     _warm(methods, make, task, report)
-    run = _Run(task, make, report, on_row or (lambda row: None))
+    seed = int(random_state) if isinstance(random_state, Integral) else None
+    settings = _settings(task, target_recall=float(target_recall), random_state=seed)
+    run = _Run(task, make, settings, progress)
     run.measure_all(methods, n_bits)
     if not run.fitted:
         raise ValueError(f"Nothing could be measured: {'; '.join(run.skipped)}.")
-    if y is not None and run.has_no_precision():
-        run.skipped.append("mAP: no query has a label that occurs in the database")
-    settings = {
-        "n_rows": data.n_rows,
-        "n_database": data.database.shape[0],
-        "n_queries": data.queries.shape[0],
-        "n_train": data.train.shape[0],
-        "n_features": data.database.shape[1],
-        "sparse": sparse.issparse(data.database),
-        "float_bytes_per_vector": data.float_bytes,
-        "metric": metric,
-        "k": int(k),
-        "rescore": int(rescore),
-        "target_recall": float(target_recall),
-        "random_state": _as_int_or_none(random_state),
-    }
-    result = make_result(run.rows, run.fitted, settings, run.skipped)
-    return _with_evidence(result, task, X, generator, report)
+    result = run.result()
+    best = result.choice
+    progress(
+        f"looking at neighbours by {_name(best.row.method, best.row.n_bits)}", result
+    )
+    fitted = result.encoder, result.decoder
+    return replace(result, evidence=gather_evidence(best, fitted, task, X, generator))
 
 
 def _warm(methods, make, task, report) -> None:
@@ -211,16 +203,22 @@ def _warm(methods, make, task, report) -> None:
             fit_few(make(method, 1))
 
 
-def _with_evidence(result, task, X, generator, report) -> AuditResult:
-    """Add what the recommended search does with some queries; an interrupt omits it."""
-    best, fitted = result.choice, (result.encoder, result.decoder)
-    try:
-        report(f"looking at neighbours by {_name(best.row.method, best.row.n_bits)}")
-        evidence = gather_evidence(best, fitted, task, X, generator)
-        return replace(result, evidence=evidence)
-    except KeyboardInterrupt:
-        result.skipped.append("interrupted, so without examples")
-        return result
+def _settings(task, **others) -> dict:
+    """Return what is measured, and on what."""
+    data = task.data
+    return {
+        "n_rows": data.n_rows,
+        "n_database": data.database.shape[0],
+        "n_queries": data.queries.shape[0],
+        "n_train": data.train.shape[0],
+        "n_features": data.database.shape[1],
+        "sparse": sparse.issparse(data.database),
+        "float_bytes_per_vector": data.float_bytes,
+        "metric": task.metric,
+        "k": task.truth.shape[1],
+        "rescore": int(task.rescore),
+        **others,
+    }
 
 
 def _make_encoder(method, n_bits, metric, device, random_state):
@@ -239,8 +237,10 @@ class _Run:
     task : Task
     make : callable
         Makes the encoder of a method and a length.
-    report, on_row : callables
-        Those of `audit`.
+    settings : dict
+        What was measured; see `AuditResult`.
+    progress : callable
+        That of `audit`.
 
     Attributes
     ----------
@@ -250,29 +250,38 @@ class _Run:
     skipped : list of str
     """
 
-    def __init__(self, task, make, report, on_row):
-        self.task, self.make, self.report, self.on_row = task, make, report, on_row
+    def __init__(self, task, make, settings, progress):
+        self.task, self.make, self.settings = task, make, settings
+        self.progress = progress
         self.rows, self.fitted, self.skipped = [], {}, []
         self._nested = {}  # of each method, the encoder of all lengths and its seconds
 
     def measure_all(self, methods, n_bits):
-        """Measure all; an interrupt ends it, and is told, once there is an encoder."""
+        """Measure all that is possible; what fails is skipped."""
         self._n_bits = n_bits
         asked = self._possible(methods, n_bits)
         clock = Clock(asked, NESTED_METHODS)
         for number, (method, bits) in enumerate(asked):
+            step = f"{_name(method, bits)} ({number + 1} of {len(asked)})"
+            self.progress(step + clock.line(number), self.result(asked[number:]))
             try:
-                step = f"{_name(method, bits)} ({number + 1} of {len(asked)})"
-                self.report(step + clock.line(number))
                 clock.finished((method, bits), *self._measure(method, bits))
             except (ValueError, Unavailable) as error:  # the others still count
                 self.skipped.append(f"{_name(method, bits)}: {error}")
-            except KeyboardInterrupt:
-                if not self.fitted:
-                    raise
-                names = ", ".join(_name(*one) for one in asked[number:])
-                self.skipped.append(f"interrupted, so without {names}")
-                return
+
+    def result(self, left=()) -> AuditResult | None:
+        """Return the result of what is measured, or None before the first encoder.
+
+        left : list of tuples (method, n_bits) that are not measured yet
+        """
+        if not self.fitted:
+            return None
+        skipped = list(self.skipped)
+        if left:
+            skipped.append(f"not measured: {', '.join(_name(*one) for one in left)}")
+        elif self._lacks_precision():
+            skipped.append("mAP: no query has a label that occurs in the database")
+        return make_result(list(self.rows), self.fitted, self.settings, skipped)
 
     def _measure(self, method, bits):
         """Return the seconds of it all, and of a fit within it, None without one."""
@@ -284,7 +293,6 @@ class _Run:
             row, decoder = measure_encoder(encoder, method, fit_seconds, self.task)
             self.fitted[len(self.rows)] = encoder, decoder
         self.rows.append(row)
-        self.on_row(row)
         return time.perf_counter() - start, spent
 
     def _fit(self, method, bits):
@@ -320,8 +328,10 @@ class _Run:
                     possible.append((method, bits))
         return possible
 
-    def has_no_precision(self):
-        """Say whether no encoder has a mean average precision."""
+    def _lacks_precision(self):
+        """Say whether there are labels, and no mean average precision by them."""
+        if self.task.data.query_labels is None:
+            return False
         precisions = [self.rows[place].mean_average_precision for place in self.fitted]
         return all(precision is None for precision in precisions)
 
@@ -359,7 +369,3 @@ def _check_choices(methods, n_bits, k, rescore) -> tuple[list[str], list[int]]:
             f"{rescore=} candidates cannot hold {k=} neighbours; it takes rescore >= k."
         )
     return list(dict.fromkeys(methods)), [int(bits) for bits in dict.fromkeys(n_bits)]
-
-
-def _as_int_or_none(random_state):
-    return int(random_state) if isinstance(random_state, Integral) else None

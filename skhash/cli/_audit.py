@@ -12,6 +12,7 @@ from skhash._audit._measure import AuditRow
 from skhash._audit._words import caution, how_measured, stored
 from skhash.cli._device import check_device
 from skhash.cli._report import make_report
+from skhash.cli._signals import Signals
 from skhash.cli._terminal import Table, nothing, print_text, progress
 from skhash.datasets._npy import read_npy
 
@@ -31,18 +32,26 @@ def run_audit(arguments) -> None:
     report = make_report(arguments, name, X.shape)
     is_short = arguments.quiet or arguments.json
     rows = _rows(arguments, X, y, name)
-    result = _measure(arguments, X, y, None if is_short else rows.print_row)
-    try:
-        if arguments.json:
-            print(json.dumps(result.to_dict(), allow_nan=False))
-        elif arguments.quiet:
-            _print_recommendation(result)
-        else:
-            print_audit(result, rows.left_out)
-    finally:  # also where nobody reads what is printed
-        names = [] if report is None else report.write(result)
-        if names and not is_short:
-            report.tell(names)
+    with Signals() as signals:
+        result = _measure(arguments, X, y, None if is_short else rows, signals)
+        with signals.held():
+            try:
+                _print(arguments, result, rows)
+            finally:  # also where nobody reads what is printed
+                names = [] if report is None else report.write(result)
+            if names and not is_short:
+                report.tell(names)
+        kept = f"{report.folder} holds" if report else "above are"
+        signals.check(f"interrupted; {kept} the {len(result.rows)} codes measured")
+
+
+def _print(arguments, result, rows) -> None:
+    if arguments.json:
+        print(json.dumps(result.to_dict(), allow_nan=False))
+    elif arguments.quiet:
+        _print_recommendation(result)
+    else:
+        print_audit(result, rows.left_out)
 
 
 def _rows(arguments, X, y, name):
@@ -56,32 +65,57 @@ def _rows(arguments, X, y, name):
     )
 
 
-def _measure(arguments, X, y, print_row) -> AuditResult:
-    """Measure, and give each row that is measured to `print_row` or None."""
-    with (nothing if arguments.quiet else progress)() as show:
+def _measure(arguments, X, y, rows, signals) -> AuditResult:
+    """Measure, print rows as they are measured if `rows` is not None.
 
-        def print_alone(row):
-            show("")
+    After a signal the result is of what was measured.
+    """
+    with (nothing if arguments.quiet else progress)() as show:
+        watch = _Watch(show, rows, signals)
+        try:
+            return audit(
+                X,
+                y,
+                n_bits=arguments.bits,
+                methods=arguments.methods,
+                metric=arguments.metric,
+                k=arguments.k,
+                rescore=arguments.rescore,
+                sample=arguments.sample,
+                n_queries=arguments.queries,
+                target_recall=arguments.target_recall,
+                device=arguments.device,
+                random_state=arguments.seed,
+                progress=watch,
+            )
+        except BaseException:
+            if signals.number is None:
+                raise
+            if watch.result is None:
+                signals.check()
+            return watch.result
+
+
+class _Watch:
+    """Shows the steps of an audit, prints its rows, and keeps the latest result."""
+
+    def __init__(self, show, rows, signals):
+        self._show, self._rows, self._signals = show, rows, signals
+        self._n_printed, self.result = 0, None
+
+    def __call__(self, line, result):
+        # A library that drops the signal's exception may have cut a fit short: what was
+        # measured since the signal does not count.
+        self._signals.check()
+        self.result = result
+        if result is not None and self._rows is not None:
+            self._show("")
             # Where nobody reads it, the report is written all the same.
             with suppress(OSError):
-                print_row(row)
-
-        return audit(
-            X,
-            y,
-            n_bits=arguments.bits,
-            methods=arguments.methods,
-            metric=arguments.metric,
-            k=arguments.k,
-            rescore=arguments.rescore,
-            sample=arguments.sample,
-            n_queries=arguments.queries,
-            target_recall=arguments.target_recall,
-            device=arguments.device,
-            random_state=arguments.seed,
-            progress=show,
-            on_row=print_row and print_alone,
-        )
+                for row in result.rows[self._n_printed :]:
+                    self._rows.print_row(row)
+            self._n_printed = len(result.rows)
+        self._show(line)
 
 
 def _read(arguments):

@@ -80,6 +80,8 @@ def make_report(arguments, name, shape) -> Report | None:
                     "add --out DIR."
                 )
         return None
+    if not arguments.out:
+        raise ValueError("--out '' names no directory; write --out DIR.")
     folder = Path(arguments.out)
     check_writable(folder)
     check_target(folder / ENCODER)
