@@ -14,6 +14,7 @@ listen to this machine alone, as it does, with a server in front that has all of
 import argparse
 import json
 import socket
+from contextlib import suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -38,8 +39,15 @@ class Handler(BaseHTTPRequestHandler):
         self.search = search
         super().__init__(*arguments)
 
+    def handle(self):
+        """Serve a connection; that a client ends it, in whatever way, is no error."""
+        with suppress(OSError):
+            super().handle()
+
     def do_GET(self):
         """Say that the service is up, and what it searches."""
+        if self.body() is None:
+            return
         if self.path != "/health":
             return self.answer(404, {"error": f"No {self.path}; GET /health."})
         n_vectors = int(self.search.index_.live_.sum())
@@ -49,12 +57,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         """Find the neighbours of the vectors in the body."""
-        length = self.headers.get("Content-Length", "")
-        if not (length.isascii() and length.isdigit()):
-            return self.refuse(411, "A search needs its Content-Length.")
-        if len(length) > 12 or int(length) > MAX_BYTES:
-            return self.refuse(413, f"A body has at most {MAX_BYTES} bytes.")
-        body = self.rfile.read(int(length))
+        body = self.body()
+        if body is None:
+            return
         if self.path != "/search":
             return self.answer(404, {"error": f"No {self.path}; POST /search."})
         try:
@@ -63,6 +68,23 @@ class Handler(BaseHTTPRequestHandler):
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             return self.answer(400, {"error": str(error)})
         self.answer(200, found)
+
+    def body(self):
+        """Read the body of a request, or refuse it and return None.
+
+        What is left of a body would be taken for the next request of the connection. So
+        where it is not certain how long it is, the connection ends.
+        """
+        lengths = self.headers.get_all("Content-Length", [])
+        if self.headers.defects or len(lengths) > 1:
+            return self.refuse(400, "These headers can be read in two ways.")
+        length = lengths[0] if lengths else "0" * (self.command == "GET")
+        is_number = length.isascii() and length.isdigit()
+        if not is_number or "Transfer-Encoding" in self.headers:
+            return self.refuse(411, "A body needs its Content-Length.")
+        if len(length) > 12 or int(length) > MAX_BYTES:
+            return self.refuse(413, f"A body has at most {MAX_BYTES} bytes.")
+        return self.rfile.read(int(length))
 
     def refuse(self, status, message):
         """Answer without having read the body, and close the connection.

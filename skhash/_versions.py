@@ -45,11 +45,11 @@ def _system() -> dict[str, str]:
         "skhash": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "processor": f"{_processor()}, {granted_cores()} cores granted",
+        "processor": f"{processor()}, {granted_cores()} cores granted",
     }
 
 
-def _processor() -> str:
+def processor() -> str:
     """Return what kernels are compiled for."""
     try:
         from llvmlite.binding import get_host_cpu_name

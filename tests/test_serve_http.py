@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import re
+import socket
+import struct
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -146,15 +148,81 @@ def test_health(port):
     assert status == 404 and "/health" in found["error"]
 
 
-def test_real_queries_and_positions():
-    """Without ids, and with scores: in this process, by the classes of the script."""
+def spoken(port, *parts):
+    """Send bytes, and return the statuses of all answers until the connection ends."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        connection.sendall(b"".join(parts))
+        answers = b"".join(iter(lambda: connection.recv(65536), b""))
+    return [int(status) for status in re.findall(rb"HTTP/1.1 (\d+) ", answers)]
+
+
+SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
+LAST = b"GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "head, status", [("GET /health", 200), ("GET /", 404), ("POST /other", 404)]
+)
+def test_a_body_is_no_request(port, head, status):
+    head = f"{head} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(SMUGGLED)}\r\n\r\n"
+    assert spoken(port, head.encode(), SMUGGLED, LAST) == [status, 200]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        "Transfer-Encoding: chunked",
+        "Content-Length: 2\r\nTransfer-Encoding: chunked",
+        "Content-Length: 2\r\nContent-Length: 40",
+        "Content-Length : 40",
+        "Content-Length: 2,40",
+        "Content-Length: +2",
+        "Content-Length: 2\r\n 4",
+    ],
+)
+def test_a_body_of_uncertain_length_ends_the_connection(port, method, headers):
+    head = f"{method} /health HTTP/1.1\r\nHost: a\r\n{headers}\r\n\r\n"
+    (status,) = spoken(port, head.encode(), SMUGGLED, LAST)
+    assert status in (400, 411, 501)
+
+
+def serve(search, **overrides):
+    """Return a server in this process, with the handler of the script."""
     spec = importlib.util.spec_from_file_location("serve_http", SCRIPT)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
+    handler = type("Silent", (script.Handler,), {"log_message": lambda *_: None})
+    server = type("Server", (ThreadingHTTPServer,), overrides)
+    return server(("127.0.0.1", 0), partial(handler, search))
+
+
+def test_clients_that_leave_are_no_errors(search, capsys):
+    left = [b"", b"GET /he", b"POST /search HTTP/1.1\r\nContent-Length: 900\r\n\r\n["]
+    body = question(QUERIES, n_neighbors=360).encode()
+    head = f"POST /search HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    left += [head + body, head * 2 + body, b"POST / HTTP/1.1\r\n\r\n" + body]
+    with serve(search, daemon_threads=False) as server:  # its end waits for all threads
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        for sent in left * 5:
+            for is_reset in (False, True):
+                address = server.server_address
+                with socket.create_connection(address, timeout=60) as connection:
+                    linger = struct.pack("ii", is_reset, 0)
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                    connection.sendall(sent)
+        assert ask(server.server_address[1], None, "GET", "/health")[0] == 200
+        server.shutdown()
+        thread.join()
+    assert capsys.readouterr().err == ""
+
+
+def test_real_queries_and_positions():
+    """Without ids, and with scores: in this process, by the classes of the script."""
     search = make(AsymmetricNeighbors())
     search.index_.remove([5, 7])
-    handler = type("Silent", (script.Handler,), {"log_message": lambda *_: None})
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, search)) as server:
+    with serve(search) as server:
         thread = Thread(target=server.serve_forever, daemon=True)
         thread.start()
         port = server.server_address[1]

@@ -40,7 +40,9 @@ def main():
         except FileNotFoundError as error:
             raise SystemExit(f"{name}: {error}") from None
         vectors = np.vstack([data.database, data.query])
-        result = skhash.audit(vectors, n_bits=BITS, sample=SAMPLE, progress=print)
+        result = skhash.audit(
+            vectors, n_bits=BITS, sample=SAMPLE, progress=lambda line, _: print(line)
+        )
         result.plot(ax)
         ax.set_title(f"{name}\n{ax.get_title()}", fontsize="medium")
         ax.label_outer()

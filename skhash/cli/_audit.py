@@ -6,12 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from skhash._audit import AuditResult, audit
-from skhash._audit._columns import columns_of
-from skhash._audit._measure import AuditRow
-from skhash._audit._words import caution, how_measured, stored
+from skhash.audit import AuditResult, audit
+from skhash.audit.texts import caution, cells_of, how_measured, stored
 from skhash.cli._device import check_device
 from skhash.cli._report import make_report
+from skhash.cli._signals import Signals
 from skhash.cli._terminal import Table, nothing, print_text, progress
 from skhash.datasets._npy import read_npy
 
@@ -20,8 +19,6 @@ DISPENSABLE = (
     *("corr", "balance", "refine/s", "codebook", "encode/s", "Q/s", "H/s", "fit s"),
     "mAP",
 )
-# Columns of numbers in some figures; the others are shares, or as wide as their rows.
-WIDE = ("bytes", "codebook", "fit s", "encode/s", "refine/s", "H/s", "Q/s")
 
 
 def run_audit(arguments) -> None:
@@ -30,58 +27,81 @@ def run_audit(arguments) -> None:
     X, y, name = _read(arguments)
     report = make_report(arguments, name, X.shape)
     is_short = arguments.quiet or arguments.json
-    rows = _rows(arguments, X, y, name)
-    result = _measure(arguments, X, y, None if is_short else rows.print_row)
-    try:
-        if arguments.json:
-            print(json.dumps(result.to_dict(), allow_nan=False))
-        elif arguments.quiet:
-            _print_recommendation(result)
-        else:
-            print_audit(result, rows.left_out)
-    finally:  # also where nobody reads what is printed
-        names = [] if report is None else report.write(result)
-        if names and not is_short:
-            report.tell(names)
+    title = f"{name}: {X.shape[0]:,} vectors of {X.shape[1]:,} numbers"
+    rows = _Rows(title, (arguments.k, arguments.rescore, y is not None))
+    with Signals() as signals:
+        result = _measure(arguments, X, y, None if is_short else rows, signals)
+        with signals.held():
+            try:
+                _print(arguments, result, rows)
+            finally:  # also where nobody reads what is printed
+                names = [] if report is None else report.write(result)
+            if names and not is_short:
+                report.tell(names)
+        kept = f"{report.folder} holds" if report else "above are"
+        signals.check(f"interrupted; {kept} the {len(result.rows)} codes measured")
 
 
-def _rows(arguments, X, y, name):
-    return _Rows(
-        f"{name}: {X.shape[0]:,} vectors of {X.shape[1]:,} numbers",
-        columns_of(arguments.k, arguments.rescore, y is not None),
-        {
-            "method": max(map(len, [*arguments.methods, "method"])),
-            "bits": len(f"{8 * X.shape[1]}"),  # those of int8
-        },
-    )
+def _print(arguments, result, rows) -> None:
+    if arguments.json:
+        print(json.dumps(result.to_dict(), allow_nan=False))
+    elif arguments.quiet:
+        _print_recommendation(result)
+    else:
+        print_audit(result, rows.left_out)
 
 
-def _measure(arguments, X, y, print_row) -> AuditResult:
-    """Measure, and give each row that is measured to `print_row` or None."""
+def _measure(arguments, X, y, rows, signals) -> AuditResult:
+    """Measure, print rows as they are measured if `rows` is not None.
+
+    After a signal the result is of what was measured.
+    """
     with (nothing if arguments.quiet else progress)() as show:
+        watch = _Watch(show, rows, signals)
+        try:
+            return audit(
+                X,
+                y,
+                n_bits=arguments.bits,
+                methods=arguments.methods,
+                metric=arguments.metric,
+                k=arguments.k,
+                rescore=arguments.rescore,
+                sample=arguments.sample,
+                n_queries=arguments.queries,
+                target_recall=arguments.target_recall,
+                device=arguments.device,
+                random_state=arguments.seed,
+                progress=watch,
+            )
+        except BaseException:
+            if signals.number is None:
+                raise
+            if watch.result is None:
+                signals.check()
+            return watch.result
 
-        def print_alone(row):
-            show("")
+
+class _Watch:
+    """Shows the steps of an audit, prints its rows, and keeps the latest result."""
+
+    def __init__(self, show, rows, signals):
+        self._show, self._rows, self._signals = show, rows, signals
+        self._n_printed, self.result = 0, None
+
+    def __call__(self, line, result):
+        # A library that drops the signal's exception may have cut a fit short: what was
+        # measured since the signal does not count.
+        self._signals.check()
+        self.result = result
+        if result is not None and self._rows is not None:
+            self._show("")
             # Where nobody reads it, the report is written all the same.
             with suppress(OSError):
-                print_row(row)
-
-        return audit(
-            X,
-            y,
-            n_bits=arguments.bits,
-            methods=arguments.methods,
-            metric=arguments.metric,
-            k=arguments.k,
-            rescore=arguments.rescore,
-            sample=arguments.sample,
-            n_queries=arguments.queries,
-            target_recall=arguments.target_recall,
-            device=arguments.device,
-            random_state=arguments.seed,
-            progress=show,
-            on_row=print_row and print_alone,
-        )
+                for row in result.rows[self._n_printed :]:
+                    self._rows.print_row(row)
+            self._n_printed = len(result.rows)
+        self._show(line)
 
 
 def _read(arguments):
@@ -137,33 +157,22 @@ def _are_indicators(y: np.ndarray) -> bool:
 
 
 class _Rows:
-    """Prints rows as they are measured, below what the columns are called.
+    """Prints rows as they are measured, below the title and the names of the columns.
 
-    Parameters
-    ----------
-    title : str
-        What the first row is printed below, so that a failure before it prints nothing.
-    columns : list of Column
-    widths : dict of int
-        Those of "method" and "bits".
+    The title waits for the first row, so that a failure before it prints nothing.
     """
 
-    def __init__(self, title, columns, widths):
-        self._title, self._columns = title, columns
-        numbers = dict.fromkeys(WIDE, 6)
-        widths = {
-            column.name: (widths | numbers).get(column.name, 5) for column in columns
-        }
-        self._table = Table(widths, DISPENSABLE)
-        self.left_out = self._table.left_out
+    def __init__(self, title, cuts):
+        self._title, self._cuts, self._table, self.left_out = title, cuts, None, []
 
-    def print_row(self, row: AuditRow) -> None:
-        if self._title:
+    def print_row(self, row) -> None:
+        cells = cells_of(row, *self._cuts)
+        if self._table is None:
             print_text(self._title)
             print()
+            self._table = Table(cells, DISPENSABLE)
             self._table.print_header()
-            self._title = None
-        cells = {column.name: column.write(row) for column in self._columns}
+            self.left_out = self._table.left_out
         self._table.print_row(cells)
 
 
@@ -204,8 +213,7 @@ def _print_recommendation(result: AuditResult) -> None:
     print_text(f"Recommended: {result.choice}: {result.reason}.")
     print_text(
         f"+- is two standard errors over the {settings['n_queries']:,} queries. Memory "
-        f"is counted for all {settings['n_rows']:,} vectors, what decodes codes "
-        "included."
+        f"is counted for all {settings['n_rows']:,} vectors, codebooks included."
     )
     print_text(f"Store: {stored(result)}.")
     print_text(f"Use: {result.usage}")

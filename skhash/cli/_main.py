@@ -3,9 +3,12 @@
 import argparse
 import os
 import re
+import signal
 import sys
 import textwrap
 from pathlib import Path
+
+from skhash.cli._signals import Signals
 
 EPILOG = """\
 examples:
@@ -30,14 +33,15 @@ def main(argv=None) -> int:
     Returns
     -------
     status : int
-        0, or 2 where the input cannot be used, or 130 where the user interrupts.
+        0, or 2 where the input cannot be used; 130 and 143 after SIGINT and SIGTERM.
     """
     try:
         if sys.stdout is None:
             raise ValueError("standard output is closed")
         try:
-            arguments = _parse(argv)
-            arguments.run(arguments)
+            with Signals():
+                arguments = _parse(argv)
+                arguments.run(arguments)
         finally:
             _flush_output()
     except (ValueError, OSError, ImportError) as error:
@@ -48,9 +52,9 @@ def main(argv=None) -> int:
             raise
         _complain(f"out of memory, so try fewer rows or bits: {_one_line(error)}")
         return 2
-    except KeyboardInterrupt:
-        _complain("interrupted")
-        return 130
+    except KeyboardInterrupt as stopped:
+        _complain(str(stopped) or "interrupted")
+        return 128 + getattr(stopped, "number", signal.SIGINT)
     return 0
 
 
@@ -60,7 +64,8 @@ def _flush_output() -> None:
         sys.stdout.flush()
     except OSError as error:
         _discard(sys.stdout)
-        raise ValueError(f"standard output: {error.strerror}") from None
+        if not isinstance(error.__context__, KeyboardInterrupt):
+            raise ValueError(f"standard output: {error.strerror}") from None
 
 
 def _complain(line: str) -> None:

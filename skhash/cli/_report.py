@@ -1,12 +1,13 @@
-"""What ``skhash audit --out`` writes: page, numbers, picture, encoder and decoder."""
+"""The files of ``skhash audit --out``: page, numbers, picture, encoder and decoder."""
 
 import json
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from skhash._audit import AuditResult
-from skhash._audit.page import check_image_shape
+from skhash.audit import AuditResult
+from skhash.audit.chart import FIGURE_SIZE, write
+from skhash.audit.page import check_image_shape
 from skhash.cli._files import check_writable, replacing
 from skhash.cli._terminal import print_text
 from skhash.persistence.directory import check_target
@@ -80,6 +81,8 @@ def make_report(arguments, name, shape) -> Report | None:
                     "add --out DIR."
                 )
         return None
+    if not arguments.out:
+        raise ValueError("--out '' names no directory; write --out DIR.")
     folder = Path(arguments.out)
     check_writable(folder)
     check_target(folder / ENCODER)
@@ -123,14 +126,8 @@ def _write_text(path, text) -> None:
 def _draw(result: AuditResult, path: Path) -> bool:
     """Write the picture, where matplotlib is installed, and say whether it is."""
     try:
-        from matplotlib.figure import Figure
+        with replacing(path) as file:
+            write(result.plot, file, "png", FIGURE_SIZE)
     except ImportError:
         return False
-    from skhash._audit._plot import FIGURE_SIZE
-
-    # A figure without pyplot: no window, no state of the process is touched.
-    figure = Figure(figsize=FIGURE_SIZE, layout="constrained")
-    result.plot(figure.subplots())
-    with replacing(path) as file:
-        figure.savefig(file, format="png", dpi=150)
     return True

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.base import clone
-
-import skhash
 from skhash._audit import _clock, _data, _measure, _peers, _run
 from skhash._audit._measure import AuditRow, bit_statistics
 from skhash._audit._result import SEARCHES, choices_of, make_result
+from sklearn.base import clone
+
+import skhash
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("agg")
@@ -609,7 +609,8 @@ class TestOptions:
 
     def test_progress(self, X):
         lines = []
-        skhash.audit(X, **{**FAST, "n_bits": [4, 8]}, sample=100, progress=lines.append)
+        options = {**FAST, "n_bits": [4, 8], "sample": 100}
+        skhash.audit(X, **options, progress=lambda line, _: lines.append(line))
         assert lines[:4] == [
             "reading 100 of 160 rows",
             "finding the true neighbours of 20 queries",
@@ -666,7 +667,8 @@ class TestOptions:
         monkeypatch.setattr(_run, "timed_fit", fit)
         monkeypatch.setattr(_run, "measure_encoder", measure)
         monkeypatch.setattr(_run, "measure_peer", peer)
-        skhash.audit(X, **{**FAST, **options}, progress=lines.append)
+        options = {**FAST, **options}
+        skhash.audit(X, **options, progress=lambda line, _: lines.append(line))
         return [line.partition(", ")[2] for line in lines[3:-1]]
 
     def test_time_left_is_right_once_each_length_is_known(self, X, monkeypatch):
@@ -712,36 +714,25 @@ class TestOptions:
             "36 min 44 s passed, about 2 s left",
         ]
 
-    def test_rows_are_told_as_they_are_measured(self, X):
-        told = []
+    def test_an_interrupt_reaches_the_caller_who_has_what_was_measured(self, X):
+        results = []
 
-        def progress(line):
-            told.append(line.split(" at")[0])
-
-        options = {**FAST, "methods": ["pca", "int8", "lsh"]}
-        result = skhash.audit(X, **options, progress=progress, on_row=told.append)
-        pca, int8, lsh = result.rows
-        assert told[3:-1] == ["pca", pca, told[5], int8, "lsh", lsh]
-
-    def test_an_interrupt_keeps_what_was_measured(self, X):
-        def interrupt(line):
-            if "lsh at 8" in line:
+        def interrupt(line, result):
+            results.append(result)
+            if "pca at 4" in line:
                 raise KeyboardInterrupt
 
-        options = {**FAST, "methods": ["lsh", "pca"], "n_bits": [4, 8]}
-        result = skhash.audit(X, **options, progress=interrupt)
-        assert [(row.method, row.n_bits) for row in result.rows] == [("lsh", 4)]
-        assert result.skipped == [
-            "interrupted, so without lsh at 8 bits, pca at 4 bits, pca at 8 bits"
-        ]
-        assert result.encoder.n_bits == 4
-
-    def test_an_interrupt_before_the_first_encoder_is_one(self, X):
-        def interrupt(row):
-            raise KeyboardInterrupt
-
+        options = {**FAST, "methods": ["sign", "lsh", "pca"], "n_bits": [4, 8]}
         with pytest.raises(KeyboardInterrupt):
-            skhash.audit(X, **FAST, progress=interrupt)
+            skhash.audit(X, **options, progress=interrupt)
+        # Nothing can be recommended before the first encoder.
+        counts = [None if one is None else len(one.rows) for one in results[3:]]
+        assert counts == [None, None, 2, 3]
+        result = results[-1]
+        whole = skhash.audit(X, **{**options, "methods": ["sign", "lsh"]})
+        assert measured(result) == measured(whole)
+        assert result.usage == whole.usage
+        assert "pca at 4 bits, pca at 8 bits" in result.skipped[-1]
 
 
 class TestNested:
@@ -875,7 +866,8 @@ class TestErrors:
     def test_labels_are_refused_before_anything_is_fitted(self, X):
         lines = []
         with pytest.raises(ValueError):
-            skhash.audit(X, np.full(N, np.nan), progress=lines.append, **FAST)
+            progress = lambda line, _: lines.append(line)  # noqa: E731
+            skhash.audit(X, np.full(N, np.nan), progress=progress, **FAST)
         assert len(lines) == 1
 
 

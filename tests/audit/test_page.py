@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from skhash._audit import _evidence, _measure
+from skhash._audit._result import choices_of
 from sklearn.datasets import load_digits
 
 import skhash
-from skhash._audit import _evidence, _measure
-from skhash._audit._result import choices_of
 from skhash.codes import hamming_distances
 
 VOID = {"meta", "img", "br", "input", "link", "hr"}
@@ -178,16 +178,12 @@ class TestEvidence:
         assert result.evidence.vectors is None
         assert "<img" not in result.to_html(image_shape=(8, 8))
 
-    def test_an_interrupt_leaves_it_out(self, X, monkeypatch):
-        def interrupt(line):
-            if "looking at" in line:
-                raise KeyboardInterrupt
-
+    def test_a_result_of_before_goes_without(self, X):
+        results = []
         options = {**OPTIONS, "n_bits": [8], "methods": ["lsh"]}
-        result = skhash.audit(X, **options, progress=interrupt)
-        assert result.evidence is None
-        assert result.skipped[-1] == "interrupted, so without examples"
-        page = Page(result.to_html(image_shape=(8, 8)))
+        skhash.audit(X, **options, progress=lambda _, result: results.append(result))
+        assert results[-1].evidence is None
+        page = Page(results[-1].to_html(image_shape=(8, 8)))
         assert not page.find("article")
         assert "interrupted before these" in page.texts("main")[0]
 

@@ -1,11 +1,11 @@
-"""What the recommended search does with some of the queries, to be looked at."""
+"""Answers of the recommended search to some of the queries, to be looked at."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from skhash._audit._data import read_rows
-from skhash._audit._measure import decoder_index, hamming_index
+from skhash.audit.data import read_rows
+from skhash.audit.measure import decoder_index, hamming_index
 from skhash.codes import unpack_bits
 from skhash.metrics import true_neighbors
 from skhash.utils.chunks import dense_rows

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 from sklearn.utils import assert_all_finite
 
-from skhash.metrics._inputs import compare_labelled
+from skhash.metrics import mean_average_precision_score
 from skhash.utils.arrays import as_array, check_array, check_unmasked
 
 # Rows that encoders are fitted on: more would only cost time.
@@ -19,17 +19,17 @@ MAX_TRAIN_ROWS = 100_000
 
 @dataclass(frozen=True)
 class Split:
-    """What an audit measures on: vectors float32 or float64, dense or CSR.
+    """Vectors of an audit: float32 or float64, dense or CSR.
 
     Those that are compared by their cosine are of unit length. ``query_rows`` and
-    ``database_rows`` say which rows they were.
+    ``database_rows`` are their positions. ``labels`` are those of queries and database,
+    or None without any.
     """
 
     queries: object
     database: object
     train: object
-    query_labels: object
-    database_labels: object
+    labels: tuple | None
     query_rows: np.ndarray
     database_rows: np.ndarray
     n_rows: int
@@ -48,7 +48,7 @@ def split_rows(X, y, metric, sizes, random_state, report) -> Split:
     n_all = X.shape[0]
     if y is not None and y.shape[0] != n_all:
         raise ValueError(
-            f"X has {n_all} rows and y {y.shape[0]}; it takes one label a row."
+            f"X has {n_all} rows and y {y.shape[0]}; give one label a row."
         )
     n_rows = n_all if sample is None else min(sample, n_all)
     n_queries = _count_queries(n_rows, n_queries, rescore)
@@ -60,24 +60,15 @@ def split_rows(X, y, metric, sizes, random_state, report) -> Split:
     float_bytes = _float_bytes(database)
     if metric == "cosine":
         queries, database = normalize(queries), normalize(database)
-    query_labels = None if y is None else y[query_rows]
-    database_labels = None if y is None else y[database_rows]
-    if y is not None:
-        _check_labels(query_labels, database_labels)
+    labels = None if y is None else (y[query_rows], y[database_rows])
+    if labels:
+        _check_labels(*labels)
     train = database
     if database.shape[0] > MAX_TRAIN_ROWS:
         drawn = random_state.permutation(database.shape[0])[:MAX_TRAIN_ROWS]
         train = database[np.sort(drawn)]
     return Split(
-        queries=queries,
-        database=database,
-        train=train,
-        query_labels=query_labels,
-        database_labels=database_labels,
-        query_rows=query_rows,
-        database_rows=database_rows,
-        n_rows=n_all,
-        float_bytes=float_bytes,
+        queries, database, train, labels, query_rows, database_rows, n_all, float_bytes
     )
 
 
@@ -131,7 +122,7 @@ def _count_queries(n_rows, n_queries, rescore) -> int:
     n_queries = min(n_queries, n_rows // 5)
     if n_queries < 1:
         raise ValueError(
-            f"{n_rows} rows are too few: a fifth of them are queries, so it takes 5."
+            f"Got {n_rows} rows; at least 5 are needed, as one fifth become queries."
         )
     if n_rows - n_queries < rescore:
         raise ValueError(
@@ -144,14 +135,11 @@ def _count_queries(n_rows, n_queries, rescore) -> int:
 
 def _check_labels(query_labels, database_labels) -> None:
     """Refuse what the metric would refuse, before minutes are spent on encoders."""
-    n_queries, n_database = query_labels.shape[0], database_labels.shape[0]
-    compare_labelled(
-        np.zeros((n_queries, 1), dtype=np.uint8),
-        np.zeros((n_database, 1), dtype=np.uint8),
-        query_labels,
-        database_labels,
-        packed=True,
-        exclude_self=False,
+    codes = [
+        np.zeros((n.shape[0], 1), np.uint8) for n in (query_labels, database_labels)
+    ]
+    mean_average_precision_score(
+        *codes, query_labels, database_labels, packed=True, average=None
     )
 
 

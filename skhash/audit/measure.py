@@ -66,7 +66,7 @@ class AuditRow:
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked of every method: rows, true neighbours, candidates, metric."""
+    """A measurement for every method: rows, true neighbours, candidates, metric."""
 
     data: object
     truth: np.ndarray
@@ -118,7 +118,7 @@ def measure_encoder(encoder, method, fit_seconds, task) -> tuple[AuditRow, objec
 
 
 def sizes(code_bytes, other_bytes, data) -> dict:
-    """Return the bytes of a vector, given those of its code and of what is beside."""
+    """Return the bytes of a vector, given those of its code and of its floats."""
     n_bytes = code_bytes + other_bytes
     return {
         "code_bytes": code_bytes,
@@ -134,18 +134,16 @@ def by_hamming(queries, database, task) -> dict:
     _, seconds = timed(lambda: index.kneighbors(queries))
     # True neighbours among the first `rescore` are those that ranking these candidates
     # by float distance brings to the top.
+    cuts = [k, rescore]
     shares = neighbor_recall_score(
-        queries,
-        database,
-        task.truth,
-        n_retrieved=[k, rescore],
-        packed=True,
-        average=None,
+        queries, database, task.truth, n_retrieved=cuts, packed=True, average=None
     )
     return {
         "search_per_second": len(queries) / seconds,
         **means_of("recall", shares),
-        "mean_average_precision": _mean_average_precision(queries, database, task.data),
+        "mean_average_precision": _mean_average_precision(
+            queries, database, task.data.labels
+        ),
     }
 
 
@@ -193,17 +191,12 @@ def means_of(name, shares) -> dict:
     return result
 
 
-def _mean_average_precision(queries, database, data) -> float | None:
+def _mean_average_precision(queries, database, labels) -> float | None:
     """Return mAP over the queries that have something relevant, or None without any."""
-    if data.query_labels is None:
+    if labels is None:
         return None
     precisions = mean_average_precision_score(
-        queries,
-        database,
-        data.query_labels,
-        data.database_labels,
-        packed=True,
-        average=None,
+        queries, database, *labels, packed=True, average=None
     )
     defined = precisions[~np.isnan(precisions)]
     return float(defined.mean()) if len(defined) else None
@@ -235,8 +228,8 @@ def seconds_of(call):
 def timed(call):
     """Return the result of a call and its seconds: the least of some where it is short.
 
-    It is called once before, which compiles what such a call takes. A single run of a
-    millisecond says more about what else the machine does.
+    It is called once before, which compiles its kernels. A single run of a millisecond
+    says more about what else the machine does.
     """
     call()
     start = time.perf_counter()

@@ -1,15 +1,15 @@
-"""What an audit returns, and which code and search it recommends."""
+"""The measurements of an audit, and the code and search that they recommend."""
 
 from dataclasses import dataclass
 
-from skhash._audit._measure import AuditRow
+from skhash.audit.measure import AuditRow
 
 # Of each search: the recall that a row has of it, and what it holds of a vector.
 SEARCHES = {
     "hamming": ("recall", "code_bytes"),
     "asymmetric": ("recall_asymmetric", "bytes_per_vector"),
 }
-# How the texts call them.
+# Their names in texts.
 SEARCH_NAMES = {"hamming": "Hamming distance", "asymmetric": "real queries"}
 
 
@@ -45,43 +45,43 @@ def choices_of(rows, rescored) -> list[Choice]:
     result = []
     for row in rows:
         for search, (name, size) in SEARCHES.items():
-            name += "_rescored" if rescored else ""
-            recall = getattr(row, name)
+            name += "_rescored" * rescored
+            recall, error = getattr(row, name), getattr(row, f"{name}_error")
             if recall is not None:
-                error = getattr(row, f"{name}_error")
-                decoder_bytes = row.codebook_bytes if search == "asymmetric" else 0
+                once = row.codebook_bytes if search == "asymmetric" else 0
                 n_bytes = getattr(row, size)
-                result.append(
-                    Choice(row, search, n_bytes, decoder_bytes, recall, error)
-                )
+                result.append(Choice(row, search, n_bytes, once, recall, error))
     return result
 
 
 def choose(choices, target, n_vectors) -> Choice:
-    """Take the least memory that reaches the target, and of these the best recall.
+    """Choose the least memory that reaches the target, and of these the best recall.
 
     Where none reaches it, the best recall, and of these the least memory.
     """
-    reaching = [choice for choice in choices if choice.recall >= target]
-    if reaching:
-        return min(
-            reaching, key=lambda choice: (choice.memory(n_vectors), -choice.recall)
-        )
-    return min(choices, key=lambda choice: (-choice.recall, choice.memory(n_vectors)))
+
+    def cost(choice):
+        memory = choice.memory(n_vectors)
+        if choice.recall < target:
+            return True, -choice.recall, memory
+        return False, memory, -choice.recall
+
+    return min(choices, key=cost)
 
 
 def reason_for(best, choices, goal, target) -> str:
-    """Say in a sentence why a choice was taken."""
+    """Say in a sentence why a choice was made."""
     if best.recall < target:
         return (
             f"the best recall of all, although none reaches {goal}: try more bits or a "
             "larger rescore"
         )
     reason = f"the least memory that reaches {goal}"
+    size = best.n_bytes, best.decoder_bytes
     rivals = [
         choice
         for choice in choices
-        if (choice.n_bytes, choice.decoder_bytes) == (best.n_bytes, best.decoder_bytes)
+        if (choice.n_bytes, choice.decoder_bytes) == size
         and choice.recall >= target
         and choice is not best
     ]
@@ -97,39 +97,8 @@ def reason_for(best, choices, goal, target) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class AuditResult:
-    """The measurements of an audit, and the code and the search that they recommend.
-
-    Attributes
-    ----------
-    rows : list of AuditRow
-        One a method and length, in the order in which they were asked for.
-    recommended : AuditRow
-        The encoder to take.
-    search : {"hamming", "asymmetric"}
-        How to search its codes: by Hamming distance, or by real queries and a decoder.
-    choice : Choice
-        Both of these, with what they cost: ``n_bytes`` of a vector in memory and
-        ``decoder_bytes`` once, ``recall`` and its standard ``error``. Of all that reach
-        the target recall they take the least memory for the vectors that there are; of
-        those that take as much, or where none reaches it, they have the best recall.
-    reason : str
-        Why these, in a sentence.
-    encoder : object
-        The recommended encoder, fitted.
-    decoder : LinearDecoder
-        What refines and decodes its codes for real queries, fitted.
-    settings : dict
-        What was measured: sizes, metric, `k`, `rescore`, target, random state.
-    skipped : list of str
-        What was asked for and could not be measured, with the reason.
-    alternatives : list of str
-        What else could be taken: for more vectors, without re-scoring, and of other
-        engines.
-    evidence : object or None
-        What the recommended search does with some of the queries, for `to_html`: scores
-        of true neighbours and of random pairs, and examples.
-    """
+class Result:
+    """The data of an audit; see `AuditResult`, which draws them."""
 
     rows: list[AuditRow]
     choice: Choice
@@ -144,7 +113,7 @@ class AuditResult:
     def __repr__(self) -> str:
         best = self.recommended
         return (
-            f"<AuditResult: {len(self.rows)} codes measured, recommended "
+            f"<{type(self).__name__}: {len(self.rows)} codes measured, recommended "
             f"{best.method} at {best.n_bits} bits by {SEARCH_NAMES[self.search]}>"
         )
 
@@ -163,7 +132,7 @@ class AuditResult:
 
     @property
     def storage(self) -> dict:
-        """What the recommended search stores, in bytes.
+        """Bytes that the recommended search stores.
 
         ``code``, ``floats`` and ``vector`` are those of one vector; ``vector`` is not
         needed in memory, and 0 without re-scoring. ``decoder`` is for all vectors.
@@ -191,6 +160,10 @@ class AuditResult:
 
         Of sparse vectors it finds the candidates that are to be ranked again.
         """
+        return self.usage_of(repr(self.encoder))
+
+    def usage_of(self, encoder: str) -> str:
+        """Return `usage` of an encoder that is written so."""
         settings = self.settings
         k, metric, rescore = (settings[key] for key in ("k", "metric", "rescore"))
         options = "" if metric == "euclidean" else f", metric={metric!r}"
@@ -203,7 +176,7 @@ class AuditResult:
             parts = f"AsymmetricNeighbors({count}{options})"
             parts += f", decoder={self.decoder!r}" * (self.search == "asymmetric")
             parts += ", keep_vectors=True" * self.keeps_vectors
-        return f"HashedNeighbors({self.encoder!r}, {parts})"
+        return f"HashedNeighbors({encoder}, {parts})"
 
     def to_frame(self):
         """Return the rows as a pandas DataFrame, one column a measurement."""
@@ -232,120 +205,37 @@ class AuditResult:
             "skipped": self.skipped,
         }
 
-    def to_html(
-        self, *, image_shape=None, texts=None, name=None, vectors=None, folder=None
-    ):
-        """Return a page that shows all this, as the text of one HTML file.
+    @classmethod
+    def from_rows(cls, rows, fitted, settings, skipped):
+        """Choose among the rows that are fitted here, and compare with the others.
 
-        It asks nothing of a network and can be read without JavaScript, which adds
-        numbers under the pointer and a table that sorts.
-
-        Parameters
-        ----------
-        image_shape : tuple of int, default=None
-            Height and width where rows are grey images, and 3 before or behind them
-            where they are coloured: examples are then shown as pictures.
-        texts : sequence or mapping of str, default=None
-            The text of each row, by its position in the vectors: examples are then
-            shown as texts.
-        name : str, default=None
-            What the vectors are called; by default `vectors`.
-        vectors : str, default=None
-            The file of the vectors, for the commands on the page.
-        folder : str, default=None
-            Where ``encoder`` and ``decoder`` were saved, for the commands on the page;
-            by default these make them anew.
-
-        Returns
-        -------
-        html : str
-
-        Raises
-        ------
-        ValueError
-            If `image_shape` is none, or rows have not as many numbers as such an image;
-            if `texts` has no text of a row that is shown.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> from skhash import audit
-        >>> X, _ = load_digits(return_X_y=True)
-        >>> result = audit(X, n_bits=[16], methods=["pca"])
-        >>> html = result.to_html(image_shape=(8, 8))
-        >>> html.count("<img") > 10
-        True
+        fitted : dict of tuples (encoder, decoder), by the place of their row
         """
-        from skhash._audit.page import page
-
-        return page(
-            self,
-            image_shape=image_shape,
-            texts=texts,
-            name=name,
-            vectors=vectors,
-            folder=folder,
+        k, rescore, n_rows = (settings[key] for key in ("k", "rescore", "n_rows"))
+        target, rescored = settings["target_recall"], rescore > k
+        mine = [rows[place] for place in fitted]
+        others = [row for place, row in enumerate(rows) if place not in fitted]
+        own, peers = choices_of(mine, rescored), choices_of(others, rescored)
+        best = choose(own, target, n_rows)
+        goal = f"{100 * target:g}% of the "
+        goal += "true neighbour" if k == 1 else f"{k} true neighbours"
+        goal += f" after re-scoring {rescore} candidates" * rescored
+        alternatives = [_for_more_vectors(best, own, target)]
+        if rescored:
+            alone = choices_of(mine, False), choices_of(others, False)
+            alternatives.append(_without_vectors(*alone, target, n_rows))
+        alternatives.append(_of_peers(best, peers, target, n_rows))
+        encoder, decoder = fitted[next(n for n in fitted if rows[n] is best.row)]
+        return cls(
+            rows=rows,
+            choice=best,
+            reason=reason_for(best, own, goal, target),
+            encoder=encoder,
+            decoder=decoder,
+            settings=settings,
+            skipped=skipped,
+            alternatives=[line for line in alternatives if line],
         )
-
-    def _repr_html_(self) -> str:
-        from skhash._audit.page import fragment
-
-        return fragment(self)
-
-    def plot(self, ax=None):
-        """Draw recall against bytes per vector in memory, and name the recommendation.
-
-        A colour is a search, by Hamming distance or by real queries, and a line is
-        solid after re-scoring and dotted without. A strong line is the best method of
-        each length; thin ones are the others. Marks are other engines. The legend
-        stands right of the axes, where it hides no curve.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; by default in a new figure. Give a figure of your own
-            ``layout="constrained"``, so that it leaves room for the legend.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        from skhash._audit._plot import plot_audit
-
-        return plot_audit(self, ax)
-
-
-def make_result(rows, fitted, settings, skipped) -> AuditResult:
-    """Choose among the rows that are fitted here, and compare with the others.
-
-    fitted : dict of tuples (encoder, decoder), by the place of their row
-    """
-    k, rescore, n_rows = (settings[key] for key in ("k", "rescore", "n_rows"))
-    target, rescored = settings["target_recall"], rescore > k
-    own = choices_of([rows[place] for place in fitted], rescored)
-    best = choose(own, target, n_rows)
-    neighbors = "true neighbour" if k == 1 else f"{k} true neighbours"
-    goal = f"{100 * target:g}% of the {neighbors}"
-    goal += f" after re-scoring {rescore} candidates" if rescored else ""
-    place = next(place for place in fitted if rows[place] is best.row)
-    peers = [row for number, row in enumerate(rows) if number not in fitted]
-    alternatives = [_for_more_vectors(best, own, target)]
-    if rescored:
-        alone = choices_of([rows[place] for place in fitted], rescored=False)
-        peers_alone = choices_of(peers, rescored=False)
-        alternatives.append(_without_vectors(alone, peers_alone, target, n_rows))
-    alternatives.append(_of_peers(best, choices_of(peers, rescored), target, n_rows))
-    encoder, decoder = fitted[place]
-    return AuditResult(
-        rows=rows,
-        choice=best,
-        reason=reason_for(best, own, goal, target),
-        encoder=encoder,
-        decoder=decoder,
-        settings=settings,
-        skipped=skipped,
-        alternatives=[line for line in alternatives if line],
-    )
 
 
 def _for_more_vectors(best, choices, target) -> str | None:

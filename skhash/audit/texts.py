@@ -1,12 +1,14 @@
-"""What is said of a result, in sentences and numbers."""
+"""Texts of a result: sentences, numbers, the table's columns, commands."""
 
+import shlex
 from html import escape
 
 import numpy as np
 
-from skhash._audit._result import SEARCH_NAMES
+from skhash.audit.result import SEARCH_NAMES
+from skhash.utils.progress import short
 
-# Of what a search ranks by: how it is shown, and what it is called.
+# Of the scores that a search ranks by: how they are shown, and their name.
 SCORES = {
     "hamming": (np.asarray, "bits that differ"),
     "euclidean": (np.sqrt, "estimated distance"),
@@ -82,22 +84,20 @@ def scores_of(result):
     return SCORES["hamming" if by_hamming else result.settings["metric"]]
 
 
-def point_lines(choice, result, rescored) -> list[str]:
-    """Return what the tooltip of a point says, a line each."""
+def point_text(choice, result, rescored) -> str:
+    """Return what is said of a point of the chart, in lines."""
     row, speed = choice.row, _queries_per_second(choice)
     floats = result.settings["float_bytes_per_vector"]
-    times_of = [] if speed is None else [f"{speed:,.0f} queries/s"]
-    if row.fit_seconds is not None:
-        times_of.append(f"fitted in {row.fit_seconds:.2f} s")
-    decoder = f", and {amount(choice.decoder_bytes)} once"
-    return [
+    lines = [
         f"{row.method} at {row.n_bits} bits, by {SEARCH_NAMES[choice.search]}",
         f"recall {choice.recall:.3f} ± {2 * choice.error:.3f}"
-        + (", re-scored" if rescored else ""),
+        + ", re-scored" * rescored,
         f"{choice.n_bytes:,} bytes a vector, {times(floats / choice.n_bytes)} times "
-        "smaller" + (decoder if choice.decoder_bytes else ""),
-        *[", ".join(times_of)] * bool(times_of),
+        f"smaller; {amount(choice.decoder_bytes)} once",
     ]
+    if speed is not None:
+        lines.append(f"{speed:,.0f} queries/s" + ", not re-scored" * rescored)
+    return "\n".join(lines)
 
 
 def _queries_per_second(choice) -> float | None:
@@ -169,12 +169,13 @@ def stored(result) -> str:
 
 
 def how_measured(settings) -> str:
-    """Say what the numbers were measured on."""
+    """Say how and where the numbers were measured."""
     return (
         f"Measured with {settings['n_queries']:,} vectors as queries among "
         f"{settings['n_database']:,} others, of {settings['float_bytes_per_vector']:,} "
-        f"bytes each as {'sparse ' if settings['sparse'] else ''}float32; metric: "
-        f"{settings['metric']}."
+        f"bytes each as {'sparse ' * settings['sparse']}float32; metric: "
+        f"{settings['metric']}. {settings['date']}, {settings['processor']}, "
+        f"{settings['n_cores']} cores."
     )
 
 
@@ -187,3 +188,100 @@ def caution(settings) -> str:
             "grows. A larger --sample tells more."
         )
     return "Recall falls as a database grows: measure as many as you will use."
+
+
+# The table
+
+SPEEDS = {
+    "codebook": ("codebook_bytes", short),
+    "fit s": ("fit_seconds", "{:.2f}".format),
+    "encode/s": ("encode_per_second", short),
+    "refine/s": ("refine_per_second", short),
+    "H/s": ("search_per_second", short),
+    "Q/s": ("asymmetric_per_second", short),
+}
+BITS = {
+    "balance": ("bit_balance", "{:.2f}".format),
+    "corr": ("bit_correlation", "{:.2f}".format),
+}
+
+
+def cells_of(row, k, rescore, has_labels) -> dict[str, str]:
+    """Return the cells of a row of the table, by the names of their columns."""
+    recalls = {
+        f"{letter} {k}@{cut}": (field + suffix, "{:.3f}".format)
+        for letter, field in (("H", "recall"), ("Q", "recall_asymmetric"))
+        for cut, suffix in (
+            {k: ""} | ({rescore: "_rescored"} if rescore > k else {})
+        ).items()
+    }
+    precision = (
+        {"mAP": ("mean_average_precision", "{:.3f}".format)} if has_labels else {}
+    )
+    fields = SPEEDS | recalls | precision | BITS
+    values = {
+        name: (getattr(row, field), write) for name, (field, write) in fields.items()
+    }
+    floats = row.bytes_per_vector - row.code_bytes
+    return {
+        "method": row.method,
+        "bits": f"{row.n_bits}",
+        "bytes": f"{row.code_bytes}" + (f"+{floats}" if floats else ""),
+        **{name: "-" if v is None else write(v) for name, (v, write) in values.items()},
+    }
+
+
+# Commands for the user's files
+
+
+def steps(result, vectors, folder) -> list[tuple[str, str]]:
+    """Return what to do next: what for, and the command or the Python.
+
+    vectors, folder : str or None
+        The file of the vectors, and the folder of the saved encoder.
+    """
+    if folder is None:
+        lines = ["", f"search = {result.usage}.fit(X)"]
+        return [
+            ("Make the search from all vectors X, in Python:", _python(result, lines))
+        ]
+    vectors = vectors or "VECTORS.npy"
+    encoder = f"{folder}/encoder"
+    command = shlex.join(
+        ["skhash", "encode", encoder, vectors, "codes.npy", "--packed"]
+    )
+    lines = [
+        "from skhash.datasets import open_vectors",
+        "from sklearn.frozen import FrozenEstimator",
+        "",
+        f"X = open_vectors({vectors!r})",
+        f"encoder = FrozenEstimator(load({encoder!r}))  # as it was fitted",
+        f"search = {result.usage_of('encoder')}.fit(X)",
+        "queries = X[:5]  # yours",
+    ]
+    return [
+        ("Search all vectors, in Python:", _python(result, lines)),
+        ("Or encode them for another engine:", command),
+    ]
+
+
+def _python(result, lines) -> str:
+    """Return Python that makes a search and asks it."""
+    lines = [
+        "from skhash import *",
+        "from skhash.linear import *",
+        *lines,
+        "distances, positions = search.kneighbors(queries)",
+    ]
+    if result.is_rescored and not result.keeps_vectors:
+        k, metric = result.settings["k"], result.settings["metric"]
+        nearest = f"true_neighbors(queries[[i]], X[near], {k}, metric={metric!r})[0]"
+        lines += [
+            "from skhash.metrics import true_neighbors",
+            "",
+            "positions = [  # the candidates, ranked again by the sparse vectors",
+            f"    near[{nearest}]",
+            "    for i, near in enumerate(positions)",
+            "]",
+        ]
+    return "\n".join(lines)

@@ -1,31 +1,31 @@
 """The audit: methods times lengths, each fitted, timed and searched."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from datetime import date
+from functools import cache, partial
 from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from skhash._audit._clock import Clock
-from skhash._audit._data import as_rows, split_rows
-from skhash._audit._evidence import gather_evidence
-from skhash._audit._measure import AuditRow, Task, fit_few, measure_encoder, timed_fit
-from skhash._audit._peers import (
+from skhash._versions import processor
+from skhash.audit.data import as_rows, split_rows
+from skhash.audit.evidence import gather_evidence
+from skhash.audit.measure import Task, fit_few, measure_encoder, timed_fit
+from skhash.audit.peers import (
     PEERS,
     PEERS_OF_ANY_LENGTH,
     Unavailable,
     measure_peer,
 )
-from skhash._audit._result import AuditResult, make_result
-from skhash._audit._warm import compile_kernels
+from skhash.audit.report import AuditResult
 from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
 from skhash.metrics import true_neighbors
 from skhash.neural import NeighborHash, SGHEncoder
 from skhash.utils._sklearn import Interval, StrOptions, validate_params
+from skhash.utils.threads import granted_cores
 
 METHODS = {
     "sgh": SGHEncoder,
@@ -60,7 +60,6 @@ POSITIVE = Interval(Integral, 1, None, closed="left")
         "device": [str],
         "random_state": ["random_state"],
         "progress": [callable, None],
-        "on_row": [callable, None],
     }
 )
 def audit(
@@ -77,10 +76,9 @@ def audit(
     target_recall: float = 0.9,
     device: str = "auto",
     random_state=0,
-    progress: Callable[[str], None] | None = None,
-    on_row: Callable[[AuditRow], None] | None = None,
+    progress: Callable[[str, AuditResult | None], None] | None = None,
 ) -> AuditResult:
-    """Measure what binary codes of these vectors cost and keep.
+    """Measure the cost and the recall of binary codes of these vectors.
 
     Queries are drawn at random and held out. The other rows are the database, and what
     the encoders are fitted on (at most 100 000 of them). Each method is fitted at each
@@ -112,7 +110,7 @@ def audit(
         The last four are to compare with: a bit and a byte a column, and product
         quantisation and RaBitQ of faiss, where it is installed.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
-        What makes a true neighbour. For "cosine" the encoders normalise the rows.
+        The measure of true neighbours. For "cosine" the encoders normalise the rows.
     k : int, default=10
         Number of true neighbours to find.
     rescore : int, default=100
@@ -130,10 +128,8 @@ def audit(
     random_state : int, RandomState instance or None, default=0
         Draws sample and queries, and seeds the encoders.
     progress : callable, default=None
-        Called with a line of text before each step, with the time that passed since the
-        first row was begun and an estimate of what is left.
-    on_row : callable, default=None
-        Called with each row as soon as it is measured.
+        Called before each step with a line of text and with the `AuditResult` of the
+        rows measured so far, or None before the first encoder.
 
     Returns
     -------
@@ -149,8 +145,8 @@ def audit(
 
     Notes
     -----
-    An interrupt from the keyboard, once an encoder is measured, ends the measurement:
-    the result is of what was measured, and its ``skipped`` names the rest.
+    A KeyboardInterrupt ends the audit and reaches the caller. What was measured before
+    it is the last result that `progress` was given; its ``skipped`` names the rest.
 
     Examples
     --------
@@ -164,7 +160,11 @@ def audit(
     'itq'
     """
     methods, n_bits = _check_choices(methods, n_bits, k, rescore)
-    report = progress or (lambda line: None)
+    progress = progress or (lambda line, result: None)
+
+    def report(line):
+        progress(line, None)
+
     generator = check_random_state(random_state)
     sizes, X = (sample, n_queries, rescore), as_rows(X)
     data = split_rows(X, y, metric, sizes, generator, report)
@@ -178,13 +178,45 @@ def audit(
     )
     task = Task(data, truth, rescore, metric)
     _warm(methods, make, task, report)
-    run = _Run(task, make, report, on_row or (lambda row: None))
+    seed = int(random_state) if isinstance(random_state, Integral) else None
+    settings = _settings(task, target_recall=float(target_recall), random_state=seed)
+    run = _Run(task, make, settings, progress)
     run.measure_all(methods, n_bits)
     if not run.fitted:
         raise ValueError(f"Nothing could be measured: {'; '.join(run.skipped)}.")
-    if y is not None and run.has_no_precision():
-        run.skipped.append("mAP: no query has a label that occurs in the database")
-    settings = {
+    result = run.result()
+    best = result.choice
+    progress(
+        f"looking at neighbours by {_name(best.row.method, best.row.n_bits)}", result
+    )
+    fitted = result.encoder, result.decoder
+    return replace(result, evidence=gather_evidence(best, fitted, task, X, generator))
+
+
+def _warm(methods, make, task, report) -> None:
+    """Do what happens once in a process, and would count as time of the first rows."""
+    report("compiling what fits and searches take, once in a process")
+    _compile_kernels(task.metric, task.data.database.dtype.name)
+    for method in methods:
+        if method in METHODS:
+            fit_few(make(method, 1))
+
+
+@cache
+def _compile_kernels(metric, dtype) -> None:
+    """Measure a few random rows, so that kernels are compiled for this metric."""
+    generator = np.random.RandomState(0)
+    rows = generator.standard_normal((320, 8)).astype(dtype)
+    data = split_rows(rows, None, metric, (None, 64, 2), generator, lambda line: None)
+    truth = true_neighbors(data.queries, data.database, 1, metric=metric)
+    encoder = RandomHyperplaneHash(16, random_state=0).fit(rows)
+    measure_encoder(encoder, "lsh", None, Task(data, truth, 2, metric))
+
+
+def _settings(task, **others) -> dict:
+    """Return the settings of a result."""
+    data = task.data
+    return {
         "n_rows": data.n_rows,
         "n_database": data.database.shape[0],
         "n_queries": data.queries.shape[0],
@@ -192,35 +224,14 @@ def audit(
         "n_features": data.database.shape[1],
         "sparse": sparse.issparse(data.database),
         "float_bytes_per_vector": data.float_bytes,
-        "metric": metric,
-        "k": int(k),
-        "rescore": int(rescore),
-        "target_recall": float(target_recall),
-        "random_state": _as_int_or_none(random_state),
+        "metric": task.metric,
+        "k": task.truth.shape[1],
+        "rescore": int(task.rescore),
+        "date": f"{date.today()}",
+        "processor": processor(),
+        "n_cores": granted_cores(),
+        **others,
     }
-    result = make_result(run.rows, run.fitted, settings, run.skipped)
-    return _with_evidence(result, task, X, generator, report)
-
-
-def _warm(methods, make, task, report) -> None:
-    """Do what happens once in a process, and would count as time of the first rows."""
-    report("compiling what fits and searches take, once in a process")
-    compile_kernels(task.metric, task.data.database.dtype.name)
-    for method in methods:
-        if method in METHODS:
-            fit_few(make(method, 1))
-
-
-def _with_evidence(result, task, X, generator, report) -> AuditResult:
-    """Add what the recommended search does with some queries; an interrupt omits it."""
-    best, fitted = result.choice, (result.encoder, result.decoder)
-    try:
-        report(f"looking at neighbours by {_name(best.row.method, best.row.n_bits)}")
-        evidence = gather_evidence(best, fitted, task, X, generator)
-        return replace(result, evidence=evidence)
-    except KeyboardInterrupt:
-        result.skipped.append("interrupted, so without examples")
-        return result
 
 
 def _make_encoder(method, n_bits, metric, device, random_state):
@@ -239,8 +250,10 @@ class _Run:
     task : Task
     make : callable
         Makes the encoder of a method and a length.
-    report, on_row : callables
-        Those of `audit`.
+    settings : dict
+        What was measured; see `AuditResult`.
+    progress : callable
+        That of `audit`.
 
     Attributes
     ----------
@@ -250,62 +263,64 @@ class _Run:
     skipped : list of str
     """
 
-    def __init__(self, task, make, report, on_row):
-        self.task, self.make, self.report, self.on_row = task, make, report, on_row
+    def __init__(self, task, make, settings, progress):
+        self.task, self.make, self.settings = task, make, settings
+        self.progress = progress
         self.rows, self.fitted, self.skipped = [], {}, []
         self._nested = {}  # of each method, the encoder of all lengths and its seconds
 
     def measure_all(self, methods, n_bits):
-        """Measure all; an interrupt ends it, and is told, once there is an encoder."""
+        """Measure all that is possible; what fails is skipped."""
         self._n_bits = n_bits
         asked = self._possible(methods, n_bits)
-        clock = Clock(asked, NESTED_METHODS)
         for number, (method, bits) in enumerate(asked):
+            step = f"{_name(method, bits)} ({number + 1} of {len(asked)})"
+            self.progress(step, self.result(asked[number:]))
             try:
-                step = f"{_name(method, bits)} ({number + 1} of {len(asked)})"
-                self.report(step + clock.line(number))
-                clock.finished((method, bits), *self._measure(method, bits))
+                self._measure(method, bits)
             except (ValueError, Unavailable) as error:  # the others still count
                 self.skipped.append(f"{_name(method, bits)}: {error}")
-            except KeyboardInterrupt:
-                if not self.fitted:
-                    raise
-                names = ", ".join(_name(*one) for one in asked[number:])
-                self.skipped.append(f"interrupted, so without {names}")
-                return
 
-    def _measure(self, method, bits):
-        """Return the seconds of it all, and of a fit within it, None without one."""
-        start, spent = time.perf_counter(), None
+    def result(self, left=()) -> AuditResult | None:
+        """Return the result of what is measured, or None before the first encoder.
+
+        left : list of tuples (method, n_bits) that are not measured yet
+        """
+        if not self.fitted:
+            return None
+        skipped = list(self.skipped)
+        if left:
+            skipped.append(f"not measured: {', '.join(_name(*one) for one in left)}")
+        elif self.task.data.labels and not any(
+            row.mean_average_precision is not None for row in self.rows
+        ):
+            skipped.append("mAP: no query has a label that occurs in the database")
+        return AuditResult.from_rows(
+            list(self.rows), self.fitted, self.settings, skipped
+        )
+
+    def _measure(self, method, bits) -> None:
         if method in PEERS:
-            row = measure_peer(method, bits, self.task)
-        else:
-            encoder, fit_seconds, spent = self._fit(method, bits)
-            row, decoder = measure_encoder(encoder, method, fit_seconds, self.task)
-            self.fitted[len(self.rows)] = encoder, decoder
+            self.rows.append(measure_peer(method, bits, self.task))
+            return
+        encoder, seconds = self._fit(method, bits)
+        row, decoder = measure_encoder(encoder, method, seconds, self.task)
+        self.fitted[len(self.rows)] = encoder, decoder
         self.rows.append(row)
-        self.on_row(row)
-        return time.perf_counter() - start, spent
 
     def _fit(self, method, bits):
-        """Return a fitted encoder, the seconds of its fit and those spent now.
-
-        They are None where it is cut from another, or was fitted before.
-        """
+        """Return a fitted encoder and the seconds of its fit, None if it is cut."""
         if method not in NESTED_METHODS:
             encoder = self.make(method, bits)
-            seconds = timed_fit(encoder, self.task.data.train)
-            return encoder, seconds, seconds
-        spent = None
+            return encoder, timed_fit(encoder, self.task.data.train)
         if method not in self._nested:
             encoder = self.make(method, max(self._n_bits))
             encoder.set_params(nested=self._n_bits)
-            spent = timed_fit(encoder, self.task.data.train)
-            self._nested[method] = encoder, spent
+            self._nested[method] = encoder, timed_fit(encoder, self.task.data.train)
         encoder, seconds = self._nested[method]
         if bits == encoder.n_bits:
-            return encoder, seconds, spent
-        return encoder.truncate(bits), None, spent
+            return encoder, seconds
+        return encoder.truncate(bits), None
 
     def _possible(self, methods, n_bits):
         """Return methods and lengths, without those that are known to be impossible."""
@@ -319,11 +334,6 @@ class _Run:
                 else:
                     possible.append((method, bits))
         return possible
-
-    def has_no_precision(self):
-        """Say whether no encoder has a mean average precision."""
-        precisions = [self.rows[place].mean_average_precision for place in self.fitted]
-        return all(precision is None for precision in precisions)
 
 
 def _name(method, bits) -> str:
@@ -348,18 +358,15 @@ def _check_choices(methods, n_bits, k, rescore) -> tuple[list[str], list[int]]:
             f"n_bits must be integers from 1 to {MAX_BITS}, got {wrong[0]!r}."
         )
     if not len(n_bits):
-        raise ValueError("It takes at least one of n_bits.")
+        raise ValueError("n_bits is empty; name at least one length.")
     if not set(methods) & set(METHODS):
         raise ValueError(
-            f"It takes at least one of the methods {', '.join(METHODS)}; others are to "
+            f"Name at least one of the methods {', '.join(METHODS)}; others are to "
             "compare with."
         )
     if rescore < k:
         raise ValueError(
-            f"{rescore=} candidates cannot hold {k=} neighbours; it takes rescore >= k."
+            f"{rescore=} candidates cannot hold {k=} neighbours; rescore must be at "
+            "least k."
         )
     return list(dict.fromkeys(methods)), [int(bits) for bits in dict.fromkeys(n_bits)]
-
-
-def _as_int_or_none(random_state):
-    return int(random_state) if isinstance(random_state, Integral) else None

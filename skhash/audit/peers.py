@@ -10,7 +10,7 @@ import importlib
 import numpy as np
 from scipy import sparse
 
-from skhash._audit._measure import (
+from skhash.audit.measure import (
     AuditRow,
     by_hamming,
     found_recalls,
