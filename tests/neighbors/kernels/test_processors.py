@@ -1,0 +1,49 @@
+"""Vector instructions against plain code, and kernels with their bounds checked.
+
+Kernels are compiled for other processors than this one, in other processes, where each
+index is looked at before it is used.
+"""
+
+import os
+import subprocess
+import sys
+
+import calls
+import numpy as np
+import pytest
+
+from skhash.utils.llvm import has_features
+
+AVX2 = "avx2 avx fma bmi bmi2 popcnt f16c sse4.2 sse4.1 ssse3 sse3 lzcnt".split()
+HASWELL = {
+    "NUMBA_CPU_NAME": "haswell",
+    "NUMBA_CPU_FEATURES": ",".join(f"+{name}" for name in AVX2),
+}
+# Without vector instructions all kernels are called; those that have some, with AVX2.
+PROCESSORS = {
+    "plain": ({"NUMBA_CPU_NAME": "generic"}, [*calls.PARTS]),
+    "AVX2": (HASWELL, ["brute", "asymmetric", "encoding"]),
+}
+CHECKED = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "1"}
+
+
+@pytest.mark.skipif(not has_features("avx2"), reason="Needs AVX2 that numba knows of.")
+def test_other_processors(tmp_path):
+    unreached = []
+    for name, (processor, parts) in PROCESSORS.items():
+        file, cache = tmp_path / f"{name}.npz", tmp_path / name
+        environment = {**os.environ, **processor, **CHECKED}
+        environment |= {"NUMBA_CACHE_DIR": str(cache)}
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        done = subprocess.run(
+            [sys.executable, calls.__file__, file, *parts],
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert not done.returncode, done.stderr
+        unreached.append(set(done.stdout.split()))
+        found, expected = np.load(file).values(), calls.answers(parts)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other, err_msg=name)
+    assert not set.intersection(*unreached)
