@@ -18,8 +18,12 @@ from pathlib import Path
 import numpy as np
 import torch
 from growing_results import describe, head
+from psa_toy import toy
 from result_files import Table, add_output, save
 from scipy.integrate import quad
+
+from skhash import SBNClassifier
+from skhash.noise import Logistic, Triangular, Uniform
 
 CHECKS = {}
 SEEDS = (0, 1, 2)
@@ -164,6 +168,18 @@ def biases(network, linear=False):
 
 
 # Straight-through
+
+
+@check("ST", "Fig. A.1", "the noises have mean 0 and twice their density at 0 is 1")
+def _():
+    errors, grid = [], torch.linspace(-30, 30, 600_001)
+    for noise in (Logistic(), Uniform(), Triangular()):
+        law = noise.cdf(grid)
+        middle = len(grid) // 2
+        at_0 = (law[middle + 1] - law[middle - 1]) / (grid[2] - grid[0])
+        mean = (1 - law[middle:]).sum() - law[:middle].sum()
+        errors += [abs(float(2 * at_0 - 1)), abs(float(mean - 0.5)) * 1e-4]
+    return verdict(max(errors) < 1e-4, f"within {max(errors):.0e}, three noises")
 
 
 @check("ST", "Prop. B.1", "ST does not change where noise and logits are mapped alike")
@@ -583,6 +599,43 @@ def _():
         min(gains) > 0 and max(errors) == 0,
         f"{min(gains):.2f} to {max(gains):.2f} lower, by scaled weights and biases",
     )
+
+
+@check("PSA", "Fig. B.1", "a bound of ten samples fits what is ambiguous in the data")
+def _():
+    X, y = toy(100, 1)
+    bound = {"n_train_samples": 10, "objective": "multi_sample"}
+    found = np.array(
+        [[ambiguity(X, y, seed, kw) for kw in ({}, bound)] for seed in SEEDS]
+    )
+    losses, spreads = found.mean(axis=0).T
+    return verdict(
+        (np.diff(found, axis=1)[..., 0] < 0).all() and spreads[1] > spreads[0],
+        f"loss of the ensemble {losses[1]:.3f}, by the expected loss {losses[0]:.3f}; "
+        f"members differ by {spreads[1]:.2f} and {spreads[0]:.2f}, 3 seeds, 200 epochs",
+    )
+
+
+def ambiguity(X, y, seed, params):
+    """Return the loss of an ensemble, and the deviation of its members' probability."""
+    model = SBNClassifier(
+        (5, 5, 5),
+        noise=Logistic(2.0),
+        gradient="psa",
+        batch_norm=False,
+        init_scale=1.0,
+        lr=0.03,
+        lr_schedule=None,
+        batch_size=50,
+        max_epochs=200,
+        random_state=seed,
+        n_predict_samples=1,
+    )
+    model.set_params(**params).fit(X, y)
+    members = []
+    for model.predict_seed_ in range(100):
+        members.append(model.predict_proba(X)[np.arange(len(y)), y])
+    return -np.log(np.mean(members, axis=0)).mean(), np.std(members, axis=0).mean()
 
 
 @check("PSA", "Prop. 1", "derandomizing a layer leaves odd factors; exact but for (11)")
