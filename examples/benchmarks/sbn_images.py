@@ -1,9 +1,9 @@
 """Stochastic binary networks on images: noises, estimators, binary weights, ensembles.
 
-`SBNClassifier` learns Fashion-MNIST, or CIFAR-10 from the folder
-``cifar-10-batches-bin`` of the data home. Beside it stands a network of ReLU units of
-the same shape, its real twin, trained by the same loop with the same batches, batch
-norms, optimizer, schedule and augmentation::
+`SBNClassifier` learns Fashion-MNIST, the digits of scikit-learn, or CIFAR-10 from the
+folder ``cifar-10-batches-bin`` of the data home. Beside it stands a network of ReLU
+units of the same shape, its real twin, trained by the same loop with the same batches,
+batch norms, optimizer, schedule and augmentation::
 
     python examples/benchmarks/sbn_images.py --networks mlp --output mlp.json
     python examples/benchmarks/sbn_images.py --lrs auto --output convolutions.json
@@ -37,14 +37,20 @@ from sklearn.base import clone
 
 from skhash import SBNClassifier
 from skhash.classification._architectures import VGG, AllConv
-from skhash.datasets import load_fashion_mnist, read_cifar_binary
-from skhash.gradients import LayerwiseGradient
+from skhash.datasets import (
+    load_digits_retrieval,
+    load_fashion_mnist,
+    read_cifar_binary,
+)
+from skhash.gradients import LayerwiseGradient, MuProp, Reinforce
 
 TUNING_SEED = 100
 N_VALIDATION = 2000
 # The search for a rate, as in the PSA paper: epochs of each trial, trials, the range of
 # logarithms, and what the loss of a training that diverges counts as.
 SEARCH_EPOCHS, SEARCH_STEPS, LOG_LR, WORST_LOSS = 5, 10, (-6, 0), 1e10
+# Training rows that the expected loss is evaluated on, with one draw of the noise each.
+N_EXPECTED = 5000
 # Images that are predicted at a time.
 CHUNK = 200
 # Added to probabilities, so that their logarithms are finite.
@@ -96,7 +102,11 @@ METHODS = {
     "det_st": {"gradient": "det_st"},
     "identity_st": {"gradient": "identity_st"},
     "hard_st": {"gradient": "hard_st"},
+    "adf": {"gradient": "adf"},
+    "local_reparam": {"gradient": "local_reparam"},
     "disarm": {"gradient": "disarm"},
+    "reinforce": {"gradient": Reinforce(baseline="row")},
+    "muprop": {"gradient": MuProp(baseline="row")},
     "st mirror": {"weights": "mirror"},
     "st pgd": {"weights": "pgd"},
     "st lr=auto": {"lr": "auto"},
@@ -124,6 +134,10 @@ def load(name, network, data_home):
         X_test, y_test = read_cifar_binary(folder / "test_batch.bin")
         X, X_test = (np.float32(images) / 255 for images in (X, X_test))
         shape = (3, 32, 32)
+    elif name == "digits":
+        data, shape = load_digits_retrieval(), (1, 8, 8)
+        X, y = data.train, data.train_labels
+        X_test, y_test = data.query, data.query_labels
     else:
         data = load_fashion_mnist(n_queries=None, data_home=data_home)
         X, y = data.train, data.train_labels
@@ -134,7 +148,7 @@ def load(name, network, data_home):
             X, X_test = framed(X), framed(X_test)
             shape = (1, 32, 32)
     order = np.random.RandomState(0).permutation(len(X))
-    validation, train = np.split(order, [N_VALIDATION])
+    validation, train = np.split(order, [min(N_VALIDATION, len(X) // 5)])
     parts = {
         "train": (X[train], y[train]),
         "validation": (X[validation], y[validation]),
@@ -186,6 +200,9 @@ def measure(network, method, lr, seed, part, arguments, share=1.0):
         "cpu_seconds": time.process_time() - cpu_start,
         "losses": [epoch["train_loss"] for epoch in model.history_],
     }
+    if arguments.expected and not isinstance(model.gradient, ReLU):
+        some = X[:N_EXPECTED], y[:N_EXPECTED]
+        result["expected"] = quality(probabilities(model, some[0], 0), some[1])
     return result | scores(model, *data[part], arguments.sizes)
 
 
@@ -320,7 +337,9 @@ def run_all(results, arguments):
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--data", default="fashion_mnist", choices=["fashion_mnist", "cifar10"]
+        "--data",
+        default="fashion_mnist",
+        choices=["fashion_mnist", "digits", "cifar10"],
     )
     parser.add_argument("--data-home")
     parser.add_argument(
@@ -343,6 +362,9 @@ def parse(arguments=None):
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument(
         "--sizes", type=int, nargs="+", default=[1, 10], help="of ensembles"
+    )
+    parser.add_argument(
+        "--expected", action="store_true", help="the training loss with noise, too"
     )
     parser.add_argument("--device", default="auto")
     parser.add_argument("--output", type=Path, help="a JSON file that grows")

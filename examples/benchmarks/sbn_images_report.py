@@ -67,14 +67,17 @@ def fits_table(by_method):
     ways = max(map(ways_of, every), key=len)
     columns = {f"acc. {way}": ".1f" for way in ways}
     columns |= {f"loss {way}": ".3f" for way in ways}
-    end = {"training loss": ".3f", "CPU s": ".1f", "seeds": ""}
+    end = {"training loss": ".3f", "expected loss": ".3f", "CPU s": ".1f", "seeds": ""}
+    if not any("expected" in run for run in every):
+        del end["expected loss"]
     table = Table({"method": "", "lr": "", **columns, **end})
-    lines = [line_of(method, runs, ways) for method, runs in by_method.items()]
+    is_known = "expected loss" in end
+    lines = [line_of(*it, ways, is_known) for it in by_method.items()]
     table.rows += [line for _, line in sorted(lines, key=lambda line: -line[0])]
     return table
 
 
-def line_of(method, runs, ways):
+def line_of(method, runs, ways, with_expected):
     """Return the accuracy to sort by, and the line of a method."""
     measured = {way: [run[way] for run in runs if way in run] for way in ways}
     accuracies, losses = [], []
@@ -86,6 +89,9 @@ def line_of(method, runs, ways):
     rates = ", ".join(f"{lr:.2g}" for lr in sorted({run["lr"] for run in runs}))
     line = [method, rates, *accuracies, *losses]
     line.append(float(np.mean([run["losses"][-1] for run in runs])))
+    if with_expected:
+        known = [run["expected"]["log_loss"] for run in runs if "expected" in run]
+        line.append(float(np.mean(known)) if known else None)
     line.append(float(statistics.median(run["cpu_seconds"] for run in runs)))
     best = max(np.atleast_1d(value)[0] for value in accuracies if value is not None)
     return best, [*line, len(runs)]

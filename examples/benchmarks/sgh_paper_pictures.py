@@ -179,6 +179,9 @@ TABLES = {
     "recall_10_100": ("recall", "10@100"),
     "recall_100_100": ("recall", "100@100"),
     "mips_10_100": ("mips", "10@100"),
+    "mips_images_10_100": ("mips_images", "10@100"),
+    "scales": ("scales", "10@100"),
+    "coding": ("coding", "10@100"),
 }
 PICTURES = {
     "sgh_paper_error": ("error", draw_error),

@@ -161,6 +161,26 @@ def gradients_table(measured):
     return table
 
 
+def rmse_table(measured):
+    """Return root mean squared errors of one sample, over the gradient's norm.
+
+    The norm is the best expected improvement, with its sign turned.
+    """
+    columns = {f"{n_bits} bits": ".2f" for n_bits in measured.bits}
+    table = Table({"estimator": "", **columns})
+    for name in ESTIMATORS:
+        row = [name]
+        for n_bits in measured.bits:
+            ratios = [
+                measured.along(seed, n_bits, name, "rmse")
+                / -measured.along(seed, n_bits, name, "optimum")
+                for seed in measured.seeds(n_bits, ["arm"])
+            ]
+            row.append(with_spread([ratio.mean() for ratio in ratios]))
+        table.rows.append(row)
+    return table
+
+
 def cosines_table(measured, n_bits):
     """Return the cosine at each point, and what the true gradient would have."""
     seeds = measured.seeds(n_bits, ["arm"])
@@ -491,6 +511,7 @@ def main():
         "loss": losses_table(measured, "loss"),
         "code_loss": losses_table(measured, "code_loss"),
         "gradients": gradients_table(measured),
+        "rmse": rmse_table(measured),
     }
     tables |= {f"cosines_{b}": cosines_table(measured, b) for b in measured.bits}
     tables["seeds"] = seeds_table(measured)

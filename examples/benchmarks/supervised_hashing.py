@@ -196,7 +196,7 @@ def candidates(own, values, lrs=(1e-3, 3e-3)):
 def solver(name, own="w_weight", values=(0.01, 0.1), optimizer="adamw"):
     """Return how to make a `DualHashEncoder`, and its candidates."""
     make = partial(dual, solver=name, optimizer=optimizer)
-    lrs = (1e-3, 3e-3) if optimizer == "adamw" else (0.1, 0.3)
+    lrs = {"adamw": (1e-3, 3e-3), "storm": (1.0, 3.0)}.get(optimizer, (0.1, 0.3))
     return make, candidates(own, values, lrs)
 
 

@@ -1,7 +1,6 @@
 """Pictures of supervised codes on Fashion-MNIST, with the methods of the benchmark.
 
-How much the penalty's two weights matter, how fast the three updates converge, and the
-Hamming distances of a few methods::
+How much the penalty's two weights matter, and the Hamming distances of a few methods::
 
     python examples/benchmarks/supervised_pictures.py docs/images
 """
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 from supervised_hashing import REDUCED, experiment, run_all
 
 from skhash.metrics import DistanceHistogramDisplay
@@ -20,11 +18,6 @@ matplotlib.use("agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
 W_WEIGHTS, PENALTIES = (1e-3, 1e-2, 1e-1, 1.0), (1e-2, 1e-1, 1.0, 10.0)
-UPDATES = {
-    "momentum": ("#1b6ca8", 1, (0.1, 0.3)),
-    "storm": ("#d95f02", 2, (0.3, 1.0)),
-    "adam": ("#2a9d6f", 1, (1e-3, 3e-3)),
-}
 # Methods whose distances are drawn, with what the benchmark chose for them.
 SHOWN = {
     "ITQ": {},
@@ -64,45 +57,6 @@ def draw_sensitivity(arguments, setting):
     plt.close(figure)
 
 
-def draw_convergence(arguments, setting):
-    """Draw the training loss by epochs and by gradients, at the better step size."""
-    data = experiment("fashion_mnist", "tuning", 0, arguments.data_home)
-    jobs = [
-        (f"dual {update}".removesuffix(" adam"), {"lr": lr}, arguments.bits, 0)
-        + (data, setting)
-        for update, (_, _, lrs) in UPDATES.items()
-        for lr in lrs
-    ]
-    results = list(run_all(jobs, arguments.jobs))
-    figure, axes = plt.subplots(
-        1, 2, figsize=(7.6, 3.2), sharey=True, layout="constrained"
-    )
-    for position, (update, (color, n_gradients, _)) in enumerate(UPDATES.items()):
-        best = min(
-            results[2 * position : 2 * position + 2], key=lambda r: r["losses"][-1]
-        )
-        epochs = np.arange(1, len(best["losses"]) + 1)
-        label = f"{update}, lr={best['params']['lr']:g}, mAP {best['mAP']:.3f}"
-        for ax, cost in zip(axes, (1, n_gradients), strict=True):
-            ax.plot(cost * epochs, best["losses"], color=color, label=label)
-    axes[0].set_xlabel("epochs")
-    axes[1].set_xlabel("gradients of each training row")
-    axes[0].set_ylabel("training loss")
-    for ax in axes:
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.grid(alpha=0.3)
-        ax.spines[["top", "right"]].set_visible(False)
-    figure.legend(
-        *axes[0].get_legend_handles_labels(),
-        loc="outside lower center",
-        ncols=3,
-        frameon=False,
-        fontsize="small",
-    )
-    figure.savefig(arguments.folder / "supervised_convergence.png", dpi=90)
-    plt.close(figure)
-
-
 def draw_distances(arguments, setting):
     """Draw the distances of queries to a database, with and without a common label."""
     data = experiment("fashion_mnist", "seen", 0, arguments.data_home)
@@ -138,7 +92,6 @@ def main():
     setting = vars(arguments) | {"cnn": False, "tuning": False}
     arguments.folder.mkdir(parents=True, exist_ok=True)
     draw_sensitivity(arguments, setting)
-    draw_convergence(arguments, setting)
     draw_distances(arguments, setting)
 
 

@@ -24,7 +24,7 @@ class Optimizer(BaseEstimator):
     -----
     "storm" is STORM [1]_, which takes the noise out of the gradient of a batch with a
     second gradient, of the same batch at the weights before the last step, at twice the
-    cost. Its parameter ``forgetting`` (c in the paper), by default 0.1, says how fast
+    cost. Its parameter ``forgetting`` (c in the paper), by default 0.7, says how fast
     earlier gradients are forgotten; at 1 it is gradient descent.
 
     References

@@ -22,7 +22,7 @@ class Storm(Optimizer):
     params : iterable of Tensors
     lr : float
         eta.
-    forgetting : float, default=0.1
+    forgetting : float, default=0.7
         c, from 0 to 1: how fast old gradients are forgotten.
     weight_decay : float, default=0.0
         Adds ``weight_decay W`` to both gradients.
@@ -32,7 +32,7 @@ class Storm(Optimizer):
     """
 
     def __init__(
-        self, params, lr, forgetting=0.1, weight_decay=0.0, shadow=nullcontext
+        self, params, lr, forgetting=0.7, weight_decay=0.0, shadow=nullcontext
     ):
         defaults = {"lr": lr, "forgetting": forgetting, "weight_decay": weight_decay}
         super().__init__(params, defaults)

@@ -8,15 +8,23 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from stress.drawn import Codes, chance_chooses, formed, forms, lengths, rngs, sizes, torch_answers
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from numpy.testing import assert_array_equal
+from stress.drawn import (
+    Codes,
+    chance_chooses,
+    formed,
+    forms,
+    lengths,
+    rngs,
+    sizes,
+    torch_answers,
+)
 from stress.plain import assert_answers, decoded, first_of, hamming_distances, scores_of
 
-from skhash.linear import LinearDecoder, RandomHyperplaneHash
-from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
 from skhash.neighbors.store.decoder import METRICS
 
 MAX_QUERIES, MAX_OWN, MAX_K = 60, 300, 150
