@@ -7,7 +7,6 @@ so that it is the same to the last bit in every call.
 import numpy as np
 from llvmlite import ir
 from numba import float32, float64, int64, uint8, void
-from numba.core import cgutils
 
 from skhash.utils.kernels import kernel
 from skhash.utils.llvm import DOUBLE, FLOAT, HALF, INT64, has_features, instruction
@@ -23,6 +22,7 @@ BLOCK_ROWS, DEPTH, PADDING = 8 * TILE_ROWS, 1024, 16
 # Whether the processor reads numbers of two bytes, as nearly all do.
 READS_HALF = has_features("f16c") or has_features("neon")
 
+MATRIX = float32[:, ::1]
 _KINDS = {2: HALF, 4: FLOAT, 8: DOUBLE} if READS_HALF else {4: FLOAT, 8: DOUBLE}
 
 
@@ -39,9 +39,7 @@ def _center_values(code, kind, n, values, means, centered):
 
 
 @instruction(void)
-def _center(
-    code, rows: uint8[:, :], size: int64, mean: float64[::1], block: float32[:, ::1]
-):
+def _center(code, rows: uint8[:, :], size: int64, mean: float64[::1], block: MATRIX):
     """Write rows less the mean as float32, in the precision that they have.
 
     rows : bytes (n, size * n_features); mean : float64 (n_features,)
@@ -87,10 +85,10 @@ def _make_add_products(n_vectors):
     @instruction(void)
     def add_products(
         code,
-        block: float32[:, ::1],
+        block: MATRIX,
         tile: int64,
-        weights: float32[:, ::1],
-        sums: float32[:, ::1],
+        weights: MATRIX,
+        sums: MATRIX,
         row: int64,
         panel: int64,
     ):
@@ -99,8 +97,6 @@ def _make_add_products(n_vectors):
         tile : its first row in `block`; row : that in `sums`
         weights : float32 (n_features, PANEL)
         """
-        kind = ir.FunctionType(vector, [vector] * 3)
-        multiply_add = cgutils.get_or_insert_function(code.module, kind, name)
         rows = [code.add(row, INT64(i)) for i in range(TILE_ROWS)]
         column = code.mul(panel, INT64(4 * PANEL))
         lines = [code.at(sums.row(own), column) for own in rows]
@@ -117,7 +113,7 @@ def _make_add_products(n_vectors):
                 value = code.read(FLOAT, values, 4 * (DEPTH + PADDING) * i)
                 value = code.spread(value, LANES)
                 for place, factor in zip(totals, factors, strict=True):
-                    total = code.call(multiply_add, [value, factor, code.load(place)])
+                    total = code.use(name, value, factor, code.load(place))
                     code.store(total, place)
         for line, totals in zip(lines, places, strict=True):
             for place, offset in zip(totals, offsets, strict=True):

@@ -6,7 +6,6 @@ it, so that a table is the same to the last bit in every call.
 
 from llvmlite import ir
 from numba import float32, int64, void
-from numba.core import cgutils
 
 from skhash.utils.kernels import kernel
 from skhash.utils.llvm import FLOAT, INT64, instruction
@@ -33,9 +32,7 @@ def _make_multiply(n_queries, n_vectors):
         products: float32[:, :, ::1],
     ):
         """Write the products of the queries from `first` on; see `multiply`."""
-        kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
         name = f"llvm.fmuladd.v{_WIDTH}f32"
-        multiply_add = cgutils.get_or_insert_function(code.module, kind, name)
         rows = [code.add(first, INT64(i)) for i in range(n_queries)]
         nothing = _VECTOR([0.0] * _WIDTH)
         for start in range(0, ENTRIES, span):
@@ -51,9 +48,7 @@ def _make_multiply(n_queries, n_vectors):
                     value = code.read(FLOAT, queries.row(row), offset)
                     value = code.spread(value, _WIDTH)
                     for place, entries in zip(sums, own, strict=True):
-                        total = code.call(
-                            multiply_add, [value, entries, code.load(place)]
-                        )
+                        total = code.use(name, value, entries, code.load(place))
                         code.store(total, place)
             for row, sums in zip(rows, places, strict=True):
                 line = code.at(products.row(row), code.mul(products.strides[1], block))
