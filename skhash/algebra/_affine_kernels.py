@@ -97,13 +97,12 @@ def _make_add_products(n_vectors):
         tile : its first row in `block`; row : that in `sums`
         weights : float32 (n_features, PANEL)
         """
-        rows = [code.add(row, INT64(i)) for i in range(TILE_ROWS)]
-        column = code.mul(panel, INT64(4 * PANEL))
-        lines = [code.at(sums.row(own), column) for own in rows]
-        places = [
-            [code.variable(code.read(vector, line, offset)) for offset in offsets]
-            for line in lines
+        rows = [sums.row(code.add(row, INT64(i))) for i in range(TILE_ROWS)]
+        lines = [code.at(own, code.mul(panel, INT64(4 * PANEL))) for own in rows]
+        values = [
+            [code.read(vector, line, offset) for offset in offsets] for line in lines
         ]
+        places = [[code.variable(value) for value in own] for own in values]
         own = block.row(tile)
         with code.loop(weights.shape[0]) as loop:
             line = code.at(weights.start, code.mul(loop.index, INT64(4 * PANEL)))
