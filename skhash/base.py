@@ -25,14 +25,12 @@ from skhash.algebra._perceptron import mlp_forward
 from skhash.codes import packed_width
 from skhash.persistence import save_estimator
 from skhash.utils._sklearn import Interval, fit_context
-from skhash.utils.arrays import validate_data
+from skhash.utils.arrays import contiguous_rows, unit_rows, validate_data
 from skhash.utils.chunks import (
     column_range,
-    contiguous_rows,
     dense_chunks,
     even_chunks,
     row_chunks,
-    unit_rows,
 )
 from skhash.utils.threads import MIN_SHARED_WORK, map_in_threads
 from skhash.utils.torch import encoding_threads, resolve_device, threads_that_pay

@@ -17,7 +17,7 @@ from skhash.codes import (
     unpack_bits,
 )
 from skhash.utils.chunks import dense_rows, even_chunks, row_chunks
-from skhash.utils.threads import MIN_SHARED_WORK, count_threads, map_in_threads
+from skhash.utils.threads import MIN_SHARED_WORK, map_in_threads, threads_for
 
 
 @dataclass(frozen=True)
@@ -277,9 +277,8 @@ class DeterministicNetwork:
         """Call a function with slices of rows, in threads if that pays."""
         bytes_per_row = max(layer.bytes_per_row for layer in self.layers)
         n_chunks = len(list(row_chunks(n_rows, bytes_per_row)))
-        threads = count_threads(None)
-        if n_rows * self.layers[0].weights.size < MIN_SHARED_WORK:
-            threads = 1
+        work = n_rows * self.layers[0].weights.size
+        threads = threads_for(work, MIN_SHARED_WORK, None)
         # As many for each thread.
         n_chunks = threads * -(-n_chunks // threads)
         map_in_threads(function, even_chunks(n_rows, n_chunks), threads)

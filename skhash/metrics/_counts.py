@@ -14,7 +14,7 @@ import numpy as np
 
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
-from skhash.utils.threads import count_threads, map_in_threads
+from skhash.utils.threads import map_in_threads, threads_for
 
 _kernels = LateModule("skhash.metrics._kernels")
 
@@ -106,7 +106,7 @@ class Comparison:
         bytes_per_query = 8 * (self.n_bits + 1) * (levels + 12)
         chunks = row_chunks(self.n_queries, bytes_per_query, QUERY_CHUNK_BYTES)
         work = self.n_queries * self.database.size
-        threads = min(count_threads(n_jobs), max(1, work // MIN_THREAD_WORK))
+        threads = threads_for(work, MIN_THREAD_WORK, n_jobs)
         return map_in_threads(function, chunks, threads)
 
     def _sides(self, rows):

@@ -19,8 +19,7 @@ from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
 from skhash.neighbors._hashed_files import load_search, save_search
 from skhash.utils._sklearn import HasMethods, StrOptions, fit_context
-from skhash.utils.arrays import check_array, validate_data
-from skhash.utils.chunks import unit_rows
+from skhash.utils.arrays import check_array, unit_rows, validate_data
 
 
 class HashedNeighbors(GraphMixin, BaseEstimator):

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
-from sklearn.preprocessing import normalize
 
 CHUNK_BYTES = 32 * 2**20
 
@@ -48,33 +47,6 @@ def dense_chunks(X, budget: int = CHUNK_BYTES) -> Iterator[tuple[slice, np.ndarr
 def dense_rows(chunk) -> np.ndarray:
     """Return a chunk of rows as a dense array; a dense one as it is."""
     return chunk.toarray() if sparse.issparse(chunk) else chunk
-
-
-def contiguous_rows(X):
-    """Return rows as sums and kernels read them: in one piece, in float32 or float64.
-
-    Sums depend, in their last digits, on how rows lie in memory. Sparse rows stay as
-    they are.
-
-    Parameters
-    ----------
-    X : {ndarray, sparse matrix} of shape (n_samples, n_features), of any float type
-    """
-    if sparse.issparse(X):
-        return X
-    dtype = np.float32 if X.dtype.itemsize < 4 else X.dtype.newbyteorder("=")
-    return np.require(X, dtype, ["C", "A"])
-
-
-def unit_rows(X):
-    """Return rows of unit length; zeros stay.
-
-    Parameters
-    ----------
-    X : array-like or sparse matrix of shape (n_samples, n_features)
-    """
-    X = X if sparse.issparse(X) else np.asarray(X)
-    return normalize(contiguous_rows(X))
 
 
 class RowView:

@@ -42,6 +42,12 @@ def count_threads(n_jobs: int | None) -> int:
     return joblib.effective_n_jobs(n_jobs)
 
 
+def threads_for(work: float, least: float, n_jobs: int | None) -> int:
+    """Return how many threads pay for some work: each has to do `least` of it."""
+    # Asking how many there are takes as long as a small search.
+    return 1 if work < 2 * least else min(count_threads(n_jobs), int(work // least))
+
+
 def granted_cores() -> int:
     """Return how many cores this process may use, as joblib counts them.
 

@@ -145,7 +145,7 @@ def test_rows_do_not_depend_on_threads_and_other_rows(monkeypatch):
     whole = exported.predict_proba(X)
     alone = np.concatenate([exported.predict_proba(row[None]) for row in X])
     module = "skhash.classification._deterministic."
-    monkeypatch.setattr(module + "MIN_SHARED_WORK", 0)
+    monkeypatch.setattr(module + "MIN_SHARED_WORK", 1)
     with parallel_config(n_jobs=3):
         shared = exported.predict_proba(X)
     np.testing.assert_array_equal(whole, alone)

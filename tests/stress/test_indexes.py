@@ -200,9 +200,7 @@ class LiveIndex(RuleBasedStateMachine):
     def compare_within(self, rng, X, scores, allowed, question):
         radius = self.draw_radius(rng, scores)
         found = self.index.radius_neighbors(X, radius, **question)
-        assert_answers(
-            found, scores, allowed, radius=radius, tolerance=self.tolerance
-        )
+        assert_answers(found, scores, allowed, radius=radius, tolerance=self.tolerance)
         graph = self.index.radius_neighbors_graph(X, radius, **question)
         assert_array_equal(graph.indices, np.concatenate(found[1]))
         assert (graph.data == 1).all()
@@ -244,7 +242,9 @@ class LiveVectors(LiveIndex):
 
     def make(self, rng, draw):
         self.by = draw(st.sampled_from(("decoder", "errors", "vectors", "both")))
-        self.metric = draw(st.sampled_from(METRICS[: None if self.by != "errors" else 1]))
+        self.metric = draw(
+            st.sampled_from(METRICS[: None if self.by != "errors" else 1])
+        )
         self.kind = draw(st.sampled_from(("f2", "f4", "f8", ">f4")))
         self.n_features = draw(st.integers(1, 6))
         block = draw(st.sampled_from((1, 4, 8)))

@@ -9,7 +9,7 @@ from skhash.neighbors.store.decoder import METRICS, read_decoder
 from skhash.utils._sklearn import StrOptions, validate_params
 from skhash.utils.chunks import CHUNK_BYTES, dense_rows, even_chunks, row_chunks
 from skhash.utils.late import LateModule
-from skhash.utils.threads import count_threads, map_in_threads
+from skhash.utils.threads import map_in_threads, threads_for
 
 _kernels = LateModule("skhash.neighbors.kernels.asymmetric")
 _table_scan = LateModule("skhash.neighbors.search.table_scan")
@@ -206,8 +206,8 @@ class CodeScorer:
             slices = [array[rows] for array in arrays]
             getattr(_kernels, kernel)(tables, codes, work, *slices)
 
-        affordable = max(1, n_queries * n_scored * n_bytes // MIN_THREAD_WORK)
-        threads = min(count_threads(self.n_jobs), affordable)
+        work = n_queries * n_scored * n_bytes
+        threads = threads_for(work, MIN_THREAD_WORK, self.n_jobs)
         # Dense queries in two precisions, and tables on the way to float32.
         query_bytes = 24 * queries.shape[1] + 3072 * n_bytes
         n_chunks = max(threads, n_queries * query_bytes // CHUNK_BYTES)

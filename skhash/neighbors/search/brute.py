@@ -11,11 +11,10 @@ from skhash.neighbors.search.chunks import (
     live_codes,
     read_only,
     run,
-    worthwhile_threads,
 )
 from skhash.neighbors.search.merge import merge_neighbors
 from skhash.utils.chunks import even_chunks
-from skhash.utils.threads import map_in_threads
+from skhash.utils.threads import map_in_threads, threads_for
 
 # Codes within a radius that a thread finds at a time.
 WITHIN_ROOM = 2**20
@@ -134,7 +133,7 @@ class Brute(Algorithm):
         n, parts = len(self.words), []
         if len(queries) >= FEW_QUERIES or n * queries.size < 2 * MIN_FEW_WORK:
             return parts
-        n_parts = worthwhile_threads(n * queries.size, question.n_jobs, MIN_FEW_WORK)
+        n_parts = threads_for(n * queries.size, MIN_FEW_WORK, question.n_jobs)
         for rows in even_chunks(n, n_parts) if n_parts > 1 else ():
             live = None if question.live is None else question.live[rows]
             n_live = rows.stop - rows.start if live is None else np.count_nonzero(live)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skhash.utils.chunks import CHUNK_BYTES, even_chunks
-from skhash.utils.threads import count_threads, map_in_threads
+from skhash.utils.threads import map_in_threads, threads_for
 
 # Turning a block of codes on its side costs as much as some 20 queries, so chunks are
 # large; larger ones would push the state of the queries out of the second-level cache.
@@ -14,18 +14,16 @@ MIN_THREAD_WORK = 2**19
 
 def run(search, words, queries, n_jobs, bytes_per_query, max_chunk=None):
     """Call `search` on slices that cover the queries, in threads where that pays."""
-    threads = worthwhile_threads(len(words) * queries.size, n_jobs)
+    threads = threads_for_pairs(len(words) * queries.size, n_jobs)
     size = max(1, min(max_chunk or MAX_CHUNK, CHUNK_BYTES // bytes_per_query))
     n_chunks = -(-len(queries) // size)
     n_chunks = min(len(queries), -(-n_chunks // threads) * threads)
     return map_in_threads(search, even_chunks(len(queries), n_chunks), threads)
 
 
-def worthwhile_threads(work, n_jobs, least=None):
-    """Return how many threads pay for so many pairs of words, `least` for each."""
-    affordable = max(1, work // (least or MIN_THREAD_WORK))
-    # Asking how many there are takes as long as a small search.
-    return 1 if affordable == 1 else min(count_threads(n_jobs), affordable)
+def threads_for_pairs(n_pairs, n_jobs):
+    """Return how many threads pay for comparing so many pairs of words."""
+    return threads_for(n_pairs, MIN_THREAD_WORK, n_jobs)
 
 
 def read_only(array):

@@ -13,7 +13,7 @@ from skhash.neighbors.kernels import equal_codes as kernels
 from skhash.neighbors.search.algorithm import Algorithm, Question
 from skhash.neighbors.search.searcher import Searcher
 from skhash.utils.chunks import even_chunks, row_chunks
-from skhash.utils.threads import count_threads, map_in_threads
+from skhash.utils.threads import map_in_threads, threads_for
 
 # Answers below which a thread takes longer to start than to write its share.
 MIN_THREAD_ANSWERS = 2**16
@@ -124,8 +124,8 @@ class EqualCodes:
                 (new_distances, positions),
             )
 
-        threads = max(1, min(len(counts), len(positions) // MIN_THREAD_ANSWERS))
-        threads = threads if threads == 1 else min(count_threads(n_jobs), threads)
+        threads = threads_for(len(positions), MIN_THREAD_ANSWERS, n_jobs)
+        threads = max(1, min(len(counts), threads))
         map_in_threads(search, even_chunks(len(counts), threads), threads)
         return new_distances, positions
 

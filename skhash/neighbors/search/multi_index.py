@@ -18,7 +18,7 @@ from skhash.neighbors.kernels.bits import POSITION, POSITION_BITS
 from skhash.neighbors.search.algorithm import Algorithm
 from skhash.neighbors.search.chunks import live_codes, read_only
 from skhash.utils.chunks import even_chunks, row_chunks
-from skhash.utils.threads import count_threads, fork_locks, map_in_threads
+from skhash.utils.threads import fork_locks, map_in_threads, threads_for
 
 # Rows from which correlations of bits are taken.
 SAMPLE_ROWS = 10_000
@@ -176,8 +176,8 @@ class MultiIndex(Algorithm):
                     room = np.empty(missing, dtype=np.int64)
             return np.concatenate(found)
 
-        threads = int(len(queries) * self._look_up_cost(radius) / MIN_THREAD_COST)
-        threads = min(count_threads(n_jobs), max(1, threads))
+        cost = len(queries) * self._look_up_cost(radius)
+        threads = threads_for(cost, MIN_THREAD_COST, n_jobs)
         n_chunks = threads * -(-len(queries) // (CHUNK * threads))
         chunks = even_chunks(len(queries), min(len(queries), n_chunks))
         found = np.concatenate(map_in_threads(search, chunks, threads))

@@ -20,7 +20,7 @@ from skhash.neighbors.search.chunks import (
     live_codes,
     read_only,
     run,
-    worthwhile_threads,
+    threads_for_pairs,
 )
 from skhash.neighbors.store.clusters import Clusters as Arrays
 from skhash.neighbors.store.clusters import position_type
@@ -241,7 +241,7 @@ class Clusters(Algorithm):
     def _parts(self, queries, kind, n_jobs):
         """Return parts of the blocks for threads, where queries are few."""
         work = self.left.get(kind, 1.0) * len(self.words) * queries.size
-        threads = worthwhile_threads(int(work), n_jobs)
+        threads = threads_for_pairs(work, n_jobs)
         return even_chunks(len(self.index.blocks), threads)
 
     def _batch(self, queries, k, n_away, n_groups):

@@ -10,7 +10,7 @@ from skhash.neighbors.kernels import table_scan as kernels
 from skhash.neighbors.search.asymmetric import by_query, lowest_score, smallest
 from skhash.neighbors.search.chunks import live_codes, read_only
 from skhash.utils.chunks import dense_rows, even_chunks, row_chunks
-from skhash.utils.threads import count_threads, map_in_threads
+from skhash.utils.threads import map_in_threads, threads_for
 
 # Queries look at a block of codes in turn, so many that their tables stay in the
 # second-level cache.
@@ -72,8 +72,7 @@ def _run(search, scorer, queries, live):
     live, n_queries = live_codes(live), queries.shape[0]
     n_bytes, n_blocks = scorer.n_bytes, len(codes.blocks)
     work = n_queries * len(scorer.packed_codes) * n_bytes
-    affordable = max(1, work // MIN_THREAD_WORK)
-    threads = 1 if affordable == 1 else min(count_threads(scorer.n_jobs), affordable)
+    threads = threads_for(work, MIN_THREAD_WORK, scorer.n_jobs)
     shares_codes = n_queries < 2 * threads
 
     def tables_of(rows):

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skhash.codes import check_packed, packed_width
-from skhash.utils.arrays import check_array
-from skhash.utils.chunks import row_chunks, unit_rows
+from skhash.utils.arrays import check_array, unit_rows
+from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
 
 _products = LateModule("skhash.neighbors.kernels.products")
