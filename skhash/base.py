@@ -21,9 +21,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
-from skhash.algebra._perceptron import mlp_forward
+from skhash.algebra._perceptron import check_layers, mlp_forward
 from skhash.codes import packed_width
 from skhash.persistence import save_estimator
+from skhash.persistence.schema import Group, Optional, reals
 from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.arrays import contiguous_rows, unit_rows, validate_data
 from skhash.utils.chunks import (
@@ -409,6 +410,11 @@ class LinearLogitsMixin(FittedBitsMixin):
     intercept_: np.ndarray  # (n_bits,), float32
 
     _learned = "components_"
+    _saved = {
+        "mean_": reals("n_features"),
+        "components_": reals("n_bits", "n_features"),
+        "intercept_": reals("n_bits"),
+    }
     _rowwise = True
 
     def _logits(self, X) -> np.ndarray:
@@ -429,12 +435,20 @@ class MLPLogitsMixin(FittedBitsMixin):
     intercepts_: list[np.ndarray]  # one (n_outputs,) a layer, float32
 
     _learned = "coefs_"
+    _saved = {
+        "mean_": Optional(reals("n_features")),
+        "coefs_": Group(list),
+        "intercepts_": Group(list),
+    }
     _rowwise = True
 
     @property
     def _n_features_out(self) -> int:
         check_is_fitted(self)
         return self.coefs_[-1].shape[1]
+
+    def _check_saved(self):
+        check_layers(self.n_features_in_, self.coefs_, self.intercepts_, self.mean_)
 
     def _logits(self, X) -> np.ndarray:
         return mlp_forward(X, self.coefs_, self.intercepts_, self.mean_, self.device)

@@ -43,7 +43,7 @@ def mlp_forward(X, coefs, intercepts, mean=None, device="cpu") -> np.ndarray:
         If a layer does not take what comes from the one before, or the mean is not that
         of the rows.
     """
-    _check_layers(X.shape[1], coefs, intercepts, mean)
+    check_layers(X.shape[1], coefs, intercepts, mean)
     device = inference_device(device)
     run = _run if device == "cpu" else partial(run_on_device, device)
     layers = list(zip(coefs, intercepts, strict=True))
@@ -55,7 +55,7 @@ def mlp_forward(X, coefs, intercepts, mean=None, device="cpu") -> np.ndarray:
     return outputs
 
 
-def _check_layers(width, coefs, intercepts, mean):
+def check_layers(width, coefs, intercepts, mean):
     """Raise ``ValueError`` unless kernels find everything within the arrays."""
     if mean is not None and np.shape(mean) != (width,):
         raise ValueError(f"Rows of {width} features have no mean of {np.shape(mean)}.")

@@ -25,6 +25,7 @@ from skhash.classification._deterministic import DeterministicNetwork
 from skhash.classification._rows import Targets, positions, weighted_rows
 from skhash.codes import pack_bits
 from skhash.persistence import save_estimator
+from skhash.persistence.schema import TINY, Group, Plain, labels, reals, wholes
 from skhash.training import TRAINING_CONSTRAINTS, TrainedMixin, arrays_of, draw_seeds
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.arrays import as_array, refusing_masks, validate_data
@@ -197,6 +198,16 @@ class SBNClassifier(
     (2, 16)
     """
 
+    _saved = {
+        "classes_": labels("n_classes"),
+        "layers_": Plain(list),
+        "weights_": Group(list),
+        "det_statistics_": Group(list),
+        "mean_": reals("n_features"),
+        "scale_": reals(low=TINY),
+        "lr_": reals(low=TINY),
+        "predict_seed_": wholes(low=0, high=2**63 - 1),
+    }
     _parameter_constraints: dict = {
         "hidden_layer_sizes": ["array-like"],
         "architecture": "no_validation",
@@ -487,6 +498,18 @@ class SBNClassifier(
     def _n_features_out(self) -> int:
         check_is_fitted(self)
         return self.layers_[-1]["n_inputs"]
+
+    def _check_saved(self):
+        from skhash.classification._ensemble import Ensemble
+
+        try:  # with a row: not all that has the shapes fits together
+            self._network("ensemble")
+            ensemble = Ensemble(self._network("det"), self.mean_, self.scale_)
+            outputs = ensemble.log_probabilities(self.mean_[None])
+        except (ArithmeticError, RuntimeError) as error:
+            raise ValueError(f"weights_ are not those of layers_: {error}") from error
+        if outputs.shape[1] != len(self.classes_):
+            raise ValueError(f"layers_ are not for {len(self.classes_)} classes.")
 
     def _validate(self, X, y, sample_weight, *, reset):
         """Return rows, labels, and weights of mean 1 or None."""

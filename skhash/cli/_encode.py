@@ -9,12 +9,13 @@ import numpy as np
 from skhash.audit.data import read_rows
 from skhash.base import BaseHasher
 from skhash.cli._device import check_device
-from skhash.cli._files import check_space, check_writable, replacing
+from skhash.cli._files import check_space, check_writable
 from skhash.cli._terminal import nothing, progress
 from skhash.codes import packed_width
 from skhash.datasets import open_vectors
 from skhash.persistence import load
 from skhash.utils.chunks import row_chunks
+from skhash.utils.files import replacing
 from skhash.utils.progress import rate_line
 
 FLOATS = (np.float16, np.float32, np.float64)

@@ -1,9 +1,8 @@
-"""Files that are whole or absent, and what is known before they are written."""
+"""Checks of where files are to be written, made beforehand."""
 
 import os
 import shutil
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -26,24 +25,3 @@ def check_space(path: Path, n_bytes: int) -> None:
         raise ValueError(
             f"{path} takes {n_bytes:,} bytes, and its disk has {free:,} left."
         )
-
-
-@contextmanager
-def replacing(path: Path):
-    """Yield a file to write, which takes the place of `path` once it is complete.
-
-    Write it and do not map it: on a full disk a write raises, but the first touch of
-    a mapped page ends the process.
-    """
-    temporary = path.with_name(path.name + ".part")
-    try:
-        with open(temporary, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno and not error.filename:
-            error.filename = str(path)
-        raise

@@ -8,9 +8,10 @@ from pathlib import Path
 from skhash.audit import AuditResult
 from skhash.audit.chart import FIGURE_SIZE, write
 from skhash.audit.page import check_image_shape
-from skhash.cli._files import check_writable, replacing
+from skhash.cli._files import check_writable
 from skhash.cli._terminal import print_text
 from skhash.persistence.directory import check_target
+from skhash.utils.files import replacing
 
 # Where the recommended encoder is kept, and the decoder of its codes.
 ENCODER, DECODER = "encoder", "decoder"

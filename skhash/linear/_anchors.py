@@ -4,6 +4,7 @@ import numpy as np
 
 from skhash.algebra._projection import column_means
 from skhash.base import FittedBitsMixin
+from skhash.persistence.schema import reals
 from skhash.utils.chunks import dense_rows, row_chunks
 
 
@@ -17,6 +18,13 @@ class AnchorLogitsMixin(FittedBitsMixin):
     intercept_: np.ndarray  # (n_bits,)
 
     _learned = "coef_"
+    _saved = {
+        "anchors_": reals("n_anchors", "n_features"),
+        "mean_": reals("n_features"),
+        "gamma_": reals(low=0),
+        "coef_": reals("n_bits", "n_anchors"),
+        "intercept_": reals("n_bits"),
+    }
 
     def _draw_anchors(self, X, random_state) -> np.ndarray:
         """Set the mean and the anchors, rows drawn at random; return which rows."""

@@ -10,6 +10,7 @@ from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.linear._decoder import LinearDecoderMixin, fit_codebook, squared_errors
 from skhash.linear._descent import descend, enumerate_codes
 from skhash.linear._pca import PCAHash
+from skhash.persistence.schema import Plain, wholes
 from skhash.utils._sklearn import Interval
 from skhash.utils.chunks import dense_chunks
 from skhash.utils.torch import resolve_device, threads_that_pay
@@ -123,6 +124,11 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
     True
     """
 
+    _saved = {
+        "objective_": Plain(np.ndarray),
+        "errors_": Plain(np.ndarray),
+        "n_iter_": wholes(low=0),
+    }
     _parameter_constraints: dict = {
         **BaseHasher._parameter_constraints,
         "penalty": [Interval(Real, 0, None, closed="neither")],

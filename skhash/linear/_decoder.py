@@ -14,11 +14,13 @@ from skhash.linear._block_descent import BlockDescent
 from skhash.linear._blocks import (
     BlockMoments,
     bits_to_values,
+    count_blocks,
     decode_values,
     values_to_bits,
 )
 from skhash.linear._descent import descend
 from skhash.persistence import save_estimator
+from skhash.persistence.schema import Optional, reals, wholes
 from skhash.utils._sklearn import Interval, Options, StrOptions, fit_context
 from skhash.utils.arrays import validate_data
 from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
@@ -216,6 +218,11 @@ class LinearDecoderMixin:
     codebook_: np.ndarray  # (n_bits, n_features), float32
     offset_: np.ndarray  # (n_features,), float32
 
+    _saved = {
+        "codebook_": reals("n_bits", "n_features"),
+        "offset_": reals("n_features"),
+    }
+
     def inverse_transform(self, X) -> np.ndarray:
         """Decode bits into vectors, ``offset_ + bits codebook_``.
 
@@ -363,7 +370,14 @@ class LinearDecoder(BaseEstimator):
     True
     """
 
-    _unsaved_attributes = ()
+    _saved = {
+        "codebook_": reals(...),
+        "offset_": reals("n_features"),
+        "block_bits_": wholes(),
+        "error_": reals(low=0),
+        "ridge_": Optional(reals(low=0)),
+        "n_bits_": wholes(low=1),
+    }
     _parameter_constraints: dict = {
         "block_bits": [Options(Integral, {1, 4, 8}), StrOptions({"auto"})],
         "n_alternations": [Interval(Integral, 0, None, closed="left")],
@@ -516,6 +530,16 @@ class LinearDecoder(BaseEstimator):
         """
         check_is_fitted(self)
         save_estimator(self, path)
+
+    def _check_saved(self):
+        width, shape = self.block_bits_, (self.n_bits_, self.n_features_in_)
+        if width in (4, 8):
+            shape = count_blocks(self.n_bits_, width), 2**width, self.n_features_in_
+        if self.codebook_.shape != shape or width not in (1, 4, 8):
+            raise ValueError(
+                f"codebook_ has shape {self.codebook_.shape}, and n_bits_="
+                f"{self.n_bits_} in blocks of {width} have {shape}."
+            )
 
     def _sample(self, X, bits):
         """Return the rows that `fit` takes, in their order."""

@@ -12,6 +12,7 @@ from skhash.algebra._projection import (
 )
 from skhash.algebra._rotation import fit_itq_rotation, random_rotation
 from skhash.base import BaseHasher, LinearLogitsMixin
+from skhash.persistence.schema import Plain, reals, wholes
 from skhash.utils._sklearn import Interval
 from skhash.utils.torch import resolve_device, seeded_generator
 
@@ -83,6 +84,11 @@ class ITQHash(LinearLogitsMixin, BaseHasher):
     True
     """
 
+    _saved = {
+        "objective_": Plain(np.ndarray),
+        "n_iter_": wholes(low=0),
+        "rotation_": reals("n_bits", "n_bits"),
+    }
     _parameter_constraints: dict = {
         **BaseHasher._parameter_constraints,
         "max_iter": [Interval(Integral, 1, None, closed="left")],

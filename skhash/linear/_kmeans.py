@@ -12,6 +12,7 @@ from skhash.algebra._projection import (
     project,
 )
 from skhash.base import BaseHasher, LinearLogitsMixin
+from skhash.persistence.schema import Plain, reals, wholes
 from skhash.utils._sklearn import Interval
 from skhash.utils.chunks import row_chunks
 from skhash.utils.torch import resolve_device, seeded_generator
@@ -128,6 +129,13 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
     (64, 64)
     """
 
+    _saved = {
+        "components_": reals("n_centers", "n_features"),
+        "intercept_": reals("n_centers"),
+        "subspace_bits_": wholes("n_subspaces", low=1, high=MAX_SUBSPACE_BITS),
+        "objective_": Plain(np.ndarray),
+        "n_iter_": wholes(low=0),
+    }
     _parameter_constraints: dict = {
         **BaseHasher._parameter_constraints,
         "subspace_bits": [Interval(Integral, 1, MAX_SUBSPACE_BITS, closed="both")],
@@ -179,6 +187,11 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
             np.pad(values, [(0, self.n_iter_ - len(values)), (0, 0)], mode="edge")
             for values in objectives
         )
+
+    def _check_saved(self):
+        n_centers = int((2**self.subspace_bits_).sum())
+        if n_centers != len(self.components_):
+            raise ValueError(f"subspace_bits_ takes {n_centers} centers.")
 
     def _logits(self, X):
         logits = np.empty((X.shape[0], self._n_features_out), dtype=np.float32)

@@ -8,6 +8,7 @@ from sklearn.utils import check_consistent_length
 
 from skhash.base import BaseHasher
 from skhash.linear._anchors import AnchorLogitsMixin, squared_distances
+from skhash.persistence.schema import Plain, labels, reals, wholes
 from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.targets import check_shared, encoded_targets
 from skhash.utils.torch import resolve_device
@@ -120,6 +121,12 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
     True
     """
 
+    _saved = {
+        "classes_": labels("n_classes"),
+        "class_coef_": reals("n_bits", "n_classes"),
+        "objective_": Plain(np.ndarray),
+        "n_iter_": wholes(low=0),
+    }
     _parameter_constraints: dict = {
         **BaseHasher._parameter_constraints,
         "n_anchors": [Interval(Integral, 1, None, closed="left")],

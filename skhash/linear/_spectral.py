@@ -10,6 +10,7 @@ from skhash.algebra._projection import (
     project,
 )
 from skhash.base import BaseHasher, LinearLogitsMixin
+from skhash.persistence.schema import wholes
 from skhash.utils._sklearn import Interval
 from skhash.utils.torch import resolve_device, seeded_generator
 
@@ -92,6 +93,10 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
            [1, 1, 0, 0, 0, 0, 1, 1]], dtype=uint8)
     """
 
+    _saved = {
+        "axes_": wholes("n_bits", low=0),
+        "modes_": wholes("n_bits", low=1),
+    }
     _parameter_constraints: dict = {
         **BaseHasher._parameter_constraints,
         "trim": [Interval(Real, 0, 0.5, closed="left")],

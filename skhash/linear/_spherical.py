@@ -7,6 +7,7 @@ import numpy as np
 from skhash.algebra._projection import centered_chunks, column_means
 from skhash.base import BaseHasher, FittedBitsMixin
 from skhash.linear._anchors import squared_distances
+from skhash.persistence.schema import Plain, reals, wholes
 from skhash.utils._sklearn import Interval
 from skhash.utils.torch import resolve_device
 
@@ -108,6 +109,13 @@ class SphericalHash(FittedBitsMixin, BaseHasher):
     array([500, 500, 500, 500], dtype=uint64)
     """
 
+    _saved = {
+        "mean_": reals("n_features"),
+        "pivots_": reals("n_bits", "n_features"),
+        "radii_": reals("n_bits", low=0),
+        "imbalance_": Plain(np.ndarray),
+        "n_iter_": wholes(low=0),
+    }
     _parameter_constraints: dict = {
         **BaseHasher._parameter_constraints,
         "max_iter": [Interval(Integral, 0, None, closed="left")],

@@ -16,6 +16,7 @@ from skhash.neighbors.search.vectors import VectorScorer
 from skhash.neighbors.store.decoder import METRICS, read_decoder
 from skhash.neighbors.store.rows import object_array, read_vectors, without_self
 from skhash.neighbors.store.select import select
+from skhash.persistence.schema import Plain
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.arrays import as_array, check_array
 from skhash.utils.chunks import row_chunks
@@ -115,6 +116,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     array([0, 1])
     """
 
+    _saved = {"has_errors_": Plain(bool)}
     _parameter_constraints: dict = {
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "radius": [Interval(Real, None, None, closed="neither")],

@@ -18,6 +18,7 @@ from skhash.neighbors._asymmetric import AsymmetricNeighbors
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
 from skhash.neighbors._hashed_files import load_search, save_search
+from skhash.persistence.schema import Optional, Part
 from skhash.utils._sklearn import HasMethods, StrOptions, fit_context
 from skhash.utils.arrays import check_array, unit_rows, validate_data
 
@@ -114,7 +115,11 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         "decoder": [HasMethods(["fit", "refine"]), StrOptions({"encoder"}), None],
         "keep_vectors": ["boolean"],
     }
-    _unsaved_attributes = ("encoder_", "index_", "decoder_")  # they are parts
+    _saved = {
+        "encoder_": Part("transform"),
+        "index_": Part("remove"),
+        "decoder_": Optional(Part("refine")),
+    }
 
     def __init__(self, encoder, index=None, *, decoder=None, keep_vectors=False):
         self.encoder = encoder

@@ -80,6 +80,8 @@ def _load(path, manifest, mmap, verify):
     if params.get("encoder") is None:
         params = {**params, "encoder": parts["encoder"]}
     search = state.unfitted({**manifest, "params": params})
+    if parts["encoder"].n_features_in_ != manifest["values"]["n_features_in_"]:
+        raise ValueError("Its encoder is for another number of columns.")
     fitted = {f"{name}_": part for name, part in parts.items()}
     state.set_fitted_state(search, manifest["values"], fitted)
     return search

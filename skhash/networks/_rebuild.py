@@ -1,5 +1,8 @@
 """Stochastic binary networks from plain data and arrays."""
 
+import math
+
+import numpy as np
 import torch
 
 from skhash.networks._layers import (
@@ -28,6 +31,9 @@ def rebuild(
     noise : Noise or None
         Of layers whose noise is none of the library's.
     """
+    n_numbers = sum(map(np.size, parameters))
+    for each in descriptions:
+        _check_size(n_numbers, **each)
     # First parameters are replaced; they should not move the global generator.
     generator = torch.Generator()
     *layers, head = descriptions
@@ -47,6 +53,18 @@ def rebuild(
 def statistics_of(state) -> list[str]:
     """Return the names of the statistics of norms among those of a state."""
     return [name for name in state if name.endswith(("running_mean", "running_var"))]
+
+
+def _check_size(
+    n_numbers, n_inputs=1, n_outputs=1, input_shape=(1,), n_channels=1, **sizes
+):
+    """Raise ``ValueError`` for a layer of more weights than there are numbers."""
+    side, padding = sizes.get("kernel_size", 1), sizes.get("padding", 0)
+    shape = n_inputs, n_outputs, input_shape[0], n_channels, side, side
+    if {*map(type, (*shape, padding))} != {int} or not 0 <= padding <= side:
+        raise ValueError(f"A layer has the sizes {shape}, and padding={padding}.")
+    if not 1 <= min(shape) <= math.prod(shape) <= n_numbers:
+        raise ValueError(f"A layer has the sizes {shape}, and {n_numbers} numbers.")
 
 
 def _rebuild(own_noise, generator, layer, noise, scale, **arguments):

@@ -31,10 +31,6 @@ SAVED = re.compile(
 UNFINISHED = ".part"
 # A manifest holds parameters and names: those of a million columns take some 20 MB.
 MAX_MANIFEST_BYTES = 2**26
-# How deep its lists and objects may lie in each other; a parser recurses into them.
-MAX_DEPTH = 64
-# Strings are passed over, whatever brackets are in them.
-BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+"|([\[{])|([\]}])', re.DOTALL)
 
 
 def check_target(path) -> Path:
@@ -182,7 +178,7 @@ def naming_damage(path):
     """Turn what comes of files that a save would not write into a ``ValueError``."""
     try:
         yield
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         what = f"{type(error).__name__}: " * (type(error) is not ValueError)
         raise ValueError(
             f"{path} is damaged or of another version: {what}{error}"
@@ -227,9 +223,7 @@ def saved_path(path: Path, name: str) -> Path:
     """
     if not SAVED.fullmatch(name):
         raise ValueError(f"{MANIFEST} names {name!r}, as no save does.")
-    _check_no_link(path / name)
-    if not (path / name).exists():
-        raise ValueError(f"{name} is missing.")
+    _check_plain(path / name)
     return path / name
 
 
@@ -276,31 +270,28 @@ def _was_saved_to(path: Path) -> bool:
 
 
 def _read_json(file: Path):
-    """Parse a file of bounded size and depth, or raise ValueError that names it."""
-    _check_no_link(file)
+    """Parse a file of bounded size, or raise ValueError that names it."""
     if not file.is_file():
         raise FileNotFoundError(
             f"{file.parent} is not a saved skhash estimator: it has no {file.name}."
         )
+    _check_plain(file)
     with open(file, "rb") as opened:
         content = opened.read(MAX_MANIFEST_BYTES + 1)
     try:
         if len(content) > MAX_MANIFEST_BYTES:
             raise ValueError(f"it has more than {MAX_MANIFEST_BYTES} bytes.")
-        text, depth = content.decode(), 0
-        for found in BRACKET.finditer(text):
-            depth += bool(found[1]) - bool(found[2])
-            if depth > MAX_DEPTH:
-                raise ValueError(f"it is nested more than {MAX_DEPTH} deep.")
-        return json.loads(text)
-    except ValueError as error:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{file.name}: {error}") from error
 
 
-def _check_no_link(file: Path) -> None:
-    """Raise ``ValueError`` where a file or directory is a link."""
+def _check_plain(file: Path) -> None:
+    """Raise ``ValueError`` for what is neither a regular file nor a directory."""
     if file.is_symlink():
         raise ValueError(
             f"{file} is a link, and a save writes none; copy what it leads to in its "
             "place (cp -RL copies a whole directory so)."
         )
+    if not (file.is_file() or file.is_dir()):
+        raise ValueError(f"{file.name} is missing, or no regular file.")

@@ -1,19 +1,12 @@
 """Encoders, decoders and classifiers as directories; `load` reads indexes too."""
 
-import copy
 import hashlib
 from pathlib import Path
 
-import numpy as np
 from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as serialize_arrays
-from sklearn import config_context
 
 from skhash.persistence import directory, state
-
-# What a loaded estimator is asked to see that its arrays fit: some rows of zeros, no
-# more columns than there are numbers in the arrays, or than these.
-PROBE_ROWS, PROBE_COLUMNS = 3, 2**20
 
 
 def save_estimator(estimator, path) -> None:
@@ -103,39 +96,5 @@ def _load(path, manifest):
         arrays = parse_arrays(content)
     except Exception as error:  # SafetensorError, or of NumPy for a type it lacks
         raise ValueError(f"{file.name}: {error}") from error
-    state.set_fitted_state(estimator, manifest["values"], state.regrouped(arrays))
-    if getattr(estimator, "_is_whole", True):
-        _probe(estimator, sum(array.size for array in arrays.values()))
+    state.set_fitted_state(estimator, manifest["values"], arrays)
     return estimator
-
-
-def _probe(estimator, n_numbers):
-    """Raise ``ValueError`` unless fitted attributes are there and fit each other.
-
-    Checksums may be right, and still an array be missing or of another shape.
-    """
-    probe, n_columns = copy.copy(estimator), estimator.n_features_in_
-    vars(probe).pop("feature_names_in_", None)  # rows without names would be warned of
-    probe.device = "cpu"
-    if n_columns > max(n_numbers, PROBE_COLUMNS):
-        raise ValueError(f"No arrays are for n_features_in_={n_columns} columns.")
-    try:
-        with config_context(transform_output="default"), np.errstate(all="ignore"):
-            _ask(probe, np.zeros((PROBE_ROWS, n_columns)))
-    except Exception as error:  # whatever comes of arrays that do not fit
-        raise ValueError(
-            f"A fitted {type(probe).__name__} has other attributes ({error})."
-        ) from error
-
-
-def _ask(estimator, rows):
-    """Let a classifier predict, an encoder encode, or a decoder decode."""
-    if hasattr(estimator, "predict_proba"):
-        n_classes = estimator.predict_proba(rows).shape[1]
-        if n_classes != len(estimator.classes_):
-            raise ValueError(f"there are {n_classes} classes")
-    elif hasattr(estimator, "transform"):
-        estimator.transform(rows)
-    else:
-        bits = np.zeros((len(rows), estimator.n_bits_), dtype=np.uint8)
-        estimator.reconstruction_error(rows, bits)

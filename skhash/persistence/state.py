@@ -8,6 +8,8 @@ from importlib import import_module
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from skhash.persistence import schema
+
 # The modules whose exported estimators a file may name, and parts of them such as
 # gradient=ARM(3). They are imported when one is needed.
 MODULES = (
@@ -23,10 +25,12 @@ MODULES = (
 )
 # The keys that mark such an object, and a tuple, which JSON does not know.
 CLASS, TUPLE = "__class__", "__tuple__"
-# Between the name of a list of arrays and the number of the item: "coefs_.0".
-LIST_MARK = "."
-# Attributes that are arrays of strings, and their type; None is NumPy's choice.
-NAMES = {"feature_names_in_": object, "classes_": None}
+# Between the name of a list or dict of arrays and the key of the item: "coefs_.0".
+MARK = "."
+# Attributes that may be arrays of strings, which are no arrays in a file.
+NAMES = ("feature_names_in_", "classes_")
+# How many parameters may lie in each other: to show them takes time that doubles.
+MAX_NESTING = 6
 
 
 def plain_params(estimator) -> dict:
@@ -82,96 +86,126 @@ def unfitted(manifest: dict):
         raise ValueError(f"{error} It was written by skhash {version}.") from error
 
 
-def _build(name, params, method="get_params"):
+def _build(name, params, method="get_params", depth=0):
     """Return an object of a known class that has a method; nothing else is called."""
     cls = known_class(name)
     if not hasattr(cls, method):
         raise ValueError(f"It holds a {name!r}, which this version does not know.")
+    if depth > MAX_NESTING:
+        raise ValueError(f"Its parameters are nested more than {MAX_NESTING} deep.")
     try:
-        return cls(**{key: _from_plain(value) for key, value in params.items()})
+        return cls(**{key: _from_plain(one, depth) for key, one in params.items()})
     except TypeError as error:
         raise ValueError(
             f"It has parameters that {name} does not know: {error}; update skhash."
         ) from error
 
 
-def _from_plain(value):
+def _from_plain(value, depth):
     """Undo `_param_to_plain`."""
     if not isinstance(value, dict):
         return value
     if TUPLE in value:
-        return tuple(_from_plain(item) for item in value[TUPLE])
-    return _build(value[CLASS], value["params"]) if CLASS in value else value
+        return tuple(_from_plain(item, depth) for item in value[TUPLE])
+    if CLASS not in value:
+        return value
+    return _build(value[CLASS], value["params"], depth=depth + 1)
 
 
 def described(estimator) -> tuple[dict, dict]:
-    """Return the fitted arrays, and what a manifest says of an estimator."""
+    """Return the fitted arrays, and what a manifest says of an estimator.
+
+    Raises
+    ------
+    ValueError
+        If a fitted attribute is not as its class declares.
+    """
+    cls = type(estimator)
+    if known_class(class_name(cls)) is not cls:
+        raise TypeError(
+            f"{cls.__name__} is no class of skhash, and loading runs no other code; "
+            "keep it by pickle or joblib."
+        )
+    declared = schema.declared_by(cls)
+    fitted = {
+        name: _to_saved(name, value)
+        for name, value in vars(estimator).items()
+        if name in declared
+    }
+    schema.check_values(cls, fitted)
     arrays, values = {}, {}
-    unsaved = getattr(estimator, "_unsaved_attributes", ())
-    for name, value in vars(estimator).items():
-        if not _is_fitted_attribute(name) or name in unsaved:
-            continue
-        if _is_array(value):
-            arrays[name] = np.ascontiguousarray(value)
-        elif isinstance(value, list) and value and all(map(_is_array, value)):
-            for i, item in enumerate(value):
-                arrays[f"{name}{LIST_MARK}{i}"] = np.ascontiguousarray(item)
-        else:
+    for name, value in fitted.items():
+        if _is_group(value):
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            arrays |= {f"{name}{MARK}{key}": item for key, item in items}
+        elif _is_array(value):
+            arrays[name] = value
+        elif not isinstance(value, BaseEstimator):
             values[name] = _to_plain(value)
-    name, params = class_name(type(estimator)), plain_params(estimator)
-    return arrays, {"class": name, "params": params, "values": values}
+    arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    params = plain_params(estimator)
+    return arrays, {"class": class_name(cls), "params": params, "values": values}
 
 
-def set_fitted_state(estimator, values: dict, others: dict) -> None:
-    """Set fitted attributes: JSON values, and others, or raise ``ValueError``."""
-    wrong = [name for name in (*values, *others) if not _is_fitted_attribute(name)]
-    if wrong:
-        raise ValueError(f"{wrong} name no fitted attributes.")
-    if values.keys() & others.keys():
+def set_fitted_state(estimator, values: dict, arrays: dict) -> None:
+    """Set fitted attributes of JSON values and arrays, or raise ``ValueError``."""
+    cls, groups = type(estimator), regrouped(arrays)
+    if values.keys() & groups.keys():
         raise ValueError("It has two values of one attribute.")
-    _check_columns(**values)
-    for name, value in values.items():
-        if name in NAMES:
-            value = np.array(value, dtype=NAMES[name])
+    names = {
+        name: np.array(values[name]) for name in NAMES if values.get(name) is not None
+    }
+    fitted = {**values, **names, **groups}
+    schema.check_values(cls, fitted)
+    for name, value in fitted.items():
         setattr(estimator, name, value)
-    for name, value in others.items():
-        setattr(estimator, name, value)
-
-
-def _check_columns(n_features_in_=None, feature_names_in_=None, **others):
-    if type(n_features_in_) is not int or n_features_in_ < 1:
-        raise ValueError(f"n_features_in_={n_features_in_!r} is no number of columns.")
-    names = feature_names_in_
-    if names is None:
-        return
-    if len(names) != n_features_in_ or {type(name) for name in names} != {str}:
-        raise ValueError("feature_names_in_ must be a name a column.")
+    if "feature_names_in_" in fitted:  # scikit-learn compares objects
+        estimator.feature_names_in_ = fitted["feature_names_in_"].astype(object)
+    getattr(estimator, "_check_saved", lambda: None)()
 
 
 def regrouped(arrays: dict) -> dict:
-    """Put arrays of `described` that were items of a list back into their lists."""
-    lists: dict = defaultdict(dict)
+    """Put arrays of `described` that were items of a list or dict back into it."""
+    groups: dict = defaultdict(dict)
     for name, value in arrays.items():
-        head, _, index = name.partition(LIST_MARK)
-        lists[head][index] = value
-    return {
-        head: items[""] if items.keys() == {""} else _in_order(head, items)
-        for head, items in lists.items()
-    }
+        head, _, key = name.partition(MARK)
+        groups[head][key] = value
+    return {head: _group(head, items) for head, items in groups.items()}
 
 
-def _in_order(head, items):
+def _group(head, items):
+    if items.keys() == {""}:
+        return items[""]
+    if not all(map(str.isdecimal, items)):
+        return items
     if items.keys() != {str(i) for i in range(len(items))}:
         raise ValueError(f"The items of {head} are not whole.")
     return [items[str(i)] for i in range(len(items))]
 
 
+def _to_saved(name, value):
+    """Return a fitted attribute without objects of NumPy or Python."""
+    if _is_group(value) or isinstance(value, BaseEstimator):
+        return value
+    if not isinstance(value, np.ndarray):
+        return _to_plain(value)
+    if value.dtype.kind != "O":
+        return value
+    if not all(isinstance(one, str) for one in value.flat):
+        raise ValueError(
+            f"{name} holds Python objects, which are not saved; pass {name} as numbers "
+            "or strings."
+        )
+    return value.astype(str)
+
+
+def _is_group(value) -> bool:
+    items = value.values() if isinstance(value, dict) else value
+    return isinstance(value, dict | list) and len(value) and all(map(_is_array, items))
+
+
 def _is_array(value) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind not in "OU"
-
-
-def _is_fitted_attribute(name: str) -> bool:
-    return name.endswith("_") and not name.startswith("_")
 
 
 def _param_to_plain(value):

@@ -293,7 +293,7 @@ def test_fitted_state_that_is_no_data_is_refused(path):
     with pytest.raises(ValueError, match="y holds Python objects"):
         search.save(path)
     search = make_search()
-    search.encoder_.function_ = print
+    search.encoder_.mean_ = print
     with pytest.raises(TypeError, match="not plain data"):
         search.save(path)
     assert content(path) == before
@@ -406,7 +406,11 @@ def of_class(name):
         ("params", lambda params: {**params, "wings": None}, r"not know: .*'wings'"),
         ("params", of_class("os.system"), "holds a 'os.system', which"),
         ("params", of_class("Pipeline"), "holds a 'Pipeline', which"),
-        ("values", lambda values: {**values, "fit": 3}, r"\['fit'\] name no fitted"),
+        (
+            "values",
+            lambda values: {**values, "fit": 3},
+            r"has no fitted attributes \['fit'\]",
+        ),
     ],
 )
 def test_manifests_of_others(path, key, change, message):

@@ -309,8 +309,8 @@ def test_crash_while_writing(path, encoder, other, monkeypatch):
 
 def test_what_cannot_be_saved_leaves_the_old_state(path, encoder):
     before = sorted(file.name for file in path.iterdir())
-    broken = skhash.PCAHash(n_bits=3).fit(training_data())
-    broken.function_ = print
+    broken = skhash.ITQHash(n_bits=3).fit(training_data())
+    broken.n_iter_ = print
     with pytest.raises(TypeError, match="not plain data"):
         broken.save(path)
     assert sorted(file.name for file in path.iterdir()) == before

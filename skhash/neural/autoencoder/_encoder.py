@@ -13,6 +13,7 @@ from skhash.base import MLPLogitsMixin
 from skhash.codes import check_bits
 from skhash.neural.autoencoder._correction import Correction, resolve_correction
 from skhash.neural.autoencoder._posterior import Posterior, resolve_posterior
+from skhash.persistence.schema import TINY, Group, Optional, reals, wholes
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.chunks import row_chunks
@@ -197,6 +198,15 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     [1.0, 1.0, 1.0, 1.0]
     """
 
+    _saved = {
+        "scale_": reals(low=TINY),
+        "rho_": Optional(reals(low=TINY)),
+        "n_steps_": wholes(low=0),
+        "decoder_coefs_": Group(list),
+        "decoder_intercepts_": Group(list),
+        "covariance_coef_": Optional(reals("n_hidden", "n_heads")),
+        "covariance_intercept_": Optional(reals("n_heads")),
+    }
     _parameter_constraints: dict = {
         **BaseNeuralHasher._parameter_constraints,
         "hidden_layer_sizes": ["array-like"],
@@ -335,6 +345,25 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
                 values = whole_batch(module, chunk).X.double()
                 bound[rows] = module.bound(values, n_samples).numpy()
         return bound - self.n_features_in_ * np.log(self.scale_)
+
+    def _check_saved(self):
+        from skhash.neural.autoencoder._posterior import resolve_posterior
+
+        super()._check_saved()
+        coefs, n_bits = self.decoder_coefs_, self._n_features_out
+        mlp.check_layers(n_bits, coefs, self.decoder_intercepts_, None)
+        if coefs[-1].shape[1] != self.n_features_in_:
+            raise ValueError(f"decoder_coefs_ do not end with {self.n_features_in_}.")
+        heads = getattr(self, "covariance_coef_", None)
+        found = (0, 0) if heads is None else heads.shape
+        n_heads = resolve_posterior(self.posterior).n_heads(n_bits) - n_bits
+        if (heads is None) != (getattr(self, "covariance_intercept_", None) is None):
+            raise ValueError("covariance_coef_ needs covariance_intercept_.")
+        if found != ((self.coefs_[-1].shape[0], n_heads) if n_heads else (0, 0)):
+            raise ValueError(f"covariance_coef_ has shape {found}.")
+        of_values = getattr(self, "rho_", None) is not None and self.mean_ is not None
+        if self.decoder == "gaussian" and not of_values:
+            raise ValueError("mean_ or rho_ of a gaussian decoder is missing.")
 
     def _logits(self, X):
         if self.decoder != "gaussian":

@@ -20,6 +20,7 @@ from skhash.base import MLPLogitsMixin
 from skhash.neural._near import near_rows
 from skhash.neural._start import rotated_axes, sample_rows
 from skhash.neural.neighbor._bank import drawn, joined
+from skhash.persistence.schema import TINY, Optional, Plain, reals
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.chunks import RowView
@@ -216,6 +217,12 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     _unsaved_attributes = ("net_", "bank_")
     _auto_batch_sizes = (32, 256)
 
+    _saved = {
+        "mean_": reals("n_features"),
+        "scale_": reals(low=TINY),
+        "skip_coef_": Optional(reals("n_features", "n_bits")),
+        "lengths_": Plain(list),
+    }
     _parameter_constraints: dict = {
         **BaseNeuralHasher._parameter_constraints,
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
@@ -369,6 +376,15 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             encoder.skip_coef_ = split_columns(self.skip_coef_, n_bits)[0]
         encoder.lengths_ = [m for m in self.lengths_ if m < n_bits] + [int(n_bits)]
         return encoder
+
+    def _check_saved(self):
+        super()._check_saved()
+        n_bits, lengths = self._n_features_out, self.lengths_
+        if self.skip_coef_ is not None and self.skip_coef_.shape[1] != n_bits:
+            raise ValueError(f"skip_coef_ is not for codes of {n_bits} bits.")
+        are_whole = all(type(m) is int and 1 <= m <= n_bits for m in lengths)
+        if not are_whole or lengths != sorted({*lengths, n_bits}):
+            raise ValueError(f"lengths_ {lengths} do not end with {n_bits} bits.")
 
     def _logits(self, X):
         logits = super()._logits(X)

@@ -15,6 +15,7 @@ from skhash.neural._start import sample_rows, starting_directions
 from skhash.neural.sgh._pairs import PairSource, resolve_pairs
 from skhash.neural.sgh._scales import CodewordScale, resolve_scale
 from skhash.neural.sgh._start import SGHStart, closed_form_decoder, sgh_start
+from skhash.persistence.schema import TINY, Optional, reals
 from skhash.training import BaseNeuralHasher
 from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.arrays import check_array
@@ -196,6 +197,16 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     (1797, 64)
     """
 
+    _saved = {
+        "scale_": reals(low=TINY),
+        "prior_logits_": reals("n_bits"),
+        "rho_": reals(low=TINY),
+        "pair_scale_": Optional(reals()),
+        "pair_offset_": Optional(reals()),
+        "feature_scale_": Optional(reals("n_features", low=TINY)),
+        "scale_components_": Optional(reals("n_bits", "n_features")),
+        "scale_intercept_": Optional(reals("n_bits")),
+    }
     _parameter_constraints: dict = {
         **BaseNeuralHasher._parameter_constraints,
         "coding": [StrOptions({"01", "pm1"})],
@@ -399,6 +410,18 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
                 standard = torch.from_numpy(standard)
                 energy[rows] = module.free_energy(module(standard), standard).numpy()
         return energy + self.n_features_in_ * np.log(self.scale_)
+
+    def _check_saved(self):
+        scale, needed = resolve_scale(self.scale), ["pair_scale_", "pair_offset_"]
+        if self.pair_scale_ is self.pair_offset_ is None:
+            needed = []
+        if scale.is_latent:
+            needed += ["scale_components_", "scale_intercept_"]
+        elif not scale.is_none:
+            needed += ["feature_scale_"]
+        missing = [name for name in needed if getattr(self, name, None) is None]
+        if missing:
+            raise ValueError(f"The fitted attributes {missing} are missing.")
 
     def _validate_targets(self, X, y, *, given, is_part=False):
         if (given[0] is None) != (given[1] is None):

@@ -1,6 +1,7 @@
 """Codes learned from labels, by any of the losses of supervised hashing."""
 
 import copy
+import math
 from functools import partial
 from numbers import Integral, Real
 
@@ -14,6 +15,15 @@ from skhash.algebra._scale import total_scale
 from skhash.base import MLPLogitsMixin
 from skhash.linear import ITQHash
 from skhash.metrics import class_distances
+from skhash.persistence.schema import (
+    TINY,
+    Group,
+    Optional,
+    Plain,
+    labels,
+    reals,
+    wholes,
+)
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.chunks import row_chunks
@@ -129,6 +139,20 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     (297, 16)
     """
 
+    _saved = {
+        "classes_": labels("n_classes"),
+        "input_shape_": Optional(Plain(list)),
+        "scale_": reals(low=TINY),
+        "n_bits_": wholes(low=1),
+        "coefs_": Optional(Group(list)),
+        "intercepts_": Optional(Group(list)),
+        "weights_": Optional(Group(list)),
+        "weight_names_": Optional(Plain(list)),
+        "quantization_error_": Plain(float),
+        "intra_distance_": Plain(float),
+        "inter_distance_": Plain(float),
+        "separability_": Plain(float),
+    }
     _parameter_constraints: dict = {
         **BaseNeuralHasher._parameter_constraints,
         "loss": [str, HasMethods(["objective"])],
@@ -355,10 +379,21 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         check_is_fitted(self)
         return self.n_bits_
 
-    @property
-    def _is_whole(self):
-        """Whether it can encode as it was saved, without a factory."""
-        return self.weights_ is None
+    def _check_saved(self):
+        shape = (
+            [self.n_features_in_] if self.input_shape_ is None else self.input_shape_
+        )
+        if {*map(type, shape)} != {int} or math.prod(shape) != self.n_features_in_:
+            raise ValueError(f"input_shape_ {shape} is not that of a row.")
+        if self.weights_ is None:
+            super()._check_saved()
+            n_bits = self.coefs_[-1].shape[1]
+        else:  # the user's network, which may end in any way, has the weights
+            n_bits = min(self.n_bits_, sum(map(np.size, self.weights_)))
+            if {*map(type, self.weight_names_)} != {str}:
+                raise ValueError("weight_names_ are no names.")
+        if n_bits != self.n_bits_:
+            raise ValueError(f"n_bits_={self.n_bits_} is not that of the weights.")
 
     @property
     def _rowwise(self):

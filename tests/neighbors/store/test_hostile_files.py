@@ -420,10 +420,9 @@ def test_manifests_beyond_all_bounds(saved, kind, tmp_path, monkeypatch):
     target = shutil.copytree(saved / kind, tmp_path / kind)
     manifest = target / MANIFEST
     whole = manifest.read_text()
-    depth = directory.MAX_DEPTH
-    for nested in ("[" * 10**6, '{"a":' * 10**6, "[" * depth + '"]"' + "[[" + "]"):
+    for nested in ("[" * 10**6, '{"a":' * 10**6, '"' + '\\"' * 10**6):
         manifest.write_text(nested)
-        with pytest.raises(ValueError, match=f"damaged .*: {MANIFEST}: .*nested"):
+        with pytest.raises(ValueError, match=f"damaged .*: {MANIFEST}: "):
             LOADERS[kind](target)
         with pytest.raises(FileExistsError, match="other content"):
             SAVES[kind](target)
