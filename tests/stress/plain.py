@@ -54,7 +54,9 @@ def assert_answers(found, scores, allowed, k=None, radius=np.inf, tolerance=0):
             assert_array_equal(positions, expected, f"positions of query {query}")
             assert_array_equal(distances, own[expected], f"scores of query {query}")
             continue
-        assert_array_equal(np.lexsort((positions, distances)), np.arange(len(positions)))
+        assert_array_equal(
+            np.lexsort((positions, distances)), np.arange(len(positions))
+        )
         assert len(np.unique(positions)) == len(positions)
         assert np.isin(positions, some).all()
         assert_allclose(distances, own[positions], rtol=0, atol=tolerance)
