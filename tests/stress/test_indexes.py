@@ -1,4 +1,4 @@
-"""Indexes that live through everything, beside plain arrays of what they should hold."""
+"""Indexes that live through everything, beside plain arrays of what they hold."""
 
 import copy
 import pickle
