@@ -19,6 +19,7 @@ import pytest
 import sklearn
 import torch
 from layouts import LAYOUTS
+from mutants import replace_saved_arrays, saved_arrays
 from pretend import NAME
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
@@ -31,7 +32,6 @@ import skhash
 from skhash.base import BaseHasher
 from skhash.codes import pack_bits, unpack_bits
 from skhash.persistence import state
-from skhash.soak.mutants import replace_saved_arrays, saved_arrays
 from skhash.utils.chunks import dense_chunks, row_chunks
 
 N_FEATURES = 12

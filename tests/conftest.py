@@ -2,24 +2,27 @@
 
 ``pytest tests --seed-shift 1000`` adds a number to all seeds, and ``--torch-threads 4``
 lets torch use more threads: no test may hang on the luck of its seed or its machine.
-Documentation prints what its seeds give, and is left out. ``--long`` runs campaigns of
-random cases at their full length.
+Documentation prints what its seeds give, and is left out. ``--minutes 10`` lets
+hypothesis draw other cases for so long, all of its tests in turn.
 
 Tests run in as many processes as there are cores; those of a file or two that are named
 run in this one.
 """
 
 import os
+import time
 
 import pytest
+from hypothesis import settings
 
 # Libraries read it when they are loaded, here and in processes that tests start. On
 # tiny arrays beside a busy neighbour, a second thread costs 100 times.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import browser as browsers  # noqa: E402
-import campaigns  # noqa: E402
 
+# Of each test of hypothesis, with `--minutes`.
+SECONDS = pytest.StashKey[float]()
 # What they change of NumPy and torch cannot be changed twice.
 collect_ignore = ["pretend.py", "shifted_seeds.py"]
 
@@ -30,13 +33,14 @@ def pytest_addoption(parser):
     )
     parser.addoption("--torch-threads", type=int, help="by default OMP_NUM_THREADS")
     parser.addoption(
-        "--long", action="store_true", help="run campaigns at their full length"
+        "--minutes", type=float, default=0, help="how long hypothesis draws, in all"
     )
 
 
 def pytest_configure(config):
-    if config.getoption("--long"):
-        run_long()
+    if config.getoption("--minutes"):
+        settings.register_profile("minutes", derandomize=False)
+        settings.load_profile("minutes")
     shift = config.getoption("--seed-shift")
     if shift:
         from shifted_seeds import shift_seeds
@@ -49,12 +53,26 @@ def pytest_configure(config):
         torch.set_num_threads(threads)
 
 
-def run_long():
-    from hypothesis import settings
+def pytest_collection_finish(session):
+    """Share the minutes out among the tests of hypothesis."""
+    n_tests = sum(map(draws, session.items))
+    n_workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
+    seconds = 60 * session.config.getoption("--minutes") * n_workers
+    session.stash[SECONDS] = seconds / max(1, n_tests)
 
-    campaigns.is_long = True
-    settings.register_profile("long", max_examples=campaigns.length(100))
-    settings.load_profile("long")
+
+def draws(item):
+    return item.get_closest_marker("hypothesis") is not None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Run a test of hypothesis again, with other cases, until its time is over."""
+    end = time.monotonic() + item.session.stash[SECONDS]
+    result = yield
+    while draws(item) and time.monotonic() < end:
+        item.runtest()
+    return result
 
 
 @pytest.fixture(params=["pretend", "cuda"])

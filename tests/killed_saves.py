@@ -2,8 +2,9 @@
 
 import shutil
 
+from processes import killed_before
+
 import skhash
-from skhash.soak.processes import killed_before
 
 
 def kill_saves(originals, other, target):

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from campaigns import length
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -70,7 +69,7 @@ def test_float32_input_is_measured_in_float64(vectors, metric):
     np.testing.assert_array_equal(found, brute_force(*vectors, 10, metric))
 
 
-@settings(max_examples=length(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 2**32 - 1), st.sampled_from(METRICS), st.integers(1, 60), st.data()
 )

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from campaigns import length
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import DBSCAN
@@ -46,7 +45,7 @@ problems = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=length(40), deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(problem=problems, radius=st.sampled_from((0, 1, 3, 9, 200)))
 def test_pairs_and_groups(problem, radius):
     codes = make_codes(**problem)

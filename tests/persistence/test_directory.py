@@ -6,12 +6,12 @@ import stat
 
 import numpy as np
 import pytest
+from processes import forked, was_killed
 
 import skhash
 from skhash import HammingNeighbors
 from skhash.persistence import directory
 from skhash.persistence.directory import MANIFEST
-from skhash.soak.processes import forked, was_killed
 
 fcntl = pytest.importorskip("fcntl", reason="no locks on this system")
 BITS = np.random.default_rng(0).integers(0, 2, (50, 9), dtype=np.uint8)

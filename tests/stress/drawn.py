@@ -7,6 +7,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 import polars as pl
+from hypothesis import currently_in_test_context, note
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -77,7 +78,19 @@ LAYOUTS = {
     "list": lambda X: X.tolist(),
 }
 KINDS = ("f8", "f4", "f2", "i8", "u1", "?")
-forms = st.tuples(st.sampled_from(KINDS), st.sampled_from((*LAYOUTS, *SPARSE)))
+
+
+def one_of(rng, *values):
+    """Return one of some values, and tell which where a test fails."""
+    chosen = values[rng.integers(len(values))]
+    if currently_in_test_context():  # a thread is in none
+        note(f"chosen: {chosen!r}")
+    return chosen
+
+
+def draw_form(rng):
+    """Return a type of numbers and a layout, for `formed`."""
+    return one_of(rng, *KINDS), one_of(rng, *LAYOUTS, *SPARSE)
 
 
 def formed(X, form, *, any_type=True, any_sparse=False):
@@ -99,7 +112,7 @@ def chance_chooses(rng):
     On few codes nothing but comparing pays, and larger problems take long.
     """
     kinds = {name: _drawn(kind, rng) for name, kind in dispatch.ALGORITHMS.items()}
-    way = rng.choice([PLAIN, *possible_ways()])
+    way = int(rng.choice([PLAIN, *possible_ways()]))
     small = [
         (dispatch, {"ALGORITHMS": kinds}),
         (blocks, {"fastest_way": lambda program: way}),

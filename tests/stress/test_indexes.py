@@ -1,10 +1,11 @@
-"""Indexes that live through everything, beside plain arrays of what they should hold."""
+"""Indexes that live through everything, beside plain arrays of what they hold."""
 
 import copy
 import pickle
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,26 +16,29 @@ from numpy.testing import assert_array_equal
 from stress.drawn import (
     Codes,
     chance_chooses,
+    draw_form,
     formed,
-    forms,
     lengths,
+    one_of,
     rngs,
     sizes,
     torch_answers,
 )
 from stress.plain import assert_answers, decoded, first_of, hamming_distances, scores_of
 
-from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
+from skhash.linear import LinearDecoder, RandomHyperplaneHash
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
 from skhash.neighbors.store.decoder import METRICS
 
 MAX_QUERIES, MAX_OWN, MAX_K = 60, 300, 150
-shares = st.sampled_from((None, 0.03, 0.5, 0.97))
+ALGORITHMS = ("auto", "brute", "multi_index", "pruned")
+SHARES = (0.03, 0.5, 0.97)
 
 
 class LiveIndex(RuleBasedStateMachine):
     """`HammingNeighbors`: rows come, go, move and are asked for."""
 
-    tolerance, n_candidates = 0, None
+    tolerance, n_candidates, least = 0, None, 1
 
     def __init__(self):
         super().__init__()
@@ -45,24 +49,16 @@ class LiveIndex(RuleBasedStateMachine):
     def teardown(self):
         self.stack.close()
 
-    @initialize(
-        rng=rngs,
-        n=sizes,
-        n_bits=lengths,
-        packed=st.booleans(),
-        id_kind=st.sampled_from((None, int, str)),
-        form=forms,
-        data=st.data(),
-    )
-    def fit(self, rng, n, n_bits, packed, id_kind, form, data):
+    @initialize(rng=rngs, n=sizes, n_bits=lengths)
+    def fit(self, rng, n, n_bits):
         self.stack.enter_context(chance_chooses(rng))
         self.codes, self.n_bits = Codes(rng, n_bits), n_bits
-        self.packed, self.id_kind = packed, id_kind
+        self.packed, self.id_kind = rng.random() < 0.5, one_of(rng, None, int, str)
         self.rows, self.live, self.n_added = {}, np.ones(0, dtype=bool), 0
-        self.index = self.make(rng, data.draw)
-        self.add(rng, n, form)
+        self.index = self.make(rng)
+        self.add(rng, max(n, self.least))
 
-    def make(self, rng, draw):
+    def make(self, rng):
         return HammingNeighbors(packed=self.packed)
 
     @property
@@ -93,10 +89,10 @@ class LiveIndex(RuleBasedStateMachine):
         rows = dict(rows)
         method(self.as_codes(rows.pop("bits"), form), rows.pop("y"), **rows)
 
-    @rule(rng=rngs, n=st.integers(1, 300), form=forms)
-    def add(self, rng, n, form):
+    @rule(rng=rngs, n=st.integers(1, 300))
+    def add(self, rng, n):
         rows = self.draw_rows(rng, n)
-        self.give(rows, form)
+        self.give(rows, draw_form(rng))
         self.n_added += n
         self.live = np.append(self.live, np.ones(n, dtype=bool))
         for name, own in rows.items():
@@ -154,33 +150,26 @@ class LiveIndex(RuleBasedStateMachine):
             if name in self.rows:
                 assert_array_equal(getattr(self.store, f"{name}_"), self.rows[name])
 
-    @rule(
-        rng=rngs,
-        n_queries=st.integers(1, MAX_QUERIES),
-        form=forms,
-        own=st.booleans(),
-        masked=shares,
-        chosen=shares,
-        algorithm=st.sampled_from(("auto", "brute", "multi_index", "pruned")),
-        n_jobs=st.sampled_from((1, 2, None)),
-    )
-    def ask(self, rng, n_queries, form, own, masked, chosen, algorithm, n_jobs):
+    @rule(rng=rngs, n_questions=st.integers(1, 4))
+    def ask(self, rng, n_questions):
         """Compare nearest codes, those within a radius, and graphs of both."""
-        n = len(self.live)
-        own = own and n <= MAX_OWN and self.live.all() and self.finds_own()
-        may_find, filters = self.draw_filters(rng, masked, chosen)
-        X, scores, first_scores, more = self.draw_queries(rng, n_queries, form, own)
-        allowed = np.repeat(may_find[None], len(scores), axis=0)
-        if own:
-            np.fill_diagonal(allowed, False)
-        if self.n_candidates is not None:
-            allowed = first_of(first_scores, allowed, self.n_candidates)
-        self.store.n_jobs = n_jobs
-        if hasattr(self.store, "algorithm"):
-            self.store.algorithm = algorithm
-        with torch_answers(rng) if rng.random() < 0.1 else nullcontext():
-            self.compare_nearest(rng, X, scores, allowed, {**filters, **more})
-            self.compare_within(rng, X, scores, allowed, {**filters, **more})
+        for _ in range(n_questions):
+            own = rng.random() < 0.2 and self.finds_own()
+            may_find, question = self.draw_filters(rng)
+            X, scores, first_scores, more = self.draw_queries(rng, own)
+            allowed = np.repeat(may_find[None], len(scores), axis=0)
+            if own:
+                np.fill_diagonal(allowed, False)
+            if self.n_candidates is not None:
+                allowed = first_of(first_scores, allowed, self.n_candidates)
+            self.store.n_jobs = one_of(rng, 1, 2, None)
+            if hasattr(self.store, "algorithm"):
+                self.store.algorithm = one_of(rng, *ALGORITHMS)
+            with torch_answers(rng) if rng.random() < 0.1 else nullcontext():
+                task = rng, X, scores, allowed, question | more
+                self.compare_nearest(*task)
+                if hasattr(self.index, "radius_neighbors"):
+                    self.compare_within(*task)
 
     def compare_nearest(self, rng, X, scores, allowed, question):
         most = allowed.sum(axis=1).min()
@@ -201,32 +190,34 @@ class LiveIndex(RuleBasedStateMachine):
         radius = self.draw_radius(rng, scores)
         found = self.index.radius_neighbors(X, radius, **question)
         assert_answers(found, scores, allowed, radius=radius, tolerance=self.tolerance)
-        graph = self.index.radius_neighbors_graph(X, radius, **question)
-        assert_array_equal(graph.indices, np.concatenate(found[1]))
-        assert (graph.data == 1).all()
+        if not question:
+            graph = self.index.radius_neighbors_graph(X, radius, "distance")
+            assert_array_equal(graph.indices, np.concatenate(found[1]))
+            assert_array_equal(graph.data, np.concatenate(found[0]))
 
     def finds_own(self):
         """Return whether it can be asked for the neighbours of its own rows."""
-        return True
+        return len(self.live) <= MAX_OWN and self.live.all()
 
-    def draw_filters(self, rng, masked, chosen):
+    def draw_filters(self, rng):
         """Draw a mask and ids; return what may be found, and how to ask so."""
         may_find, filters = self.live, {}
-        if masked is not None:
-            filters["mask"] = mask = rng.random(len(may_find)) < masked
+        if rng.random() < 0.4:
+            filters["mask"] = mask = rng.random(len(may_find)) < one_of(rng, *SHARES)
             may_find = may_find & mask
-        if chosen is not None:
-            some = self.live & (rng.random(len(may_find)) < chosen)
+        if rng.random() < 0.3:
+            some = self.live & (rng.random(len(may_find)) < one_of(rng, *SHARES))
             names, may_find = self.names[some], may_find & some
             unknown = np.array([-51, -51]).astype(self.names.dtype)
             filters["ids"] = rng.permutation([*names, *unknown, *names[:1]])
         return may_find, filters
 
-    def draw_queries(self, rng, n, form, own):
+    def draw_queries(self, rng, own):
         """Draw queries: how to ask, their scores, and those that find candidates."""
-        bits = self.rows["bits"] if own else self.codes.draw(rng, n)
+        bits = self.codes.draw(rng, rng.integers(1, MAX_QUERIES))
+        bits = self.rows["bits"] if own else bits
         scores = hamming_distances(bits, self.rows["bits"])
-        return None if own else self.as_codes(bits, form), scores, None, {}
+        return None if own else self.as_codes(bits, draw_form(rng)), scores, None, {}
 
     def draw_radius(self, rng, scores):
         if rng.random() < 0.05 or not scores.size:
@@ -240,22 +231,22 @@ class LiveVectors(LiveIndex):
     All are small whole numbers times a power of two, so that scores are exact.
     """
 
-    def make(self, rng, draw):
-        self.by = draw(st.sampled_from(("decoder", "errors", "vectors", "both")))
-        self.metric = draw(
-            st.sampled_from(METRICS[: None if self.by != "errors" else 1])
-        )
-        self.kind = draw(st.sampled_from(("f2", "f4", "f8", ">f4")))
-        self.n_features = draw(st.integers(1, 6))
-        block = draw(st.sampled_from((1, 4, 8)))
+    def make(self, rng):
+        self.by = one_of(rng, "decoder", "errors", "vectors", "both")
+        self.metric = one_of(rng, *METRICS) if self.by != "errors" else "euclidean"
+        self.kind, self.n_features = one_of(rng, "f2", "f4", "f8"), rng.integers(1, 7)
+        block = one_of(rng, 1, 4, 8)
         entries = (2**block,) if block > 1 else ()
         shape = -(-self.n_bits // block), *entries, self.n_features
-        self.codebook = rng.integers(-1, 2, shape).astype(float)
-        self.offset = rng.integers(-3, 4, self.n_features).astype(float)
+        self.decoder = SimpleNamespace(
+            codebook_=rng.integers(-1, 2, shape).astype(float),
+            offset_=rng.integers(-3, 4, self.n_features).astype(float),
+            n_bits_=self.n_bits,
+        )
         if self.metric == "cosine":
             self.tolerance = 2e-5
-        if (self.by, self.metric) != ("both", "cosine") and draw(st.booleans()):
-            self.n_candidates = draw(sizes)
+        if (self.by, self.metric) != ("both", "cosine") and rng.random() < 0.5:
+            self.n_candidates = int(2 ** rng.uniform(0, 9))
         options = {"metric": self.metric, "n_candidates": self.n_candidates}
         return AsymmetricNeighbors(packed=self.packed, **options)
 
@@ -273,24 +264,26 @@ class LiveVectors(LiveIndex):
     def give(self, rows, form):
         rows = dict(rows)
         if not self.rows and self.by != "vectors":
-            rows["decoder"] = self.codebook, self.offset
+            rows["decoder"] = self.decoder
         if "vectors" in rows:
             rows["vectors"] = formed(rows["vectors"], form, any_type=False)
         super().give(rows, form)
 
     def decode(self):
-        return decoded(self.rows["bits"], self.codebook, self.offset)
+        by = self.decoder
+        return decoded(self.rows["bits"], by.codebook_, by.offset_)
 
     def finds_own(self):
-        return "vectors" in self.rows
+        return "vectors" in self.rows and super().finds_own()
 
-    def draw_queries(self, rng, n, form, own):
+    def draw_queries(self, rng, own):
         vectors = self.rows.get("vectors")
         vectors = self.decode() if vectors is None else vectors.astype(float)
         queries, codes, more = vectors, self.rows["bits"], {}
         if not own:
+            n = rng.integers(1, MAX_QUERIES)
             queries, codes = self.draw_vectors(rng, n), self.codes.draw(rng, n)
-            more = {"codes": self.as_codes(codes, form)}
+            more = {"codes": self.as_codes(codes, draw_form(rng))}
         scores = scores_of(queries, vectors, self.metric)
         if "errors" in self.rows:
             scores += 0.25 * self.rows["errors"]
@@ -298,7 +291,7 @@ class LiveVectors(LiveIndex):
         if self.by == "both":
             first_scores = scores_of(queries, self.decode(), self.metric)
         any_sparse = "vectors" not in self.rows
-        X = None if own else formed(queries, form, any_sparse=any_sparse)
+        X = None if own else formed(queries, draw_form(rng), any_sparse=any_sparse)
         return X, scores, first_scores, more
 
     def draw_radius(self, rng, scores):
@@ -306,7 +299,81 @@ class LiveVectors(LiveIndex):
         return float(np.quantile(scores, share, method="lower")) if scores.size else 0.0
 
 
-for machine in (LiveIndex, LiveVectors):
+class LiveSearch(LiveVectors):
+    """`HashedNeighbors`: codes of an encoder, then decoders or vectors behind them.
+
+    Fitted decoders hold any numbers, so that scores are compared up to rounding.
+    """
+
+    least = 9  # rows for an encoder; fewer may all be equal
+
+    def make(self, rng):
+        self.by = one_of(rng, "codes", "vectors", "both", "decoder")
+        self.packed, self.kind, self.n_features = True, "f8", rng.integers(2, 9)
+        encoder = RandomHyperplaneHash(min(self.n_bits, 40), random_state=0)
+        if self.by == "codes":
+            return HashedNeighbors(encoder)
+        if self.by != "decoder":
+            # Which decoded vectors come first may be a matter of rounding.
+            some = int(2 ** rng.uniform(0, 9))
+            self.n_candidates = some if self.by == "vectors" else 10**6
+        self.metric = one_of(rng, *METRICS)
+        index = AsymmetricNeighbors(metric=self.metric, n_candidates=self.n_candidates)
+        block = one_of(rng, 1, 4, 8)
+        decoder = LinearDecoder(n_alternations=1, n_restarts=1, block_bits=block)
+        return HashedNeighbors(
+            encoder,
+            index,
+            decoder=None if self.by == "vectors" else decoder,
+            keep_vectors=self.by != "decoder",
+        )
+
+    @property
+    def store(self):
+        return self.index.index_
+
+    def draw_rows(self, rng, n):
+        rows = super().draw_rows(rng, n)
+        return rows | {"vectors": self.draw_vectors(rng, n)}
+
+    def give(self, rows, form):
+        method = self.index.partial_fit if self.rows else self.index.fit
+        more = {name: rows[name] for name in ("y", "ids") if name in rows}
+        method(formed(rows["vectors"], form), **more)
+        packed = self.store.packed_codes_[len(self.live) :]
+        n_bits = self.index.encoder_.n_bits
+        rows["bits"] = np.unpackbits(packed, axis=1, count=n_bits)
+        if self.by in ("codes", "vectors"):
+            expected = self.index.encoder_.transform(rows["vectors"])
+            assert_array_equal(rows["bits"], expected)
+
+    def draw_queries(self, rng, own):
+        vectors = self.rows["vectors"]
+        queries = self.draw_vectors(rng, rng.integers(1, MAX_QUERIES))
+        queries = vectors if own else queries
+        codes = self.index.encoder_.transform(queries)
+        distances = hamming_distances(codes, self.rows["bits"])
+        any_sparse = self.by == "codes"
+        X = None if own else formed(queries, draw_form(rng), any_sparse=any_sparse)
+        if self.by == "codes":
+            return X, distances, None, {}
+        if self.by == "decoder":
+            by = self.index.decoder_
+            stood_for = decoded(self.rows["bits"], by.codebook_, by.offset_)
+            errors = np.square(vectors - stood_for).sum(axis=1)
+        stood_for = vectors if self.by != "decoder" else stood_for
+        scores = scores_of(queries, stood_for, self.metric)
+        if (self.by, self.metric) == ("decoder", "euclidean"):
+            scores += 0.25 * errors
+        exact = self.by != "decoder" and self.metric != "cosine"
+        self.tolerance = 0 if exact else 2e-5 * (1 + np.abs(scores).max())
+        return X, scores, distances, {}
+
+    def finds_own(self):
+        return self.by != "decoder" and super().finds_own()
+
+
+for machine in (LiveIndex, LiveVectors, LiveSearch):
     case = machine.TestCase
     case.settings = settings(max_examples=60, stateful_step_count=12, deadline=None)
     globals()[f"Test{machine.__name__}"] = case

@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from campaigns import length
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from searches import brute_nearest, brute_within, nearest, within
@@ -123,7 +122,7 @@ problems = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("path", NEAREST)
-@settings(max_examples=length(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(problem=problems, n_queries=N_QUERIES, share=st.floats(0, 1))
 def test_nearest_is_the_reference(path, problem, n_queries, share):
     packed = make_codes(**problem)
@@ -133,7 +132,7 @@ def test_nearest_is_the_reference(path, problem, n_queries, share):
 
 
 @pytest.mark.parametrize("path", WITHIN)
-@settings(max_examples=length(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(problem=problems, n_queries=N_QUERIES, share=st.floats(0, 1.1))
 def test_within_is_the_reference(path, problem, n_queries, share):
     packed = make_codes(**problem)

@@ -5,7 +5,6 @@ from threading import Event
 
 import numpy as np
 import pytest
-from campaigns import length
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -75,7 +74,7 @@ def some_live(n, seed):
     return live
 
 
-@settings(max_examples=length(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(problem=problems, removed=st.booleans())
 def test_postings(problem, removed):
     codes, n = repeated(**problem), problem["n"]
@@ -92,7 +91,7 @@ def test_postings(problem, removed):
         assert_array_equal(codes[equal.firsts][equal.numbers()], codes)
 
 
-@settings(max_examples=length(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     problem=problems,
     removed=st.booleans(),

@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from campaigns import length
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -51,7 +50,7 @@ CASES = {
 }
 
 
-@settings(max_examples=length(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(**CASES)
 def test_nearest(n, n_bits, noise, n_queries, share, some, seed):
     words = words_of(clustered(n, n_bits, seed, noise))
@@ -68,7 +67,7 @@ def test_nearest(n, n_bits, noise, n_queries, share, some, seed):
     assert_same(nearest(clusters, queries, k, 1, live), expected)
 
 
-@settings(max_examples=length(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(**CASES)
 def test_within(n, n_bits, noise, n_queries, share, some, seed):
     words = words_of(clustered(n, n_bits, seed, noise))

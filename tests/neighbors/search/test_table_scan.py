@@ -1,12 +1,7 @@
 """Search by bounds against a stable sort of the scores of all codes."""
 
-import os
-import subprocess
-import sys
 from functools import partial
-from pathlib import Path
 
-import campaigns
 import numpy as np
 import pytest
 
@@ -186,30 +181,6 @@ def test_what_was_made_is_for_these_codes_alone():
     kept = expected_nearest(scores[:, live], 5)
     for one, other in zip(index.compact().kneighbors(queries), kept, strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-AVX2 = "avx2 avx fma bmi bmi2 popcnt sse4.2 sse4.1 ssse3 sse3 lzcnt".split()
-PROCESSORS = {
-    "AVX2": {
-        "NUMBA_CPU_NAME": "haswell",
-        "NUMBA_CPU_FEATURES": ",".join(f"+{name}" for name in AVX2),
-    },
-    "another": {"NUMBA_CPU_NAME": "generic"},
-}
-
-
-@pytest.mark.parametrize("name", PROCESSORS)
-def test_other_processors(name, tmp_path):
-    """The tests of this file, compiled for another processor than this one."""
-    if not table_scan.byte_tables.has_features("avx2"):
-        pytest.skip("Needs a processor with AVX2 that numba knows of.")
-    # Compiling takes longer than they do.
-    some = (
-        "not other" if campaigns.is_long else "nearest_and_balls or rounding or below"
-    )
-    environment = {**os.environ, **PROCESSORS[name], "NUMBA_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", some]
-    subprocess.run([*command, Path(__file__)], env=environment, check=True)
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -8,9 +8,10 @@ import json
 import os
 import shutil
 
+import mutants
 import numpy as np
 import pytest
-from campaigns import length
+from mutants import replace_index_array, write_manifest
 
 import skhash
 from skhash import HashedNeighbors, ITQHash
@@ -19,8 +20,6 @@ from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
 from skhash.persistence import directory
 from skhash.persistence.directory import MANIFEST
 from skhash.persistence.state import known_class
-from skhash.soak import mutants
-from skhash.soak.mutants import replace_index_array, write_manifest
 
 RNG = np.random.default_rng(0)
 BITS = RNG.integers(0, 2, (300, 70), dtype=np.uint8)
@@ -462,27 +461,3 @@ def test_what_is_no_file_is_not_opened(saved, kind, tmp_path):
     os.mkfifo(target / MANIFEST)
     with pytest.raises(FileNotFoundError, match="not a saved skhash"):
         LOADERS[kind](target)
-
-
-@pytest.mark.filterwarnings("ignore:None of the")  # no code has a query's label
-@pytest.mark.parametrize("seed", range(length(150)))
-def test_mutants(saved, seed, tmp_path):
-    """What was changed anywhere is refused by a ValueError, or gives some answer."""
-    rng = np.random.default_rng(seed)
-    kind = rng.choice([*INDEXES, "clusters", "search"])
-    target = shutil.copytree(saved / kind, tmp_path / kind)
-    mutants.mutate(target, rng)
-    mmap, verify = map(bool, rng.integers(0, 2, 2))
-    try:
-        loaded = LOADERS[kind](target, mmap=mmap, verify=verify)
-        if kind == "search":
-            loaded.kneighbors(rng.normal(size=(3, 12)), 2)
-        else:
-            ask(target, mmap, verify)
-            queries = BITS if kind in ("codes", "clusters") else VECTORS
-            loaded.remove(loaded.ids_[-2:]).compact().kneighbors(queries[:20], 2)
-            loaded.kneighbors_graph(queries[:2], 2)
-            if kind == "codes":
-                loaded.score(BITS[:2], BITS[:2, 0])
-    except (ValueError, FileNotFoundError):
-        pass

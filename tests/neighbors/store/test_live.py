@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 import joblib
 import numpy as np
 import pytest
-from campaigns import length
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -179,7 +178,7 @@ MOVES = {
 
 TestLiveIndex = LiveIndex.TestCase
 TestLiveIndex.settings = settings(
-    max_examples=length(15), stateful_step_count=12, deadline=None
+    max_examples=15, stateful_step_count=12, deadline=None
 )
 
 

@@ -1,0 +1,171 @@
+"""What is saved: killed and rival writers, damage, and forgery."""
+
+import os
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import mutants
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from processes import count_writes, forked, killed_after, killed_before, was_killed
+from stress.drawn import rngs
+from stress.saved import MADE, answers, change, classes, made, seen
+
+import skhash
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+kinds, steps = st.sampled_from(sorted(MADE)), st.integers(1, 8)
+
+
+@contextmanager
+def folder():
+    with TemporaryDirectory(ignore_cleanup_errors=True) as path:
+        yield Path(path)
+
+
+def load(cls, path, rng):
+    """Open what is at a path in one of the ways there are."""
+    if not hasattr(cls, "load") or rng.random() < 0.2:
+        return skhash.load(path)
+    return cls.load(path, mmap=bool(rng.integers(2)))
+
+
+class Versions:
+    """Fits of one kind, told apart by all that can be seen of them."""
+
+    def __init__(self, kind, n=3):
+        self.fits = [made(kind, version) for version in range(n)]
+        self.seen = [seen(one) for one in self.fits]
+
+    def at(self, path, rng):
+        """Return the number of the version that is there, which must be whole."""
+        found = seen(load(type(self.fits[0]), path, rng))
+        assert found in self.seen, "What was opened is none of what was saved."
+        return self.seen.index(found)
+
+    def assert_clean(self, path, scratch):
+        """Save once more: then there is nothing but what one save writes."""
+        for target in (path, scratch):
+            self.fits[0].save(target)
+        own, other = (
+            sum(entry.is_file() for entry in target.rglob("*"))
+            for target in (path, scratch)
+        )
+        assert own == other, "Files of killed saves stay."
+
+
+def test_all_that_can_be_saved_is_attacked():
+    assert {type(made(kind, 0)).__name__ for kind in MADE} == set(classes())
+    for kind in MADE:
+        assert len(set(Versions(kind).seen)) == 3
+
+
+@settings(max_examples=15, deadline=None)
+@given(kind=kinds, rng=rngs, n_steps=steps)
+def test_killed_writers(kind, rng, n_steps):
+    """A save is killed before any of its writes: the old or the new one is whole."""
+    versions, current = Versions(kind), None
+    with folder() as path:
+        n_writes = count_writes(lambda: versions.fits[0].save(path / "scratch"))
+        for _ in range(n_steps):
+            new, moment = int(rng.integers(3)), int(rng.integers(1.5 * n_writes))
+            save = partial(versions.fits[new].save, path / "a")
+            killed = killed_before(save, moment)
+            if not (path / "a" / mutants.MANIFEST).exists():
+                assert current is None and killed, "What was saved is gone."
+                continue
+            found = versions.at(path / "a", rng)
+            assert found in ((current, new) if killed else (new,))
+            current = found
+        versions.assert_clean(path / "a", path / "scratch")
+
+
+@settings(max_examples=4, deadline=None)
+@given(kind=kinds, rng=rngs, n_steps=steps)
+def test_rival_writers(kind, rng, n_steps):
+    """Processes save to one directory, some are killed, and others open it."""
+    versions = Versions(kind)
+    with folder() as path:
+
+        def save_often(version):
+            for _ in range(n_steps):
+                versions.fits[version].save(path / "a")
+
+        versions.fits[0].save(path / "a")
+        processes = [forked(lambda v=v: save_often(v)) for v in range(3)]
+        for _ in range(2 * n_steps):
+            versions.at(path / "a", rng)
+        assert not any([was_killed(process) for process in processes])
+        for version in range(3):
+            killed_after(lambda v=version: save_often(v), 0.02 * rng.random())
+        versions.at(path / "a", rng)
+        versions.assert_clean(path / "a", path / "scratch")
+
+
+def hurt(path, other, rng):
+    """Damage one file below a directory."""
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    file = files[rng.integers(len(files))]
+    content, change = bytearray(file.read_bytes()), rng.integers(6)
+    place = int(rng.integers(len(content)))
+    if change == 0:
+        content[place] ^= 1 << rng.integers(8)
+    elif change == 1:
+        del content[place:]
+    elif change == 2:
+        content += rng.bytes(rng.integers(1, 100))
+    elif change == 3:
+        content[place : place + 64] = rng.bytes(len(content[place : place + 64]))
+    elif change == 4:
+        file.unlink()
+        return
+    else:
+        others = sorted(other.rglob(f"*{file.suffix}"))
+        content = others[rng.integers(len(others))].read_bytes()
+    file.write_bytes(content)
+
+
+@settings(max_examples=60, deadline=None)
+@given(kind=kinds, rng=rngs)
+def test_damage(kind, rng):
+    """Flipped, cut, swapped and missing: refused, or as if nothing had happened."""
+    versions = Versions(kind, 2)
+    with folder() as path:
+        for name, fit in zip("ab", versions.fits, strict=True):
+            fit.save(path / name)
+        hurt(path / "a", path / "b", rng)
+        try:
+            found = seen(load(type(versions.fits[0]), path / "a", rng))
+        except (ValueError, FileNotFoundError) as error:
+            assert str(path / "a") in str(error), "It does not name the directory."
+        else:
+            assert found == versions.seen[0], "Damage was not found."
+        survives(type(versions.fits[0]), path / "a", rng)
+
+
+@settings(max_examples=60, deadline=None)
+@given(kind=kinds, rng=rngs)
+def test_forgery(kind, rng):
+    """Anything may be changed, with checksums that fit: an answer or an error."""
+    fit = made(kind, 0)
+    with folder() as path:
+        fit.save(path / "a")
+        mutants.mutate(path / "a", rng)
+        survives(type(fit), path / "a", rng)
+
+
+def survives(cls, path, rng):
+    """Use what is there, unchecked too: some answer or an error, and nothing worse."""
+    mmap = bool(rng.integers(2))
+    ways = [partial(cls.load, mmap=mmap, verify=False)] if hasattr(cls, "load") else []
+
+    def use():
+        for load, use in product([skhash.load, *ways], [answers, change]):
+            with suppress(ValueError, FileNotFoundError):
+                use(load(path))
+
+    was_killed(forked(use))

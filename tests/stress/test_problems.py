@@ -1,0 +1,192 @@
+"""Single questions: near pairs, merged answers, prefixes, blocks of Dask, crowds."""
+
+import copy
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from processes import forked, was_killed
+from stress.drawn import Codes, chance_chooses, lengths, rngs, sizes
+from stress.plain import assert_answers, first_of, groups_of, hamming_distances
+from stress.test_indexes import LiveIndex
+
+from skhash.distributed import ShardedNeighbors
+from skhash.neighbors import (
+    PrefixNeighbors,
+    duplicate_groups,
+    merge_neighbors,
+    radius_pairs,
+)
+
+problem = given(rng=rngs, n=sizes, n_bits=lengths)
+steps = st.integers(1, 8)
+N_READERS = 3
+
+
+@settings(max_examples=20, deadline=None)
+@given(rng=rngs, n=st.integers(1, 500), n_bits=lengths)
+def test_near_pairs_and_groups(rng, n, n_bits):
+    bits = Codes(rng, n_bits).draw(rng, n)
+    distances = hamming_distances(bits, bits)
+    radius = int(np.quantile(distances, rng.choice([0, 0.001, 0.01, 0.1])))
+    with chance_chooses(rng):
+        found, pairs = radius_pairs(bits, radius, n_jobs=2)
+        groups = duplicate_groups(np.packbits(bits, axis=1), radius, packed=True)
+    near = distances <= radius
+    first, second = np.nonzero(np.triu(near, k=1))
+    order = np.lexsort((second, distances[first, second], first))
+    expected = np.stack([first, second], axis=1)[order]
+    assert_array_equal(pairs, expected)
+    assert_array_equal(found, distances[tuple(expected.T)])
+    assert_array_equal(groups, groups_of(near))
+
+
+def cut(rng, n):
+    """Cut so many rows into blocks, some of them empty."""
+    return [0, *np.sort(rng.integers(0, n + 1, rng.integers(0, 9))), n]
+
+
+@settings(max_examples=20, deadline=None)
+@problem
+def test_merged_answers(rng, n, n_bits):
+    """Those of parts, and of blocks of Dask, are those of the whole."""
+    pytest.importorskip("dask.array")
+    codes = Codes(rng, n_bits)
+    bits, queries = codes.draw(rng, n), codes.draw(rng, 20)
+    scores = hamming_distances(queries, bits)
+    allowed, k = np.ones(scores.shape, dtype=bool), int(rng.integers(1, n + 1))
+    cuts = cut(rng, n)
+    parts = []
+    for rows in map(slice, cuts, cuts[1:]):
+        order = np.argsort(scores[:, rows], axis=1, kind="stable")[:, :k]
+        nearest = np.take_along_axis(scores[:, rows], order, axis=1)
+        parts.append((nearest, order + rows.start))
+    shuffled = [parts[i] for i in rng.permutation(len(parts))]
+    assert_answers(merge_neighbors(shuffled, k), scores, allowed, k)
+    blocks = [np.packbits(bits[rows], axis=1) for rows in map(slice, cuts, cuts[1:])]
+    sharded, packed = ShardedNeighbors().fit(blocks), np.packbits(queries, axis=1)
+    assert_answers(sharded.kneighbors(packed, k), scores, allowed, k)
+    radius = int(np.quantile(scores, rng.choice([0, 0.02, 0.3])))
+    found = sharded.radius_neighbors(packed, radius)
+    assert_answers(found, scores, allowed, radius=radius)
+
+
+@settings(max_examples=20, deadline=None)
+@problem
+def test_prefixes(rng, n, n_bits):
+    """The best of those that are first by their first bits."""
+    codes = Codes(rng, n_bits)
+    bits, queries = codes.draw(rng, n), codes.draw(rng, 20)
+    n_first, n_candidates = (int(rng.integers(1, 1 + most)) for most in (n_bits, 2 * n))
+    options = {"prefix_bits": n_first, "n_candidates": n_candidates}
+    k = int(rng.integers(1, 1 + min(n, n_candidates)))
+    with chance_chooses(rng):
+        found = PrefixNeighbors(**options).fit(bits).kneighbors(queries, k)
+    first_scores = hamming_distances(queries[:, :n_first], bits[:, :n_first])
+    allowed = np.ones(first_scores.shape, dtype=bool)
+    allowed = first_of(first_scores, allowed, n_candidates)
+    assert_answers(found, hamming_distances(queries, bits), allowed, k)
+
+
+class Crowd(LiveIndex):
+    """An index that many use at a time, each with random numbers of its own."""
+
+    def __init__(self, rng, n, n_bits):
+        super().__init__()
+        self.fit(rng, n, n_bits)
+
+    def answer(self, rng):
+        """Return random queries and what the index answers."""
+        bits = self.codes.draw(rng, 20)
+        return bits, self.index.kneighbors(self.as_codes(bits, ("u1", "C")), 1)
+
+    def state(self):
+        return self.rows["bits"], self.live
+
+
+def assert_answer_of(states, queries, found):
+    """Look whether one of some states of an index answers so."""
+    for bits, live in states:
+        distances = np.where(live, hamming_distances(queries, bits), 10**6)
+        nearest = distances.argmin(axis=1)
+        if np.array_equal(found[1][:, 0], nearest) and np.array_equal(
+            found[0][:, 0], distances.min(axis=1)
+        ):
+            return
+    raise AssertionError("No state that was there answers so.")
+
+
+def run_together(*functions):
+    """Call functions in a thread each; raise what one of them raised."""
+    with ThreadPoolExecutor(len(functions)) as pool:
+        for future in [pool.submit(function) for function in functions]:
+            future.result()
+
+
+@settings(max_examples=8, deadline=None)
+@given(rng=rngs, n=st.integers(1, 500), n_bits=lengths, n_steps=steps)
+def test_threads_search_beside_a_writer(rng, n, n_bits, n_steps):
+    """Each answer is that of a state that was there meanwhile."""
+    crowd = Crowd(rng, n, n_bits)
+    states, done = [crowd.state()], 0
+    seeds = rng.integers(2**32, size=(N_READERS + 1, n_steps))
+
+    def write():
+        nonlocal done
+        for seed in seeds[0]:
+            # What comes of the change is known before anyone can see it.
+            future = copy.copy(crowd)
+            future.index = copy.deepcopy(crowd.index)
+            change(future, np.random.default_rng(seed))
+            if future.live.any():
+                states.append(future.state())
+                change(crowd, np.random.default_rng(seed))
+                done += 1
+
+    def read(reader):
+        for seed in seeds[reader]:
+            first = done
+            answer = crowd.answer(np.random.default_rng(seed))
+            assert_answer_of(states[first:], *answer)
+
+    run_together(write, *(lambda r=r: read(r) for r in range(1, N_READERS + 1)))
+    crowd.teardown()
+
+
+def change(held, rng):
+    what = rng.integers(3)
+    if what == 0:
+        held.add(rng, int(rng.integers(1, 100)))
+    elif what == 1:
+        held.remove(rng, rng.choice([0.01, 0.3, 0.9]))
+    else:
+        held.compact()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@settings(max_examples=8, deadline=None)
+@given(rng=rngs, n=st.integers(1, 500), n_bits=lengths, n_steps=steps)
+def test_forks_beside_threads_that_search(rng, n, n_bits, n_steps):
+    """Both processes search."""
+    crowd = Crowd(rng, n, n_bits)
+    crowd.index.n_jobs = 2
+    first, second = rng.integers(2**32, size=(2, n_steps))
+
+    def ask(seed):
+        answer = crowd.answer(np.random.default_rng(seed))
+        assert_answer_of([crowd.state()], *answer)
+
+    def fork(seed):
+        process = forked(lambda: ask(seed))
+        ask(seed + 1)
+        assert not was_killed(process)
+
+    ask(0)
+    run_together(
+        lambda: [fork(seed) for seed in first], lambda: [ask(seed) for seed in second]
+    )
+    crowd.teardown()
