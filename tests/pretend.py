@@ -1,7 +1,8 @@
 """A torch device for tests, ``"pretend"``: the CPU computes, and nothing may mix.
 
 A tensor of the device wraps one of the CPU, which does the work; where code mixes the
-devices, it raises as CUDA does. Tensors without dimensions may stay on the CPU where
+devices, it raises as CUDA does. `without_float64` makes it refuse that type, as MPS
+does. Tensors without dimensions may stay on the CPU where
 operations go by elements, and so may positions that a tensor of the device is indexed
 by. Draws are those of the CPU, from generators that must be of the device.
 
@@ -37,8 +38,12 @@ INDEXED = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default}
 class PretendTensor(torch.Tensor):
     """A tensor of the device; `inner` is that of the CPU which has its numbers."""
 
+    has_float64 = True
+
     @staticmethod
     def __new__(cls, inner):
+        if inner.dtype == torch.float64 and not cls.has_float64:
+            raise TypeError("the device has no float64; use float32 instead")
         place = {}
         if inner.layout == torch.strided:
             place["strides"] = inner.stride()
@@ -134,6 +139,8 @@ def compute(func, args, kwargs):
         return func(*args, **kwargs)
     if 0 < len(given) < len(tensors):
         check_devices(func, args, kwargs)
+    if given and kwargs.get("dtype") == torch.float64 and device is not None:
+        outer(torch.empty(0, dtype=torch.float64), given)  # converts, then moves
     if device is not None:
         kwargs = kwargs | {"device": "cpu"}
     result = func(*inner(args), **{name: inner(kwargs[name]) for name in kwargs})
@@ -257,6 +264,16 @@ def pretending():
             yield
         finally:
             torch.__future__.set_swap_module_params_on_conversion(moved_in_place)
+
+
+@contextmanager
+def without_float64():
+    """Let the device refuse float64 inside, also on the way to the CPU."""
+    PretendTensor.has_float64 = False
+    try:
+        yield
+    finally:
+        PretendTensor.has_float64 = True
 
 
 @contextmanager

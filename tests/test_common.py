@@ -15,6 +15,7 @@ from checks import (
     training_data,
 )
 from page_examples import page_classes, page_functions
+from pretend import NAME, without_float64
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
@@ -314,6 +315,17 @@ def test_our_contract(encoder, check):
 )
 def test_devices(encoder, device):
     assert_device_fits_as_the_cpu(encoder, device)
+
+
+@pytest.mark.parametrize("device", [NAME], indirect=True)
+@pytest.mark.parametrize("encoder", instances(public_encoders(), SMALL), ids=str)
+def test_devices_without_float64(encoder, device):
+    X = np.abs(training_data())
+    with without_float64():
+        on_device = fitted(clone(encoder).set_params(device=device), X)
+        logits = on_device.decision_function(X)
+    on_cpu = on_device.set_params(device="cpu").decision_function(X)
+    np.testing.assert_allclose(logits, on_cpu, atol=1e-4 * np.abs(on_cpu).max())
 
 
 def test_exceptions_are_of_public_estimators():

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from checks import public_encoders, sparse_data, training_data
-from pretend import assert_as_on_cpu
+from pretend import NAME, as_array, assert_as_on_cpu, without_float64
 from scipy import sparse
 from sklearn.base import clone
 
@@ -111,6 +111,18 @@ EXACT = {"HammingNeighbors", "true_neighbors"}
 def test_answers_are_those_of_the_cpu(name, device):
     for answer in ANSWERS[name]:
         assert_as_on_cpu(answer, device, exact=name in EXACT)
+
+
+@pytest.mark.parametrize("device", [NAME], indirect=True)
+@pytest.mark.parametrize("name", sorted(ANSWERS.keys() - {"audit"}))
+def test_answers_without_float64(name, device):
+    for answer in ANSWERS[name]:
+        with without_float64():
+            found = list(map(as_array, answer(device)))
+        assert all(np.isfinite(one).all() for one in found)
+        if name in EXACT:
+            for one, other in zip(found, map(as_array, answer("cpu")), strict=True):
+                np.testing.assert_array_equal(one, other)
 
 
 def test_every_public_device_is_tested():

@@ -5,9 +5,10 @@ import copy
 import numpy as np
 import pytest
 import torch
-from pretend import NAME
+from pretend import NAME, without_float64
 
 from skhash.utils._torch_sparse import csr_tensor
+from skhash.utils.torch import widest_float
 
 pytestmark = pytest.mark.parametrize("device", [NAME], indirect=True)
 
@@ -116,3 +117,24 @@ def test_parameters_move_in_place(device):
     weight = network.weight
     network.to(device)
     assert network.weight is weight and weight.device.type == NAME
+
+
+@pytest.mark.parametrize(
+    "wide",
+    [
+        lambda x: x.double(),
+        lambda x: x.sum(dtype=torch.float64),
+        lambda x: torch.zeros(2, dtype=torch.float64, device=x.device),
+        lambda x: torch.as_tensor(np.eye(2), device=x.device),
+        lambda x: x.to("cpu", torch.float64),
+    ],
+)
+def test_float64_can_be_missing(wide, device):
+    x = HERE.to(device)
+    assert widest_float(x.device) == torch.float64
+    assert wide(x) is not None
+    with without_float64():
+        assert widest_float(x.device) == torch.float32
+        with pytest.raises(TypeError, match="no float64"):
+            wide(x)
+        assert x.cpu().double().dtype == torch.float64

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skhash.utils.torch import threads_that_pay
+from skhash.utils.torch import threads_that_pay, widest_float
 
 
 def random_rotation(size: int, generator):
@@ -44,14 +44,15 @@ def _fit_itq_rotation(projected, rotation, max_iter):
     import torch
 
     n_samples, n_bits = projected.shape
-    energy = projected.square().sum(dtype=torch.float64).item() / n_samples
+    dtype = widest_float(projected.device)
+    energy = projected.square().sum(dtype=dtype).item() / n_samples
     correlations = []
     for _ in range(max_iter):
         rotated = projected @ rotation.to(projected)
         # |B|^2 = n_bits, and sum(B * VR) is the 1-norm of VR: no B is needed for it.
-        correlations.append(rotated.abs().sum(dtype=torch.float64).item() / n_samples)
+        correlations.append(rotated.abs().sum(dtype=dtype).item() / n_samples)
         signs = (rotated > 0).to(projected.dtype).mul_(2).sub_(1)
-        cross = (signs.T @ projected).to("cpu", torch.float64)
+        cross = (signs.T @ projected).cpu().double()
         left, _, right = torch.linalg.svd(cross)
         rotation = right.T @ left.T
         if len(correlations) > 1 and correlations[-1] < correlations[-2]:

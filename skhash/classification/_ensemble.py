@@ -7,6 +7,7 @@ import torch
 
 from skhash.training._batches import FedRows, Rows
 from skhash.utils.chunks import row_chunks
+from skhash.utils.torch import widest_float
 
 
 class Ensemble:
@@ -32,7 +33,7 @@ class Ensemble:
         self.network, self.device = network, network.head.weight.device
         for layer in [*network.layers, network.head]:
             if layer.weights.is_real:  # once, for all members
-                layer.weight.data = layer.weight.data.to(precision(self.device))
+                layer.weight.data = layer.weight.data.to(widest_float(self.device))
         spread = [spread_noise(layer, n_members, generator) for layer in network.layers]
         self.members = [
             Member(network, noise, generator) for noise in zip(*spread, strict=True)
@@ -90,7 +91,7 @@ def spread_noise(layer, n_members, generator):
     """
     if generator is None:
         return layer.weight.new_zeros(n_members, 1)
-    dtype = precision(generator.device)
+    dtype = widest_float(generator.device)
     noise, shape = layer.units.noise, (layer.n_outputs,)
     return noise.sample_spread(n_members, shape, generator, dtype=dtype)
 
@@ -117,7 +118,7 @@ class Member:
         *self.maps, self.head = network.realize(generator, deterministic=is_certain)
         # Whether other members have the same weights in front.
         self.is_fixed = self.maps[0].weight is network.layers[0].weight
-        self.dtype = precision(self.head.weight.device)
+        self.dtype = widest_float(self.head.weight.device)
         for layer in [*self.maps, self.head]:
             layer.weight = layer.weight.to(self.dtype)
         self.noise = noise
@@ -137,8 +138,3 @@ class Member:
     def outputs(self, logits):
         """Return the outputs of the head."""
         return self.head(self.units(logits))
-
-
-def precision(device):
-    """Return the widest floating-point dtype of a device."""
-    return torch.float32 if device.type == "mps" else torch.float64

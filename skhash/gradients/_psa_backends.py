@@ -85,7 +85,7 @@ def chebyshev(layer, x, logits, gradient, degree):
 def _interpolated(layer, x, logits, gradient, largest, powers):
     """Return what `chebyshev` does of some rows, given T_r of the weights."""
     a, g = layer.outputs(logits), layer.outputs(gradient)
-    nodes = torch.arange(len(powers), device=a.device, dtype=torch.float64)
+    nodes = torch.arange(len(powers), dtype=torch.float64)
     angles = (nodes + 0.5) * (math.pi / len(nodes))
     shifts = trailing(largest, a.ndim - 2) * trailing(angles.cos().to(a), a.ndim)
     p = torch.sigmoid_((a - shifts).mul_(2 / layer.units.noise.scale))

@@ -15,7 +15,7 @@ from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.persistence.schema import Plain, reals, wholes
 from skhash.utils._sklearn import Interval
 from skhash.utils.chunks import row_chunks
-from skhash.utils.torch import resolve_device, seeded_generator
+from skhash.utils.torch import resolve_device, seeded_generator, widest_float
 
 # Steps of the centres after each assignment. More of them lower the objective faster,
 # but its value after 50 assignments by less than a thousandth.
@@ -272,11 +272,12 @@ def affinity_kmeans(rows, weight: float, max_iter: int):
     import torch
 
     codes = corners(rows.shape[1])
-    half_edge = rows.abs().mean(dtype=torch.float64).item()
+    dtype = widest_float(rows.device)
+    half_edge = rows.abs().mean(dtype=dtype).item()
     centers = half_edge * np.where(codes, 1.0, -1.0)
     hamming = (codes[:, None] != codes).sum(axis=2)
     targets = 2 * half_edge * np.sqrt(hamming)
-    squares = rows.square().sum(dtype=torch.float64).item() / len(rows)
+    squares = rows.square().sum(dtype=dtype).item() / len(rows)
     objective, nearest = [], None
     for _ in range(max_iter):
         before = nearest

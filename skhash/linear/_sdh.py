@@ -11,7 +11,7 @@ from skhash.linear._anchors import AnchorLogitsMixin, squared_distances
 from skhash.persistence.schema import Plain, labels, reals, wholes
 from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.targets import check_shared, encoded_targets
-from skhash.utils.torch import resolve_device
+from skhash.utils.torch import resolve_device, widest_float
 
 MAX_SWEEPS = 10
 
@@ -178,7 +178,7 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
 
         check_consistent_length(X, y)
         device = resolve_device(self.device)
-        if device.type == "mps":
+        if widest_float(device) != torch.float64:
             device = torch.device("cpu")
         rows = self._draw_anchors(X, random_state)
         signs = random_state.choice([-1.0, 1.0], (X.shape[0], self.n_bits))

@@ -70,6 +70,16 @@ def _works(device) -> bool:
         return False
 
 
+def widest_float(device):
+    """Return float64, or float32 for a device that has no wider type, as MPS."""
+    import torch
+
+    try:
+        return torch.empty(0, dtype=torch.float64, device=device).dtype
+    except TypeError:
+        return torch.float32
+
+
 def multiplies_bfloat16(device) -> bool:
     """Say whether this is a CPU with instructions for products in bfloat16."""
     import torch

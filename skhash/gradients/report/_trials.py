@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from skhash.utils.torch import widest_float
+
 # For the bootstrap of the bias, trials are merged into blocks, within these numbers and
 # so that the mean gradients of all blocks take no more elements than the third.
 MIN_BLOCKS, MAX_BLOCKS = 8, 200
@@ -56,7 +58,8 @@ def _squared_norms(gradients, groups):
 
 def group_sums(values, groups):
     """Sum the last axis within each group, in float64: shape (..., n_groups)."""
-    sums = [values[..., part].sum(dim=-1, dtype=torch.float64) for part in groups]
+    dtype = widest_float(values.device)
+    sums = [values[..., part].sum(dim=-1, dtype=dtype) for part in groups]
     return torch.stack(sums, dim=-1).cpu().numpy()
 
 
@@ -99,5 +102,5 @@ def run_trials(problem, estimator, reference, seeds):
 
 
 def _gram(rows):
-    rows = rows.double()
+    rows = rows.to(widest_float(rows.device))
     return (rows @ rows.T).cpu().numpy()

@@ -8,6 +8,7 @@ from scipy.special import logit
 
 from skhash.algebra._projection import centered_chunks, project
 from skhash.codes import CODINGS
+from skhash.utils.torch import widest_float
 
 # Spread of the first logits. At 3 a typical bit is 95 % sure: sharp enough that the
 # mean code is near the hard one, soft enough that gradients pass.
@@ -75,8 +76,9 @@ def closed_form_decoder(
     n_samples, n_bits = X.shape[0], len(bias)
     logits = project(X, mean, weight.T / scale, device)
     p = torch.sigmoid(logits + torch.from_numpy(bias).to(logits))
-    mean_p = p.mean(dim=0, dtype=torch.float64).cpu().numpy()
-    variance = step**2 * (p * (1 - p)).mean(dim=0, dtype=torch.float64).cpu().numpy()
+    dtype = widest_float(p.device)
+    mean_p = p.mean(dim=0, dtype=dtype).cpu().numpy()
+    variance = step**2 * (p * (1 - p)).mean(dim=0, dtype=dtype).cpu().numpy()
     codes = step * (p - torch.from_numpy(mean_p).to(p))
     cross = np.zeros((n_bits, X.shape[1]))
     for rows, chunk in centered_chunks(X, mean, device):

@@ -86,18 +86,22 @@ def folded_layers(encoder: nn.Sequential):
     coefs, intercepts = [], []
     for layer in encoder:
         if isinstance(layer, nn.Linear):
-            coefs.append(layer.weight.T.double())
-            intercepts.append(layer.bias.double())
+            coefs.append(_wide(layer.weight.T))
+            intercepts.append(_wide(layer.bias))
         elif isinstance(layer, nn.BatchNorm1d):
-            gain = layer.weight / (layer.running_var.double() + layer.eps).sqrt()
+            gain = _wide(layer.weight) / (_wide(layer.running_var) + layer.eps).sqrt()
             coefs[-1] = coefs[-1] * gain
-            shift = intercepts[-1] - layer.running_mean
-            intercepts[-1] = shift * gain + layer.bias
+            shift = intercepts[-1] - _wide(layer.running_mean)
+            intercepts[-1] = shift * gain + _wide(layer.bias)
     return [_as_arrays(values) for values in (coefs, intercepts)]
 
 
+def _wide(tensor):
+    return tensor.cpu().double()  # not every device has float64
+
+
 def _as_arrays(tensors):
-    return [tensor.float().contiguous().cpu().numpy() for tensor in tensors]
+    return [tensor.float().contiguous().numpy() for tensor in tensors]
 
 
 def check_outputs(encoder, n_features, n_bits):
