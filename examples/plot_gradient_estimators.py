@@ -80,13 +80,11 @@ print(report)
 
 # %%
 # The reference is exact: with eight bits all 256 states can be enumerated. On the left
-# is the cosine similarity of one drawn gradient to the true one, and on the right the
-# bias, the distance of the mean of all draws from it. The black tick is what an
-# unbiased estimator with the same noise would show there by chance.
+# is the cosine similarity of one drawn gradient to the true one. The bias is the
+# distance of the mean of all draws from it, and the black tick what an unbiased
+# estimator with the same noise would show there by chance.
 
-figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-report.plot(axes[0])
-report.plot(axes[1], metric="bias")
+report.plot()
 plt.show()
 
 # %%

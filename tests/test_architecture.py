@@ -291,7 +291,7 @@ MAX_BODY, MAX_PARAMETERS, MAX_OWN_PARAMETERS = 40, 8, 20
 # Longer, for a reason that stands beside each in the code.
 LONG_BODIES: set[str] = set()
 # Whole measurements, whose options are told apart by their names.
-MEASUREMENTS = {"audit", "gradient_report"}
+MEASUREMENTS = {"audit"}
 # What all trained estimators have.
 OF_TRAINING = {
     *("batch_size", "callbacks", "device", "lr", "lr_schedule", "max_epochs"),

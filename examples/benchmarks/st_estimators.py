@@ -211,7 +211,6 @@ def measure(encoder, epoch, state, X, options):
         X[: options.measured_documents],
         ESTIMATORS,
         n_trials=options.trials,
-        reference=ARM(n_samples=10),
         reference_samples=options.reference_samples,
         batch_size=options.batch_size,
         random_state=encoder.random_state,

@@ -29,7 +29,7 @@ from skhash.gradients._straight_through import (
     MeanField,
     StraightThrough,
 )
-from skhash.gradients.report import GradientReport, GradientRow, gradient_report
+from skhash.gradients.report import GradientReport, gradient_report
 
 __all__ = [
     "ADF",
@@ -43,7 +43,6 @@ __all__ = [
     "FunctionwiseNetwork",
     "GradientEstimator",
     "GradientReport",
-    "GradientRow",
     "GumbelSoftmax",
     "HardST",
     "IdentityST",

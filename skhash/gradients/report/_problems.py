@@ -1,4 +1,4 @@
-"""The models that a report takes, each as a module with a loss.
+"""Models to measure gradients of, each as a module with a loss.
 
 A problem has ``gradient(estimator, batch, seed)``, which returns one drawn gradient as
 a flat tensor, ``groups``, which names slices of it, ``widths``, the numbers of units of
@@ -15,20 +15,21 @@ import numpy as np
 import torch
 from torch import nn
 
-from skhash.gradients._base import UNITS, GradientEstimator
+from skhash.gradients._base import GradientEstimator
 from skhash.gradients._network import LayerwiseNetwork, NetworkGradient
 from skhash.gradients._straight_through import StraightThrough
 from skhash.utils.arrays import as_array, check_unmasked
 
 
-def make_problem(model, X, y, loss, batch_size, units, device):
+def make_problem(model, X, y, loss, batch_size, device):
+    """Return the problem of a model, or raise if it is none of those that work."""
     if hasattr(model, "_training_batch"):
-        return _fitted_problem(model, X, y, loss, batch_size, units, device)
+        return _fitted_problem(model, X, y, loss, batch_size, device)
     X = _floating(X)
     if X.ndim < 2 or not len(X):
         raise ValueError(
-            f"X has the shape {tuple(X.shape)}; it takes two axes, or more for a model "
-            "that does, and at least one row."
+            f"X has the shape {tuple(X.shape)}; give two axes, or more for a model "
+            "that reads them, and at least one row."
         )
     if loss is None:
         if isinstance(model, nn.Module) or not callable(model):
@@ -54,10 +55,10 @@ def make_problem(model, X, y, loss, batch_size, units, device):
         )
     if y is not None and len(y) != len(X):
         raise ValueError(f"y has {len(y)} rows, but X has {len(X)}.")
-    return _own_problem(model, X, y, loss, batch_size, units, device)
+    return _own_problem(model, X, y, loss, batch_size, device)
 
 
-def _fitted_problem(model, X, y, loss, batch_size, units, device):
+def _fitted_problem(model, X, y, loss, batch_size, device):
     """Take the module that an encoder or a classifier was trained with."""
     if loss is not None:
         raise ValueError(
@@ -70,23 +71,16 @@ def _fitted_problem(model, X, y, loss, batch_size, units, device):
             f"This {type(model).__name__} was trained with gradient={gradient!r}, "
             "which is no estimator of skhash.gradients: there is nothing to exchange."
         )
-    if units is not None and not hasattr(module, "units"):
-        raise ValueError(
-            f"units={units!r} cannot be set: this {type(model).__name__} has none. "
-            "Leave units out."
-        )
     # Not every generator can be copied, and this one is replaced at each call.
     own = getattr(module, "generator", None)
     module = copy.deepcopy(module, {} if own is None else {id(own): torch.Generator()})
-    if units is not None:
-        module.units = units
     return Problem(module, batch, batch_size, device)
 
 
-def _own_problem(model, X, y, loss, batch_size, units, device):
+def _own_problem(model, X, y, loss, batch_size, device):
     from skhash.training._batches import Batch
 
-    module = _OwnModule(copy.deepcopy(model), loss, UNITS if units is None else units)
+    module = _OwnModule(copy.deepcopy(model), loss)
     X = X.to(next(model.parameters()).dtype)
     y = None if y is None else torch.as_tensor(check_unmasked(y))
     y = y.to(X.dtype) if y is not None and y.is_floating_point() else y
@@ -118,12 +112,11 @@ class _OwnModule(nn.Module):
         Maps rows to logits, or is a network of binary units.
     function : callable
         Maps units, or outputs of the network, and targets if there are any to losses.
-    units : BernoulliUnits
     """
 
-    def __init__(self, model, function, units):
+    def __init__(self, model, function):
         super().__init__()
-        self.model, self.units, self.generator = model, units, None
+        self.model, self.generator = model, None
         # A module would be registered: the parameters of the model are what counts.
         self.function = partial(function)
         self.is_network = hasattr(model, "realize")
@@ -151,9 +144,7 @@ class _OwnModule(nn.Module):
                 losses_of, self.model, batch.X, **known
             )
         else:
-            losses = self.gradient.surrogate(
-                losses_of, outputs, units=self.units, **known
-            )
+            losses = self.gradient.surrogate(losses_of, outputs, **known)
         return losses.mean()
 
 
@@ -185,7 +176,7 @@ class Problem:
         self.n_rows = len(batch)
         self.batch_rows = min(batch_size or self.n_rows, self.n_rows)
         self.n_batches = -(-self.n_rows // self.batch_rows)
-        # What a call changes is put back before the next: all see the same model.
+        # Changes of a call are put back before the next: all see the same model.
         self.attributes = dict(vars(self.module))
         self.buffers = [buffer.clone() for buffer in self.module.buffers()]
         probe = _Probe()

@@ -1,18 +1,18 @@
-"""The report itself: problem, reference, trials, summary."""
+"""The report itself: problem, reference, trials, rows."""
 
 from collections.abc import Mapping
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skhash.gradients._base import BernoulliUnits, GradientEstimator
+from skhash.gradients._antithetic import ARM
+from skhash.gradients._base import GradientEstimator
 from skhash.gradients._exact import Exact
 from skhash.gradients._exact_network import ExactNetwork
 from skhash.gradients._network import NetworkGradient
 from skhash.gradients.report._problems import make_problem, own_random
-from skhash.gradients.report._result import GradientReport
-from skhash.gradients.report._summary import Resampling, summarize
+from skhash.gradients.report._result import GradientReport, GradientRow
 from skhash.gradients.report._trials import run_trials, sampled_reference
 from skhash.utils._sklearn import Interval, validate_params
 from skhash.utils.torch import resolve_device
@@ -27,11 +27,8 @@ REFERENCE_CHUNK = 10
     {
         "loss": [callable, None],
         "n_trials": [Interval(Integral, 2, None, closed="left")],
-        "reference": [str, GradientEstimator, NetworkGradient],
         "reference_samples": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "units": [BernoulliUnits, None],
-        "confidence": [Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state"],
         "device": [str],
     }
@@ -44,11 +41,8 @@ def gradient_report(
     loss=None,
     y=None,
     n_trials=100,
-    reference="auto",
     reference_samples=1000,
     batch_size=None,
-    units=None,
-    confidence=0.7,
     random_state=None,
     device="cpu",
 ) -> GradientReport:
@@ -78,7 +72,8 @@ def gradient_report(
         One of four, which is copied and stays as it is:
 
         * a function from values of units, shape (..., n_rows, n_bits), to losses, shape
-          (..., n_rows): the gradient is that of their mean over rows in the logits;
+          (..., n_rows): the gradient is that of their mean over rows in the logits.
+          Units are 0 and 1, with logistic noise, here and in the next one;
         * a torch module that maps rows to logits, shape (n_rows, n_bits), with `loss`:
           it is that in all parameters of the module;
         * a `skhash.networks.StochasticBinaryNetwork`, or another module with
@@ -90,8 +85,8 @@ def gradient_report(
         For a function the logits, else the rows that the loss is computed on. A module
         may take more axes, such as those of images.
     estimators : list or dict
-        Names as `resolve_gradient` knows them, or instances; a dict gives the labels.
-        For a network, those of `resolve_network_gradient`.
+        Names as of `gradient=`, or instances of classes of `skhash.gradients`; a dict
+        gives the labels.
     loss : callable or None, default=None
         Only for a torch module: maps values of its units, or outputs of a network,
         shape (..., n_rows, n), to losses, shape (..., n_rows), as ``loss(values)``, or
@@ -102,21 +97,12 @@ def gradient_report(
         classifier.
     n_trials : int, default=100
         How often each estimator draws its gradient of each batch.
-    reference : str, GradientEstimator or NetworkGradient, default="auto"
-        What the true gradient is taken from. "auto" enumerates all states (`Exact`, or
-        `ExactNetwork`) up to 12 units a layer and averages `ARM` above. An estimator is
-        averaged over `reference_samples` samples.
     reference_samples : int, default=1000
-        How many samples a reference other than the exact one is averaged over.
+        The true gradient is found by enumerating all states up to 12 units a layer.
+        Above, it is the mean of so many samples of `ARM`.
     batch_size : int or None, default=None
         Rows in a batch, of which each has a gradient and reference of its own; by
         default all. A function sees all rows at once.
-    units : BernoulliUnits or None, default=None
-        Noise and coding; by default logistic and 0/1 for a function, and what a module
-        has.
-    confidence : float, default=0.7
-        Of the intervals. That of the cosine is the central part of the trials; the
-        others are of the bootstrap over trials.
     random_state : int, RandomState instance or None, default=None
         Draws the seeds, which are the same for every estimator.
     device : str, default="cpu"
@@ -180,17 +166,19 @@ def gradient_report(
     device = resolve_device(device)
     random = check_random_state(random_state)
     with own_random(device):
-        problem = make_problem(model, X, y, loss, batch_size, units, device)
+        problem = make_problem(model, X, y, loss, batch_size, device)
         estimators = _labelled(estimators, _resolver(problem))
         seeds = _seeds(random, n_trials, problem.n_batches)
-        truth = _make_reference(problem, reference, reference_samples, random)
+        truth = _make_reference(problem, reference_samples, random)
         trials = {
             label: run_trials(problem, estimator, truth, seeds)
             for label, estimator in estimators.items()
         }
-    block_sizes = next(iter(trials.values())).block_sizes
-    resampling = Resampling.draw(random, block_sizes, confidence)
-    rows = summarize(trials, problem.groups, truth, resampling)
+    rows = [
+        GradientRow.of(label, group, number, of_label, truth)
+        for label, of_label in trials.items()
+        for number, group in enumerate(problem.groups)
+    ]
     noise = truth.relative_noise()
     ceiling = np.sqrt(np.clip(1 - noise**2, 0, 1))
     settings = {
@@ -203,7 +191,6 @@ def gradient_report(
         "reference": truth.name,
         "reference_noise": dict(zip(problem.groups, noise.tolist(), strict=True)),
         "cosine_ceiling": dict(zip(problem.groups, ceiling.tolist(), strict=True)),
-        "confidence": float(confidence),
         "random_state": (
             int(random_state) if isinstance(random_state, Integral) else None
         ),
@@ -237,24 +224,17 @@ def _labelled(estimators, resolve) -> dict[str, GradientEstimator | NetworkGradi
     return {str(label): resolve(e) for label, e in estimators.items()}
 
 
-def _make_reference(problem, reference, n_samples, random):
-    if isinstance(reference, str) and reference == "auto":
-        few = 0 < max(problem.widths, default=0) <= MAX_EXACT_BITS
-        exact = "exact_network" if problem.is_network else "exact"
-        few = few and (problem.is_network or len(problem.widths) == 1)
-        reference = exact if few else "arm"
-    estimator = _resolver(problem)(reference)
-    # What draws: the estimator, or the one that a network has in each layer.
-    part = getattr(estimator, "gradient", estimator)
-    if isinstance(reference, str) and "n_samples" in part.get_params():
-        part.set_params(n_samples=min(n_samples, REFERENCE_CHUNK))
-    if isinstance(estimator, Exact | ExactNetwork):
-        seeds, name = np.zeros((1, problem.n_batches), dtype=int), repr(estimator)
-    else:
-        per_call = getattr(part, "n_samples", 1)
-        n_calls = max(2, -(-n_samples // per_call))  # from two on, their spread shows
-        seeds = _seeds(random, n_calls, problem.n_batches)
-        name = f"{type(part).__name__}, {n_calls * per_call} samples"
+def _make_reference(problem, n_samples, random):
+    few = 0 < max(problem.widths, default=0) <= MAX_EXACT_BITS
+    if few and (problem.is_network or len(problem.widths) == 1):
+        exact = ExactNetwork() if problem.is_network else Exact()
+        seeds, name = np.zeros((1, problem.n_batches), dtype=int), repr(exact)
+        return sampled_reference(problem, exact, seeds, name)
+    per_call = min(n_samples, REFERENCE_CHUNK)
+    n_calls = max(2, -(-n_samples // per_call))  # from two on, their spread shows
+    seeds = _seeds(random, n_calls, problem.n_batches)
+    name = f"ARM, {n_calls * per_call} samples"
+    estimator = _resolver(problem)(ARM(n_samples=per_call))
     return sampled_reference(problem, estimator, seeds, name)
 
 

@@ -5,13 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from skhash.utils.torch import widest_float
-
-# For the bootstrap of the bias, trials are merged into blocks, within these numbers and
-# so that the mean gradients of all blocks take no more elements than the third.
-MIN_BLOCKS, MAX_BLOCKS = 8, 200
-BLOCK_ELEMENTS = 2**23
-
 
 @dataclass
 class Reference:
@@ -58,49 +51,37 @@ def _squared_norms(gradients, groups):
 
 def group_sums(values, groups):
     """Sum the last axis within each group, in float64: shape (..., n_groups)."""
-    dtype = widest_float(values.device)
-    sums = [values[..., part].sum(dim=-1, dtype=dtype) for part in groups]
+    sums = [values[..., part].sum(dim=-1, dtype=torch.float64) for part in groups]
     return torch.stack(sums, dim=-1).cpu().numpy()
 
 
 @dataclass
 class Trials:
-    """What is kept of an estimator's gradients h against the reference g.
+    """Sums over an estimator's gradients h against the reference g.
 
     Arrays of shape (n_trials, n_batches, n_groups): products ``<g, h>``, squared norms
-    ``|h|^2`` and ``|h - g|^2``. ``block_products`` are those of the mean errors of
-    blocks of trials, summed over batches: (n_groups, n_blocks, n_blocks).
+    ``|h|^2`` and ``|h - g|^2``. ``squared_biases`` are the squared norms of the mean
+    errors, summed over batches, one a group.
     """
 
     products: np.ndarray
     squares: np.ndarray
     errors: np.ndarray
-    block_products: np.ndarray
-    block_sizes: np.ndarray
+    squared_biases: np.ndarray
 
 
 def run_trials(problem, estimator, reference, seeds):
     """Draw the gradient of every trial and batch and keep a few numbers of each."""
-    n_trials, n_batches = seeds.shape
     groups = problem.groups.values()
-    room = BLOCK_ELEMENTS // len(reference.gradients[0])
-    n_blocks = min(int(np.clip(room, MIN_BLOCKS, MAX_BLOCKS)), n_trials)
-    block_of = np.arange(n_trials) * n_blocks // n_trials
-    sizes = np.bincount(block_of)
-    kept = np.empty((3, n_trials, n_batches, len(groups)))
-    block_products = 0.0
+    kept = np.empty((3, *seeds.shape, len(groups)))
+    squared_biases = 0.0
     for batch, truth in enumerate(reference.gradients):
-        blocks = truth.new_zeros(len(sizes), len(truth))
-        for trial, block in enumerate(block_of):
-            drawn = problem.gradient(estimator, batch, int(seeds[trial, batch]))
+        mean = torch.zeros_like(truth)
+        for trial, seed in enumerate(seeds[:, batch]):
+            drawn = problem.gradient(estimator, batch, int(seed))
             error = drawn - truth
             values = torch.stack([truth * drawn, drawn * drawn, error * error])
             kept[:, trial, batch] = group_sums(values, groups)
-            blocks[block] += error / sizes[block]
-        block_products += np.stack([_gram(blocks[:, part]) for part in groups])
-    return Trials(*kept, block_products, sizes)
-
-
-def _gram(rows):
-    rows = rows.to(widest_float(rows.device))
-    return (rows @ rows.T).cpu().numpy()
+            mean += (error - mean) / (trial + 1)
+        squared_biases = squared_biases + group_sums(mean * mean, groups)
+    return Trials(*kept, squared_biases)

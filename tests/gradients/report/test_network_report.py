@@ -11,13 +11,13 @@ import skhash
 from skhash import SBNClassifier
 from skhash.classification._module import cross_entropy
 from skhash.gradients import (
-    BernoulliUnits,
     DeterministicST,
     ExactNetwork,
     LayerwiseNetwork,
     _exact_network,
     gradient_report,
 )
+from skhash.gradients.report import _run
 
 X, Y = load_iris(return_X_y=True)
 X, Y = X[::10], np.array(["a", "b", "c"])[Y[::10]]
@@ -100,7 +100,8 @@ def test_wide_layers_have_a_sampled_reference(monkeypatch):
     report = report_of(fitted((13,)), ["st"], reference_samples=30)
     assert report.settings["reference"] == "ARM, 30 samples"
     monkeypatch.setattr(_exact_network, "MAX_UNITS", 13)
-    exact = report_of(fitted((13,)), ["st"], reference=ExactNetwork())
+    monkeypatch.setattr(_run, "MAX_EXACT_BITS", 13)
+    exact = report_of(fitted((13,)), ["st"])
     noise = report.settings["reference_noise"]["all"]
     assert 0 < noise < 1
     assert report.rows[0].optimum == pytest.approx(
@@ -169,5 +170,3 @@ def test_wrong_arguments():
         gradient_report(model, X, ["st"], y=np.repeat("d", len(X)))
     with pytest.raises(TypeError, match="ExactNetwork"):
         report_of(model, ["exact"])
-    with pytest.raises(ValueError, match="Leave units out"):
-        report_of(model, ["st"], units=BernoulliUnits())
