@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from skhash.utils.torch import widest_float
+
 
 @dataclass
 class Reference:
@@ -51,7 +53,8 @@ def _squared_norms(gradients, groups):
 
 def group_sums(values, groups):
     """Sum the last axis within each group, in float64: shape (..., n_groups)."""
-    sums = [values[..., part].sum(dim=-1, dtype=torch.float64) for part in groups]
+    dtype = widest_float(values.device)
+    sums = [values[..., part].sum(dim=-1, dtype=dtype) for part in groups]
     return torch.stack(sums, dim=-1).cpu().numpy()
 
 
