@@ -203,7 +203,6 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         "rho_": reals(low=TINY),
         "pair_scale_": Optional(reals()),
         "pair_offset_": Optional(reals()),
-        "feature_scale_": Optional(reals("n_features", low=TINY)),
         "scale_components_": Optional(reals("n_bits", "n_features")),
         "scale_intercept_": Optional(reals("n_bits")),
     }
@@ -417,8 +416,6 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
             needed = []
         if scale.is_latent:
             needed += ["scale_components_", "scale_intercept_"]
-        elif not scale.is_none:
-            needed += ["feature_scale_"]
         missing = [name for name in needed if getattr(self, name, None) is None]
         if missing:
             raise ValueError(f"The fitted attributes {missing} are missing.")
