@@ -35,6 +35,9 @@ def pytest_addoption(parser):
     parser.addoption(
         "--minutes", type=float, default=0, help="how long hypothesis draws, in all"
     )
+    parser.addoption(
+        "--device", help="run the tests of this device alone, and fail if none runs"
+    )
 
 
 def pytest_configure(config):
@@ -59,6 +62,28 @@ def pytest_collection_finish(session):
     n_workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
     seconds = 60 * session.config.getoption("--minutes") * n_workers
     session.stash[SECONDS] = seconds / max(1, n_tests)
+
+
+def pytest_collection_modifyitems(config, items):
+    device = config.getoption("--device")
+    if device:
+        others = [item for item in items if device_of(item) != device]
+        items[:] = [item for item in items if device_of(item) == device]
+        config.hook.pytest_deselected(items=others)
+
+
+def device_of(item):
+    """Return the device that a test asks for, see `device`, or None."""
+    return item.callspec.params.get("device") if hasattr(item, "callspec") else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    """Fail where tests of a device were all skipped, as that is missing."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    is_asked = session.config.getoption("--device") and reporter is not None
+    if is_asked and not (reporter.stats.keys() & {"passed", "failed", "error"}):
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 def draws(item):

@@ -268,9 +268,9 @@ def test_codes_go_to_the_device_once_and_leave_with_the_store(monkeypatch):
     assert not any(_torch._KEPT.values())
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("device", ["cuda"], indirect=True)
 @pytest.mark.parametrize("n_bits", [64, 512, 2048, 4096])
-def test_cuda_is_exact_whatever_it_may_round(n_bits, monkeypatch):
+def test_cuda_is_exact_whatever_it_may_round(n_bits, device, monkeypatch):
     matmul = torch.backends.cuda.matmul
     monkeypatch.setattr(matmul, "allow_tf32", True)
     monkeypatch.setattr(matmul, "allow_fp16_reduced_precision_reduction", True)
@@ -281,9 +281,9 @@ def test_cuda_is_exact_whatever_it_may_round(n_bits, monkeypatch):
         assert_nearest(packed, packed[:300], 50, torch.device("cuda"), budget=2**24)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("device", ["cuda"], indirect=True)
 @pytest.mark.parametrize("k", [1, 10, 1000])
-def test_cuda_memory_stays_within_the_budget(k):
+def test_cuda_memory_stays_within_the_budget(k, device):
     # What torch's own kernels take besides is small beside such a block.
     packed, budget = make_codes(0, 2_000_000, 64), 2**28
     torch.cuda.empty_cache()

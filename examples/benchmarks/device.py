@@ -1,0 +1,195 @@
+"""Fits, encoding and search on an accelerator, beside what it can do at most.
+
+    python examples/benchmarks/device.py
+    python examples/benchmarks/device.py --device cpu --quick
+
+The *limit* is measured on the spot: bytes a second of a copy within the device, and of
+one to it from the host, and multiplications of a matrix product, in float32 and in half
+precision. A task takes at least as long as its bytes or its multiplications; "reached"
+is that time over the measured one. Counted is what the method needs: of a fit by steps
+three products a weight and row, each epoch; of encoding the rows that go to the device
+and the logits that come back; of a search each product of signs, written and read once.
+
+Fits and search answer on the host, and all copies count. "times CPU" is how much longer
+the CPU takes, with all cores, for the same task. Bits of the device are those of the
+CPU wherever the logit is beyond rounding, 1e-4 of the largest, and searches find the
+same; else the script fails, and where the device is missing.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from functools import partial
+from itertools import chain
+
+import numpy as np
+import torch
+from growing_results import describe, head
+from result_files import Table, add_output, save
+
+from skhash import HammingNeighbors, ITQHash, SBNClassifier, SGHEncoder, SupervisedHash
+from skhash.linear import RandomHyperplaneHash
+from skhash.utils.torch import resolve_device
+
+ROUNDING = 1e-4
+COLUMNS = {
+    "task": "",
+    "rows": ",",
+    "seconds": ".4f",
+    "limit": "",
+    "reached": ".0%",
+    "times CPU": ".1f",
+    "peak, MB": ",.0f",
+}
+REPEATS = 3
+
+
+class Clock:
+    """Measures what a device does, once a first call has warmed it up."""
+
+    def __init__(self, device):
+        self.device = device
+        self.backend = getattr(torch, device.type, torch.cpu)
+
+    def measure(self, call, repeats=REPEATS):
+        """Return the seconds, the answer, and the most bytes that a GPU held, or None.
+
+        The bytes are those of all that is allocated by torch.
+        """
+        answer, times, is_cuda = call(), [], self.device.type == "cuda"
+        if is_cuda:
+            torch.cuda.reset_peak_memory_stats(self.device)
+        for _ in range(repeats):
+            self.backend.synchronize()
+            start = time.perf_counter()
+            call()
+            self.backend.synchronize()
+            times.append(time.perf_counter() - start)
+        peak = torch.cuda.max_memory_allocated(self.device) if is_cuda else None
+        return statistics.median(times), answer, peak
+
+
+def limits(clock, size):
+    """Return bytes and multiplications a second, by what binds."""
+    square = torch.ones(size, size, device=clock.device)
+    half = square.half() if clock.device.type == "cuda" else square
+    there, here = torch.empty_like(square), torch.ones(size, size)
+    calls = {
+        "bandwidth": (2 * square.nbytes, lambda: there.copy_(square)),
+        "transfer": (square.nbytes, lambda: there.copy_(here)),
+        "float32": (size**3, lambda: square @ square),
+        "half": (size**3, lambda: half @ half),
+    }
+    return {name: n / clock.measure(call, 9)[0] for name, (n, call) in calls.items()}
+
+
+def fits(X, y):
+    """Yield estimators, what they learn from, and their multiplications a row."""
+    d, n_epochs = X.shape[1], 2
+    epochs = {"max_epochs": n_epochs, "random_state": 0}
+    yield ITQHash(64, random_state=0), None, d * d + 64 * d + 50 * 2 * 64**2
+    yield SGHEncoder(64, **epochs), None, n_epochs * 3 * 2 * 64 * d
+    widths = (1024,)
+    weights = 1024 * d + 64 * 1024
+    encoder = SupervisedHash(64, hidden_layer_sizes=widths, **epochs)
+    yield encoder, y, n_epochs * 3 * weights
+    weights = 1024 * d + 1024**2 + 1024 * len(np.unique(y))
+    classifier = SBNClassifier((1024, 1024), **epochs)
+    yield classifier, y, n_epochs * 3 * weights
+
+
+def fit_tasks(X, y):
+    for estimator, targets, products in fits(X, y):
+
+        def call(device, estimator=estimator, targets=targets):
+            return estimator.set_params(device=device).fit(X, targets)
+
+        amounts = {"float32": products * len(X), "transfer": X.nbytes}
+        yield f"fit {type(estimator).__name__}", len(X), amounts, call
+
+
+def encoding_tasks(X, y):
+    for encoder in (
+        RandomHyperplaneHash(256, random_state=0),
+        SupervisedHash(64, hidden_layer_sizes=(1024,), max_epochs=1, random_state=0),
+    ):
+        encoder.fit(X[:5000], y[:5000])
+        weights = getattr(encoder, "coefs_", None) or [encoder.components_]
+        products = len(X) * sum(weight.size for weight in weights)
+
+        def call(device, encoder=encoder):
+            return encoder.set_params(device=device).decision_function(X)
+
+        n_bytes = X.nbytes + 4 * len(X) * encoder.n_bits
+        amounts = {"float32": products, "transfer": n_bytes}
+        yield f"encode {type(encoder).__name__}", len(X), amounts, call
+
+
+def search_tasks(n, batches, device):
+    kind, itemsize = ("half", 2) if device.type == "cuda" else ("float32", 4)
+    rng = np.random.default_rng(0)
+    for n_bits in (64, 512):
+        codes = rng.integers(0, 256, (n, n_bits // 8), "u1")
+        queries = rng.integers(0, 256, (max(batches), n_bits // 8), "u1")
+        index = HammingNeighbors(10, algorithm="brute", packed=True).fit(codes)
+        for batch in batches:
+            moved = 2 * itemsize * n * (n_bits + batch)
+            amounts = {kind: n * n_bits * batch, "bandwidth": moved}
+
+            def call(device, index=index, rows=queries[:batch]):
+                return index.set_params(device=device).kneighbors(rows)
+
+            yield f"search {n:,} of {n_bits} bits", batch, amounts, call
+
+
+def check(found, expected):
+    """Raise an AssertionError where answers differ beyond rounding."""
+    if isinstance(found, np.ndarray):  # logits
+        sure = np.abs(expected) > ROUNDING * np.abs(expected).max()
+        assert ((found > 0) == (expected > 0))[sure].all(), "bits differ"
+    elif isinstance(found, tuple):
+        assert all(map(np.array_equal, found, expected)), "other neighbours were found"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--quick", action="store_true", help="few rows")
+    add_output(parser)
+    arguments = parser.parse_args()
+    try:
+        device = resolve_device(arguments.device)
+    except ValueError as error:
+        sys.exit(str(error))
+    n, n_codes, batches, size = 200_000, 10_000_000, (1, 1000, 10_000), 8192
+    if arguments.quick:
+        n, n_codes, batches, size = 500, 5000, (1, 20), 1024
+    print(describe(head()))
+    clock, on_cpu = Clock(device), Clock(torch.device("cpu"))
+    rates = limits(clock, size)
+    for name, rate in rates.items():
+        print(f"{name}: {rate / 1e9:,.1f} billion a second")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 384)).astype(np.float32)
+    y = (X[:, :3] > 0) @ (1, 2, 4)
+    tasks = chain(
+        fit_tasks(X, y), encoding_tasks(X, y), search_tasks(n_codes, batches, device)
+    )
+    table = Table(COLUMNS).printed()
+    for name, rows, amounts, call in tasks:
+        seconds, found, peak = clock.measure(partial(call, arguments.device))
+        slower, expected, _ = on_cpu.measure(partial(call, "cpu"), 1)
+        check(found, expected)
+        least = {kind: amount / rates[kind] for kind, amount in amounts.items()}
+        limit = max(least, key=least.get)
+        ratios = least[limit] / seconds, slower / seconds
+        table.add(name, rows, seconds, limit, *ratios, peak and peak / 1e6)
+    if not table.rows:
+        sys.exit("Nothing was measured.")
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
+    save(arguments.output, {"tasks": table}, rates, seeds=[0], data=f"On {name}.")
+
+
+if __name__ == "__main__":
+    main()
