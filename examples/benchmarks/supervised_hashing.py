@@ -273,18 +273,16 @@ def measure(method, params, n_bits, seed, data, setting):
 def scores(encoder, search, only_map):
     codes = encoder.transform(search.query), encoder.transform(search.database)
     labelled = *codes, search.query_labels, search.database_labels
-    result = {"mAP": mean_average_precision_score(*labelled, n_jobs=1)}
+    result = {"mAP": mean_average_precision_score(*labelled)}
     if only_map:
         return result
-    for k, precision in zip(
-        CUTS, precision_at_k_score(*labelled, k=CUTS, n_jobs=1), strict=True
-    ):
+    for k, precision in zip(CUTS, precision_at_k_score(*labelled, k=CUTS), strict=True):
         result[f"P@{k}"] = precision
     result["P@r2"], result["coverage"] = precision_within_radius_score(
-        *labelled, return_coverage=True, n_jobs=1
+        *labelled, return_coverage=True
     )
     result["separability"] = separability_score(*labelled)
-    histogram = hamming_distance_histogram(*labelled, n_jobs=1)
+    histogram = hamming_distance_histogram(*labelled)
     result["histogram"] = [counts.tolist() for counts in histogram]
     return result
 
