@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from data_sets import load_20newsgroups, load_fashion_mnist
 from growing_results import command, describe, head
 from joblib import Parallel, delayed
 from result_files import Table, save
@@ -42,7 +43,6 @@ from skorch.callbacks import LRScheduler
 from torch import nn
 
 from skhash import DualHashEncoder, ITQHash, SupervisedHash
-from skhash.datasets import load_20newsgroups, load_fashion_mnist
 from skhash.linear import SupervisedDiscreteHash
 from skhash.losses import make_loss
 from skhash.metrics import (
