@@ -15,9 +15,10 @@ A code takes 8 bytes; the 784 pixels of an image of Fashion-MNIST as floats take
 
 import matplotlib.pyplot as plt
 import numpy as np
+from data import load_fashion_mnist
 
 from skhash import HammingNeighbors, SGHEncoder
-from skhash.datasets import load_digits_retrieval, load_fashion_mnist
+from skhash.datasets import load_digits_retrieval
 from skhash.metrics import true_neighbors
 
 N_FOUND = 10

@@ -17,9 +17,10 @@ and with the prefixes of `PCAHash`, whose bits come in order of their variance.
 # 64 bits ITQ is level.
 
 import matplotlib.pyplot as plt
+from data import load_fashion_mnist
 
 from skhash import ITQHash, NeighborHash, PCAHash
-from skhash.datasets import load_digits_retrieval, load_fashion_mnist
+from skhash.datasets import load_digits_retrieval
 from skhash.metrics import neighbor_recall_score, true_neighbors
 
 N_ROWS, LENGTHS = 6000, [8, 16, 32, 64]

@@ -27,11 +27,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+from data_sets import load_20newsgroups
 from growing_results import describe, head
 from result_files import Table, add_output, save
 
 from skhash import ITQHash
-from skhash.datasets import load_20newsgroups
 from skhash.linear import LinearDecoder
 from skhash.neighbors import AsymmetricNeighbors
 

@@ -10,11 +10,12 @@ import matplotlib
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from data_sets import load_fashion_mnist, load_glove
 from growing_results import describe, head
 from result_files import Table, add_output, save
 
 import skhash
-from skhash.datasets import load_digits_retrieval, load_fashion_mnist, load_glove
+from skhash.datasets import load_digits_retrieval
 
 DATA = {
     "digits": load_digits_retrieval,

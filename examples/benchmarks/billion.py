@@ -36,12 +36,12 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from data_sets import load_glove
 from growing_results import describe, head
 from result_files import Table, add_output, save
 from scale import measured
 
 from skhash import HammingNeighbors, SGHEncoder
-from skhash.datasets import load_glove
 from skhash.neighbors import merge_neighbors
 
 PART, BLOCK, N_BITS = 50_000_000, 250_000, 64

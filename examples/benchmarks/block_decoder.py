@@ -24,10 +24,10 @@ import time
 
 import numpy as np
 import sklearn
+from data_sets import load_20newsgroups, load_fashion_mnist, load_glove
 
 import skhash
 from skhash import ITQHash, SGHEncoder
-from skhash.datasets import load_20newsgroups, load_fashion_mnist, load_glove
 from skhash.linear import LinearDecoder
 from skhash.metrics import neighbor_recall_score, true_neighbors
 

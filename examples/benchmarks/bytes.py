@@ -40,14 +40,10 @@ import numpy as np
 import torch
 from bytes_methods import METHODS
 from bytes_report import draw, save_tables, show
+from data_sets import load_20newsgroups, load_fashion_mnist, load_glove
 from growing_results import Results, merged
 
-from skhash.datasets import (
-    load_20newsgroups,
-    load_digits_retrieval,
-    load_fashion_mnist,
-    load_glove,
-)
+from skhash.datasets import load_digits_retrieval
 from skhash.metrics import true_neighbors
 
 CUTS = (10, 100)

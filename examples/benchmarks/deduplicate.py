@@ -23,13 +23,13 @@ import argparse
 import time
 
 import numpy as np
+from data_sets import load_20newsgroups, load_glove
 from growing_results import describe, head
 from result_files import Table, add_output, save
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from skhash import SGHEncoder
 from skhash.codes import packed_to_words
-from skhash.datasets import load_20newsgroups, load_glove
 from skhash.linear import RandomHyperplaneHash
 from skhash.neighbors import duplicate_groups, radius_pairs
 from skhash.neighbors.search.brute import Brute

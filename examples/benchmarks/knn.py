@@ -35,13 +35,13 @@ import faiss
 import joblib
 import knn_engines
 import numpy as np
+from data_sets import load_glove
 from growing_results import command, head
 from knn_engines import APPROXIMATE, EXACT, GRAPHS, RADIUS, SLOW, SMALL, seconds_of
 from knn_report import draw, save_tables, show
 
 from skhash import SGHEncoder
 from skhash.codes import hamming_distances
-from skhash.datasets import load_glove
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors.search.algorithm import Question
 from skhash.neighbors.search.multi_index import MultiIndex

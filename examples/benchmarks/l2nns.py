@@ -19,6 +19,7 @@ import time
 from functools import partial
 
 import numpy as np
+from data_sets import load_20newsgroups, load_fashion_mnist, load_glove
 from growing_results import describe, head
 from result_files import Table, add_output, save
 from sklearn.decomposition import TruncatedSVD
@@ -28,13 +29,7 @@ from sklearn.preprocessing import Normalizer
 
 from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder
 from skhash.codes import pack_bits, spherical_hamming_distances
-from skhash.datasets import (
-    RetrievalData,
-    load_20newsgroups,
-    load_digits_retrieval,
-    load_fashion_mnist,
-    load_glove,
-)
+from skhash.datasets import RetrievalData, load_digits_retrieval
 from skhash.linear import (
     BinaryAutoencoderHash,
     KMeansHash,

@@ -22,6 +22,7 @@ from statistics import median
 from time import perf_counter
 
 import numpy as np
+from data_sets import load_20newsgroups, load_fashion_mnist
 from growing_results import describe, head
 from result_files import Table, add_output, save
 from sklearn.cluster import SpectralClustering
@@ -39,7 +40,6 @@ from skhash import (
     NeighborHash,
     SGHEncoder,
 )
-from skhash.datasets import load_20newsgroups, load_fashion_mnist
 
 N_FIT, N_CANDIDATES, TURNS = 5000, 200, 3
 ENCODERS = {

@@ -26,11 +26,11 @@ from pathlib import Path
 
 import numpy as np
 from asymmetric_search import CHUNK, mixtures
+from data_sets import load_20newsgroups
 from growing_results import describe, head
 from result_files import Table, add_output, save
 
 from skhash import NeighborHash
-from skhash.datasets import load_20newsgroups
 
 N_BASE, N_COLUMNS, RANK = 10_000, 384, 64
 ANCHORS, AXES, BLOCK = 20_000, 128, (256, 8192)

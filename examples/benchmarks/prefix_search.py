@@ -17,12 +17,12 @@ import argparse
 import time
 
 import numpy as np
+from data_sets import load_glove
 from growing_results import describe, head
 from result_files import Table, add_output, save
 
 from skhash import HammingNeighbors, NeighborHash
 from skhash.codes import hamming_distances
-from skhash.datasets import load_glove
 from skhash.metrics import true_neighbors
 from skhash.neighbors import PrefixNeighbors
 

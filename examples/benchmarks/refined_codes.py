@@ -18,11 +18,11 @@ import contextlib
 import time
 
 import numpy as np
+from data_sets import load_fashion_mnist
 from growing_results import describe, head
 from result_files import Table, add_output, save
 
 from skhash import ITQHash, SGHEncoder
-from skhash.datasets import load_fashion_mnist
 from skhash.linear import LinearDecoder
 from skhash.metrics import neighbor_recall_score, true_neighbors
 from skhash.neighbors import asymmetric_scores

@@ -18,12 +18,12 @@ import argparse
 import sys
 import time
 
+from data_sets import load_fashion_mnist
 from growing_results import describe, head
 from result_files import Table, add_output, save
 from sklearn.frozen import FrozenEstimator
 
 from skhash import HammingNeighbors, HashedNeighbors, ITQHash, PCAHash, SGHEncoder
-from skhash.datasets import load_fashion_mnist
 from skhash.metrics import true_neighbors
 from skhash.neighbors import AsymmetricNeighbors
 

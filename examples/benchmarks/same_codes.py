@@ -511,7 +511,7 @@ report(SBNClassifier((24, 16), **FEW).fit(X, y), X[:40],
 [mean_average_precision_score(*labelled, k=30, normalize=n, ties="index")
     for n in ("min", "relevant", "retrieved")]
 mean_average_precision_score(*labelled, k=30, normalize="relevant")
-mean_average_precision_score(*rare, empty="zero"), mean_average_precision_score(*rare)
+mean_average_precision_score(*rare)
 [precision_at_k_score(*labelled, k=[5, 50], ties=t, average=None)
     for t in ("expected", "index")]
 [recall_at_k_score(*labelled, k=[5, 50], ties=t, average=None)
@@ -530,6 +530,7 @@ hamming_distance_histogram(*labelled), hamming_precision_recall_curve(*multi)
 true_neighbors(X, exclude_self=True), true_neighbors(S, S)
 class_distances(bits, bits[:, 0]), separability_score(*labelled)
 [quantization_error_score(X / 16 - 0.5, kind=k) for k in ("absolute", "squared")]
+=> [quantization_error(X / 16 - 0.5, kind=k) for k in ("absolute", "squared")]
 [score(ITQHash(16, random_state=0).fit(X), X, y) for score in (retrieval_scorer,
     make_retrieval_scorer(precision_at_k_score, k=9), make_neighbor_recall_scorer())]
 make_neighbor_recall_scorer(5, 20, "cosine")(ITQHash(16, random_state=0).fit(X), Q)

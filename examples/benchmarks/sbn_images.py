@@ -30,6 +30,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from data_sets import load_fashion_mnist, read_cifar_binary
 from growing_results import Results, merged
 from sbn_images_report import draw, show, ways_of
 from scipy.optimize import minimize_scalar
@@ -37,11 +38,7 @@ from sklearn.base import clone
 
 from skhash import SBNClassifier
 from skhash.classification._architectures import VGG, AllConv
-from skhash.datasets import (
-    load_digits_retrieval,
-    load_fashion_mnist,
-    read_cifar_binary,
-)
+from skhash.datasets import load_digits_retrieval
 from skhash.gradients import LayerwiseGradient, MuProp, Reinforce
 
 TUNING_SEED = 100
@@ -131,7 +128,7 @@ def load(name, network, data_home):
         )
         files = [folder / f"data_batch_{number}.bin" for number in range(1, 6)]
         X, y = read_cifar_binary(files)
-        X_test, y_test = read_cifar_binary(folder / "test_batch.bin")
+        X_test, y_test = read_cifar_binary([folder / "test_batch.bin"])
         X, X_test = (np.float32(images) / 255 for images in (X, X_test))
         shape = (3, 32, 32)
     elif name == "digits":

@@ -22,6 +22,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+from data_sets import load_20newsgroups, load_fashion_mnist
 from growing_results import Results, describe, merged
 from result_files import Table, save
 from sbn_images import ReLU, probabilities
@@ -35,7 +36,6 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from skorch.callbacks import Callback
 
 from skhash import SBNClassifier
-from skhash.datasets import load_20newsgroups, load_fashion_mnist
 from skhash.noise import Logistic
 from skhash.training import Optimizer
 

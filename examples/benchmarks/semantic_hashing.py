@@ -21,6 +21,7 @@ import time
 from functools import partial
 
 import numpy as np
+from data_sets import load_20newsgroups
 from growing_results import describe, head
 from result_files import Table, add_output, save
 from sklearn.decomposition import TruncatedSVD
@@ -30,7 +31,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 from skhash import ITQHash, NeighborHash, SGHEncoder, StochasticAutoencoderHash
-from skhash.datasets import load_20newsgroups
 from skhash.metrics import precision_at_k_score
 
 N_RETRIEVED = 100

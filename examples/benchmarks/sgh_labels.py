@@ -12,11 +12,12 @@ Share 0 is SGHEncoder without labels.
 import argparse
 
 import numpy as np
+from data_sets import load_fashion_mnist
 from growing_results import describe, head
 from result_files import Table, add_output, save
 
 from skhash import SGHEncoder
-from skhash.datasets import load_digits_retrieval, load_fashion_mnist
+from skhash.datasets import load_digits_retrieval
 from skhash.metrics import mean_average_precision_score
 from skhash.neural import LabelPairs
 

@@ -35,17 +35,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from data_sets import load_fashion_mnist, load_glove
 from growing_results import command, describe, head
 
 from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder
 from skhash.codes import pack_bits, spherical_hamming_distances
-from skhash.datasets import (
-    RetrievalData,
-    load_fashion_mnist,
-    load_glove,
-    open_vectors,
-    read_ann_hdf5,
-)
+from skhash.datasets import RetrievalData, open_vectors, read_ann_hdf5
 from skhash.linear import (
     BinaryAutoencoderHash,
     KMeansHash,

@@ -25,11 +25,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from data_sets import load_20newsgroups
 from growing_results import Results
 from skorch.callbacks import Callback
 
 from skhash import StochasticAutoencoderHash
-from skhash.datasets import load_20newsgroups
 from skhash.gradients import (
     ARM,
     ZGR,

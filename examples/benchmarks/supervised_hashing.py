@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from data_sets import load_20newsgroups, load_fashion_mnist
 from growing_results import command, describe, head
 from joblib import Parallel, delayed
 from result_files import Table, save
@@ -42,7 +43,6 @@ from skorch.callbacks import LRScheduler
 from torch import nn
 
 from skhash import DualHashEncoder, ITQHash, SupervisedHash
-from skhash.datasets import load_20newsgroups, load_fashion_mnist
 from skhash.linear import SupervisedDiscreteHash
 from skhash.losses import make_loss
 from skhash.metrics import (
@@ -273,18 +273,16 @@ def measure(method, params, n_bits, seed, data, setting):
 def scores(encoder, search, only_map):
     codes = encoder.transform(search.query), encoder.transform(search.database)
     labelled = *codes, search.query_labels, search.database_labels
-    result = {"mAP": mean_average_precision_score(*labelled, n_jobs=1)}
+    result = {"mAP": mean_average_precision_score(*labelled)}
     if only_map:
         return result
-    for k, precision in zip(
-        CUTS, precision_at_k_score(*labelled, k=CUTS, n_jobs=1), strict=True
-    ):
+    for k, precision in zip(CUTS, precision_at_k_score(*labelled, k=CUTS), strict=True):
         result[f"P@{k}"] = precision
     result["P@r2"], result["coverage"] = precision_within_radius_score(
-        *labelled, return_coverage=True, n_jobs=1
+        *labelled, return_coverage=True
     )
     result["separability"] = separability_score(*labelled)
-    histogram = hamming_distance_histogram(*labelled, n_jobs=1)
+    histogram = hamming_distance_histogram(*labelled)
     result["histogram"] = [counts.tolist() for counts in histogram]
     return result
 

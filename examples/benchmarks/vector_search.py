@@ -30,12 +30,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from data_sets import load_20newsgroups
 from growing_results import describe, head
 from result_files import Table, add_output, save
 
 from skhash import ITQHash, NeighborHash, SGHEncoder
 from skhash.codes import pack_bits
-from skhash.datasets import load_20newsgroups
 from skhash.linear import RandomHyperplaneHash
 from skhash.metrics import (
     neighbor_recall_score,

@@ -3,7 +3,6 @@
 import numpy as np
 
 from skhash.datasets._bundle import RetrievalData
-from skhash.datasets._preparation import bundle
 
 N_QUERIES = 297
 
@@ -33,5 +32,13 @@ def load_digits_retrieval() -> RetrievalData:
     database, query, database_labels, query_labels = train_test_split(
         X.astype(np.float32), y, test_size=N_QUERIES, stratify=y, random_state=0
     )
-    parts = (database, database_labels), (query, query_labels)
-    return bundle("digits", "euclidean", *parts)
+    return RetrievalData(
+        name="digits",
+        metric="euclidean",
+        train=database,
+        database=database,
+        query=query,
+        train_labels=database_labels,
+        database_labels=database_labels,
+        query_labels=query_labels,
+    )

@@ -12,7 +12,7 @@ from skhash.metrics._hamming import (
 )
 from skhash.metrics._ndcg import ndcg_at_k_score
 from skhash.metrics._neighbors import neighbor_recall_score, true_neighbors
-from skhash.metrics._quantization import quantization_error_score
+from skhash.metrics._quantization import quantization_error
 from skhash.metrics._radius import (
     hamming_distance_histogram,
     hamming_precision_recall_curve,
@@ -39,7 +39,7 @@ __all__ = [
     "neighbor_recall_score",
     "precision_at_k_score",
     "precision_within_radius_score",
-    "quantization_error_score",
+    "quantization_error",
     "recall_at_k_score",
     "retrieval_scorer",
     "separability_score",

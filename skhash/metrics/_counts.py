@@ -100,13 +100,13 @@ class Comparison:
         _kernels.ranks_of(sides, self._first(rows), flat, items, ranks)
         return ranks
 
-    def map(self, function: Callable, levels: int, n_jobs: int | None) -> list:
+    def map(self, function: Callable, levels: int) -> list:
         """Call `function` on chunks of the queries, in threads; return the results."""
         # Besides the counts, the closed forms hold a dozen float64 tables.
         bytes_per_query = 8 * (self.n_bits + 1) * (levels + 12)
         chunks = row_chunks(self.n_queries, bytes_per_query, QUERY_CHUNK_BYTES)
         work = self.n_queries * self.database.size
-        threads = threads_for(work, MIN_THREAD_WORK, n_jobs)
+        threads = threads_for(work, MIN_THREAD_WORK, None)
         return map_in_threads(function, chunks, threads)
 
     def _sides(self, rows):

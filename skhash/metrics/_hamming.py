@@ -5,14 +5,11 @@ Each public function states one definition, as what it makes of counts of hits;
 `_ndcg`, scores of Hamming balls in `_radius`.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from skhash.metrics import _ranking
 from skhash.metrics._inputs import (
-    EMPTY,
     POSITIVE,
     check_cuts,
     checked,
@@ -31,11 +28,9 @@ def mean_average_precision_score(
     k: ArrayLike | None = None,
     normalize: str = "min",
     ties: str = "expected",
-    empty: str = "skip",
     average: str | None = "mean",
     exclude_self: bool = False,
     packed: bool = False,
-    n_jobs: int | None = None,
 ):
     r"""Mean average precision (mAP) of the ranking by Hamming distance.
 
@@ -70,18 +65,14 @@ def mean_average_precision_score(
         Codes at the same distance count in expectation, in the order of their positions
         in the database (as `HammingNeighbors` answers, and a stable sort), with the
         relevant ones first, or with the relevant ones last.
-    empty : {"skip", "zero"}, default="skip"
-        Queries to which nothing is relevant are NaN and left out of the mean, or 0.
-        ``np.isnan(values).sum()`` of the values by ``average=None`` counts them.
     average : {"mean"} or None, default="mean"
-        The mean over queries, or one value a query.
+        The mean over queries, or one value a query: NaN where nothing is relevant to
+        it. The mean is without these.
     exclude_self : bool, default=False
         Leave database code i out of the ranking of query i: for queries that are the
         database.
     packed : bool, default=False
         Codes are packed bytes.
-    n_jobs : int, default=None
-        Threads. None takes all cores, or one inside a joblib worker.
 
     Returns
     -------
@@ -143,8 +134,8 @@ def mean_average_precision_score(
         return _ranking.ratio(precisions, z["relevant" if k is None else normalize], 0)
 
     data = query_codes, database_codes, query_labels, database_labels
-    options = SharedOptions(empty, average, exclude_self, packed, n_jobs)
-    return _score_hits(average_precision, data, k, ties, options)
+    codes = {"packed": packed, "exclude_self": exclude_self}
+    return _score_hits(average_precision, data, k, ties, average, **codes)
 
 
 @checked()
@@ -156,11 +147,9 @@ def precision_at_k_score(
     *,
     k: ArrayLike = 10,
     ties: str = "expected",
-    empty: str = "skip",
     average: str | None = "mean",
     exclude_self: bool = False,
     packed: bool = False,
-    n_jobs: int | None = None,
 ):
     """Share of relevant codes among the `k` nearest by Hamming distance.
 
@@ -180,16 +169,13 @@ def precision_at_k_score(
     ties : {"expected", "index", "best", "worst"}, default="expected"
         As in `mean_average_precision_score`. In expectation, s free places in a block
         of n codes with r relevant ones are worth s r / n.
-    empty : {"skip", "zero"}, default="skip"
-        Queries to which nothing is relevant are NaN and left out of the mean, or 0.
     average : {"mean"} or None, default="mean"
-        The mean over queries, or one value a query.
+        The mean over queries, or one value a query: NaN where nothing is relevant to
+        it. The mean is without these.
     exclude_self : bool, default=False
         Leave database code i out of the ranking of query i.
     packed : bool, default=False
         Codes are packed bytes.
-    n_jobs : int, default=None
-        Threads. None takes all cores, or one inside a joblib worker.
 
     Returns
     -------
@@ -220,8 +206,8 @@ def precision_at_k_score(
         return hits / cuts
 
     data = query_codes, database_codes, query_labels, database_labels
-    options = SharedOptions(empty, average, exclude_self, packed, n_jobs)
-    return _score_hits(precision, data, k, ties, options)
+    codes = {"packed": packed, "exclude_self": exclude_self}
+    return _score_hits(precision, data, k, ties, average, **codes)
 
 
 @checked()
@@ -233,11 +219,9 @@ def recall_at_k_score(
     *,
     k: ArrayLike = 10,
     ties: str = "expected",
-    empty: str = "skip",
     average: str | None = "mean",
     exclude_self: bool = False,
     packed: bool = False,
-    n_jobs: int | None = None,
 ):
     """Share of all relevant codes that are among the `k` nearest by Hamming distance.
 
@@ -255,16 +239,13 @@ def recall_at_k_score(
         The number of ranks. Several give a curve, as in `precision_at_k_score`.
     ties : {"expected", "index", "best", "worst"}, default="expected"
         As in `mean_average_precision_score`.
-    empty : {"skip", "zero"}, default="skip"
-        Queries to which nothing is relevant are NaN and left out of the mean, or 0.
     average : {"mean"} or None, default="mean"
-        The mean over queries, or one value a query.
+        The mean over queries, or one value a query: NaN where nothing is relevant to
+        it. The mean is without these.
     exclude_self : bool, default=False
         Leave database code i out of the ranking of query i.
     packed : bool, default=False
         Codes are packed bytes.
-    n_jobs : int, default=None
-        Threads. None takes all cores, or one inside a joblib worker.
 
     Returns
     -------
@@ -293,40 +274,27 @@ def recall_at_k_score(
         return _ranking.ratio(hits, relevant, 0)
 
     data = query_codes, database_codes, query_labels, database_labels
-    options = SharedOptions(empty, average, exclude_self, packed, n_jobs)
-    return _score_hits(recall, data, k, ties, options)
+    codes = {"packed": packed, "exclude_self": exclude_self}
+    return _score_hits(recall, data, k, ties, average, **codes)
 
 
-@dataclass(frozen=True)
-class SharedOptions:
-    """The options that the scores have in common, see their docstrings."""
-
-    empty: str
-    average: str | None
-    exclude_self: bool
-    packed: bool
-    n_jobs: int | None
-
-
-def _score_hits(value, data, k, ties, options: SharedOptions):
+def _score_hits(value, data, k, ties, average, **codes):
     """Count, and return the score that `value` makes of the counts.
 
     `value` takes how many codes are relevant to each query, shape (n_queries, 1), the
     hits within each cut and the sums of the precisions at them, (n_queries, n_cuts),
-    and the cuts. Where nothing is relevant, `empty` stands in for what it returns.
+    and the cuts. Scores are NaN where nothing is relevant.
     """
-    task = compare_labelled(
-        *data, packed=options.packed, exclude_self=options.exclude_self
-    )
+    task = compare_labelled(*data, **codes)
     cuts = check_cuts("k", k, task.n_ranked)
 
     def score(rows):
         relevant, hits, precisions = _sums_of_hits(task, rows, cuts, ties)
         values = value(relevant, hits, precisions, cuts)
-        return np.where(relevant > 0, values, EMPTY[options.empty])
+        return np.where(relevant > 0, values, np.nan)
 
-    parts = task.map(score, 2, options.n_jobs)
-    return summarize_cuts(parts, cuts, options.average, depth=6)
+    parts = task.map(score, 2)
+    return summarize_cuts(parts, cuts, average, depth=6)
 
 
 def _sums_of_hits(task, rows, cuts, ties):

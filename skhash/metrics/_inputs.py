@@ -1,4 +1,4 @@
-"""What the metrics are given, checked once and laid out for counting."""
+"""Inputs of metrics: codes and labels, checked once and laid out for counting."""
 
 import inspect
 import warnings
@@ -17,7 +17,7 @@ from skhash.utils.chunks import dense_chunks
 
 EMPTY = {"skip": np.nan, "zero": 0.0}
 POSITIVE = Interval(Integral, 1, None, closed="left")
-# What the parameters of metrics may be, by name, for scikit-learn to check.
+# Constraints of the parameters of metrics, by name, for scikit-learn to check.
 CONSTRAINTS = {
     "X_query": ["array-like", "sparse matrix"],
     "X_database": ["array-like", "sparse matrix", None],
@@ -32,13 +32,11 @@ CONSTRAINTS = {
     "gain": [StrOptions({"linear", "exponential"})],
     "kind": [StrOptions({"absolute", "squared", "cosine"})],
     "ties": [StrOptions({"expected", "index", "best", "worst"})],
-    "empty": [StrOptions(set(EMPTY))],
     "empty_ball": [StrOptions(set(EMPTY))],
     "average": [StrOptions({"mean"}), None],
     "return_coverage": ["boolean"],
     "exclude_self": ["boolean"],
     "packed": ["boolean"],
-    "n_jobs": [Integral, None],
     "device": [str],
 }
 

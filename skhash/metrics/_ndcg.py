@@ -4,7 +4,6 @@ import numpy as np
 
 from skhash.metrics import _ranking
 from skhash.metrics._inputs import (
-    EMPTY,
     POSITIVE,
     check_cut,
     checked,
@@ -24,11 +23,9 @@ def ndcg_at_k_score(
     k: int | None = None,
     gain: str = "linear",
     ties: str = "expected",
-    empty: str = "skip",
     average: str | None = "mean",
     exclude_self: bool = False,
     packed: bool = False,
-    n_jobs: int | None = None,
 ):
     r"""Normalised discounted cumulative gain of the ranking by Hamming distance.
 
@@ -57,17 +54,12 @@ def ndcg_at_k_score(
         What shared labels are worth.
     ties : {"expected", "index"}, default="expected"
         As in `mean_average_precision_score`.
-    empty : {"skip", "zero"}, default="skip"
-        Queries to which nothing is relevant are NaN and left out of the mean, or 0
-        (as in scikit-learn).
     average : {"mean"} or None, default="mean"
         The mean over queries, or one value a query.
     exclude_self : bool, default=False
         Leave database code i out of the ranking of query i.
     packed : bool, default=False
         Codes are packed bytes.
-    n_jobs : int, default=None
-        Threads. None takes all cores, or one inside a joblib worker.
 
     Returns
     -------
@@ -109,9 +101,9 @@ def ndcg_at_k_score(
         else:
             n = counts.sum(axis=2)
             found = _ranking.discounted_gain(n, counts @ gains, discount)
-        return _ranking.ratio(found, ideal, EMPTY[empty])
+        return _ranking.ratio(found, ideal, np.nan)
 
-    return summarize(np.concatenate(task.map(score, task.levels, n_jobs)), average)
+    return summarize(np.concatenate(task.map(score, task.levels)), average)
 
 
 def _gains(gain: str, levels: int) -> np.ndarray:

@@ -106,7 +106,6 @@ def neighbor_recall_score(
     average: str | None = "mean",
     exclude_self: bool = False,
     packed: bool = False,
-    n_jobs: int | None = None,
 ):
     r"""Recall K@N: the share of the K true neighbours among the N nearest codes.
 
@@ -136,8 +135,6 @@ def neighbor_recall_score(
         Leave database code i out of the ranking of query i.
     packed : bool, default=False
         Codes are packed bytes.
-    n_jobs : int, default=None
-        Threads. None takes all cores, or one inside a joblib worker.
 
     Returns
     -------
@@ -172,7 +169,7 @@ def neighbor_recall_score(
         hits = _hits(task, rows, truth[rows], np.atleast_1d(cuts), ties)
         return hits / truth.shape[1]
 
-    return summarize_cuts(task.map(score, 1, n_jobs), cuts, average)
+    return summarize_cuts(task.map(score, 1), cuts, average)
 
 
 def _hits(task, rows, truth, cuts, ties) -> np.ndarray:

@@ -7,7 +7,7 @@ from skhash.utils.arrays import check_array
 
 
 @checked()
-def quantization_error_score(
+def quantization_error(
     outputs, *, kind: str = "absolute", average: str | None = "mean"
 ):
     r"""Quantization error: what is lost where outputs are replaced by their signs.
@@ -49,10 +49,10 @@ def quantization_error_score(
 
     Examples
     --------
-    >>> from skhash.metrics import quantization_error_score
-    >>> quantization_error_score([[1.0, -0.5], [0.0, 1.0]])
+    >>> from skhash.metrics import quantization_error
+    >>> quantization_error([[1.0, -0.5], [0.0, 1.0]])
     0.375
-    >>> quantization_error_score([[0.5, -0.5], [2.0, 2.0]], kind="cosine", average=None)
+    >>> quantization_error([[0.5, -0.5], [2.0, 2.0]], kind="cosine", average=None)
     array([0., 0.])
     """
     magnitudes = np.abs(check_array(outputs, dtype=np.float64))

@@ -16,11 +16,9 @@ def precision_within_radius_score(
     radius: int = 2,
     empty_ball: str = "zero",
     return_coverage: bool = False,
-    empty: str = "skip",
     average: str | None = "mean",
     exclude_self: bool = False,
     packed: bool = False,
-    n_jobs: int | None = None,
 ):
     """Share of relevant codes within a Hamming radius: the precision of table lookup.
 
@@ -45,17 +43,12 @@ def precision_within_radius_score(
         and left out of the mean.
     return_coverage : bool, default=False
         Return the coverage too.
-    empty : {"skip", "zero"}, default="skip"
-        Queries to which nothing in the whole database is relevant are NaN and left out
-        of the mean, or 0.
     average : {"mean"} or None, default="mean"
         The mean over queries, or one value a query.
     exclude_self : bool, default=False
         Leave database code i out of the ball of query i.
     packed : bool, default=False
         Codes are packed bytes.
-    n_jobs : int, default=None
-        Threads. None takes all cores, or one inside a joblib worker.
 
     Returns
     -------
@@ -91,9 +84,9 @@ def precision_within_radius_score(
         size = inside.sum(axis=1)
         values = _ranking.ratio(inside[:, 1], size, EMPTY[empty_ball])
         relevant = counts[:, :, 1].any(axis=1)
-        return np.where(relevant, values, EMPTY[empty]), size > 0
+        return np.where(relevant, values, np.nan), size > 0
 
-    values, covered = map(np.concatenate, zip(*task.map(score, 2, n_jobs), strict=True))
+    values, covered = map(np.concatenate, zip(*task.map(score, 2), strict=True))
     result = summarize(values, average)
     if not return_coverage:
         return result
@@ -108,11 +101,9 @@ def hamming_precision_recall_curve(
     database_labels,
     *,
     empty_ball: str = "zero",
-    empty: str = "skip",
     average: str | None = "mean",
     exclude_self: bool = False,
     packed: bool = False,
-    n_jobs: int | None = None,
 ):
     """Precision and recall of Hamming balls, by radius.
 
@@ -133,8 +124,6 @@ def hamming_precision_recall_curve(
     empty_ball : {"zero", "skip"}, default="zero"
         Precision of a query with nothing within the radius: 0, or NaN and left out of
         the mean at that radius.
-    empty : {"skip", "zero"}, default="skip"
-        Queries to which nothing is relevant are NaN and left out of the means, or 0.
     average : {"mean"} or None, default="mean"
         The mean over queries, or one curve a query.
     exclude_self : bool, default=False
@@ -142,8 +131,6 @@ def hamming_precision_recall_curve(
     packed : bool, default=False
         Codes are packed bytes; radii then go to ``8 * n_bytes``, padding included,
         where the curve has long reached its end.
-    n_jobs : int, default=None
-        Threads. None takes all cores, or one inside a joblib worker.
 
     Returns
     -------
@@ -187,11 +174,11 @@ def hamming_precision_recall_curve(
         hits = inside[:, :, 1]
         relevant = hits[:, -1:]
         precision = _ranking.ratio(hits, inside.sum(axis=2), EMPTY[empty_ball])
-        precision = np.where(relevant > 0, precision, EMPTY[empty])
+        precision = np.where(relevant > 0, precision, np.nan)
         shape = np.broadcast_to(relevant, hits.shape)
-        return precision, _ranking.ratio(hits, shape, EMPTY[empty])
+        return precision, _ranking.ratio(hits, shape, np.nan)
 
-    parts = zip(*task.map(curves, 2, n_jobs), strict=True)
+    parts = zip(*task.map(curves, 2), strict=True)
     precision, recall = map(np.concatenate, parts)
     radii = np.arange(task.n_bits + 1)
     return summarize(precision, average), summarize(recall, average), radii
@@ -206,7 +193,6 @@ def hamming_distance_histogram(
     *,
     exclude_self: bool = False,
     packed: bool = False,
-    n_jobs: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Count pairs by Hamming distance: those that share a label, and the others.
 
@@ -228,8 +214,6 @@ def hamming_distance_histogram(
         are the same codes, every other pair is then counted twice, once from each end.
     packed : bool, default=False
         Codes are packed bytes; distances then go to ``8 * n_bytes``.
-    n_jobs : int, default=None
-        Threads. None takes all cores, or one inside a joblib worker.
 
     Returns
     -------
@@ -258,6 +242,6 @@ def hamming_distance_histogram(
     """
     data = query_codes, database_codes, query_labels, database_labels
     task = compare_labelled(*data, packed=packed, exclude_self=exclude_self)
-    chunks = task.map(lambda rows: task.counts(rows, 2).sum(axis=0), 2, n_jobs)
+    chunks = task.map(lambda rows: task.counts(rows, 2).sum(axis=0), 2)
     irrelevant, relevant = sum(chunks).T
     return relevant, irrelevant

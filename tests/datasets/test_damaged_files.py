@@ -1,27 +1,22 @@
 """Whatever a file holds, a reader reads it or raises one clear ValueError."""
 
-import gzip
 import io
 import random
 import struct
 import tracemalloc
 import zipfile
-import zlib
 
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.io import savemat
 
 from skhash.cli import main
 from skhash.datasets import (
     open_vectors,
     read_ann_hdf5,
     read_fvecs,
-    read_idx,
     read_ivecs,
     read_sparse_npz,
-    read_vdsh_mat,
 )
 
 X = np.random.default_rng(0).standard_normal((12, 5)).astype(np.float32)
@@ -59,22 +54,6 @@ def vecs(vectors):
     return b"".join(head + vector.tobytes() for vector in vectors)
 
 
-def idx(compressed):
-    content = bytes([0, 0, 8, 2, 0, 0, 0, 12, 0, 0, 0, 5]) + bytes(range(60))
-    return gzip.compress(content, mtime=0) if compressed else content
-
-
-def mat(compressed):
-    values = {}
-    for name, n in {"train": 7, "test": 3}.items():
-        values[name] = sparse.csc_matrix(np.arange(6.0 * n).reshape(n, 6) % 3)
-        values[f"gnd_{name}"] = np.eye(n, 4)
-    file = io.BytesIO()
-    savemat(file, values, do_compression=compressed)
-    # The time of writing, so that the same seeds damage the same file.
-    return b"MATLAB 5.0".ljust(116) + file.getvalue()[116:]
-
-
 def hdf5(fill):
     h5py = pytest.importorskip("h5py")
     file = io.BytesIO()
@@ -105,8 +84,6 @@ FORMATS = {
     "bvecs": (".bvecs", lambda: [vecs(X.astype("u1"))], [open_vectors]),
     "ivecs": (".ivecs", lambda: [vecs(X.astype("i4"))], [read_ivecs]),
     "csv": (".csv", lambda: [csv(), b"a,b,c,d,e\n" + csv()], [open_vectors]),
-    "idx": ("-idx", lambda: [idx(False), idx(True)], [read_idx]),
-    "mat": (".mat", lambda: [mat(False), mat(True)], [read_vdsh_mat]),
     "hdf5": (".hdf5", lambda: [hdf5(ann)], [open_vectors, read_ann_hdf5]),
 }
 
@@ -183,9 +160,7 @@ def test_any_damage_is_one_clear_error_or_none(tmp_path, kind):
         assert "\n" not in message and len(message) < 1000
 
 
-@pytest.mark.parametrize(
-    "kind", [kind for kind in FORMATS if kind not in ("ivecs", "idx", "mat")]
-)
+@pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind not in ("ivecs",)])
 def test_the_command_line_says_it_in_one_line(tmp_path, monkeypatch, capsys, kind):
     def measure(X, y, **options):
         raise ValueError("it was read")
@@ -240,28 +215,9 @@ def cost(read, path):
 
 
 def test_bombs_are_not_unpacked(tmp_path):
-    zeros = bytes(2**25)
-    files = {
-        "zeros-idx.gz": (read_idx, gzip.compress(zeros)),
-        "more-idx.gz": (read_idx, gzip.compress(idx(False) + zeros)),
-        "bomb.npz": (open_vectors, zipped(X=zeros)),
-        "bomb.mat": (
-            read_vdsh_mat,
-            mat_of(15, zlib.compress(b"\x0e" + 7 * b"\0" + zeros)),
-        ),
-    }
-    for name, (read, content) in files.items():
-        (tmp_path / name).write_bytes(content)
-        assert cost(read, tmp_path / name) < SMALL, name
-
-
-def test_idx_that_declares_more_than_can_be_packed(tmp_path):
-    path = tmp_path / "bad-idx.gz"
-    path.write_bytes(gzip.compress(b"\0\0\x08\x03" + 12 * b"\xff" + bytes(99)))
-    assert cost(read_idx, path) < SMALL
-    path.write_bytes(b"\0\0\x08\x80" + 128 * 4 * b"\0")
-    with pytest.raises(ValueError, match="bad-idx.gz declares an array that cannot be"):
-        read_idx(path)
+    path = tmp_path / "bomb.npz"
+    path.write_bytes(zipped(X=bytes(2**25)))
+    assert cost(open_vectors, path) < SMALL
 
 
 def test_names_in_an_archive_are_shown_on_one_line(tmp_path):
@@ -291,49 +247,6 @@ def test_a_vector_of_another_dimension_between_others(tmp_path, mmap):
         ValueError, match="a vector of dimension 4 where the first has 3"
     ):
         open_vectors(tmp_path / "bad.fvecs", mmap=mmap)
-
-
-def mat_of(kind, content):
-    """Return a MATLAB file of one element."""
-    header = b"MATLAB 5.0".ljust(124) + b"\0\1IM"
-    return header + struct.pack("<II", kind, len(content)) + content
-
-
-def element(kind, content):
-    return struct.pack("<II", kind, len(content)) + content + bytes(-len(content) % 8)
-
-
-def matrix(flags=6, values_kind=9, n_parts=1, flags_bytes=8):
-    parts = [
-        element(6, struct.pack("<I", flags).ljust(flags_bytes, b"\0")),
-        element(5, struct.pack("<II", 1, 1)),
-        element(1, b"train"),
-        *(element(values_kind, bytes(8)) for _ in range(n_parts)),
-    ]
-    return b"".join(parts)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (mat_of(14, matrix(values_kind=8)), "train must be a matrix of numbers"),
-        (mat_of(14, matrix(values_kind=21845)), "train must be a matrix of numbers"),
-        (mat_of(14, matrix(n_parts=0)), "train must be a matrix of numbers"),
-        (mat_of(14, matrix(flags=5)), "train must be a matrix of numbers"),
-        (mat_of(14, matrix(flags=6 | 0x800)), "train must be a matrix of numbers"),
-        (mat_of(14, matrix(flags=1)), "train must be a matrix of numbers"),
-        (mat_of(14, matrix(flags_bytes=16)), "'train' has 16 bytes of flags"),
-        (mat_of(13, matrix()), "an element of type 13"),
-        (mat_of(14, matrix()[:-8]), "an element of 8 bytes is truncated"),
-        (mat_of(15, zlib.compress(bytes(8))), "an element of type 0"),
-        (mat_of(15, zlib.compress(element(14, matrix())[:-9])), "is truncated"),
-        (mat_of(14, matrix()), "no variable 'test'; it holds train"),
-    ],
-)
-def test_mat_elements_that_scipy_would_trust(tmp_path, content, message):
-    (tmp_path / "bad.mat").write_bytes(content)
-    with pytest.raises(ValueError, match=f"bad.mat.*{message}"):
-        read_vdsh_mat(tmp_path / "bad.mat")
 
 
 class TestHDF5:

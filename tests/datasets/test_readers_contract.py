@@ -1,12 +1,9 @@
-"""What every reader and every loader does, whichever there are."""
-
-from pathlib import Path
+"""The contract of readers, whichever there are."""
 
 import numpy as np
 import pytest
 from page_examples import page_functions
 from scipy import sparse
-from scipy.io import savemat
 
 from skhash import datasets
 from skhash.datasets import RetrievalData
@@ -16,7 +13,6 @@ NAMES = [name for name in datasets.__all__ if name.startswith(("open_", "read_")
 READERS = {name: getattr(datasets, name) for name in NAMES} | {
     reader.__name__: reader for reader in page_functions(start="read_")
 }
-LOADERS = [name for name in datasets.__all__ if name.startswith("load_")]
 every_reader = pytest.mark.parametrize("name", READERS)
 
 X = np.random.default_rng(0).integers(0, 9, (3, 4))
@@ -29,19 +25,9 @@ def write_hdf5(path):
         file["train"] = file["test"] = X.astype(np.float32)
 
 
-def write_mat(path):
-    parts = {"train": sparse.csc_matrix(X), "test": sparse.csc_matrix(X)}
-    labels = {"gnd_train": np.ones((3, 2)), "gnd_test": np.ones((3, 2))}
-    savemat(path, parts | labels, do_compression=True)
-
-
 def write_npz(path):
     with open(path, "wb") as file:
         sparse.save_npz(file, sparse.csr_array(X))
-
-
-def write_cifar(path):
-    np.zeros((2, 3073), dtype=np.uint8).tofile(path)
 
 
 def write_word2vec(path):
@@ -55,18 +41,15 @@ def save_npy(path):
 
 
 @pytest.fixture
-def write(tmp_path, write_idx, write_vecs):
+def write(tmp_path, write_vecs):
     """Write a small file that a reader reads, and return its path."""
     writers = {
         "open_vectors": save_npy,
         "read_ann_hdf5": write_hdf5,
         "read_bvecs": lambda path: write_vecs(path, X.astype("u1")),
-        "read_cifar_binary": write_cifar,
         "read_fvecs": lambda path: write_vecs(path, X.astype("f4")),
-        "read_idx": lambda path: write_idx(path, X.astype("u1")),
         "read_ivecs": lambda path: write_vecs(path, X.astype("i4")),
         "read_sparse_npz": write_npz,
-        "read_vdsh_mat": write_mat,
         "read_word2vec": write_word2vec,
     }
     assert writers.keys() == READERS.keys(), "every reader needs a file that it reads"
@@ -89,8 +72,9 @@ def same(a, b):
     return np.array_equal(a, b)
 
 
-def test_every_public_name_is_a_reader_or_a_loader():
-    assert {*NAMES, *LOADERS, "RetrievalData"} == set(datasets.__all__)
+def test_every_public_name_is_a_reader_or_the_digits():
+    digits = {"RetrievalData", "load_digits_retrieval"}
+    assert {*NAMES, *digits} == set(datasets.__all__)
 
 
 @every_reader
@@ -122,14 +106,3 @@ def test_a_file_of_no_format_is_refused_by_name(tmp_path, name, content, suffix)
 def test_a_missing_file_is_no_damaged_one(tmp_path, name):
     with pytest.raises(FileNotFoundError):
         READERS[name](tmp_path / "absent.npy")
-
-
-@pytest.mark.parametrize("name", LOADERS)
-def test_loaders_come_along_or_say_what_to_install(name, monkeypatch):
-    monkeypatch.setattr(Path, "is_file", lambda self: False)
-    try:
-        data = getattr(datasets, name)()
-    except FileNotFoundError as error:
-        assert "install" in str(error)
-    else:
-        assert isinstance(data, RetrievalData) and len(data.query)

@@ -3,6 +3,7 @@
 from inspect import signature
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 from page_examples import page_functions
@@ -45,7 +46,7 @@ OTHERS = {
     "make_neighbor_recall_scorer": "test_scorers.py",
     "make_retrieval_scorer": "test_scorers.py",
     "neighbor_recall_score": "test_true_neighbors.py",
-    "quantization_error_score": "test_curves.py",
+    "quantization_error": "test_curves.py",
     "retrieval_scorer": "test_scorers.py",
     "separability_score": "test_separability.py",
     "true_neighbors": "test_true_neighbors.py",
@@ -205,7 +206,8 @@ def test_chunks_and_threads_do_not_change_a_bit(score, data, request, monkeypatc
     for budget, n_jobs in [(1, 1), (30_000, 3), (2**24, -1)]:
         monkeypatch.setattr(_counts, "QUERY_CHUNK_BYTES", budget)
         monkeypatch.setattr(_counts, "MIN_THREAD_WORK", 1)
-        values = score(*data, average=None, n_jobs=n_jobs)
+        with joblib.parallel_config(n_jobs=n_jobs):
+            values = score(*data, average=None)
         np.testing.assert_array_equal(values, reference)
     assert score(*data) == pytest.approx(np.nanmean(reference), rel=1e-14)
 
@@ -275,7 +277,6 @@ def test_queries_with_nothing_relevant(score):
     values = score(*data, average=None, **k)
     assert values[0] == 1 and np.isnan(values[1])
     assert score(*data, **k) == 1
-    assert score(*data, empty="zero", **k) == 0.5
     with pytest.warns(UndefinedMetricWarning, match="None of the 2 queries") as record:
         score(data[0], data[1], ["y", "z"], ["a", "b"], **k)
     assert record[0].filename == __file__
@@ -315,9 +316,6 @@ def test_the_curve_skips_and_warns():
     precision, recall, _ = hamming_precision_recall_curve(*data, empty_ball="skip")
     np.testing.assert_array_equal(precision, [np.nan, 1, 1])
     np.testing.assert_array_equal(recall, [0, 1, 1])
-    precision, recall, _ = hamming_precision_recall_curve(*data, empty="zero")
-    np.testing.assert_array_equal(precision, [0, 0.5, 0.5])
-    np.testing.assert_array_equal(recall, [0, 0.5, 0.5])
     each = hamming_precision_recall_curve(*data, average=None)
     assert each[0].shape == each[1].shape == (2, 3)
     assert np.isnan(each[0][1]).all() and np.isnan(each[1][1]).all()
@@ -362,7 +360,6 @@ BAD = [
     ((CODES[:1], CODES, [1], [1, 2]), {"exclude_self": True}, "same rows; got 1 and 2"),
     ((CODES, CODES, [1, 2], [1, 2]), {"packed": True}, "dtype uint8"),
     ((CODES, CODES, [1, 2], [1, 2]), {"average": "macro"}, "average"),
-    ((CODES, CODES, [1, 2], [1, 2]), {"empty": "drop"}, "empty"),
 ]
 
 
