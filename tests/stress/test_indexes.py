@@ -95,8 +95,10 @@ class LiveIndex(RuleBasedStateMachine):
         self.give(rows, draw_form(rng))
         self.n_added += n
         self.live = np.append(self.live, np.ones(n, dtype=bool))
-        for name, own in rows.items():
-            self.rows[name] = np.concatenate([self.rows.get(name, own[:0]), own])
+        self.rows = {
+            name: np.concatenate([self.rows.get(name, own[:0]), own])
+            for name, own in rows.items()
+        }
 
     @rule(rng=rngs, share=st.sampled_from((0.0, 0.01, 0.3, 0.9)))
     def remove(self, rng, share):
@@ -375,5 +377,5 @@ class LiveSearch(LiveVectors):
 
 for machine in (LiveIndex, LiveVectors, LiveSearch):
     case = machine.TestCase
-    case.settings = settings(max_examples=60, stateful_step_count=12, deadline=None)
+    case.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
     globals()[f"Test{machine.__name__}"] = case
