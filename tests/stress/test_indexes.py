@@ -152,6 +152,19 @@ class LiveIndex(RuleBasedStateMachine):
             if name in self.rows:
                 assert_array_equal(getattr(self.store, f"{name}_"), self.rows[name])
 
+    @rule(rng=rngs)
+    def score(self, rng):
+        """Compare the score with that of an index of the codes that are left."""
+        if self.live.any() and type(self.index) is HammingNeighbors:
+            asked = (
+                self.as_codes(self.codes.draw(rng, 9), ("u1", "C")),
+                np.arange(9) % 5,
+            )
+            left = self.as_codes(self.rows["bits"][self.live], ("u1", "C"))
+            rebuilt = HammingNeighbors(packed=self.packed)
+            rebuilt.fit(left, self.rows["y"][self.live])
+            assert_array_equal(self.index.score(*asked), rebuilt.score(*asked))
+
     @rule(rng=rngs, n_questions=st.integers(1, 4))
     def ask(self, rng, n_questions):
         """Compare nearest codes, those within a radius, and graphs of both."""
@@ -375,7 +388,9 @@ class LiveSearch(LiveVectors):
         return self.by != "decoder" and super().finds_own()
 
 
-for machine in (LiveIndex, LiveVectors, LiveSearch):
-    case = machine.TestCase
+TestLiveIndex, TestLiveVectors, TestLiveSearch = (
+    machine.TestCase for machine in (LiveIndex, LiveVectors, LiveSearch)
+)
+for case in (TestLiveIndex, TestLiveVectors, TestLiveSearch):
     case.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
-    globals()[f"Test{machine.__name__}"] = case
+del case
