@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from numpy.testing import assert_array_equal
@@ -388,9 +388,21 @@ class LiveSearch(LiveVectors):
         return self.by != "decoder" and super().finds_own()
 
 
-TestLiveIndex, TestLiveVectors, TestLiveSearch = (
-    machine.TestCase for machine in (LiveIndex, LiveVectors, LiveSearch)
-)
+MACHINES = LiveIndex, LiveVectors, LiveSearch
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@settings(max_examples=80, deadline=None)
+@given(rng=rngs, n=sizes, n_bits=lengths)
+def test_questions(machine, rng, n, n_bits):
+    """Those of indexes that have lived through nothing: more of them in the time."""
+    index = machine()
+    with index.stack:
+        index.fit(rng, n, n_bits)
+        index.ask(rng, 2)
+
+
+TestLiveIndex, TestLiveVectors, TestLiveSearch = (one.TestCase for one in MACHINES)
 for case in (TestLiveIndex, TestLiveVectors, TestLiveSearch):
-    case.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
+    case.settings = settings(max_examples=30, stateful_step_count=12, deadline=None)
 del case
