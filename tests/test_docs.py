@@ -31,7 +31,7 @@ PUBLIC = [
 ]
 # Parts whose users are inside.
 INSIDE = {
-    *("utils", "algebra", "persistence", "_audit", "cli", "compile", "soak"),
+    *("utils", "algebra", "persistence", "_audit", "cli", "compile"),
     *("__main__", "__init__", "_versions"),
 }
 

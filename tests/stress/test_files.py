@@ -3,7 +3,6 @@
 import os
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -129,7 +128,7 @@ def hurt(path, other, rng):
     file.write_bytes(content)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(kind=kinds, rng=rngs)
 def test_damage(kind, rng):
     """Flipped, cut, swapped and missing: refused, or as if nothing had happened."""
@@ -147,7 +146,7 @@ def test_damage(kind, rng):
         survives(type(versions.fits[0]), path / "a", rng)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(kind=kinds, rng=rngs)
 def test_forgery(kind, rng):
     """Anything may be changed, with checksums that fit: an answer or an error."""
@@ -160,12 +159,15 @@ def test_forgery(kind, rng):
 
 def survives(cls, path, rng):
     """Use what is there, unchecked too: some answer or an error, and nothing worse."""
-    mmap = bool(rng.integers(2))
-    ways = [partial(cls.load, mmap=mmap, verify=False)] if hasattr(cls, "load") else []
+    load = skhash.load
+    if hasattr(cls, "load") and rng.random() < 0.7:
+        load = partial(cls.load, mmap=bool(rng.integers(2)), verify=False)
 
     def use():
-        for load, use in product([skhash.load, *ways], [answers, change]):
-            with suppress(ValueError, FileNotFoundError):
-                use(load(path))
+        with suppress(ValueError, FileNotFoundError):
+            loaded = load(path)
+            for use in (answers, change):
+                with suppress(ValueError):
+                    use(loaded)
 
     was_killed(forked(use))

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from numpy.testing import assert_array_equal
@@ -95,8 +95,10 @@ class LiveIndex(RuleBasedStateMachine):
         self.give(rows, draw_form(rng))
         self.n_added += n
         self.live = np.append(self.live, np.ones(n, dtype=bool))
-        for name, own in rows.items():
-            self.rows[name] = np.concatenate([self.rows.get(name, own[:0]), own])
+        self.rows = {
+            name: np.concatenate([self.rows.get(name, own[:0]), own])
+            for name, own in rows.items()
+        }
 
     @rule(rng=rngs, share=st.sampled_from((0.0, 0.01, 0.3, 0.9)))
     def remove(self, rng, share):
@@ -149,6 +151,19 @@ class LiveIndex(RuleBasedStateMachine):
             assert hasattr(self.store, f"{name}_") == (name in self.rows)
             if name in self.rows:
                 assert_array_equal(getattr(self.store, f"{name}_"), self.rows[name])
+
+    @rule(rng=rngs)
+    def score(self, rng):
+        """Compare the score with that of an index of the codes that are left."""
+        if self.live.any() and type(self.index) is HammingNeighbors:
+            asked = (
+                self.as_codes(self.codes.draw(rng, 9), ("u1", "C")),
+                np.arange(9) % 5,
+            )
+            left = self.as_codes(self.rows["bits"][self.live], ("u1", "C"))
+            rebuilt = HammingNeighbors(packed=self.packed)
+            rebuilt.fit(left, self.rows["y"][self.live])
+            assert_array_equal(self.index.score(*asked), rebuilt.score(*asked))
 
     @rule(rng=rngs, n_questions=st.integers(1, 4))
     def ask(self, rng, n_questions):
@@ -373,7 +388,21 @@ class LiveSearch(LiveVectors):
         return self.by != "decoder" and super().finds_own()
 
 
-for machine in (LiveIndex, LiveVectors, LiveSearch):
-    case = machine.TestCase
-    case.settings = settings(max_examples=60, stateful_step_count=12, deadline=None)
-    globals()[f"Test{machine.__name__}"] = case
+MACHINES = LiveIndex, LiveVectors, LiveSearch
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@settings(max_examples=80, deadline=None)
+@given(rng=rngs, n=sizes, n_bits=lengths)
+def test_questions(machine, rng, n, n_bits):
+    """Those of indexes that have lived through nothing: more of them in the time."""
+    index = machine()
+    with index.stack:
+        index.fit(rng, n, n_bits)
+        index.ask(rng, 2)
+
+
+TestLiveIndex, TestLiveVectors, TestLiveSearch = (one.TestCase for one in MACHINES)
+for case in (TestLiveIndex, TestLiveVectors, TestLiveSearch):
+    case.settings = settings(max_examples=30, stateful_step_count=12, deadline=None)
+del case

@@ -1,23 +1,11 @@
 """A live index: ids, removal and filters give what a rebuilt index gives."""
 
 import copy
-import io
 import pickle
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-import joblib
 import numpy as np
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
 
 from skhash.codes import hamming_distances, pack_bits
 from skhash.metrics import retrieval_scorer
@@ -25,161 +13,6 @@ from skhash.neighbors import HammingNeighbors
 
 N_BITS = 12
 BITS = np.array([[i >> b & 1 for b in range(N_BITS)] for i in range(2**N_BITS)])
-PACKED = pack_bits(BITS)
-code_numbers = st.integers(0, 2**N_BITS - 1)
-
-
-def expected_order(query, numbers):
-    """Distances and ranks of codes, nearest first, the earlier one at a tie."""
-    distances = hamming_distances(PACKED[[query]], PACKED[numbers])[0]
-    ranks = np.argsort(distances, kind="stable")
-    return distances[ranks], ranks
-
-
-class LiveIndex(RuleBasedStateMachine):
-    """`HammingNeighbors` against a dictionary of ids, in the order of addition."""
-
-    @initialize(
-        numbers=st.lists(code_numbers, min_size=1, max_size=5),
-        kind=st.sampled_from([None, int, str]),
-        algorithm=st.sampled_from(["brute", "multi_index"]),
-    )
-    def fit(self, numbers, kind, algorithm):
-        self.kind = kind
-        self.model = {}
-        self.next_position = 0
-        self.index = HammingNeighbors(algorithm=algorithm)
-        self.add(numbers, list(range(len(numbers))))
-
-    def as_ids(self, names):
-        """Names are small numbers; the ids made of them differ in length."""
-        return [name if self.kind is not str else "x" * name for name in names]
-
-    @rule(
-        numbers=st.lists(code_numbers, min_size=1, max_size=4),
-        names=st.lists(st.integers(0, 15), min_size=4, max_size=4),
-    )
-    def add(self, numbers, names):
-        codes, y = BITS[numbers], np.array(numbers)
-        if self.kind is None:
-            self.index.partial_fit(codes, y)
-            names = range(self.next_position, self.next_position + len(numbers))
-        else:
-            names = names[: len(numbers)]
-            ids = self.as_ids(names)
-            if len(set(names)) < len(names) or set(names) & self.model.keys():
-                with pytest.raises(ValueError, match="occurs twice|in the index alrea"):
-                    self.index.partial_fit(codes, y, ids=ids)
-                return
-            self.index.partial_fit(codes, y, ids=ids)
-        self.model.update(zip(names, numbers, strict=True))
-        self.next_position += len(numbers)
-
-    @rule(names=st.lists(st.integers(0, 20), max_size=4))
-    def remove(self, names):
-        if not set(names) <= self.model.keys():
-            with pytest.raises(ValueError, match="There is no code"):
-                self.index.remove(self.as_ids(names))
-            return
-        self.index.remove(self.as_ids(names))
-        for name in set(names):
-            del self.model[name]
-
-    @rule()
-    def compact(self):
-        self.index.compact()
-        assert self.index.n_samples_fit_ == self.next_position_after_compaction()
-
-    def next_position_after_compaction(self):
-        if self.kind is None:
-            self.model = dict(enumerate(self.model.values()))
-        self.next_position = len(self.model)
-        return self.next_position
-
-    @rule(how=st.sampled_from(["files", "pickle", "joblib", "copy", "deepcopy"]))
-    def move(self, how):
-        self.index = MOVES[how](self.index)
-
-    @precondition(lambda self: self.model)
-    @rule(query=code_numbers, data=st.data())
-    def search_with_filters(self, query, data):
-        chosen = data.draw(st.sets(st.sampled_from(list(self.model)), min_size=1))
-        position_of = dict(
-            zip(self.model, np.flatnonzero(self.index.live_), strict=True)
-        )
-        mask = np.zeros(self.index.n_samples_fit_, dtype=bool)
-        mask[[position_of[name] for name in chosen]] = True
-        among = [name for name in self.model if name in chosen]
-        # What is not there is passed over, and order and repetition mean nothing.
-        ids = self.as_ids([*chosen, *chosen, 40])
-        self.assert_finds(query, among, mask=mask)
-        self.assert_finds(query, among, ids=ids)
-        both = [name for name in among if name % 2]
-        mask[[position_of[name] for name in chosen if name not in both]] = False
-        self.assert_finds(query, both, mask=mask, ids=ids)
-
-    @invariant()
-    def search_finds_what_is_there(self):
-        for query in (0, 2**N_BITS - 1, 1365):
-            self.assert_finds(query, list(self.model))
-
-    @invariant()
-    def score_is_that_of_a_rebuilt_index(self):
-        live = self.index.live_
-        numbers = list(self.model.values())
-        np.testing.assert_array_equal(self.index.y_[live], numbers)
-        np.testing.assert_array_equal(self.index.packed_codes_[live], PACKED[numbers])
-        if numbers:
-            rebuilt = HammingNeighbors().fit(BITS[numbers], numbers)
-            asked = BITS[[0, 7]], [numbers[0], numbers[-1]]
-            assert self.index.score(*asked) == rebuilt.score(*asked)
-
-    def assert_finds(self, query, names, **filters):
-        """Compare with the order of the codes of these names."""
-        numbers = [self.model[name] for name in names]
-        distances, ranks = expected_order(query, numbers)
-        return_ids = self.kind is not None
-        kwargs = {**filters, "return_ids": return_ids}
-        expected = np.array(self.as_ids(names), dtype=self.kind or int)[ranks]
-        k = max(1, len(names) // 2)
-        if names:
-            found = self.index.kneighbors(BITS[[query]], k, **kwargs)
-            np.testing.assert_array_equal(found[0][0], distances[:k])
-            np.testing.assert_array_equal(found[1][0], expected[:k])
-        else:
-            with pytest.raises(ValueError, match="only 0"):
-                self.index.kneighbors(BITS[[query]], k, **kwargs)
-        found = self.index.radius_neighbors(BITS[[query]], 5, **kwargs)
-        np.testing.assert_array_equal(found[0][0], distances[distances <= 5])
-        np.testing.assert_array_equal(found[1][0], expected[distances <= 5])
-
-
-def through_joblib(index):
-    file = io.BytesIO()
-    joblib.dump(index, file)
-    file.seek(0)
-    return joblib.load(file)
-
-
-def through_files(index):
-    """Mapped files that are gone when the index is used."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        index.save(folder)
-        return HammingNeighbors.load(folder, mmap=True)
-
-
-MOVES = {
-    "files": through_files,
-    "pickle": lambda index: pickle.loads(pickle.dumps(index)),
-    "joblib": through_joblib,
-    "copy": copy.copy,
-    "deepcopy": copy.deepcopy,
-}
-
-TestLiveIndex = LiveIndex.TestCase
-TestLiveIndex.settings = settings(
-    max_examples=15, stateful_step_count=12, deadline=None
-)
 
 
 @pytest.fixture
