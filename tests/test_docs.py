@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 PUBLIC = [
     "skhash",
+    "skhash.audit",
     "skhash.base",
     "skhash.classification",
     "skhash.codes",
@@ -31,7 +32,7 @@ PUBLIC = [
 ]
 # Parts whose users are inside.
 INSIDE = {
-    *("utils", "algebra", "persistence", "_audit", "cli", "compile"),
+    *("utils", "algebra", "persistence", "cli", "compile"),
     *("__main__", "__init__", "_versions"),
 }
 

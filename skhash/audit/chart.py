@@ -176,7 +176,7 @@ def svg(draw, size, points=()) -> str:
     def draw_all(ax):
         draw(ax)
         for number, (x, y, _) in enumerate(points):
-            ax.plot(x, y, "o", markersize=9, alpha=0, zorder=9, gid=f"point-{number}")
+            ax.plot(x, y, "ko", markersize=9, alpha=0, zorder=9, gid=f"point-{number}")
 
     file = io.StringIO()
     write(draw_all, file, "svg", size)

@@ -64,7 +64,7 @@ class Evidence:
     @property
     def rows(self) -> list[int]:
         """The rows that the examples name, in the order of the vectors."""
-        return rows_of(self.examples)
+        return _rows_of(self.examples)
 
     @property
     def separation(self) -> float:
@@ -82,12 +82,11 @@ class CodeSearch:
     """The recommended search among the database of an audit, or some rows of it."""
 
     def __init__(self, choice, encoder, decoder, task):
-        self._task, self._decoder = task, decoder
+        self._task, self._encoder, self._decoder = task, encoder, decoder
         self._by_hamming = choice.search == "hamming"
-        packed = encoder.transform_packed(task.data.database)
-        self._encoder, self._codes = encoder, packed
+        self._codes = encoder.transform_packed(task.data.database)
         if not self._by_hamming:
-            bits = unpack_bits(packed, encoder.n_bits)
+            bits = unpack_bits(self._codes, encoder.n_bits)
             self._codes = decoder.refine(task.data.database, bits)
 
     def find(self, queries, n, rows=slice(None)):
@@ -100,12 +99,14 @@ class CodeSearch:
         index = decoder_index(codes, vectors, self._decoder, self._task.metric, n)
         return index.kneighbors(queries)
 
-    def scores(self, queries, rows):
-        """Return scores of all queries and all of these rows, a column each."""
+    def scores(self, queries, *groups):
+        """Return the scores of each query and its rows in each group."""
+        rows = np.unique(np.concatenate([group.ravel() for group in groups]))
         found, places = self.find(queries, len(rows), rows)
         scores = np.empty(found.shape, dtype=np.float64)
         np.put_along_axis(scores, places, found, axis=1)
-        return scores
+        places = (np.searchsorted(rows, group) for group in groups)
+        return [np.take_along_axis(scores, place, axis=1) for place in places]
 
 
 def gather_evidence(choice, fitted, task, X, random_state) -> Evidence:
@@ -125,7 +126,7 @@ def gather_evidence(choice, fitted, task, X, random_state) -> Evidence:
     chosen = _spread(task.truth.shape[0], MAX_QUERIES)
     queries, truth = task.data.queries[chosen], task.truth[chosen]
     drawn = random_state.randint(task.data.database.shape[0], size=truth.shape)
-    neighbor_scores, random_scores = _pair_scores(search, queries, truth, drawn)
+    neighbor_scores, random_scores = search.scores(queries, truth, drawn)
     scores, candidates = search.find(queries, task.rescore)
     found = [np.isin(*pair) for pair in zip(truth, candidates, strict=True)]
     shares = np.mean(found, axis=1)
@@ -152,14 +153,6 @@ def gather_evidence(choice, fitted, task, X, random_state) -> Evidence:
 def _spread(n, n_most) -> np.ndarray:
     """Return at most so many of ``range(n)``, evenly spread, both ends included."""
     return np.unique(np.linspace(0, n - 1, min(n, n_most)).round().astype(int))
-
-
-def _pair_scores(search, queries, *groups):
-    """Return the scores of each query and the rows of it in each group."""
-    rows = np.unique(np.concatenate([group.ravel() for group in groups]))
-    scores = search.scores(queries, rows)
-    places = (np.searchsorted(rows, group) for group in groups)
-    return [np.take_along_axis(scores, place, axis=1) for place in places]
 
 
 def _answers(query, candidates, task) -> np.ndarray:
@@ -193,13 +186,13 @@ def _example(query_row, neighbors, candidates, answers, database_rows) -> Exampl
     return Example(query_row, share, hits(truth), hits(answers))
 
 
-def rows_of(examples) -> list[int]:
+def _rows_of(examples) -> list[int]:
     hits = [hit for one in examples for hit in (*one.neighbors, *one.answers)]
     return sorted({one.row for one in (*examples, *hits)})
 
 
 def _vectors(X, examples) -> dict | None:
-    rows = rows_of(examples)
+    rows = _rows_of(examples)
     if len(rows) * X.shape[1] > MAX_NUMBERS:
         return None
     return dict(zip(rows, dense_rows(read_rows(X, rows)), strict=True))

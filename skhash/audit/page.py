@@ -27,9 +27,7 @@ NO_CHART = (
 )
 
 
-def page(
-    result, *, image_shape=None, texts=None, name=None, vectors=None, folder=None
-) -> str:
+def page(result, image_shape, texts_of_rows, name, vectors, folder) -> str:
     """Return the whole page of a result; see `AuditResult.to_html`."""
     from skhash import __version__
 
@@ -37,11 +35,10 @@ def page(
         **_shared(result),
         name=escape(name or vectors or "these vectors"),
         sortable=_read("sortable.js"),
-        tiles=_tiles(result),
+        **texts.tiles(result),
         reason=_reason(result),
-        k=result.settings["k"],
         distances=_distances(result),
-        examples=_examples(result, image_shape, texts),
+        examples=_examples(result, image_shape, texts_of_rows),
         steps=_steps(result, vectors, folder),
         measured=_measured(result),
         version=__version__,
@@ -68,13 +65,6 @@ def _read(name) -> str:
 
 def _template(name) -> Template:
     return Template(_read(name))
-
-
-def _tiles(result) -> str:
-    return "".join(
-        f'<div class="tile"><p><b>{number}</b> {unit}</p><small>{meaning}</small></div>'
-        for number, unit, meaning in texts.tiles(result)
-    )
 
 
 def _reason(result) -> str:
@@ -107,8 +97,7 @@ def _recalls(result) -> str:
 
 def _table(result) -> str:
     has_labels = any(row.mean_average_precision is not None for row in result.rows)
-    k, rescore = result.settings["k"], result.settings["rescore"]
-    rows = [texts.cells_of(row, k, rescore, has_labels) for row in result.rows]
+    rows = texts.cells_of(result.rows, result.settings, has_labels)
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in rows[0])
     body = "".join(
         f"<tr{_class_of(row, result)}>"

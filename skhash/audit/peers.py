@@ -1,4 +1,4 @@
-"""What other engines make of the same vectors: rows to compare with.
+"""Codes of other engines for the same vectors: rows to compare with.
 
 They are codes of whole columns (``sign``, ``int8``) and those of faiss (``pq``,
 ``rabitq``), where it is installed. They answer real queries by what their codes decode
@@ -26,7 +26,7 @@ PQ_ENTRIES = 256
 
 
 class Unavailable(Exception):
-    """Why a peer cannot be measured."""
+    """The reason why a peer cannot be measured."""
 
 
 def measure_sign(task, n_bits) -> AuditRow:
@@ -99,9 +99,9 @@ def measure_pq(task, n_bits) -> AuditRow:
     faiss = _import_faiss()
     n_parts, n_columns = packed_width(n_bits), task.data.train.shape[1]
     if n_parts > n_columns:
-        raise Unavailable(f"it takes a column a byte, and here are {n_columns}")
+        raise Unavailable(f"{n_parts} bytes need as many columns, not {n_columns}")
     if len(task.data.train) < PQ_ENTRIES:
-        raise Unavailable(f"it takes {PQ_ENTRIES} rows")
+        raise Unavailable(f"at least {PQ_ENTRIES} rows are needed")
     # Columns of zeros add nothing to a distance; the parts have to be equally wide.
     width = -(-n_columns // n_parts) * n_parts
     index = faiss.IndexPQ(width, n_parts, 8, _faiss_metric(faiss, task.metric))
@@ -179,12 +179,10 @@ PEERS = {
     "pq": measure_pq,
     "rabitq": measure_rabitq,
 }
-# The lengths of the others follow from the number of columns.
-PEERS_OF_ANY_LENGTH = ("pq",)
 
 
 def measure_peer(method, n_bits, task) -> AuditRow:
     """Return the measurements of a peer; raise `Unavailable` where there are none."""
     if sparse.issparse(task.data.database):
-        raise Unavailable("it takes dense vectors")
+        raise Unavailable("the vectors must be dense")
     return PEERS[method](task, n_bits)

@@ -83,14 +83,7 @@ class AuditResult(Result):
         >>> html.count("<img") > 10
         True
         """
-        return page(
-            self,
-            image_shape=image_shape,
-            texts=texts,
-            name=name,
-            vectors=vectors,
-            folder=folder,
-        )
+        return page(self, image_shape, texts, name, vectors, folder)
 
     def _repr_html_(self) -> str:
         return fragment(self)

@@ -14,12 +14,7 @@ from skhash._versions import processor
 from skhash.audit.data import as_rows, split_rows
 from skhash.audit.evidence import gather_evidence
 from skhash.audit.measure import Task, fit_few, measure_encoder, timed_fit
-from skhash.audit.peers import (
-    PEERS,
-    PEERS_OF_ANY_LENGTH,
-    Unavailable,
-    measure_peer,
-)
+from skhash.audit.peers import PEERS, Unavailable, measure_peer
 from skhash.audit.report import AuditResult
 from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
 from skhash.metrics import true_neighbors
@@ -34,12 +29,12 @@ METHODS = {
     "pca": PCAHash,
     "lsh": RandomHyperplaneHash,
 }
-# They turn principal axes into bits, of which there are no more than features.
-LIMITED_METHODS = ("itq", "pca")
+# The lengths of other engines follow from the number of columns.
+METHODS_OF_ANY_LENGTH = (*METHODS, "pq")
 # The first bits of their codes are codes too: one fit serves all lengths.
 NESTED_METHODS = ("neighbor",)
 
-# Far above any code that is searched: a slip of the pen, which no memory would hold.
+# Far above any code that is searched: a slip of the pen that no memory would hold.
 MAX_BITS = 2**16
 
 POSITIVE = Interval(Integral, 1, None, closed="left")
@@ -272,14 +267,19 @@ class _Run:
     def measure_all(self, methods, n_bits):
         """Measure all that is possible; what fails is skipped."""
         self._n_bits = n_bits
-        asked = self._possible(methods, n_bits)
+        asked = [
+            (method, bits)
+            for method in methods
+            for bits in (n_bits if method in METHODS_OF_ANY_LENGTH else [None])
+        ]
         for number, (method, bits) in enumerate(asked):
             step = f"{_name(method, bits)} ({number + 1} of {len(asked)})"
             self.progress(step, self.result(asked[number:]))
             try:
                 self._measure(method, bits)
             except (ValueError, Unavailable) as error:  # the others still count
-                self.skipped.append(f"{_name(method, bits)}: {error}")
+                reason = str(error).partition(". ")[0].rstrip(".")
+                self.skipped.append(f"{_name(method, bits)}: {reason}")
 
     def result(self, left=()) -> AuditResult | None:
         """Return the result of what is measured, or None before the first encoder.
@@ -322,19 +322,6 @@ class _Run:
             return encoder, seconds
         return encoder.truncate(bits), None
 
-    def _possible(self, methods, n_bits):
-        """Return methods and lengths, without those that are known to be impossible."""
-        limit, possible = min(self.task.data.train.shape), []
-        for method in methods:
-            has_lengths = method in METHODS or method in PEERS_OF_ANY_LENGTH
-            for bits in n_bits if has_lengths else [None]:
-                if method in LIMITED_METHODS and bits > limit:
-                    reason = f"it makes at most {limit} bits of these vectors"
-                    self.skipped.append(f"{_name(method, bits)}: {reason}")
-                else:
-                    possible.append((method, bits))
-        return possible
-
 
 def _name(method, bits) -> str:
     return method if bits is None else f"{method} at {bits} bits"
@@ -343,20 +330,16 @@ def _name(method, bits) -> str:
 def _check_choices(methods, n_bits, k, rescore) -> tuple[list[str], list[int]]:
     """Return methods and lengths, each once."""
     known = [*METHODS, *PEERS]
-    unknown = [str(method) for method in methods if method not in known]
-    if unknown:
-        raise ValueError(
-            f"Unknown methods: {', '.join(unknown)}; use some of {', '.join(known)}."
-        )
-    wrong = [
-        bits
-        for bits in n_bits
-        if not isinstance(bits, Integral) or not 1 <= bits <= MAX_BITS
-    ]
-    if wrong:
-        raise ValueError(
-            f"n_bits must be integers from 1 to {MAX_BITS}, got {wrong[0]!r}."
-        )
+    for method in methods:
+        if method not in known:
+            raise ValueError(
+                f"Unknown method {str(method)!r}; use some of {', '.join(known)}."
+            )
+    for bits in n_bits:
+        if not isinstance(bits, Integral) or not 1 <= bits <= MAX_BITS:
+            raise ValueError(
+                f"n_bits must be integers from 1 to {MAX_BITS}, got {bits!r}."
+            )
     if not len(n_bits):
         raise ValueError("n_bits is empty; name at least one length.")
     if not set(methods) & set(METHODS):

@@ -107,34 +107,23 @@ def _queries_per_second(choice) -> float | None:
     return choice.row.asymmetric_per_second
 
 
-def tiles(result) -> list[tuple[str, str, str]]:
-    """Return what the recommendation costs: a number, its unit and what it means."""
+def tiles(result) -> dict[str, str]:
+    """Return what the recommendation costs, for the places of a template."""
     settings, best = result.settings, result.choice
     floats, n_rows = settings["float_bytes_per_vector"], settings["n_rows"]
-    return [
-        (
-            percent(best.recall),
-            f"of the {neighbors_of(settings['k'])}",
-            f"± {percent(2 * best.error)} over {settings['n_queries']:,} queries; the "
-            f"target was {percent(settings['target_recall'])}",
-        ),
-        (
-            f"{best.n_bytes:,}",
-            "bytes a vector",
-            f"instead of {floats:,}: {times(floats / best.n_bytes)} times smaller",
-        ),
-        (
-            amount(best.memory(n_rows)),
-            f"for all {n_rows:,} vectors",
-            f"instead of {amount(n_rows * floats)}, what decodes codes included",
-        ),
-        (
-            f"{_queries_per_second(best):,.0f}",
-            "queries a second",
-            f"by the codes, among {settings['n_database']:,} vectors, on the machine "
-            "that measured",
-        ),
-    ]
+    return {
+        "recall": percent(best.recall),
+        "error": percent(2 * best.error),
+        "target": percent(settings["target_recall"]),
+        "neighbors": neighbors_of(settings["k"]),
+        "n_bytes": f"{best.n_bytes:,}",
+        "float_bytes": f"{floats:,}",
+        "times": times(floats / best.n_bytes),
+        "memory": amount(best.memory(n_rows)),
+        "float_memory": amount(n_rows * floats),
+        "speed": f"{_queries_per_second(best):,.0f}",
+        **{n: f"{settings[n]:,}" for n in ("n_rows", "n_queries", "n_database", "k")},
+    }
 
 
 def at_scale(result) -> str:
@@ -206,29 +195,32 @@ BITS = {
 }
 
 
-def cells_of(row, k, rescore, has_labels) -> dict[str, str]:
-    """Return the cells of a row of the table, by the names of their columns."""
-    recalls = {
-        f"{letter} {k}@{cut}": (field + suffix, "{:.3f}".format)
-        for letter, field in (("H", "recall"), ("Q", "recall_asymmetric"))
-        for cut, suffix in (
-            {k: ""} | ({rescore: "_rescored"} if rescore > k else {})
-        ).items()
-    }
-    precision = (
-        {"mAP": ("mean_average_precision", "{:.3f}".format)} if has_labels else {}
-    )
-    fields = SPEEDS | recalls | precision | BITS
-    values = {
-        name: (getattr(row, field), write) for name, (field, write) in fields.items()
-    }
-    floats = row.bytes_per_vector - row.code_bytes
-    return {
-        "method": row.method,
-        "bits": f"{row.n_bits}",
-        "bytes": f"{row.code_bytes}" + (f"+{floats}" if floats else ""),
-        **{name: "-" if v is None else write(v) for name, (v, write) in values.items()},
-    }
+def cells_of(rows, settings, has_labels) -> list[dict[str, str]]:
+    """Return the cells of each row, by the names of their columns."""
+    k, rescore = settings["k"], settings["rescore"]
+    fields = dict(SPEEDS)
+    for letter, field in (("H", "recall"), ("Q", "recall_asymmetric")):
+        fields[f"{letter} {k}@{k}"] = (field, "{:.3f}".format)
+        if rescore > k:
+            fields[f"{letter} {k}@{rescore}"] = (f"{field}_rescored", "{:.3f}".format)
+    if has_labels:
+        fields["mAP"] = ("mean_average_precision", "{:.3f}".format)
+    fields |= BITS
+
+    def cells(row):
+        values = {name: getattr(row, field) for name, (field, _) in fields.items()}
+        floats = row.bytes_per_vector - row.code_bytes
+        return {
+            "method": row.method,
+            "bits": f"{row.n_bits}",
+            "bytes": f"{row.code_bytes}" + (f"+{floats}" if floats else ""),
+            **{
+                name: "-" if value is None else fields[name][1](value)
+                for name, value in values.items()
+            },
+        }
+
+    return list(map(cells, rows))
 
 
 # Commands for the user's files

@@ -94,7 +94,7 @@ def _one_line(error: Exception) -> str:
 def _parse(argv) -> argparse.Namespace:
     parser = _parser()
     arguments, rest = parser.parse_known_args(argv)
-    if hasattr(arguments, "bits"):
+    if hasattr(arguments, "n_bits"):
         _check_commas([arguments.vectors or "", *rest])
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
@@ -143,17 +143,14 @@ def _add_audit(commands):
     )
 
     for name, (default, read, metavar, help) in AUDIT_OPTIONS.items():
+        options = {"type": read, "metavar": metavar, "help": help}
         if default is not None:
-            help += " (default: %(default)s)"
-        choices = METRICS if name == "--metric" else None
-        parser.add_argument(
-            name,
-            default=default,
-            type=read,
-            metavar=metavar,
-            choices=choices,
-            help=help,
-        )
+            options |= {"default": default, "help": f"{help} (default: %(default)s)"}
+        if name in PARAMETERS:
+            options["dest"] = PARAMETERS[name]
+        if name == "--metric":
+            options["choices"] = METRICS
+        parser.add_argument(name, **options)
     _add_output(parser, "print the recommendation alone", "print all of the result")
     parser.set_defaults(run=run_audit)
 
@@ -210,6 +207,12 @@ def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
+# Options that the audit calls otherwise.
+PARAMETERS = {
+    "--bits": "n_bits",
+    "--queries": "n_queries",
+    "--seed": "random_state",
+}
 METRICS = ("euclidean", "cosine", "inner_product")
 # Of `skhash audit`: default, how a value is read and what it is called, and the help.
 AUDIT_OPTIONS = {

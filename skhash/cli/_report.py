@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 
 from skhash.audit import AuditResult
@@ -17,62 +17,10 @@ from skhash.utils.files import replacing
 ENCODER, DECODER = "encoder", "decoder"
 
 
-@dataclass(frozen=True)
-class Report:
-    """The folder of a report, and what its page shows beside the result.
+def check_report(arguments, shape) -> None:
+    """Refuse what cannot be written or shown, before minutes are spent on it.
 
-    ``vectors`` and ``texts`` are paths or None, ``name`` what the vectors are called,
-    ``image_shape`` that of a row or None.
-    """
-
-    folder: Path
-    name: str
-    vectors: str | None
-    texts: str | None
-    image_shape: tuple[int, ...] | None
-
-    def write(self, result: AuditResult) -> list[str]:
-        """Write all files, and return their names."""
-        folder = self.folder
-        folder.mkdir(parents=True, exist_ok=True)
-        report = json.dumps(result.to_dict(), indent=1, allow_nan=False)
-        _write_text(folder / "report.json", f"{report}\n")
-        result.encoder.save(folder / ENCODER)
-        result.decoder.save(folder / DECODER)
-        _write_text(folder / "report.html", self._page(result))
-        drawn = _draw(result, folder / "audit.png")
-        names = ["report.html", "report.json", f"{ENCODER}/", f"{DECODER}/"]
-        return names + ["audit.png"] * drawn
-
-    def tell(self, names) -> None:
-        """Print what was written, and what to do next."""
-        print()
-        print_text(f"Wrote {self.folder}: {', '.join(names)}")
-        if "audit.png" not in names:
-            hint = 'install matplotlib, pip install "scikit-hash[audit]"'
-            print_text(f"No picture: {hint}.")
-        words = ["skhash", "encode", str(self.folder / ENCODER)]
-        words += [self.vectors or "VECTORS.npy", "codes.npy", "--packed"]
-        print(f"Next: {shlex.join(words)}")  # in one line, to be copied
-
-    def _page(self, result) -> str:
-        texts = None
-        if self.texts is not None and result.evidence is not None:
-            texts = _read_lines(self.texts, set(result.evidence.rows))
-        return result.to_html(
-            image_shape=self.image_shape,
-            texts=texts,
-            name=self.name,
-            vectors=self.vectors,
-            folder=str(self.folder),
-        )
-
-
-def make_report(arguments, name, shape) -> Report | None:
-    """Return what is to be written, refused before minutes are spent on it.
-
-    name : what the vectors are called
-    shape : numbers of vectors and of what each holds
+    shape : numbers of vectors and of columns
     """
     if arguments.out is None:
         for option in ("texts", "image_shape"):
@@ -81,7 +29,7 @@ def make_report(arguments, name, shape) -> Report | None:
                     f"--{option.replace('_', '-')} is for the page that --out writes; "
                     "add --out DIR."
                 )
-        return None
+        return
     if not arguments.out:
         raise ValueError("--out '' names no directory; write --out DIR.")
     folder = Path(arguments.out)
@@ -92,9 +40,48 @@ def make_report(arguments, name, shape) -> Report | None:
         check_image_shape(arguments.image_shape, shape[1])
     if arguments.texts is not None:
         _check_texts(arguments.texts, shape[0])
-    return Report(
-        folder, name, arguments.vectors, arguments.texts, arguments.image_shape
+
+
+def write_report(result: AuditResult, arguments, name: str) -> list[str]:
+    """Write all files of ``--out``, and return their names.
+
+    name : that of the vectors
+    """
+    if arguments.out is None:
+        return []
+    folder, texts = Path(arguments.out), None
+    folder.mkdir(parents=True, exist_ok=True)
+    report = json.dumps(result.to_dict(), indent=1, allow_nan=False)
+    _write_text(folder / "report.json", f"{report}\n")
+    result.encoder.save(folder / ENCODER)
+    result.decoder.save(folder / DECODER)
+    if arguments.texts is not None and result.evidence is not None:
+        texts = _read_lines(arguments.texts, set(result.evidence.rows))
+    page = result.to_html(
+        image_shape=arguments.image_shape,
+        texts=texts,
+        name=name,
+        vectors=arguments.vectors,
+        folder=arguments.out,
     )
+    _write_text(folder / "report.html", page)
+    names = ["report.html", "report.json", f"{ENCODER}/", f"{DECODER}/"]
+    with suppress(ImportError), replacing(folder / "audit.png") as file:
+        write(result.plot, file, "png", FIGURE_SIZE)
+        names.append("audit.png")
+    return names
+
+
+def tell_report(names, arguments) -> None:
+    """Print what was written, and what to do next."""
+    print()
+    print_text(f"Wrote {arguments.out}: {', '.join(names)}")
+    if "audit.png" not in names:
+        hint = 'install matplotlib, pip install "scikit-hash[audit]"'
+        print_text(f"No picture: {hint}.")
+    words = ["skhash", "encode", str(Path(arguments.out, ENCODER))]
+    words += [arguments.vectors or "VECTORS.npy", "codes.npy", "--packed"]
+    print(f"Next: {shlex.join(words)}")  # in one line, to be copied
 
 
 def _lines(path):
@@ -107,8 +94,8 @@ def _check_texts(path, n_vectors) -> None:
         n_lines = sum(1 for _ in lines)
     if n_lines != n_vectors:
         raise ValueError(
-            f"--texts {path} has {n_lines:,} lines for {n_vectors:,} vectors; it takes "
-            "one a vector, so write line breaks within a text as spaces."
+            f"--texts {path} has {n_lines:,} lines for {n_vectors:,} vectors; give one "
+            "a vector, with line breaks within a text as spaces."
         )
 
 
@@ -122,13 +109,3 @@ def _write_text(path, text) -> None:
     # A file name that is no UTF-8 reads as what UTF-8 cannot write.
     with replacing(path) as file:
         file.write(text.encode("utf-8", "replace"))
-
-
-def _draw(result: AuditResult, path: Path) -> bool:
-    """Write the picture, where matplotlib is installed, and say whether it is."""
-    try:
-        with replacing(path) as file:
-            write(result.plot, file, "png", FIGURE_SIZE)
-    except ImportError:
-        return False
-    return True

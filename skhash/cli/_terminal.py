@@ -83,8 +83,8 @@ def progress():
         task = bar.add_task("")
 
         def show(line):
-            bar.update(task, description=line)
             (bar.start if line else bar.stop)()
+            bar.update(task, description=line, refresh=bool(line))
 
         yield show
 

@@ -1,11 +1,13 @@
-"""The command line: called here, twice as a process, and on a fake terminal."""
+"""The command line: called here, once as a process, and on a fake terminal."""
 
 import builtins
 import functools
+import inspect
 import itertools
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,26 +16,22 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import sparse
-from screens import Screen
-from skhash._audit import _measure
-from skhash._audit._words import stored
 
 import skhash
+from skhash.audit import measure
 from skhash.cli import _audit as audit_command
 from skhash.cli import _encode as encode_command
 from skhash.cli import _files, _main, _terminal, main
 from skhash.utils.chunks import row_chunks
-from skhash.utils.progress import short
 
 N, D = 150, 6
 FAST = ["--bits", "8", "--methods", "lsh", "--rescore", "30", "--device", "cpu"]
-PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 
 
 @pytest.fixture(autouse=True)
 def timed_once(monkeypatch):
     """Results do not depend on how often the audit takes the time."""
-    monkeypatch.setattr(_measure, "TIMED_SECONDS", 0.0)
+    monkeypatch.setattr(measure, "TIMED_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -131,65 +129,41 @@ def table(output):
     return rows[0], rows[1:]
 
 
-class TestProcess:
-    """What only a process of its own shows; all the rest is called here."""
-
-    def start(self, *words):
-        environment = {
+def test_piped_output_of_a_process_is_plain():
+    words = "audit", "--bits", "16", "--methods", "lsh"
+    done = subprocess.run(
+        [sys.executable, "-m", "skhash", *words],
+        capture_output=True,
+        text=True,
+        env={
             **os.environ,
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": str(Path(skhash.__file__).parents[1]),
-        }
-        return subprocess.run(
-            [sys.executable, "-m", "skhash", *words],
-            capture_output=True,
-            text=True,
-            env=environment,
-        )
-
-    def test_version(self):
-        done = self.start("--version")
-        assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.strip() == skhash.__version__
-
-    def test_piped_output_is_plain(self):
-        done = self.start("audit", "--bits", "16", "--methods", "lsh")
-        assert done.returncode == 0
-        for text in (done.stdout, done.stderr):
-            assert "\x1b" not in text
-            assert "\r" not in text
-        assert done.stderr == ""
-        header, rows = table(done.stdout)
-        assert header[0] == "method"
-        assert [row[:3] for row in rows] == [["lsh", "16", "2+4"]]
-        assert len(rows[0]) == len(header) == 16
-
-
-class TestHelp:
-    @pytest.mark.parametrize(
-        "words, expected",
-        [
-            ([], ["audit", "encode", "examples:", "--version"]),
-            (
-                ["audit"],
-                "VECTORS --labels --bits --methods --metric --k --rescore --sample "
-                "--queries --target-recall --device --seed --out".split(),
-            ),
-            (["encode"], ["ENCODER", "VECTORS", "CODES.npy", "--packed", "--device"]),
-        ],
+        },
     )
-    def test_help(self, words, expected, capsys):
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout and "\r" not in done.stdout
+    header, rows = table(done.stdout)
+    assert [row[:3] for row in rows] == [["lsh", "16", "2+4"]]
+    assert len(rows[0]) == len(header) == 16
+
+
+def test_version_is_an_argument_of_the_process(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["skhash", "--version"])
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().out.strip() == skhash.__version__
+
+
+class TestArguments:
+    @pytest.mark.parametrize("words", [[], ["audit"], ["encode"]])
+    def test_help(self, words, capsys):
         with pytest.raises(SystemExit) as stopped:
             main([*words, "--help"])
         assert stopped.value.code == 0
-        output = capsys.readouterr().out
-        for text in expected:
-            assert text in output
-        assert "None" not in output
+        assert "None" not in capsys.readouterr().out
 
     def test_defaults_are_those_of_the_function(self, monkeypatch):
-        import inspect
-
         given = {}
 
         def audit(X, y, **options):
@@ -199,6 +173,7 @@ class TestHelp:
         monkeypatch.setattr(audit_command, "audit", audit)
         assert main(["audit"]) == 2
         defaults = inspect.signature(skhash.audit).parameters
+        assert given.keys() == defaults.keys() - {"X", "y"}
         assert callable(given.pop("progress"))
         assert given.pop("sample") == 100_000  # the one that differs: for large files
         for name, value in given.items():
@@ -210,19 +185,19 @@ class TestHelp:
         "words, message",
         [
             ([], "COMMAND"),
-            (["audit", "--bits", "16,x"], "--bits: '16,x' is not a list of whole"),
-            (["audit", "--k", "many"], "--k: invalid int value"),
-            (["audit", "--image-shape", "28"], "'28' is not the height and width of"),
-            (["audit", "--metric", "hamming"], "--metric: invalid choice"),
+            (["audit", "--bits", "16,x"], "--bits: '16,x'"),
+            (["audit", "--k", "many"], "--k: .*'many'"),
+            (["audit", "--image-shape", "28"], "'28'"),
+            (["audit", "--metric", "hamming"], "--metric: .*'hamming'"),
             (["encode", "encoder"], "VECTORS, CODES.npy"),
-            (["audit", "a.npy", "b.npy"], "unrecognized arguments: b.npy"),
+            (["audit", "a.npy", "b.npy"], "b.npy"),
         ],
     )
     def test_argparse_refuses(self, words, message, capsys):
         with pytest.raises(SystemExit) as stopped:
             main(words)
         assert stopped.value.code == 2
-        assert message in capsys.readouterr().err
+        assert re.search(message, capsys.readouterr().err)
 
 
 class TestAudit:
@@ -231,14 +206,12 @@ class TestAudit:
 
         def audit(X, y, **options):
             called.append((X.shape, X.dtype, len(y), options["n_bits"]))
-            options.update(n_bits=[8], methods=["lsh"])
-            return skhash.audit(X, y, **options)
+            return skhash.audit(X, y, **options | {"n_bits": [8], "methods": ["lsh"]})
 
         monkeypatch.setattr(audit_command, "audit", audit)
         status, output, _ = run("audit")
         assert status == 0
         assert called == [((1797, 64), np.float32, 1797, [16, 32, 64, 128])]
-        assert output.startswith("scikit-learn's digits: 1,797 vectors of 64 numbers")
         assert "mAP" in table(output)[0]
 
     def test_the_table_holds_what_the_function_measures(self, run, X, vectors):
@@ -257,8 +230,6 @@ class TestAudit:
             ["method", "bits", "bytes", "codebook", "fit s", "encode/s", "refine/s"]
             + ["H/s", "Q/s", "H 3@3", "H 3@30", "Q 3@3", "Q 3@30", "balance", "corr"]
         )
-        got = [dict(zip(header, row, strict=True)) for row in rows]
-        assert len(got) == len(result.rows) == 4  # pca makes no 8 bits of 6 numbers
         columns = {
             "H 3@3": ("recall", 6e-4),
             "H 3@30": ("recall_rescored", 6e-4),
@@ -267,37 +238,21 @@ class TestAudit:
             "balance": ("bit_balance", 6e-3),
             "corr": ("bit_correlation", 6e-3),
         }
-        for cells, row in zip(got, result.rows, strict=True):
+        assert len(result.rows) == 4  # pca makes no 8 bits of 6 numbers
+        for words, row in zip(rows, result.rows, strict=True):
+            cells = dict(zip(header, words, strict=True))
             assert cells["method"] == row.method
             assert int(cells["bits"]) == row.n_bits
             assert sum(map(int, cells["bytes"].split("+"))) == row.bytes_per_vector
             assert int(cells["bytes"].split("+")[0]) == row.code_bytes
             for column, (name, rounding) in columns.items():
                 value = getattr(row, name)
-                if value is None:
-                    assert cells[column] == "-"
-                else:
-                    assert float(cells[column]) == pytest.approx(value, abs=rounding)
-        assert f"Recommended: {result.choice}: {result.reason}." in output
-        assert "+- is two standard errors over the 20 queries." in output
-        assert f"Use: {result.usage}\n" in output
-        for line in result.alternatives:
-            assert line in output
-        assert f"Left out: {result.skipped[0]}." in output
-        assert "vectors.npy: 150 vectors of 6 numbers\n" in output
-        assert "with 20 vectors as queries among 100 others, of 24 bytes" in output
-        assert "metric: cosine." in output
-        assert "Expect less among all 150 vectors" in output
-
-    def test_what_has_to_be_stored(self, run, vectors):
-        words = [*FAST, "--bits", "512", "--target-recall", "0.01"]
-        output = run("audit", vectors, *words)[1]
-        assert "Store: 64 bytes of code a vector; the vectors, 24 bytes each" in output
-        storage = {"code": 8, "floats": 4, "decoder": 3_147_264, "vector": 0}
-        assert stored(SimpleNamespace(storage=storage)) == (
-            "8 bytes of code a vector; 4 bytes of floats a vector; the decoder once, "
-            "3,147,264 bytes"
-        )
+                expected = None if value is None else pytest.approx(value, abs=rounding)
+                got = None if cells[column] == "-" else float(cells[column])
+                assert got == expected
+        said = [str(result.choice), result.reason, result.usage, *result.alternatives]
+        for text in [*said, *result.skipped, "vectors.npy", "150", "metric: cosine"]:
+            assert text in output
 
     def test_rows_are_printed_as_they_are_measured(self, vectors, monkeypatch, capsys):
         seen = []
@@ -312,207 +267,87 @@ class TestAudit:
         monkeypatch.setattr(audit_command, "audit", audit)
         assert main(["audit", vectors, *FAST, "--bits", "4,8"]) == 0
         first, second = filter(None, seen)
-        assert first.startswith("vectors.npy: 150 vectors of 6 numbers\n\nmethod")
-        assert first.splitlines()[-1].split()[:2] == ["lsh", "4"]
+        assert [row[:2] for row in table(first)[1]] == [["lsh", "4"]]
         assert [line.split()[:2] for line in second.splitlines()] == [["lsh", "8"]]
 
-    def test_all_rows_measured(self, run, vectors):
-        output = run("audit", vectors, *FAST)[1]
-        assert "Expect less" not in output
-        assert "Recall falls as a database grows" in output
-
-    def test_rescoring_no_more_than_k_has_one_column(self, run, vectors):
-        output = run("audit", vectors, *FAST[:-4], "--k", "9", "--rescore", "9")[1]
-        header, _ = table(output)
+    def test_columns_follow_the_options(self, run, vectors, tmp_path):
+        words = *FAST[:-4], "--k", "9", "--rescore", "9"
+        header, _ = table(run("audit", vectors, *words)[1])
         assert [name for name in header if "9@9" in name] == ["H 9@9", "Q 9@9"]
-        assert "re-scor" not in output
-        assert "the vectors" not in output
+        assert "mAP" not in header
+        for y, precise in ((np.arange(N) % 3, True), (np.arange(N), False)):
+            np.save(tmp_path / "y.npy", y)
+            output = run("audit", vectors, "--labels", tmp_path / "y.npy", *FAST)[1]
+            cells = dict(zip(*(table(output)[0], table(output)[1][0]), strict=True))
+            assert (cells["mAP"] != "-") == precise
 
-    def test_labels_add_a_column(self, run, vectors, tmp_path):
-        np.save(tmp_path / "y.npy", np.arange(N) % 3)
-        output = run("audit", vectors, "--labels", tmp_path / "y.npy", *FAST)[1]
-        header, rows = table(output)
-        cells = dict(zip(header, rows[0], strict=True))
-        assert 0 < float(cells["mAP"]) < 1
-        assert "mAP" not in table(run("audit", vectors, *FAST)[1])[0]
-
-    def test_labels_that_no_rows_share(self, run, vectors, tmp_path):
-        np.save(tmp_path / "y.npy", np.arange(N))
-        status, output, _ = run("audit", vectors, "--labels", tmp_path / "y.npy", *FAST)
-        header, rows = table(output)
-        cells = dict(zip(header, rows[0], strict=True))
-        assert (status, cells["mAP"]) == (0, "-")
-        assert "Left out: mAP: no query has a label" in output
-
-    def test_sparse_vectors(self, run, tmp_path):
+    def test_a_sparse_file(self, run, tmp_path):
         X = np.random.default_rng(0).random((N, 40))
         X[X < np.sort(X, axis=1)[:, [-8]]] = 0  # eight values are left in each row
         sparse.save_npz(tmp_path / "X.npz", sparse.csr_array(X))
-        status, output, _ = run("audit", tmp_path / "X.npz", *FAST)
-        assert status == 0
-        assert "of 64 bytes each as sparse float32" in output
+        status, output, _ = run("audit", tmp_path / "X.npz", *FAST, "--json")
+        settings = json.loads(output)["settings"]
+        assert settings["float_bytes_per_vector"] == 64 and settings["sparse"]
 
-    @pytest.mark.parametrize(
-        "number, text",
-        [
-            (0.5, "0.5"),
-            (12.34, "12.3"),
-            (999.4, "999"),
-            (999.6, "1k"),
-            (98_640.0, "98.6k"),
-            (4_100_000.0, "4.1M"),
-            (2.5e9, "2.5G"),
-            (3e13, "3e+04G"),
-        ],
-    )
-    def test_speeds_are_short(self, number, text):
-        assert short(number) == text
-
-
-class TestForPrograms:
-    def test_an_audit_as_json_is_the_result(self, run, X, vectors, tmp_path):
-        words = ["--bits", "4,8", "--json", "--out", tmp_path / "report"]
-        status, output, errors = run("audit", vectors, *FAST, *words)
-        assert (status, errors) == (0, "")
-        data = json.loads(output)
-        assert data == json.loads((tmp_path / "report" / "report.json").read_text())
-        result = skhash.audit(
-            X, n_bits=[4, 8], methods=["lsh"], rescore=30, device="cpu"
-        )
-        for row, measured in zip(data["rows"], result.rows, strict=True):
-            assert row["recall"] == measured.recall
-        assert data["recommended"]["usage"] == result.usage
-
-    def test_a_quiet_audit_is_the_recommendation(
-        self, run, vectors, tmp_path, on_terminal
-    ):
+    def test_json_and_quiet(self, run, X, vectors, tmp_path, on_terminal):
         on_terminal(stream="stderr")
-        full = run("audit", vectors, *FAST)[1]
-        words = [*FAST, "--quiet", "--out", tmp_path / "report"]
-        status, output, errors = run("audit", vectors, *words)
+        words = *FAST, "--bits", "4,8"
+        out = tmp_path / "report"
+        status, output, _ = run("audit", vectors, *words, "--json", "--out", out)
+        assert status == 0
+        data = json.loads(output)
+        assert data == json.loads((out / "report.json").read_text())
+        options = {"n_bits": [4, 8], "methods": ["lsh"], "rescore": 30, "device": "cpu"}
+        result = skhash.audit(X, **options)
+        for row, one in zip(data["rows"], result.rows, strict=True):
+            assert row["recall"] == one.recall
+        assert data["recommended"]["usage"] == result.usage
+        full = run("audit", vectors, *words)[1]
+        status, output, errors = run("audit", vectors, *words, "--quiet", "--out", out)
         assert (status, errors) == (0, "")
-        assert output.startswith("Recommended: lsh at 8 bits")
-        assert full.endswith(output)
-        assert (tmp_path / "report" / "report.html").exists()
-
-    def test_encoding_as_json(self, run, vectors, encoder, tmp_path):
-        codes = tmp_path / "codes.npy"
-        words = ["encode", tmp_path / "encoder", vectors, codes, "--packed", "--json"]
-        status, output, errors = run(*words)
-        assert (status, errors) == (0, "")
-        written = json.loads(output)
-        assert written.pop("seconds") > 0
-        assert written == {
-            "codes": str(codes),
-            "n_rows": N,
-            "n_bits": 5,
-            "n_columns": np.load(codes).shape[1],
-            "packed": True,
-        }
+        assert full.endswith(output) and result.usage in output
+        assert "method" not in output
 
 
 class TestOut:
-    def test_report_picture_and_encoder(self, run, X, vectors, tmp_path):
-        out = tmp_path / "a report" / "of today"
-        status, output, _ = run("audit", vectors, "--out", out, *FAST)
-        assert status == 0
+    def test_all_files(self, run, X, vectors, tmp_path):
+        out, codes = tmp_path / "a report" / "of today", tmp_path / "codes.npy"
+        for bits in (4, 8):  # again into the same directory
+            words = *FAST, "--bits", bits
+            status, output, _ = run("audit", vectors, "--out", out, *words)
+            assert status == 0
+        names = ["audit.png", "decoder", "encoder", "report.html", "report.json"]
+        assert sorted(path.name for path in out.iterdir()) == names
+        image = pytest.importorskip("PIL.Image")
+        assert image.open(out / "audit.png").size[0] > 1000
         report = json.loads((out / "report.json").read_text())
         assert report["settings"]["n_rows"] == N
         assert [row["n_bits"] for row in report["rows"]] == [8]
-        picture = (out / "audit.png").read_bytes()
-        assert picture.startswith(PNG_MAGIC)
-        assert len(picture) > 1000
-        codes = tmp_path / "codes.npy"
-        assert run("encode", out / "encoder", vectors, codes)[0] == 0
-        loaded = skhash.load(out / "encoder")
-        np.testing.assert_array_equal(np.load(codes), loaded.transform(X))
-        result = skhash.audit(
-            X, n_bits=[8], methods=["lsh"], rescore=30, device="cpu", sample=100_000
-        )
-        np.testing.assert_array_equal(np.load(codes), result.encoder.transform(X))
+        (line,) = [line for line in output.splitlines() if line.startswith("Next: ")]
+        words = shlex.split(line.removeprefix("Next: "))
+        words[words.index("codes.npy")] = codes
+        assert run(*words[1:])[0] == 0
+        result = skhash.audit(X, n_bits=[8], methods=["lsh"], rescore=30, device="cpu")
+        packed = result.encoder.transform_packed(X)
+        np.testing.assert_array_equal(np.load(codes), packed)
         decoder = skhash.load(out / "decoder")
         np.testing.assert_array_equal(decoder.codebook_, result.decoder.codebook_)
         assert report["recommended"]["usage"] == result.usage
 
-    def test_page(self, run, vectors, tmp_path):
+    def test_page_with_texts_or_pictures(self, run, vectors, tmp_path):
         texts, out = tmp_path / "texts.txt", tmp_path / "report"
         lines = [f"<text {number}> caf\xe9" for number in range(N)]
         texts.write_bytes("\r\n".join(lines).encode("latin-1"))
-        words = ["--texts", texts, "--image-shape", "2x3", "--target-recall", "0.01"]
-        status, output, _ = run("audit", vectors, *words, "--out", out, *FAST)
-        assert status == 0
-        assert f"Wrote {out}: report.html, report.json, encoder/, decoder/" in output
+        words = ["--image-shape", "2x3", "--out", out, *FAST]
+        assert run("audit", vectors, *words)[0] == 0
+        assert 'width="3" height="2"' in (out / "report.html").read_text("utf-8")
+        assert run("audit", vectors, "--texts", texts, *words)[0] == 0
         page = (out / "report.html").read_text("utf-8")
-        assert "<title>Audit of vectors.npy</title>" in page
-        shown = {
-            int(number) for number in re.findall(r"&lt;text (\d+)&gt; caf\ufffd<", page)
-        }
-        named = {int(number) for number in re.findall(r"Query: row (\d+)<", page)}
+        shown = set(re.findall(r"&lt;text (\d+)&gt; caf\ufffd<", page))
+        named = set(re.findall(r"Query: row (\d+)<", page))
         assert len(named) == 6 and named < shown
+        assert "<img" not in page  # texts say more
         assert f"skhash encode {out}/encoder {vectors} codes.npy --packed" in page
-        assert page.count("<img") == 0  # texts say more
-
-    def test_page_with_pictures(self, run, vectors, tmp_path):
-        words = ["--image-shape", "2x3", "--out", tmp_path / "report"]
-        assert run("audit", vectors, *words, *FAST)[0] == 0
-        page = (tmp_path / "report" / "report.html").read_text("utf-8")
-        assert 'width="3" height="2"' in page
-
-    @pytest.mark.parametrize(
-        "words, message",
-        [
-            (["--texts", "t.txt"], "--texts is for the page that --out writes; add"),
-            (["--image-shape", "2x3"], "--image-shape is for the page that --out"),
-            (["--texts", "t.txt", "--out", "r"], "t.txt has 3 lines for 150 vectors"),
-            (["--texts", "absent.txt", "--out", "r"], "absent.txt: No such file"),
-            (["--image-shape", "2x4", "--out", "r"], "2x4 has 8 numbers, and the vec"),
-            (["--image-shape", "1x2x4", "--out", "r"], "is no height and width"),
-        ],
-    )
-    def test_what_the_page_shows_is_tried_before_the_audit(
-        self, run, vectors, tmp_path, monkeypatch, words, message
-    ):
-        monkeypatch.setattr(audit_command, "audit", None)
-        monkeypatch.chdir(tmp_path)
-        (tmp_path / "t.txt").write_text("one\ntwo\nthree")
-        status, _, errors = run("audit", vectors, *words)
-        assert status == 2
-        assert message in errors
-
-    def test_the_next_command_is_one(self, run, vectors, tmp_path, monkeypatch):
-        import shlex
-
-        monkeypatch.chdir(tmp_path)
-        output = run("audit", vectors, "--out", tmp_path / "with space", *FAST)[1]
-        (line,) = [line for line in output.splitlines() if line.startswith("Next: ")]
-        words = shlex.split(line.removeprefix("Next: "))
-        assert words[0] == "skhash"
-        assert run(*words[1:])[0] == 0
-        assert np.load(tmp_path / "codes.npy").shape == (N, 1)
-
-    def test_again_into_the_same_directory(self, run, vectors, tmp_path):
-        out = tmp_path / "report"
-        for bits in (8, 4):
-            words = ["--bits", bits, "--methods", "lsh", "--rescore", "30"]
-            assert run("audit", vectors, "--out", out, *words)[0] == 0
-        assert skhash.load(out / "encoder").n_bits == 4
-
-    def test_a_full_disk_leaves_no_half_report(
-        self, vectors, tmp_path, monkeypatch, capsys, full_disk
-    ):
-        monkeypatch.setattr(
-            audit_command, "print_audit", lambda *arguments: full_disk()
-        )
-        status = main(["audit", vectors, "--out", str(tmp_path / "report"), *FAST])
-        full_disk(False)
-        message = f"skhash: {tmp_path / 'report' / 'report.json'}: File too large\n"
-        assert status == 2
-        assert capsys.readouterr().err.endswith(message)
-        assert not list((tmp_path / "report").iterdir())
-
-    def test_digits_have_no_file_to_encode(self, run, tmp_path):
-        output = run("audit", "--out", tmp_path / "report", *FAST)[1]
-        assert "VECTORS.npy codes.npy --packed" in output
 
     def test_without_matplotlib_there_is_no_picture(
         self, run, vectors, tmp_path, no_import
@@ -521,28 +356,40 @@ class TestOut:
         out = tmp_path / "report"
         status, output, _ = run("audit", vectors, "--out", out, *FAST)
         assert status == 0
-        assert 'pip install "scikit-hash[audit]"' in output
-        assert sorted(path.name for path in out.iterdir()) == [
-            "decoder",
-            "encoder",
-            "report.html",
-            "report.json",
-        ]
+        assert "scikit-hash[audit]" in output
+        names = ["decoder", "encoder", "report.html", "report.json"]
+        assert sorted(path.name for path in out.iterdir()) == names
+
+    def test_a_full_disk_leaves_no_half_report(
+        self, vectors, tmp_path, monkeypatch, capsys, full_disk
+    ):
+        monkeypatch.setattr(audit_command, "_print", lambda *arguments: full_disk())
+        status = main(["audit", vectors, "--out", str(tmp_path / "report"), *FAST])
+        full_disk(False)
+        assert status == 2
+        assert str(tmp_path / "report" / "report.json") in capsys.readouterr().err
+        assert not list((tmp_path / "report").iterdir())
 
     @pytest.mark.parametrize(
-        "out, message",
+        "words, message",
         [
-            ("", "--out '' names no directory"),
-            ("vectors.npy", "vectors.npy is a file; name a directory"),
-            ("vectors.npy/report", "vectors.npy is a file; name a directory"),
-            ("dangling", "dangling is a file; name a directory"),
-            ("taken", "encoder is a directory with other content"),
-            ("taken too", "decoder is a directory with other content"),
-            ("guarded/report", "guarded cannot be written to: Permission denied"),
+            (["--texts", "t.txt"], "--texts .* --out"),
+            (["--image-shape", "2x3"], "--image-shape .* --out"),
+            (["--texts", "t.txt", "--out", "r"], "t.txt .*3 .*150"),
+            (["--texts", "absent.txt", "--out", "r"], "absent.txt"),
+            (["--image-shape", "2x4", "--out", "r"], "2x4 .*8"),
+            (["--image-shape", "1x2x4", "--out", "r"], "1, 2, 4"),
+            (["--out", ""], "--out ''"),
+            (["--out", "vectors.npy"], "vectors.npy"),
+            (["--out", "vectors.npy/report"], "vectors.npy"),
+            (["--out", "dangling"], "dangling"),
+            (["--out", "taken"], "encoder"),
+            (["--out", "taken too"], "decoder"),
+            (["--out", "guarded/report"], "guarded .*Permission denied"),
         ],
     )
-    def test_it_is_tried_before_the_audit(
-        self, run, vectors, tmp_path, monkeypatch, out, message
+    def test_what_cannot_be_written_is_refused_before_the_audit(
+        self, run, vectors, tmp_path, monkeypatch, words, message
     ):
         def temporary_file(dir):
             if dir.name == "guarded":  # the superuser may write to any
@@ -551,14 +398,16 @@ class TestOut:
 
         monkeypatch.setattr(_files.tempfile, "TemporaryFile", temporary_file)
         monkeypatch.setattr(audit_command, "audit", None)
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "t.txt").write_text("one\ntwo\nthree")
         (tmp_path / "taken" / "encoder" / "other").mkdir(parents=True)
         (tmp_path / "taken too" / "decoder" / "other").mkdir(parents=True)
         (tmp_path / "guarded").mkdir()
         (tmp_path / "dangling").symlink_to(tmp_path / "absent")
         before = sorted(tmp_path.rglob("*"))
-        status, _, errors = run("audit", vectors, "--out", out and tmp_path / out)
-        assert status == 2
-        assert message in errors
+        status, output, errors = run("audit", vectors, *words)
+        assert (status, output) == (2, "")
+        assert re.search(message, errors)
         assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -749,38 +598,53 @@ class TestEncode:
         assert status == 2
         assert "is not a saved skhash estimator" in errors
 
+    def test_encoding_as_json(self, run, vectors, encoder, tmp_path):
+        codes = tmp_path / "codes.npy"
+        words = ["encode", tmp_path / "encoder", vectors, codes, "--packed", "--json"]
+        status, output, errors = run(*words)
+        assert (status, errors) == (0, "")
+        written = json.loads(output)
+        assert written.pop("seconds") > 0
+        assert written == {
+            "codes": str(codes),
+            "n_rows": N,
+            "n_bits": 5,
+            "n_columns": np.load(codes).shape[1],
+            "packed": True,
+        }
+
 
 class TestErrors:
     @pytest.mark.parametrize(
         "words, message",
         [
-            (["missing.npy"], "missing.npy: No such file"),
-            (["X.txt"], "suffix '.txt', which is not known"),
-            (["text.npy"], "text.npy is not a .npy file"),
-            (["nan.npy"], "Row 3 (from 0) holds NaN or infinity."),
+            (["missing.npy"], "missing.npy"),
+            (["X.txt"], "'.txt'"),
+            (["text.npy"], "text.npy"),
+            (["nan.npy"], "Row 3"),
             (["X.npy", "--labels", "short.npy"], "shape (9,) for 150 vectors"),
             (["X.npy", "--labels", "number.npy"], "shape () for 150 vectors"),
-            (["X.npy", "--labels", "column.npy"], "--labels column.npy holds an array"),
-            (["X.npy", "--labels", "pairs.npy"], "--labels pairs.npy holds an array"),
-            (["X.npy", "--labels", "halves.npy"], "labels are whole numbers or"),
-            (["X.npy", "--labels", "missing.npy"], "missing.npy: No such file"),
-            (["X.npy", "--labels", "X.txt"], "labels are read from .npy"),
-            (["X.npy", "--labels", "text.npy"], "text.npy cannot be read as labels"),
-            (["X.npy", "--labels", "empty.npy"], "empty.npy cannot be read as labels"),
-            (["--labels", "short.npy"], "--labels belong to VECTORS"),
-            (["X.npy", "--methods", "lsh,foo"], "Unknown methods: foo"),
+            (["X.npy", "--labels", "column.npy"], "(30, 1)"),
+            (["X.npy", "--labels", "pairs.npy"], "0 and 1"),
+            (["X.npy", "--labels", "halves.npy"], "must be classes"),
+            (["X.npy", "--labels", "missing.npy"], "missing.npy"),
+            (["X.npy", "--labels", "X.txt"], "X.txt"),
+            (["X.npy", "--labels", "text.npy"], "text.npy"),
+            (["X.npy", "--labels", "empty.npy"], "empty.npy"),
+            (["--labels", "short.npy"], "--labels"),
+            (["X.npy", "--methods", "lsh,foo"], "'foo'"),
             (
                 ["X.npy", "--bits", "0"],
-                "n_bits must be integers from 1 to 65536, got 0",
+                "n_bits",
             ),
-            (["X.npy", "--bits", "99999999999"], "from 1 to 65536, got 99999999999"),
+            (["X.npy", "--bits", "99999999999"], "99999999999"),
             (["X.npy", "--bits", "64", "128"], "--bits 64,128"),
             (["--bits", "64,", "128", "X.npy"], "--bits 64,128"),
-            (["X.npy", "--k", "200"], "rescore >= k"),
-            (["X.npy", "--rescore", "140"], "150 rows are too few"),
+            (["X.npy", "--k", "200"], "k=200"),
+            (["X.npy", "--rescore", "140"], "rescore=140"),
             (["X.npy", "--target-recall", "90"], "'target_recall'"),
             (["X.npy", "--device", "nowhere"], "'nowhere' is not a device"),
-            (["X.npy", "--methods", "pca", "--bits", "7"], "Nothing could be measured"),
+            (["X.npy", "--methods", "pca", "--bits", "7"], "pca at 7 bits"),
         ],
     )
     def test_one_line_and_status_2(self, run, X, tmp_path, monkeypatch, words, message):
@@ -882,65 +746,20 @@ class TestClosedStreams:
         assert main(["audit", vectors, *FAST]) == 0
 
 
-WIDTHS = {"name": 3, "long number": 2, "small": 1}
-CELLS = [
-    {"name": "a", "long number": "1", "small": "2"},
-    {"small": "3", "long number": "12", "name": "bcd", "unknown": "x"},
-]
-
-
-def print_table(*dispensable, widths=WIDTHS):
-    """Print a table and return the columns that were left out."""
-    written = _terminal.Table(widths, dispensable)
-    written.print_header()
-    for cells in CELLS:
-        written.print_row(cells)
-    return written.left_out
-
-
 class TestTerminal:
-    def test_piped_table(self, capsys):
-        assert print_table("small") == []
-        assert capsys.readouterr().out == (
-            "name  long number  small\n"
-            "a               1      2\n"
-            "bcd            12      3\n"
-        )
-
-    def test_a_wide_cell_moves_its_row_alone(self, capsys):
-        written = _terminal.Table(WIDTHS)
-        written.print_row(CELLS[0] | {"long number": 12 * "1"})
-        written.print_row(CELLS[0])
-        assert capsys.readouterr().out == (
-            "a     111111111111      2\na               1      2\n"
-        )
-
-    @pytest.mark.parametrize(
-        "width, left_out",
-        [(24, []), (23, ["small"]), (20, ["small", "long number"])],
-    )
-    def test_a_narrow_one_has_fewer_columns(self, on_terminal, capsys, width, left_out):
-        on_terminal(width)
-        # Longer than 17 columns without "small", so that both go at 20.
-        widths = WIDTHS | {"name": 8} if width == 20 else WIDTHS
-        columns = ("small", "absent", "long number")
-        assert print_table(*columns, widths=widths) == left_out
-        lines = capsys.readouterr().out.splitlines()
-        assert max(map(len, lines)) <= width
-        assert set(lines[1]) == {"-"}
-
-    @pytest.mark.parametrize("width", [80, 100, 140])
+    @pytest.mark.parametrize("width", [None, 80, 100, 150])
     def test_an_audit_fits(self, run, vectors, tmp_path, on_terminal, width):
         np.save(tmp_path / "y.npy", np.arange(N) % 3)
-        on_terminal(width)
+        if width is not None:
+            on_terminal(width)
         output = run("audit", vectors, "--labels", tmp_path / "y.npy", *FAST)[1]
-        assert max(map(len, output.splitlines())) <= width
-        header = table(output)[0]
-        assert header[:3] == ["method", "bits", "bytes"]
-        assert {"H 10@10", "H 10@30", "Q 10@10", "Q 10@30"} <= set(header)
-        assert ("corr" in header) == (width == 140)
-        assert ("encode/s" in header) == (width >= 100)
-        assert ("Too wide for this terminal: corr, balance" in output) == (width < 140)
+        header, rows = table(output)
+        assert {"method", "bits", "bytes", "H 10@10", "Q 10@30"} <= {*header}
+        assert all(len(row) == len(header) for row in rows)
+        if width is not None:
+            assert max(map(len, output.splitlines())) <= width
+        assert ("corr" in header) == (width in (None, 150))
+        assert ("encode/s" in header) == (width != 80)
 
     def test_text_in_one_line_where_piped(self, on_terminal, capsys):
         text = "some words " * 20 + "and/one/long-path" * 3
@@ -952,90 +771,37 @@ class TestTerminal:
         assert len(lines) > 5
         assert "and/one/long-path" * 3 in lines
 
-
-class TestProgress:
-    def test_piped_nothing(self, capsys):
+    @pytest.mark.parametrize("with_rich", [True, False])
+    def test_progress(self, on_terminal, no_import, capsys, with_rich):
         with _terminal.progress() as show:
-            show("working")
+            show("piped")
         assert capsys.readouterr().err == ""
-
-    def test_rich(self, on_terminal, capsys):
-        pytest.importorskip("rich")
-        on_terminal(40, stream="stderr")
+        on_terminal(60, stream="stderr")
+        if with_rich:
+            pytest.importorskip("rich")
+        else:
+            no_import("rich")
         with _terminal.progress() as show:
-            show("working [red]hard" + 60 * "!")
+            show("a [red]step")
             show("")
             print("a row")
             show("more")
         captured = capsys.readouterr()
         assert captured.out == "a row\n"
-        assert "working [red]hard!!" in captured.err and "more" in captured.err
-        screen = Screen(captured.err.replace("\n", "\r\n"), 40)
-        assert not screen.wrapped
-        assert not "".join(screen.lines).strip()
+        assert "a [red]step" in captured.err and "more" in captured.err
+        assert with_rich or captured.err == "a [red]step\nmore\n"
 
-    def test_plain(self, on_terminal, no_import, capsys):
+    @pytest.mark.parametrize("command", ["audit", "encode"])
+    def test_steps(
+        self, run, vectors, encoder, tmp_path, small_chunks, on_terminal, no_import,
+        command,
+    ):  # fmt: skip
         on_terminal(stream="stderr")
         no_import("rich")
-        with _terminal.progress() as show:
-            show("a long step")
-            show("short")
-        errors = capsys.readouterr().err
-        assert errors == "\ra long step\rshort      \r     \r"
-
-    def test_plain_is_blank_while_something_is_printed(
-        self, on_terminal, no_import, capsys
-    ):
-        on_terminal(stream="stderr")
-        no_import("rich")
-        with _terminal.progress() as show:
-            show("a step")
-            show("")
-            assert capsys.readouterr().err == "\ra step\r      \r"
-
-    def test_plain_is_cut_to_the_terminal(self, on_terminal, no_import, capsys):
-        on_terminal(20, stream="stderr")
-        no_import("rich")
-        with _terminal.progress() as show:
-            show(30 * "x")
-            assert capsys.readouterr().err == "\r" + 19 * "x"
-
-    def test_plain_ends_blank_after_an_error(self, on_terminal, no_import, capsys):
-        on_terminal(stream="stderr")
-        no_import("rich")
-        with pytest.raises(ValueError), _terminal.progress() as show:
-            show("a step")
-            raise ValueError
-        assert capsys.readouterr().err.endswith("\r      \r")
-
-    def test_steps_of_an_audit(self, run, vectors, on_terminal, no_import):
-        on_terminal(stream="stderr")
-        no_import("rich")
-        _, output, errors = run("audit", vectors, *FAST)
-        steps = [step.strip() for step in errors.split("\r") if step.strip()]
-        assert steps == [
-            "reading 150 of 150 rows",
-            "finding the true neighbours of 30 queries",
-            "compiling what fits and searches take, once in a process",
-            "lsh at 8 bits (1 of 1)",
-            "looking at neighbours by lsh at 8 bits",
-        ]
-        assert "\r" not in output
-
-    def test_steps_of_encoding(
-        self, run, vectors, encoder, tmp_path, small_chunks, on_terminal, no_import
-    ):
-        on_terminal(stream="stderr")
-        no_import("rich")
-        words = ["encode", tmp_path / "encoder", vectors, tmp_path / "codes.npy"]
-        errors = run(*words)[2]
-        steps = [step.strip() for step in errors.split("\r") if step.strip()]
-        assert len(steps) > 2
-        assert steps[-1].startswith("encoding: 150 of 150, ")
-
-
-def test_the_arguments_of_the_process_are_the_default(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["skhash", "--version"])
-    with pytest.raises(SystemExit):
-        main()
-    assert capsys.readouterr().out.strip() == skhash.__version__
+        words = [tmp_path / "encoder", vectors, tmp_path / "codes.npy"]
+        words = [vectors, *FAST] if command == "audit" else words
+        status, output, errors = run(command, *words)
+        assert status == 0 and len(errors.splitlines()) > 2
+        last = "lsh at 8 bits" if command == "audit" else "150 of 150"
+        assert last in errors.splitlines()[-1]
+        assert run(command, *words, "--quiet")[2] == ""

@@ -22,14 +22,14 @@ from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
 from skhash import AuditResult, PCAHash, load
-from skhash._audit import _measure, _run
+from skhash.audit import measure, run
 from skhash.cli import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 reading, writing = os.pipe()
 os.set_blocking(reading, False), os.set_blocking(writing, False)
 signal.set_wakeup_fd(writing)
-_measure.TIMED_SECONDS = 0.0
+measure.TIMED_SECONDS = 0.0
 
 def wait():
     with suppress(BlockingIOError):
@@ -74,10 +74,10 @@ POINTS = {
     "fit": patch.object(PCAHash, "fit", interrupted),
     "dropped": patch.object(PCAHash, "fit", dropped),
     "replaced": patch.object(PCAHash, "fit", replaced),
-    "engine": patch.object(_run, "measure_peer", before(_run.measure_peer)),
-    "examples": patch.object(_run, "gather_evidence", before(_run.gather_evidence)),
+    "engine": patch.object(run, "measure_peer", before(run.measure_peer)),
+    "examples": patch.object(run, "gather_evidence", before(run.gather_evidence)),
     "writing": patch.object(AuditResult, "to_html", before(AuditResult.to_html)),
-    "compiling": patch.object(_run, "compile_kernels", compiled),
+    "compiling": patch.object(run, "_compile_kernels", compiled),
 }
 words = ["--methods", "lsh,pca,sign", "--bits", "4", "--rescore", "30"]
 for number in ("SIGINT", "SIGTERM"):

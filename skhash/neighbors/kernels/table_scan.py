@@ -164,7 +164,8 @@ def _make_steps(codes, query, score, work, q):
         slack = 32 * _ROUNDING * (1 + abs(score))
         lowest, step = codes.grids[1]
         most = (score + slack) * (lowest + 256 * step)
-    if most > _LARGEST:  # then bounds would be beyond float32, and exclude no code
+    # Bounds beyond float32 would exclude no code.
+    if score == np.inf or most > _LARGEST:
         work.tables[q] = 0
         work.scales[q] = 0
         return 0
