@@ -27,7 +27,7 @@ from sklearn.utils.validation import (
 from skhash.algebra._perceptron import check_layers, mlp_forward
 from skhash.codes import packed_width
 from skhash.persistence import save_estimator
-from skhash.persistence.schema import Group, Optional, reals
+from skhash.persistence.schema import Group, optional, reals
 from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.chunks import (
     column_range,
@@ -410,7 +410,7 @@ class MLPLogitsMixin(FittedBitsMixin):
 
     _learned = "coefs_"
     _saved = {
-        "mean_": Optional(reals("n_features")),
+        "mean_": optional(reals("n_features")),
         "coefs_": Group(list),
         "intercepts_": Group(list),
     }

@@ -1,5 +1,6 @@
 """Attacks on what is saved: killed and rival writers, damage, and forgery."""
 
+import os
 import shutil
 import time
 
@@ -8,6 +9,7 @@ import numpy as np
 import skhash
 from skhash.linear import LinearDecoder, RandomHyperplaneHash
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
+from skhash.persistence.estimators import FILE
 from skhash.soak import mutants
 from skhash.soak.processes import (
     count_writes,
@@ -98,9 +100,11 @@ class Saved:
         return self.seen.index(seen)
 
     def check_clean(self, path, scratch):
-        """Save once more: then there is nothing but what one save writes."""
+        """Save once more, later: then there is nothing but what one save writes."""
         n_files = []
         for folder in (path, scratch):
+            for file in folder.glob("*"):
+                os.utime(file, (0, 0))
             self.versions[0].save(folder)
             n_files.append(sum(entry.is_file() for entry in folder.rglob("*")))
         assert n_files[0] == n_files[1], "Files of killed saves stay."
@@ -126,7 +130,7 @@ def kills(case):
         else:
             killed = killed_after(save, 1.5 * duration * rng.random())
         case.counts["kills"] += killed
-        if not (path / "manifest.json").exists():
+        if not (path / FILE).exists():
             assert current is None and killed, "What was saved is gone."
             continue
         found = saved.version_at(path, rng)
