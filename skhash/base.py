@@ -24,7 +24,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted
 from skhash.algebra._perceptron import check_layers, mlp_forward
 from skhash.codes import packed_width
 from skhash.persistence import save_estimator
-from skhash.persistence.schema import Group, Optional, reals
+from skhash.persistence.schema import Group, optional, reals
 from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.arrays import contiguous_rows, unit_rows, validate_data
 from skhash.utils.chunks import (
@@ -436,7 +436,7 @@ class MLPLogitsMixin(FittedBitsMixin):
 
     _learned = "coefs_"
     _saved = {
-        "mean_": Optional(reals("n_features")),
+        "mean_": optional(reals("n_features")),
         "coefs_": Group(list),
         "intercepts_": Group(list),
     }

@@ -19,7 +19,6 @@ import pytest
 import sklearn
 import torch
 from layouts import LAYOUTS
-from mutants import replace_saved_arrays, saved_arrays
 from pretend import NAME
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
@@ -31,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 import skhash
 from skhash.base import BaseHasher
 from skhash.codes import pack_bits, unpack_bits
-from skhash.persistence import state
+from skhash.persistence.state import class_name, known_class
 from skhash.utils.chunks import dense_chunks, row_chunks
 
 N_FEATURES = 12
@@ -82,15 +81,6 @@ def targets(encoder, X):
     if not encoder.__sklearn_tags__().target_tags.required:
         return None
     return np.array(["a", "b", "c"])[np.arange(X.shape[0]) % 3]
-
-
-def load(path, cls):
-    """Load an encoder, also of a class that is not of the library."""
-    with pytest.MonkeyPatch.context() as patch:
-        known = state.known_class
-        own = {state.class_name(cls): cls}
-        patch.setattr(state, "known_class", lambda name: own.get(name) or known(name))
-        return skhash.load(path)
 
 
 def seeded(encoder):
@@ -151,7 +141,7 @@ def fitted_attributes(encoder):
     return {
         name: value
         for name, value in vars(encoder).items()
-        if name.endswith("_") and name not in encoder._unsaved_attributes
+        if name.endswith("_") and name not in ("net_", "bank_")
     }
 
 
@@ -289,12 +279,10 @@ def check_copies_share_nothing(encoder):
 
 def check_training_on_leaves_the_loaded_arrays_alone(encoder):
     """What a failed `partial_fit` goes back to is not trained in place."""
-    if not hasattr(encoder, "partial_fit"):
+    if not hasattr(encoder, "partial_fit") or not is_of_the_library(encoder):
         return
     X = training_data()
-    with tempfile.TemporaryDirectory() as folder:
-        fitted_once(encoder).save(Path(folder) / "encoder")
-        loaded = load(Path(folder) / "encoder", type(encoder))
+    loaded = saved_and_loaded(fitted_once(encoder))
     before, snapshot = copy.copy(loaded), copy.deepcopy(loaded)
     loaded.partial_fit(X)
     assert_same_state(before, snapshot)
@@ -304,10 +292,7 @@ def check_save_and_load_are_inverses(encoder):
     frame = pd.DataFrame(training_data(), columns=[f"x{i}" for i in range(N_FEATURES)])
     for X in (training_data(), frame):
         encoder = fitted(encoder, X)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "encoder"
-            encoder.save(path)
-            loaded = load(path, type(encoder))
+        loaded = saved_and_loaded(encoder)
         assert type(loaded) is type(encoder)
         assert repr(loaded.get_params()) == repr(encoder.get_params())
         assert_same_state(encoder, loaded)
@@ -317,31 +302,6 @@ def check_save_and_load_are_inverses(encoder):
         )
         refitted = clone(loaded).fit(X, targets(encoder, X))
         np.testing.assert_array_equal(refitted.transform(X), encoder.transform(X))
-
-
-def check_arrays_that_do_not_fit_are_refused(encoder):
-    """Their file has the checksum that fits: what cannot encode is not loaded."""
-    X = training_data()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "encoder"
-        fitted_once(encoder).save(path)
-        whole, n_refused = saved_arrays(path), 0
-        for name, array in whole.items():
-            others = {key: value for key, value in whole.items() if key != name}
-            changed = [others]
-            for other in (array[None], array.ravel()[:-1], array.T, array[..., :0]):
-                if other.shape != array.shape:
-                    changed.append({**others, name: np.ascontiguousarray(other)})
-            for arrays in changed:
-                replace_saved_arrays(path, arrays)
-                try:
-                    load(path, type(encoder)).transform(X)
-                except ValueError as error:
-                    assert str(path) in str(error)  # noqa: PT017
-                    n_refused += 1
-        assert n_refused
-        replace_saved_arrays(path, whole)
-        load(path, type(encoder))
 
 
 def check_names_of_the_bits(encoder):
@@ -654,9 +614,17 @@ def assert_encodes_as_the_cpu(on_device, X):
 
 
 def saved_and_loaded(encoder):
+    """Return a copy as users keep it, which is by pickle for classes of their own."""
+    if not is_of_the_library(encoder):
+        return pickle.loads(pickle.dumps(encoder))
     with tempfile.TemporaryDirectory() as folder:
         encoder.save(Path(folder) / "encoder")
-        return load(Path(folder) / "encoder", type(encoder))
+        return skhash.load(Path(folder) / "encoder")
+
+
+def is_of_the_library(encoder):
+    """Say whether it can be saved: a file holds no other classes."""
+    return known_class(class_name(type(encoder))) is type(encoder)
 
 
 CONTRACT = [

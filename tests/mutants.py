@@ -1,16 +1,9 @@
 """Saved directories with something changed, and checksums that fit what is there."""
 
-import hashlib
-import io
-import json
-import pickle
-
 import numpy as np
-from safetensors.numpy import load as parse_arrays
-from safetensors.numpy import save as serialize_arrays
 
-from skhash.neighbors.store.files import ARRAYS
-from skhash.persistence.directory import MANIFEST, checksum_of
+from skhash.persistence import tensors
+from skhash.persistence.estimators import FILE
 
 # What may stand in the place of a value in a manifest.
 VALUES = (
@@ -23,31 +16,48 @@ TYPES = ("u1", "i1", "i4", "i8", "u8", "f2", "f4", "f8", ">f4", ">i8", "?", "c8"
 
 
 def read(path):
-    """Return the manifest of a saved directory."""
-    return json.loads((path / MANIFEST).read_text())
+    """Return the manifest and the arrays of a saved directory."""
+    manifest, arrays = tensors.read(path / FILE)
+    return manifest, arrays.arrays
+
+
+def write(path, manifest, arrays):
+    """Write others, as a save does: with checksums that fit."""
+    with open(path / FILE, "wb") as file:
+        tensors.write(file, manifest, arrays)
 
 
 def mutate(path, rng):
-    """Change something in a saved directory, or in one of its parts."""
-    manifest = read(path)
-    if "parts" in manifest and rng.random() < 0.8:
-        part = manifest["parts"][rng.choice(sorted(manifest["parts"]))]
-        mutate(path / part["folder"], rng)
-        part["checksum"] = read(path / part["folder"])["checksum"]
-    elif "parts" in manifest or rng.random() < 0.4:
+    """Change something in a saved directory."""
+    manifest, arrays = read(path)
+    if rng.random() < 0.4:
         _change_value(manifest, rng)
-    elif isinstance(manifest["arrays"], str):
-        _change_encoder_arrays(path, manifest, rng)
     else:
-        _change_index_array(path, manifest, rng)
-    write_manifest(path, manifest)
+        name = rng.choice(sorted(arrays))
+        changed = np.ascontiguousarray(changed_array(arrays[name], rng))
+        if changed.dtype in tensors.NAMES or changed.dtype.kind == "U":
+            arrays[name] = changed
+    write(path, manifest, arrays)
+    if rng.random() < 0.1:
+        forge_header(path, lambda header: _with_flips(header, rng))
 
 
-def write_manifest(path, manifest):
-    """Write a manifest with the checksum that fits."""
-    manifest = {key: value for key, value in manifest.items() if key != "checksum"}
-    manifest["checksum"] = checksum_of(manifest)
-    (path / MANIFEST).write_text(json.dumps(manifest))
+def forge_header(path, change):
+    """Change the header of a file, which has the length that it had."""
+    content = (path / FILE).read_bytes()
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = change(content[8:end]).ljust(end - 8)
+    total = tensors._sum_of(tensors._with_sum(header, tensors.UNKNOWN))
+    header = tensors._with_sum(header, total)
+    (path / FILE).write_bytes(content[:8] + header + content[end:])
+
+
+def _with_flips(header, rng):
+    header = bytearray(header)
+    # Behind the checksum of the header itself.
+    for place in rng.integers(100, len(header), size=rng.integers(1, 4)):
+        header[place] ^= 1 << rng.integers(8)
+    return bytes(header)
 
 
 def _change_value(found, rng):
@@ -66,83 +76,6 @@ def _change_value(found, rng):
         del found[key]
     else:
         found[key] = VALUES[rng.integers(len(VALUES))]
-
-
-def saved_arrays(path):
-    """Return the arrays of a saved encoder."""
-    return parse_arrays((path / read(path)["arrays"]).read_bytes())
-
-
-def replace_saved_arrays(path, arrays):
-    """Put others in their place, with the checksum that fits."""
-    manifest = read(path)
-    _write_arrays(path, manifest, serialize_arrays(arrays))
-    write_manifest(path, manifest)
-
-
-def _write_arrays(path, manifest, content):
-    (path / manifest["arrays"]).unlink()
-    digest = hashlib.sha256(content).hexdigest()
-    manifest |= {
-        "arrays": f"skhash-arrays-{digest[:16]}.safetensors",
-        "arrays_sha256": digest,
-    }
-    (path / manifest["arrays"]).write_bytes(content)
-
-
-def _change_encoder_arrays(path, manifest, rng):
-    arrays = saved_arrays(path)
-    name = rng.choice(sorted(arrays))
-    changed = np.ascontiguousarray(changed_array(arrays[name], rng))
-    if changed.dtype.isnative and changed.dtype.kind in "iufb":
-        arrays[name] = changed
-    content = changed_bytes(serialize_arrays(arrays), rng, share=0.1)
-    _write_arrays(path, manifest, content)
-
-
-def _change_index_array(path, manifest, rng):
-    entries = manifest["arrays"]
-    name = rng.choice(sorted(entries))
-    file = path / f"skhash-{name}-{entries[name]['sha256'][:16]}.npy"
-    array = changed_array(np.load(file), rng)
-    content = io.BytesIO()
-    np.save(content, array)
-    content = changed_bytes(content.getvalue(), rng, share=0.1)
-    if rng.random() < 0.03:
-        content = pickle.dumps(array)
-    if rng.random() < 0.1:  # under another name
-        name = rng.choice(ARRAYS)
-    file.unlink()
-    write_index_array(path, manifest, name, content, array)
-
-
-def replace_index_array(path, name, array):
-    """Put an array in the place of one of a saved index, with all that goes along."""
-    manifest, content = read(path), io.BytesIO()
-    np.save(content, array)
-    write_index_array(path, manifest, name, content.getvalue(), array)
-    write_manifest(path, manifest)
-
-
-def write_index_array(path, manifest, name, content, array):
-    digest = hashlib.sha256(content).hexdigest()
-    (path / f"skhash-{name}-{digest[:16]}.npy").write_bytes(content)
-    manifest["arrays"][name] = {
-        "sha256": digest,
-        "size": len(content),
-        "shape": list(array.shape),
-        "dtype": array.dtype.str,
-    }
-
-
-def changed_bytes(content, rng, share):
-    """Flip bits of a file, now and then."""
-    if rng.random() >= share:
-        return content
-    content = bytearray(content)
-    for place in rng.integers(0, min(len(content), 200), size=rng.integers(1, 4)):
-        content[place] ^= 1 << rng.integers(8)
-    return bytes(content)
 
 
 def _bounds(dtype):

@@ -1,5 +1,6 @@
 """Processes that are forked, and killed before a write to the disk or at any moment."""
 
+import io
 import os
 import signal
 import sys
@@ -9,7 +10,7 @@ import warnings
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from skhash.neighbors.store import files
+from skhash.utils import files
 
 # A process that takes longer than this hangs.
 PATIENCE = 600.0
@@ -26,13 +27,19 @@ def before_each_write(call):
 
         return wrapped
 
+    class Watched(io.BufferedWriter):
+        def write(self, content):
+            call()
+            return super().write(content)
+
+    def opened(path, mode):
+        return Watched(io.FileIO(path, mode.replace("b", "")))
+
     with ExitStack() as stack:
-        for owner, name in (
-            *((os, name) for name in ("fsync", "replace", "unlink", "mkdir", "rmdir")),
-            (files._HashingFile, "write"),
-        ):
-            changed = calling(getattr(owner, name))
-            stack.enter_context(patch.object(owner, name, changed))
+        for name in ("fsync", "replace", "unlink", "mkdir", "rmdir"):
+            changed = calling(getattr(os, name))
+            stack.enter_context(patch.object(os, name, changed))
+        stack.enter_context(patch.object(files, "open", opened, create=True))
         yield
 
 

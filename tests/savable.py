@@ -100,3 +100,27 @@ def savable_classes():
         for name, cls in known.items()
         if hasattr(cls, "save") and cls is not BaseNeuralHasher
     }
+
+
+def answers(estimator):
+    """Return what a fitted estimator of the table answers, as a list of arrays."""
+    n = estimator.n_features_in_
+    if hasattr(estimator, "refine"):
+        bits = CODES[:60, : estimator.n_bits_]
+        return [estimator.inverse_transform(bits), estimator.refine(X, bits)]
+    if hasattr(estimator, "predict_proba"):
+        return [estimator.predict(X), estimator.predict_proba(X)]
+    if isinstance(estimator, neighbors.HammingNeighbors):
+        near = estimator.radius_neighbors(CODES[:9, :n], 2)
+        asked = estimator.kneighbors(CODES[:9, :n], return_ids=True)
+        return [*asked, *map(np.concatenate, near)]
+    if hasattr(estimator, "kneighbors"):
+        return list(estimator.kneighbors(X[:9], return_ids=True))
+    return [estimator.transform_packed(X), estimator.decision_function(X)]
+
+
+def assert_same_answers(estimator, expected):
+    """Compare answers to those of another estimator, or to a list of arrays."""
+    others = expected if isinstance(expected, list) else answers(expected)
+    for one, other in zip(answers(estimator), others, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -219,7 +219,7 @@ class SBNClassifier(
         "objective": [StrOptions({"expected", "multi_sample"})],
         "n_draws": [Interval(Integral, 1, None, closed="left")],
         "predict_mode": [StrOptions({"ensemble", "det"})],
-        "n_predict_samples": [Interval(Integral, 1, None, closed="left")],
+        "n_predict_samples": [Interval(Integral, 1, 10_000, closed="both")],
         "init": [StrOptions({"whiten", "default", "real"})],
         "init_scale": [Interval(Real, 0, None, closed="neither")],
         "augment": [StrOptions({"flip_crop", "affine"}), None],

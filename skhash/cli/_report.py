@@ -10,7 +10,7 @@ from skhash.audit.chart import FIGURE_SIZE, write
 from skhash.audit.page import check_image_shape
 from skhash.cli._files import check_writable
 from skhash.cli._terminal import print_text
-from skhash.persistence.directory import check_target
+from skhash.persistence.estimators import check_target
 from skhash.utils.files import replacing
 
 # Where the recommended encoder is kept, and the decoder of its codes.

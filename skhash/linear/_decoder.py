@@ -20,7 +20,7 @@ from skhash.linear._blocks import (
 )
 from skhash.linear._descent import descend
 from skhash.persistence import save_estimator
-from skhash.persistence.schema import Optional, reals, wholes
+from skhash.persistence.schema import optional, reals, wholes
 from skhash.utils._sklearn import Interval, Options, StrOptions, fit_context
 from skhash.utils.arrays import validate_data
 from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
@@ -375,7 +375,7 @@ class LinearDecoder(BaseEstimator):
         "offset_": reals("n_features"),
         "block_bits_": wholes(),
         "error_": reals(low=0),
-        "ridge_": Optional(reals(low=0)),
+        "ridge_": optional(reals(low=0)),
         "n_bits_": wholes(low=1),
     }
     _parameter_constraints: dict = {

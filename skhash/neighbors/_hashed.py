@@ -17,8 +17,8 @@ from skhash.codes import pack_bits
 from skhash.neighbors._asymmetric import AsymmetricNeighbors
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
-from skhash.neighbors._hashed_files import load_search, save_search
-from skhash.persistence.schema import Optional, Part
+from skhash.persistence import load_estimator, save_estimator
+from skhash.persistence.schema import Part, optional
 from skhash.utils._sklearn import HasMethods, StrOptions, fit_context
 from skhash.utils.arrays import check_array, unit_rows, validate_data
 
@@ -118,7 +118,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     _saved = {
         "encoder_": Part("transform"),
         "index_": Part("remove"),
-        "decoder_": Optional(Part("refine")),
+        "decoder_": optional(Part("refine")),
     }
 
     def __init__(self, encoder, index=None, *, decoder=None, keep_vectors=False):
@@ -261,7 +261,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         return self.index_._score_codes(self._encode(X), y)
 
     def save(self, path) -> None:
-        """Write the search to a directory: a manifest, and a directory for each part.
+        """Write the search to a directory, in a file of JSON and safetensors.
 
         What is written is data only: loading it runs no code. A search that was there
         before is replaced at once, or not at all if writing fails or the process is
@@ -284,11 +284,11 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
         Notes
         -----
-        Encoder and decoder are written as by their own ``save``, which leaves out
-        parameters that are not plain data, and the index as by `HammingNeighbors.save`.
+        As in every ``save``, parameters that are not plain data are left out with a
+        warning.
         """
         check_is_fitted(self)
-        save_search(self, path)
+        save_estimator(self, path)
 
     @classmethod
     def load(cls, path, *, mmap=False, verify=True):
@@ -299,11 +299,11 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         path : path-like
             The directory that was given to `save`.
         mmap : bool, default=False
-            Whether to map the files of the index into memory instead of reading them,
+            Whether to map the arrays of the index into memory instead of reading them,
             as `HammingNeighbors.load` does. Encoder and decoder are read.
         verify : bool, default=True
-            Whether to compare the content of the index's files with their checksums;
-            with `mmap`, before the first answer. All else is always checked.
+            Whether to compare the content of the index with its checksums; with
+            `mmap`, before the first answer. All else is always checked.
 
         Returns
         -------
@@ -316,8 +316,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         FileNotFoundError
             If `path` holds nothing that was saved.
         ValueError
-            If a file is damaged, missing or another one, or was written by a newer
-            version.
+            If the file is damaged, a link, or was written by another version.
 
         Examples
         --------
@@ -334,7 +333,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         >>> bool((loaded.kneighbors(X)[1] == search.kneighbors(X)[1]).all())
         True
         """
-        return load_search(cls, path, mmap=mmap, verify=verify)
+        return load_estimator(path, cls, mmap=mmap, verify=verify)
 
     def get_metadata_routing(self):
         """Return what `fit` requests for itself and for the encoder.
@@ -349,6 +348,10 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             .add_self_request(self)
             .add(encoder=self.encoder, method_mapping=encoder)
         )
+
+    def _check_saved(self):
+        if self.encoder_.n_features_in_ != self.n_features_in_:
+            raise ValueError(f"encoder_ is not for {self.n_features_in_} columns.")
 
     def _check_index(self, index):
         """Raise ``ValueError`` for parameters that the index has no use for."""

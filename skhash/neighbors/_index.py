@@ -8,10 +8,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import check_packed, pack_bits
 from skhash.neighbors._params import check_params
-from skhash.neighbors.store.files import load_index, save_index
+from skhash.neighbors.store.files import read_store, write_store
 from skhash.neighbors.store.ids import check_same_kind, read_ids
 from skhash.neighbors.store.rows import check_column_fits, read_labels
 from skhash.neighbors.store.store import Store
+from skhash.persistence import load_estimator, save_estimator
+from skhash.persistence.schema import Columns
 from skhash.utils.arrays import check_array, validate_data
 from skhash.utils.late import LateModule
 from skhash.utils.torch import inference_device
@@ -55,6 +57,7 @@ class BaseIndex(BaseEstimator):
     """
 
     _store: Store
+    _saved = {"_store": Columns(write_store, read_store)}
 
     def _take_in(self, X, y, ids, decoder=None, vectors=None, added=None):
         """Fit the codes `X`, in place of any before.
@@ -184,7 +187,7 @@ class BaseIndex(BaseEstimator):
         return self
 
     def save(self, path):
-        """Write the index to a directory: `.npy` files and a manifest in JSON.
+        """Write the index to a directory, in a file of JSON and safetensors.
 
         What is written is data only: loading it runs no code. An index that was there
         before is replaced at once, or not at all if writing fails or the process is
@@ -204,29 +207,28 @@ class BaseIndex(BaseEstimator):
             takes.
         """
         self._fitted_store()
-        save_index(self, path)
+        save_estimator(self, path)
 
     @classmethod
     def load(cls, path, *, mmap=False, verify=True):
         """Load an index that `save` wrote.
 
-        The manifest is checked against its checksum, and every file against the size,
-        shape and dtype that stand there, at once. The content of the files is checked
-        too: at once, or with `mmap` when it is first needed. Only files in the
-        directory are read, and no links.
+        What the file says of types, shapes and parameters is checked at once, and the
+        content of the arrays too, or with `mmap` when it is first needed. Links are
+        not followed.
 
         Parameters
         ----------
         path : path-like
             The directory that was given to `save`.
         mmap : bool, default=False
-            Whether to map the files into memory instead of reading them. It takes
+            Whether to map the file into memory instead of reading it. It takes
             milliseconds, and processes share the memory. Adding codes copies them; the
-            files are never written, and nobody else may write or shorten them.
+            file is never written, and nobody else may write or shorten it.
         verify : bool, default=True
-            Whether to compare the content of the files with their checksums. With
+            Whether to compare the content of the arrays with their checksums. With
             `mmap` that is done before the first answer, and takes as long as reading
-            the files. What a search takes for granted is looked at without, too: that
+            the file. What a search takes for granted is looked at without, too: that
             no bits stand behind those of a code, and which codes are live.
 
         Returns
@@ -239,8 +241,7 @@ class BaseIndex(BaseEstimator):
         FileNotFoundError
             If `path` holds no saved index.
         ValueError
-            If a file is damaged, missing, a link or another one, or was written by a
-            newer version.
+            If the file is damaged, a link, or was written by another version.
 
         Examples
         --------
@@ -253,7 +254,7 @@ class BaseIndex(BaseEstimator):
         >>> loaded.kneighbors([[0, 1]], return_ids=True)
         (array([[1]], dtype=int32), array([['a']], dtype='<U1'))
         """
-        return load_index(cls, path, mmap=mmap, verify=verify)
+        return load_estimator(path, cls, mmap=mmap, verify=verify)
 
     def _fitted_store(self):
         if not hasattr(self, "_store"):

@@ -1,4 +1,4 @@
-"""Fitted estimators as directories of JSON and arrays: loading them runs no code."""
+"""Fitted estimators as files of JSON and arrays: loading them runs no code."""
 
 from skhash.persistence.estimators import load, load_estimator, save_estimator
 

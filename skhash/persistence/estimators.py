@@ -1,12 +1,38 @@
-"""Encoders, decoders and classifiers as directories; `load` reads indexes too."""
+"""Estimators in directories: what was saved is there as a whole, or not at all.
 
-import hashlib
+A directory holds one file. A save writes another one beside it and renames that over
+it; who opens the file, once, has one state, whatever others save meanwhile.
+"""
+
 from pathlib import Path
 
-from safetensors.numpy import load as parse_arrays
-from safetensors.numpy import save as serialize_arrays
+from skhash.persistence import state, tensors
+from skhash.utils.files import is_unfinished, replacing
 
-from skhash.persistence import directory, state
+FILE = "skhash.safetensors"
+FORMAT_VERSION = 1
+# What versions before the first release wrote.
+FORMER = "manifest.json"
+
+
+def check_target(path) -> Path:
+    """Return where to save to, if nothing else is there.
+
+    Raises
+    ------
+    FileExistsError
+        If `path` is a file, or a directory that holds something else.
+    """
+    path = Path(path)
+    if path.is_dir():
+        others = [one for one in path.iterdir() if not is_unfinished(one, FILE)]
+        if others and not (path / FILE).is_file():
+            raise FileExistsError(
+                f"{path} is a directory with other content; save to a new path."
+            )
+    elif path.exists():
+        raise FileExistsError(f"{path} is a file; save writes a directory.")
+    return path
 
 
 def save_estimator(estimator, path) -> None:
@@ -16,18 +42,19 @@ def save_estimator(estimator, path) -> None:
     ------
     FileExistsError
         If `path` is a file, or a directory that holds something else.
+    TypeError
+        If the estimator has parts that are no data.
     ValueError
         If a parameter is none that `fit` takes.
     """
-    estimator._validate_params()
-    arrays, manifest = state.described(estimator)
-    content = serialize_arrays(arrays)
-    digest = hashlib.sha256(content).hexdigest()
-    file = f"skhash-arrays-{digest[:16]}.safetensors"
-    manifest |= {"arrays": file, "arrays_sha256": digest}
-    with directory.saving(path) as path:
-        directory.write_file(path / file, content)
-        directory.replace_manifest(path, manifest)
+    from skhash import __version__
+
+    arrays, entry = state.described(estimator)
+    path = check_target(path)
+    path.mkdir(parents=True, exist_ok=True)
+    versions = {"format_version": FORMAT_VERSION, "skhash_version": __version__}
+    with replacing(path / FILE) as file:
+        tensors.write(file, {**versions, **entry}, arrays)
 
 
 def load(path):
@@ -51,7 +78,7 @@ def load(path):
     FileNotFoundError
         If `path` holds nothing that was saved.
     ValueError
-        If a file is damaged, was written by a newer version, or names an unknown class.
+        If a file is damaged, was written by another version, or names an unknown class.
 
     Examples
     --------
@@ -66,35 +93,52 @@ def load(path):
     >>> bool((loaded.transform(X) == encoder.transform(X)).all())
     True
     """
-    cls = state.known_class(directory.read_manifest(Path(path))["class"])
-    # An index reads its files itself.
-    return cls.load(path) if hasattr(cls, "load") else load_estimator(path)
+    return load_estimator(path)
 
 
-def load_estimator(path):
+def load_estimator(path, cls=None, *, mmap=False, verify=True):
     """Read an estimator that `save_estimator` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+    cls : type or None
+        What is to be at `path`; None is anything.
+    mmap : bool
+        Whether to map the arrays of an index instead of reading them.
+    verify : bool
+        Whether to compare the content of these with their checksums.
 
     Raises
     ------
     FileNotFoundError
-        If there is no manifest at `path`.
+        If there is nothing that was saved at `path`.
     ValueError
-        If a file is damaged, the format is newer than this version reads, or the class
-        is not known.
+        If a file is damaged, the format is another one than this version reads, or the
+        class is not known, or another one.
     """
-    return directory.load_whole(path, None, _load)
-
-
-def _load(path, manifest):
-    estimator = state.unfitted(manifest)
-    directory.check_keys(manifest, {"arrays": str, "arrays_sha256": str})
-    file = directory.saved_path(path, manifest["arrays"])
-    content = file.read_bytes()
-    if hashlib.sha256(content).hexdigest() != manifest["arrays_sha256"]:
-        raise ValueError(f"{file.name} does not match its checksum.")
-    try:
-        arrays = parse_arrays(content)
-    except Exception as error:  # SafetensorError, or of NumPy for a type it lacks
-        raise ValueError(f"{file.name}: {error}") from error
-    state.set_fitted_state(estimator, manifest["values"], arrays)
-    return estimator
+    path = Path(path)
+    if not (path / FILE).exists() and not (path / FILE).is_symlink():
+        if (path / FORMER).is_file():
+            raise ValueError(
+                f"{path} was saved by a version before 0.1, which this one does not "
+                "read; fit and save it anew."
+            )
+        raise FileNotFoundError(
+            f"{path} is not a saved skhash estimator: it has no {FILE}."
+        )
+    with tensors.naming_damage(path):
+        manifest, arrays = tensors.read(path / FILE, mmap)
+        version = manifest["format_version"]
+        if version != FORMAT_VERSION:
+            raise ValueError(
+                f"It has format version {version} of skhash "
+                f"{manifest['skhash_version']}, and this one reads {FORMAT_VERSION}; "
+                "update skhash, or save it anew."
+            )
+        if cls is not None and manifest["class"] != state.class_name(cls):
+            raise ValueError(
+                f"It holds a {manifest['class']} and no {state.class_name(cls)}; load "
+                "it by skhash.load."
+            )
+        return state.restored(manifest, arrays, verify=verify)

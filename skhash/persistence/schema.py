@@ -6,7 +6,8 @@ adds to what its bases declare. In ``_check_saved()`` it says what else must hol
 was loaded is used without another look at it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,8 +16,22 @@ REAL, WHOLE = ("float32", "float64"), ("int64",)
 LARGEST, TINY = np.finfo(np.float64).max, np.finfo(np.float64).tiny
 
 
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """What a fitted attribute is."""
+
+    optional: bool = False  # whether it may be missing, or None
+
+    def check(self, value, sizes) -> None:
+        """Raise ``ValueError`` for another value.
+
+        sizes : dict of int
+            Sizes of arrays, by their names.
+        """
+
+
 @dataclass(frozen=True)
-class Attribute:
+class Attribute(Declared):
     """A fitted attribute that is an array or, without a shape, a number.
 
     Parameters
@@ -36,13 +51,12 @@ class Attribute:
     high: float = LARGEST
 
     def check(self, value, sizes):
-        """Raise ``ValueError`` unless this is such a value; remember its sizes."""
         if self.shape:
             self._check_shape(value, sizes)
         elif type(value) not in ((int, float) if self.types == REAL else (int,)):
             raise ValueError(f"is {str(value)[:50]!r} and no such number")
         array = np.asarray(value)
-        if array.dtype.kind == "O":
+        if not self.shape and array.dtype.kind == "O":
             raise ValueError("is beyond 64 bits")
         if array.dtype.kind in "iuf" and array.size:
             least, most = array.min(), array.max()
@@ -52,8 +66,9 @@ class Attribute:
     def _check_shape(self, array, sizes):
         if not isinstance(array, np.ndarray):
             raise ValueError("is missing, or no array")
-        if not {array.dtype.name, array.dtype.kind} & {*self.types}:
-            raise ValueError(f"is of type {array.dtype}")
+        if not (_is_strings(array) and "U" in self.types):
+            if not {array.dtype.name, array.dtype.kind} & {*self.types}:
+                raise ValueError(f"is of type {array.dtype}")
         if self.shape == (...,):
             return
         if array.ndim != len(self.shape):
@@ -63,14 +78,17 @@ class Attribute:
                 raise ValueError(f"has {name}={size} instead of {sizes[name]}")
 
 
+def _is_strings(array) -> bool:
+    return array.dtype.kind in "OU" and all(isinstance(one, str) for one in array.flat)
+
+
 @dataclass(frozen=True)
-class Group:
+class Group(Declared):
     """A fitted attribute that is a list or a dict of arrays of any shapes."""
 
     cls: type
 
     def check(self, value, sizes):
-        """Raise ``ValueError`` unless this is such a list or dict."""
         if type(value) is not self.cls:
             raise ValueError(f"is no {self.cls.__name__} of arrays")
         for array in value.values() if self.cls is dict else value:
@@ -78,39 +96,51 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Plain:
+class Plain(Declared):
     """A fitted attribute of a type; what else it must be, a class checks itself."""
 
     cls: type
 
     def check(self, value, sizes):
-        """Raise ``ValueError`` unless it is of the type."""
         if type(value) is not self.cls:
             raise ValueError(f"is {str(value)[:50]!r} and no {self.cls.__name__}")
 
 
 @dataclass(frozen=True)
-class Part:
+class Records(Declared):
+    """A list of what JSON can hold, of any length."""
+
+    def check(self, value, sizes):
+        if type(value) is not list:
+            raise ValueError(f"is {str(value)[:50]!r} and no list")
+
+
+@dataclass(frozen=True)
+class Part(Declared):
     """A fitted attribute that is a fitted estimator, which has a method."""
 
     method: str
 
     def check(self, value, sizes):
-        """Raise ``ValueError`` unless it is such an estimator."""
         if not hasattr(value, self.method):
             raise ValueError(f"is a {type(value).__name__} without {self.method}")
 
 
 @dataclass(frozen=True)
-class Optional:
-    """A fitted attribute that may be missing, or None."""
+class Columns(Declared):
+    """An attribute that says itself what is saved of it, and may stay in the file.
 
-    declared: Attribute | Group | Plain | Part
+    ``write(value)`` returns arrays by name and what JSON can hold; ``read(arrays,
+    values, n_features, verify)`` makes the value of `Arrays` again.
+    """
 
-    def check(self, value, sizes):
-        """Raise ``ValueError`` for another value."""
-        if value is not None:
-            self.declared.check(value, sizes)
+    write: Callable
+    read: Callable
+
+
+def optional(declared):
+    """Declare what may be missing, or None."""
+    return replace(declared, optional=True)
 
 
 def reals(*shape, **bounds):
@@ -131,7 +161,7 @@ def labels(name):
 # What all estimators have.
 COMMON = {
     "n_features_in_": wholes(low=1),
-    "feature_names_in_": Optional(Attribute(("U",), ("n_features",))),
+    "feature_names_in_": optional(Attribute(("U",), ("n_features",))),
 }
 
 
@@ -143,15 +173,15 @@ def declared_by(cls) -> dict:
     return found
 
 
-def check_values(cls, values: dict) -> None:
+def check(estimator) -> None:
     """Raise ``ValueError`` unless fitted attributes are what their class declares."""
-    declared = declared_by(cls)
-    unknown = sorted(values.keys() - declared.keys())
-    if unknown:
-        raise ValueError(f"A {cls.__name__} has no fitted attributes {unknown}.")
+    declared, values = declared_by(type(estimator)), vars(estimator)
     sizes = {"n_features": values.get("n_features_in_")}
     for name, attribute in declared.items():
         try:
-            attribute.check(values.get(name), sizes)
+            if not (attribute.optional and values.get(name) is None):
+                attribute.check(values.get(name), sizes)
         except ValueError as error:
             raise ValueError(f"{name} {error}.") from error
+    if hasattr(estimator, "_check_saved"):
+        estimator._check_saved()

@@ -1,12 +1,13 @@
-"""Parameters and fitted attributes as arrays and as what JSON can hold, and back."""
+"""Estimators as arrays and as what JSON can hold, and back."""
 
+import json
 import sys
 import warnings
-from collections import defaultdict
 from importlib import import_module
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
 
 from skhash.persistence import schema
 
@@ -23,12 +24,9 @@ MODULES = (
     "skhash.noise",
     "skhash.training",
 )
-# The keys that mark such an object, and a tuple, which JSON does not know.
-CLASS, TUPLE = "__class__", "__tuple__"
-# Between the name of a list or dict of arrays and the key of the item: "coefs_.0".
-MARK = "."
-# Attributes that may be arrays of strings, which are no arrays in a file.
-NAMES = ("feature_names_in_", "classes_")
+# The keys that mark such an object, a tuple, which JSON does not know, and a parameter
+# that is a fitted attribute, by whose name.
+CLASS, TUPLE, FITTED = "__class__", "__tuple__", "__fitted__"
 # How many parameters may lie in each other: to show them takes time that doubles.
 MAX_NESTING = 6
 
@@ -37,6 +35,13 @@ def plain_params(estimator) -> dict:
     """Return the parameters as JSON can hold them; warn of those that it cannot."""
     params = {}
     for name, value in estimator.get_params(deep=False).items():
+        if type(value) is FrozenEstimator and value is getattr(
+            estimator, f"{name}_", 0
+        ):
+            params[name] = {FITTED: f"{name}_"}
+            continue
+        if hasattr(value, "fit"):
+            _check_is_data(name, type(value))
         try:
             params[name] = _param_to_plain(value)
         except TypeError:
@@ -47,6 +52,16 @@ def plain_params(estimator) -> dict:
                 stacklevel=_level_of_user(),
             )
     return params
+
+
+def _check_is_data(name, cls):
+    """Raise ``TypeError`` for an estimator that a file cannot hold."""
+    if known_class(class_name(cls)) is not cls or not hasattr(cls, "save"):
+        raise TypeError(
+            f"{name} is a {cls.__name__}, which is not saved as data. Keep the whole "
+            "by pickle or joblib, or save those parts, such as encoder_ and index_, "
+            "that have a save of their own."
+        )
 
 
 def _level_of_user():
@@ -75,15 +90,17 @@ def known_class(name: str) -> type | None:
     return cls if is_estimator else None
 
 
-def unfitted(manifest: dict):
-    """Return an estimator of a manifest's class, with its parameters, or raise."""
-    try:
-        estimator = _build(manifest["class"], manifest["params"], "save")
-        estimator._validate_params()
-        return estimator
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        version = manifest["skhash_version"]
-        raise ValueError(f"{error} It was written by skhash {version}.") from error
+def unfitted(entry: dict, fitted: dict):
+    """Return an estimator of an entry's class, with its parameters, or raise."""
+    params = {
+        name: fitted[value[FITTED]]
+        if isinstance(value, dict) and FITTED in value
+        else value
+        for name, value in entry["params"].items()
+    }
+    estimator = _build(entry["class"], params, "save")
+    estimator._validate_params()
+    return estimator
 
 
 def _build(name, params, method="get_params", depth=0):
@@ -112,100 +129,117 @@ def _from_plain(value, depth):
     return _build(value[CLASS], value["params"], depth=depth + 1)
 
 
-def described(estimator) -> tuple[dict, dict]:
-    """Return the fitted arrays, and what a manifest says of an estimator.
+def described(estimator, name="it") -> tuple[dict, dict]:
+    """Return arrays, and what JSON can hold, that `restored` makes the estimator of.
+
+    name : what errors call it
 
     Raises
     ------
+    TypeError
+        If the estimator, or a fitted attribute, is not one of skhash, or no data.
     ValueError
-        If a fitted attribute is not as its class declares.
+        If a fitted attribute is not as its class declares, or a parameter none that
+        `fit` takes.
     """
     cls = type(estimator)
-    if known_class(class_name(cls)) is not cls:
-        raise TypeError(
-            f"{cls.__name__} is no class of skhash, and loading runs no other code; "
-            "keep it by pickle or joblib."
-        )
-    declared = schema.declared_by(cls)
-    fitted = {
-        name: _to_saved(name, value)
-        for name, value in vars(estimator).items()
-        if name in declared
-    }
-    schema.check_values(cls, fitted)
+    if cls is FrozenEstimator:
+        arrays, entry = described(estimator.estimator, name)
+        return arrays, {**entry, "frozen": True}
+    _check_is_data(name, cls)
+    estimator._validate_params()
+    schema.check(estimator)
     arrays, values = {}, {}
-    for name, value in fitted.items():
-        if _is_group(value):
-            items = value.items() if isinstance(value, dict) else enumerate(value)
-            arrays |= {f"{name}{MARK}{key}": item for key, item in items}
-        elif _is_array(value):
-            arrays[name] = value
-        elif not isinstance(value, BaseEstimator):
-            values[name] = _to_plain(value)
-    arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    for name, declared in schema.declared_by(cls).items():
+        if name not in vars(estimator):
+            continue
+        own, plain = _described_value(name, declared, vars(estimator)[name])
+        arrays |= {f"{name}/{key}".rstrip("/"): own[key] for key in own}
+        if not own or plain is not None:
+            values[name] = plain
     params = plain_params(estimator)
     return arrays, {"class": class_name(cls), "params": params, "values": values}
 
 
-def set_fitted_state(estimator, values: dict, arrays: dict) -> None:
-    """Set fitted attributes of JSON values and arrays, or raise ``ValueError``."""
-    cls, groups = type(estimator), regrouped(arrays)
-    if values.keys() & groups.keys():
-        raise ValueError("It has two values of one attribute.")
-    names = {
-        name: np.array(values[name]) for name in NAMES if values.get(name) is not None
-    }
-    fitted = {**values, **names, **groups}
-    schema.check_values(cls, fitted)
-    for name, value in fitted.items():
-        setattr(estimator, name, value)
+def _described_value(name, declared, value):
+    """Return arrays of a fitted attribute by name, "" for itself, and JSON or None."""
+    if isinstance(declared, schema.Columns):
+        return declared.write(value)
+    if isinstance(declared, schema.Part):
+        return described(value, name.rstrip("_"))
+    if isinstance(declared, schema.Records):
+        value = np.frombuffer(json.dumps(_to_plain(value)).encode(), np.uint8)
+    if isinstance(value, np.ndarray):
+        return {"": in_order(name, value)}, None
+    if isinstance(declared, schema.Group) and value:
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return {str(key): in_order(name, item) for key, item in items}, None
+    return {}, _to_plain(value)
+
+
+def in_order(name, array):
+    """Return an array as a file holds it: in C order, and strings of one width."""
+    if array.dtype.kind == "O":
+        if not all(isinstance(one, str) for one in array.flat):
+            raise ValueError(
+                f"{name} holds Python objects, which are not saved; pass {name} as "
+                "numbers or strings."
+            )
+        array = array.astype(str)
+    return np.asarray(array, order="C")
+
+
+def restored(entry: dict, arrays, *, verify=True, is_part=False):
+    """Return the estimator that `described` made an entry and arrays of.
+
+    Parameters
+    ----------
+    entry : dict
+    arrays : Arrays
+    verify : bool
+        Whether to compare arrays that may stay in the file with their checksums.
+    is_part : bool
+        Whether it is an attribute of another one.
+
+    Raises
+    ------
+    ValueError
+        If anything is not as `described` makes it; or AttributeError, KeyError or
+        TypeError.
+    """
+    cls, values = known_class(entry["class"]), entry["values"]
+    declared = schema.declared_by(cls) if cls else {}
+    n_features = values.get("n_features_in_")
+    fitted = {}
+    for name in {*values, *(one.partition("/")[0] for one in arrays.arrays)}:
+        attribute, own, plain = declared.get(name), arrays.below(name), values.get(name)
+        if attribute is None:
+            raise ValueError(f"{entry['class']!r} has no fitted attribute {name!r}.")
+        if isinstance(attribute, schema.Columns):
+            fitted[name] = attribute.read(own, plain, n_features, verify)
+        elif isinstance(attribute, schema.Part) and not is_part:
+            fitted[name] = restored(plain, own, verify=verify, is_part=True)
+        elif own.arrays and name in values:
+            raise ValueError(f"It has two values of {name}.")
+        elif isinstance(attribute, schema.Records):
+            fitted[name] = json.loads(own.read()[""].tobytes())
+        else:
+            fitted[name] = _regrouped(own.read()) if own.arrays else plain
+    estimator = unfitted(entry, fitted)
+    vars(estimator).update(fitted)
+    schema.check(estimator)
     if "feature_names_in_" in fitted:  # scikit-learn compares objects
         estimator.feature_names_in_ = fitted["feature_names_in_"].astype(object)
-    getattr(estimator, "_check_saved", lambda: None)()
+    return FrozenEstimator(estimator) if entry.get("frozen") is True else estimator
 
 
-def regrouped(arrays: dict) -> dict:
-    """Put arrays of `described` that were items of a list or dict back into it."""
-    groups: dict = defaultdict(dict)
-    for name, value in arrays.items():
-        head, _, key = name.partition(MARK)
-        groups[head][key] = value
-    return {head: _group(head, items) for head, items in groups.items()}
-
-
-def _group(head, items):
+def _regrouped(items):
+    """Return the array that is called "", or the arrays as a list or a dict."""
     if items.keys() == {""}:
         return items[""]
-    if not all(map(str.isdecimal, items)):
-        return items
-    if items.keys() != {str(i) for i in range(len(items))}:
-        raise ValueError(f"The items of {head} are not whole.")
-    return [items[str(i)] for i in range(len(items))]
-
-
-def _to_saved(name, value):
-    """Return a fitted attribute without objects of NumPy or Python."""
-    if _is_group(value) or isinstance(value, BaseEstimator):
-        return value
-    if not isinstance(value, np.ndarray):
-        return _to_plain(value)
-    if value.dtype.kind != "O":
-        return value
-    if not all(isinstance(one, str) for one in value.flat):
-        raise ValueError(
-            f"{name} holds Python objects, which are not saved; pass {name} as numbers "
-            "or strings."
-        )
-    return value.astype(str)
-
-
-def _is_group(value) -> bool:
-    items = value.values() if isinstance(value, dict) else value
-    return isinstance(value, dict | list) and len(value) and all(map(_is_array, items))
-
-
-def _is_array(value) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind not in "OU"
+    if items.keys() == {str(i) for i in range(len(items))}:
+        return [items[str(i)] for i in range(len(items))]
+    return items
 
 
 def _param_to_plain(value):

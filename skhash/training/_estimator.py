@@ -4,7 +4,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from skhash.persistence.schema import Plain, wholes
+from skhash.persistence.schema import Records, wholes
 from skhash.training._optimizers import Optimizer
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.torch import random_state_of_call, resolve_device
@@ -42,7 +42,7 @@ class TrainedMixin:
     from; use of the estimator does not need it, and `save` leaves it out.
     """
 
-    _saved = {"history_": Plain(list), "n_iter_": wholes(low=0)}
+    _saved = {"history_": Records(), "n_iter_": wholes(low=0)}
     _unsaved_attributes = ("net_",)
     # Parameters that a net in training does not depend on.
     _untrained_parameters: tuple[str, ...] = ()

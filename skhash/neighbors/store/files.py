@@ -1,16 +1,11 @@
-"""Indexes as a directory: an `.npy` file an array, and a manifest in JSON.
+"""What is saved of a store: its columns, its decoder and its clusters.
 
-As with encoders, files are named by their content and the manifest is replaced last, in
-one rename. Codes stand in rows of whole words, so that a memory map of the file is what
-the kernels take, and opening it reads none of them.
+Codes stand in rows of whole words, so that a map of the file is what the kernels take,
+and opening it reads none of them.
 
 Checksums find accidents. A file may hold anything and the checksum that fits, and still
 must not make a kernel leave its arrays: so types, shapes and some content are checked.
 """
-
-import hashlib
-import os
-from secrets import token_hex
 
 import numpy as np
 
@@ -23,7 +18,8 @@ from skhash.neighbors.store.decoder import (
     items_per_code,
 )
 from skhash.neighbors.store.store import Store
-from skhash.persistence import directory, state
+from skhash.persistence.state import in_order
+from skhash.persistence.tensors import naming_damage
 
 # Arrays with a row a code, those of a decoder, of clusters, and all.
 COLUMNS = ("y", "ids", "live", "vectors", "items")
@@ -32,141 +28,54 @@ CLUSTERS = {f"cluster_{name}": name for name in Clusters._fields}
 ARRAYS = ("codes", *COLUMNS, "codebook", "offset", *CLUSTERS)
 
 
-def save_index(index, path) -> None:
-    """Write the parameters and the fitted state of `index` to the directory `path`."""
-    store, scoring = index._store, None
-    arrays = {"codes": store["words"].view(np.uint8), **store.columns()}
+def write_store(store) -> tuple[dict, dict]:
+    """Return the arrays of a store by name, and what JSON can hold of it."""
+    arrays, scoring = {"codes": store["words"].view(np.uint8), **store.columns()}, None
     clusters = store.codes_key.made_clusters()
     if clusters is not None:
         arrays |= {name: getattr(clusters, own) for name, own in CLUSTERS.items()}
     if store.decoder is not None:
         decoder = store.decoder
         arrays |= {"codebook": decoder.codebook, "offset": decoder.offset}
-        scoring = {
-            name: getattr(decoder, name) for name in ("n_bits", "normalized", "metric")
-        }
+        names = "n_bits", "normalized", "metric"
+        scoring = {name: getattr(decoder, name) for name in names}
     arrays = {
-        name: _plain(name, array) for name, array in arrays.items() if array is not None
+        name: in_order(name, array)
+        for name, array in arrays.items()
+        if array is not None
     }
-    _, manifest = state.described(index)
-    manifest |= {"n_bytes": store.n_bytes, "decoder": scoring}
-    with directory.saving(path) as path:
-        entries = {
-            name: _write_array(path, name, array) for name, array in arrays.items()
-        }
-        directory.replace_manifest(path, {**manifest, "arrays": entries})
+    return arrays, {"n_bytes": store.n_bytes, "decoder": scoring}
 
 
-def load_index(cls, path, *, mmap, verify):
-    """Read an index of class `cls` that `save_index` wrote."""
-    return directory.load_whole(path, cls, _load, mmap, verify)
+def read_store(saved, values, n_features, verify):
+    """Return the store of the `Arrays` and values that `write_store` returned.
 
-
-def _load(path, manifest, mmap, verify):
-    index = state.unfitted(manifest)
-    state.set_fitted_state(index, manifest["values"], {})
-    directory.check_keys(manifest, {"n_bytes": int, "arrays": dict})
-    entries, n_bytes = manifest["arrays"], manifest["n_bytes"]
-    unknown = sorted(entries.keys() - set(ARRAYS))
+    Of a map the content is checked before it is first used.
+    """
+    arrays, n_bytes = saved.arrays, values["n_bytes"]
+    unknown = sorted(arrays.keys() - set(ARRAYS))
     if unknown:
         raise ValueError(f"This skhash does not know: {unknown}; update it.")
-    maps = {name: _map(path, name, entry) for name, entry in entries.items()}
-    arrays = {
-        name: np.asarray(array) if mmap else np.array(array)
-        for name, array in maps.items()
-    }
-    n_bits = _check_arrays(arrays, n_bytes, index.n_features_in_)
-    decoder = _read_decoder(arrays, manifest.get("decoder"), n_bits)
+    n_bits = _check_arrays(arrays, n_bytes, n_features)
+    decoder = _read_decoder(arrays, values["decoder"], n_bits)
     clusters = _read_clusters(arrays)
+    columns = {name: arrays[name] for name in arrays.keys() & set(COLUMNS)}
+    whole = {"n_bytes": n_bytes, "clusters": clusters}
+    store = Store(arrays["codes"], decoder, **whole, **columns)
 
     def check():
-        with directory.naming_damage(path):
+        with naming_damage(saved.path.parent):
             if verify:
-                _check_sums(entries, maps)
+                saved.check()
             _check_content(arrays, n_bits)
             if clusters is not None:
                 check_positions(clusters, len(arrays["codes"]))
 
-    if not mmap:
+    if saved.mapped:
+        store.check_first(check)
+    else:
         check()
-    columns = {name: arrays[name] for name in arrays.keys() & set(COLUMNS)}
-    index._store = Store(arrays["codes"], decoder, **columns)
-    index._store.n_bytes = n_bytes
-    index._store.codes_key.clusters = clusters
-    if mmap:
-        index._store.check_first(check)
-    return index
-
-
-def _plain(name, array):
-    """Return an array that holds no Python objects: strings of fixed width instead."""
-    if array.dtype.kind != "O":
-        return array
-    if not all(isinstance(one, str) for one in array.flat):
-        raise ValueError(
-            f"{name} holds Python objects, which are not saved; pass {name} as numbers "
-            "or strings."
-        )
-    return array.astype(str)
-
-
-def _file_name(name, entry):
-    return f"skhash-{name}-{entry['sha256'][:16]}.npy"
-
-
-class _HashingFile:
-    """What `numpy.save` writes to, so that an array is read once, block by block."""
-
-    def __init__(self, file):
-        self.file, self.digest = file, hashlib.sha256()
-
-    def write(self, block):
-        self.digest.update(block)
-        self.file.write(block)
-
-
-def _write_array(path, name, array):
-    """Write an array to the file that `_file_name` names; return its entry."""
-    temporary = path / f"skhash-{name}-{token_hex(8)}.npy{directory.UNFINISHED}"
-    with open(temporary, "wb") as file:
-        hashing = _HashingFile(file)
-        np.save(hashing, array, allow_pickle=False)
-        file.flush()
-        os.fsync(file.fileno())
-        size = file.tell()
-    entry = {
-        "sha256": hashing.digest.hexdigest(),
-        "size": size,
-        "shape": list(array.shape),
-        "dtype": array.dtype.str,
-    }
-    os.replace(temporary, path / _file_name(name, entry))
-    return entry
-
-
-def _map(path, name, entry):
-    """Map the array of a file into memory after a look at its size and header."""
-    file = directory.saved_path(path, _file_name(name, entry))
-    size = file.stat().st_size
-    if size != entry["size"]:
-        raise ValueError(f"{file.name} has {size} bytes instead of {entry['size']}.")
-    try:
-        array = np.lib.format.open_memmap(file, mode="r")
-    except Exception as error:  # NumPy reads the header by a parser of Python
-        raise ValueError(f"{file.name}: {error}") from error
-    if list(array.shape) != entry["shape"] or array.dtype.str != entry["dtype"]:
-        raise ValueError(
-            f"{file.name} holds an array of shape {array.shape} and dtype "
-            f"{array.dtype.str} instead of {entry['shape']} and {entry['dtype']}."
-        )
-    return array
-
-
-def _check_sums(entries, maps):
-    for name, entry in entries.items():
-        # What is mapped, even if the file has been removed; its base is the file.
-        if hashlib.sha256(maps[name].base).hexdigest() != entry["sha256"]:
-            raise ValueError(f"{_file_name(name, entry)} does not match its checksum.")
+    return store
 
 
 def _check_arrays(arrays, n_bytes, n_features):
@@ -211,10 +120,10 @@ def _read_decoder(arrays, scoring, n_bits):
     there = arrays.keys() & set(DECODER)
     if scoring is None and not there:
         return None
-    directory.check_keys({"decoder": scoring}, {"decoder": dict})
-    directory.check_keys(scoring, {"n_bits": int, "normalized": bool, "metric": str})
+    kinds = {"n_bits": int, "normalized": bool, "metric": str}
     if (
-        scoring["metric"] not in METRICS
+        {name: type(value) for name, value in (scoring or {}).items()} != kinds
+        or scoring["metric"] not in METRICS
         or there != set(DECODER)
         # Of codes that were packed, the decoder alone knows how many bits they have.
         or packed_width(scoring["n_bits"]) != packed_width(n_bits)

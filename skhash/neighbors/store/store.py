@@ -18,7 +18,8 @@ class CodesKey:
         Those of a file, if the index was saved with some.
     """
 
-    searcher = clusters = None
+    def __init__(self, clusters=None):
+        self.searcher, self.clusters = None, clusters
 
     def made_clusters(self):
         """Return the clusters that were made or read, or None."""
@@ -36,6 +37,10 @@ class Store:
     packed : ndarray of shape (n, n_bytes), uint8
     decoder : Decoder, default=None
         What codes decode to.
+    n_bytes : int, default=None
+        How many bytes of `packed` are codes, if zeros follow.
+    clusters : Clusters, default=None
+        Those of the codes, if they were made.
     **columns : ndarray of shape (n, ...), or None
         What else a code has: "y", its label; "ids", of int64 or str; "live", a bool,
         False for a code that was removed; "vectors", the real vector that it was made
@@ -43,12 +48,12 @@ class Store:
         missing.
     """
 
-    def __init__(self, packed, decoder=None, **columns):
-        self.n, self.n_bytes = packed.shape
+    def __init__(self, packed, decoder=None, *, n_bytes=None, clusters=None, **columns):
+        self.n, self.n_bytes = len(packed), n_bytes or packed.shape[1]
         self.decoder = decoder
         # Rows from `n` on are room to grow into.
         self._rooms = {"words": packed_to_words(packed), "live": None, **columns}
-        self.codes_key = CodesKey()
+        self.codes_key = CodesKey(clusters)
         self._lookup = None
         self._check = None
 

@@ -13,7 +13,7 @@ from skhash.base import MLPLogitsMixin
 from skhash.codes import check_bits
 from skhash.neural.autoencoder._correction import Correction, resolve_correction
 from skhash.neural.autoencoder._posterior import Posterior, resolve_posterior
-from skhash.persistence.schema import TINY, Group, Optional, reals, wholes
+from skhash.persistence.schema import TINY, Group, optional, reals, wholes
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.chunks import row_chunks
@@ -200,12 +200,12 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
 
     _saved = {
         "scale_": reals(low=TINY),
-        "rho_": Optional(reals(low=TINY)),
+        "rho_": optional(reals(low=TINY)),
         "n_steps_": wholes(low=0),
         "decoder_coefs_": Group(list),
         "decoder_intercepts_": Group(list),
-        "covariance_coef_": Optional(reals("n_hidden", "n_heads")),
-        "covariance_intercept_": Optional(reals("n_heads")),
+        "covariance_coef_": optional(reals("n_hidden", "n_heads")),
+        "covariance_intercept_": optional(reals("n_heads")),
     }
     _parameter_constraints: dict = {
         **BaseNeuralHasher._parameter_constraints,

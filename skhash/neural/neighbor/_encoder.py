@@ -20,7 +20,7 @@ from skhash.base import MLPLogitsMixin
 from skhash.neural._near import near_rows
 from skhash.neural._start import rotated_axes, sample_rows
 from skhash.neural.neighbor._bank import drawn, joined
-from skhash.persistence.schema import TINY, Optional, Plain, reals
+from skhash.persistence.schema import TINY, Plain, optional, reals
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.chunks import RowView
@@ -220,7 +220,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     _saved = {
         "mean_": reals("n_features"),
         "scale_": reals(low=TINY),
-        "skip_coef_": Optional(reals("n_features", "n_bits")),
+        "skip_coef_": optional(reals("n_features", "n_bits")),
         "lengths_": Plain(list),
     }
     _parameter_constraints: dict = {

@@ -15,7 +15,7 @@ from skhash.neural._start import sample_rows, starting_directions
 from skhash.neural.sgh._pairs import PairSource, resolve_pairs
 from skhash.neural.sgh._scales import CodewordScale, resolve_scale
 from skhash.neural.sgh._start import SGHStart, closed_form_decoder, sgh_start
-from skhash.persistence.schema import TINY, Optional, reals
+from skhash.persistence.schema import TINY, optional, reals
 from skhash.training import BaseNeuralHasher
 from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.arrays import check_array
@@ -201,10 +201,10 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         "scale_": reals(low=TINY),
         "prior_logits_": reals("n_bits"),
         "rho_": reals(low=TINY),
-        "pair_scale_": Optional(reals()),
-        "pair_offset_": Optional(reals()),
-        "scale_components_": Optional(reals("n_bits", "n_features")),
-        "scale_intercept_": Optional(reals("n_bits")),
+        "pair_scale_": optional(reals()),
+        "pair_offset_": optional(reals()),
+        "scale_components_": optional(reals("n_bits", "n_features")),
+        "scale_intercept_": optional(reals("n_bits")),
     }
     _parameter_constraints: dict = {
         **BaseNeuralHasher._parameter_constraints,

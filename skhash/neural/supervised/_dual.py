@@ -3,7 +3,7 @@
 from functools import partialmethod
 
 from skhash.neural.supervised._encoder import SupervisedHash
-from skhash.persistence.schema import Optional, Plain
+from skhash.persistence.schema import Plain, optional
 
 
 class DualHashEncoder(SupervisedHash):
@@ -119,7 +119,7 @@ class DualHashEncoder(SupervisedHash):
     True
     """
 
-    _saved = {"dual_active_fraction_": Optional(Plain(float))}
+    _saved = {"dual_active_fraction_": optional(Plain(float))}
     # Its parameters are those of `SupervisedHash`; two have other defaults.
     __init__ = partialmethod(
         SupervisedHash.__init__, loss="dualhash", batch_size="auto"

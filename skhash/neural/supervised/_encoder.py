@@ -18,9 +18,9 @@ from skhash.metrics import class_distances
 from skhash.persistence.schema import (
     TINY,
     Group,
-    Optional,
     Plain,
     labels,
+    optional,
     reals,
     wholes,
 )
@@ -141,13 +141,13 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
 
     _saved = {
         "classes_": labels("n_classes"),
-        "input_shape_": Optional(Plain(list)),
+        "input_shape_": optional(Plain(list)),
         "scale_": reals(low=TINY),
         "n_bits_": wholes(low=1),
-        "coefs_": Optional(Group(list)),
-        "intercepts_": Optional(Group(list)),
-        "weights_": Optional(Group(list)),
-        "weight_names_": Optional(Plain(list)),
+        "coefs_": optional(Group(list)),
+        "intercepts_": optional(Group(list)),
+        "weights_": optional(Group(list)),
+        "weight_names_": optional(Plain(list)),
         "quantization_error_": Plain(float),
         "intra_distance_": Plain(float),
         "inter_distance_": Plain(float),

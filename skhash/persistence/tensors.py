@@ -1,0 +1,204 @@
+"""A file of arrays and JSON, in the format of safetensors, that is read or mapped.
+
+The header is JSON: types, shapes and places of the arrays, and a manifest, with a
+checksum of each array and of the header itself. They find accidents; who forges a file
+forges them too. So nothing here takes more time or memory than the file has bytes.
+"""
+
+import hashlib
+import json
+import math
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+MAX_HEADER_BYTES = 2**20
+# Arrays begin where processors like them to, in the file and so in a map of it.
+ALIGNMENT = 64
+TYPES = {
+    **{"BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "F16": "<f2"},
+    **{"U32": "<u4", "I32": "<i4", "F32": "<f4"},
+    **{"U64": "<u8", "I64": "<i8", "F64": "<f8"},
+}
+NAMES = {np.dtype(own): name for name, own in TYPES.items()}
+# In place of a checksum that is not known yet.
+UNKNOWN = "0" * 64
+
+
+def write(file, manifest, arrays) -> None:
+    """Write arrays, and what JSON can hold, to a file that is open.
+
+    Parameters
+    ----------
+    file : binary file
+    manifest : dict
+    arrays : dict of ndarray
+        In C order, of numbers, booleans or strings.
+
+    Raises
+    ------
+    ValueError
+        If the manifest is too large, or an array holds something else.
+    """
+    strings = [name for name, array in arrays.items() if array.dtype.kind == "U"]
+    manifest = {**manifest, "strings": strings}
+    order = sorted(arrays, key=lambda name: _place(arrays[name]))
+    plain = {name: _without_strings(name, arrays[name]) for name in order}
+    sums = dict.fromkeys(order, UNKNOWN)
+    file.write(_header(manifest, plain, sums))
+    for name, array in plain.items():
+        content = array.reshape(-1).view(np.uint8)
+        sums[name] = hashlib.sha256(content).hexdigest()
+        file.write(content)
+    file.seek(0)
+    file.write(_header(manifest, plain, sums))
+
+
+def _place(array):
+    """Sort arrays so that each begins at a multiple of the size of its items.
+
+    Those that fill whole lines come first, so that the next one begins with a line too,
+    and those that fill whole words before the rest.
+    """
+    itemsize = 4 if array.dtype.kind == "U" else array.itemsize
+    odd = array.nbytes % 8 > 0
+    return array.nbytes % ALIGNMENT > 0, odd, -itemsize * odd
+
+
+def _without_strings(name, array):
+    """Return strings as numbers of characters, one axis more."""
+    if array.dtype.kind == "U":
+        array = array[..., None].view(np.uint32)
+    if array.dtype not in NAMES:
+        raise ValueError(
+            f"{name} is of type {array.dtype}; saved are numbers, booleans and strings."
+        )
+    return array
+
+
+def _header(manifest, arrays, sums) -> bytes:
+    """Return all that stands before the first array."""
+    text = json.dumps({**manifest, "sums": sums})
+    header, start = {"__metadata__": {"sum": UNKNOWN, "skhash": text}}, 0
+    for name, array in arrays.items():
+        stop = start + array.nbytes
+        header[name] = {
+            "dtype": NAMES[array.dtype],
+            "shape": array.shape,
+            "data_offsets": (start, stop),
+        }
+        start = stop
+    content = json.dumps(header).encode()
+    content += b" " * (-(8 + len(content)) % ALIGNMENT)
+    if len(content) > MAX_HEADER_BYTES:
+        raise ValueError(
+            f"Parameters and names of arrays take {len(content)} bytes, and may take "
+            f"{MAX_HEADER_BYTES}."
+        )
+    return len(content).to_bytes(8, "little") + _with_sum(content, _sum_of(content))
+
+
+def _with_sum(content, value: str) -> bytes:
+    """Return a header with a checksum of itself, or `UNKNOWN`, in its place."""
+    place = content.index(b'"sum": "') + len(b'"sum": "')
+    return content[:place] + value.encode() + content[place + len(UNKNOWN) :]
+
+
+def _sum_of(content) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Arrays of a file, which may be maps of it; their content is not checked yet."""
+
+    path: Path
+    arrays: dict[str, np.ndarray]
+    sums: dict[str, str]
+    mapped: bool
+
+    def below(self, head):
+        """Return what is called ``head`` or ``head/...``, by the rest of the names."""
+        names = {name for name in self.arrays if f"{name}/".startswith(f"{head}/")}
+        own = {name[len(head) + 1 :]: name for name in names}
+        return Arrays(
+            self.path,
+            {rest: self.arrays[name] for rest, name in own.items()},
+            {rest: self.sums[name] for rest, name in own.items()},
+            self.mapped,
+        )
+
+    def check(self) -> None:
+        """Raise ``ValueError`` where the content of an array was changed."""
+        for name, array in self.arrays.items():
+            content = np.atleast_1d(array).reshape(-1).view(np.uint8)
+            if _sum_of(content) != self.sums[name]:
+                raise ValueError(f"{name} does not match its checksum.")
+
+    def read(self) -> dict:
+        """Return the arrays in memory, checked."""
+        self.check()
+        return {
+            name: np.array(array) if self.mapped else array
+            for name, array in self.arrays.items()
+        }
+
+
+def read(path, mmap=False) -> tuple[dict, Arrays]:
+    """Return the manifest and the arrays of a file that `write` wrote.
+
+    Raises
+    ------
+    ValueError
+        If it is no such file, a link, cut or damaged. What is forged may raise
+        AttributeError, KeyError, RecursionError or TypeError as well.
+    """
+    if path.is_symlink() or not path.is_file():
+        raise ValueError(f"{path.name} is a link, or no file; copy the file itself.")
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        length = int.from_bytes(file.read(8), "little")
+        if length > min(size, MAX_HEADER_BYTES) or (8 + length) % ALIGNMENT:
+            raise ValueError(f"{path.name} cannot have a header of {length} bytes.")
+        content = file.read(length)
+        header = json.loads(content)
+        metadata = header.pop("__metadata__")
+        if _sum_of(_with_sum(content, UNKNOWN)) != metadata["sum"]:
+            raise ValueError(f"The header of {path.name} does not match its checksum.")
+        if mmap:
+            data = np.asarray(np.memmap(file, mode="r"))[8 + length :]
+        else:
+            data = np.fromfile(file, np.uint8)
+    manifest, arrays, start = json.loads(metadata["skhash"]), {}, 0
+    for name, entry in header.items():
+        dtype, shape = np.dtype(TYPES[entry["dtype"]]), entry["shape"]
+        if not all(type(n) is int and 0 <= n <= size for n in shape):
+            raise ValueError(f"{name} has the shape {shape}.")
+        stop = start + dtype.itemsize * math.prod(shape)
+        if entry["data_offsets"] != [start, stop] or start % dtype.itemsize:
+            raise ValueError(f"{name} is at another place.")
+        if stop > len(data):
+            raise ValueError(f"{path.name} is cut: it ends before {name} does.")
+        arrays[name] = data[start:stop].view(dtype).reshape(shape)
+        start = stop
+    if start != len(data):
+        raise ValueError(f"{path.name} has {len(data) - start} bytes too many.")
+    for name in manifest["strings"]:
+        width = arrays[name].shape[-1]
+        arrays[name] = arrays[name].view(f"<U{width}")[..., 0]
+    return manifest, Arrays(path, arrays, manifest["sums"], mmap)
+
+
+@contextmanager
+def naming_damage(path):
+    """Turn what comes of files that a save would not write into a ``ValueError``."""
+    try:
+        yield
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        kind = f"{type(error).__name__}: " * (type(error) is not ValueError)
+        raise ValueError(
+            f"{path} is damaged or of another version: {kind}{error}"
+        ) from error

@@ -1,0 +1,363 @@
+"""What is saved: whole or not at all, the same when it is loaded, and data alone."""
+
+import json
+import os
+import pickletools
+import re
+import shutil
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from checks import assert_same_state
+from safetensors.numpy import load_file
+from savable import MAKERS, TRAINED, X, Y, assert_same_answers, fitted
+from skhash.soak.mutants import read, write
+from skhash.soak.processes import forked, killed_before, was_killed
+from skorch.callbacks import EarlyStopping
+
+import skhash
+from skhash.gradients import ARM, StraightThrough
+from skhash.linear import ITQHash, PCAHash
+from skhash.neural import Correction, CorrelatedPosterior
+from skhash.noise import Logistic
+from skhash.persistence import tensors
+from skhash.persistence.estimators import FILE
+from skhash.training import LinearSchedule
+
+NAMES = [*MAKERS]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with what is saved of each estimator in the table."""
+    folder = tmp_path_factory.mktemp("saved")
+    for name in MAKERS:
+        fitted(name).save(folder / name)
+    return folder
+
+
+@pytest.fixture(params=NAMES)
+def path(request, folder, tmp_path):
+    """A copy of what is saved of an estimator, in a directory of its name."""
+    return shutil.copytree(folder / request.param, tmp_path / request.param)
+
+
+of_one = pytest.mark.parametrize("path", ["ITQHash"], indirect=True)
+
+
+def rewrite(path, **changes):
+    manifest, arrays = read(path)
+    write(path, {**manifest, **changes}, arrays)
+
+
+def content(path):
+    """Return all files below a directory, and what is in them."""
+    files = (file for file in path.rglob("*") if file.is_file())
+    return {str(file.relative_to(path)): file.read_bytes() for file in files}
+
+
+def test_the_same_is_loaded(path):
+    whole, loaded = fitted(path.name), skhash.load(path)
+    assert type(loaded) is type(whole)
+    assert repr(loaded.get_params()) == repr(whole.get_params())
+    assert_same_answers(loaded, whole)
+    if not hasattr(whole, "index_"):
+        assert_same_state(whole, loaded)
+    loaded.save(path)
+    assert_same_answers(skhash.load(path), whole)
+
+
+@of_one
+@pytest.mark.parametrize("kind", [str, os.fspath, lambda path: path])
+def test_any_kind_of_path(kind, path):
+    target = kind(path / "new" / "folder")
+    fitted("ITQHash").save(target)
+    assert_same_answers(skhash.load(target), fitted("ITQHash"))
+
+
+def test_a_file_is_plain_safetensors_and_no_pickle(path):
+    """Others read it, too."""
+    assert [file.name for file in path.iterdir()] == [FILE]
+    plain, (manifest, arrays) = load_file(path / FILE), read(path)
+    assert plain.keys() == arrays.keys()
+    for name in plain.keys() - {*manifest["strings"]}:
+        np.testing.assert_array_equal(plain[name], arrays[name])
+    with pytest.raises(ValueError):
+        list(pickletools.genops((path / FILE).read_bytes()))
+
+
+def test_arrays_begin_where_processors_like_them(path):
+    _, mapped = tensors.read(path / FILE, mmap=True)
+    for name, array in mapped.arrays.items():
+        assert array.flags.aligned
+        unit = next(unit for unit in (64, 8, 1) if array.nbytes % unit == 0)
+        assert array.ctypes.data % (64 if name == "_store/codes" else unit) == 0
+
+
+# Damage
+
+
+def test_flipped_bits(path):
+    """Wherever a bit flips, it is refused."""
+    whole = (path / FILE).read_bytes()
+    for place in np.linspace(0, len(whole) - 1, 40).astype(int):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << place % 8
+        (path / FILE).write_bytes(damaged)
+        with pytest.raises(ValueError, match=f"^{re.escape(str(path))} is damaged"):
+            skhash.load(path)
+
+
+def test_files_that_are_cut_and_longer_ones(path):
+    whole = (path / FILE).read_bytes()
+    for damaged in (*(whole[:n] for n in (0, 7, 8, 99, -1)), whole + b"\0"):
+        (path / FILE).write_bytes(damaged)
+        with pytest.raises(ValueError, match=f"^{re.escape(str(path))} is damaged"):
+            skhash.load(path)
+
+
+@of_one
+def test_what_is_no_saved_estimator(path, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for absent in (tmp_path / "absent", empty, path / FILE):
+        message = re.escape(f"{absent} is not a saved skhash estimator")
+        with pytest.raises(FileNotFoundError, match=message):
+            skhash.load(absent)
+    (empty / "manifest.json").write_text('{"skhash_version": "0.1.dev0"}')
+    with pytest.raises(ValueError, match="by a version before 0.1, .* save it anew"):
+        skhash.load(empty)
+    rewrite(path, format_version=2, skhash_version="7.5")
+    with pytest.raises(ValueError, match="format version 2 of skhash 7.5, .* reads 1"):
+        skhash.load(path)
+
+
+@of_one
+@pytest.mark.parametrize("kind", ["link", "broken link", "pipe", "directory"])
+def test_what_is_no_file_is_not_opened(path, kind, tmp_path):
+    """A pipe would keep the reader waiting."""
+    moved = (path / FILE).rename(tmp_path / "elsewhere")
+    if kind == "link":
+        (path / FILE).symlink_to(moved)
+    elif kind == "broken link":
+        (path / FILE).symlink_to(tmp_path / "nowhere")
+    elif kind == "pipe":
+        os.mkfifo(path / FILE)
+    else:
+        (path / FILE).mkdir()
+    with pytest.raises(ValueError, match=f"{path} is damaged .* link, or no file"):
+        skhash.load(path)
+
+
+# Writers that fail, are killed, and meet others
+
+
+@of_one
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_old_state_and_nothing_else(path, step, monkeypatch):
+    def full(*arguments):
+        raise OSError("disk full")
+
+    before = content(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, step, full)
+        with pytest.raises(OSError, match="disk full"):
+            fitted("PCAHash").save(path)
+    assert content(path) == before
+    fitted("PCAHash").save(path)
+    assert_same_answers(skhash.load(path), fitted("PCAHash"))
+
+
+def test_what_cannot_be_saved_leaves_the_old_state(path):
+    before = content(path)
+    broken = ITQHash(n_bits=3).fit(X)
+    broken.n_iter_ = print
+    with pytest.raises(ValueError, match="n_iter_ is .*no such number"):
+        broken.save(path)
+    with pytest.raises(ValueError, match="'n_bits' parameter of ITQHash must be"):
+        ITQHash(n_bits=3).fit(X).set_params(n_bits="many").save(path)
+    broken = ITQHash(n_bits=3).fit(X)
+    broken.mean_ = broken.mean_ * np.nan
+    with pytest.raises(ValueError, match="mean_ holds values from nan"):
+        broken.save(path)
+    assert content(path) == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
+@pytest.mark.parametrize("name", ["ITQHash", "HammingNeighbors with clusters"])
+@pytest.mark.parametrize("old", ["HashedNeighbors", None])
+def test_killed_saves(name, old, tmp_path):
+    """Whenever a writer is killed, the old state or the new one is there, whole."""
+    new, states, killed = fitted(name), [], True
+    while killed:
+        path = tmp_path / f"{len(states)}"
+        if old is not None:
+            fitted(old).save(path)
+        killed = killed_before(lambda path=path: new.save(path), len(states))
+        if (path / FILE).exists():
+            loaded = skhash.load(path)
+            states.append(name if type(loaded) is type(new) else old)
+            assert_same_answers(loaded, fitted(states[-1]))
+        else:
+            states.append(None)
+        new.save(path)
+        assert_same_answers(skhash.load(path), new)
+    # The header twice, a write an array, the content to the disk, and the name.
+    assert states[0] == old and states[-1] == name
+    n_old = states.index(name)
+    assert n_old >= 4 + len(read(path)[1])
+    assert states == [old] * n_old + [name] * (len(states) - n_old)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
+def test_writers_and_readers_at_once(tmp_path):
+    """Each one who opens sees a state that was saved, and the last one stays."""
+    names = ["ITQHash", "HammingNeighbors", "LinearDecoder of bytes"]
+    fitted(names[0]).save(tmp_path)
+
+    def save_often(name):
+        for _ in range(20):
+            fitted(name).save(tmp_path)
+
+    expected = {type(fitted(name)): fitted(name) for name in names}
+    processes = [forked(lambda name=name: save_often(name)) for name in names]
+    for _ in range(30):
+        loaded = skhash.load(tmp_path)
+        assert_same_answers(loaded, expected[type(loaded)])
+    assert not any([was_killed(process) for process in processes])
+    assert [file.name for file in tmp_path.iterdir()] == [FILE]
+
+
+@of_one
+def test_a_file_that_is_replaced_while_it_is_read(path, monkeypatch):
+    parse = json.loads
+
+    def replace_then_parse(text):
+        monkeypatch.setattr(tensors.json, "loads", parse)
+        fitted("PCAHash").save(path)
+        return parse(text)
+
+    monkeypatch.setattr(tensors.json, "loads", replace_then_parse)
+    assert_same_answers(skhash.load(path), fitted("ITQHash"))
+    assert_same_answers(skhash.load(path), fitted("PCAHash"))
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "manifest.json", "model.safetensors"])
+def test_directories_and_files_of_others_stay(name, tmp_path):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(FileExistsError, match="other content"):
+        fitted("ITQHash").save(tmp_path)
+    with pytest.raises(FileExistsError, match="is a file"):
+        fitted("ITQHash").save(tmp_path / name)
+    assert content(tmp_path) == {name: b"mine"}
+    fitted("ITQHash").save(tmp_path / "new")
+    (tmp_path / "new" / name).write_text("mine")
+    fitted("PCAHash").save(tmp_path / "new")
+    assert (tmp_path / "new" / name).read_text() == "mine"
+
+
+def test_the_rest_of_a_first_save_that_was_killed_is_no_other_content(tmp_path):
+    (tmp_path / f"{FILE}.0123456789abcdef.part").write_text("half")
+    fitted("ITQHash").save(tmp_path)
+    assert_same_answers(skhash.load(tmp_path), fitted("ITQHash"))
+
+
+# Parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("callbacks", [EarlyStopping()]),
+        ("random_state", np.random.RandomState(0)),
+        ("validation_fraction", lambda dataset, y=None: (dataset, dataset)),
+    ],
+)
+def test_params_that_are_no_data_are_left_out(name, value, tmp_path):
+    params = {**TRAINED, "validation_fraction": 0.2, name: value}
+    encoder = skhash.SGHEncoder(**params).fit(X)
+    with pytest.warns(UserWarning, match=f"{name}: .* is not saved") as caught:
+        encoder.save(tmp_path)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    loaded = skhash.load(tmp_path)
+    assert getattr(loaded, name) is getattr(skhash.SGHEncoder(), name)
+    assert loaded.n_bits == 5
+    assert_same_answers(loaded, encoder)
+
+
+def test_numpy_numbers_are_saved_as_numbers(tmp_path):
+    params = {"lr": np.float32(0.01), "refit_decoder": np.bool_(1)}
+    encoder = skhash.SGHEncoder(**{**TRAINED, **params, "n_bits": np.int64(3)}).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder.save(tmp_path)
+    loaded = skhash.load(tmp_path)
+    for name, value in {**params, "n_bits": 3}.items():
+        assert getattr(loaded, name) == value
+    assert_same_answers(loaded.fit(X), encoder)
+
+
+PARTS = {
+    "hidden_layer_sizes": (4, 3),
+    "gradient": ARM(n_samples=3),
+    "noise": Logistic(scale=2.0),
+    "kl_weight": LinearSchedule(0.0, 0.5, n_steps=7),
+    "posterior": CorrelatedPosterior(rank=2),
+    "correction": Correction(StraightThrough(debias=None), n_epochs=1),
+}
+
+
+class OwnSchedule(LinearSchedule):
+    """Not the library's: another machine could not build it."""
+
+
+@pytest.mark.filterwarnings("ignore:. of 5 bits")
+def test_parameters_that_are_objects_of_ours_and_of_others(tmp_path):
+    encoder = skhash.StochasticAutoencoderHash(**TRAINED, **PARTS).fit(X)
+    encoder.save(tmp_path)
+    loaded = skhash.load(tmp_path)
+    assert repr(loaded.get_params()) == repr(encoder.get_params())
+    assert loaded.hidden_layer_sizes == (4, 3)
+    assert_same_answers(loaded.fit(X), encoder)
+    with pytest.warns(UserWarning, match="kl_weight: OwnSchedule .* is not saved"):
+        encoder.set_params(kl_weight=OwnSchedule(0.0, 1.0, 3)).save(tmp_path)
+    default = skhash.StochasticAutoencoderHash().kl_weight
+    assert skhash.load(tmp_path).kl_weight == default
+
+
+class OwnHash(ITQHash):
+    """Not the library's: another machine could not build it."""
+
+
+def test_classes_of_others_are_not_saved(tmp_path):
+    with pytest.raises(TypeError, match="is a OwnHash, which is not saved as data"):
+        OwnHash(2).fit(X).save(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_long_histories_and_many_names(tmp_path):
+    """What grows with use is no part of the header, which is bounded."""
+    pandas = pytest.importorskip("pandas")
+    names = [f"{'long ' * 5}{i}" for i in range(40_000)]
+    rows = np.random.default_rng(0).normal(size=(4, 40_000))
+    encoder = PCAHash(2).fit(pandas.DataFrame(rows, columns=names))
+    encoder.save(tmp_path)
+    loaded = skhash.load(tmp_path)
+    np.testing.assert_array_equal(loaded.feature_names_in_, names)
+    assert loaded.feature_names_in_.dtype == object
+    encoder = skhash.SGHEncoder(**TRAINED).fit(X)
+    encoder.history_ = encoder.history_ * 20_000
+    encoder.save(tmp_path)
+    assert skhash.load(tmp_path).history_ == encoder.history_
+    with pytest.raises(ValueError, match="take .* bytes, and may take 1048576"):
+        encoder.set_params(device="d" * 2**20).save(tmp_path)
+
+
+def test_labels_that_are_strings(tmp_path):
+    labels = np.array([*"abc"], dtype=object)[Y]
+    encoder = skhash.SupervisedHash(**TRAINED, hidden_layer_sizes=()).fit(X, labels)
+    encoder.save(tmp_path)
+    np.testing.assert_array_equal(skhash.load(tmp_path).classes_, [*"abc"])
