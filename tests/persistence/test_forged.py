@@ -7,12 +7,11 @@ import json
 import shutil
 import tracemalloc
 
+import mutants
 import numpy as np
 import pytest
-from campaigns import length
+from mutants import read, write
 from savable import CODES, IDS, MAKERS, X, Y, fitted, savable_classes
-from skhash.soak import mutants
-from skhash.soak.mutants import read, write
 
 import skhash
 from skhash.neighbors import AsymmetricNeighbors
@@ -93,10 +92,10 @@ def other_arrays(array):
 
 
 def chosen(forgeries):
-    """Return some of many forgeries, others in a long run; see `campaigns`."""
+    """Return some of many forgeries."""
     forgeries = list(forgeries)
     order = np.random.default_rng(len(forgeries)).permutation(len(forgeries))
-    return [forgeries[i] for i in order[: length(15, times=1000)]]
+    return [forgeries[i] for i in order[:15]]
 
 
 @pytest.mark.filterwarnings("ignore")  # of numbers that are large
@@ -350,7 +349,7 @@ def test_names_that_are_no_fitted_attributes(folder, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", range(length(80)))
+@pytest.mark.parametrize("seed", range(80))
 def test_mutants(seed, folder, tmp_path):
     """What was changed anywhere is refused by a ValueError, or can be used."""
     rng = np.random.default_rng(seed)

@@ -11,10 +11,10 @@ import warnings
 import numpy as np
 import pytest
 from checks import assert_same_state
+from mutants import read, write
+from processes import forked, killed_before, was_killed
 from safetensors.numpy import load_file
 from savable import MAKERS, TRAINED, X, Y, assert_same_answers, fitted
-from skhash.soak.mutants import read, write
-from skhash.soak.processes import forked, killed_before, was_killed
 from skorch.callbacks import EarlyStopping
 
 import skhash
