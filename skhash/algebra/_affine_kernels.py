@@ -103,11 +103,10 @@ def _make_add_products(n_vectors):
             [code.read(vector, line, offset) for offset in offsets] for line in lines
         ]
         places = [[code.variable(value) for value in own] for own in values]
-        own = block.row(tile)
         with code.loop(weights.shape[0]) as loop:
             line = code.at(weights.start, code.mul(loop.index, INT64(4 * PANEL)))
             factors = [code.read(vector, line, offset) for offset in offsets]
-            values = code.at(own, code.mul(loop.index, INT64(4)))
+            values = code.at(block.row(tile), code.mul(loop.index, INT64(4)))
             for i, totals in enumerate(places):
                 value = code.read(FLOAT, values, 4 * (DEPTH + PADDING) * i)
                 value = code.spread(value, LANES)

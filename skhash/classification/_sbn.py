@@ -205,7 +205,6 @@ class SBNClassifier(
         "det_statistics_": Group(list),
         "mean_": reals("n_features"),
         "scale_": reals(low=TINY),
-        "lr_": reals(low=TINY),
         "predict_seed_": wholes(low=0, high=2**63 - 1),
     }
     _parameter_constraints: dict = {

@@ -329,9 +329,8 @@ class BaseIndex(BaseEstimator):
                 f"{type(self).__name__} was fitted without any; fit it by "
                 "fit(codes, y)."
             )
-        return mean_average_precision_score(
-            queries, store.packed, y, store["y"], packed=True, n_jobs=self.n_jobs
-        )
+        sides = queries, store.packed, y, store["y"]
+        return mean_average_precision_score(*sides, packed=True)
 
     def _column(self, name):
         column = self._store[name]

@@ -5,6 +5,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import mutants
 import pytest
@@ -15,6 +16,7 @@ from stress.drawn import rngs
 from stress.saved import MADE, answers, change, classes, made, seen
 
 import skhash
+from skhash.utils import files
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 kinds, steps = st.sampled_from(sorted(MADE)), st.integers(1, 8)
@@ -47,9 +49,10 @@ class Versions:
         return self.seen.index(found)
 
     def assert_clean(self, path, scratch):
-        """Save once more: then there is nothing but what one save writes."""
-        for target in (path, scratch):
-            self.fits[0].save(target)
+        """Save once more, later: then there is nothing but what one save writes."""
+        with patch.object(files, "ABANDONED", -1):
+            for target in (path, scratch):
+                self.fits[0].save(target)
         own, other = (
             sum(entry.is_file() for entry in target.rglob("*"))
             for target in (path, scratch)
@@ -74,7 +77,7 @@ def test_killed_writers(kind, rng, n_steps):
             new, moment = int(rng.integers(3)), int(rng.integers(1.5 * n_writes))
             save = partial(versions.fits[new].save, path / "a")
             killed = killed_before(save, moment)
-            if not (path / "a" / mutants.MANIFEST).exists():
+            if not (path / "a" / mutants.FILE).exists():
                 assert current is None and killed, "What was saved is gone."
                 continue
             found = versions.at(path / "a", rng)
@@ -107,8 +110,8 @@ def test_rival_writers(kind, rng, n_steps):
 
 def hurt(path, other, rng):
     """Damage one file below a directory."""
-    files = sorted(file for file in path.rglob("*") if file.is_file())
-    file = files[rng.integers(len(files))]
+    there = sorted(file for file in path.rglob("*") if file.is_file())
+    file = there[rng.integers(len(there))]
     content, change = bytearray(file.read_bytes()), rng.integers(6)
     place = int(rng.integers(len(content)))
     if change == 0:
