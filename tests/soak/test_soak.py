@@ -3,7 +3,6 @@
 import os
 import time
 from collections import Counter
-from contextlib import nullcontext
 from functools import partial
 from types import SimpleNamespace
 
@@ -14,12 +13,13 @@ from campaigns import length
 from skhash.neighbors import _prefix
 from skhash.neighbors.search import multi_index
 from skhash.neighbors.search.brute import Brute
-from skhash.neighbors.store import files
-from skhash.persistence import directory
+from skhash.persistence import estimators
+from skhash.persistence.tensors import Arrays
 from skhash.soak import Problem, campaign
 from skhash.soak.__main__ import main
 from skhash.soak.case import Case
 from skhash.soak.problem import ATTACKS
+from skhash.utils import files
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -59,18 +59,18 @@ def unmasked(packed, n_bits):
     return packed[:, : -(-n_bits // 8)].copy()
 
 
-def remove_and_write(path, manifest, replace=directory.replace_manifest):
+def remove_and_write(path, replacing=estimators.replacing):
     """For a moment there is nothing."""
-    (path / directory.MANIFEST).unlink(missing_ok=True)
-    replace(path, manifest)
+    path.unlink(missing_ok=True)
+    return replacing(path)
 
 
 BUGS = [
     ("hamming", Brute, "nearest", swapped, "positions"),
     ("hamming", multi_index, "_radii", too_small, "not equal"),
     ("prefix", _prefix, "_prefix", unmasked, "not equal"),
-    ("kills", directory, "replace_manifest", remove_and_write, "saved is gone"),
-    ("damage", files, "_check_sums", lambda *_: None, "Damage was|does not name"),
+    ("kills", estimators, "replacing", remove_and_write, "saved is gone"),
+    ("damage", Arrays, "check", lambda *_: None, "Damage was|does not name"),
 ]
 
 
@@ -82,8 +82,8 @@ def test_bugs_that_are_put_in_are_found(attack, owner, name, bad, message, monke
             problem.run()
 
 
-def test_savers_that_do_not_wait_for_each_other_are_found(monkeypatch):
-    monkeypatch.setattr(directory, "_alone_in", nullcontext)
+def test_savers_that_write_one_file_are_found(monkeypatch):
+    monkeypatch.setattr(files, "token_hex", lambda n: "0" * 16)
     with pytest.raises((AssertionError, ValueError, OSError)):
         for problem in problems("savers"):
             problem.run()
