@@ -123,6 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_audit(commands)
     _add_encode(commands)
+    _add_check(commands)
     return parser
 
 
@@ -178,6 +179,23 @@ def _add_encode(commands):
     )
     _add_output(parser, "print nothing but what goes wrong", "say what was written")
     parser.set_defaults(run=run_encode)
+
+
+def _add_check(commands):
+    from skhash.cli._check import run_check
+
+    parser = commands.add_parser(
+        "check",
+        help="say whether what was saved is whole",
+        description="Read all files that `save` or `audit` wrote to a directory, or "
+        "below it, and compare them with their checksums. What is not whole is named, "
+        "and the exit status is 2.",
+    )
+    parser.add_argument("folder", metavar="DIR", help="the directory")
+    parser.add_argument(
+        "--quiet", action="store_true", help="print nothing but what goes wrong"
+    )
+    parser.set_defaults(run=run_check)
 
 
 def _add_output(parser, quiet, json):

@@ -148,6 +148,7 @@ def described(estimator, name="it") -> tuple[dict, dict]:
         return arrays, {**entry, "frozen": True}
     _check_is_data(name, cls)
     estimator._validate_params()
+    params = plain_params(estimator)
     schema.check(estimator)
     arrays, values = {}, {}
     for name, declared in schema.declared_by(cls).items():
@@ -157,7 +158,6 @@ def described(estimator, name="it") -> tuple[dict, dict]:
         arrays |= {f"{name}/{key}".rstrip("/"): own[key] for key in own}
         if not own or plain is not None:
             values[name] = plain
-    params = plain_params(estimator)
     return arrays, {"class": class_name(cls), "params": params, "values": values}
 
 

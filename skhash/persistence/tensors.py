@@ -10,7 +10,7 @@ import json
 import math
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -113,30 +113,33 @@ def _sum_of(content) -> str:
 
 @dataclass(frozen=True)
 class Arrays:
-    """Arrays of a file, which may be maps of it; their content is not checked yet."""
+    """Arrays of a file, which may be maps of it; their content is not checked yet.
+
+    `sums` has the full names, in which `head` stands before those of `arrays`.
+    """
 
     path: Path
     arrays: dict[str, np.ndarray]
     sums: dict[str, str]
     mapped: bool
+    head: str = ""
 
-    def below(self, head):
-        """Return what is called ``head`` or ``head/...``, by the rest of the names."""
-        names = {name for name in self.arrays if f"{name}/".startswith(f"{head}/")}
-        own = {name[len(head) + 1 :]: name for name in names}
-        return Arrays(
-            self.path,
-            {rest: self.arrays[name] for rest, name in own.items()},
-            {rest: self.sums[name] for rest, name in own.items()},
-            self.mapped,
-        )
+    def below(self, name):
+        """Return what is called ``name`` or ``name/...``, by the rest of the names."""
+        own = {
+            full.partition("/")[2]: array
+            for full, array in self.arrays.items()
+            if full.partition("/")[0] == name
+        }
+        return replace(self, arrays=own, head=f"{self.head}{name}/")
 
     def check(self) -> None:
         """Raise ``ValueError`` where the content of an array was changed."""
         for name, array in self.arrays.items():
             content = np.atleast_1d(array).reshape(-1).view(np.uint8)
-            if _sum_of(content) != self.sums[name]:
-                raise ValueError(f"{name} does not match its checksum.")
+            full = f"{self.head}{name}".removesuffix("/")
+            if _sum_of(content) != self.sums[full]:
+                raise ValueError(f"{full} does not match its checksum.")
 
     def read(self) -> dict:
         """Return the arrays in memory, checked."""

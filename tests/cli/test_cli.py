@@ -22,6 +22,7 @@ from skhash.audit import measure
 from skhash.cli import _audit as audit_command
 from skhash.cli import _encode as encode_command
 from skhash.cli import _files, _main, _terminal, main
+from skhash.persistence.estimators import FILE
 from skhash.utils.chunks import row_chunks
 
 N, D = 150, 6
@@ -805,3 +806,31 @@ class TestTerminal:
         last = "lsh at 8 bits" if command == "audit" else "150 of 150"
         assert last in errors.splitlines()[-1]
         assert run(command, *words, "--quiet")[2] == ""
+
+
+class TestCheck:
+    def test_whole_and_damaged_files(self, run, encoder, tmp_path):
+        """Below the directory, too; status and message say what is wrong."""
+        encoder.save(tmp_path / "report" / "again")
+        for folder, paths in {
+            "encoder": ["encoder"],
+            "report": ["report/again"],
+            ".": ["encoder", "report/again"],
+        }.items():
+            status, output, errors = run("check", tmp_path / folder)
+            lines = [f"{tmp_path / path}: a ITQHash, whole" for path in paths]
+            assert (status, output.splitlines(), errors) == (0, lines, "")
+        assert run("check", tmp_path, "--quiet") == (0, "", "")
+        file = tmp_path / "report" / "again" / FILE
+        content = bytearray(file.read_bytes())
+        content[-1] ^= 1
+        file.write_bytes(content)
+        status, _, errors = run("check", tmp_path)
+        assert status == 2
+        assert f"{file.parent} is damaged" in errors and "checksum" in errors
+
+    def test_nothing_there(self, run, tmp_path):
+        for folder in (tmp_path, tmp_path / "absent"):
+            status, _, errors = run("check", folder)
+            assert status == 2
+            assert f"{folder} is not a saved skhash estimator" in errors

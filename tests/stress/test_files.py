@@ -108,11 +108,11 @@ def test_rival_writers(kind, rng, n_steps):
         versions.assert_clean(path / "a", path / "scratch")
 
 
-def hurt(path, other, rng):
+def hurt(path, rng):
     """Damage one file below a directory."""
     there = sorted(file for file in path.rglob("*") if file.is_file())
     file = there[rng.integers(len(there))]
-    content, change = bytearray(file.read_bytes()), rng.integers(6)
+    content, change = bytearray(file.read_bytes()), rng.integers(5)
     place = int(rng.integers(len(content)))
     if change == 0:
         content[place] ^= 1 << rng.integers(8)
@@ -122,24 +122,20 @@ def hurt(path, other, rng):
         content += rng.bytes(rng.integers(1, 100))
     elif change == 3:
         content[place : place + 64] = rng.bytes(len(content[place : place + 64]))
-    elif change == 4:
+    else:
         file.unlink()
         return
-    else:
-        others = sorted(other.rglob(f"*{file.suffix}"))
-        content = others[rng.integers(len(others))].read_bytes()
     file.write_bytes(content)
 
 
 @settings(max_examples=40, deadline=None)
 @given(kind=kinds, rng=rngs)
 def test_damage(kind, rng):
-    """Flipped, cut, swapped and missing: refused, or as if nothing had happened."""
+    """Flipped, cut, longer and missing: refused, or as if nothing had happened."""
     versions = Versions(kind, 2)
     with folder() as path:
-        for name, fit in zip("ab", versions.fits, strict=True):
-            fit.save(path / name)
-        hurt(path / "a", path / "b", rng)
+        versions.fits[0].save(path / "a")
+        hurt(path / "a", rng)
         try:
             found = seen(load(type(versions.fits[0]), path / "a", rng))
         except (ValueError, FileNotFoundError) as error:

@@ -91,10 +91,13 @@ def _check_arrays(arrays, n_bytes, n_features):
         )
     codes = arrays["codes"]
     n_bits = 8 * n_bytes if n_features == n_bytes else n_features  # packed, or not
-    if codes.shape[1] != 8 * -(-n_bytes // 8) or packed_width(n_bits) != n_bytes:
+    if (
+        type(n_bytes) is not int
+        or codes.shape[1] != 8 * -(-n_bytes // 8)
+        or packed_width(n_bits) != n_bytes
+    ):
         raise ValueError(
-            f"Codes of n_bytes={n_bytes} are not those of n_features_in_={n_features} "
-            f"in rows of {codes.shape[1]} bytes."
+            f"Codes of n_bytes={n_bytes} are not those of n_features_in_={n_features}."
         )
     if {len(arrays[name]) for name in arrays.keys() & set(COLUMNS)} - {len(codes)}:
         raise ValueError("Its arrays differ in length.")
@@ -122,7 +125,8 @@ def _read_decoder(arrays, scoring, n_bits):
         return None
     kinds = {"n_bits": int, "normalized": bool, "metric": str}
     if (
-        {name: type(value) for name, value in (scoring or {}).items()} != kinds
+        type(scoring) is not dict
+        or {name: type(value) for name, value in scoring.items()} != kinds
         or scoring["metric"] not in METRICS
         or there != set(DECODER)
         # Of codes that were packed, the decoder alone knows how many bits they have.

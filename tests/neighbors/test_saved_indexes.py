@@ -1,0 +1,547 @@
+"""Saved indexes and searches: columns, maps of files, and what kernels rely on."""
+
+import pickle
+import shutil
+import warnings
+from types import SimpleNamespace
+
+import joblib
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from safetensors.numpy import load_file
+from skhash.soak.mutants import read, write
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from skorch.callbacks import EarlyStopping
+
+import skhash
+from skhash import HashedNeighbors, ITQHash, PCAHash, SGHEncoder
+from skhash.codes import pack_bits
+from skhash.linear import LinearDecoder
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, PrefixNeighbors
+from skhash.neighbors.search.pruned import Clusters
+from skhash.persistence.estimators import FILE
+
+RNG = np.random.default_rng(0)
+BITS = RNG.integers(0, 2, (300, 70), dtype=np.uint8)
+QUERIES = RNG.integers(0, 2, (7, 70), dtype=np.uint8)
+IDS = np.array([f"code {i}" for i in range(300)])
+CODEBOOK = RNG.normal(size=(70, 5)), RNG.normal(size=5)
+VECTORS = BITS @ CODEBOOK[0] + CODEBOOK[1]
+ASKED = QUERIES @ CODEBOOK[0] + RNG.normal(size=(7, 5))
+# Rows of a search.
+X = RNG.normal(size=(200, 12)) @ RNG.normal(size=(12, 12))
+MORE, ROWS = X[150:] + 0.1, RNG.normal(size=(7, 12)) @ X[:12]
+WAYS = [
+    {"mmap": mmap, "verify": verify}
+    for mmap in (False, True)
+    for verify in (True, False)
+]
+
+
+def make_codes(**params):
+    index = HammingNeighbors(4, radius=30, n_jobs=1, **params)
+    return index.fit(BITS, BITS[:, :3], ids=IDS).remove(IDS[:9])
+
+
+def make_asymmetric(metric="euclidean", **what):
+    index = AsymmetricNeighbors(4, metric=metric, n_candidates=40, n_jobs=1)
+    return index.fit(BITS, BITS[:, 0], ids=IDS, **what).remove(IDS[:9])
+
+
+def make_search(encoder=None, index=None, **params):
+    index = AsymmetricNeighbors(4, n_jobs=1) if index is None else index
+    encoder = ITQHash(9, random_state=0) if encoder is None else encoder
+    ids = IDS[: len(X)]
+    search = HashedNeighbors(encoder, index, **params).fit(
+        X, np.arange(200) % 3, ids=ids
+    )
+    search.index_.remove(ids[:9])
+    return search
+
+
+BLOCKS = SimpleNamespace(
+    codebook_=RNG.normal(size=(9, 256, 5)), offset_=CODEBOOK[1], n_bits_=70
+)
+CANDIDATES = AsymmetricNeighbors(4, n_candidates=40, n_jobs=1)
+MAKERS = {
+    "codes": make_codes,
+    "clusters": lambda: make_codes(algorithm="pruned"),
+    "decoder": lambda: make_asymmetric(decoder=CODEBOOK),
+    "inner products": lambda: make_asymmetric("inner_product", decoder=CODEBOOK),
+    "cosine": lambda: make_asymmetric("cosine", decoder=CODEBOOK),
+    "blocks": lambda: make_asymmetric(decoder=BLOCKS),
+    "vectors": lambda: make_asymmetric(vectors=VECTORS),
+    "search of codes": lambda: make_search(index=HammingNeighbors(4, n_jobs=1)),
+    "search": lambda: make_search(
+        decoder=LinearDecoder(n_alternations=2, n_restarts=3)
+    ),
+    "search of vectors": lambda: make_search(index=CANDIDATES, keep_vectors=True),
+    "search of a trained encoder": lambda: make_search(
+        SGHEncoder(9, max_epochs=1, random_state=0, normalize=True), CANDIDATES
+    ),
+    "frozen": lambda: make_search(FrozenEstimator(ITQHash(9, random_state=1).fit(X))),
+}
+
+
+def answers(estimator):
+    """Return what it answers: a list of arrays."""
+    index = getattr(estimator, "index_", estimator)
+    if index is not estimator:
+        found = estimator.kneighbors(ROWS, 3, return_ids=True)
+    elif isinstance(index, HammingNeighbors):
+        found = index.kneighbors(QUERIES, return_ids=True)
+        found += tuple(map(np.concatenate, index.radius_neighbors(QUERIES)))
+    else:
+        found = index.kneighbors(ASKED, codes=QUERIES, return_ids=True)
+    return [*found, index.packed_codes_, index.live_, index.ids_, index.y_]
+
+
+def assert_same(estimator, expected):
+    assert repr(estimator.get_params()) == repr(expected.get_params())
+    for one, other in zip(answers(estimator), answers(expected), strict=True):
+        assert_array_equal(one, other)
+
+
+def change(estimator):
+    """Add and remove some rows."""
+    ids = np.char.add(IDS[:50], " more")
+    if hasattr(estimator, "index_"):
+        estimator.partial_fit(MORE, np.arange(50) % 3, ids=ids)
+        estimator.index_.remove(IDS[100:120])
+        return estimator
+    columns = {"ids": ids}
+    if hasattr(estimator, "vectors_"):
+        columns["vectors"] = VECTORS[:50]
+    labels = BITS[:50, 0] if estimator.y_.ndim == 1 else BITS[:50, :3]
+    estimator.partial_fit(BITS[:50], labels, **columns)
+    return estimator.remove(IDS[100:120])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    for kind, make in MAKERS.items():
+        made = make()
+        answers(made)  # which makes clusters
+        made.save(folder / kind)
+    return folder
+
+
+@pytest.fixture(params=MAKERS)
+def path(request, folder, tmp_path):
+    """A copy of what is saved of a kind, in a directory of its name."""
+    return shutil.copytree(folder / request.param, tmp_path / request.param)
+
+
+def of_kinds(*kinds):
+    return pytest.mark.parametrize("path", kinds, indirect=True)
+
+
+def load(path, **options):
+    cls = HashedNeighbors
+    if "search" not in path.name and path.name != "frozen":
+        codes = path.name in ("codes", "clusters")
+        cls = HammingNeighbors if codes else AsymmetricNeighbors
+    return cls.load(path, **options)
+
+
+@pytest.mark.parametrize("options", WAYS, ids=str)
+def test_loaded_changed_and_saved_again(path, options, tmp_path):
+    """A map stays what it was, and all that follows is the same."""
+    whole, expected = (path / FILE).read_bytes(), MAKERS[path.name]()
+    loaded = load(path, **options)
+    assert_same(loaded, expected)
+    assert_same(pickle.loads(pickle.dumps(loaded)), expected)
+    change(expected)
+    assert_same(change(loaded), expected)
+    assert (path / FILE).read_bytes() == whole
+    loaded.save(path)
+    assert_same(load(path, **options), expected)
+    assert [file.name for file in path.iterdir()] == [FILE]
+
+
+def test_an_open_map_outlives_its_file(path):
+    loaded = load(path, mmap=True)
+    words = getattr(loaded, "index_", loaded)._store._rooms["words"]
+    while not isinstance(words, np.memmap):
+        words = words.base
+    assert not words.flags.writeable
+    change(MAKERS[path.name]()).save(path)
+    assert_same(loaded, MAKERS[path.name]())
+
+
+@of_kinds("codes", "vectors", "search")
+def test_joblib_of_a_map(path, tmp_path):
+    joblib.dump(load(path, mmap=True), tmp_path / "index.joblib")
+    for mode in (None, "r"):
+        loaded = joblib.load(tmp_path / "index.joblib", mmap_mode=mode)
+        assert_same(loaded, MAKERS[path.name]())
+
+
+@pytest.mark.parametrize("n_bits", [64, 70])
+@pytest.mark.parametrize("kind", ["bare", "numbers", "empty"])
+def test_with_and_without_columns(n_bits, kind, tmp_path):
+    """Of whole words and others."""
+    bits = BITS[:, :n_bits]
+    index = HammingNeighbors(3, packed=kind == "bare", radius=7)
+    if kind == "bare":
+        bits = pack_bits(bits)
+        index.fit(bits)
+    else:
+        index.partial_fit(bits[:200], IDS[:200], ids=np.arange(200))
+        index.partial_fit(bits[200:], IDS[200:], ids=np.arange(-100, 0))
+    if kind == "empty":
+        index.remove(index.ids_).compact()
+    index.save(tmp_path)
+    expected = HammingNeighbors(3, packed=index.packed).fit(bits)
+    for options in WAYS:
+        loaded = HammingNeighbors.load(tmp_path, **options)
+        assert loaded.n_samples_fit_ == (0 if kind == "empty" else 300)
+        assert loaded.packed_codes_.shape == index.packed_codes_.shape
+        for name in ("ids_", "y_", "live_"):
+            assert hasattr(loaded, name) == hasattr(index, name)
+            if hasattr(index, name):
+                assert_array_equal(getattr(loaded, name), getattr(index, name))
+        if kind == "empty":
+            loaded.partial_fit(bits, IDS, ids=np.arange(300))
+        for one, other in zip(
+            loaded.kneighbors(bits[:7], 3), expected.kneighbors(bits[:7]), strict=True
+        ):
+            assert_array_equal(one, other)
+
+
+def test_names_of_columns_and_labels_of_a_data_frame(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(BITS, columns=[f"bit {i}" for i in range(70)])
+    index = HammingNeighbors(2).fit(frame, pandas.Series(IDS, dtype=object))
+    index.save(tmp_path)
+    loaded = HammingNeighbors.load(tmp_path)
+    assert_array_equal(loaded.feature_names_in_, index.feature_names_in_)
+    assert loaded.feature_names_in_.dtype == object
+    assert_array_equal(loaded.y_, IDS)
+    index.fit(BITS, np.array([*IDS[:-1], 3], dtype=object))
+    with pytest.raises(ValueError, match="y holds Python objects"):
+        index.save(tmp_path)
+    assert_array_equal(HammingNeighbors.load(tmp_path).y_, IDS)
+
+
+@of_kinds("codes")
+def test_others_read_the_file(path):
+    columns = load_file(path / FILE)
+    assert_array_equal(columns["_store/codes"][:, :9], pack_bits(BITS))
+    assert not columns["_store/codes"][:, 9:].any()
+    assert_array_equal(columns["_store/y"], BITS[:, :3])
+    assert_array_equal(np.flatnonzero(~columns["_store/live"]), np.arange(9))
+
+
+# Damage
+
+
+@of_kinds("codes", "vectors", "search")
+@pytest.mark.parametrize("mmap", [False, True])
+def test_flipped_bits_are_found_before_the_first_answer(path, mmap):
+    whole = (path / FILE).read_bytes()
+    for place in np.linspace(0, len(whole) - 1, 60).astype(int):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << place % 8
+        (path / FILE).write_bytes(damaged)
+        with pytest.raises(ValueError, match=f"{path} is damaged"):
+            answers(load(path, mmap=mmap))
+
+
+@of_kinds("codes")
+def test_a_damaged_map_is_refused_by_all_that_reads_it(path):
+    content = bytearray((path / FILE).read_bytes())
+    content[-1] ^= 1
+    (path / FILE).write_bytes(content)
+    index = HammingNeighbors.load(path, mmap=True)
+    for use in (
+        lambda: index.kneighbors(QUERIES),
+        lambda: index.radius_neighbors(QUERIES),
+        lambda: index.ids_,
+        lambda: index.packed_codes_,
+        lambda: index.remove(IDS[20:21]),
+        lambda: index.partial_fit(QUERIES, QUERIES[:, :3], ids=IDS[:7]),
+        lambda: index.compact(),
+        lambda: index.save(path),
+        lambda: pickle.dumps(index),
+    ):
+        with pytest.raises(ValueError, match=f"{path} is damaged .* checksum"):
+            use()
+    for mmap in (False, True):
+        answers(HammingNeighbors.load(path, mmap=mmap, verify=False))
+
+
+@of_kinds("search")
+def test_without_verification_encoders_are_checked(path):
+    manifest, arrays = read(path)
+    content = (path / FILE).read_bytes()
+    place = content.index(arrays["encoder_/components_"].tobytes())
+    damaged = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+    (path / FILE).write_bytes(damaged)
+    for options in WAYS:
+        with pytest.raises(ValueError, match="components_ does not match its checksum"):
+            load(path, **options)
+
+
+# What kernels rely on
+
+
+def refused(path, manifest, arrays, message):
+    """Whichever way it is loaded, it gives no answer."""
+    write(path, manifest, arrays)
+    for options in WAYS:
+        with pytest.raises(ValueError, match=f"{path} .*{message}"):
+            answers(load(path, **options))
+
+
+WRONG = {
+    "codes": [BITS[:, :16].astype("u2"), BITS[:, :8], BITS[0], BITS[None]],
+    "y": [BITS[None], np.array(3)],
+    "ids": [np.arange(300.0), np.arange(300)[:, None], np.arange(300, dtype="u8")],
+    "live": [np.ones(300, dtype="u1"), np.ones((300, 2), dtype=bool), np.array(True)],
+    "vectors": [VECTORS > 0, VECTORS[:, 0], VECTORS[None]],
+    "items": [
+        np.ones((300, 1)),
+        np.ones(300, "f4"),
+        np.ones((300, 2), "f4"),
+        np.full((300, 1), np.nan, "f4"),
+    ],
+    "codebook": [CODEBOOK[0][:64], CODEBOOK[0].T, CODEBOOK[0] * np.nan],
+    "offset": [CODEBOOK[1][:4], CODEBOOK[1].astype("f4"), CODEBOOK[1] * np.inf],
+    "wings": [np.arange(3)],
+    # Booleans that count twice.
+    **{"live ": [np.full(300, 2, dtype=np.uint8).view(bool)]},
+}
+
+
+@of_kinds("decoder")
+@pytest.mark.parametrize("name", WRONG)
+def test_arrays_of_other_types_shapes_lengths_and_content(path, name):
+    manifest, arrays = read(path)
+    key = f"_store/{name.strip()}"
+    others = WRONG[name]
+    if key in arrays and name not in ("codebook", "offset"):
+        own = arrays[key]
+        others += [np.resize(own, (n, *own.shape[1:])) for n in (0, 299, 301)]
+    for other in others:
+        refused(path, manifest, {**arrays, key: np.ascontiguousarray(other)}, "")
+
+
+@of_kinds("codes", "decoder", "vectors")
+def test_bits_behind_those_of_a_code(path):
+    manifest, arrays = read(path)
+    for place in (70, 71, 72, 100, 127):
+        codes = arrays["_store/codes"].copy()
+        codes[-1, place // 8] |= 128 >> place % 8
+        forged = {**arrays, "_store/codes": codes}
+        refused(path, manifest, forged, "codes have more than 70 bits")
+
+
+@of_kinds("codes", "decoder")
+@pytest.mark.parametrize("n_bytes", [0, 1, 8, 10, 16, 17, -1, 10**6, True, 9.0, None])
+def test_numbers_that_are_not_those_of_the_arrays(path, n_bytes):
+    manifest, arrays = read(path)
+    store = {**manifest["values"]["_store"], "n_bytes": n_bytes}
+    values = {**manifest["values"], "_store": store}
+    refused(path, {**manifest, "values": values}, arrays, "")
+
+
+@of_kinds("codes", "decoder")
+@pytest.mark.parametrize("n", [0, 64, 73, -70, 10**6, 2**63, "70", None])
+def test_columns_that_are_not_those_of_the_codes(path, n):
+    manifest, arrays = read(path)
+    values = {**manifest["values"], "n_features_in_": n}
+    refused(path, {**manifest, "values": values}, arrays, "")
+
+
+@of_kinds("decoder")
+def test_decoders_that_are_not_those_of_the_codes(path):
+    manifest, arrays = read(path)
+    own = manifest["values"]["_store"]["decoder"]
+    scorings = [None, {}, 3, {**own, "n_bits": 64}, {**own, "n_bits": 71}]
+    scorings += [{**own, "metric": "hamming"}, {**own, "normalized": 1}]
+    scorings += [{**own, "metric": "cosine"}, {**own, "wings": 2}]
+    for scoring in scorings:
+        store = {"n_bytes": 9, "decoder": scoring}
+        values = {**manifest["values"], "_store": store}
+        refused(path, {**manifest, "values": values}, arrays, "ecoder")
+    for name in ("codebook", "offset", "items"):
+        others = {key: one for key, one in arrays.items() if not key.endswith(name)}
+        refused(path, manifest, others, "ecoder")
+
+
+@of_kinds("vectors")
+def test_vectors_that_are_no_numbers(path):
+    """They are not read before they are needed."""
+    manifest, arrays = read(path)
+    arrays["_store/vectors"] = np.where(VECTORS > 0, VECTORS, np.nan)
+    write(path, manifest, arrays)
+    for options in WAYS:
+        with pytest.raises(ValueError, match=r"vector at position \d+ is NaN"):
+            answers(load(path, **options))
+    del arrays["_store/vectors"]
+    write(path, manifest, arrays)
+    with pytest.raises(ValueError, match="neither a decoder nor vectors"):
+        answers(load(path))
+
+
+def split(n, n_parts):
+    """Return whole numbers with the sum n."""
+    return [n * (i + 1) // n_parts - n * i // n_parts for i in range(n_parts)]
+
+
+def wrong_clusters():
+    """Changes of the arrays of clusters, of which none may be searched."""
+    yield "sizes", lambda sizes: np.append(sizes, 1)
+    # As many blocks as before, beyond the codes or before them.
+    yield "sizes", lambda sizes: sizes + (sizes == sizes.min())
+    yield "sizes", lambda sizes: [-1, 129, *split(172, len(sizes) - 2)]
+    yield "sizes", lambda sizes: sizes.astype(np.int32)
+    yield "sizes", lambda sizes: np.append(sizes, [2**63 - 1, 2**63 - 1, 2])
+    yield "centers", lambda centers: centers[:-1]
+    yield "centers", lambda centers: centers[:, :8]
+    yield "blocks", lambda blocks: blocks[:-1]
+    yield "blocks", lambda blocks: np.concatenate([blocks, blocks[:1]])
+    yield "blocks", lambda blocks: blocks[:, :, :64]
+    yield "positions", lambda positions: positions + 1
+    yield "positions", lambda positions: positions - 1
+    yield "positions", lambda positions: np.where(positions == 7, 2**31 - 1, positions)
+    yield "positions", lambda positions: positions[:-1]
+    yield "positions", lambda positions: positions.astype(np.int64)
+    yield "lowest", lambda lowest: lowest[:-1]
+    yield "rings", lambda rings: rings[:1]
+    yield "rings", lambda rings: rings[:, :-1]
+    yield "rings", lambda rings: rings.astype(np.int8)
+
+
+@of_kinds("clusters")
+def test_clusters_that_would_lead_kernels_astray(path):
+    manifest, arrays = read(path)
+    for name, change_of in wrong_clusters():
+        key = f"_store/cluster_{name}"
+        forged = np.ascontiguousarray(change_of(arrays[key]))
+        refused(path, manifest, {**arrays, key: forged}, "[Cc]lusters")
+    del arrays["_store/cluster_rings"]
+    refused(path, manifest, arrays, "Of its clusters")
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize("n_bits", [13, 64, 200])
+def test_clusters_are_saved_with_the_codes(n_bits, mmap, tmp_path, monkeypatch):
+    bits = np.random.default_rng(0).integers(0, 2, (3000, n_bits), dtype=np.uint8)
+    index = HammingNeighbors(4, algorithm="pruned", radius=n_bits // 4)
+    index.fit(bits).kneighbors(bits[:3])
+    index.remove(np.arange(0, 3000, 3)).save(tmp_path / "index")
+    expected = HammingNeighbors(4, algorithm="brute", radius=n_bits // 4).fit(bits)
+    expected.remove(np.arange(0, 3000, 3))
+
+    def never(*_):
+        raise AssertionError("clusters are made anew")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Clusters, "make", never)
+        for path in (tmp_path / "index", tmp_path / "again"):
+            loaded = HammingNeighbors.load(path, mmap=mmap)
+            loaded.save(tmp_path / "again")  # before anything is searched, and after
+            for queries in (bits[:2], bits[:60]):
+                found = [*loaded.kneighbors(queries)]
+                found += map(np.concatenate, loaded.radius_neighbors(queries))
+                others = [*expected.kneighbors(queries)]
+                others += map(np.concatenate, expected.radius_neighbors(queries))
+                for one, other in zip(found, others, strict=True):
+                    assert_array_equal(one, other)
+    # Other codes have other clusters.
+    loaded.partial_fit(bits[:5]).save(tmp_path / "more")
+    assert {*read(tmp_path / "more")[1]} == {"_store/codes", "_store/live"}
+    assert loaded.kneighbors(bits[:1], 1)[0] == [[0]]
+
+
+# Searches
+
+
+@of_kinds("search", "frozen", "search of vectors")
+def test_the_parameters_fit_anew(path):
+    loaded, search = skhash.load(path), MAKERS[path.name]()
+    with pytest.raises(NotFittedError):
+        clone(loaded).kneighbors(ROWS)
+    ids, y = IDS[:200], np.arange(200) % 3
+    assert_same(clone(loaded).fit(X, y, ids=ids), clone(search).fit(X, y, ids=ids))
+    assert (loaded.encoder is loaded.encoder_) == (path.name == "frozen")
+    assert type(loaded.encoder_) is type(search.encoder_)
+    # What is fitted is as it was, and what is to be fitted next too.
+    search.set_params(encoder=PCAHash(3), index=HammingNeighbors(2), decoder=None)
+    search.index_.n_neighbors = 2
+    search.save(path)
+    assert_same(skhash.load(path), search)
+
+
+@pytest.mark.parametrize(
+    ("cls", "kind"),
+    [(HashedNeighbors, "codes"), (HammingNeighbors, "search"), (PCAHash, "codes")],
+)
+def test_others_than_what_is_asked_for(cls, kind, folder):
+    with pytest.raises(ValueError, match="It holds a .* and no .*; load it by skhash"):
+        getattr(cls, "load", HashedNeighbors.load)(folder / kind)
+
+
+class OwnHash(ITQHash):
+    """Not the library's: another machine could not build it."""
+
+
+class OwnDecoder(LinearDecoder):
+    """Nor is this one."""
+
+
+PIPELINE = make_pipeline(StandardScaler(), PCAHash(9)).fit(X)
+PREFIXES = PrefixNeighbors(2, prefix_bits=8)
+
+
+@of_kinds("codes")
+def test_what_is_no_data_is_refused(path):
+    whole = (path / FILE).read_bytes()
+    for message, params in {
+        "encoder is a Pipeline": {"encoder": PIPELINE},
+        "encoder is a (Pipeline|Frozen)": {"encoder": FrozenEstimator(PIPELINE)},
+        "encoder is a OwnHash": {"encoder": OwnHash(9)},
+        "index is a PrefixNeighbors": {"encoder": PCAHash(9), "index": PREFIXES},
+        "decoder is a OwnDecoder": {"encoder": PCAHash(9), "decoder": OwnDecoder()},
+    }.items():
+        index = AsymmetricNeighbors(4) if "decoder" in params else None
+        fitted = HashedNeighbors(**{"index": index, **params}).fit(X)
+        only_params = make_search(index=HammingNeighbors(4)).set_params(**params)
+        for search in (fitted, only_params):
+            with pytest.raises(TypeError, match=f"{message}.*pickle or joblib"):
+                search.save(path)
+    with pytest.raises(ValueError, match="y holds Python objects"):
+        labels = np.array([*"ab", 3], dtype=object)[np.arange(200) % 3]
+        HashedNeighbors(PCAHash(9)).fit(X, labels).save(path)
+    with pytest.raises(NotFittedError):
+        HashedNeighbors(PCAHash(9)).save(path)
+    assert (path / FILE).read_bytes() == whole
+
+
+def test_parameters_that_are_no_data_are_left_out(tmp_path):
+    encoder = SGHEncoder(3, max_epochs=1, callbacks=[EarlyStopping("train_loss")])
+    search = HashedNeighbors(encoder, HammingNeighbors(4)).fit(X)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.save(tmp_path)
+    messages = {str(warning.message) for warning in caught}
+    assert len(messages) == 1 and "callbacks: list is not plain" in messages.pop()
+    assert {warning.filename for warning in caught} == {__file__}
+    loaded = skhash.load(tmp_path)
+    assert loaded.encoder.callbacks is None and loaded.encoder_.callbacks is None
+    assert_array_equal(loaded.kneighbors(X), search.kneighbors(X))
+
+
+@of_kinds("search")
+def test_an_encoder_of_other_columns(path):
+    manifest, arrays = read(path)
+    values = {**manifest["values"], "n_features_in_": 13}
+    refused(path, {**manifest, "values": values}, arrays, "encoder_ is not for 13")
