@@ -1,11 +1,13 @@
 """Members of a classifier, and what its module feeds the network."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
 from skhash.classification._ensemble import Ensemble
-from skhash.classification._module import ClassifierModule
+from skhash.classification._module import ClassifierModule, refresh_statistics
 from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
 from skhash.noise import NOISES
 
@@ -52,3 +54,20 @@ def test_augmentations_see_the_images_as_they_were():
     torch.testing.assert_close(module(X), standardized(images / 2))
     torch.testing.assert_close(seen[0], torch.from_numpy(images))
     assert module.eval()(X) is X and len(seen) == 1
+
+
+def test_refreshed_statistics_are_means_over_batches():
+    """Each batch counts alike, the last one not more than the first."""
+    generator = torch.Generator().manual_seed(0)
+    layer = BinaryLinear(4, 3, batch_norm=True, generator=generator)
+    network = StochasticBinaryNetwork([layer], RealLinear(3, 2, generator=generator))
+    X = torch.randn(30, 4, generator=generator)
+    outputs = (X @ layer.weight.T.detach()).split(10)
+    batches = [(SimpleNamespace(X=rows), None) for rows in X.split(10)]
+    refresh_statistics(network, batches)
+    for found, of_batches in (
+        (layer.norm.running_mean, [rows.mean(dim=0) for rows in outputs]),
+        (layer.norm.running_var, [rows.var(dim=0) for rows in outputs]),
+    ):
+        torch.testing.assert_close(found, torch.stack(of_batches).mean(dim=0))
+    assert layer.norm.momentum == 0.1 and not network.training

@@ -262,6 +262,20 @@ def test_weights_are_repetitions_in_the_loss():
         torch.testing.assert_close(one, other)
 
 
+def test_weights_count_across_batches():
+    """Each row has a heavy right label and three light wrong ones.
+
+    Were weights normalised within batches of two, the wrong labels would win.
+    """
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    right = (X[:, 0] > 0).astype(int)
+    y = np.r_[right, np.tile(1 - right, 3)]
+    weights = np.where(np.arange(len(y)) < len(X), 10.0, 1.0)
+    model = small(batch_norm=False, batch_size=2, max_epochs=4, lr=0.01)
+    model.fit(np.tile(X, (4, 1)), y, sample_weight=weights)
+    assert model.score(X, right) > 0.8
+
+
 def test_rows_of_weight_zero_are_left_out():
     X, y = blobs()
     weights = np.arange(len(y)) % 2

@@ -323,3 +323,29 @@ def test_saved_and_loaded(digits, bits, tmp_path, block_bits):
 )
 def test_decoders_stay_small(n_bits, shape, block_bits):
     assert _decoder.choose_block_bits(n_bits, shape) == block_bits
+
+
+@pytest.mark.parametrize("block_bits", [1, 4])
+def test_noise_falls_with_the_root_of_what_is_left(digits, bits, block_bits):
+    """Half of the turns are left after the first of two: noise of 0.5**0.5, then none.
+
+    It is proportional to half the distance of the two values of a bit, or to the
+    standard deviation of the values of a block, in each column.
+    """
+    X, options = digits[:400, 20:30], {"block_bits": block_bits, "n_restarts": 0}
+    options |= {"ridge": None if block_bits == 1 else 5.0, "relaxation": 2.0}
+    codes = bits[:400, :8]
+    still = LinearDecoder(n_alternations=0, **options)
+    noisy = clone(still).fit(X, codes)
+    if block_bits == 1:
+        spread = np.stack([0 * noisy.codebook_, noisy.codebook_]).std(axis=0)
+    else:
+        spread = noisy.codebook_.std(axis=1, keepdims=True)
+    noise = np.random.RandomState(0).standard_normal(noisy.codebook_.shape)
+    noisy.codebook_ = noisy.codebook_ + (0.5**0.5 * 2.0 * spread * noise).astype("f4")
+    once = noisy.refine(X, codes)
+    twice = clone(still).fit(X, once).refine(X, once)
+    found = LinearDecoder(n_alternations=2, **options).fit(X, codes)
+    expected = clone(still).fit(X, twice)
+    np.testing.assert_allclose(found.codebook_, expected.codebook_, atol=1e-4)
+    assert (once != codes).any() and (twice != once).any()

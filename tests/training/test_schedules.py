@@ -48,6 +48,9 @@ def test_epochs_fall_as_the_schedulers_of_torch():
     ]:
         sizes = [schedule.start_epoch(0.4, 0.4, epoch, 10) for epoch in range(10)]
         np.testing.assert_allclose(sizes, sizes_of(make), rtol=1e-9)
+    # Whoever trains on stays where the schedule ended.
+    for schedule, end in [(Cosine(), 0.0), (Steps(), 0.004)]:
+        assert schedule.start_epoch(0.4, 0.4, 13, 10) == pytest.approx(end)
         assert schedule.start_epoch(0.1, 0.4, 3, None) == 0.1  # a stream has no end
         assert schedule.end_step(0.1, 7) == 0.1
 

@@ -451,6 +451,26 @@ def test_what_are_no_labels_is_refused(given, message, digits):
         SGHEncoder(**LABELS).fit(digits[0], **given)
 
 
+def test_pairs_weigh_as_much_as_columns():
+    """Columns given twice leave the logits as they are, and double the weight."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 6)) * np.linspace(2, 1, 6)
+    known = {"pairs": rng.permutation(40).reshape(-1, 2), "ids": np.arange(40)}
+    known["pair_labels"] = np.arange(20) % 2
+    options = SMALL | {"max_epochs": 1, "lr": 1e-9, "batch_size": 40}
+
+    def of_pairs(X):
+        """Return what a weight of 1 adds to the loss before the first step."""
+        losses = []
+        for weight in (1.0, 2.0):
+            encoder = SGHEncoder(**options | {"pairs": GivenPairs(weight=weight)})
+            record = encoder.fit(X, **known).history_[0]
+            losses.append(record["train_loss"])
+        return losses[1] - losses[0]
+
+    assert of_pairs(np.hstack([X, X])) == pytest.approx(2 * of_pairs(X), rel=1e-4)
+
+
 @pytest.mark.parametrize("kind", ["labels", "given", "neighbors"])
 def test_devices(digits, kind, device):
     X, y = digits

@@ -11,7 +11,7 @@ from skhash.algebra._scale import total_scale
 from skhash.codes import CODINGS
 from skhash.metrics import neighbor_recall_score, true_neighbors
 from skhash.neural.sgh._module import SGHModule
-from skhash.neural.sgh._start import sgh_start
+from skhash.neural.sgh._start import closed_form_decoder, sgh_start
 from skhash.training._batches import Batch
 
 
@@ -39,6 +39,18 @@ def test_start_is_the_least_squares_codebook(coding, digits):
     assert module.codebook.grad.abs().max() < 1e-2
     assert abs(module.log_rho.grad) < 1e-2 * X.shape[1]
     assert module.prior_logits.grad.abs().max() < 1e-3
+
+
+def test_codings_decode_rare_bits_alike(digits):
+    """The ridge counts the same in both: codes of -1 and +1 are twice as far apart."""
+    X = digits[:, 2:6].astype(np.float64)
+    mean, scale = X.mean(axis=0), total_scale(X, X.mean(axis=0))
+    weight, bias = np.eye(4)[:, :3] * 0.1, np.full(3, -9.0)
+    ours, theirs = (
+        closed_form_decoder(X, mean, scale, weight, bias, coding, "cpu")
+        for coding in ("01", "pm1")
+    )
+    np.testing.assert_allclose(theirs["codebook"], ours["codebook"] / 2, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
