@@ -5,6 +5,8 @@ from tempfile import TemporaryFile
 from unittest.mock import patch
 
 import numpy as np
+import pandas as pd
+import polars as pl
 from hypothesis import currently_in_test_context, note
 from hypothesis import strategies as st
 from scipy import sparse
@@ -64,12 +66,15 @@ def _read_only(X):
 SPARSE = {"CSR": sparse.csr_array, "CSC": sparse.csc_array, "COO": sparse.coo_matrix}
 LAYOUTS = {
     "C": np.ascontiguousarray,
+    "Fortran": np.asfortranarray,
     "every other row": lambda X: np.repeat(X, 2, axis=0)[::2],
     "every other column": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
     "reversed": lambda X: X[::-1, ::-1].copy()[::-1, ::-1],
     "read-only": _read_only,
     "big-endian": lambda X: X.astype(X.dtype.newbyteorder(">")),
     "mapped": _mapped,
+    "pandas": pd.DataFrame,
+    "polars": lambda X: pl.DataFrame(X.astype("f4") if X.dtype == "f2" else X),
     "list": lambda X: X.tolist(),
 }
 KINDS = ("f8", "f4", "f2", "i8", "u1", "?")

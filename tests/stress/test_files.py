@@ -1,6 +1,5 @@
 """What is saved: killed and rival writers, damage, and forgery."""
 
-import os
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,9 @@ from stress.saved import MADE, answers, change, classes, made, seen
 import skhash
 from skhash.utils import files
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+resource = pytest.importorskip("resource", reason="needs fork")
+# What a file of a few kilobytes may take, whatever stands in it.
+MOST_SECONDS, MOST_BYTES, STATM = 20, 2**29, Path("/proc/self/statm")
 kinds, steps = st.sampled_from(sorted(MADE)), st.integers(1, 8)
 
 
@@ -163,10 +164,14 @@ def survives(cls, path, rng):
         load = partial(cls.load, mmap=bool(rng.integers(2)), verify=False)
 
     def use():
+        resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS + 9))
+        if STATM.exists():  # on Linux
+            most = int(STATM.read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (most + MOST_BYTES,) * 2)
         with suppress(ValueError, FileNotFoundError):
             loaded = load(path)
             for use in (answers, change):
                 with suppress(ValueError):
                     use(loaded)
 
-    was_killed(forked(use))
+    assert not was_killed(forked(use)), "It was killed."

@@ -117,8 +117,18 @@ class LiveIndex(RuleBasedStateMachine):
         if hasattr(self.index, "prepare"):
             self.index.prepare(10**6, **{what: max(1, reach)})
 
-    @rule(way=st.sampled_from(("read", "map", "unchecked map", "pickle", "copy")))
-    def move(self, way):
+    @rule(rng=rngs)
+    def move(self, rng):
+        """Save and open the index, or copy it: answers are the same, bit for bit."""
+        X, _, _, more = self.draw_queries(rng, own=False)
+        k = min(int(self.live.sum()), self.n_candidates or 9, 9)
+        before = self.index.kneighbors(X, k, **more) if k else ()
+        self.move_by(one_of(rng, "read", "map", "unchecked map", "pickle", "copy"))
+        after = self.index.kneighbors(X, k, **more) if k else ()
+        for one, other in zip(before, after, strict=True):
+            assert_array_equal(one, other)
+
+    def move_by(self, way):
         if way == "pickle":
             self.index = pickle.loads(pickle.dumps(self.index))
         elif way == "copy":
@@ -253,9 +263,11 @@ class LiveVectors(LiveIndex):
         block = one_of(rng, 1, 4, 8)
         entries = (2**block,) if block > 1 else ()
         shape = -(-self.n_bits // block), *entries, self.n_features
+        power, self.power = self.draw_powers(rng)
+        self.scale = 2.0**power
         self.decoder = SimpleNamespace(
-            codebook_=rng.integers(-1, 2, shape).astype(float),
-            offset_=rng.integers(-3, 4, self.n_features).astype(float),
+            codebook_=rng.integers(-1, 2, shape) * self.scale,
+            offset_=rng.integers(-3, 4, self.n_features) * self.scale,
             n_bits_=self.n_bits,
         )
         if self.metric == "cosine":
@@ -268,10 +280,19 @@ class LiveVectors(LiveIndex):
     def draw_rows(self, rng, n):
         rows = super().draw_rows(rng, n)
         if self.by in ("vectors", "both"):
-            rows["vectors"] = self.draw_vectors(rng, n).astype(self.kind)
+            vectors = self.draw_vectors(rng, n) * self.scale
+            rows["vectors"] = vectors.astype(self.kind if self.scale == 1 else "f4")
         if self.by == "errors":
-            rows["errors"] = 4.0 * rng.integers(0, 9, n)
+            rows["errors"] = self.scale**2 * 4.0 * rng.integers(0, 9, n)
         return rows
+
+    def draw_powers(self, rng):
+        """Draw powers of two for vectors and for queries; float32 ends at 2^+-126."""
+        if self.metric == "cosine":
+            return one_of(rng, -40, 0, 40), one_of(rng, -40, 0, 40)
+        half = one_of(rng, -65, -61, 0, 0, 50)
+        other = half if self.metric == "euclidean" else one_of(rng, half, half, 0)
+        return half, other
 
     def draw_vectors(self, rng, n):
         return rng.integers(-4, 5, (n, self.n_features)).astype(float)
@@ -297,7 +318,8 @@ class LiveVectors(LiveIndex):
         queries, codes, more = vectors, self.rows["bits"], {}
         if not own:
             n = rng.integers(1, MAX_QUERIES)
-            queries, codes = self.draw_vectors(rng, n), self.codes.draw(rng, n)
+            queries = self.draw_vectors(rng, n) * 2.0**self.power
+            codes = self.codes.draw(rng, n)
             more = {"codes": self.as_codes(codes, draw_form(rng))}
         scores = scores_of(queries, vectors, self.metric)
         if "errors" in self.rows:
@@ -320,7 +342,7 @@ class LiveSearch(LiveVectors):
     Fitted decoders hold any numbers, so that scores are compared up to rounding.
     """
 
-    least = 9  # rows for an encoder; fewer may all be equal
+    scale, least = 1, 9  # rows for an encoder; fewer may all be equal
 
     def make(self, rng):
         self.by = one_of(rng, "codes", "vectors", "both", "decoder")
