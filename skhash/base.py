@@ -1,7 +1,7 @@
 """What all encoders share: validation, chunked encoding, packing, saving.
 
 A leaf writes `_fit_codes` and, unless it is linear, `_logits`. One that is trained by
-gradient descent derives from `BaseNeuralHasher` and writes `_make_module` instead.
+gradient descent derives from `BaseNeuralHasher`, which says what it writes instead.
 """
 
 import warnings

@@ -18,13 +18,10 @@ class CodewordScale(BaseEstimator):
     """
 
     _parameter_constraints: dict = {}
-    is_none, is_latent = True, False
+    is_none, is_latent, std = True, False, 1.0
 
     def start(self, start, X, mean, unit) -> None:
         """Add the first values of parameters to an `SGHStart`."""
-
-    def restore(self, start, encoder) -> None:
-        """Add the values of the fitted attributes instead."""
 
     def read_out(self, values, unit) -> tuple[float | np.ndarray, dict]:
         """Return what multiplies the columns of the codebook, and fitted attributes."""
@@ -52,9 +49,6 @@ class FeatureScale(CodewordScale):
 
     def start(self, start, X, mean, unit):
         start.add_feature_scale(column_scales(X, mean, unit))
-
-    def restore(self, start, encoder):
-        start.add_feature_scale(encoder.feature_scale_ / encoder.scale_)
 
     def read_out(self, values, unit):
         scales = np.exp(values["log_feature_scale"])
@@ -92,12 +86,7 @@ class LatentScale(CodewordScale):
         self.std = std
 
     def start(self, start, X, mean, unit):
-        start.add_latent_scales(self.std)
-
-    def restore(self, start, encoder):
-        start.scale_std = self.std
-        start.scale_weight = encoder.scale_components_.T * (encoder.scale_ / self.std)
-        start.scale_bias = encoder.scale_intercept_ / self.std
+        start.add_latent_scales()
 
     def read_out(self, values, unit):
         std = np.float32(self.std)
