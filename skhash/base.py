@@ -1,7 +1,7 @@
 """What all encoders share: validation, chunked encoding, packing, saving.
 
 A leaf writes `_fit_codes` and, unless it is linear, `_logits`. One that is trained by
-gradient descent derives from `BaseNeuralHasher` and writes `_make_module` instead.
+gradient descent derives from `BaseNeuralHasher`, which says what it writes instead.
 """
 
 import warnings
@@ -70,9 +70,6 @@ class BaseHasher(
     first two see rows of unit length where `normalize` asks for them.
     """
 
-    # Fitted attributes that `save` leaves out: what is needed to train on, not to
-    # encode.
-    _unsaved_attributes: tuple[str, ...] = ()
     # Whether `_logits` takes each row by itself, in any type of float and any thread,
     # and gives none that is finite for a row with NaN or infinity.
     _rowwise = False

@@ -162,18 +162,21 @@ def test_a_loaded_stream_draws_anew_in_each_call(estimator, tmp_path):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("n_labels", [1, 2])
+@pytest.mark.parametrize("n_labels", [0, 1, 2])
 def test_validation_rows_take_part_in_validation_only(estimator, n_labels):
     """Whatever they hold, the fitted arrays are the same, and ``valid_loss`` is not."""
-    if n_labels > 1 and not isinstance(estimator, NeighborHash):
+    if n_labels != 1 and not isinstance(estimator, NeighborHash):
         pytest.skip("it has one label a row")
-    y = Y if n_labels == 1 else np.c_[Y > 0, Y != 1].astype(int)
+    y = [None, Y, np.c_[Y > 0, Y != 1].astype(int)][n_labels]
     first = clone(estimator)
     first.set_params(validation_fraction=0.3).fit(X, y)
-    valid = first.net_.split.valid
+    valid = first.net_.run.split.valid
     assert len(valid) == 45
-    other, y = X.copy(), y.copy()
-    other[valid], y[valid] = 5 * X[valid][::-1] + 100, np.roll(y[valid], 1, axis=0)
+    other = X.copy()
+    other[valid] = 5 * X[valid][::-1] + 100
+    if y is not None:
+        y = y.copy()
+        y[valid] = np.roll(y[valid], 1, axis=0)
     second = clone(first).fit(other, y)
     for name, value in vars(first).items():
         if isinstance(value, np.ndarray):
@@ -187,12 +190,12 @@ def test_validation_rows_take_part_in_validation_only(estimator, n_labels):
 def test_rows_that_validated_do_not_train_later_either(y):
     stream = clone(NEIGHBOR).set_params(validation_fraction=0.3)
     stream.partial_fit(X, y)
-    bank = stream.bank_[0]
+    bank = stream.net_.module_.bank[0]
     assert len(bank) == 105
-    held_out = X[stream.net_.split.valid]
+    held_out = X[stream.net_.run.split.valid]
     assert not (bank[:, None] == held_out).all(axis=2).any()
     stream.partial_fit(X, y)
-    assert len(stream.bank_[0]) == 210
+    assert len(stream.net_.module_.bank[0]) == 210
 
 
 @pytest.mark.parametrize("method", ["get_loss", "on_batch_end", "on_epoch_begin"])
@@ -243,7 +246,7 @@ def test_a_splitter_may_hold_out_nothing(estimator):
 def test_a_few_rows_to_train_on_may_leave_none_to_validate():
     encoder = NeighborHash(5, max_epochs=1, max_train_samples=2, random_state=0)
     history = encoder.set_params(validation_fraction=0.01).fit(X).history_
-    assert len(encoder.net_.split.valid) and "valid_loss" not in history[0]
+    assert len(encoder.net_.run.split.valid) and "valid_loss" not in history[0]
 
 
 @each_trained

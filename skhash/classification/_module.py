@@ -3,6 +3,7 @@
 import torch
 
 from skhash.gradients import resolve_network_gradient
+from skhash.training._batches import Rows
 from skhash.training._module import TrainedModule
 
 
@@ -16,6 +17,9 @@ class ClassifierModule(TrainedModule):
     network : StochasticBinaryNetwork
         Its head has one output for each class.
     gradient : NetworkGradient
+    mean : ndarray of shape (n_features,)
+    scale : float
+        What rows are standardised with.
     n_samples : int
         How many times the units of a row are drawn in a step.
     is_bound : bool
@@ -27,12 +31,25 @@ class ClassifierModule(TrainedModule):
     """
 
     def __init__(
-        self, network, gradient, n_samples=1, is_bound=False, augment=None, shape=None
+        self,
+        network,
+        gradient,
+        mean=None,
+        scale=1.0,
+        *,
+        n_samples=1,
+        is_bound=False,
+        augment=None,
+        shape=None,
     ):
         super().__init__()
         self.network, self.gradient = network, gradient
+        self.mean, self.scale = mean, scale
         self.n_samples, self.is_bound = n_samples, is_bound
         self.augment, self.shape = augment, shape
+
+    def rows(self, X, targets, run):
+        return Rows(X, targets.codes, targets.weights, split=run.split)
 
     def forward(self, X):
         if self.augment is None or not self.training:

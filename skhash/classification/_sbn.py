@@ -26,7 +26,7 @@ from skhash.classification._rows import Targets, positions, weighted_rows
 from skhash.codes import pack_bits
 from skhash.persistence import save_estimator
 from skhash.persistence.schema import TINY, Group, Plain, labels, reals, wholes
-from skhash.training import TRAINING_CONSTRAINTS, TrainedMixin, arrays_of, draw_seeds
+from skhash.training import TRAINING_CONSTRAINTS, TrainedMixin, arrays_of
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.arrays import as_array, refusing_masks, validate_data
 from skhash.utils.targets import encoded_targets
@@ -201,7 +201,6 @@ class SBNClassifier(
     _saved = {
         "classes_": labels("n_classes"),
         "layers_": Plain(list),
-        "weights_": Group(list),
         "det_statistics_": Group(list),
         "mean_": reals("n_features"),
         "scale_": reals(low=TINY),
@@ -309,17 +308,16 @@ class SBNClassifier(
         """
         X, y, weights = self._validate(X, y, sample_weight, reset=True)
         classes, codes = encoded_targets(y, self)
-        seeds = draw_seeds(check_random_state(self.random_state))
-        targets = Targets(codes, weights, classes)
-        n_epochs = self.max_epochs
+        targets, n_epochs = Targets(codes, weights, classes), self.max_epochs
+        random_state = check_random_state(self.random_state)
+        run = self._run(X, random_state, phases=(n_epochs,))
         if self.init == "real":
             n_real = max(1, n_epochs // 2)
-            start = self._real_weights(X, targets, seeds, n_real)
+            start = self._real_weights(X, targets, run, n_real)
             targets = replace(targets, first_weights=start)
-            n_epochs = max(1, n_epochs - n_real)
-        net = self._make_net(X, targets, seeds, n_epochs=n_epochs)
-        self._train(net, X, targets, n_epochs, history=[])
-        self.classes_, self.predict_seed_ = classes, seeds[2]
+            run = run.again(phases=(max(1, n_epochs - n_real),))
+        self._learn(X, targets, run)
+        self.classes_, self.predict_seed_ = classes, run.seeds[2]
         return self
 
     @unchanged_if_it_raises
@@ -372,9 +370,9 @@ class SBNClassifier(
                 f"classes={known.tolist()} differ from those of the first call, "
                 f"{self.classes_.tolist()}."
             )
-        self._go_on(X, Targets(positions(y, known), weights, known))
+        self._resume(X, Targets(positions(y, known), weights, known))
         if first:
-            self.classes_, self.predict_seed_ = known, self.net_.seeds[2]
+            self.classes_, self.predict_seed_ = known, self.net_.run.seeds[2]
         return self
 
     def predict(self, X) -> np.ndarray:
@@ -545,66 +543,64 @@ class SBNClassifier(
         statistics = self.det_statistics_ if mode == "det" else ()
         return rebuild(self.layers_, self.weights_, statistics, self.noise)
 
-    def _make_module(self, X, y, rows, device, generator):
+    def _build(self, X, targets, run):
         import torch
 
         from skhash.classification._module import start_from, whiten
         from skhash.training._net import whole_batch
 
-        X = X if rows is None else X[rows]
-        network = self._new_network(len(y.classes), generator)
+        X = run.trained(X)
+        network = self._new_network(X.shape[1], len(targets.classes), run.generator)
         network.start_training(X.shape[0])
         mean = column_means(X)
-        module = self._module(network, mean, total_scale(X, mean))
+        module = self._module_of(network, mean, total_scale(X, mean))
         if self.init == "whiten":
-            some = torch.randperm(X.shape[0], generator=generator)[:WHITENED_ROWS]
+            some = torch.randperm(X.shape[0], generator=run.generator)[:WHITENED_ROWS]
             some = whole_batch(module, X[some.numpy()]).X
-            whiten(network, some, self.init_scale, generator)
-        if y.first_weights is not None:
-            start_from(network, y.first_weights, self._resolve_weights())
+            whiten(network, some, self.init_scale, run.generator)
+        if targets.first_weights is not None:
+            start_from(network, targets.first_weights, self._resolve_weights())
         return module
 
-    def _real_weights(self, X, y, seeds, n_epochs):
+    def _real_weights(self, X, targets, run, n_epochs):
         """Return the weights of a network of real units that is trained before."""
         twin = clone(self).set_params(gradient="tanh", weights="real", init="whiten")
-        twin.n_features_in_ = self.n_features_in_
-        net = twin._make_net(X, y, seeds, n_epochs=n_epochs)
-        twin._train(net, X, y, n_epochs, history=[])
+        twin._learn(X, targets, run.again(phases=(n_epochs,)))
         return twin.weights_
 
-    def _restore_module(self, n_rows=None):
+    def _module(self, state, run):
         network = self._network("ensemble")
-        if n_rows is not None:
+        if run is not None:
             weights = self._resolve_weights()
             for layer in network.layers:
                 if layer.weights.law == weights.law:  # trained as the parameter says
                     layer.weights = weights
-            network.start_training(n_rows)
-        return self._module(network, self.mean_, self.scale_)
+            network.start_training(run.n_trained)
+        return self._module_of(network, self.mean_, self.scale_)
 
-    def _module(self, network, mean, scale):
+    def _module_of(self, network, mean, scale):
         from skhash.classification._augmentation import AUGMENTATIONS
         from skhash.classification._module import ClassifierModule
         from skhash.gradients import resolve_network_gradient
 
-        module = ClassifierModule(
+        return ClassifierModule(
             network,
             resolve_network_gradient(self.gradient),
-            self.n_draws,
-            self.objective == "multi_sample",
-            AUGMENTATIONS.get(self.augment),
-            None if self.augment is None else self._image_shape("augment"),
+            mean,
+            scale,
+            n_samples=self.n_draws,
+            is_bound=self.objective == "multi_sample",
+            augment=AUGMENTATIONS.get(self.augment),
+            shape=self._image_shape("augment", len(mean)) if self.augment else None,
         )
-        module.mean, module.scale = mean, scale
-        return module
 
-    def _new_network(self, n_classes, generator):
+    def _new_network(self, n_features, n_classes, generator):
         weights = self._resolve_weights()
         architecture, shape = resolve_architecture(self.architecture), None
         if architecture.convolutions():
-            shape = self._image_shape("architecture")
+            shape = self._image_shape("architecture", n_features)
         network = architecture.network(
-            shape or (int(self.n_features_in_),),
+            shape or (int(n_features),),
             self.hidden_layer_sizes,
             n_classes,
             noise=self.noise,
@@ -619,13 +615,13 @@ class SBNClassifier(
             )
         return network
 
-    def _image_shape(self, reader):
+    def _image_shape(self, reader, n_features):
         """Return `input_shape`, for a parameter that has rows read as images."""
         shape = () if self.input_shape is None else tuple(map(int, self.input_shape))
-        if len(shape) != 3 or math.prod(shape) != self.n_features_in_:
+        if len(shape) != 3 or math.prod(shape) != n_features:
             raise ValueError(
                 f"{reader}={getattr(self, reader)!r} needs input_shape=(channels, "
-                f"height, width) with {self.n_features_in_} values in all, one for "
+                f"height, width) with {n_features} values in all, one for "
                 f"each feature, and it is {self.input_shape}."
             )
         return shape
@@ -656,30 +652,27 @@ class SBNClassifier(
                 groups += [(f"network.layers.{i}.weight", {"weight_decay": decay})]
         return self.optimizer, {"param_groups": groups} if groups else {}
 
-    def _rows(self, X, y, net, n_before):
-        from skhash.training._batches import Rows
 
-        return Rows(X, y.codes, y.weights, split=net.split)
-
-    def _read_out(self, net, X):
-        """Set the parameters, and the statistics of norms without noise."""
+    def _read(self, module, X, run):
+        """Return the parameters, and the statistics of norms without noise."""
         from skhash.classification._module import refresh_statistics
         from skhash.networks._rebuild import statistics_of
         from skhash.training._batches import BatchIterator, FedRows, Rows
 
-        module = net.module_
-        fed = FedRows(Rows(X if net.split is None else X[net.split.train]), module)
+        fed = FedRows(Rows(run.trained(X)), module)
         network = copy.deepcopy(module.network)
         states = []
         for generator in (module.generator, None):
-            batches = BatchIterator(fed, STATISTICS_ROWS, net.device)
+            batches = BatchIterator(fed, STATISTICS_ROWS, run.device)
             refresh_statistics(network, batches, generator)
             states.append(arrays_of(network))
         noisy, certain = states
-        self.weights_ = [*noisy.values()]
-        self.det_statistics_ = [certain[name] for name in statistics_of(certain)]
-        self.layers_ = module.network.description()
-        self.mean_, self.scale_ = module.mean, module.scale
+        return {
+            "weights_": [*noisy.values()],
+            "weight_names_": [f"network.{name}" for name in noisy],
+            "det_statistics_": [certain[name] for name in statistics_of(certain)],
+            "layers_": module.network.description(),
+        }
 
     def _training_batch(self, X, y):
         """Return a module with norms at rest, and all rows as a batch.
@@ -693,7 +686,7 @@ class SBNClassifier(
         if y is None:
             raise ValueError("The loss of a classifier needs y=, the classes of rows.")
         X = self._validate_fitted(X)
-        module = self._restore_module()
+        module = self._restored()
         codes = positions(as_array(y), self.classes_)
         return module, whole_batch(module, X, labels=torch.from_numpy(codes))
 

@@ -46,8 +46,7 @@ def encode_blocks(encoder, X):
 def _light(encoder):
     """Return a copy without what only training needs."""
     encoder = copy.copy(encoder)
-    for name in getattr(encoder, "_unsaved_attributes", ()):
-        encoder.__dict__.pop(name, None)
+    vars(encoder).pop("net_", None)
     return encoder
 
 

@@ -206,5 +206,5 @@ class CopyObjective(PenalizedObjective):
             return super().results()
         n_updated, n_active = self.n_updates.tolist()
         if n_updated and not n_active:
-            warnings.warn(INERT.format(self.loss.solver), stacklevel=6)
+            warnings.warn(INERT.format(self.loss.solver), stacklevel=7)
         return {"dual_active_fraction_": n_active / max(n_updated, 1)}

@@ -55,15 +55,8 @@ class MLP(nn.Module):
             values = linear(values, coef.T, intercept)
         return values
 
-    @torch.no_grad()
-    def fill(self, coefs, intercepts) -> None:
-        """Copy arrays into the layers."""
-        for parameters, arrays in [(self.coefs, coefs), (self.intercepts, intercepts)]:
-            for parameter, array in zip(parameters, arrays, strict=True):
-                parameter.copy_(torch.from_numpy(array))
-
     def arrays(self) -> tuple[list, list]:
-        """Return what `fill` takes, as arrays of their own."""
+        """Return weights and intercepts of the layers as arrays."""
         return tuple(
             [parameter.detach().cpu().numpy().copy() for parameter in parameters]
             for parameters in (self.coefs, self.intercepts)

@@ -4,11 +4,10 @@ from importlib import import_module
 
 from skhash.training._estimator import (
     TRAINING_CONSTRAINTS,
+    BaseNeuralHasher,
     TrainedMixin,
     arrays_of,
-    draw_seeds,
 )
-from skhash.training._hasher import BaseNeuralHasher
 from skhash.training._optimizers import Optimizer
 from skhash.training._schedules import Cosine, InverseSqrt, LRSchedule, Steps
 from skhash.training._weights import LinearSchedule
@@ -27,7 +26,6 @@ __all__ = [
     "TrainedMixin",
     "TrainedModule",
     "arrays_of",
-    "draw_seeds",
 ]
 
 # What derives from torch, imported when it is asked for.

@@ -1,15 +1,17 @@
-"""What all trained estimators share: a net that is made, trained and gone on from."""
+"""Estimators that are trained by gradient descent: one line from rows to arrays."""
 
 from numbers import Integral, Real
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 
-from skhash.persistence.schema import Records, wholes
+from skhash.base import BaseHasher, check_magnitude, unchanged_if_it_raises
+from skhash.persistence.schema import Group, Plain, Records, wholes
 from skhash.training._optimizers import Optimizer
-from skhash.utils._sklearn import HasMethods, Interval, StrOptions
+from skhash.utils._sklearn import HasMethods, Interval, StrOptions, fit_context
 from skhash.utils.torch import random_state_of_call, resolve_device
 
-# What the parameters of the training may be, for every trained estimator.
+# Constraints of the parameters of training, for every trained estimator.
 TRAINING_CONSTRAINTS: dict = {
     "lr": [Interval(Real, 0, None, closed="neither")],
     "lr_schedule": [
@@ -32,18 +34,31 @@ class TrainedMixin:
     """An estimator that trains a `TrainedModule`, in a skorch net.
 
     It has the parameters of `TRAINING_CONSTRAINTS` and writes three methods:
-    `_make_module(X, y, rows, device, generator)` returns the module with its first
-    weights; `_restore_module(n_rows)` returns it from the fitted attributes instead, to
-    be trained on so many rows; and
-    `_read_out(net, X)` turns its parameters into the fitted attributes. It may write
-    `_rows`, which says what is known of rows, and `_optimizer`.
 
-    The net is held as ``net_`` and not inherited from. It is what `partial_fit` goes on
-    from; use of the estimator does not need it, and `save` leaves it out.
+    * ``_build(X, targets, run)`` returns the module with its first weights;
+    * ``_module(state, run)`` returns one to hold a state that was saved, arrays by the
+      names of ``state_dict``, with weights of no account; `run` is None where it is not
+      trained;
+    * ``_read(module, X, run)`` returns the fitted attributes besides those below.
+
+    Attributes
+    ----------
+    mean_, scale_
+        What the module standardises rows with.
+    weights_, weight_names_ : list of ndarray, list of str
+        The state of the module. `save` keeps it.
+    history_ : list of dict
+    n_iter_ : int
+    net_ : HashNet
+        The trained net, with its optimizer. `save` leaves it out.
     """
 
-    _saved = {"history_": Records(), "n_iter_": wholes(low=0)}
-    _unsaved_attributes = ("net_",)
+    _saved = {
+        "weights_": Group(list),
+        "weight_names_": Plain(list),
+        "history_": Records(),
+        "n_iter_": wholes(low=0),
+    }
     # Parameters that a net in training does not depend on.
     _untrained_parameters: tuple[str, ...] = ()
     # What batch_size="auto" means: about so many steps an epoch train a small set well,
@@ -51,87 +66,103 @@ class TrainedMixin:
     _auto_steps = 100
     _auto_batch_sizes = (32, 512)
 
-    def _make_net(self, X, y, seeds, *, restore=False, n_epochs=None, lr=None):
-        """Return a net to train.
+    def _learn(self, X, targets, run) -> None:
+        """Fit: build a module, train it, read it."""
+        net = self._net(self._build(X, targets, run), run, X)
+        self._train(net, X, targets, run, history=[])
 
-        Parameters
-        ----------
-        seeds : sequence of int
-            Of first weights and batches, of what the module draws, and one to spare.
-        restore : bool
-            Whether its first parameters are those of the last fit.
-        n_epochs : int or None
-            None for a stream of unknown end.
-        lr : float or None
-            None is as the parameter says.
-        """
-        import torch
+    def _resume(self, X, targets) -> None:
+        """Train for an epoch: the first one, or one more."""
+        history = self.history_ if self.__sklearn_is_fitted__() else []
+        random_state = random_state_of_call(self.random_state, len(history))
+        if hasattr(self, "net_"):
+            from skhash.training._net import resume
 
-        from skhash.training._net import (
-            make_net,
-            resolve_splitter,
-            snapshot,
-            split_rows,
-        )
-
-        device = resolve_device(self.device)
-        generator = torch.Generator().manual_seed(int(seeds[0]))
-        splitter = resolve_splitter(self.validation_fraction, generator)
-        split = split_rows(splitter, X)
-        rows = None if split is None else split.train
-        if restore:
-            module = self._restore_module(X.shape[0] if rows is None else len(rows))
+            run = self.net_.run.go_on(X, random_state, len(history))
+            params = self.get_params(deep=False) | {"lr": self.lr}
+            net = resume(self.net_, run, params, self._untrained_parameters)
         else:
-            module = self._make_module(X, y, rows, device, generator)
-        if lr is None:
-            lr = self._step_size(X, y, seeds, restore)
-        module.generator = torch.Generator(device).manual_seed(int(seeds[1]))
-        net = make_net(
-            module,
-            self._optimization(module, X, lr, n_epochs),
-            callbacks=self.callbacks,
-            splitter=splitter,
-            device=device,
-            generator=generator,
-            verbose=self.verbose,
-        )
-        net.split, net.seeds = split, seeds
-        net.params = snapshot(self.get_params(deep=False))
-        return net
+            run = self._run(X, random_state, n_before=len(history))
+            build = self._restored if history else self._build
+            net = self._net(build(X, targets, run), run, X)
+        self._train(net, X, targets, run, history)
 
-    def _optimization(self, module, X, lr, n_epochs):
-        from skhash.training._net import Optimization
+    def _run(self, X, random_state, **known):
+        """Return the run of a call; `known` are attributes of it."""
+        from skhash.training._net import Run
+
+        seeds = draw_seeds(random_state)
+        rows = random_state_of_call(self.random_state, known.get("n_before", 0))
+        device, share = resolve_device(self.device), self.validation_fraction
+        return Run.start(X, device, seeds, share, random_state=rows, **known)
+
+    def _net(self, module, run, X):
+        """Return a net to train."""
+        from skhash.training._net import HashNet, Optimization
 
         optimizer, params = self._optimizer(module)
-        return Optimization(
-            lr=lr,
+        steps = Optimization(
+            lr=self.lr,
             batch_size=self._resolve_batch_size(X.shape[0]),
             optimizer=optimizer,
             params=params,
             schedule=self.lr_schedule,
-            n_epochs=n_epochs,
+        )
+        return HashNet(
+            module,
+            run,
+            steps,
+            callbacks=self.callbacks,
+            verbose=self.verbose,
+            params=self.get_params(deep=False),
         )
 
-    def _step_size(self, X, y, seeds, goes_on) -> float:
-        """Return the step size of a net, or of one that was trained before."""
-        return self.lr
+    def _train(self, net, X, targets, run, history) -> None:
+        """Train a net and set the fitted attributes."""
+        from skhash.training._net import train
 
-    def _resumed_net(self, X):
-        """Return a copy of the net to go on with, on other rows."""
-        from skhash.training._net import resume, split_rows
+        module = net.module_
+        rows = module.rows(X, targets, run)
+        for phase, n_epochs in enumerate(run.phases or ()):
+            net.start_phase(phase, n_epochs)
+            history = history + train(net, rows, n_epochs)
+        if run.phases is None:
+            history = history + train(net, rows, 1)
+        fitted = self._read(module, X, run)
+        state = arrays_of(module)
+        self.weights_, self.weight_names_ = [*state.values()], [*state]
+        self.mean_, self.scale_ = module.mean, module.scale
+        vars(self).update(fitted)
+        self.net_, self.history_, self.n_iter_ = net, history, len(history)
 
-        net = resume(
-            self.net_,
-            self.get_params(deep=False),
-            self._step_size(X, None, None, goes_on=True),
-            self.batch_size,
-            self._untrained_parameters,
-        )
-        net.split = split_rows(net.splitter, X)
-        return net
+    def _restored(self, X=None, targets=None, run=None):
+        """Return the module with the weights of the fit."""
+        import torch
+
+        if not hasattr(self, "weight_names_"):
+            raise ValueError(
+                f"This {type(self).__name__} was saved by an older skhash, without the "
+                "state of its module: it encodes, and all else needs another fit."
+            )
+        try:
+            state = dict(zip(self.weight_names_, self.weights_, strict=True))
+            module = self._module(state, run)
+            own = module.state_dict()
+            module.load_state_dict(
+                {
+                    name: torch.tensor(value).reshape(own[name].shape)
+                    for name, value in state.items()
+                }
+            )
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"The parameters of this {type(self).__name__} make another network "
+                f"than it was fitted with: {error}"
+            ) from error
+        return module
 
     def _optimizer(self, module) -> tuple:
-        """Return the optimizer, and what it takes besides the learning rate."""
+        """Return the optimizer, and its parameters besides the learning rate."""
         return self.optimizer, {}
 
     def _resolve_batch_size(self, n_samples: int) -> int:
@@ -140,41 +171,6 @@ class TrainedMixin:
             return self.batch_size
         smallest, largest = self._auto_batch_sizes
         return int(np.clip(n_samples // self._auto_steps, smallest, largest))
-
-    def _rows(self, X, y, net, n_before):
-        """Return the `Rows` to train on, `n_before` epochs after the first."""
-        from skhash.training._batches import Rows
-
-        return Rows(X, split=net.split)
-
-    def _train(self, net, X, y, epochs, history) -> None:
-        """Train a net and set the fitted attributes."""
-        self._fit_rows(net, self._rows(X, y, net, len(history)), epochs, history)
-
-    def _fit_rows(self, net, rows, epochs, history) -> None:
-        from skhash.training._net import train
-
-        records = train(net, rows, epochs)
-        if not np.isfinite(records[-1]["train_loss"]):
-            raise ValueError(
-                f"Training diverged: the loss is {records[-1]['train_loss']} after "
-                f"{len(records)} epoch(s) with lr={net.lr:.3g}. Lower lr."
-            )
-        self._read_out(net, rows.X)
-        self.net_ = net
-        self.history_ = history + records
-        self.n_iter_ = len(self.history_)
-
-    def _go_on(self, X, y) -> None:
-        """Train for an epoch: the first one, or one more."""
-        first = not self.__sklearn_is_fitted__()
-        history = [] if first else self.history_
-        if hasattr(self, "net_"):
-            net = self._resumed_net(X)
-        else:
-            random_state = random_state_of_call(self.random_state, len(history))
-            net = self._make_net(X, y, draw_seeds(random_state), restore=not first)
-        self._train(net, X, y, 1, history)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "history_")
@@ -185,6 +181,85 @@ class TrainedMixin:
             # It holds generators of that device, which no other machine can read.
             state = {name: value for name, value in state.items() if name != "net_"}
         return state
+
+
+class BaseNeuralHasher(TrainedMixin, BaseHasher):
+    """Base of the encoders that are trained by gradient descent.
+
+    A leaf writes the methods that `TrainedMixin` names, and has the parameters of
+    `TRAINING_CONSTRAINTS` and `normalize`.
+    """
+
+    _parameter_constraints: dict = {
+        **BaseHasher._parameter_constraints,
+        **TRAINING_CONSTRAINTS,
+    }
+
+    # Whether there is a `partial_fit`.
+    _goes_on = True
+
+    @available_if(lambda self: self._goes_on)
+    def partial_fit(self, X, y=None):
+        """Train for one epoch on these rows, as one part of a stream.
+
+        The first call also builds the model, from its rows alone: let them be some
+        thousands, drawn at random. Later calls keep the optimizer's state; on an
+        encoder that was loaded from a file, or copied off an accelerator, the optimizer
+        starts afresh. Of the parameters `lr` and `batch_size` may change from call to
+        call, and `max_epochs` is not used.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Real vectors. Rows are samples.
+        y : Ignored
+            Not used, present for API consistency by convention.
+
+        Returns
+        -------
+        self : object
+            The encoder. If a later call raises, the encoder is as it was before.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, or if a parameter has changed that the first call built on.
+        """
+        return self._partial_fit(X, y)
+
+    @unchanged_if_it_raises
+    @fit_context(prefer_skip_nested_validation=True)
+    def _partial_fit(self, X, y, **known):
+        first = not self.__sklearn_is_fitted__()
+        if not first and self.n_bits != self._n_features_out:
+            raise ValueError(
+                f"n_bits={self.n_bits}, but the codes that were learned have "
+                f"{self._n_features_out} bits; set it back, or fit anew."
+            )
+        X = self._prepare(self._validate(X, reset=first))
+        if first:
+            self._check_rows(X)
+        else:
+            check_magnitude(X)
+        self._resume(X, self._validate_targets(X, y, is_part=True, **known))
+        return self
+
+    def _fit_codes(self, X, y, random_state):
+        run = self._run(X, random_state, phases=self._phases(X.shape[0]))
+        self._learn(X, y, run)
+
+    def _phases(self, n_samples: int) -> tuple[int, ...]:
+        """Return the numbers of epochs of a fit, of one phase after the other."""
+        return (self.max_epochs,)
+
+    def _training_batch(self, X, y=None):
+        """Return the module, and all rows as a batch that it is trained on."""
+        from skhash.training._net import whole_batch
+
+        X = self._prepare(self._validate_fitted(X))
+        module = self.net_.module_ if hasattr(self, "net_") else self._restored()
+        device = next(module.parameters()).device
+        return module, whole_batch(module, X).to(device)
 
 
 def draw_seeds(random_state) -> list[int]:
@@ -198,13 +273,6 @@ def draw_seeds(random_state) -> list[int]:
     -------
     seeds : list of int
         Three: of first weights and batches, of what the module draws, and one to spare.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.training import draw_seeds
-    >>> len(draw_seeds(np.random.RandomState(0)))
-    3
     """
     return random_state.randint(np.iinfo(np.int32).max, size=3).tolist()
 
@@ -228,6 +296,5 @@ def arrays_of(module) -> dict[str, np.ndarray]:
     >>> {name: array.shape for name, array in arrays_of(torch.nn.Linear(3, 2)).items()}
     {'weight': (2, 3), 'bias': (2,)}
     """
-    return {
-        name: value.cpu().numpy().copy() for name, value in module.state_dict().items()
-    }
+    values = getattr(module, "learned", module.state_dict)()
+    return {name: value.cpu().numpy().copy() for name, value in values.items()}

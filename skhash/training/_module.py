@@ -1,10 +1,12 @@
-"""What a trainer trains."""
+"""The contract of torch modules that are trained."""
 
 from abc import ABCMeta, abstractmethod
 from contextlib import contextmanager
 
 import torch
 from torch import nn
+
+from skhash.training._batches import Rows
 
 
 class TrainedModule(nn.Module, metaclass=ABCMeta):
@@ -24,7 +26,7 @@ class TrainedModule(nn.Module, metaclass=ABCMeta):
         Whether sparse rows are fed as sparse CSR tensors, else dense. Those are not
         centred.
     generator : torch.Generator or None
-        What it draws with, on its device; set by the trainer.
+        What it draws with, on its device; see `seed`.
     """
 
     mean = None
@@ -43,6 +45,30 @@ class TrainedModule(nn.Module, metaclass=ABCMeta):
             What ``forward(batch.X)`` returned.
         batch : Batch
         """
+
+    def rows(self, X, targets, run) -> Rows:
+        """Return the rows that it is fed, with what is known of each.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR array, RowView} of shape (n_samples, n_features)
+        targets : object
+            What the estimator has made of ``y``.
+        run : Run
+            Its ``split`` says which rows are trained on.
+        """
+        return Rows(X, split=run.split)
+
+    def learned(self) -> dict[str, torch.Tensor]:
+        """Return the values that training led to, by the names of the state."""
+        return self.state_dict()
+
+    def seed(self, seed, device) -> None:
+        """Draw from a fresh generator on this device."""
+        self.generator = torch.Generator(device).manual_seed(int(seed))
+
+    def start_phase(self, phase: int) -> None:
+        """Take note that a phase starts, with a fresh optimizer; the first one is 0."""
 
     def start_epoch(self, epoch: int) -> None:
         """Take note that an epoch starts; the first one is 0."""

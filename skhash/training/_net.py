@@ -3,7 +3,7 @@
 import copy
 import reprlib
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 
 import numpy as np
@@ -19,9 +19,9 @@ from skhash.training._batches import Batch, BatchIterator, FedRows, Rows, unwrap
 from skhash.training._log import EpochLog
 from skhash.training._optimizers import extra_arguments, resolve_optimizer
 from skhash.training._schedules import resolve_schedule
-from skhash.utils.torch import threads_that_pay
+from skhash.utils.torch import seeded_globals, threads_that_pay
 
-# Parameters that may change while a net is trained: what it takes over, or `fit` reads.
+# Parameters that may change while a net is trained: `resume` sets them, or `fit` reads.
 FREE = ("lr", "batch_size", "verbose", "max_epochs", "random_state")
 # What the record of an epoch keeps of skorch's.
 MEASURED = ("train_loss", "valid_loss", "dur")
@@ -35,18 +35,167 @@ class Stopped(Exception):
     """Training ends here, as a callback wants it."""
 
 
-class HashNet(NeuralNet):
-    """A skorch net of a `TrainedModule`.
+@dataclass(frozen=True)
+class Split:
+    """Which rows are trained on, and which validate, as skorch takes it.
 
-    Besides what skorch keeps it has ``splitter``, which parts rows; ``schedule``, with
-    ``n_epochs``, the epochs that it is for, ``first_epoch``, the number of the first of
-    these, and ``n_steps``, the steps done since; ``n_asked``, the epochs of this
-    training; and ``params``, the parameters of its estimator when it was made.
+    Attributes
+    ----------
+    train : ndarray of int
+    valid : ndarray of int or None
     """
 
-    def start_phase(self, n_epochs):
-        """Start optimizer and schedule afresh, for so many epochs, or None."""
-        self.initialize_optimizer()
+    train: np.ndarray
+    valid: np.ndarray | None = None
+
+    def __call__(self, dataset, y=None):
+        train = Subset(dataset, self.train)
+        return train, None if self.valid is None else Subset(dataset, self.valid)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training: its rows, its draws and its length.
+
+    Attributes
+    ----------
+    device : torch.device
+    seeds : list of int
+        Three: of first weights and batches, of what the module draws, and one to spare.
+    generator : torch.Generator
+        On the CPU, of the first seed.
+    random_state : RandomState
+        Draws what belongs to the rows, such as partners.
+    n_trained : int
+        How many rows are trained on.
+    splitter : callable or None
+        Parts rows, as `resolve_splitter` returns it.
+    split : Split or None
+        How it parts those of this call.
+    phases : tuple of int or None
+        The epochs of each phase; each has a fresh optimizer. None is an epoch of a
+        stream.
+    n_before : int
+        The epochs of the calls before.
+    """
+
+    device: torch.device
+    seeds: list
+    generator: torch.Generator
+    random_state: np.random.RandomState
+    n_trained: int = 0
+    splitter: object = None
+    split: Split | None = None
+    phases: tuple | None = None
+    n_before: int = 0
+
+    @classmethod
+    def start(cls, X, device, seeds, validation_fraction=None, **known) -> "Run":
+        """Return a run on these rows; `known` are its other attributes."""
+        generator = torch.Generator().manual_seed(int(seeds[0]))
+        splitter = resolve_splitter(validation_fraction, generator)
+        run = cls(device, seeds, generator, splitter=splitter, **known)
+        return run._on(X)
+
+    def again(self, **changes) -> "Run":
+        """Return a run that draws the same, with some changes."""
+        return replace(self, generator=self.generator.clone_state(), **changes)
+
+    def go_on(self, X, random_state, n_before) -> "Run":
+        """Return the run of one more epoch, on other rows."""
+        changes = {"random_state": random_state, "phases": None, "n_before": n_before}
+        return replace(self, **changes)._on(X)
+
+    def _on(self, X):
+        split = split_rows(self.splitter, X)
+        n_trained = X.shape[0] if split is None else len(split.train)
+        return replace(self, split=split, n_trained=n_trained)
+
+    def trained(self, X):
+        """Return the rows that are trained on."""
+        return X if self.split is None else X[self.split.train]
+
+    def trains(self, n_samples) -> np.ndarray:
+        """Return which rows are trained on, a mask."""
+        if self.split is None:
+            return np.ones(n_samples, dtype=bool)
+        return np.isin(np.arange(n_samples), self.split.train)
+
+
+@dataclass(frozen=True)
+class Optimization:
+    """The steps of a training.
+
+    Attributes
+    ----------
+    lr : float
+    batch_size : int
+    optimizer : str, type or Optimizer
+    params : dict
+        Other parameters of the optimizer, such as ``weight_decay``.
+    schedule : str, LRSchedule or None
+        How `lr` falls.
+    """
+
+    lr: float
+    batch_size: int
+    optimizer: object
+    params: dict = field(default_factory=dict)
+    schedule: object = None
+
+
+class HashNet(NeuralNet):
+    """A skorch net of a `TrainedModule`, ready for `train`.
+
+    Parameters
+    ----------
+    module : TrainedModule
+        With its first weights.
+    run : Run
+    steps : Optimization
+    callbacks : list of skorch callbacks or None
+        Cloned, so that what the caller gave stays as it is.
+    verbose : bool or int
+    params : dict or None
+        The parameters of the estimator, which `resume` compares with later ones.
+    """
+
+    def __init__(self, module, run, steps, *, callbacks=None, verbose=0, params=None):
+        optimizer, others = resolve_optimizer(steps.optimizer, **steps.params)
+        others = extra_arguments(optimizer, module, run.device) | others
+        callbacks = None if callbacks is None else clone(callbacks, safe=False)
+        if run.splitter is None:
+            _check_no_validation(callbacks or [])
+        self.run, self.n_before = run, run.n_before
+        self.schedule = resolve_schedule(steps.schedule)
+        self.params = snapshot(params or {})
+        self.n_epochs, self.n_steps, self.first_epoch, self.n_asked = None, 0, 0, 0
+        module.seed(run.seeds[1], run.device)
+        super().__init__(
+            module,
+            criterion=torch.nn.Identity,
+            optimizer=optimizer,
+            lr=steps.lr,
+            batch_size=steps.batch_size,
+            iterator_train=BatchIterator,
+            iterator_train__device=run.device,
+            iterator_train__generator=run.generator,
+            iterator_valid=BatchIterator,
+            iterator_valid__device=run.device,
+            callbacks=callbacks,
+            callbacks__print_log=EpochLog(),
+            train_split=None,
+            device=run.device,
+            verbose=int(verbose),
+            **{f"optimizer__{name}": value for name, value in others.items()},
+        )
+        self.initialize()
+
+    def start_phase(self, phase, n_epochs):
+        """Start optimizer and schedule afresh, for so many epochs."""
+        if phase:
+            self.initialize_optimizer()
+        self.module_.start_phase(phase)
         self.n_epochs, self.n_steps, self.first_epoch = n_epochs, 0, len(self.history)
 
     def notify(self, method_name, **kwargs):
@@ -73,7 +222,7 @@ class HashNet(NeuralNet):
     def on_epoch_begin(self, net, **kwargs):
         super().on_epoch_begin(net, **kwargs)
         epoch = len(self.history) - 1
-        self.module_.start_epoch(epoch)
+        self.module_.start_epoch(self.n_before + epoch)
         for group in self.optimizer_.param_groups:
             group["lr"] = self.schedule.start_epoch(
                 group["lr"], self.lr, epoch - self.first_epoch, self.n_epochs
@@ -106,78 +255,6 @@ class LastStep:
         return self.step
 
 
-@dataclass(frozen=True)
-class Optimization:
-    """The steps of a training.
-
-    Attributes
-    ----------
-    lr : float
-    batch_size : int
-    optimizer : str, type or Optimizer
-    params : dict
-        What the optimizer takes besides the learning rate, such as ``weight_decay``.
-    schedule : str, LRSchedule or None
-        How `lr` falls.
-    n_epochs : int or None
-        The epochs that a schedule is for; None for a stream of unknown end.
-    """
-
-    lr: float
-    batch_size: int
-    optimizer: object
-    params: dict = field(default_factory=dict)
-    schedule: object = None
-    n_epochs: int | None = None
-
-
-def make_net(
-    module, steps, *, callbacks, splitter, device, generator, verbose
-) -> HashNet:
-    """Build a net around `module`, ready for `train`.
-
-    Parameters
-    ----------
-    module : TrainedModule
-        Initialised.
-    steps : Optimization
-    callbacks : list of skorch callbacks or None
-        Cloned, so that what the caller gave stays as it is.
-    splitter : callable or None
-        As `resolve_splitter` returns it.
-    device : torch.device
-    generator : torch.Generator
-        On the CPU; shuffles the batches.
-    verbose : bool or int
-    """
-    optimizer, params = resolve_optimizer(steps.optimizer, **steps.params)
-    callbacks = None if callbacks is None else clone(callbacks, safe=False)
-    if splitter is None:
-        _check_no_validation(callbacks or [])
-    net = HashNet(
-        module,
-        criterion=torch.nn.Identity,
-        optimizer=optimizer,
-        lr=steps.lr,
-        batch_size=steps.batch_size,
-        iterator_train=BatchIterator,
-        iterator_train__device=device,
-        iterator_train__generator=generator,
-        iterator_valid=BatchIterator,
-        iterator_valid__device=device,
-        callbacks=callbacks,
-        callbacks__print_log=EpochLog(),
-        train_split=None,
-        device=device,
-        verbose=int(verbose),
-    )
-    params = extra_arguments(optimizer, module, device) | params
-    net.set_params(**{f"optimizer__{name}": value for name, value in params.items()})
-    net.splitter, net.schedule = splitter, resolve_schedule(steps.schedule)
-    net.n_epochs, net.n_steps, net.first_epoch = steps.n_epochs, 0, 0
-    return net.initialize()
-
-
 def _check_no_validation(callbacks):
     """Raise ``ValueError`` where a callback watches rows that are not held out."""
     for callback in callbacks:
@@ -196,47 +273,38 @@ def train(net: HashNet, rows: Rows, epochs: int) -> list[dict]:
 
     A record has ``epoch``, ``train_loss``, ``valid_loss`` with a split, and ``dur``, in
     seconds.
+
+    Raises
+    ------
+    ValueError
+        If the loss is not finite in the end.
     """
     n_before = len(net.history)
     net.train_split, net.n_asked = rows.split, epochs
     # Each parameter takes part in about one multiplication a row.
     n_parameters = sum(parameter.numel() for parameter in net.module_.parameters())
-    data = FedRows(rows, net.module_)
+    work = net.batch_size * n_parameters
+    data, run = FedRows(rows, net.module_), net.run
     # The `partial_fit` of skorch would take an interrupt of the user for an early end.
     net.notify("on_train_begin", X=data, y=None)
-    with threads_that_pay(net.batch_size * n_parameters), suppress(Stopped):
-        net.fit_loop(data, epochs=epochs)
+    # A network of the user's own draws from torch's global generators.
+    with threads_that_pay(work), seeded_globals(run.seeds[1], run.device):
+        with suppress(Stopped):
+            net.fit_loop(data, epochs=epochs)
     net.notify("on_train_end", X=data, y=None)
     for record in net.history:
         record.pop("batches", None)  # one entry a batch would dominate a pickled net
-    return [
+    records = [
         {"epoch": record["epoch"]}
         | {name: float(record[name]) for name in MEASURED if name in record}
         for record in net.history[n_before:]
     ]
-
-
-class Split:
-    """Which rows are trained on, and which validate, as skorch takes it.
-
-    Parameters
-    ----------
-    train : ndarray of int
-    valid : ndarray of int or None
-    """
-
-    def __init__(self, train, valid=None):
-        self.train, self.valid = train, valid
-
-    def __call__(self, dataset, y=None):
-        train = Subset(dataset, self.train)
-        return train, None if self.valid is None else Subset(dataset, self.valid)
-
-    def leave_out(self, validates) -> None:
-        """Let some of the rows, told by a mask, validate; where any do."""
-        if validates.any():
-            self.valid = self.train[validates]
-        self.train = self.train[~validates]
+    if not np.isfinite(records[-1]["train_loss"]):
+        raise ValueError(
+            f"Training diverged: the loss is {records[-1]['train_loss']} after "
+            f"{len(records)} epoch(s) with lr={net.lr:.3g}. Lower lr."
+        )
+    return records
 
 
 def resolve_splitter(validation_fraction, generator):
@@ -263,25 +331,16 @@ def split_rows(splitter, X) -> Split | None:
     return Split(_positions(train), None if valid is None else _positions(valid))
 
 
-def trained_rows(split, n_samples) -> np.ndarray:
-    """Return which rows are trained on, a mask; `split` as of `split_rows`."""
-    if split is None:
-        return np.ones(n_samples, dtype=bool)
-    return np.isin(np.arange(n_samples), split.train)
-
-
-def resume(net: HashNet, params, lr, batch_size, free=()) -> HashNet:
-    """Return a copy of a net to train on, with these step and batch sizes.
+def resume(net: HashNet, run, params, free=()) -> HashNet:
+    """Return a copy of a net to train on, with the step and batch sizes of now.
 
     Parameters
     ----------
     net : HashNet
-        With `params`, the parameters of its estimator when it was made.
+    run : Run
+        That of the rows to train on.
     params : dict
-        Those of now.
-    lr : float
-    batch_size : int or "auto"
-        "auto" stays what it was.
+        The parameters of its estimator now.
     free : sequence of str
         Names of parameters that the net does not depend on.
 
@@ -299,13 +358,15 @@ def resume(net: HashNet, params, lr, batch_size, free=()) -> HashNet:
                 "now. Set it back, or fit anew; lr and batch_size may change."
             )
     net = copy.deepcopy(net)
+    # The copy has the generator that goes on.
+    net.run = replace(run, generator=net.run.generator)
     net.params = snapshot(params)
     net.verbose, net.n_epochs = int(params["verbose"]), None  # a stream has no end
     for group in net.optimizer_.param_groups:
-        group["lr"] *= lr / net.lr  # which a schedule may have changed
-    net.lr = lr
-    if batch_size != "auto":
-        net.batch_size = batch_size
+        group["lr"] *= params["lr"] / net.lr  # which a schedule may have changed
+    net.lr = params["lr"]
+    if params["batch_size"] != "auto":
+        net.batch_size = params["batch_size"]
     return net
 
 

@@ -19,8 +19,9 @@ from skhash.training._batches import Batch, BatchIterator, FedRows, Rows, sparse
 from skhash.training._log import epoch_parts
 from skhash.training._module import TrainedModule
 from skhash.training._net import (
+    HashNet,
     Optimization,
-    make_net,
+    Run,
     resolve_splitter,
     split_rows,
     train,
@@ -68,23 +69,12 @@ class Recorder(Callback):
 
 
 def shift_net(n_features=5, module=None, **params):
-    defaults = {
-        "lr": 0.1,
-        "batch_size": 8,
-        "optimizer": "sgd",
-        "callbacks": None,
-        "splitter": None,
-        "device": CPU,
-        "generator": generator(),
-        "verbose": False,
-    }
-    module = module or Shift(n_features)
-    params = {**defaults, **params}
-    if "validation_fraction" in params:
-        share = params.pop("validation_fraction")
-        params["splitter"] = resolve_splitter(share, params["generator"])
-    steps = {name: params.pop(name) for name in ("lr", "batch_size", "optimizer")}
-    return make_net(module, Optimization(**steps), **params)
+    draws = params.pop("generator", generator())
+    splitter = resolve_splitter(params.pop("validation_fraction", None), draws)
+    run = Run(CPU, [0, 1, 2], draws, np.random.RandomState(0), splitter=splitter)
+    defaults = {"lr": 0.1, "batch_size": 8, "optimizer": "sgd"}
+    steps = {name: params.pop(name, value) for name, value in defaults.items()}
+    return HashNet(module or Shift(n_features), run, Optimization(**steps), **params)
 
 
 def rows_of(X, y=None, module=None, **known):
@@ -101,7 +91,7 @@ def standardized(X, mean, scale):
 
 def fit(net, X, y=None, epochs=1):
     """Train on rows, parted by the splitter of the net."""
-    return train(net, Rows(X, y, split=split_rows(net.splitter, X)), epochs)
+    return train(net, Rows(X, y, split=split_rows(net.run.splitter, X)), epochs)
 
 
 def values_and_labels(batches):

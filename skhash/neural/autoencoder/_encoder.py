@@ -146,6 +146,8 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         ``valid_loss`` of each epoch. Losses are nats per row.
     n_iter_ : int
         Number of epochs trained.
+    weights_, weight_names_ : list of ndarray, list of str
+        The state of the trained module.
     net_ : skorch net
         What `partial_fit` goes on from; ``net_.module_`` is the torch module.
     n_features_in_ : int
@@ -336,9 +338,9 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         if n_samples < 1:
             raise ValueError(f"n_samples={n_samples} must be at least 1.")
         X = self._validate_fitted(X)
-        module = self._restore_module().double().eval()
+        module = self._restored().double().eval()
         seed = self.random_state if random_state is None else random_state
-        module.generator = seeded_generator(check_random_state(seed))
+        module.seed(check_random_state(seed).randint(np.iinfo(np.int32).max), "cpu")
         bound = np.empty(X.shape[0])
         with torch.inference_mode():
             for rows, chunk in self._chunks(X):
@@ -393,23 +395,26 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
             )
         return X
 
-    def _fit_codes(self, X, y, random_state):
-        super()._fit_codes(X, y, random_state)
-        correction, net = resolve_correction(self.correction), self.net_
-        if correction is not None:
-            net.module_.gradient = net.module_.correction
-            net.start_phase(correction.n_epochs)
-            self._train(net, X, y, correction.n_epochs, self.history_)
+    def _phases(self, n_samples):
+        correction = resolve_correction(self.correction)
+        return (self.max_epochs, *([correction.n_epochs] if correction else []))
 
-    def _make_module(self, X, y, rows, device, generator):
-        X = X if rows is None else X[rows]
-        module = self._module(X.shape[1], self.n_bits, generator)
+    def _build(self, X, targets, run):
+        X, known = run.trained(X), {}
         if self.decoder == "gaussian":
-            module.mean = column_means(X)
-            module.scale = total_scale(X, module.mean)
+            mean = column_means(X)
+            known = {"mean": mean, "scale": total_scale(X, mean)}
+        return self._module_of(X.shape[1], self.n_bits, run.generator, **known)
+
+    def _module(self, state, run):
+        unused = seeded_generator(np.random.RandomState(0))
+        fitted = {"mean": self.mean_, "scale": self.scale_, "n_steps": self.n_steps_}
+        sizes = self.n_features_in_, self._n_features_out
+        module = self._module_of(*sizes, unused, **fitted)
+        module.start_phase(len(self._phases(0)) - 1)
         return module
 
-    def _module(self, n_features, n_bits, generator):
+    def _module_of(self, n_features, n_bits, generator, **known):
         """Return the module of the parameters, its weights random."""
         from skhash.gradients import BernoulliUnits, resolve_gradient
         from skhash.losses import make_likelihood
@@ -435,46 +440,26 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
             decoder_noise=self.decoder_noise,
             prior_logit=np.log(self.prior / (1 - self.prior)),
             encoder_input=self._encoder_input,
+            **known,
         )
 
-    def _restore_module(self, n_rows=None):
-        unused = seeded_generator(np.random.RandomState(0))
-        module = self._module(self.n_features_in_, self._n_features_out, unused)
-        module.gradient = module.correction or module.gradient
-        module.mean, module.scale = self.mean_, self.scale_
-        module.n_steps, scale = self.n_steps_, np.float32(self.scale_)
-        coefs, intercepts = [*self.coefs_], [*self.intercepts_]
-        if module.posterior.n_heads(1) > 1:
-            coefs[-1] = np.hstack([coefs[-1], self.covariance_coef_])
-            intercepts[-1] = np.hstack([intercepts[-1], self.covariance_intercept_])
-        coefs[0] = coefs[0] * scale
-        module.encoder.fill(coefs, intercepts)
-        coefs, intercepts = [*self.decoder_coefs_], [*self.decoder_intercepts_]
-        coefs[-1] = coefs[-1] / scale
-        if self.decoder == "gaussian":
-            intercepts[-1] = np.float32((intercepts[-1] - self.mean_) / self.scale_)
-            module.likelihood.log_rho.data.fill_(np.log(self.rho_ / self.scale_))
-        module.decoder.fill(coefs, intercepts)
-        return module
-
-    def _read_out(self, net, X):
-        module = net.module_
-        self.mean_, self.scale_ = module.mean, module.scale
-        self.n_steps_, scale = module.n_steps, np.float32(module.scale)
-        coefs, intercepts = self.coefs_, self.intercepts_ = module.encoder.arrays()
-        coefs[0] = coefs[0] / scale
+    def _read(self, module, X, run):
+        fitted, unit = {"n_steps_": module.n_steps}, np.float32(module.scale)
+        coefs, intercepts = module.encoder.arrays()
+        coefs[0] = coefs[0] / unit
         if module.posterior.n_heads(1) > 1:
             n_bits = len(module.decoder.coefs[0])
-            coefs[-1], self.covariance_coef_ = mlp.split_columns(coefs[-1], n_bits)
+            coefs[-1], fitted["covariance_coef_"] = mlp.split_columns(coefs[-1], n_bits)
             parts = mlp.split_columns(intercepts[-1], n_bits)
-            intercepts[-1], self.covariance_intercept_ = parts
+            intercepts[-1], fitted["covariance_intercept_"] = parts
+        fitted |= {"coefs_": coefs, "intercepts_": intercepts}
         coefs, intercepts = module.decoder.arrays()
-        coefs[-1] = coefs[-1] * scale
+        coefs[-1] = coefs[-1] * unit
         if self.decoder == "gaussian":
-            intercepts[-1] = np.float32(intercepts[-1] * self.scale_ + self.mean_)
+            intercepts[-1] = np.float32(intercepts[-1] * module.scale + module.mean)
             log_rho = arrays_of(module.likelihood)["log_rho"]
-            self.rho_ = float(np.exp(log_rho) * self.scale_)
-        self.decoder_coefs_, self.decoder_intercepts_ = coefs, intercepts
+            fitted["rho_"] = float(np.exp(log_rho) * module.scale)
+        return fitted | {"decoder_coefs_": coefs, "decoder_intercepts_": intercepts}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

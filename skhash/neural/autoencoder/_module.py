@@ -28,6 +28,10 @@ class StochasticAutoencoder(TrainedModule):
     prior_logit : float
         Log-odds of the prior of each bit.
     encoder_input : {"values", "unit", "frequency", "presence"}
+    mean, scale
+        What the data are standardised with.
+    n_steps : int
+        The steps of the optimizer before.
     """
 
     def __init__(
@@ -44,6 +48,9 @@ class StochasticAutoencoder(TrainedModule):
         decoder_noise=0.0,
         prior_logit=0.0,
         encoder_input="values",
+        mean=None,
+        scale=1.0,
+        n_steps=0,
     ):
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
@@ -53,7 +60,7 @@ class StochasticAutoencoder(TrainedModule):
         prior_logit = torch.tensor(float(prior_logit))
         self.register_buffer("prior_logit", prior_logit, persistent=False)
         self.encoder_input = encoder_input
-        self.n_steps = 0
+        self.mean, self.scale, self.n_steps = mean, scale, n_steps
         gaussian = likelihood.is_quadratic
         self.accepts_sparse = not gaussian
         if gaussian and encoder_input != "values":
@@ -76,6 +83,10 @@ class StochasticAutoencoder(TrainedModule):
     def loss(self, heads, batch):
         """Return the mean loss of the rows."""
         return self.losses(heads, self.reconstruction(batch.X), batch.rows).mean()
+
+    def start_phase(self, phase):
+        if phase:
+            self.gradient = self.correction
 
     def end_step(self, optimizer):
         self.n_steps += 1

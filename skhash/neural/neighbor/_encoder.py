@@ -5,9 +5,7 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_consistent_length
 
-from skhash.algebra._graph import label_partners, table_of_graph
 from skhash.algebra._perceptron import (
     check_layer_sizes,
     layers_of,
@@ -17,26 +15,19 @@ from skhash.algebra._perceptron import (
 from skhash.algebra._projection import column_means, principal_axes, project
 from skhash.algebra._scale import total_scale
 from skhash.base import MLPLogitsMixin
-from skhash.neural._near import near_rows
 from skhash.neural._start import rotated_axes, sample_rows
-from skhash.neural.neighbor._bank import drawn, joined
 from skhash.persistence.schema import TINY, Plain, optional, reals
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.chunks import RowView
-from skhash.utils.targets import encoded_labels, partial_labels
-from skhash.utils.torch import random_state_of_call, resolve_device, seeded_generator
+from skhash.utils.targets import partial_labels
 
-# Principal components that graph="projected" compares rows by.
-GRAPH_AXES = 128
 SHORTEST_PREFIX = 8
 # Steps that max_epochs="auto" aims at, within these numbers of epochs.
 AUTO_STEPS, AUTO_EPOCHS = 3000, (10, 100)
 # The more rows there are, the nearer are those that a search is for, and the less the
 # distances of rows drawn at random tell of them.
 MANY_ROWS, DECAY_WITH_ROWS = 10_000, 0.375
-# Rows of the past that `partial_fit` keeps.
-BANK_ROWS = 10_000
 # Rows are trained on by their coordinates along so many principal axes at least.
 FEWEST_AXES = 256
 # A direction along which data spread less than this share of the most is constant.
@@ -147,6 +138,10 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         Root of the mean variance of the columns, the unit inside.
     lengths_ : list of int
         The lengths that were trained, `n_bits` the last.
+    axes_ : ndarray of shape (n_axes, n_features), float64
+        The principal axes by whose coordinates rows are fed to training.
+    weights_, weight_names_ : list of ndarray, list of str
+        The state of the trained module.
     history_ : list of dict
         ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
         ``valid_loss`` of each epoch.
@@ -154,9 +149,6 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         Number of epochs trained.
     net_ : skorch net
         What `partial_fit` goes on from; ``net_.module_`` is the torch module.
-    bank_ : tuple of rows and labels, or None
-        At most 10 000 rows of earlier calls of `partial_fit`, which later calls train
-        on too.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -214,7 +206,6 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     True
     """
 
-    _unsaved_attributes = ("net_", "bank_")
     _auto_batch_sizes = (32, 256)
 
     _saved = {
@@ -367,14 +358,16 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         if not 1 <= n_bits <= length:
             raise ValueError(f"n_bits={n_bits} is not from 1 to {length}, the length.")
         encoder = copy.copy(self).set_params(n_bits=n_bits)
-        for name in encoder._unsaved_attributes:
-            vars(encoder).pop(name, None)
+        vars(encoder).pop("net_", None)
         for name in ("coefs_", "intercepts_"):
             *layers, last = getattr(self, name)
             setattr(encoder, name, [*layers, split_columns(last, n_bits)[0]])
         if self.skip_coef_ is not None:
             encoder.skip_coef_ = split_columns(self.skip_coef_, n_bits)[0]
         encoder.lengths_ = [m for m in self.lengths_ if m < n_bits] + [int(n_bits)]
+        state = dict(zip(self.weight_names_, self.weights_, strict=True))
+        state = _truncated(state, self.lengths_, encoder.lengths_)
+        encoder.weights_, encoder.weight_names_ = [*state.values()], [*state]
         return encoder
 
     def _check_saved(self):
@@ -404,79 +397,18 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             return super()._prepare_all(X)
         return RowView(X, prepare=self._prepare)
 
-    def _fit_codes(self, X, y, random_state):
-        super()._fit_codes(X, y, random_state)
-        self.bank_ = None  # which is for streams
-
-    def _train(self, net, X, y, epochs, history):
-        from skhash.training._net import trained_rows
-
-        rng = random_state_of_call(self.random_state, len(history))
-        if y is not None:
-            check_consistent_length(X, y)
-        trains, bank = trained_rows(net.split, X.shape[0]), getattr(self, "bank_", None)
-        if history and bank is not None:
-            X, y = joined(bank, (X, y))
-            trains = np.r_[np.ones(bank[0].shape[0], dtype=bool), trains]
-        known = np.flatnonzero(trains)
-        if len(known) < 2:
-            raise ValueError(
-                f"Found {len(known)} row(s) to train on, but {type(self).__name__} "
-                "pairs rows with near ones; give 2 or more."
-            )
-        is_given = sparse.issparse(self.graph)
-        bank = None if is_given else drawn(X, y, known, BANK_ROWS, rng)
-        anchors = np.arange(X.shape[0])
-        if self.max_train_samples is not None:
-            anchors = np.sort(rng.permutation(anchors)[: self.max_train_samples])
-        near = self._table(X, anchors, trains, rng)
-        self._fit_rows(
-            net, self._pairs(X, y, anchors, near, trains, rng), epochs, history
-        )
-        self.bank_ = bank
-
-    def _pairs(self, X, y, anchors, near, trains, rng):
-        """Return rows to train on, with the rows near them for partners."""
-        from skhash.training._batches import Rows
-        from skhash.training._net import Split
-
-        # Rows that are neither trained on nor near one of those are of no use.
-        used, places = np.unique(np.c_[anchors, near], return_inverse=True)
-        places = places.reshape(len(anchors), -1)
-        table = np.repeat(np.arange(len(used))[:, None], near.shape[1], axis=1)
-        table[places[:, 0]] = places[:, 1:]
-        labels = None
-        if y is not None:
-            labels = encoded_labels(y[used])
-            table = _label_partners(labels, table, trains[used], rng)
-        # Dense rows are read when they are fed; no second copy of them is held.
-        rows = X[used] if sparse.issparse(X) else RowView(X, used)
-        split = Split(places[:, 0])
-        if not trains.all():
-            split.leave_out(~trains[anchors])
-        return Rows(rows, labels, None, table[:, :, None], split)
-
-    def _table(self, X, anchors, trains, rng):
-        if sparse.issparse(self.graph):
-            table = table_of_graph(self.graph, self.n_neighbors, X.shape[0])[anchors]
-            return _without_held_out(table, anchors, trains)
-        n_axes = GRAPH_AXES if self.graph == "projected" else None
-        device = resolve_device(self.device)
-        search = self.metric, n_axes, device, seeded_generator(rng)
-        return near_rows(X, anchors, self.n_neighbors, trains, search)
-
-    def _make_module(self, X, y, rows, device, generator):
-        rows = np.arange(X.shape[0]) if rows is None else rows
+    def _build(self, X, targets, run):
+        rows = run.trained(np.arange(X.shape[0]))
         n_samples = X.shape[0]
-        X = X[np.sort(sample_rows(rows, generator))]
+        X = X[np.sort(sample_rows(rows, run.generator))]
         mean = column_means(X)
         scale = total_scale(X, mean)
         n_axes = min(max(self.n_bits, FEWEST_AXES), *X.shape)
-        axes = principal_axes(X, mean, n_axes, device, generator)
-        projected = project(X, mean, axes, device) / scale
+        axes = principal_axes(X, mean, n_axes, run.device, run.generator)
+        projected = (project(X, mean, axes, run.device) / scale).cpu()
         lengths = self._lengths()
-        start = rotated_axes(projected.cpu(), lengths, generator)
-        spread = (projected.cpu().numpy() @ start).std(axis=0)
+        start = rotated_axes(projected, lengths, run.generator)
+        spread = (projected.numpy() @ start).std(axis=0)
         spread[spread <= SMALLEST_SPREAD * spread.max()] = np.inf
         start = start / spread
         hidden = check_layer_sizes(self.hidden_layer_sizes, "hidden_layer_sizes")
@@ -484,13 +416,65 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         coefs, skip = [start], None
         if hidden:
             shapes = zip(sizes[:-1], sizes[1:], strict=True)
-            coefs, skip = [_he_normal(shape, generator) for shape in shapes], start
+            coefs, skip = [_he_normal(shape, run.generator) for shape in shapes], start
             coefs[-1][:] = 0.0
-        intercepts = [np.zeros(size) for size in sizes[1:]]
-        layers = coefs, intercepts, skip
-        return self._module(mean, scale, axes, layers, lengths, n_samples)
+        layers = coefs, [np.zeros(size) for size in sizes[1:]], skip
+        n_epochs = self._n_epochs(n_samples)
+        return self._module_of(layers, mean, scale, axes, lengths, n_samples, n_epochs)
 
-    def _resolve_epochs(self, n_samples):
+    def _module(self, state, run):
+        layers = layers_of(state, "coefs"), layers_of(state, "intercepts")
+        layers = *layers, state.get("skip_coef")
+        fitted = self.mean_, self.scale_, self.axes_, self.lengths_
+        n_epochs = self.n_iter_ if self.max_epochs == "auto" else self.max_epochs
+        n_samples = 1 if run is None else run.n_trained
+        return self._module_of(layers, *fitted, n_samples, n_epochs)
+
+    def _module_of(self, layers, mean, scale, axes, lengths, n_samples, n_epochs):
+        from skhash.gradients import require_layerwise, resolve_gradient
+        from skhash.neural.neighbor._module import NeighborModule
+        from skhash.neural.neighbor._rows import NearRows
+
+        gradient = None
+        if not (isinstance(self.gradient, str) and self.gradient == "tanh"):
+            gradient = resolve_gradient(self.gradient)
+            gradient = require_layerwise(gradient, type(self).__name__)
+        # What is near by a graph or an inner product need not be by distance.
+        by_distance = isinstance(self.graph, str) and self.metric != "inner_product"
+        few = min(1.0, MANY_ROWS / n_samples) ** DECAY_WITH_ROWS
+        return NeighborModule(
+            *layers,
+            mean=mean,
+            scale=scale,
+            axes=axes,
+            lengths=lengths,
+            temperature=self.temperature,
+            gradient=gradient,
+            n_epochs=n_epochs,
+            distance_weight=self.distance_weight * by_distance * few,
+            reconstruction_weight=self.reconstruction_weight * by_distance,
+            unit_rows=self.metric == "cosine",
+            source=NearRows(
+                self.n_neighbors, self.metric, self.graph, self.max_train_samples
+            ),
+        )
+
+    def _read(self, module, X, run):
+        values = arrays_of(module)
+        first, *others = (_as_used(coef) for coef in layers_of(values, "coefs"))
+        skip = values.get("skip_coef")
+        return {
+            "coefs_": [_of_columns(first, module), *others],
+            "intercepts_": layers_of(values, "intercepts"),
+            "skip_coef_": None if skip is None else _of_columns(_as_used(skip), module),
+            "lengths_": module.lengths,
+            "axes_": module.axes,
+        }
+
+    def _phases(self, n_samples):
+        return (self._n_epochs(n_samples),)
+
+    def _n_epochs(self, n_samples) -> int:
         if self.max_epochs != "auto":
             return self.max_epochs
         n_trained = min(n_samples, self.max_train_samples or n_samples)
@@ -509,76 +493,23 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             raise ValueError(f"nested={self.nested!r} has a length below 1.")
         return [*lengths, int(self.n_bits)]
 
-    def _restore_module(self, n_rows=1):
-        unit = self.scale_
-        coefs = [self.coefs_[0] * unit, *self.coefs_[1:]]
-        skip = None if self.skip_coef_ is None else self.skip_coef_ * unit
-        layers = coefs, self.intercepts_, skip
-        module = self._module(self.mean_, unit, None, layers, self.lengths_, n_rows)
-        module.n_epochs = 0  # are left: curves stay as steep as they became
-        return module
 
-    def _module(self, mean, scale, axes, layers, lengths, n_samples):
-        from skhash.gradients import require_layerwise, resolve_gradient
-        from skhash.neural.neighbor._module import NeighborModule
-
-        coefs, intercepts, skip_coef = layers
-        gradient = None
-        if self.gradient != "annealed_tanh":
-            gradient = resolve_gradient(self.gradient)
-            gradient = require_layerwise(gradient, type(self).__name__)
-        # What is near by a graph or an inner product need not be by distance.
-        by_distance = isinstance(self.graph, str) and self.metric != "inner_product"
-        few = min(1.0, MANY_ROWS / n_samples) ** DECAY_WITH_ROWS
-        return NeighborModule(
-            mean=mean,
-            scale=scale,
-            axes=axes,
-            coefs=coefs,
-            intercepts=intercepts,
-            skip_coef=skip_coef,
-            lengths=lengths,
-            temperature=self.temperature,
-            gradient=gradient,
-            n_epochs=self._resolve_epochs(n_samples),
-            distance_weight=self.distance_weight * by_distance * few,
-            reconstruction_weight=self.reconstruction_weight * by_distance,
-            unit_rows=self.metric == "cosine",
-        )
-
-    def _read_out(self, net, X):
-        module, values = net.module_, arrays_of(net.module_)
-        self.mean_, self.scale_, self.lengths_ = (
-            module.mean,
-            module.scale,
-            module.lengths,
-        )
-        first, *others = (_as_used(coef) for coef in layers_of(values, "coefs"))
-        self.coefs_ = [_of_columns(first, module), *others]
-        self.intercepts_ = layers_of(values, "intercepts")
-        self.skip_coef_ = None
-        if module.skip_coef is not None:
-            self.skip_coef_ = _of_columns(_as_used(values["skip_coef"]), module)
-
-
-def _without_held_out(table, anchors, trains):
-    """Return a table in which rows to train on have only such neighbours.
-
-    The first that they have takes the place of others; the row itself if there is none.
-    """
-    usable = trains[table] | ~trains[anchors, None]
-    nearest = table[np.arange(len(table)), usable.argmax(axis=1)]
-    nearest = np.where(usable.any(axis=1), nearest, anchors)
-    return np.where(usable, table, nearest[:, None])
-
-
-def _label_partners(labels, table, trains, rng):
-    """As `label_partners`; rows to train on have only such partners."""
-    unknown = -1 if labels.shape[1] == 1 else 0
-    partners = label_partners(np.where(trains[:, None], labels, unknown), table, rng)
-    if trains.all():
-        return partners
-    return np.where(trains[:, None], partners, label_partners(labels, table, rng))
+def _truncated(state, lengths, shorter) -> dict:
+    """Return the state of a module of the first of its lengths, the last one cut."""
+    n_bits, last = shorter[-1], len(layers_of(state, "coefs")) - 1
+    cut = f"coefs.{last}", f"intercepts.{last}", "skip_coef"
+    state = {
+        name: split_columns(value, n_bits)[0] if name in cut else value
+        for name, value in state.items()
+        if name.partition(".")[0] != "decoders"
+        or int(name.partition(".")[2]) < len(shorter)
+    }
+    decoder = f"decoders.{len(shorter) - 1}"
+    if decoder in state:
+        # They are as many times larger than they are used as the root of the length.
+        root = np.float32(np.sqrt(n_bits / len(state[decoder])))
+        state[decoder] = state[decoder][:n_bits] * root
+    return state
 
 
 def _of_columns(coef, module):

@@ -49,24 +49,25 @@ class NeighborModule(TrainedModule):
     gradient : LayerwiseGradient or None
         None puts ``tanh(b a)`` in the place of signs of logits a, with b from 1 to 5.
     n_epochs : int
-        b is 1 in the first of so many epochs, 5 in the last, and stays so; for 0 epochs
-        it always is.
+        b is 1 in the first of so many epochs, 5 in the last, and stays so.
     distance_weight, reconstruction_weight : float
         What the losses of distances and of reconstruction count; see `PairLoss` and
         `ReconstructionLoss`. They are left out with labels.
     unit_rows : bool
         Whether these are those of raw rows of unit length.
+    source : NearRows or None
+        Finds the partners of rows.
     """
 
     def __init__(
         self,
+        coefs,
+        intercepts,
+        skip_coef,
         *,
         mean,
         scale,
         axes,
-        coefs,
-        intercepts,
-        skip_coef,
         lengths,
         temperature,
         gradient,
@@ -74,6 +75,7 @@ class NeighborModule(TrainedModule):
         distance_weight,
         reconstruction_weight,
         unit_rows,
+        source=None,
     ):
         super().__init__()
         self.mean, self.scale, self.axes = mean, scale, axes
@@ -92,6 +94,7 @@ class NeighborModule(TrainedModule):
         self.distance_weight = distance_weight
         self.reconstruction_weight = reconstruction_weight
         self.unit_rows = unit_rows
+        self.source, self.bank = source, None
         origin = mean / scale if axes is None else axes @ mean / scale
         self.register_buffer("origin", torch.tensor(origin, dtype=torch.float32))
 
@@ -106,9 +109,15 @@ class NeighborModule(TrainedModule):
             values = values + product(X, _shrunk(self.skip_coef), self._is_coarse())
         return values
 
+    def rows(self, X, targets, run):
+        rows, bank = self.source.rows(X, targets, run, self.bank)
+        # Rows of the past belong to streams.
+        self.bank = bank if run.phases is None else None
+        return rows
+
     def start_epoch(self, epoch):
         last = max(self.n_epochs - 1, 1)
-        self.steepness = STEEPEST ** (min(epoch / last, 1.0) if self.n_epochs else 1.0)
+        self.steepness = STEEPEST ** min(epoch / last, 1.0)
         # Curves bear rough products. Hard signs flip by them.
         smooth = self.gradient is None
         self.is_coarse = smooth and multiplies_bfloat16(self.origin.device)

@@ -16,11 +16,10 @@ from skhash.neural.sgh._pairs import PairSource, resolve_pairs
 from skhash.neural.sgh._scales import CodewordScale, resolve_scale
 from skhash.neural.sgh._start import SGHStart, closed_form_decoder, sgh_start
 from skhash.persistence.schema import TINY, optional, reals
-from skhash.training import BaseNeuralHasher
+from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.arrays import check_array
 from skhash.utils.chunks import dense_rows
-from skhash.utils.torch import random_state_of_call, resolve_device
 
 
 class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
@@ -160,6 +159,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         iterates that they were met at.
     n_iter_ : int
         Number of epochs trained.
+    weights_, weight_names_ : list of ndarray, list of str
+        The state of the trained module.
     net_ : skorch net
         What `partial_fit` goes on from; ``net_.module_`` is the torch module.
     n_features_in_ : int
@@ -400,8 +401,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         import torch
 
         X = self._validate_fitted(X)
-        module = self._restore_module().double()
-        module.gradient, module.kl_weight = "analytic", 1.0
+        module = self._restored().double()
         energy = np.empty(X.shape[0])
         with torch.inference_mode():
             for rows, chunk in self._chunks(X):
@@ -425,123 +425,86 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
             raise ValueError("pairs and pair_labels go together; give both or none.")
         return resolve_pairs(self.pairs).read(y, given, is_part=is_part)
 
-    def _make_module(self, X, y, rows, device, generator):
-        X = X if rows is None else X[rows]
+    def _build(self, X, targets, run):
+        X = run.trained(X)
         mean = column_means(X)
         scale = total_scale(X, mean)
-        sample = sample_rows(X, generator)
+        sample = sample_rows(X, run.generator)
         directions = starting_directions(
-            sample, mean, self.n_bits, self.init, device, generator
+            sample, mean, self.n_bits, self.init, run.device, run.generator
         )
-        start = sgh_start(X, mean, scale, directions, self.coding, device)
+        start = sgh_start(X, mean, scale, directions, self.coding, run.device)
         resolve_scale(self.scale).start(start, X, mean, scale)
-        if y is not None or resolve_pairs(self.pairs).is_always_learned:
-            start.pairs = self._pair_likelihood()
-        return self._module(mean, scale, start)
+        has_pairs = targets is not None or resolve_pairs(self.pairs).is_always_learned
+        return self._module_of(start, mean, scale, has_pairs, run)
 
-    def _make_net(self, X, y, seeds, **options):
-        net = super()._make_net(X, y, seeds, **options)
-        if self.averaging != "last":
-            from skhash.neural.sgh._iterates import KeptIterates
-
-            net.module_.kept = KeptIterates(self.averaging, seeds[2])
-        return net
-
-    def _rows(self, X, y, net, n_before):
-        from skhash.training._batches import Rows
-        from skhash.training._net import trained_rows
-
-        if y is None:
-            return Rows(X, split=net.split)
-        if net.module_.pairs is None:
-            raise ValueError(
-                "pairs are given, but none were when the model was built; give some in "
-                "the first call of partial_fit too."
-            )
-        rng = random_state_of_call(self.random_state, n_before)
-        source, trains = net.module_.pair_source, trained_rows(net.split, X.shape[0])
-        known = source.rows(X, y, trains, rng, resolve_device(self.device))
-        return Rows(X, **known, split=net.split)
-
-    def _restore_module(self, n_rows=None):
-        low, step = CODINGS[self.coding]
-        codebook = self.codebook_ / (step * self.scale_)
-        start = SGHStart(
-            weight=self.components_.T * self.scale_,
-            bias=self.intercept_,
-            codebook=codebook,
-            offset=(self.offset_ - self.mean_) / self.scale_
-            - low * codebook.sum(axis=0),
-            prior_logits=self.prior_logits_,
-            log_rho=np.log(self.rho_ / self.scale_),
+    def _module(self, state, run):
+        values = {name: state[name] for name in state if not name.startswith("pairs.")}
+        values["log_rho"] = values["log_rho"].item()
+        has_pairs = self.pair_scale_ is not None
+        return self._module_of(
+            SGHStart(**values), self.mean_, self.scale_, has_pairs, run
         )
-        resolve_scale(self.scale).restore(start, self)
-        if self.pair_scale_ is not None:
-            start.pairs = self._pair_likelihood(self.pair_scale_, self.pair_offset_)
-        return self._module(self.mean_, self.scale_, start)
 
-    def _pair_likelihood(self, *values):
+    def _module_of(self, start, mean, scale, has_pairs, run):
+        from skhash.neural.sgh._iterates import KeptIterates
+        from skhash.neural.sgh._module import SGHModule
         from skhash.neural.sgh._pair_likelihood import PairLikelihood
 
-        return PairLikelihood(self.n_bits, *values)
-
-    def _module(self, mean, scale, start):
-        from skhash.neural.sgh._module import SGHModule
-
+        kept = None
+        if run is not None and self.averaging != "last":
+            kept = KeptIterates(self.averaging, run.seeds[2])
         return SGHModule(
+            start,
             mean=mean,
             scale=scale,
-            **vars(start),
+            scale_std=resolve_scale(self.scale).std,
+            pairs=PairLikelihood(len(start.bias)) if has_pairs else None,
+            pair_source=resolve_pairs(self.pairs),
+            kept=kept,
             coding=self.coding,
             gradient=self.gradient,
             kl_weight=self.kl_weight,
             weight_penalty=self.weight_penalty,
-            pair_source=resolve_pairs(self.pairs),
         )
 
-    def _fit_codes(self, X, y, random_state):
-        super()._fit_codes(X, y, random_state)
-        if self.refit_decoder and resolve_scale(self.scale).is_none:
-            split = self.net_.split
-            self._refit_decoder(X if split is None else X[split.train])
-
-    def _refit_decoder(self, X):
+    def _refit_decoder(self, module, X, device):
+        """Set decoder and prior of what was learned to their optimum."""
         import torch
 
-        module = self.net_.module_
-        result = module.result
+        result = module.learned()
         decoder = closed_form_decoder(
             X,
-            self.mean_,
-            self.scale_,
+            module.mean,
+            module.scale,
             result["weight"].cpu().numpy(),
             result["bias"].cpu().numpy(),
             self.coding,
-            self.net_.device,
+            device,
             penalty=self.weight_penalty * float(torch.exp(2 * result["log_rho"])),
         )
         for name, value in decoder.items():
             result[name].copy_(torch.from_numpy(np.asarray(value, dtype=np.float32)))
-        self._read_out(self.net_, X)
 
-    def _read_out(self, net, X):
-        module = net.module_
-        # The result of the training need not be its last iterate.
-        result = module.result.items()
-        values = {name: value.cpu().numpy().copy() for name, value in result}
-        self.mean_, self.scale_ = module.mean, module.scale
-        scale = np.float32(self.scale_)
-        self.components_ = np.ascontiguousarray(values["weight"].T) / scale
-        self.intercept_ = values["bias"]
-        vars(self).update(resolve_scale(self.scale).read_out(values, scale))
-        codebook = values["codebook"]
+    def _read(self, module, X, run):
+        scaling = resolve_scale(self.scale)
+        if self.refit_decoder and scaling.is_none and run.phases is not None:
+            self._refit_decoder(module, run.trained(X), run.device)
+        values, mean, unit = arrays_of(module), module.mean, np.float32(module.scale)
+        attributes, codebook = scaling.read_out(values, unit), values["codebook"]
         low, step = CODINGS[self.coding]
-        self.codebook_ = codebook * np.float32(step * self.scale_)
         offset = values["offset"] + low * codebook.sum(axis=0)
-        self.offset_ = (self.mean_ + self.scale_ * offset).astype(np.float32)
-        self.prior_logits_ = values["prior_logits"]
-        self.rho_ = float(np.exp(values["log_rho"]) * self.scale_)
-        self.pair_scale_, self.pair_offset_ = (
-            None if module.pairs is None else float(values[f"pairs.{name}"])
-            for name in ("scale", "offset")
-        )
+        return attributes | {
+            "components_": np.ascontiguousarray(values["weight"].T) / unit,
+            "intercept_": values["bias"],
+            "codebook_": codebook * np.float32(step * module.scale),
+            "offset_": (mean + module.scale * offset).astype(np.float32),
+            "prior_logits_": values["prior_logits"],
+            "rho_": float(np.exp(values["log_rho"]) * module.scale),
+            "pair_scale_": _number(values, "pairs.scale"),
+            "pair_offset_": _number(values, "pairs.offset"),
+        }
+
+
+def _number(values, name) -> float | None:
+    return float(values[name]) if name in values else None

@@ -11,6 +11,7 @@ from skhash.codes import CODINGS
 from skhash.gradients._base import attach_gradient, uniform_like
 from skhash.losses._divergences import bernoulli_kl
 from skhash.neural.sgh._iterates import KeptIterates
+from skhash.training._batches import Rows
 from skhash.training._module import TrainedModule
 
 
@@ -36,22 +37,15 @@ class SGHModule(TrainedModule):
 
     Parameters
     ----------
+    start : SGHStart
+        First values of the parameters, on standardised data.
     mean : ndarray of shape (d,), float64
     scale : float
-        What the data were standardised with; kept for whoever feeds the module.
-    weight, bias : ndarrays of shape (d, n_bits) and (n_bits,)
-        The encoder, on standardised data.
-    codebook, offset : ndarrays of shape (n_bits, d) and (d,)
-        The decoder, on standardised data.
-    prior_logits : ndarray of shape (n_bits,)
-        In both codings the log-odds of a bit; the energy's beta is half of it for
-        "pm1".
-    log_rho : float
-    scale_weight, scale_bias : ndarrays of shape (d, n_bits) and (n_bits,), or None
-        The mean of z is ``1 + scale_std * (x scale_weight + scale_bias)``.
-    pairs : PairLikelihood or None
+        What the data are standardised with.
     scale_std : float
-        The standard deviation of the prior of latent scales.
+        The standard deviation of the prior of latent scales. The mean of z is
+        ``1 + scale_std * (x scale_weight + scale_bias)``.
+    pairs : PairLikelihood or None
     pair_source : PairSource or None
         Says which pairs a batch makes up, and what they count.
     kept : KeptIterates or None
@@ -62,17 +56,10 @@ class SGHModule(TrainedModule):
 
     def __init__(
         self,
+        start,
         *,
         mean,
         scale,
-        weight,
-        bias,
-        codebook,
-        offset,
-        prior_logits,
-        log_rho,
-        scale_weight=None,
-        scale_bias=None,
         scale_std=1.0,
         pairs=None,
         pair_source=None,
@@ -84,14 +71,8 @@ class SGHModule(TrainedModule):
     ):
         super().__init__()
         self.mean, self.scale = mean, scale
-        self.weight = _parameter(weight)
-        self.bias = _parameter(bias)
-        self.codebook = _parameter(codebook)
-        self.offset = _parameter(offset)
-        self.prior_logits = _parameter(prior_logits)
-        self.log_rho = _parameter(log_rho)
-        self.scale_weight = _parameter(scale_weight)
-        self.scale_bias = _parameter(scale_bias)
+        for name, values in vars(start).items():
+            self.register_parameter(name, _parameter(values))
         self.scale_std = scale_std
         self.pairs, self.pair_source = pairs, pair_source
         self.kept = kept
@@ -99,6 +80,18 @@ class SGHModule(TrainedModule):
         self.gradient = gradient
         self.kl_weight = kl_weight
         self.weight_penalty = weight_penalty
+
+    def rows(self, X, targets, run):
+        if targets is None:
+            return super().rows(X, targets, run)
+        if self.pairs is None:
+            raise ValueError(
+                "pairs are given, but none were when the model was built; give some in "
+                "the first call of partial_fit too."
+            )
+        trains = run.trains(X.shape[0])
+        known = self.pair_source.rows(X, targets, trains, run.random_state, run.device)
+        return Rows(X, **known, split=run.split)
 
     def forward(self, X):
         return X @ self.weight + self.bias
@@ -112,12 +105,13 @@ class SGHModule(TrainedModule):
             loss = self.pairs.loss(*pairs, self.generator)
             more = more + self.pair_source.weight * X.shape[1] * loss
             logits, X = (values.chunk(batch.n_parts)[0] for values in (logits, X))
-        return self.free_energy(logits, X).mean() + more
+        energy = self.free_energy(logits, X, self.gradient, self.kl_weight)
+        return energy.mean() + more
 
-    def free_energy(self, logits, X):
+    def free_energy(self, logits, X, gradient="analytic", kl_weight=1.0):
         """Return the free energy of each row of standardised data, shape (n,)."""
         scales = self.latent_scales(logits, X)
-        error = SQUARED_ERRORS[self.gradient](
+        error = SQUARED_ERRORS[gradient](
             X,
             self.offset,
             logits,
@@ -131,7 +125,7 @@ class SGHModule(TrainedModule):
         energy = (
             0.5 * torch.exp(-2 * self.log_rho) * error
             + log_normalizer
-            + self.kl_weight * bernoulli_kl(logits, self.prior_logits)
+            + kl_weight * bernoulli_kl(logits, self.prior_logits)
         )
         return energy if scales is None else energy + scales.kl(self.scale_std)
 
@@ -154,12 +148,10 @@ class SGHModule(TrainedModule):
             variance = 1 / (self.scale_std**-2 + precision)
         return LatentScales(mean, variance)
 
-    @property
-    def result(self):
-        """The values that training leads to, a tensor for each parameter."""
-        if self.kept is not None:
-            return self.kept.values
-        return {name: value.detach() for name, value in self.named_parameters()}
+    def learned(self):
+        """Return the state of the result, which need not be the last iterate."""
+        state = self.state_dict()
+        return state if self.kept is None else state | self.kept.values
 
     def start_step(self, optimizer):
         """Note what a step of the optimizer starts from."""

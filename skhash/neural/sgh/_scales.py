@@ -16,13 +16,10 @@ class CodewordScale(BaseEstimator):
     """
 
     _parameter_constraints: dict = {}
-    is_none, is_latent = True, False
+    is_none, is_latent, std = True, False, 1.0
 
     def start(self, start, X, mean, unit) -> None:
         """Add the first values of parameters to an `SGHStart`."""
-
-    def restore(self, start, encoder) -> None:
-        """Add the values of the fitted attributes instead."""
 
     def read_out(self, values, unit) -> dict:
         """Return fitted attributes, given the parameters and the scale of the data."""
@@ -60,12 +57,7 @@ class LatentScale(CodewordScale):
         self.std = std
 
     def start(self, start, X, mean, unit):
-        start.add_latent_scales(self.std)
-
-    def restore(self, start, encoder):
-        start.scale_std = self.std
-        start.scale_weight = encoder.scale_components_.T * (encoder.scale_ / self.std)
-        start.scale_bias = encoder.scale_intercept_ / self.std
+        start.add_latent_scales()
 
     def read_out(self, values, unit):
         std = np.float32(self.std)

@@ -29,12 +29,9 @@ class SGHStart:
     log_rho: float
     scale_weight: np.ndarray | None = None  # (n_features, n_bits)
     scale_bias: np.ndarray | None = None  # (n_bits,)
-    scale_std: float = 1.0
-    pairs: object | None = None  # the PairLikelihood
 
-    def add_latent_scales(self, std: float) -> None:
-        """Let latent scales start at the mean of their prior, of this deviation."""
-        self.scale_std = std
+    def add_latent_scales(self) -> None:
+        """Let latent scales start at the mean of their prior."""
         self.scale_weight = np.zeros_like(self.weight)
         self.scale_bias = np.zeros_like(self.bias)
 

@@ -78,8 +78,8 @@ class DualHashEncoder(SupervisedHash):
     coefs_, intercepts_ : lists of ndarrays, float32, or None
         The layers of the perceptron as it encodes, of shapes (n_inputs, n_outputs) and
         (n_outputs,).
-    weights_ : list of ndarrays, or None
-        The weights of a network of `module`, and ``weight_names_`` their names.
+    weights_, weight_names_ : list of ndarrays, list of str
+        The state of the trained network.
     mean_ : ndarray of shape (n_features,), or None for a data set
         The mean of the training data.
     scale_ : float

@@ -24,7 +24,7 @@ from skhash.persistence.schema import (
     reals,
     wholes,
 )
-from skhash.training import BaseNeuralHasher, arrays_of
+from skhash.training import BaseNeuralHasher
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.chunks import row_chunks
 from skhash.utils.targets import check_shared, encoded_targets
@@ -97,8 +97,8 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     coefs_, intercepts_ : lists of ndarrays, float32, or None
         The layers of the perceptron as it encodes, of shapes (n_inputs, n_outputs) and
         (n_outputs,).
-    weights_ : list of ndarrays, or None
-        The weights of a network of `module`, and ``weight_names_`` their names.
+    weights_, weight_names_ : list of ndarrays, list of str
+        The state of the trained network.
     mean_ : ndarray of shape (n_features,), or None for a data set
         The mean of the training data.
     scale_ : float
@@ -146,8 +146,6 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         "n_bits_": wholes(low=1),
         "coefs_": optional(Group(list)),
         "intercepts_": optional(Group(list)),
-        "weights_": optional(Group(list)),
-        "weight_names_": optional(Plain(list)),
         "quantization_error_": Plain(float),
         "intra_distance_": Plain(float),
         "inter_distance_": Plain(float),
@@ -244,15 +242,15 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         check_consistent_length(X, codes)
         return codes
 
-    def _make_module(self, X, y, rows, device, generator):
+    def _build(self, X, targets, run):
         import torch
 
         from skhash.losses import Training, make_loss
         from skhash.neural.supervised._module import SupervisedModule, check_outputs
 
-        self._set_input_shape()
-        seed = int(torch.randint(2**31, (), generator=generator))
-        start = X if rows is None else X[rows]
+        self._set_input_shape(X)
+        seed = int(torch.randint(2**31, (), generator=run.generator))
+        start = run.trained(X)
         mean = column_means(start)
         scale = total_scale(start, mean)
         with seeded_globals(seed):
@@ -260,11 +258,11 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
             check_outputs(encoder, self.n_features_in_, self.n_bits)
             training = Training(
                 n_bits=int(self.n_bits),
-                labels=torch.from_numpy(y),
+                labels=torch.from_numpy(targets),
                 n_classes=len(self.classes_),
                 encoder=encoder,
-                generator=generator,
-                itq_codes=partial(self._itq_codes, X, rows, generator),
+                generator=run.generator,
+                itq_codes=partial(self._itq_codes, X, run),
             )
             objective = make_loss(self.loss).objective(training)
         return SupervisedModule(encoder, mean, scale, objective)
@@ -278,12 +276,12 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
                 f"{self.n_features_in_} features."
             )
 
-    def _itq_codes(self, X, rows, generator):
+    def _itq_codes(self, X, run):
         import torch
 
-        seed = int(torch.randint(2**31, (), generator=generator))
+        seed = int(torch.randint(2**31, (), generator=run.generator))
         itq = ITQHash(n_bits=self.n_bits, device=self.device, random_state=seed)
-        itq.fit(X if rows is None else X[rows])
+        itq.fit(run.trained(X))
         return torch.from_numpy(2 * itq.transform(X).astype(np.float32) - 1)
 
     def _new_encoder(self, n_bits):
@@ -307,58 +305,33 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
             return encoder
         return nn.Sequential(nn.Unflatten(1, tuple(self.input_shape_)), encoder)
 
-    def _restore_module(self, n_rows=None):
-        """Return a network of the user's own, with the weights of the fit."""
-        import torch
-
+    def _module(self, state, run):
         from skhash.neural.supervised._module import SupervisedModule
 
-        if self.module is None:
+        if self.coefs_ is None and self.module is None:
             raise ValueError(
                 "The network is not part of what was saved. Set the parameter module "
                 "to the factory that this encoder was fitted with."
             )
         with seeded_globals(0):
             encoder = self._new_encoder(self.n_bits_)
-        weights = map(torch.from_numpy, self.weights_)
-        try:
-            encoder.load_state_dict(dict(zip(self.weight_names_, weights, strict=True)))
-        except RuntimeError as error:
-            raise ValueError(
-                "The parameter module makes another network than this encoder was "
-                f"fitted with: {error}"
-            ) from error
         return SupervisedModule(encoder, self.mean_, self.scale_)
 
-    def _read_out(self, net, X):
-        module = net.module_
-        self.mean_, self.scale_ = module.mean, module.scale
-        self.n_bits_ = int(self.n_bits)
+    def _read(self, module, X, run):
+        coefs = intercepts = None
         if self.module is None:
             from skhash.neural.supervised._module import folded_layers
 
-            self.coefs_, self.intercepts_ = folded_layers(module.encoder)
-            self.coefs_[0] = self.coefs_[0] / np.float32(self.scale_)
-            self.weights_ = self.weight_names_ = None
-            return
-        self.coefs_ = self.intercepts_ = None
-        weights = arrays_of(module.encoder)
-        self.weights_ = [np.atleast_1d(value) for value in weights.values()]
-        self.weight_names_ = [*weights]
+            coefs, intercepts = folded_layers(module.encoder)
+            coefs[0] = coefs[0] / np.float32(module.scale)
+        return {
+            "n_bits_": int(self.n_bits),
+            "coefs_": coefs,
+            "intercepts_": intercepts,
+        }
 
     def _optimizer(self, module):
         return self.optimizer, {"weight_decay": self.weight_decay}
-
-    def _rows(self, X, y, net, n_before):
-        from skhash.training._batches import Rows
-
-        return Rows(X, labels=y, split=net.split)
-
-    def _fit_rows(self, net, rows, epochs, history):
-        # A network of the user's own draws from torch's global generators.
-        seed = net.module_.generator.initial_seed()
-        with seeded_globals(seed, net.device):
-            super()._fit_rows(net, rows, epochs, history)
 
     def _fit_codes(self, X, y, random_state):
         super()._fit_codes(X, y, random_state)
@@ -385,22 +358,20 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         )
         if {*map(type, shape)} != {int} or math.prod(shape) != self.n_features_in_:
             raise ValueError(f"input_shape_ {shape} is not that of a row.")
-        if self.weights_ is None:
+        if self.coefs_ is None:  # the user's network, which may end in any way
+            n_bits = min(self.n_bits_, sum(map(np.size, self.weights_)))
+        else:
             super()._check_saved()
             n_bits = self.coefs_[-1].shape[1]
-        else:  # the user's network, which may end in any way, has the weights
-            n_bits = min(self.n_bits_, sum(map(np.size, self.weights_)))
-            if {*map(type, self.weight_names_)} != {str}:
-                raise ValueError("weight_names_ are no names.")
         if n_bits != self.n_bits_:
             raise ValueError(f"n_bits_={self.n_bits_} is not that of the weights.")
 
     @property
     def _rowwise(self):
-        return self.weights_ is None
+        return self.coefs_ is not None
 
     def _logits(self, X):
-        return super()._logits(X) if self.weights_ is None else self._run_module(X)
+        return super()._logits(X) if self._rowwise else self._run_module(X)
 
     def _run_module(self, X):
         """Return the logits of a network of the user's own."""
@@ -409,7 +380,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         from skhash.training._net import whole_batch
 
         device = torch.device(inference_device(self.device))
-        module = self.net_.module_ if hasattr(self, "net_") else self._restore_module()
+        module = self.net_.module_ if hasattr(self, "net_") else self._restored()
         if next(module.parameters()).device.type != device.type:
             module = copy.deepcopy(module).to(device)
         module.eval()

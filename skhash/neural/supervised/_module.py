@@ -5,6 +5,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+from skhash.training._batches import Rows
 from skhash.training._module import TrainedModule
 
 
@@ -34,6 +35,14 @@ class SupervisedModule(TrainedModule):
     def loss(self, logits, batch):
         """Return the objective of a batch."""
         return self.objective(logits, batch.labels, batch.rows, batch.X)
+
+    def rows(self, X, targets, run):
+        return Rows(X, labels=targets, split=run.split)
+
+    def learned(self):
+        """Return the state of the network alone."""
+        state = self.state_dict()
+        return {name: state[name] for name in state if name.startswith("encoder.")}
 
     def start_epoch(self, epoch):
         self.objective.start_epoch(epoch)

@@ -12,7 +12,7 @@ from skhash import ITQHash, NeighborHash
 from skhash.algebra import _graph
 from skhash.algebra._graph import neighbor_table
 from skhash.neural import _start
-from skhash.neural.neighbor import _encoder
+from skhash.neural.neighbor import _rows
 from skhash.neural.neighbor._module import _known
 from skhash.training import _batches
 from skhash.training._batches import Batch
@@ -247,7 +247,7 @@ def test_a_file_is_fitted_without_a_copy_of_it(
         (_graph, "CHUNK_ROWS"),
         (_graph, "AXES_ROWS"),
         (_start, "START_ROWS"),
-        (_encoder, "BANK_ROWS"),
+        (_rows, "BANK_ROWS"),
     ):
         monkeypatch.setattr(module, name, 1000)
     fitted(X[:500], **params)  # imports

@@ -346,7 +346,7 @@ def test_automatic_batches_follow_the_number_of_rows():
     ids=str,
 )
 def test_automatic_epochs_make_three_thousand_steps(n_samples, params, n_epochs):
-    assert NeighborHash(**params)._resolve_epochs(n_samples) == n_epochs
+    assert NeighborHash(**params)._phases(n_samples) == (n_epochs,)
 
 
 @pytest.mark.parametrize("validation_fraction", [None, 0.2])
@@ -437,15 +437,14 @@ def test_curves_are_steep_at_last_in_fits_and_streams(digits):
 
 
 @pytest.mark.parametrize("hidden", [(), (5,)])
-def test_a_loaded_encoder_goes_on_in_columns(hidden, digits, tmp_path):
+def test_a_loaded_encoder_has_its_module(hidden, digits, tmp_path):
     X, _ = digits
     encoder = small(hidden_layer_sizes=hidden, max_epochs=10).fit(X)
     encoder.save(tmp_path / "encoder")
     loaded = skhash.load(tmp_path / "encoder")
     bits, before = encoder.transform(X), encoder.decision_function(X)
     np.testing.assert_array_equal(loaded.transform(X), bits)
-    module = loaded._restore_module().eval()
-    assert module.axes is None
+    module = loaded._restored().eval()
     fed = FedRows(Rows(X), module).values()
     with torch.no_grad():
         np.testing.assert_allclose(module(fed).numpy(), before, atol=2e-4)
@@ -472,7 +471,7 @@ def test_a_given_graph_has_its_limits(digits):
     with pytest.raises(ValueError, match="graph has shape"):
         small(graph=graph).fit(X[:-1])
     encoder = small(graph=graph).partial_fit(X).partial_fit(X)
-    assert encoder.n_iter_ == 2 and encoder.bank_ is None
+    assert encoder.n_iter_ == 2 and encoder.net_.module_.bank is None
 
 
 def label_map(encoder, X, y):
@@ -584,18 +583,18 @@ def test_sparse_rows_are_the_dense_ones(hidden, digits):
 def test_a_stream_keeps_a_bank_of_the_past(digits):
     X, _ = digits
     encoder = small().partial_fit(X[:300])
-    np.testing.assert_array_equal(encoder.bank_[0], X[:300])
+    np.testing.assert_array_equal(encoder.net_.module_.bank[0], X[:300])
     before = recall(encoder, X)
     for _ in range(10):
         encoder.partial_fit(X[300:])
     assert encoder.n_iter_ == 11
     assert recall(encoder, X) > before
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skhash.neural.neighbor._encoder.BANK_ROWS", 50)
+        patch.setattr("skhash.neural.neighbor._rows.BANK_ROWS", 50)
         encoder.partial_fit(X)
-    assert len(encoder.bank_[0]) == 50
+    assert len(encoder.net_.module_.bank[0]) == 50
     encoder.fit(X)
-    assert encoder.bank_ is None
+    assert encoder.net_.module_.bank is None
     assert encoder.partial_fit(X).n_iter_ == 4
 
 
@@ -603,7 +602,7 @@ def test_the_bank_is_trained_on(digits):
     X, _ = digits
     encoder = small().partial_fit(X[:300])
     without = copy.deepcopy(encoder)
-    without.bank_ = None
+    without.net_.module_.bank = None
     with_bank = encoder.partial_fit(X[300:400]).decision_function(X)
     assert np.abs(
         with_bank - without.partial_fit(X[300:400]).decision_function(X)
@@ -615,7 +614,8 @@ def test_streams_of_other_kinds_and_with_labels(digits, tmp_path):
     encoder = small().partial_fit(X[:200], y[:200])
     encoder.partial_fit(sparse.csr_array(X[200:400]), y[200:400])
     encoder.partial_fit(X[400:], np.full(200, -1))
-    assert encoder.bank_[0].shape == (600, 64) and len(encoder.bank_[1]) == 600
+    bank = encoder.net_.module_.bank
+    assert bank[0].shape == (600, 64) and len(bank[1]) == 600
     snapshot = pickle.loads(pickle.dumps(encoder))
     with pytest.raises(ValueError, match="all calls of partial_fit or in none"):
         encoder.partial_fit(X)
@@ -624,7 +624,7 @@ def test_streams_of_other_kinds_and_with_labels(digits, tmp_path):
     )
     encoder.save(tmp_path / "encoder")
     loaded = skhash.load(tmp_path / "encoder")
-    assert not hasattr(loaded, "bank_")
+    assert not hasattr(loaded, "net_")
     assert loaded.partial_fit(X).n_iter_ == 4
 
 

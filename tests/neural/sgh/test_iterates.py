@@ -6,6 +6,7 @@ import torch
 
 from skhash.neural.sgh._iterates import KeptIterates
 from skhash.neural.sgh._module import SGHModule
+from skhash.neural.sgh._start import SGHStart
 
 WEIGHTS = np.array([1.0, 0.5, 2.0, 0.1, 0.4])
 
@@ -13,17 +14,15 @@ WEIGHTS = np.array([1.0, 0.5, 2.0, 0.1, 0.4])
 def test_a_step_belongs_to_the_point_that_it_starts_from():
     """Theorem 5: the weight of a point is the size of the step after it."""
     kept = KeptIterates("mean")
-    module = SGHModule(
-        mean=np.zeros(1),
-        scale=1.0,
+    start = SGHStart(
         weight=np.zeros((1, 1)),
         bias=np.zeros(1),
         codebook=np.zeros((1, 1)),
         offset=np.zeros(1),
         prior_logits=np.zeros(1),
         log_rho=0.0,
-        kept=kept,
     )
+    module = SGHModule(start, mean=np.zeros(1), scale=1.0, kept=kept)
     steps = [1.0, 0.5, 0.25]
     for size in steps:
         optimizer = torch.optim.SGD(module.parameters(), lr=size)

@@ -13,6 +13,7 @@ from skhash import SGHEncoder, StochasticAutoencoderHash
 from skhash.codes import CODINGS
 from skhash.losses._divergences import bernoulli_kl
 from skhash.neural.sgh._module import SQUARED_ERRORS, SGHModule
+from skhash.neural.sgh._start import SGHStart
 from skhash.training._batches import Batch
 from skhash.training._net import whole_batch
 
@@ -26,15 +27,18 @@ def digits():
 def make_module(coding, seed=0, n_bits=3, n_features=4):
     """A module of random float64 parameters, none of them special."""
     rng = np.random.RandomState(seed)
-    module = SGHModule(
-        mean=np.zeros(n_features),
-        scale=1.0,
+    start = SGHStart(
         weight=rng.randn(n_features, n_bits),
         bias=rng.randn(n_bits),
         codebook=rng.randn(n_bits, n_features),
         offset=rng.randn(n_features),
         prior_logits=rng.randn(n_bits),
         log_rho=rng.randn(),
+    )
+    module = SGHModule(
+        start,
+        mean=np.zeros(n_features),
+        scale=1.0,
         coding=coding,
     ).double()
     return module, torch.from_numpy(rng.randn(5, n_features))
@@ -399,7 +403,8 @@ def test_devices(digits, options, device):
 def test_autoencoder_without_hidden_layers_is_the_same_model(digits):
     """StochasticAutoencoderHash, which has other decoders, has this one too."""
     sgh = SGHEncoder(n_bits=4, random_state=0).fit(digits)
-    sgh.prior_logits_[:] = 0  # the other's is one half
+    # The other's prior is one half.
+    sgh.weights_[sgh.weight_names_.index("prior_logits")][:] = 0
     autoencoder = StochasticAutoencoderHash(
         n_bits=4,
         decoder="gaussian",
@@ -412,12 +417,16 @@ def test_autoencoder_without_hidden_layers_is_the_same_model(digits):
         random_state=0,
     ).fit(digits)
     # Its noise is scaled: a unit is on with probability sigmoid(2 a).
-    autoencoder.coefs_ = [sgh.components_.T / 2]
-    autoencoder.intercepts_ = [sgh.intercept_ / 2]
-    autoencoder.decoder_coefs_ = [sgh.codebook_]
-    autoencoder.decoder_intercepts_ = [sgh.offset_]
-    autoencoder.rho_ = sgh.rho_
-    module = autoencoder._restore_module().eval()
+    unit = np.float32(sgh.scale_)
+    state = {
+        "encoder.coefs.0": sgh.components_.T / 2 * unit,
+        "encoder.intercepts.0": sgh.intercept_ / 2,
+        "decoder.coefs.0": sgh.codebook_ / unit,
+        "decoder.intercepts.0": (sgh.offset_ - sgh.mean_) / unit,
+        "likelihood.log_rho": np.log(sgh.rho_ / unit),
+    }
+    autoencoder.weights_ = [state[name] for name in autoencoder.weight_names_]
+    module = autoencoder._restored().eval()
     rows = whole_batch(module, digits).X
     energy = float(module.loss(module(rows), Batch.of(rows)).detach())
     energy += digits.shape[1] * np.log(sgh.scale_)

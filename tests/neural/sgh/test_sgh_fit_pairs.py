@@ -22,6 +22,7 @@ from skhash.metrics import (
     true_neighbors,
 )
 from skhash.neural import GivenPairs, LabelPairs, NeighborPairs
+from skhash.neural.sgh._module import SGHModule
 
 SMALL = {"n_bits": 6, "max_epochs": 2, "init": "pca", "random_state": 0}
 LABELS = SMALL | {"pairs": "labels"}
@@ -271,16 +272,20 @@ def test_pairs_are_routed_through_a_pipeline(digits):
         assert SGHEncoder().set_partial_fit_request(pairs=True) is not None
 
 
-class Watched(SGHEncoder):
-    """Keeps the pairs that each call made up."""
+@pytest.fixture
+def fed(monkeypatch):
+    """Notes what each call reads, and the rows that its module is fed."""
+    calls, rows = [], SGHModule.rows
 
-    def _rows(self, X, y, net, n_before):
-        rows = super()._rows(X, y, net, n_before)
-        self.tables_ = [*getattr(self, "tables_", []), rows.partners]
-        return rows
+    def noted(self, X, targets, run):
+        calls.append((X, targets, rows(self, X, targets, run)))
+        return calls[-1][-1]
+
+    monkeypatch.setattr(SGHModule, "rows", noted)
+    return calls
 
 
-def test_pairs_are_those_of_the_rows_in_each_fold(digits):
+def test_pairs_are_those_of_the_rows_in_each_fold(digits, fed):
     """A row keeps its pairs, wherever a fold has put it."""
     X, y = digits
     given = given_pairs(y, n_pairs=2000)
@@ -289,25 +294,19 @@ def test_pairs_are_those_of_the_rows_in_each_fold(digits):
     search = {"n_bits": [4]}, {"cv": 2, "scoring": make_retrieval_scorer()}
     options = SMALL | {"max_epochs": 1}
     for told in (given, named):
-        folds = []
-
-        class Fold(SGHEncoder):
-            def _rows(self, X, y, net, n_before, folds=folds):
-                folds.append((X, y[0], y[1]))
-                return super()._rows(X, y, net, n_before)
-
-        GridSearchCV(Fold(**options), search[0], refit=False, **search[1]).fit(
+        fed.clear()
+        GridSearchCV(SGHEncoder(**options), search[0], refit=False, **search[1]).fit(
             X, y, **told
         )
         kept = 0
-        for rows, pairs, similar in folds:
+        for rows, (pairs, similar, _), _ in fed:
             place = {row.tobytes(): i for i, row in enumerate(X)}
             own = np.array([place[row.tobytes()] for row in rows])
             a, b = own[pairs].T
             np.testing.assert_array_equal(similar, y[a] == y[b])
             kept += len(pairs)
         # About a quarter of the pairs have both rows in a fold.
-        assert len(folds) == 2 and 700 < kept < 1300
+        assert len(fed) == 2 and 700 < kept < 1300
 
 
 def test_a_search_of_vectors_passes_pairs_on(digits):
@@ -325,16 +324,17 @@ def test_a_search_of_vectors_passes_pairs_on(digits):
 
 
 @pytest.mark.parametrize("source", ["labels", "given"])
-def test_each_call_of_a_stream_draws_other_pairs(source, digits):
+def test_each_call_of_a_stream_draws_other_pairs(source, digits, fed):
     X, y = digits
     given = given_pairs(y, n_pairs=9000) if source == "given" else {"y": y}
-    streams = [Watched(**SMALL | {"pairs": source}) for _ in range(2)]
+    streams = [SGHEncoder(**SMALL | {"pairs": source}) for _ in range(2)]
     for _ in range(3):
         for encoder in streams:
             encoder.partial_fit(X, **given)
-    for first, second in zip(*(encoder.tables_ for encoder in streams), strict=True):
+    tables = [rows.partners for _, _, rows in fed]
+    for first, second in zip(tables[::2], tables[1::2], strict=True):
         np.testing.assert_array_equal(first, second)
-    for first, second in itertools.combinations(streams[0].tables_, 2):
+    for first, second in itertools.combinations(tables[::2], 2):
         assert (first == second).mean() < 0.1
 
 

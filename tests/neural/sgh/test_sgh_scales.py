@@ -12,6 +12,7 @@ from skhash import SGHEncoder, load
 from skhash.codes import CODINGS
 from skhash.neural import LatentScale
 from skhash.neural.sgh._module import SQUARED_ERRORS, SGHModule
+from skhash.neural.sgh._start import SGHStart
 
 # Gauss-Hermite nodes of a standard normal. Everything here is a polynomial of degree 2
 # in z, or its logarithm's, so that 3 nodes give the exact expectation.
@@ -35,18 +36,21 @@ def make_module(coding, seed=0, n_bits=3, n_features=4, scale="latent", scale_st
             "scale_bias": rng.randn(n_bits),
         },
     }[scale]
-    module = SGHModule(
-        mean=np.zeros(n_features),
-        scale=1.0,
+    start = SGHStart(
         weight=rng.randn(n_features, n_bits),
         bias=rng.randn(n_bits),
         codebook=rng.randn(n_bits, n_features),
         offset=rng.randn(n_features),
         prior_logits=rng.randn(n_bits),
         log_rho=0.3 * rng.randn(),
+        **options,
+    )
+    module = SGHModule(
+        start,
+        mean=np.zeros(n_features),
+        scale=1.0,
         coding=coding,
         scale_std=scale_std,
-        **options,
     ).double()
     return module, torch.from_numpy(rng.randn(5, n_features))
 

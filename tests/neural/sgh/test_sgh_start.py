@@ -30,7 +30,7 @@ def test_start_is_the_least_squares_codebook(coding, digits):
     directions = np.random.RandomState(0).randn(6, X.shape[1])
     low, step = CODINGS[coding]
     start = sgh_start(X, mean, scale, directions, coding, "cpu")
-    module = SGHModule(mean=mean, scale=scale, **vars(start), coding=coding).double()
+    module = SGHModule(start, mean=mean, scale=scale, coding=coding).double()
     standard = torch.from_numpy((X - mean) / scale)
     np.testing.assert_allclose(standard.square().mean(), 1.0)
     module.free_energy(module(standard), standard).mean().backward()
@@ -106,7 +106,7 @@ def test_refitted_decoder_is_the_best_for_its_codes(coding, averaging, digits):
     standard = torch.from_numpy((digits - refitted.mean_) / refitted.scale_)
     slopes = []
     for encoder in (plain, refitted):
-        module = encoder._restore_module().double()
+        module = encoder._restored().double()
         loss = module.loss(module(standard), Batch.of(standard))
         decoder = [module.codebook, module.offset, module.log_rho, module.prior_logits]
         gradients = torch.autograd.grad(loss, decoder)

@@ -202,7 +202,7 @@ def test_the_network_is_all_that_is_kept(digits):
 
     for loss in ("mdshc", "cross_entropy"):
         encoder = small(loss=loss, module=factory, max_epochs=1).fit(X, y)
-        names = ["0.weight", "0.bias", "2.weight", "2.bias"]
+        names = [f"encoder.{i}.{name}" for i in (0, 2) for name in ("weight", "bias")]
         assert encoder.weight_names_ == names
 
 

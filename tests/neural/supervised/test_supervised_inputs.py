@@ -183,7 +183,7 @@ def test_saved_networks_want_their_factory():
         loaded = skhash.load(path)
     with pytest.raises(ValueError, match="Set the parameter module to the factory"):
         loaded.transform(X)
-    with pytest.raises(ValueError, match="makes another network than"):
+    with pytest.raises(ValueError, match="make another network than"):
         loaded.set_params(module=TwoLayers).transform(X)
     loaded.set_params(module=small_cnn, n_bits=3, input_shape=None)
     before = torch.get_rng_state()

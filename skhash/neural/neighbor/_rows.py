@@ -1,0 +1,144 @@
+"""Rows to train on with near ones for partners, of a stream too."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_consistent_length
+
+from skhash.algebra._graph import label_partners, table_of_graph
+from skhash.neural._near import near_rows
+from skhash.training._batches import Rows
+from skhash.training._net import Split
+from skhash.utils.chunks import RowView
+from skhash.utils.targets import encoded_labels
+from skhash.utils.torch import seeded_generator
+
+# Principal components that graph="projected" compares rows by.
+GRAPH_AXES = 128
+# Rows of the past that `partial_fit` keeps.
+BANK_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class NearRows:
+    """Rows that are fed with near ones; the attributes are those of `NeighborHash`."""
+
+    n_neighbors: int
+    metric: str
+    graph: object
+    max_train_samples: int | None
+
+    def rows(self, X, y, run, bank):
+        """Return the `Rows` of a call, and those to keep for the next one of a stream.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR array, RowView} of shape (n_samples, n_features)
+        y : ndarray of shape (n_samples, ...) or None
+            Labels.
+        run : Run
+        bank : tuple of rows and labels, or None
+            What the call before has kept.
+        """
+        if y is not None:
+            check_consistent_length(X, y)
+        trains, rng = run.trains(X.shape[0]), run.random_state
+        if bank is not None:
+            X, y = joined(bank, (X, y))
+            trains = np.r_[np.ones(bank[0].shape[0], dtype=bool), trains]
+        known = np.flatnonzero(trains)
+        if len(known) < 2:
+            raise ValueError(
+                f"Found {len(known)} row(s) to train on, but NeighborHash pairs rows "
+                "with near ones; give 2 or more."
+            )
+        is_given = sparse.issparse(self.graph)
+        bank = None if is_given else drawn(X, y, known, BANK_ROWS, rng)
+        anchors = np.arange(X.shape[0])
+        if self.max_train_samples is not None:
+            anchors = np.sort(rng.permutation(anchors)[: self.max_train_samples])
+        near = self._table(X, anchors, trains, run.device, rng)
+        return paired(X, y, anchors, near, trains, rng), bank
+
+    def _table(self, X, anchors, trains, device, rng):
+        if sparse.issparse(self.graph):
+            table = table_of_graph(self.graph, self.n_neighbors, X.shape[0])[anchors]
+            return _without_held_out(table, anchors, trains)
+        n_axes = GRAPH_AXES if self.graph == "projected" else None
+        search = self.metric, n_axes, device, seeded_generator(rng)
+        return near_rows(X, anchors, self.n_neighbors, trains, search)
+
+
+def paired(X, y, anchors, near, trains, rng) -> Rows:
+    """Return rows to train on, with the rows near them for partners."""
+    # Rows that are neither trained on nor near one of those are of no use.
+    used, places = np.unique(np.c_[anchors, near], return_inverse=True)
+    places = places.reshape(len(anchors), -1)
+    table = np.repeat(np.arange(len(used))[:, None], near.shape[1], axis=1)
+    table[places[:, 0]] = places[:, 1:]
+    labels = None
+    if y is not None:
+        labels = encoded_labels(y[used])
+        table = _label_partners(labels, table, trains[used], rng)
+    # Dense rows are read when they are fed; no second copy of them is held.
+    rows = X[used] if sparse.issparse(X) else RowView(X, used)
+    inside, places = trains[anchors], places[:, 0]
+    valid = None if inside.all() else places[~inside]
+    return Rows(rows, labels, None, table[:, :, None], Split(places[inside], valid))
+
+
+def drawn(X, y, rows, n_rows, rng):
+    """Return at most so many of these rows and their labels, drawn at random."""
+    if len(rows) > n_rows:
+        rows = np.sort(rng.permutation(rows)[:n_rows])
+    return X[rows], None if y is None else y[rows]
+
+
+def joined(first, second):
+    """Return rows and labels of two parts of a stream together."""
+    (X, y), (other_X, other_y) = first, second
+    if (y is None) != (other_y is None):
+        raise ValueError(
+            "Give y in all calls of partial_fit or in none; -1 marks rows whose class "
+            "is not known."
+        )
+    if y is not None and (y.ndim, y.shape[1:]) != (other_y.ndim, other_y.shape[1:]):
+        raise ValueError(
+            f"y had shape (n, *{y.shape[1:]}) in the calls of partial_fit before, and "
+            f"has (n, *{other_y.shape[1:]}) now; give labels of one kind."
+        )
+    if y is not None and (y.dtype.kind == "U") != (other_y.dtype.kind == "U"):
+        raise ValueError(
+            "y has strings in some calls of partial_fit and numbers in others; give "
+            "labels of one kind."
+        )
+    return _stacked(X, other_X), None if y is None else _stacked(y, other_y)
+
+
+def _stacked(first, second):
+    if sparse.issparse(first) or sparse.issparse(second):
+        return sparse.vstack(
+            [sparse.csr_array(first), sparse.csr_array(second)], format="csr"
+        )
+    return np.concatenate([first, second])
+
+
+def _without_held_out(table, anchors, trains):
+    """Return a table in which rows to train on have only such neighbours.
+
+    The first that they have takes the place of others; the row itself if there is none.
+    """
+    usable = trains[table] | ~trains[anchors, None]
+    nearest = table[np.arange(len(table)), usable.argmax(axis=1)]
+    nearest = np.where(usable.any(axis=1), nearest, anchors)
+    return np.where(usable, table, nearest[:, None])
+
+
+def _label_partners(labels, table, trains, rng):
+    """As `label_partners`; rows to train on have only such partners."""
+    unknown = -1 if labels.shape[1] == 1 else 0
+    partners = label_partners(np.where(trains[:, None], labels, unknown), table, rng)
+    if trains.all():
+        return partners
+    return np.where(trains[:, None], partners, label_partners(labels, table, rng))
