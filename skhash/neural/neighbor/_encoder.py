@@ -436,7 +436,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         from skhash.neural.neighbor._rows import NearRows
 
         gradient = None
-        if not (isinstance(self.gradient, str) and self.gradient == "tanh"):
+        if self.gradient != "annealed_tanh":
             gradient = resolve_gradient(self.gradient)
             gradient = require_layerwise(gradient, type(self).__name__)
         # What is near by a graph or an inner product need not be by distance.

@@ -248,7 +248,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         from skhash.losses import Training, make_loss
         from skhash.neural.supervised._module import SupervisedModule, check_outputs
 
-        self._set_input_shape(X)
+        self._set_input_shape()
         seed = int(torch.randint(2**31, (), generator=run.generator))
         start = run.trained(X)
         mean = column_means(start)
