@@ -13,7 +13,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).parents[1]
-SORTABLE = ROOT / "skhash" / "audit" / "sortable.js"
+SORTABLE = ROOT / "skhash" / "auditing" / "sortable.js"
 sys.path.insert(0, str(ROOT / "examples" / "benchmarks"))
 import pages  # noqa: E402
 

@@ -1,7 +1,7 @@
 """scikit-learn estimators that turn vectors into short binary codes and search them."""
 
 from skhash._versions import show_versions
-from skhash.audit import AuditResult, audit
+from skhash.auditing import AuditResult, audit
 from skhash.classification import SBNClassifier
 from skhash.linear import ITQHash, PCAHash
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors

@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from skhash.algebra._binary import BinaryUnits
-from skhash.audit import audit
+from skhash.auditing import audit
 from skhash.neighbors import HammingNeighbors
 from skhash.utils.late import LateModule
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 PUBLIC = [
     "skhash",
-    "skhash.audit",
+    "skhash.auditing",
     "skhash.base",
     "skhash.classification",
     "skhash.codes",

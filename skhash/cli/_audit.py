@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from skhash.audit import AuditResult, audit
-from skhash.audit.texts import caution, cells_of, how_measured, stored
+from skhash.auditing import AuditResult, audit
+from skhash.auditing.texts import caution, cells_of, how_measured, stored
 from skhash.cli._device import check_device
 from skhash.cli._report import check_report, tell_report, write_report
 from skhash.cli._signals import Signals

@@ -6,7 +6,7 @@ from time import monotonic
 
 import numpy as np
 
-from skhash.audit.data import read_rows
+from skhash.auditing.data import read_rows
 from skhash.base import BaseHasher
 from skhash.cli._device import check_device
 from skhash.cli._files import check_space, check_writable

@@ -5,9 +5,9 @@ import shlex
 from contextlib import suppress
 from pathlib import Path
 
-from skhash.audit import AuditResult
-from skhash.audit.chart import FIGURE_SIZE, write
-from skhash.audit.page import check_image_shape
+from skhash.auditing import AuditResult
+from skhash.auditing.chart import FIGURE_SIZE, write
+from skhash.auditing.page import check_image_shape
 from skhash.cli._files import check_writable
 from skhash.cli._terminal import print_text
 from skhash.persistence.estimators import check_target

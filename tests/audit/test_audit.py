@@ -11,11 +11,11 @@ from scipy import sparse
 from sklearn.base import clone
 
 import skhash
-from skhash.audit import data as data_file
-from skhash.audit import measure, peers
-from skhash.audit import run as run_file
-from skhash.audit.measure import AuditRow, bit_statistics
-from skhash.audit.result import Result, choices_of
+from skhash.auditing import data as data_file
+from skhash.auditing import measure, peers
+from skhash.auditing import run as run_file
+from skhash.auditing.measure import AuditRow, bit_statistics
+from skhash.auditing.result import Result, choices_of
 
 N, D = 160, 10
 FAST = {"n_bits": [8], "methods": ["lsh"], "k": 4, "rescore": 20, "device": "cpu"}

@@ -18,11 +18,11 @@ from scipy import sparse
 from sklearn.datasets import load_digits
 
 import skhash
-from skhash.audit import chart, evidence, measure, peers
-from skhash.audit.result import SEARCHES, choices_of
+from skhash.auditing import chart, evidence, measure, peers
+from skhash.auditing.result import SEARCHES, choices_of
 from skhash.codes import hamming_distances
 
-matplotlib = pytest.importorskip("matplotlib")
+figures = pytest.importorskip("matplotlib.figure")
 VOID = {"meta", "img", "br", "input", "link", "hr"}
 EVIL = '<script>document.title="taken"</script> & "quoted" \' <img src=http://x/y>'
 OPTIONS = {
@@ -96,16 +96,16 @@ def real(X):
 
 def test_files_of_the_audit_import_one_way():
     """In functions too; what draws is above what is drawn."""
-    folder = Path(importlib.util.find_spec("skhash.audit").origin).parent
+    folder = Path(importlib.util.find_spec("skhash.auditing").origin).parent
     graph = {}
     for file in folder.glob("*.py"):
         graph[file.stem] = names = set()
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module == "skhash.audit":
+            if isinstance(node, ast.ImportFrom) and node.module == "skhash.auditing":
                 names |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 head, _, name = node.module.rpartition(".")
-                names |= {name} if head == "skhash.audit" else set()
+                names |= {name} if head == "skhash.auditing" else set()
     order = list(TopologicalSorter(graph).static_order())  # raises for a circle
     assert order.index("result") < order.index("chart") < order.index("page")
 
@@ -182,7 +182,7 @@ class TestEvidence:
 class TestChart:
     @pytest.fixture
     def ax(self):
-        return matplotlib.figure.Figure(layout="constrained").subplots()
+        return figures.Figure(layout="constrained").subplots()
 
     @pytest.mark.parametrize("name", ["result", "real"])
     def test_best_of_each_length_of_both_searches(self, name, ax, request):

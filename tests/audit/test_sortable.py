@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-SCRIPT = files("skhash.audit") / "sortable.js"
+SCRIPT = files("skhash.auditing") / "sortable.js"
 # Each list in the order that its cells have to take; "-" and "" are empty.
 ORDERS = {
     "numbers": ["-1,000", "−2.5", "0.41", "9", "10", "1,234", "2e4"],

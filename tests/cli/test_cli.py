@@ -18,7 +18,7 @@ import pytest
 from scipy import sparse
 
 import skhash
-from skhash.audit import measure
+from skhash.auditing import measure
 from skhash.cli import _audit as audit_command
 from skhash.cli import _encode as encode_command
 from skhash.cli import _files, _main, _terminal, main

@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
 from skhash import AuditResult, PCAHash, load
-from skhash.audit import measure, run
+from skhash.auditing import measure, run
 from skhash.cli import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,12 +4,9 @@
 before them in this list: `data` draws rows, `measure` and `peers` measure, `result`
 recommends, `evidence` looks at some queries, `texts` and `chart` say and draw, `page`
 shows, `report` is the result with all of it, and `run` runs.
-
-``skhash.audit`` is the function, as ``from skhash import audit`` is, and this package
-is imported from: ``from skhash.audit import AuditResult``.
 """
 
-from skhash.audit.report import AuditResult
-from skhash.audit.run import audit
+from skhash.auditing.report import AuditResult
+from skhash.auditing.run import audit
 
 __all__ = ["AuditResult", "audit"]

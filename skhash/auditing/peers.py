@@ -10,7 +10,7 @@ import importlib
 import numpy as np
 from scipy import sparse
 
-from skhash.audit.measure import (
+from skhash.auditing.measure import (
     AuditRow,
     by_hamming,
     found_recalls,

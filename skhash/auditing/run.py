@@ -11,11 +11,11 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from skhash._versions import processor
-from skhash.audit.data import as_rows, split_rows
-from skhash.audit.evidence import gather_evidence
-from skhash.audit.measure import Task, fit_few, measure_encoder, timed_fit
-from skhash.audit.peers import PEERS, Unavailable, measure_peer
-from skhash.audit.report import AuditResult
+from skhash.auditing.data import as_rows, split_rows
+from skhash.auditing.evidence import gather_evidence
+from skhash.auditing.measure import Task, fit_few, measure_encoder, timed_fit
+from skhash.auditing.peers import PEERS, Unavailable, measure_peer
+from skhash.auditing.report import AuditResult
 from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
 from skhash.metrics import true_neighbors
 from skhash.neural import NeighborHash, SGHEncoder

@@ -6,8 +6,8 @@ from html import escape
 
 import numpy as np
 
-from skhash.audit.peers import PEERS
-from skhash.audit.result import SEARCHES
+from skhash.auditing.peers import PEERS
+from skhash.auditing.result import SEARCHES
 
 FIGURE_SIZE, SCORES_SIZE = (9.5, 4.5), (9.5, 2.8)
 COLORS = {"hamming": "#1f6fd0", "asymmetric": "#d0571b", "peer": "#7a828d"}

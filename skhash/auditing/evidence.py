@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skhash.audit.data import read_rows
-from skhash.audit.measure import decoder_index, hamming_index
+from skhash.auditing.data import read_rows
+from skhash.auditing.measure import decoder_index, hamming_index
 from skhash.codes import unpack_bits
 from skhash.metrics import true_neighbors
 from skhash.utils.chunks import dense_rows

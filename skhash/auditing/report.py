@@ -1,8 +1,8 @@
 """The result of an audit with its picture and its page."""
 
-from skhash.audit.chart import draw_recall
-from skhash.audit.page import fragment, page
-from skhash.audit.result import Result
+from skhash.auditing.chart import draw_recall
+from skhash.auditing.page import fragment, page
+from skhash.auditing.result import Result
 
 
 class AuditResult(Result):

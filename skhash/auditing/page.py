@@ -14,9 +14,9 @@ from string import Template
 
 import numpy as np
 
-from skhash.audit import chart, texts
-from skhash.audit.peers import PEERS
-from skhash.audit.result import choices_of
+from skhash.auditing import chart, texts
+from skhash.auditing.peers import PEERS
+from skhash.auditing.result import choices_of
 
 # Characters of a text that are shown.
 LONGEST_TEXT = 400
@@ -60,7 +60,7 @@ def _shared(result) -> dict:
 
 
 def _read(name) -> str:
-    return (files("skhash.audit") / name).read_text("utf-8")
+    return (files("skhash.auditing") / name).read_text("utf-8")
 
 
 def _template(name) -> Template:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from skhash.audit.measure import AuditRow
+from skhash.auditing.measure import AuditRow
 
 # Of each search: the recall that a row has of it, and what it holds of a vector.
 SEARCHES = {

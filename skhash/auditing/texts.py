@@ -5,7 +5,7 @@ from html import escape
 
 import numpy as np
 
-from skhash.audit.result import SEARCH_NAMES
+from skhash.auditing.result import SEARCH_NAMES
 from skhash.utils.progress import short
 
 # Of the scores that a search ranks by: how they are shown, and their name.
