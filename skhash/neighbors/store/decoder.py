@@ -14,6 +14,8 @@ _products = LateModule("skhash.neighbors.kernels.products")
 METRICS = ("euclidean", "inner_product", "cosine")
 # How many values a block of 4 or 8 bits has.
 BLOCK_ENTRIES = ((16,), (256,))
+# A sum this much shorter than its parts is zero up to rounding.
+ROUNDING = 64 * np.finfo(np.float64).eps
 
 
 def read_decoder(decoder, metric):
@@ -297,6 +299,9 @@ def angles_to(offset, beyond):
     along = length + beyond @ towards
     squares = np.square(across).sum(axis=1)
     lengths = np.sqrt(along**2 + squares)
+    # The change of basis leaves something of a vector that is zero.
+    longest = length + np.linalg.norm(beyond, axis=1)
+    lengths[lengths <= ROUNDING * longest] = 0.0
     factors = 1 / np.where(lengths > 0, lengths, np.inf)
     # lengths - along, of which one is nearly the other where along is positive.
     ratios = squares / np.where(along > 0, lengths + along, 1)

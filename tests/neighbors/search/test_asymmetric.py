@@ -76,7 +76,7 @@ def test_far_from_the_origin_euclidean_scores_keep_their_precision():
     np.testing.assert_allclose(far, near, rtol=1e-4)
 
 
-@pytest.mark.parametrize("distance", [0.0, 1.0, 1e3, 1e5])
+@pytest.mark.parametrize("distance", [0.0, 1.0, 1e3, 1e5, 1e8])
 def test_far_from_the_origin_cosines_keep_their_precision(distance):
     """1 less a cosine is half the squared distance of two unit vectors."""
     queries, bits, (codebook, offset) = make_data(64)
@@ -106,6 +106,12 @@ def test_a_zero_vector_has_cosine_zero():
         [[0.0, 0.0], [3.0, 0.0]], [[0, 0], [1, 0]], (codebook, offset), metric="cosine"
     )
     np.testing.assert_array_equal(scores, [[1, 1], [1, 0]])
+    # Not by a sum of large numbers that rounding leaves something of.
+    offset = np.array([1234.567, -765.4321])
+    queries = np.random.default_rng(0).normal(size=(50, 2))
+    decoder = -offset[None], offset
+    scores = asymmetric_scores(queries, [[1]], decoder, metric="cosine")
+    np.testing.assert_array_equal(scores, 1)
 
 
 @pytest.mark.parametrize("metric", METRICS)
