@@ -818,7 +818,8 @@ class TestCheck:
             ".": ["encoder", "report/again"],
         }.items():
             status, output, errors = run("check", tmp_path / folder)
-            lines = [f"{tmp_path / path}: a {type(encoder).__name__}, whole" for path in paths]
+            kind = f"a {type(encoder).__name__}, whole"
+            lines = [f"{tmp_path / path}: {kind}" for path in paths]
             assert (status, output.splitlines(), errors) == (0, lines, "")
         assert run("check", tmp_path, "--quiet") == (0, "", "")
         file = tmp_path / "report" / "again" / FILE
