@@ -286,7 +286,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         """
         import torch
 
-        from skhash.losses import make_likelihood
+        from skhash.losses._likelihoods import make_likelihood
 
         bits = check_bits(X)
         self._check_code_length(bits)
@@ -379,7 +379,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     def _module(self, n_features, n_bits, generator):
         """Return the module of the parameters, its weights random."""
         from skhash.gradients import BernoulliUnits, resolve_gradient
-        from skhash.losses import make_likelihood
+        from skhash.losses._likelihoods import make_likelihood
         from skhash.networks._mlp import MLP
         from skhash.neural.autoencoder._module import StochasticAutoencoder
 

@@ -223,7 +223,8 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     def _make_module(self, X, y, rows, device, generator):
         import torch
 
-        from skhash.losses import Training, make_loss
+        from skhash.losses import make_loss
+        from skhash.losses._objective import Training
         from skhash.neural.supervised._module import SupervisedModule, check_outputs
 
         self._set_input_shape()
