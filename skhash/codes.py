@@ -16,12 +16,9 @@ from skhash.utils.chunks import row_chunks
 
 __all__ = [
     "bits_to_signs",
-    "check_bits",
-    "check_packed",
     "hamming_distances",
     "pack_bits",
     "packed_width",
-    "packed_to_words",
     "signs_to_bits",
     "spherical_hamming_distances",
     "unpack_bits",

@@ -14,7 +14,7 @@ from numbers import Real
 import torch
 from sklearn.base import BaseEstimator
 
-__all__ = ["Logistic", "Noise", "Normal", "Triangular", "Uniform", "resolve_noise"]
+__all__ = ["Logistic", "Noise", "Normal", "Triangular", "Uniform"]
 
 
 class Noise(BaseEstimator, metaclass=ABCMeta):

@@ -29,12 +29,12 @@ from skhash.gradients import GradientEstimator, NetworkGradient
 from skhash.linear import LinearDecoder
 from skhash.losses import (
     DSDHLoss,
-    DualDC,
+    DualDCSolver,
     DualHashLoss,
     MDSHCLoss,
-    Objective,
     SupervisedLoss,
 )
+from skhash.losses._objective import Objective
 from skhash.neighbors.search import Algorithm
 from skhash.neural import Correction
 from skhash.noise import Noise
@@ -110,7 +110,7 @@ CONTRACT_SETTINGS = {
             "n_bits": 19,
             "max_epochs": 2,
             "hidden_layer_sizes": (7, 5),
-            "loss": DualHashLoss(DualDC(u_step=5.0), warmup_epochs=1),
+            "loss": DualHashLoss(DualDCSolver(u_step=5.0), warmup_epochs=1),
             "optimizer": Optimizer("storm", forgetting=0.2),
             "dropout": 0.2,
             "batch_size": 50,

@@ -48,6 +48,8 @@ from skhash.utils.schedules import LinearSchedule
 NEW_IMPORTS = """
 from skhash.audit import *
 from skhash.classification._architectures import VGG, AllConv
+from skhash.losses._hash_centers import *
+from skhash.losses._likelihoods import *
 from skhash.networks import *
 from skhash.persistence import load
 from skhash.training import LinearSchedule, Optimizer

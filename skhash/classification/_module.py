@@ -140,7 +140,7 @@ def start_from(network, arrays, weights):
     network : StochasticBinaryNetwork
     arrays : list of ndarray
         In the order of the ``state_dict`` of both.
-    weights : Weights
+    weights : WeightLaw
         What makes first parameters of real weights, where layers have others.
     """
     names = network.state_dict()

@@ -79,13 +79,13 @@ class SBNClassifier(
     gradient : str or estimator of `skhash.gradients`, default="zgr"
         Estimates the gradient: "zgr", "st" and other layer-wise ones at the cost of
         backpropagation, "psa" with less bias, "adf", "local_reparam", "arm" and others.
-    weights : str or Weights of `skhash.networks`, default="real"
+    weights : str or WeightLaw of `skhash.networks`, default="real"
         Those between layers of units; the first layer and the head have real ones.
         "mirror" weights are -1 and +1, drawn once a step, with logits that are trained
         by mirror descent; `skhash.networks.MirrorWeights` can give them a prior. "pgd"
-        trains their probabilities by projected gradients (`ProjectedWeights`).
-        "bayesbinn" relaxes them and follows the Bayesian learning rule
-        (`BayesBiNNWeights`), with ``optimizer="sgd"``.
+        trains their probabilities by projected gradients. "bayesbinn" relaxes them and
+        follows the Bayesian learning rule (`skhash.networks.BayesBiNNWeights`), with
+        ``optimizer="sgd"``.
     noise : {"logistic", "normal", "triangular", "uniform"} or Noise, default="logistic"
         What the logits of units are compared with; see `skhash.noise`.
     batch_norm : bool, default=True

@@ -1,4 +1,4 @@
-"""What a retrieval experiment needs, under the names that the field uses."""
+"""The parts of a retrieval experiment, under the names that the field uses."""
 
 from dataclasses import dataclass, fields
 from typing import Any

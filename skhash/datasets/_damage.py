@@ -1,4 +1,4 @@
-"""What every reader does about files that are not what they claim to be."""
+"""Errors of readers, for files that are not what they claim to be."""
 
 import textwrap
 import warnings

@@ -15,7 +15,6 @@ from skhash.gradients._gumbel import GumbelSoftmax, STGumbel
 from skhash.gradients._network import (
     FunctionwiseNetwork,
     LayerwiseNetwork,
-    LinearMap,
     NetworkGradient,
 )
 from skhash.gradients._propagation import ADF, LocalReparam
@@ -39,16 +38,12 @@ __all__ = [
     "DeterministicST",
     "DisARM",
     "Exact",
-    "ExactNetwork",
-    "FunctionwiseNetwork",
     "GradientEstimator",
     "GradientReport",
     "GumbelSoftmax",
     "HardST",
     "IdentityST",
     "LayerwiseGradient",
-    "LayerwiseNetwork",
-    "LinearMap",
     "LocalExpectation",
     "LocalReparam",
     "MeanField",
@@ -61,9 +56,6 @@ __all__ = [
     "StraightThrough",
     "ZGR",
     "gradient_report",
-    "require_layerwise",
-    "resolve_gradient",
-    "resolve_network_gradient",
 ]
 
 GRADIENTS = {

@@ -48,7 +48,7 @@ class BernoulliUnits:
 
     @property
     def step(self) -> float:
-        """What a unit's high value is above its low one."""
+        """The difference of a unit's high value and its low one."""
         return CODINGS[self.coding][1]
 
     @property

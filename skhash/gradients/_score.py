@@ -19,7 +19,7 @@ class Reinforce(GradientEstimator):
     .. math:: \hat g_i = (f(x) - b) \, \partial_{a_i} \log P(x_i)
 
     Unbiased for every function, which need not be differentiable, since the baseline
-    does not depend on the drawn values: it is read before it takes the new loss in. One
+    does not depend on the drawn values: it is read before the new loss enters it. One
     evaluation. The variance is usually the largest of the unbiased estimators here and
     grows with the number of units; the baseline decides how much.
 

@@ -4,45 +4,37 @@ from skhash.losses._centers import CSQLoss, MDSHCLoss, OrthoHashLoss
 from skhash.losses._classes import CrossEntropyLoss, SupervisedContrastiveLoss
 from skhash.losses._discrete import DSDHLoss
 from skhash.losses._dual import DualHashLoss
-from skhash.losses._hash_centers import gilbert_varshamov_distance, hash_centers
-from skhash.losses._likelihoods import (
-    BernoulliLikelihood,
-    GaussianLikelihood,
-    MultinomialLikelihood,
-    make_likelihood,
-)
-from skhash.losses._objective import Objective, SupervisedLoss, Training, share_label
+from skhash.losses._hash_centers import hash_centers
+from skhash.losses._objective import SupervisedLoss, share_label
 from skhash.losses._pairwise import DHNLoss, DSHLoss, DTSHLoss, HashNetLoss
-from skhash.losses._solvers import Dual, DualDC, Prox, Subgradient, WeaklyConvex
+from skhash.losses._solvers import (
+    DualDCSolver,
+    DualSolver,
+    ProxSolver,
+    SubgradientSolver,
+    WeaklyConvexSolver,
+)
 from skhash.utils.strategies import resolved
 
 __all__ = [
-    "BernoulliLikelihood",
     "CSQLoss",
     "CrossEntropyLoss",
     "DHNLoss",
     "DSDHLoss",
     "DSHLoss",
     "DTSHLoss",
-    "Dual",
-    "DualDC",
+    "DualSolver",
+    "DualDCSolver",
     "DualHashLoss",
-    "GaussianLikelihood",
     "HashNetLoss",
     "MDSHCLoss",
-    "MultinomialLikelihood",
-    "Objective",
     "OrthoHashLoss",
-    "Prox",
-    "Subgradient",
+    "ProxSolver",
+    "SubgradientSolver",
     "SupervisedContrastiveLoss",
     "SupervisedLoss",
-    "Training",
-    "WeaklyConvex",
-    "gilbert_varshamov_distance",
+    "WeaklyConvexSolver",
     "hash_centers",
-    "make_likelihood",
-    "make_loss",
     "share_label",
 ]
 

@@ -10,7 +10,7 @@ from skhash.losses._ranges import AUTO, EPOCH, NOT_NEGATIVE, POSITIVE
 from skhash.losses._solvers import SOLVERS, Solver, resolve_solver
 from skhash.utils._sklearn import StrOptions
 
-# What is said where the dual variable had no part in a fit.
+# The warning where the dual variable had no part in a fit.
 INERT = (
     "The dual variable of solver={!r} stayed 0, so w_weight had no effect: with "
     "outputs in [-1, 1] it stays 0 if (1 + extrapolation) * u_step * penalty <= 1. Use "
@@ -48,13 +48,14 @@ class DualHashLoss(SupervisedLoss):
         How outputs are pulled to signs: a name, or an object with parameters.
 
         * None: not at all; the likelihood alone.
-        * "subgradient", `Subgradient`: the penalty is part of the network's loss.
-        * "dual", `Dual`: the printed algorithm, with u-steps along the gradient and
-          v-steps by the proximal map of the conjugate.
-        * "dual_dc", `DualDC`: "dual" with the gradient of ``lambda max(1 - |u|, 0)``,
-          the part of the penalty that the conjugate loses, in the u-step.
-        * "prox", `Prox`: u-steps by the proximal map of the penalty, without v.
-        * "wcr", `WeaklyConvex`: the same for the weakly convex ``lambda |u^2 - 1|``.
+        * "subgradient", `SubgradientSolver`: the penalty is part of the network's loss.
+        * "dual", `DualSolver`: the printed algorithm, with u-steps along the gradient
+          and v-steps by the proximal map of the conjugate.
+        * "dual_dc", `DualDCSolver`: "dual" with the gradient of ``lambda max(1 - |u|,
+          0)``, the part of the penalty that the conjugate loses, in the u-step.
+        * "prox", `ProxSolver`: u-steps by the proximal map of the penalty, without v.
+        * "wcr", `WeaklyConvexSolver`: the same for the weakly convex
+          ``lambda |u^2 - 1|``.
     w_weight : float, default=0.01
         lambda. It has no effect without a solver, nor with "dual" while v stays 0.
     penalty : float, default=0.03
@@ -93,10 +94,10 @@ class DualHashLoss(SupervisedLoss):
     Examples
     --------
     >>> from skhash import SupervisedHash
-    >>> from skhash.losses import Dual, DualHashLoss
-    >>> encoder = SupervisedHash(loss=DualHashLoss(Dual(), penalty=0.1))
+    >>> from skhash.losses import DualSolver, DualHashLoss
+    >>> encoder = SupervisedHash(loss=DualHashLoss(DualSolver(), penalty=0.1))
     >>> encoder.set_params(loss__w_weight=0.1, loss__solver__u_step=5.0).loss
-    DualHashLoss(penalty=0.1, solver=Dual(u_step=5.0), w_weight=0.1)
+    DualHashLoss(penalty=0.1, solver=DualSolver(u_step=5.0), w_weight=0.1)
     """
 
     _parameter_constraints: dict = {

@@ -74,7 +74,7 @@ def gilbert_varshamov_distance(n_classes, n_bits) -> int:
 
     Examples
     --------
-    >>> from skhash.losses import gilbert_varshamov_distance
+    >>> from skhash.losses._hash_centers import gilbert_varshamov_distance
     >>> [gilbert_varshamov_distance(10, n_bits) for n_bits in (16, 32, 48, 64)]
     [6, 13, 21, 28]
     """

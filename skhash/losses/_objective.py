@@ -1,4 +1,4 @@
-"""What supervised encoders minimise: the contract of losses, and relevance by labels.
+"""The contract of losses of supervised encoders, and relevance by labels.
 
 A loss is a small object of parameters. Its `objective` makes, for one fit, a torch
 module that maps the logits of a batch and their labels to a scalar. What a fit
@@ -18,7 +18,7 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Training:
-    """What a loss may know of a fit before it starts.
+    """Facts of a fit that a loss may start from.
 
     Attributes
     ----------

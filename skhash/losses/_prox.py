@@ -28,7 +28,7 @@ def w_prox(x, threshold) -> torch.Tensor:
     """Proximal map of ``threshold | |x| - 1 |``.
 
     Values move towards the nearer of -1 and +1 by `threshold`, not past it. At 0, where
-    both are as near, it takes +1.
+    both are as near, it is +1.
     """
     nearer = torch.where(x < 0, -1.0, 1.0)
     return nearer * (1 + soft_threshold(x.abs() - 1, threshold))

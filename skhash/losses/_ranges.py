@@ -1,4 +1,4 @@
-"""What parameters of losses may be."""
+"""Constraints of parameters of losses."""
 
 from numbers import Integral, Real
 

@@ -24,14 +24,14 @@ class Solver(BaseEstimator):
         return 0.0
 
 
-class Subgradient(Solver):
+class SubgradientSolver(Solver):
     """The penalty ``lambda | |D| - 1 |`` as a part of the loss of the network.
 
     Examples
     --------
-    >>> from skhash.losses import DualHashLoss, Subgradient
-    >>> DualHashLoss(Subgradient())
-    DualHashLoss(solver=Subgradient())
+    >>> from skhash.losses import DualHashLoss, SubgradientSolver
+    >>> DualHashLoss(SubgradientSolver())
+    DualHashLoss(solver=SubgradientSolver())
     """
 
     def penalize(self, outputs, w_weight):
@@ -47,7 +47,7 @@ class CopySolver(Solver):
 
     _parameter_constraints: dict = {"u_step": AUTO}
     has_copy = True
-    # What u_step="auto" is, times the penalty.
+    # The value of u_step="auto", times the penalty.
     _auto_step = 1.0
 
     def __init__(self, u_step="auto"):
@@ -63,7 +63,7 @@ class CopySolver(Solver):
         """Return the new u and v; `force` is what draws u to the outputs."""
 
 
-class Prox(CopySolver):
+class ProxSolver(CopySolver):
     """Steps of u by the proximal map of ``lambda | |u| - 1 |``, without v.
 
     Parameters
@@ -75,9 +75,9 @@ class Prox(CopySolver):
 
     Examples
     --------
-    >>> from skhash.losses import DualHashLoss, Prox
-    >>> DualHashLoss(Prox(u_step=0.5))
-    DualHashLoss(solver=Prox(u_step=0.5))
+    >>> from skhash.losses import DualHashLoss, ProxSolver
+    >>> DualHashLoss(ProxSolver(u_step=0.5))
+    DualHashLoss(solver=ProxSolver(u_step=0.5))
     """
 
     _prox = staticmethod(w_prox)
@@ -86,8 +86,8 @@ class Prox(CopySolver):
         return self._prox(u - u_step * force, u_step * w_weight), v
 
 
-class WeaklyConvex(Prox):
-    """As `Prox` for the weakly convex penalty ``lambda |u^2 - 1|``.
+class WeaklyConvexSolver(ProxSolver):
+    """As `ProxSolver` for the weakly convex penalty ``lambda |u^2 - 1|``.
 
     Parameters
     ----------
@@ -97,15 +97,15 @@ class WeaklyConvex(Prox):
 
     Examples
     --------
-    >>> from skhash.losses import DualHashLoss, WeaklyConvex
-    >>> DualHashLoss(WeaklyConvex(u_step=0.5))
-    DualHashLoss(solver=WeaklyConvex(u_step=0.5))
+    >>> from skhash.losses import DualHashLoss, WeaklyConvexSolver
+    >>> DualHashLoss(WeaklyConvexSolver(u_step=0.5))
+    DualHashLoss(solver=WeaklyConvexSolver(u_step=0.5))
     """
 
     _prox = staticmethod(weakly_convex_prox)
 
 
-class Dual(CopySolver):
+class DualSolver(CopySolver):
     """The printed algorithm: the penalty of u by its conjugate, with a dual variable.
 
     ``u+ = u - tau (rho (u - D) + v)``, and ``v+`` is the proximal map of the conjugate
@@ -123,9 +123,9 @@ class Dual(CopySolver):
 
     Examples
     --------
-    >>> from skhash.losses import Dual, DualHashLoss
-    >>> DualHashLoss(Dual(dual_step=0.5))
-    DualHashLoss(solver=Dual(dual_step=0.5))
+    >>> from skhash.losses import DualSolver, DualHashLoss
+    >>> DualHashLoss(DualSolver(dual_step=0.5))
+    DualHashLoss(solver=DualSolver(dual_step=0.5))
     """
 
     _parameter_constraints: dict = {
@@ -151,8 +151,8 @@ class Dual(CopySolver):
         return force
 
 
-class DualDC(Dual):
-    """`Dual` with the part of the penalty that the conjugate loses.
+class DualDCSolver(DualSolver):
+    """`DualSolver` with the part of the penalty that the conjugate loses.
 
     The u-step follows the gradient of ``lambda max(1 - |u|, 0)`` too, so that the
     penalty, a difference of convex functions, is applied whole.
@@ -168,9 +168,9 @@ class DualDC(Dual):
 
     Examples
     --------
-    >>> from skhash.losses import DualDC, DualHashLoss
-    >>> DualHashLoss(DualDC(extrapolation=0.5))
-    DualHashLoss(solver=DualDC(extrapolation=0.5))
+    >>> from skhash.losses import DualDCSolver, DualHashLoss
+    >>> DualHashLoss(DualDCSolver(extrapolation=0.5))
+    DualHashLoss(solver=DualDCSolver(extrapolation=0.5))
     """
 
     def _pull(self, force, u, w_weight):
@@ -179,11 +179,11 @@ class DualDC(Dual):
 
 SOLVERS = {
     None: Solver,
-    "subgradient": Subgradient,
-    "prox": Prox,
-    "wcr": WeaklyConvex,
-    "dual": Dual,
-    "dual_dc": DualDC,
+    "subgradient": SubgradientSolver,
+    "prox": ProxSolver,
+    "wcr": WeaklyConvexSolver,
+    "dual": DualSolver,
+    "dual_dc": DualDCSolver,
 }
 
 

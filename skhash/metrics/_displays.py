@@ -16,7 +16,7 @@ FIGURE_SIZE = (5.5, 4)
 
 
 class _Display:
-    """What displays share. A leaf writes `_measure` and `plot`."""
+    """Base of displays. A leaf writes `_measure` and `plot`."""
 
     @classmethod
     def from_estimator(

@@ -32,7 +32,7 @@ _NOT_ONE_NUMBER = {
 
 
 class _Scorer:
-    """What scikit-learn expects of a scorer beyond calling it.
+    """The interface of scikit-learn's scorers, beyond the call.
 
     Not an estimator, so that nothing lists it among them; without a state that `fit` or
     a call could change, so that a clone is the same object with the same parameters.

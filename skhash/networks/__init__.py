@@ -13,9 +13,7 @@ from skhash.networks._layers import (
 from skhash.networks._weights import (
     BayesBiNNWeights,
     MirrorWeights,
-    ProjectedWeights,
-    RealWeights,
-    Weights,
+    WeightLaw,
 )
 
 __all__ = [
@@ -23,9 +21,7 @@ __all__ = [
     "BinaryConv2d",
     "BinaryLinear",
     "MirrorWeights",
-    "ProjectedWeights",
     "RealLinear",
-    "RealWeights",
     "StochasticBinaryNetwork",
-    "Weights",
+    "WeightLaw",
 ]

@@ -11,7 +11,8 @@ import math
 import torch
 from torch import nn
 
-from skhash.gradients import BernoulliUnits, LinearMap
+from skhash.gradients import BernoulliUnits
+from skhash.gradients._network import LinearMap
 from skhash.networks._weights import RealWeights, resolve_weights
 from skhash.noise import NOISES
 
@@ -102,7 +103,7 @@ class _Layer(nn.Module):
         That of the weight.
     noise : Noise, its name or None
         None makes a head: outputs are real.
-    weights : Weights or its name
+    weights : WeightLaw or its name
     batch_norm : bool
         In place of an intercept.
     generator : torch.Generator or None
@@ -173,7 +174,7 @@ class BinaryLinear(_Layer):
     n_inputs, n_outputs : int
         Numbers in a row, and units.
     noise : Noise or its name, default="logistic"
-    weights : {"real", "mirror", "pgd", "bayesbinn"} or Weights, default="real"
+    weights : {"real", "mirror", "pgd", "bayesbinn"} or WeightLaw, default="real"
         Those other than real ones are -1 or +1 themselves, drawn once a step.
     batch_norm : bool, default=False
         In place of an intercept.

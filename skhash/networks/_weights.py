@@ -11,20 +11,20 @@ from skhash.utils._sklearn import Interval
 from skhash.utils.strategies import resolved
 
 
-class Weights(BaseEstimator, metaclass=ABCMeta):
-    """Makes the weights of one step of the parameters that are trained.
+class WeightLaw(BaseEstimator, metaclass=ABCMeta):
+    """Base of laws of weights: how the weights of a step follow from the parameters.
 
     Attributes
     ----------
     law : {"real", "mirror", "pgd"}
-        What the trained parameters say of the weights, however they were trained: the
+        How weights follow from the trained parameters, however these were trained: the
         name of the weights that a fitted network has.
     is_real : bool
         Whether the parameters are the weights, and may be scaled.
     is_binary : bool
         Whether the weights of a step are all -1 or +1.
     weight_decay : float
-        What the optimizer has to shrink parameters by, times the learning rate.
+        Decay of the parameters by the optimizer, times the learning rate.
     optimizer : str or None
         The only one whose steps are right for the parameters; None if any are.
     n_rows : int
@@ -73,13 +73,13 @@ class Weights(BaseEstimator, metaclass=ABCMeta):
         """Change parameters after a step of the optimizer."""
 
 
-class RealWeights(Weights):
+class RealWeights(WeightLaw):
     """The parameters are the weights.
 
     Examples
     --------
-    >>> from skhash.networks import BinaryLinear, RealWeights
-    >>> layer = BinaryLinear(4, 3, weights=RealWeights())
+    >>> from skhash.networks import BinaryLinear
+    >>> layer = BinaryLinear(4, 3, weights="real")
     >>> layer.realize().weight is layer.weight
     True
     """
@@ -101,7 +101,7 @@ class RealWeights(Weights):
         return parameter
 
 
-class BinaryWeights(Weights):
+class BinaryWeights(WeightLaw):
     r"""Base of weights that are +1 with probability :math:`F(\eta)`, else -1.
 
     F is the distribution function of `noise`, and :math:`\eta` the parameter.
@@ -195,7 +195,7 @@ class ProjectedWeights(BinaryWeights):
     Examples
     --------
     >>> import torch
-    >>> from skhash.networks import ProjectedWeights
+    >>> from skhash.networks._weights import ProjectedWeights
     >>> parameter = torch.tensor([-3.0, 0.5])
     >>> ProjectedWeights().end_step(parameter, lr=0.1)
     >>> parameter
@@ -283,6 +283,6 @@ WEIGHTS = {
 }
 
 
-def resolve_weights(weights) -> Weights:
+def resolve_weights(weights) -> WeightLaw:
     """Return the weights of a name, or a clone of the weights themselves."""
-    return resolved(weights, WEIGHTS, Weights, "weights")
+    return resolved(weights, WEIGHTS, WeightLaw, "weights")

@@ -2,7 +2,8 @@
 
 import torch
 
-from skhash.losses import Training, make_loss
+from skhash.losses import make_loss
+from skhash.losses._objective import Training
 
 N_ROWS, N_BITS, N_CLASSES, N_FEATURES = 14, 6, 3, 4
 

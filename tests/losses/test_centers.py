@@ -24,10 +24,9 @@ from skhash.losses import (
     CSQLoss,
     MDSHCLoss,
     OrthoHashLoss,
-    gilbert_varshamov_distance,
     hash_centers,
 )
-from skhash.losses._hash_centers import multilabel_centers
+from skhash.losses._hash_centers import gilbert_varshamov_distance, multilabel_centers
 
 METHODS = ["hadamard", "bernoulli", "distance"]
 

@@ -4,8 +4,9 @@ import pytest
 import torch
 from losses.test_solvers import COPYING, M, N, steps, uniform
 
-from skhash.losses import DualHashLoss, Training
+from skhash.losses import DualHashLoss
 from skhash.losses._likelihood_of_pairs import pairwise_likelihood
+from skhash.losses._objective import Training
 from skhash.losses._solvers import SOLVERS, resolve_solver
 
 LABELS = torch.arange(N)[:, None] % 3

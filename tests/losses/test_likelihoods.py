@@ -7,7 +7,7 @@ from scipy import sparse, stats
 from scipy.special import expit, gammaln, log_softmax, softmax
 
 from skhash import losses
-from skhash.losses import (
+from skhash.losses._likelihoods import (
     BernoulliLikelihood,
     GaussianLikelihood,
     MultinomialLikelihood,

@@ -15,10 +15,9 @@ from skhash.networks import (
     BinaryLinear,
     MirrorWeights,
     RealLinear,
-    RealWeights,
     StochasticBinaryNetwork,
 )
-from skhash.networks._weights import resolve_weights
+from skhash.networks._weights import RealWeights, resolve_weights
 from skhash.noise import NOISES
 
 GEOMETRIES = [

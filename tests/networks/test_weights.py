@@ -8,8 +8,8 @@ from scipy.special import expit, logit
 from skhash.classification._architectures import Architecture
 from skhash.classification._module import ClassifierModule
 from skhash.gradients import resolve_network_gradient
-from skhash.networks import BayesBiNNWeights, MirrorWeights, ProjectedWeights
-from skhash.networks._weights import resolve_weights
+from skhash.networks import BayesBiNNWeights, MirrorWeights
+from skhash.networks._weights import ProjectedWeights, resolve_weights
 from skhash.noise import Logistic
 from skhash.training._batches import Batch
 

@@ -300,7 +300,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         """
         import torch
 
-        from skhash.losses import make_likelihood
+        from skhash.losses._likelihoods import make_likelihood
 
         bits = check_bits(X)
         self._check_code_length(bits)
@@ -417,7 +417,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     def _module_of(self, n_features, n_bits, generator, **known):
         """Return the module of the parameters, its weights random."""
         from skhash.gradients import BernoulliUnits, resolve_gradient
-        from skhash.losses import make_likelihood
+        from skhash.losses._likelihoods import make_likelihood
         from skhash.networks._mlp import MLP
         from skhash.neural.autoencoder._module import StochasticAutoencoder
 

@@ -245,7 +245,8 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     def _build(self, X, targets, run):
         import torch
 
-        from skhash.losses import Training, make_loss
+        from skhash.losses import make_loss
+        from skhash.losses._objective import Training
         from skhash.neural.supervised._module import SupervisedModule, check_outputs
 
         self._set_input_shape()

@@ -24,12 +24,12 @@ from skhash.gradients import (
     ReinforceLOO,
     StraightThrough,
 )
-from skhash.losses import (
+from skhash.losses._divergences import log_mixture
+from skhash.losses._likelihoods import (
     BernoulliLikelihood,
     GaussianLikelihood,
     MultinomialLikelihood,
 )
-from skhash.losses._divergences import log_mixture
 from skhash.networks._mlp import MLP
 from skhash.neural.autoencoder import CorrelatedPosterior
 from skhash.neural.autoencoder._module import StochasticAutoencoder, scale_rows

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from skhash import DualHashEncoder, ITQHash, SupervisedHash
-from skhash.losses import DualHashLoss, Prox
+from skhash.losses import DualHashLoss, ProxSolver
 from skhash.losses._solvers import SOLVERS, resolve_solver
 from skhash.metrics import mean_average_precision_score
 from skhash.training import Optimizer
@@ -123,12 +123,12 @@ def test_it_is_the_supervised_encoder_with_this_loss():
 
 
 def test_parameters_inside_the_loss_are_set_from_outside():
-    model = encoder(Prox(u_step=0.5)).set_params(
+    model = encoder(ProxSolver(u_step=0.5)).set_params(
         loss__w_weight=0.1, loss__solver__u_step=0.7
     )
     assert model.loss.w_weight == 0.1 and model.loss.solver.u_step == 0.7
     found = model.fit(ROWS, LABELS).decision_function(ROWS)
-    np.testing.assert_array_equal(found, logits(solver=Prox(0.7), w_weight=0.1))
+    np.testing.assert_array_equal(found, logits(solver=ProxSolver(0.7), w_weight=0.1))
 
 
 def test_solvers_differ():
@@ -169,7 +169,9 @@ def test_no_penalty_within_the_warm_up():
 
 
 def test_an_inert_dual_is_warned_of():
-    with pytest.warns(UserWarning, match=r"Dual\(\) stayed 0.*'prox' or 'dual_dc'"):
+    with pytest.warns(
+        UserWarning, match=r"DualSolver\(\) stayed 0.*'prox' or 'dual_dc'"
+    ):
         fitted = encoder(solver="dual").fit(ROWS, LABELS)
     assert fitted.dual_active_fraction_ == 0.0
     assert not fitted.net_.module_.objective.v.any()

@@ -18,10 +18,10 @@ from skhash.losses import (
     CSQLoss,
     DHNLoss,
     MDSHCLoss,
-    Objective,
     OrthoHashLoss,
     SupervisedLoss,
 )
+from skhash.losses._objective import Objective
 from skhash.metrics import mean_average_precision_score
 
 
