@@ -49,7 +49,7 @@ SOLVERS = {
     "WCR": "wcr",
     "no penalty": None,
 }
-LOSSES = ("dhn", "hashnet", "orthohash", "mdshc", "dsh", "dsdh", "dtsh")
+LOSSES = ("dhn", "hashnet", "orthohash", "mdshc")
 LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 WEIGHTS = {"w_weight": (0.001, 0.01, 0.1, 1.0), "penalty": (0.01, 0.1, 1.0, 10.0)}
 SETTING = {"cnn": False, "device": "cpu", "data_home": None}
@@ -272,8 +272,10 @@ def weight_tables(cells):
         | {f"penalty {it:g}": ".3f" for it in WEIGHTS["penalty"]}
     )
     for n_bits, w in product((16, 64), WEIGHTS["w_weight"]):
-        found = [cells[f"weights / {n_bits} / {[w, p]}"] for p in WEIGHTS["penalty"]]
-        table.rows.append([n_bits, f"{w:g}", *map(mAP, found)])
+        names = [f"weights / {n_bits} / {[w, p]}" for p in WEIGHTS["penalty"]]
+        if all(name in cells for name in names):
+            found = [mAP(cells[name]) for name in names]
+            table.rows.append([n_bits, f"{w:g}", *found])
     return {"weights": table}
 
 
