@@ -248,14 +248,13 @@ def length_tables(cells):
                 continue
             runs = cells_of(cells, f"lengths / {label} / {bits}")
             runs = [run[database] for run in runs]
-            values = [spread([run[name] for run in runs]) for name in MEASURES[:1]]
-            values += [
+            values = [
                 float(np.mean([run[name] for run in runs]))
-                for name in (*MEASURES[1:], "separability")
+                for name in (*MEASURES, "separability")
             ]
             seconds = float(np.median([run["seconds"] for run in runs]))
             table.rows.append([label, *values, seconds, len(runs)])
-        table.rows.sort(key=lambda row: -row[1][0])
+        table.rows.sort(key=lambda row: -row[1])
         tables[f"{database}_{n_bits}"] = table
     curve = Table({"method": "", **{f"recall {it:g}": ".3f" for it in LEVELS}})
     for label in dict.fromkeys(label for label, _ in keys):

@@ -618,6 +618,7 @@ def _():
 
 def ambiguity(X, y, seed, params):
     """Return the loss of an ensemble, and the deviation of its members' probability."""
+    torch.set_default_dtype(torch.float32)  # in which networks are trained
     model = SBNClassifier(
         (5, 5, 5),
         noise=Logistic(2.0),
@@ -635,6 +636,7 @@ def ambiguity(X, y, seed, params):
     members = []
     for model.predict_seed_ in range(100):
         members.append(model.predict_proba(X)[np.arange(len(y)), y])
+    torch.set_default_dtype(torch.float64)
     return -np.log(np.mean(members, axis=0)).mean(), np.std(members, axis=0).mean()
 
 
