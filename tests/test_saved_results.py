@@ -17,6 +17,7 @@ QUICK = {
     "network_gradients": "--networks 1 --batches 2 --batch-size 10",
     "network_gradients_polynomial": "--polynomial --networks 1 --batches 1 "
     "--batch-size 2",
+    "propositions": "--only B.3 33a 10 IV.1",
 }
 
 
@@ -60,6 +61,13 @@ def test_columns_are_those_of_the_documentation(run, monkeypatch, name):
         for row in table["rows"]:
             cells = [str(cell) for cell in row if isinstance(cell, str)]
             assert any(all(c in line for c in cells) for line in printed.splitlines())
+
+
+def test_propositions_have_the_verdicts_of_the_documentation(run):
+    tables, _ = run("propositions", QUICK["propositions"].split())
+    for name, table in tables.items():
+        known = [row[:3] for row in stored("propositions")[name]["rows"]]
+        assert all(row[:3] in known for row in table["rows"])
 
 
 def test_figures_of_the_sgh_paper(run, tmp_path):

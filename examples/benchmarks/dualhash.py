@@ -49,7 +49,7 @@ SOLVERS = {
     "WCR": "wcr",
     "no penalty": None,
 }
-LOSSES = ("dhn", "hashnet", "orthohash", "mdshc", "dsh", "dsdh", "dtsh")
+LOSSES = ("dhn", "hashnet", "orthohash", "mdshc")
 LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 WEIGHTS = {"w_weight": (0.001, 0.01, 0.1, 1.0), "penalty": (0.01, 0.1, 1.0, 10.0)}
 SETTING = {"cnn": False, "device": "cpu", "data_home": None}
@@ -248,14 +248,13 @@ def length_tables(cells):
                 continue
             runs = cells_of(cells, f"lengths / {label} / {bits}")
             runs = [run[database] for run in runs]
-            values = [spread([run[name] for run in runs]) for name in MEASURES[:1]]
-            values += [
+            values = [
                 float(np.mean([run[name] for run in runs]))
-                for name in (*MEASURES[1:], "separability")
+                for name in (*MEASURES, "separability")
             ]
             seconds = float(np.median([run["seconds"] for run in runs]))
             table.rows.append([label, *values, seconds, len(runs)])
-        table.rows.sort(key=lambda row: -row[1][0])
+        table.rows.sort(key=lambda row: -row[1])
         tables[f"{database}_{n_bits}"] = table
     curve = Table({"method": "", **{f"recall {it:g}": ".3f" for it in LEVELS}})
     for label in dict.fromkeys(label for label, _ in keys):
@@ -272,8 +271,10 @@ def weight_tables(cells):
         | {f"penalty {it:g}": ".3f" for it in WEIGHTS["penalty"]}
     )
     for n_bits, w in product((16, 64), WEIGHTS["w_weight"]):
-        found = [cells[f"weights / {n_bits} / {[w, p]}"] for p in WEIGHTS["penalty"]]
-        table.rows.append([n_bits, f"{w:g}", *map(mAP, found)])
+        names = [f"weights / {n_bits} / {[w, p]}" for p in WEIGHTS["penalty"]]
+        if all(name in cells for name in names):
+            found = [mAP(cells[name]) for name in names]
+            table.rows.append([n_bits, f"{w:g}", *found])
     return {"weights": table}
 
 

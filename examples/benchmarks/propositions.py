@@ -13,7 +13,6 @@ F(a) = sigmoid(2 a), unless a check says otherwise.
 import argparse
 import itertools
 import math
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -277,7 +276,8 @@ def products(first, second, J):
 @check("ST", "Prop. B.4", "ST with another positive slope never turns against ST")
 def _():
     n, generator = 10_000, torch.Generator().manual_seed(0)
-    g, J = torch.randn(n, 3, generator=generator), torch.randn(n, 3, 3)
+    g = torch.randn(n, 3, generator=generator)
+    J = torch.randn(n, 3, 3, generator=generator)
     one, two = torch.rand(2, n, 3, generator=generator)
     logits, parameters = products(g * one, g * two, J)
     return verdict(
@@ -618,6 +618,7 @@ def _():
 
 def ambiguity(X, y, seed, params):
     """Return the loss of an ensemble, and the deviation of its members' probability."""
+    torch.set_default_dtype(torch.float32)  # in which networks are trained
     model = SBNClassifier(
         (5, 5, 5),
         noise=Logistic(2.0),
@@ -635,6 +636,7 @@ def ambiguity(X, y, seed, params):
     members = []
     for model.predict_seed_ in range(100):
         members.append(model.predict_proba(X)[np.arange(len(y)), y])
+    torch.set_default_dtype(torch.float64)
     return -np.log(np.mean(members, axis=0)).mean(), np.std(members, axis=0).mean()
 
 
@@ -1135,15 +1137,16 @@ def main():
     torch.set_num_threads(1)
     print(describe(head()))
     tables = {}
-    for paper in PAPERS:
-        columns = dict.fromkeys(("number", "claim", "verdict", "measured"), "")
-        table = Table(columns).printed()
-        for (of, number), (claim, function) in CHECKS.items():
-            wanted = not arguments.only or any(it in number for it in arguments.only)
-            if of == paper and wanted:
-                table.add(number, claim, *function())
-        tables[paper.lower()] = table
-    save(Path(arguments.output) if arguments.output else None, tables, seeds=SEEDS)
+    columns = dict.fromkeys(("number", "claim", "verdict", "measured"), "")
+    for (paper, number), (claim, function) in sorted(
+        CHECKS.items(), key=lambda item: PAPERS.index(item[0][0])
+    ):
+        if not arguments.only or any(it in number for it in arguments.only):
+            name = paper.lower()
+            if name not in tables:
+                tables[name] = Table(columns).printed()
+            tables[name].add(number, claim, *function())
+    save(arguments.output, tables, seeds=SEEDS)
 
 
 if __name__ == "__main__":
