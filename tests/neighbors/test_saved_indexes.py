@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import joblib
 import numpy as np
 import pytest
+from mutants import read, write
 from numpy.testing import assert_array_equal
 from safetensors.numpy import load_file
-from skhash.soak.mutants import read, write
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
