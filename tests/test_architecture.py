@@ -16,7 +16,7 @@ ALLOWED = {
     "utils": set(),
     "codes": {"utils"},
     "algebra": {"utils"},
-    "persistence": {"utils", "codes"},
+    "persistence": {"utils"},
     "noise": {"utils", "codes"},
     "gradients": {"utils", "codes", "noise"},
     "losses": {"utils", "codes"},
@@ -38,7 +38,7 @@ ESTIMATORS = {"persistence", "neighbors", *METHODS}
 ALLOWED["_audit"] = ESTIMATORS | {"utils", "codes", "base", "metrics", "datasets"}
 ALLOWED["cli"] = ALLOWED["_audit"] | {"_audit", "__init__"}
 ALLOWED["compile"] = {"utils", "algebra", "neighbors", "_audit"}
-ALLOWED["soak"] = {"neighbors", "persistence", "linear", "__init__"}
+ALLOWED["soak"] = {"utils", "neighbors", "persistence", "linear", "__init__"}
 ALLOWED["__main__"] = {"cli"}
 ALLOWED["_versions"] = {"utils"}
 ALLOWED["__init__"] = ESTIMATORS | {"_audit", "_versions"}
