@@ -216,7 +216,6 @@ def test_every_family_has_a_name():
     assert set(skhash.noise.__all__) == {
         *(family.__name__ for family in families),
         "Noise",
-        "resolve_noise",
     }
 
 

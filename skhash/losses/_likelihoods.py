@@ -30,7 +30,7 @@ class MultinomialLikelihood(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from skhash.losses import MultinomialLikelihood
+    >>> from skhash.losses._likelihoods import MultinomialLikelihood
     >>> X = torch.tensor([[2.0, 0.0]])
     >>> MultinomialLikelihood("values")(torch.zeros(1, 2), X)  # 2 log 2
     tensor([1.3863])
@@ -60,7 +60,7 @@ class BernoulliLikelihood(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from skhash.losses import BernoulliLikelihood
+    >>> from skhash.losses._likelihoods import BernoulliLikelihood
     >>> BernoulliLikelihood()(torch.zeros(1, 2), torch.ones(1, 2))  # 2 log 2
     tensor([1.3863])
     """
@@ -87,7 +87,7 @@ class GaussianLikelihood(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from skhash.losses import GaussianLikelihood
+    >>> from skhash.losses._likelihoods import GaussianLikelihood
     >>> likelihood, X = GaussianLikelihood(), torch.ones(1, 2)
     >>> likelihood(torch.zeros(1, 2), X) - likelihood(X, X)  # |x|^2 / 2
     tensor([1.], grad_fn=<SubBackward0>)

@@ -1,7 +1,7 @@
 """Stochastic binary networks: layers whose units are drawn, -1 or +1.
 
 A layer holds parameters. ``realize(generator)`` draws what is random in its weights and
-returns the `skhash.gradients.LinearMap` of one step, which estimators of the
+returns the linear map of one step, a `LinearMap`, which estimators of the
 network-wise reach work on. Values go between layers as rows, images flattened channel
 first, so any layer that reads as many inputs as the one before has units may follow.
 """
