@@ -87,7 +87,11 @@ copybutton_prompt_is_regexp = True
 html_theme = "pydata_sphinx_theme"
 html_title = f"skhash {version}"
 (_sortable,) = Path(skhash.__file__).parent.rglob("sortable.js")
-html_static_path = ["_static", str(_sortable), str(_mathjax / "static" / "mathjax" / mathjax_path)]
+html_static_path = [
+    "_static",
+    str(_sortable),
+    str(_mathjax / "static" / "mathjax" / mathjax_path),
+]
 html_css_files = ["site.css"]
 html_logo = html_favicon = "_static/logo.svg"
 html_theme_options = {

@@ -1,7 +1,7 @@
 """Tables of a benchmark, and the file by which the documentation shows them.
 
-A benchmark prints its tables, and with ``--output docs/results/NAME.md`` writes the same
-ones with the command, the machine, the date and the seeds. A page includes that file.
+A benchmark prints its tables, and with ``--output docs/results/NAME.md`` writes the
+same ones with the command, the machine, the date and the seeds. A page includes it.
 """
 
 from pathlib import Path
@@ -67,7 +67,9 @@ def _written(value, form):
     if isinstance(value, list):
         number, spread = value
         return f"{format(number, form)} ± {format(spread, form.replace('+', ''))}"
-    return "" if value is None else format(value, "" if isinstance(value, str) else form)
+    if value is None or isinstance(value, str):
+        return value or ""
+    return format(value, form)
 
 
 def add_output(parser):
@@ -98,9 +100,13 @@ def save(path, tables, figures=None, *, seeds=(), data="", measured=None):
     measured = measured or head()
     commands = [*measured.get("commands", []), command()]
     if figures:
-        row = Table(dict.fromkeys(figures, ",.4g"), [list(figures.values())])
+        forms = {k: "," if isinstance(v, int) else ",.4g" for k, v in figures.items()}
+        row = Table(forms, [list(figures.values())])
         tables = {**tables, "Single figures": row}
-    parts = ["```shell\n" + "\n".join(commands) + "\n```", _about(measured, seeds, data)]
+    parts = [
+        "```shell\n" + "\n".join(commands) + "\n```",
+        _about(measured, seeds, data),
+    ]
     shown = {name: table for name, table in tables.items() if table.rows}
     for place, (name, table) in enumerate(shown.items()):
         if len(table.rows) > (SHOWN if place else SHOWN_FIRST):
