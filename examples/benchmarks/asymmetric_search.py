@@ -17,10 +17,11 @@ ours is compiled for AVX2 alone.
 ``--memory`` saves 10 million random codes of 32 bytes, opens them as a memory map and
 searches them, and prints the largest resident memory beside the size of the files.
 
-``--recall`` is of Fashion-MNIST, at 64 bits: 10@N is the share of the ten nearest images
-that are among the first N by Hamming distance alone, and by what the codes decode to or
-the images themselves, among so many candidates or all codes. Encoders without a decoder
-get one of least squares. The time is that of one thread, encoding left out.
+``--recall`` is of Fashion-MNIST, at 64 bits: 10@N is the share of the ten nearest
+images that are among the first N by Hamming distance alone, and by what the codes
+decode to or the images themselves, among so many candidates or all codes. Encoders
+without a decoder get one of least squares. The time is that of one thread, encoding
+left out.
 """
 
 import argparse
@@ -30,6 +31,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import faiss
@@ -126,10 +128,7 @@ def compare(args, n_bytes, vectors, queries, table):
     for k in args.k:
         batch, single = (
             medians(
-                {
-                    name: lambda search=search, some=some: search(some, k)
-                    for name, search in searches.items()
-                },
+                {name: partial(search, some, k) for name, search in searches.items()},
                 rounds,
             )
             for some, rounds in ((queries, args.turns), (queries[:1], 10 * args.turns))

@@ -20,8 +20,8 @@ turns in one process; rates are of the medians, in millions of rows a second.
 
 With ``--file-rows`` it is `skhash encode` of a file of so many float16 rows of 384
 columns. "cold" runs begin with none of the file in the operating system's cache, where
-the system can be asked for that; plain reads of the file, before and after, say what the
-disk delivers. Times are those of the whole command, but of the imports.
+the system can be asked for that; plain reads of the file, before and after, say what
+the disk delivers. Times are those of the whole command, but of the imports.
 """
 
 import argparse

@@ -4,6 +4,7 @@ A benchmark prints its tables, and with ``--output docs/results/NAME.md`` writes
 same ones with the command, the machine, the date and the seeds. A page includes it.
 """
 
+import itertools
 from pathlib import Path
 
 from growing_results import command, head
@@ -70,6 +71,15 @@ def _written(value, form):
     if value is None or isinstance(value, str):
         return value or ""
     return format(value, form)
+
+
+def read_table(path, caption):
+    """Return the rows of a table of a file of results, as dictionaries of texts."""
+    lines = Path(path).read_text(encoding="utf-8").partition(caption)[2].splitlines()
+    lines = itertools.dropwhile(lambda line: not line.startswith("|"), lines)
+    lines = itertools.takewhile(lambda line: line.startswith("|"), lines)
+    names, _, *rows = ([cell.strip() for cell in it.split("|")[1:-1]] for it in lines)
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def add_output(parser):
