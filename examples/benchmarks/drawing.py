@@ -5,7 +5,7 @@ import matplotlib
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
 
-DPI = 110
+DPI = 130
 
 
 def panels(titles, n_columns=3, size=(3.8, 3.8), legend=True, **options):
