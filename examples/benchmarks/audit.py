@@ -30,7 +30,7 @@ def main(arguments=None):
     for ax, name, title in zip(axes, arguments.data, titles, strict=True):
         data = LOADERS[name](data_home=arguments.data_home)
         vectors = np.vstack([data.database, data.query])
-        result = skhash.audit(vectors, n_bits=BITS, sample=SAMPLE, progress=print)
+        result = skhash.audit(vectors, n_bits=BITS, sample=SAMPLE, progress=say)
         result.plot(ax)
         ax.set_title(f"{title}\n{ax.get_title()}", fontsize="medium")
         ax.label_outer()
@@ -43,6 +43,10 @@ def main(arguments=None):
         table.printed()
     data = f"at most {SAMPLE:,} rows of each set, a fifth of them or 1000 as queries"
     save(arguments.output, tables, seeds=[0], data=data)
+
+
+def say(line, *_):
+    print(line)
 
 
 def cells_of(result):
