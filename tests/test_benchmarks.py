@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.metrics import log_loss
 
 from skhash import ITQHash, NeighborHash
 
@@ -23,6 +24,9 @@ QUICK = {
     "bytes": "bytes --quick --bytes 4 --queries 50 --methods PQ signs --cells CELLS",
     "every_cell": "every_cell --data digits --bits 8 --methods PCA NeighborHash --own "
     "--seeds 0 --cells CELLS",
+    "network_gradients": "network_gradients --networks 1 --batches 2 --batch-size 10",
+    "network_gradients_polynomial": "network_gradients --polynomial --networks 1 "
+    "--batches 1 --batch-size 2",
 }
 
 
@@ -55,12 +59,13 @@ def test_tables_are_those_of_the_documentation(name, load, tmp_path, monkeypatch
     output = tmp_path / f"{name}.md"
     script, *words = QUICK[name].replace("CELLS", str(tmp_path / "it.json")).split()
     words += ["--output", str(output)]
-    monkeypatch.setattr(sys, "argv", [str(FOLDER / f"{script}.py"), *words])
+    argv = [str(FOLDER / f"{script}.py"), *words]
+    monkeypatch.setattr(sys, "argv", argv)
     module = load(script)
     if script == "every_cell":
         short = partial(NeighborHash, max_epochs=1)
         monkeypatch.setattr(module, "NeighborHash", short)
-    module.main(words)
+    module.main()
     text = output.read_text(encoding="utf-8")
     stored = (ROOT / "docs" / "results" / f"{name}.md").read_text(encoding="utf-8")
     assert headers(text)
@@ -73,7 +78,8 @@ def test_tables_are_those_of_the_documentation(name, load, tmp_path, monkeypatch
         again = partial(pytest.fail, "measured again")
         monkeypatch.setattr(module, "measure", lambda *_: again())
         picture = tmp_path / "picture.png"
-        module.main([*words, "--picture", str(picture)])
+        argv += ["--picture", str(picture)]
+        module.main()
         assert output.read_text(encoding="utf-8").count("|") == text.count("|")
         assert picture.stat().st_size > 0
 
@@ -184,3 +190,13 @@ def test_ahead_level_and_behind(load):
     ]
     expected = pytest.approx([0.8205, 0.81, -0.0105, 0.01])
     assert all(row[4:] == expected for row in behind)
+
+
+def test_quality_of_probabilities(load):
+    """Two bins of confidence: .9, of which half are right, and .6, all of them."""
+    p = np.array([[0.9, 0.1], [0.1, 0.9], [0.6, 0.4], [0.4, 0.6]])
+    y = np.array([0, 0, 0, 1])
+    found = load("sbn_twin").quality(p, y)
+    assert found["accuracy"] == 75
+    assert found["log_loss"] == pytest.approx(log_loss(y, p))
+    assert found["ece"] == pytest.approx(100 * (0.5 * 0.4 + 0.5 * 0.4))

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from growing_results import Results, describe, merged
+from loaders import load_20newsgroups, load_fashion_mnist
 from result_files import Table, save
 from sbn_images import ReLU, probabilities
 from sbn_images import quality as accuracy_and_loss
@@ -35,7 +36,6 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from skorch.callbacks import Callback
 
 from skhash import SBNClassifier
-from skhash.datasets import load_20newsgroups, load_fashion_mnist
 from skhash.noise import Logistic
 from skhash.training import Optimizer
 
@@ -364,7 +364,7 @@ def parse(arguments):
     parser.add_argument("--device", default="auto")
     parser.add_argument("--output", type=Path, help="a JSON file, to go on from")
     parser.add_argument("--show", type=Path, nargs="+", help="output files to print")
-    parser.add_argument("--results", type=Path, help="a JSON file of the tables")
+    parser.add_argument("--results", type=Path, help="a file of the tables")
     parser.add_argument("--picture", type=Path, help="where to draw reliability")
     return parser.parse_args(arguments)
 

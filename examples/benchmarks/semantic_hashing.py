@@ -22,6 +22,7 @@ from functools import partial
 
 import numpy as np
 from growing_results import describe, head
+from loaders import load_20newsgroups
 from result_files import Table, add_output, save
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -30,7 +31,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 from skhash import ITQHash, NeighborHash, SGHEncoder, StochasticAutoencoderHash
-from skhash.datasets import load_20newsgroups
 from skhash.metrics import precision_at_k_score
 
 N_RETRIEVED = 100

@@ -1,7 +1,7 @@
 """Tables and pictures of what `sgh_paper.py` measured, by the figures of the paper::
 
     python examples/benchmarks/sgh_paper_pictures.py results docs/images \
-        --results docs/results/sgh_paper.json
+        --results docs/results/sgh_paper.md
 """
 
 import argparse
@@ -194,7 +194,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="what sgh_paper.py has written")
     parser.add_argument("pictures", type=Path)
-    parser.add_argument("--results", type=Path, help="a JSON file of the tables")
+    parser.add_argument("--results", type=Path, help="a file of the tables")
     arguments = parser.parse_args()
     contents = {
         path.stem: json.loads(path.read_text())

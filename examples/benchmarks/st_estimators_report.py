@@ -482,7 +482,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--picture-folder", type=Path)
-    parser.add_argument("--results", type=Path, help="a JSON file of the tables")
+    parser.add_argument("--results", type=Path, help="a file of the tables")
     options = parser.parse_args()
     content = read(options.files)
     measured = Measured(content)

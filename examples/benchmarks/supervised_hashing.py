@@ -37,12 +37,12 @@ from typing import NamedTuple
 import numpy as np
 from growing_results import command, describe, head
 from joblib import Parallel, delayed
+from loaders import load_20newsgroups, load_fashion_mnist
 from result_files import Table, save
 from skorch.callbacks import LRScheduler
 from torch import nn
 
 from skhash import DualHashEncoder, ITQHash, SupervisedHash
-from skhash.datasets import load_20newsgroups, load_fashion_mnist
 from skhash.linear import SupervisedDiscreteHash
 from skhash.losses import make_loss
 from skhash.metrics import (
@@ -447,7 +447,7 @@ def parse():
     parser.add_argument("--output", type=Path, help="a JSON file of all results")
     parser.add_argument("--tuned", type=Path, help="take what this output file chose")
     parser.add_argument("--show", type=Path, nargs="+", help="output files to print")
-    parser.add_argument("--results", type=Path, help="a JSON file of the tables")
+    parser.add_argument("--results", type=Path, help="a file of the tables")
     arguments = parser.parse_args()
     for name, value in (FULL if arguments.full else REDUCED).items():
         if getattr(arguments, name) is None:
