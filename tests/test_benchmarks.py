@@ -97,32 +97,26 @@ def test_the_headline_is_drawn_from_what_is_stored(load, tmp_path):
 def test_a_file_of_results(load, tmp_path, monkeypatch):
     """Numbers in their formats, spreads, long tables folded; no folders outside."""
     files = load("result_files")
-    table = files.Table.of(
-        [{"n": 1234, "s": [0.25, 0.125], "name": "ä"}], n=",", s=".2f"
-    )
+    row = {"n": 1234, "s": [0.25, 0.125], "name": "ä"}
+    table = files.Table.of([row], n=",", s=".2f")
     rows = [[number] for number in range(files.SHOWN + 1)]
     path = ROOT / "docs" / "results" / "x.md"
     words = [str(FOLDER / "x.py"), str(tmp_path), "--output", str(path)]
     monkeypatch.setattr(sys, "argv", words)
-    output, tables = (
-        tmp_path / "x.md",
-        {"One": table, "Long": files.Table({"n": ""}, rows)},
-    )
-    files.save(output, tables, {"ratio": 2.345678}, seeds=[0, 1], data="X")
+    output = tmp_path / "x.md"
+    tables = {"One": table, "Long": files.Table({"n": ""}, rows)}
+    figures = {"ratio": 2.345678, "loss": {"a": 1}}
+    files.save(output, tables, figures, seeds=[0, 1], data="X")
     text = output.read_text(encoding="utf-8")
-    assert (
-        "\npython examples/benchmarks/x.py FOLDER --output docs/results/x.md\n" in text
-    )
+    command = "python examples/benchmarks/x.py FOLDER --output docs/results/x.md"
+    assert text.splitlines()[1].endswith(command)
     assert "\n*X. " in text and " Seeds 0, 1. Python" in text
-    assert (
-        "**One**\n\n| n | s | name |\n|---:|---:|---|\n| 1,234 | 0.25 ± 0.12 | ä |"
-        in text
-    )
+    first = "| n | s | name |\n|---:|---:|---|\n| 1,234 | 0.25 ± 0.12 | ä |"
+    assert f"**One**\n\n{first}\n" in text
     assert "<summary>Long</summary>" in text and text.count("<details>") == 1
-    assert text.endswith("| ratio |\n|---:|\n| 2.346 |\n")
-    assert files.read_table(output, "One") == [
-        {"n": "1,234", "s": "0.25 ± 0.12", "name": "ä"}
-    ]
+    assert text.endswith("| ratio | loss, a |\n|---:|---:|\n| 2.346 | 1 |\n")
+    read = {"n": "1,234", "s": "0.25 ± 0.12", "name": "ä"}
+    assert files.read_table(output, "One") == [read]
     assert len(files.read_table(output, "Long")) == len(rows)
 
 

@@ -110,6 +110,7 @@ def save(path, tables, figures=None, *, seeds=(), data="", measured=None):
     measured = measured or head()
     commands = [*measured.get("commands", []), command()]
     if figures:
+        figures = dict(_flat(figures))
         forms = {k: "," if isinstance(v, int) else ",.4g" for k, v in figures.items()}
         row = Table(forms, [list(figures.values())])
         tables = {**tables, "Single figures": row}
@@ -125,6 +126,15 @@ def save(path, tables, figures=None, *, seeds=(), data="", measured=None):
         else:
             parts += [f"**{name}**"] * (len(shown) > 1) + [table.markdown()]
     Path(path).write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def _flat(figures, start=""):
+    """Yield figures by their names; those of a dictionary begin with its own."""
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{start}{name}, ")
+        else:
+            yield start + name, value
 
 
 def _about(measured, seeds, data):
