@@ -26,6 +26,7 @@ from pathlib import Path
 import joblib
 import numpy as np
 import torch
+from drawing import finish, panels
 from growing_results import describe, head
 from result_files import Table, add_output, save
 from sbn_images import ReLU
@@ -407,43 +408,26 @@ def training(arguments):
 
 def draw(runs, equal, picture):
     """Draw probabilities, training losses, accuracies and signs of all epochs."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-    from matplotlib.ticker import MaxNLocator
-
-    figure, axes = plt.subplots(2, 3, figsize=(11, 6.2), layout="constrained")
-    for ax, (name, (title, probability)) in zip(
-        axes[0], PROBABILITIES.items(), strict=True
-    ):
+    titles = [title for title, _ in PROBABILITIES.values()]
+    titles += ["training loss", "accuracy, %", "equal signs"]
+    figure, axes = panels(titles, size=(3.4, 3))
+    for ax, (name, (_, probability)) in zip(axes, PROBABILITIES.items(), strict=False):
         etas = runs[name][0]
         for epoch in (1, len(etas) // 4, len(etas)):
             values = probability(etas[epoch - 1]).ravel()
             ax.hist(values, 50, range=(0, 1), histtype="step", label=f"epoch {epoch}")
-        ax.set(title=title, xlabel="probability of +1")
-        ax.legend(frameon=False, fontsize="x-small", loc="lower center")
-    axes[0, 0].set_ylabel("weights")
-    colors = dict(zip(runs, plt.colormaps["tab10"].colors, strict=False))
-    panels = zip(axes[1], ("training loss", "accuracy, %", "equal signs"), strict=True)
-    for i, (ax, title) in enumerate(panels):
-        for name, run in runs.items():
+        ax.set(xlabel="probability of +1", ylabel="weights")
+    for i, ax in enumerate(axes[3:]):
+        for number, (name, run) in enumerate(runs.items()):
             if i == 2 and name in RATES:
                 continue
             values = equal[name] if i == 2 else run[i + 1]
-            style = {"linestyle": "--", "color": "black"}
-            style = style if name == "identity" else {"color": colors[name]}
-            epochs = range(1, len(values) + 1)
-            ax.plot(epochs, values, label=NAMES[name], **style)
-        ax.set(xlabel="epochs", title=title)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    handles = axes[1, 0].get_lines()
-    place = {"loc": "outside lower center", "ncols": 5, "frameon": False}
-    figure.legend(handles=handles, fontsize="small", **place)
-    for ax in axes.ravel():
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(alpha=0.3)
-    figure.savefig(picture, dpi=90)
+            style = {"color": f"C{number}"}
+            if name == "identity":
+                style = {"linestyle": "--", "color": "black"}
+            ax.plot(range(1, len(values) + 1), values, label=NAMES[name], **style)
+        ax.set(xlabel="epochs")
+    finish(figure, picture)
 
 
 def main():

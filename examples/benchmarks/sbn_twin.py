@@ -22,6 +22,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+from drawing import finish, panels
 from growing_results import Results, describe, merged
 from loaders import load_20newsgroups, load_fashion_mnist
 from result_files import Table, save
@@ -305,17 +306,10 @@ def first_size(cells):
 
 def draw(content, path):
     """Draw accuracy against confidence on test rows, a panel a data set."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
     cells = content["cells"]
     names = [name for name in PICTURED if runs_of(cells, name, "test", "default")]
-    figure, axes = plt.subplots(
-        1, len(names), figsize=(11, 3.3), layout="constrained", squeeze=False
-    )
-    for ax, name in zip(axes.flat, names, strict=True):
+    figure, axes = panels(names, len(names), size=(2.8, 3.2))
+    for ax, name in zip(axes, names, strict=True):
         ax.plot([0, 1], [0, 1], color="0.8", zorder=0)
         found = {"default": runs_of(cells, name, "test", "default")}
         for lr in TWIN_RATES:
@@ -329,12 +323,10 @@ def draw(content, path):
         }
         for legend, (label, way, color, marker) in lines.items():
             draw_reliability(ax, found[label], way, color, marker, legend)
-        ax.set(title=name, xlim=(0.2, 1.01), ylim=(0.2, 1.01), aspect="equal")
-        ax.spines[["top", "right"]].set_visible(False)
-    axes[0, 0].legend(frameon=False, fontsize="small")
+        ax.set(xlim=(0.2, 1.01), ylim=(0.2, 1.01), aspect="equal")
     figure.supxlabel("confidence")
     figure.supylabel("accuracy")
-    figure.savefig(path, dpi=90)
+    finish(figure, path)
 
 
 def draw_reliability(ax, runs, way, color, marker, label):
