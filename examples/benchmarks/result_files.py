@@ -118,7 +118,7 @@ def save(path, tables, figures=None, *, seeds=(), data="", measured=None):
         "```shell\n" + "\n".join(commands) + "\n```",
         _about(measured, seeds, data),
     ]
-    shown = {name: table for name, table in tables.items() if table.rows}
+    shown = {it.replace("_", " "): table for it, table in tables.items() if table.rows}
     for place, (name, table) in enumerate(shown.items()):
         if len(table.rows) > (SHOWN if place else SHOWN_FIRST):
             parts += [f"<details>\n<summary>{name}</summary>", table.markdown()]
