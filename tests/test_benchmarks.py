@@ -18,11 +18,10 @@ FOLDER = ROOT / "examples" / "benchmarks"
 # By the results that the documentation has: the script, and how to be quick.
 QUICK = {
     "metrics": "metrics --queries 20 --database 300 --repeats 1",
-    "encode_file": "encoding --file-rows 3000",
     "one_query": "one_query --codes 1000 --bits 64",
-    "knn": "knn --quick --kinds random --n 5000",
+    "knn": "knn --quick --kinds random --n 5000 --repeats 1",
     "bytes": "bytes --quick --bytes 4 --queries 50 --methods PQ signs --cells CELLS",
-    "every_cell": "every_cell --data digits --bits 8 --methods PCA NeighborHash --own "
+    "every_cell": "every_cell --data digits --bits 8 --methods PCA NeighborHash "
     "--seeds 0 --cells CELLS",
     "network_gradients": "network_gradients --networks 1 --batches 2 --batch-size 10",
     "network_gradients_polynomial": "network_gradients --polynomial --networks 1 "
