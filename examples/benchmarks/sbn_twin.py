@@ -24,7 +24,6 @@ from pathlib import Path
 import numpy as np
 from drawing import finish, panels
 from growing_results import Results, describe, merged
-from loaders import load_20newsgroups, load_fashion_mnist
 from result_files import Table, save
 from sbn_images import ReLU, probabilities
 from sbn_images import quality as accuracy_and_loss
@@ -37,6 +36,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from skorch.callbacks import Callback
 
 from skhash import SBNClassifier
+from skhash.datasets import load_20newsgroups, load_fashion_mnist
 from skhash.noise import Logistic
 from skhash.training import Optimizer
 

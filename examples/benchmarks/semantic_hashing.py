@@ -22,7 +22,6 @@ from functools import partial
 
 import numpy as np
 from growing_results import describe, head
-from loaders import load_20newsgroups
 from result_files import Table, add_output, save
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -31,6 +30,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 from skhash import ITQHash, NeighborHash, SGHEncoder, StochasticAutoencoderHash
+from skhash.datasets import load_20newsgroups
 from skhash.metrics import precision_at_k_score
 
 N_RETRIEVED = 100

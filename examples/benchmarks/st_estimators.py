@@ -26,10 +26,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from growing_results import Results
-from loaders import load_20newsgroups
 from skorch.callbacks import Callback
 
 from skhash import StochasticAutoencoderHash
+from skhash.datasets import load_20newsgroups
 from skhash.gradients import (
     ARM,
     ZGR,

@@ -37,12 +37,12 @@ from typing import NamedTuple
 import numpy as np
 from growing_results import command, describe, head
 from joblib import Parallel, delayed
-from loaders import load_20newsgroups, load_fashion_mnist
 from result_files import Table, save
 from skorch.callbacks import LRScheduler
 from torch import nn
 
 from skhash import DualHashEncoder, ITQHash, SupervisedHash
+from skhash.datasets import load_20newsgroups, load_fashion_mnist
 from skhash.linear import SupervisedDiscreteHash
 from skhash.losses import make_loss
 from skhash.metrics import (
