@@ -28,9 +28,9 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "myst_parser",
-    "render_results",
 ]
-exclude_patterns = ["_build"]
+# Pages include what benchmarks have written.
+exclude_patterns = ["_build", "results"]
 templates_path = ["_templates"]
 # `Name` in a docstring is a link where skhash documents it, and else plain code.
 default_role = "py:obj"
@@ -86,7 +86,12 @@ copybutton_prompt_is_regexp = True
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"skhash {version}"
-html_static_path = ["_static", str(_mathjax / "static" / "mathjax" / mathjax_path)]
+(_sortable,) = Path(skhash.__file__).parent.rglob("sortable.js")
+html_static_path = [
+    "_static",
+    str(_sortable),
+    str(_mathjax / "static" / "mathjax" / mathjax_path),
+]
 html_css_files = ["site.css"]
 html_logo = html_favicon = "_static/logo.svg"
 html_theme_options = {
@@ -122,6 +127,13 @@ def _unlink_recalls(app, doctree):
             link.replace_self(link.children)
 
 
+def _make_sortable(app, doctree):
+    """Let readers sort the tables of benchmarks, as those of an audit's report."""
+    if app.env.docname.startswith("benchmarks/"):
+        for table in doctree.findall(nodes.table):
+            table["classes"].append("sortable")
+
+
 def _skip_torch(app, what, name, obj, skip, options):
     """Leave out what torch gives its modules: fifty methods, its words on forward."""
     of_torch = (getattr(obj, "__module__", None) or "").startswith("torch.")
@@ -138,5 +150,7 @@ def setup(app):
     intersphinx = logging.getLogger("sphinx.sphinx.ext.intersphinx")
     intersphinx.addFilter(lambda record: not _is_offline(record))
     app.connect("doctree-read", _unlink_recalls)
+    app.connect("doctree-read", _make_sortable)
+    app.add_js_file(_sortable.name)
     app.connect("autodoc-skip-member", _skip_torch)
     app.connect("autodoc-process-docstring", _escape_names, priority=900)

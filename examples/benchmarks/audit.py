@@ -5,61 +5,48 @@ python examples/benchmarks/audit.py docs/images/audit.png
 
 import argparse
 
-import matplotlib
-
-matplotlib.use("agg")
-import matplotlib.pyplot as plt
 import numpy as np
-from data_sets import load_fashion_mnist, load_glove
+from drawing import DPI, panels
 from growing_results import describe, head
+from loaders import LOADERS, TITLES
 from result_files import Table, add_output, save
 
 import skhash
-from skhash.datasets import load_digits_retrieval
 
-DATA = {
-    "digits": load_digits_retrieval,
-    "Fashion-MNIST": load_fashion_mnist,
-    "GloVe, frequent words": lambda: load_glove(100_000),
-}
+DATA = ("digits", "fashion_mnist", "glove_100k")
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("picture", help="file to write")
+    parser.add_argument("--data", nargs="+", default=DATA, choices=LOADERS)
+    parser.add_argument("--data-home")
     add_output(parser)
-    arguments = parser.parse_args()
-    figure, all_axes = plt.subplots(
-        1, 3, figsize=(14, 4.2), sharey=True, layout="constrained"
-    )
+    arguments = parser.parse_args(arguments)
+    titles = [TITLES[name] for name in arguments.data]
+    figure, axes = panels(titles, size=(4.7, 4.2), legend=False, sharey=True)
     print(describe(head()))
-    recommended, rows = Table(RECOMMENDED), Table(ROWS)
-    alternatives = Table({"set": "", "else": ""})
-    for ax, (name, load) in zip(all_axes, DATA.items(), strict=True):
-        try:
-            data = load()
-        except FileNotFoundError as error:
-            raise SystemExit(f"{name}: {error}") from None
+    recommended, alternatives = Table(RECOMMENDED), Table({"set": "", "else": ""})
+    for ax, name, title in zip(axes, arguments.data, titles, strict=True):
+        data = LOADERS[name](data_home=arguments.data_home)
         vectors = np.vstack([data.database, data.query])
-        result = skhash.audit(
-            vectors, n_bits=BITS, sample=SAMPLE, progress=lambda line, _: print(line)
-        )
+        result = skhash.audit(vectors, n_bits=BITS, sample=SAMPLE, progress=say)
         result.plot(ax)
-        ax.set_title(f"{name}\n{ax.get_title()}", fontsize="medium")
+        ax.set_title(f"{title}\n{ax.get_title()}", fontsize="medium")
         ax.label_outer()
-        if ax is not all_axes[-1]:
-            ax.get_legend().remove()
-        recommended.rows.append([name, len(vectors), *cells_of(result)])
-        alternatives.rows += [[name, line] for line in result.alternatives]
-        rows.rows += [
-            [name, *(getattr(row, field) for field in FIELDS)] for row in result.rows
-        ]
-    figure.savefig(arguments.picture, dpi=110)
-    tables = {"recommended": recommended, "alternatives": alternatives, "rows": rows}
+        recommended.rows.append([title, len(vectors), *cells_of(result)])
+        alternatives.rows += [[title, line] for line in result.alternatives]
+    figure.savefig(arguments.picture, dpi=DPI)
+    tables = {"What is recommended": recommended}
+    tables["What else may be chosen"] = alternatives
     for table in tables.values():
         table.printed()
     data = f"at most {SAMPLE:,} rows of each set, a fifth of them or 1000 as queries"
     save(arguments.output, tables, seeds=[0], data=data)
+
+
+def say(line, *_):
+    print(line)
 
 
 def cells_of(result):
@@ -82,19 +69,6 @@ RECOMMENDED = {
     "bytes once": ",",
     "10@100": ".3f",
 }
-FIELDS = {
-    "method": "method",
-    "n_bits": "bits",
-    "code_bytes": "code bytes",
-    "bytes_per_vector": "bytes",
-    "codebook_bytes": "bytes once",
-    "recall": "H 10@10",
-    "recall_rescored": "H 10@100",
-    "recall_asymmetric": "Q 10@10",
-    "recall_asymmetric_rescored": "Q 10@100",
-}
-ROWS = {"set": "", **dict.fromkeys(FIELDS.values(), "")}
-ROWS |= {name: ".3f" for name in ROWS if "@" in name} | {"bytes once": ","}
 
 if __name__ == "__main__":
     main()

@@ -36,15 +36,16 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from data_sets import load_glove
 from growing_results import describe, head
+from loaders import WordCodes
 from result_files import Table, add_output, save
 from scale import measured
+from timing import seconds_of
 
-from skhash import HammingNeighbors, SGHEncoder
+from skhash import HammingNeighbors
 from skhash.neighbors import merge_neighbors
 
-PART, BLOCK, N_BITS = 50_000_000, 250_000, 64
+PART, N_BITS = 50_000_000, 64
 STEPS = ["make", "build", "search", "build_parts", "search_parts", "shards"]
 COLUMNS = {
     "codes": ",",
@@ -73,9 +74,8 @@ def noted(folder):
 
 def make_parts(folder, n_parts, data_home):
     """Write the parts that are missing, and queries."""
-    words = load_glove(n_queries=10_000, data_home=data_home)
-    encoder = SGHEncoder(N_BITS, random_state=0).fit(words.train[:20_000])
-    np.save(folder / "queries.npy", encoder.transform_packed(words.query))
+    words = WordCodes(N_BITS, 0, 10_000, data_home)
+    np.save(folder / "queries.npy", words.queries)
     for part in range(n_parts):
         path = folder / f"part-{part:03}.npy"
         if path.exists():
@@ -83,11 +83,10 @@ def make_parts(folder, n_parts, data_home):
         rng = np.random.default_rng(part)
         shape = PART, N_BITS // 8
         codes = np.lib.format.open_memmap(f"{path}.tmp", "w+", np.uint8, shape)
-        for start in range(0, PART, BLOCK):
-            pairs = rng.integers(0, len(words.database), (2, BLOCK))
-            sums = words.database[pairs[0]] + words.database[pairs[1]]
-            sums /= np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
-            codes[start : start + BLOCK] = encoder.transform_packed(sums)
+        start = 0
+        for block in words.sums(PART, rng):
+            codes[start : start + len(block)] = block
+            start += len(block)
         codes.flush()
         os.replace(f"{path}.tmp", path)
 
@@ -197,12 +196,10 @@ def shards(folder, n_codes, n_queries):
 
 def seconds(function, *arguments):
     """Return how long a call takes."""
-    start = time.perf_counter()
-    function(*arguments)
-    return time.perf_counter() - start
+    return seconds_of(function, *arguments)[0]
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--codes", type=lambda text: int(float(text)), default=10**8)
@@ -210,7 +207,7 @@ def main():
     parser.add_argument("--only", choices=STEPS, nargs="+", default=STEPS)
     parser.add_argument("--data-home")
     add_output(parser)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(arguments)
     folder, n_codes = arguments.folder, arguments.codes
     folder.mkdir(parents=True, exist_ok=True)
     print(describe(head()))
@@ -234,7 +231,7 @@ def main():
             row |= {"codes": n_codes, "way": way}
             table.add(*(row.get(column) for column in COLUMNS))
     data = "codes of 64 bits, of sums of two GloVe word vectors"
-    save(arguments.output, {"steps": table}, seeds=[0], data=data)
+    save(arguments.output, {"Steps": table}, seeds=[0], data=data)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,7 @@ first layer, and `export_deterministic` runs them on packed words::
 
 "speed" predicts 10 000 rows beside a network of ReLU units of the same widths, trained
 by the same loop, whose norms are folded into float32 weights: in NumPy and in torch, in
-blocks of 1000 rows. All take turns in one process. The limit of a binary layer is the
-time in which one thread compares as many words that it has in registers already.
+blocks of 1000 rows. All take turns in one process.
 
 "codes" searches for the bits of the last layer, beside those of `SupervisedHash`, and
 "training" draws how probabilities of weights move by mirror descent, by projected
@@ -21,15 +20,14 @@ gradients, and by BayesBiNN at several temperatures beside identity straight-thr
 import argparse
 import statistics
 import time
-from functools import cache, reduce
+from functools import cache
 from pathlib import Path
 
 import joblib
 import numpy as np
 import torch
+from drawing import finish, panels
 from growing_results import describe, head
-from llvmlite import ir
-from numba import int64, njit
 from result_files import Table, add_output, save
 from sbn_images import ReLU
 from scipy.special import expit
@@ -37,11 +35,11 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from supervised_hashing import load as load_images
 from threadpoolctl import threadpool_limits
+from timing import medians
 
 from skhash import HammingNeighbors, SBNClassifier, SupervisedHash
 from skhash.metrics import mean_average_precision_score
 from skhash.networks import BayesBiNNWeights
-from skhash.utils.llvm import INT64, instruction
 
 # What all fits have in common, whatever the defaults are.
 COMMON = {
@@ -53,11 +51,6 @@ COMMON = {
 }
 N_PREDICTED, BLOCK_ROWS = 10_000, 1000
 DIGITS_EPOCHS = 40
-# Seconds of each before it is timed: until then, threads of whoever was timed before
-# may wait in loops, and take a core.
-WARM_UP = 0.05
-# Of words that are compared in registers.
-N_VECTORS = 8
 SIZES = {
     "digits": [(256, 256)],
     "fashion_mnist": [(256, 256), (1024, 1024, 1024)],
@@ -127,39 +120,6 @@ def predict_in_torch(layers, X):
     return torch.cat(classes).numpy()
 
 
-@instruction(int64)
-def count_vectors(code, n: int64):
-    """Count the bits that differ between n words and all words of some vectors."""
-    vector = ir.VectorType(INT64, 8)
-    vectors = [vector([8 * i + j for j in range(8)]) for i in range(N_VECTORS)]
-    totals = [code.variable(vector([0] * 8)) for _ in vectors]
-    with code.loop(n) as loop:
-        word = code.spread(loop.index, 8)
-        for words, total in zip(vectors, totals, strict=True):
-            differ = code.use("llvm.ctpop.v8i64", code.xor(word, words))
-            code.store(code.add(code.load(total), differ), total)
-    return code.zext(code.is_any(reduce(code.or_, map(code.load, totals))), INT64)
-
-
-@njit
-def count_bits(n):
-    return count_vectors(n)
-
-
-def medians(functions, repeats):
-    """Return median milliseconds of functions that take turns."""
-    seconds = {name: [] for name in functions}
-    for _ in range(repeats):
-        for name, function in functions.items():
-            begin = start = time.perf_counter()
-            while start < begin + WARM_UP:
-                function()
-                start = time.perf_counter()
-            function()
-            seconds[name].append(time.perf_counter() - start)
-    return {name: 1000 * statistics.median(own) for name, own in seconds.items()}
-
-
 def fit(name, sizes, epochs, **params):
     epochs = DIGITS_EPOCHS if name == "digits" else epochs
     params = COMMON | {"max_epochs": epochs, "random_state": 0} | params
@@ -167,22 +127,14 @@ def fit(name, sizes, epochs, **params):
 
 
 def speed(arguments):
-    n = 2**24
-    rate = 8 * N_VECTORS * n / medians({"": lambda: count_bits(n)}, 5)[""]
-    print(f"in registers: {rate / 1e6:.1f} billion words a second")
     tables = {name: Table(formats) for name, formats in SPEED_TABLES.items()}
     for name, all_sizes in SIZES.items():
         for sizes in all_sizes:
-            measure_speed(name, sizes, rate, arguments, tables)
+            measure_speed(name, sizes, arguments, tables)
     for table in tables.values():
         table.printed()
-    save(
-        arguments.output,
-        tables,
-        {"billion_words_a_second": rate / 1e6},
-        seeds=[0],
-        data=f"{N_PREDICTED} rows of the test set",
-    )
+    data = f"{N_PREDICTED} rows of the test set"
+    save(arguments.output, tables, seeds=[0], data=data)
 
 
 SPEED_TABLES = {
@@ -210,13 +162,11 @@ SPEED_TABLES = {
         "packed": ".3g",
         "NumPy": ".3g",
         "ratio": ".1f",
-        "limit": ".3g",
-        "of limit": ".0%",
     },
 }
 
 
-def measure_speed(name, sizes, rate, arguments, tables):
+def measure_speed(name, sizes, arguments, tables):
     """Measure accuracies, bytes and milliseconds of a network, and of its layers."""
     fit_or_read = arguments.memory.cache(fit)
     binary = fit_or_read(name, sizes, arguments.epochs, weights="mirror", lr=0.01)
@@ -234,7 +184,7 @@ def measure_speed(name, sizes, rate, arguments, tables):
     X = np.resize(query, (N_PREDICTED, query.shape[1]))
     tables["speed"].rows += speed_rows(title, network, layers, X, arguments.repeats)
     with threadpool_limits(1):
-        rows = layer_rows(title, network, layers, X, rate, arguments.repeats)
+        rows = layer_rows(title, network, layers, X, arguments.repeats)
         tables["layers"].rows += rows
 
 
@@ -259,11 +209,11 @@ def speed_rows(title, network, layers, X, repeats):
         with joblib.parallel_config(n_jobs=threads), threadpool_limits(threads):
             found = medians(functions, times)
         ratio = min(found["NumPy"], found["torch"]) / found["packed"]
-        rows.append([title, n, threads, *found.values(), ratio])
+        rows.append([title, n, threads, *(1000 * it for it in found.values()), ratio])
     return rows
 
 
-def layer_rows(title, network, layers, X, rate, repeats):
+def layer_rows(title, network, layers, X, repeats):
     """Return the time of each layer beside that of its float product; one thread."""
     x = ((X - network.mean) / network.scale).astype(np.float32)
     packed, h, rows = None, X, []
@@ -277,14 +227,10 @@ def layer_rows(title, network, layers, X, rate, repeats):
             },
             repeats,
         )
-        limit = share = None
-        if i:
-            limit = len(X) * weight.shape[0] * -(-weight.shape[1] // 64) / rate
-            share = limit / found["packed"]
         what = f"{weight.shape[1]} {'bits' if i else 'real numbers'}"
         name = f"{title}: {what} to {weight.shape[0]}"
         ratio = found["float"] / found["packed"]
-        rows.append([name, *found.values(), ratio, limit, share])
+        rows.append([name, *(1000 * it for it in found.values()), ratio])
         packed, h = run(given), np.maximum(h @ weight.T, 0)
     return rows
 
@@ -463,43 +409,26 @@ def training(arguments):
 
 def draw(runs, equal, picture):
     """Draw probabilities, training losses, accuracies and signs of all epochs."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-    from matplotlib.ticker import MaxNLocator
-
-    figure, axes = plt.subplots(2, 3, figsize=(11, 6.2), layout="constrained")
-    for ax, (name, (title, probability)) in zip(
-        axes[0], PROBABILITIES.items(), strict=True
-    ):
+    titles = [title for title, _ in PROBABILITIES.values()]
+    titles += ["training loss", "accuracy, %", "equal signs"]
+    figure, axes = panels(titles, size=(3.4, 3))
+    for ax, (name, (_, probability)) in zip(axes, PROBABILITIES.items(), strict=False):
         etas = runs[name][0]
         for epoch in (1, len(etas) // 4, len(etas)):
             values = probability(etas[epoch - 1]).ravel()
             ax.hist(values, 50, range=(0, 1), histtype="step", label=f"epoch {epoch}")
-        ax.set(title=title, xlabel="probability of +1")
-        ax.legend(frameon=False, fontsize="x-small", loc="lower center")
-    axes[0, 0].set_ylabel("weights")
-    colors = dict(zip(runs, plt.colormaps["tab10"].colors, strict=False))
-    panels = zip(axes[1], ("training loss", "accuracy, %", "equal signs"), strict=True)
-    for i, (ax, title) in enumerate(panels):
-        for name, run in runs.items():
+        ax.set(xlabel="probability of +1", ylabel="weights")
+    for i, ax in enumerate(axes[3:]):
+        for number, (name, run) in enumerate(runs.items()):
             if i == 2 and name in RATES:
                 continue
             values = equal[name] if i == 2 else run[i + 1]
-            style = {"linestyle": "--", "color": "black"}
-            style = style if name == "identity" else {"color": colors[name]}
-            epochs = range(1, len(values) + 1)
-            ax.plot(epochs, values, label=NAMES[name], **style)
-        ax.set(xlabel="epochs", title=title)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    handles = axes[1, 0].get_lines()
-    place = {"loc": "outside lower center", "ncols": 5, "frameon": False}
-    figure.legend(handles=handles, fontsize="small", **place)
-    for ax in axes.ravel():
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(alpha=0.3)
-    figure.savefig(picture, dpi=90)
+            style = {"color": f"C{number}"}
+            if name == "identity":
+                style = {"linestyle": "--", "color": "black"}
+            ax.plot(range(1, len(values) + 1), values, label=NAMES[name], **style)
+        ax.set(xlabel="epochs")
+    finish(figure, picture)
 
 
 def main():

@@ -1,8 +1,8 @@
 """Recall against bytes a vector: our codes beside faiss's quantisers.
 
-    python examples/benchmarks/bytes.py --output bytes.json --data-home DATA_HOME
+    python examples/benchmarks/bytes.py --cells bytes.json --data-home DATA_HOME
     python examples/benchmarks/bytes.py --show bytes.json --picture bytes.png \\
-        --output docs/results/bytes.json
+        --output docs/results/bytes.md
     python examples/benchmarks/bytes.py --quick
 
 Recall 10@N is the share of the ten exact nearest neighbours that are among the first N
@@ -15,19 +15,17 @@ GloVe a part of it. Queries have been seen by nothing.
 Options of every method, the metric of a search of unit rows among them, are chosen by
 10@10 of rows that are held out of the training part, with the first seed, at
 ``--choose-bytes`` bytes or the method's own. Each measurement is written to
-``--output`` when it is done, and what is there already is not measured again.
+``--cells`` when it is done, and what is there already is not measured again.
 
 Bytes are counted all in: *code bytes* are what has to be kept of a vector, *search
 bytes* what a search needs of it, with norms and factors (norms can be computed from the
 codes), and the codebook is named beside. Seconds of fits and encoding are of the
-processor, those of searches of the clock, all methods in turns in one process
-(``--time``).
+processor.
 """
 
 import argparse
 import json
 import os
-import statistics
 import sys
 import time
 from dataclasses import dataclass
@@ -39,28 +37,20 @@ import joblib
 import numpy as np
 import torch
 from bytes_methods import METHODS
-from bytes_report import draw, save_tables, show
-from data_sets import load_20newsgroups, load_fashion_mnist, load_glove
-from growing_results import Results, merged
+from bytes_report import draw, tables_of
+from growing_results import Results, describe, merged
+from loaders import LOADERS
+from result_files import add_output, save
 
-from skhash.datasets import load_digits_retrieval
 from skhash.metrics import true_neighbors
 
 CUTS = (10, 100)
 N_NEIGHBORS = 10
 N_VALIDATION = 1000  # queries, and at most a fifth of the rows
 N_TRANSFER = 30_000
-LOADERS = {
-    "digits": lambda data_home: load_digits_retrieval(),
-    "Fashion-MNIST": lambda data_home: load_fashion_mnist(data_home=data_home),
-    "MiniLM": lambda data_home: load_20newsgroups("minilm", data_home=data_home),
-    "GloVe": lambda data_home: load_glove(data_home=data_home),
-    "GloVe 100k": lambda data_home: load_glove(100_000, data_home=data_home),
-}
-UNIT_ROWS = ("MiniLM", "GloVe", "GloVe 100k")
-# Turns of timed searches, and the rows that are fitted for them: codes of a short fit
-# are searched like others.
-TURNS, N_TIMED = 7, 5000
+UNIT_ROWS = ("minilm", "glove", "glove_100k", "tfidf")
+# Fitted to its first rows, and searched among the others.
+TRANSFER = "fashion_mnist"
 
 
 @dataclass
@@ -82,24 +72,20 @@ class Collection:
     """The test of one data set, and its validation within the training part."""
 
     def __init__(self, name, data_home, n_queries):
-        data, rng = LOADERS[name](data_home), np.random.default_rng(0)
+        data, rng = LOADERS[name](data_home=data_home), np.random.default_rng(0)
         self.is_unit = name in UNIT_ROWS
         # Codes that tie are found in their order, which is to mean nothing.
         database = rng.permutation(data.database)
         train = data.train if len(data.train) < len(database) else database
-        if self.is_transfer(name):
+        if name == TRANSFER:
             train, database = data.train[:N_TRANSFER], data.train[N_TRANSFER:]
         queries = rng.permutation(data.query)[:n_queries]
         self.test = Part(train, database, queries)
         rows = rng.permutation(train)
         n_queries = min(N_VALIDATION, len(rows) // 5)
         queries, rows = rows[:n_queries], rows[n_queries:]
-        half = len(rows) // 2 if self.is_transfer(name) else 0
+        half = len(rows) // 2 if name == TRANSFER else 0
         self.validation = Part(rows[half:], rows[:half] if half else rows, queries)
-
-    @staticmethod
-    def is_transfer(name):
-        return name == "Fashion-MNIST"
 
 
 def recalls(found, truth):
@@ -184,43 +170,10 @@ class Comparison:
             return [None]
         return [n for n in self.arguments.bytes if kind.least_bytes <= n <= 4 * width]
 
-    def time(self):
-        """Time searches of all methods in turns, and keep the medians."""
-        part, indexes = self.collection.test, {}
-        for method in self.arguments.methods:
-            for n_bytes in self.sizes(method):
-                options = self.choose(method, n_bytes)
-                index = METHODS[method].make(
-                    part.train.shape[1], n_bytes, self.arguments.seeds[0], **options
-                )
-                index.fit(part.train[:N_TIMED])
-                index.add(part.database)
-                index.search(part.queries, N_NEIGHBORS)
-                indexes[method, n_bytes] = index
-        seconds = {key: [] for key in indexes}
-        for _ in range(TURNS):
-            for key, index in indexes.items():
-                start = time.perf_counter()
-                index.search(part.queries, N_NEIGHBORS)
-                seconds[key].append(time.perf_counter() - start)
-        for (method, n_bytes), times in seconds.items():
-            rate = len(part.queries) / statistics.median(times)
-            row = {
-                "set": self.name,
-                "method": method,
-                "bytes": n_bytes,
-                "memory_bytes": indexes[method, n_bytes].memory_bytes,
-                "n": len(part.database),
-                "threads": self.arguments.threads,
-                "queries_per_second": rate,
-            }
-            self.results.content.setdefault("speed", []).append(row)
-        self.results.write()
-
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    sets = ["digits", "MiniLM", "Fashion-MNIST", "GloVe 100k"]
+    sets = ["minilm", "fashion_mnist", "glove_100k", "digits"]
     parser.add_argument("--sets", nargs="+", default=sets, choices=LOADERS)
     parser.add_argument("--bytes", type=int, nargs="+", default=[4, 8, 16, 32])
     parser.add_argument("--choose-bytes", type=int, default=8)
@@ -230,12 +183,10 @@ def parse(arguments=None):
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--data-home")
     parser.add_argument("--quick", action="store_true", help="digits, one seed")
-    parser.add_argument("--time", action="store_true", help="time searches in turns")
-    parser.add_argument(
-        "--output", type=Path, help="a JSON file that grows; with --show, of the tables"
-    )
+    parser.add_argument("--cells", type=Path, help="a JSON file that grows")
     parser.add_argument("--show", type=Path, nargs="+", help="such files, for tables")
-    parser.add_argument("--picture", type=Path, help="with --show: a PNG to draw")
+    parser.add_argument("--picture", type=Path, help="a PNG to draw")
+    add_output(parser)
     if parser.parse_args(arguments).quick:
         parser.set_defaults(sets=["digits"], bytes=[4, 8], seeds=[0])
     return parser.parse_args(arguments)
@@ -245,11 +196,10 @@ def main(arguments=None):
     arguments = parse(arguments)
     if arguments.show:
         content = merged(arguments.show)
-        save_tables(content, arguments.output)
     else:
         faiss.omp_set_num_threads(arguments.threads)
         torch.set_num_threads(arguments.threads)
-        results = Results(arguments.output)
+        results = Results(arguments.cells)
         for name in arguments.sets:
             try:
                 task = name, arguments.data_home, arguments.queries
@@ -259,9 +209,15 @@ def main(arguments=None):
                 continue
             comparison = Comparison(name, collection, results, arguments)
             with joblib.parallel_config(n_jobs=arguments.threads):
-                comparison.time() if arguments.time else comparison.run()
+                comparison.run()
         content = results.content
-    show(content)
+    print(describe(content["head"]))
+    tables = tables_of(content)
+    for table in tables.values():
+        table.printed()
+    tested = [name for name in content["cells"] if "/test/" in name]
+    seeds = sorted({int(name.split("/")[4]) for name in tested})
+    save(arguments.output, tables, seeds=seeds, measured=content["head"])
     if arguments.picture:
         draw(content, arguments.picture)
 

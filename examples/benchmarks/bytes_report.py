@@ -4,23 +4,10 @@ import statistics
 from collections import defaultdict
 
 import numpy as np
-from growing_results import describe
-from result_files import Table, save
+from drawing import finish, panels, powers_of_two
+from loaders import TITLES
+from result_files import Table
 
-FEATURES = {
-    "digits": 64,
-    "MiniLM": 384,
-    "Fashion-MNIST": 784,
-    "GloVe": 50,
-    "GloVe 100k": 50,
-}
-TITLES = {
-    "digits": "digits, 8 x 8",
-    "Fashion-MNIST": "Fashion-MNIST images",
-    "MiniLM": "MiniLM sentence embeddings",
-    "GloVe": "GloVe word vectors",
-    "GloVe 100k": "GloVe word vectors",
-}
 COLUMNS = {
     "method": "",
     "code bytes": "",
@@ -68,33 +55,14 @@ def half_range(cells, measure):
     return np.ptp([cell["recalls"][measure] for cell in cells]) / 2
 
 
-def show(content):
-    """Print the tables."""
-    print(describe(content["head"]))
-    for name, table in tables_of(content).items():
-        print(f"\n## {name}")
-        table.printed()
-
-
-def save_tables(content, path):
-    """Save the tables for the documentation."""
-    tested = [name for name in content["cells"] if "/test/" in name]
-    seeds = sorted({int(name.split("/")[4]) for name in tested})
-    save(path, tables_of(content), seeds=seeds, measured=content["head"])
-
-
 def tables_of(content):
-    """Return a table for each set, and others where there is something to say."""
+    """Return a table for each set by its title, and what was left out."""
     found, tables = tests(content), {}
     for data in dict.fromkeys(key[0] for key in found):
         own = {key[1:]: cells for key, cells in found.items() if key[0] == data}
-        name = data.lower().replace("-", "_").replace(" ", "_")
-        tables[name] = Table(COLUMNS, [_row(*item) for item in _by_memory(own)])
-    if content.get("speed"):
-        tables["speed"] = _speed(content["speed"])
-    if content["left_out"]:
-        rows = [list(item) for item in content["left_out"].items()]
-        tables["left_out"] = Table({"left out": "", "because": ""}, rows)
+        tables[TITLES[data]] = Table(COLUMNS, [_row(*item) for item in _by_memory(own)])
+    rows = [list(item) for item in content["left_out"].items()]
+    tables["Left out"] = Table({"left out": "", "because": ""}, rows)
     return tables
 
 
@@ -119,54 +87,29 @@ def _row(key, cells):
     ]
 
 
-def _speed(measured):
-    columns = {"set": "", "n": ",", "method": "", "search bytes": "", "threads": ""}
-    names = "set", "n", "method", "memory_bytes", "threads", "queries_per_second"
-    rows = sorted(measured, key=lambda row: (row["set"], row["memory_bytes"]))
-    rows = [[row[name] for name in names] for row in rows]
-    return Table({**columns, "queries/s": ",.0f"}, rows)
-
-
 def draw(content, path):
     """Draw recall 10@10 against the bytes that a search needs, a panel a set."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
     found = tests(content)
-    sets = [data for data in FEATURES if any(key[0] == data for key in found)]
+    sets = list(dict.fromkeys(data for data, *_ in found))
     sets = [data for data in sets if data != "digits"] or sets
-    figure, axes = plt.subplots(
-        1,
-        len(sets),
-        figsize=(3.9 * len(sets) + 1.6, 4.2),
-        sharey=True,
-        squeeze=False,
-        layout="constrained",
-    )
-    named = {}
-    for ax, data in zip(axes[0], sets, strict=True):
+    figure, axes = panels([TITLES[data] for data in sets], size=(3.9, 4.2), sharey=True)
+    for ax, data in zip(axes, sets, strict=True):
         for label, (color, line) in STYLES.items():
             points = curve(found, data, label)
             width, order = (3, 3) if label == OURS else (1.4, 2)
             if points:
-                (named[label],) = ax.plot(
-                    *points, line, color=color, linewidth=width, zorder=order
+                ax.plot(
+                    *points,
+                    line,
+                    color=color,
+                    linewidth=width,
+                    zorder=order,
+                    label=label,
                 )
-        ax.set_xscale("log", base=2)
-        ticks = 2 ** np.arange(2, 10)
-        ax.set_xticks(ticks, [str(tick) for tick in ticks])
-        ax.minorticks_off()
-        ax.set_xlabel("bytes a vector")
-        ax.set_title(f"{TITLES[data]}\n(float32: {4 * FEATURES[data]:,} bytes)")
-        ax.grid(alpha=0.3)
-        ax.spines[["top", "right"]].set_visible(False)
-    axes[0, 0].set(ylabel="share of the 10 nearest in the first 10", ylim=(0, 1.02))
-    labels = [label for label in STYLES if label in named]
-    handles = [named[label] for label in labels]
-    figure.legend(handles, labels, loc="outside right center", frameon=False)
-    figure.savefig(path, dpi=110)
+        powers_of_two(ax, [2**power for power in range(2, 10)])
+        ax.set(xlabel="bytes a vector", ylim=(0, 1.02))
+    axes[0].set_ylabel("share of the 10 nearest in the first 10")
+    finish(figure, path, STYLES)
 
 
 def curve(found, data, label):

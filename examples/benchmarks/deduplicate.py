@@ -23,12 +23,12 @@ import argparse
 import time
 
 import numpy as np
-from data_sets import load_20newsgroups, load_glove
+from data_sets import load_20newsgroups
 from growing_results import describe, head
+from loaders import WordCodes, load_20newsgroups
 from result_files import Table, add_output, save
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from skhash import SGHEncoder
 from skhash.codes import packed_to_words
 from skhash.linear import RandomHyperplaneHash
 from skhash.neighbors import duplicate_groups, radius_pairs
@@ -74,21 +74,6 @@ def similar_pairs(X):
     return np.stack([i, j], axis=1), cosines
 
 
-def word_codes(n, arguments):
-    """Return packed codes of words, and of sums of two words."""
-    rng = np.random.default_rng(arguments.seed)
-    data = load_glove(data_home=arguments.data_home)
-    encoder = SGHEncoder(64, random_state=arguments.seed).fit(data.train)
-    words = data.database[:n]
-    blocks = [encoder.transform_packed(words)]
-    for start in range(len(words), n, 100_000):
-        pairs = rng.integers(0, len(words), (min(100_000, n - start), 2))
-        sums = words[pairs[:, 0]] + words[pairs[:, 1]]
-        sums /= np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
-        blocks.append(encoder.transform_packed(sums))
-    return np.concatenate(blocks)
-
-
 def thread_seconds(function, *args, **kwargs):
     """Return the seconds that a call takes its thread, and what it returns."""
     start = time.thread_time()
@@ -98,7 +83,9 @@ def thread_seconds(function, *args, **kwargs):
 
 def show_words(arguments):
     """Print and return the times for codes of words."""
-    all_codes = word_codes(max(arguments.sizes), arguments)
+    words = WordCodes(64, arguments.seed, data_home=arguments.data_home)
+    rng = np.random.default_rng(arguments.seed)
+    all_codes = words.codes(max(arguments.sizes), rng)
     for n in (ROWS, 8 * ROWS):  # compiles
         radius_pairs(all_codes[:n], 1, packed=True, n_jobs=1)
     table = Table(WORDS).printed()
@@ -126,7 +113,6 @@ def show_messages(arguments):
     similar, cosines = similar_pairs(X)
     seconds = time.perf_counter() - start
     figures = {"messages": len(texts), "different": len(set(texts)), "sparse": seconds}
-    print("\nMessages, different ones, seconds by sparse products:", figures)
     table = Table(MESSAGES).printed()
     keys = similar @ [len(texts), 1]
     for n_bits in arguments.bits:
@@ -136,12 +122,9 @@ def show_messages(arguments):
         codes = encoder.transform_packed(X)
         for cosine in arguments.cosines:
             radius = round(n_bits * np.arccos(cosine) / np.pi)
-            start = time.perf_counter()
-            _, pairs = radius_pairs(codes, radius, packed=True, n_jobs=1)
-            pairs_seconds = time.perf_counter() - start
-            start = time.perf_counter()
-            groups = duplicate_groups(codes, radius, packed=True, n_jobs=1)
-            group_seconds = time.perf_counter() - start
+            options = {"radius": radius, "packed": True, "n_jobs": 1}
+            pairs_seconds, (_, pairs) = thread_seconds(radius_pairs, codes, **options)
+            group_seconds, groups = thread_seconds(duplicate_groups, codes, **options)
             # A pair whose cosine is below LOWEST is not among the keys.
             found = np.isin(keys, pairs @ [len(texts), 1])
             true = cosines >= cosine
@@ -155,7 +138,7 @@ def show_messages(arguments):
     return table, figures
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bits", type=int, nargs="+", default=[64, 128, 256, 512])
     parser.add_argument("--cosines", type=float, nargs="+", default=[0.95, 0.9, 0.8])
@@ -166,13 +149,13 @@ def main():
     parser.add_argument("--only", choices=["messages", "words"])
     parser.add_argument("--data-home")
     add_output(parser)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(arguments)
     print(describe(head()))
     tables, figures = {}, {}
     if arguments.only != "words":
-        tables["pairs"], figures = show_messages(arguments)
+        tables["Duplicates by codes"], figures = show_messages(arguments)
     if arguments.only != "messages":
-        tables["words"] = show_words(arguments)
+        tables["Pairs of near codes"] = show_words(arguments)
     save(arguments.output, tables, figures, seeds=[arguments.seed], data="one thread")
 
 

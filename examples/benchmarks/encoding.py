@@ -2,6 +2,7 @@
 
     python examples/benchmarks/encoding.py
     python examples/benchmarks/encoding.py --shapes 1000000x50x64 --block-rows 4096
+    python examples/benchmarks/encoding.py --file-rows 2000000
 
 Rows are normal, drawn by the seed, with a mean that is not 0. `PCAHash`, and
 `NeighborHash` with a hidden layer of 512 units, are fitted on the first 5000. The same
@@ -16,33 +17,48 @@ weights, with the mean folded into the bias, go to
 limits. *Product* is the rate of the fastest product of blocks in the cache, of NumPy,
 torch and ours, by all threads; *memory* is that of the fastest sum of float32. All take
 turns in one process; rates are of the medians, in millions of rows a second.
+
+With ``--file-rows`` it is `skhash encode` of a file of so many float16 rows of 384
+columns. "cold" runs begin with none of the file in the operating system's cache, where
+the system can be asked for that; plain reads of the file, before and after, say what
+the disk delivers. Times are those of the whole command, but of the imports.
 """
 
 import argparse
+import contextlib
+import io
+import itertools
+import os
 import statistics
 import tempfile
-import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import faiss
 import joblib
 import numpy as np
 import torch
 from growing_results import describe, head
 from result_files import Table, add_output, save
+from timing import medians, seconds_of
 
 from skhash import NeighborHash, PCAHash
 from skhash.algebra._affine import affine
-
-try:
-    import faiss
-except ImportError:
-    faiss = None
+from skhash.cli import main as command
 
 DTYPES = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
-SHAPES = ["60000x784x64", "60000x384x256"]
 N_FITTED, HIDDEN = 5000, 512
+# Of the file.
+N_FEATURES, ROWS_DRAWN, BLOCK_BYTES = 384, 100_000, 2**23
+FILES = {
+    "bits": "",
+    "written as": "",
+    "file": "",
+    "s": ".2f",
+    "million rows/s": ".2f",
+    "GB/s of the file": ".2f",
+}
 COLUMNS = {
     "rows": "",
     "hidden": "",
@@ -59,20 +75,6 @@ COLUMNS = {
     "memory": ".2f",
     "of limit": ".0%",
 }
-
-
-def timed(call) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
-def medians(calls, rounds) -> list[float]:
-    """Return the median seconds of each call; they take turns."""
-    for call in calls:
-        call()
-    times = [[timed(call) for call in calls] for _ in range(rounds)]
-    return [statistics.median(own) for own in zip(*times, strict=True)]
 
 
 def layers_of(encoder):
@@ -132,7 +134,7 @@ def bandwidth(threads) -> float:
     """Return the bytes that all threads read a second."""
     parts = np.ones((threads, 2**25), dtype=np.float32)
     with ThreadPoolExecutor(threads) as pool:
-        seconds = medians([lambda: list(pool.map(np.sum, parts))], 7)[0]
+        (seconds,) = medians({"": lambda: list(pool.map(np.sum, parts))}, 7).values()
     return parts.nbytes / seconds
 
 
@@ -152,7 +154,7 @@ def product_rate(shape, threads) -> float:
             ),
         ]
         # One after the other: threads of one may go on for a while, waiting for work.
-        seconds = min(medians([call], 9)[0] for call in calls)
+        seconds = min(medians({"": call}, 9)[""] for call in calls)
     return 2 * 4 * threads * len(block) * weights.size / seconds
 
 
@@ -165,9 +167,10 @@ def measure(encoder, X, settings, rates):
         lambda: encoder.transform_packed(X),
         torch_blocks(X, layers, settings.block_rows, pack=True),
     ]
-    if faiss is not None and len(layers[0]) == 1:
+    if len(layers[0]) == 1:
         calls.append(faiss_blocks(X, layers, settings.block_rows))
-    found = [len(X) / 1e6 / seconds for seconds in medians(calls, settings.rounds)]
+    times = medians(dict(enumerate(calls)), settings.rounds)
+    found = [len(X) / 1e6 / seconds for seconds in times.values()]
     products = zip(weights_of(layers), rates["product"], strict=True)
     seconds = sum(2 * weights.size / rate for weights, rate in products)
     limits = 1e-6 / seconds, rates["memory"] / X[0].nbytes / 1e6
@@ -209,26 +212,11 @@ def measure_shape(shape, settings, memory, folder, table):
     return max(differing)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--shapes", nargs="+", default=["60000x784x64", "60000x384x256"]
-    )
-    parser.add_argument("--block-rows", type=int, default=1024)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=joblib.cpu_count())
-    parser.add_argument("--seed", type=int, default=0)
-    add_output(parser)
-    settings = parser.parse_args()
-    torch.set_num_threads(settings.threads)
-    warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-    print(describe(head()))
+def measure_shapes(settings):
+    """Measure all shapes in memory, and save the table."""
     memory = bandwidth(settings.threads)
     table = Table(COLUMNS).printed()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        joblib.parallel_config(n_jobs=settings.threads),
-    ):
+    with tempfile.TemporaryDirectory() as folder:
         differing = max(
             measure_shape(
                 tuple(map(int, shape.split("x"))),
@@ -236,11 +224,92 @@ def main():
             )
             for shape in settings.shapes
         )
-    figures = {"memory": memory / 1e9, "differing": differing}
-    print("\nGB/s that are read, and the largest share of other bits:", figures)
+    figures = {"GB/s that are read": memory / 1e9}
+    figures["largest share of other bits"] = differing
     data = f"{settings.threads} threads"
-    tables = {"rates": table}
+    tables = {"Rates": table}
     save(settings.output, tables, figures, seeds=[settings.seed], data=data)
+
+
+def write_rows(path, n, seed):
+    """Write rows to a file, and return some of them."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.normal(size=(ROWS_DRAWN, N_FEATURES)).astype(np.float16)
+    rows = np.lib.format.open_memmap(path, "w+", np.float16, (n, N_FEATURES))
+    for i, first in enumerate(range(0, n, ROWS_DRAWN)):
+        part = rows[first : first + ROWS_DRAWN]
+        part[:] = np.roll(drawn, i, axis=1)[: len(part)]
+    rows.flush()
+    return drawn[:20_000]
+
+
+def forget(path):
+    """Ask the system to drop the file from its cache."""
+    os.sync()
+    with open(path, "rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def read_rate(path) -> float:
+    """Return the gigabytes a second of plain reads."""
+
+    def read():
+        buffer = bytearray(BLOCK_BYTES)
+        with open(path, "rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass
+
+    forget(path)
+    return path.stat().st_size / 1e9 / seconds_of(read)[0]
+
+
+def measure_file(settings):
+    """Measure codes of each length, packed and not, of a file cached and cold."""
+    table = Table(FILES).printed()
+    with tempfile.TemporaryDirectory(dir=settings.folder) as folder:
+        path = Path(folder) / "rows.npy"
+        sample = write_rows(path, settings.file_rows, settings.seed)
+        size = path.stat().st_size / 1e9
+        figures = {"plain reads before, GB/s": read_rate(path)}
+        for n_bits, kind in itertools.product((64, 256), ("packed", "bits")):
+            encoder = path.parent / f"encoder{n_bits}"
+            PCAHash(n_bits, random_state=0).fit(sample).save(encoder)
+            words = ["encode", encoder, path, path.parent / "codes.npy", "--quiet"]
+            words += ["--packed"] if kind == "packed" else []
+            for place in ("cached", "cold"):
+                times = []
+                for _ in range(3):
+                    if place == "cold":
+                        forget(path)
+                    with contextlib.redirect_stdout(io.StringIO()):
+                        times.append(seconds_of(command, list(map(str, words)))[0])
+                seconds = statistics.median(times)
+                rate = settings.file_rows / seconds / 1e6
+                table.add(n_bits, kind, place, seconds, rate, size / seconds)
+        figures |= {"plain reads after, GB/s": read_rate(path), "GB": size}
+    data = f"{settings.file_rows:,} rows of {N_FEATURES} float16"
+    save(settings.output, {"Files": table}, figures, seeds=[settings.seed], data=data)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    shapes = ["60000x784x64", "60000x384x256"]
+    parser.add_argument("--shapes", nargs="+", default=shapes)
+    parser.add_argument("--block-rows", type=int, default=1024)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=joblib.cpu_count())
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--file-rows", type=int, help="encode a file of so many rows")
+    parser.add_argument("--folder", help="where to write; by default a temporary one")
+    add_output(parser)
+    settings = parser.parse_args(arguments)
+    torch.set_num_threads(settings.threads)
+    warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+    print(describe(head()))
+    if settings.file_rows:
+        return measure_file(settings)
+    with joblib.parallel_config(n_jobs=settings.threads):
+        return measure_shapes(settings)
 
 
 if __name__ == "__main__":

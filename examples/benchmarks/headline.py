@@ -2,16 +2,16 @@
 
     python examples/benchmarks/headline.py docs/images/headline.png
 
-It draws what ``bytes.py`` measured, as ``docs/results/bytes.json`` has it.
+It draws what ``bytes.py`` measured, as ``docs/results/bytes.md`` has it.
 """
 
 import argparse
 from pathlib import Path
 
-import matplotlib.pyplot as plt
-from result_files import Result
+from drawing import finish, panels, powers_of_two
+from result_files import read_table
 
-RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results" / "bytes.json"
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results" / "bytes.md"
 OURS = "skhash"
 # Of the table's methods: the name in the picture, and the colour.
 METHODS = {
@@ -28,57 +28,44 @@ PANELS = {
 FLOAT_BYTES = 4 * 384
 
 
-def curves(table):
-    """Return by method the rows of the table: bytes a search needs, and recalls."""
+def curves(rows):
+    """Return by method the rows: bytes that a search needs, and recalls."""
     result = {name: [] for name in METHODS}
-    names = list(table.formats)
-    for row in table.rows:
-        record = dict(zip(names, row, strict=True))
-        method = record["method"].partition(",")[0]
-        name = record["method"] if record["method"] in METHODS else method
+    for row in rows:
+        method = row["method"]
+        name = method if method in METHODS else method.partition(",")[0]
         if name in METHODS:
-            result[name].append(record)
+            recalls = {recall: float(row[recall]) for recall in PANELS}
+            result[name].append({"bytes": int(row["search bytes"]), **recalls})
     return {
-        name: sorted(rows, key=lambda one: one["search bytes"])
+        name: sorted(rows, key=lambda one: one["bytes"])
         for name, rows in result.items()
     }
 
 
-def draw(axes, recall, found):
-    for name, rows in found.items():
-        label, colour = METHODS[name]
-        bytes_, recalls = ([row[it] for row in rows] for it in ("search bytes", recall))
-        width = 3.5 if label == OURS else 1.5
-        axes.plot(bytes_, recalls, "o-", color=colour, linewidth=width, label=label)
-    axes.plot(FLOAT_BYTES, 1, "s", color="#555555", label="float32")
-    axes.set_xscale("log", base=2)
-    ticks = [4, 16, 64, 256, FLOAT_BYTES]
-    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-    axes.set(xlabel="bytes a vector", ylim=(0.2, 1.03))
-    axes.set_title(PANELS[recall], fontsize=11, loc="left")
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("picture", type=Path)
-    picture = parser.parse_args().picture
-    found = curves(Result.read(RESULTS).minilm)
-    figure, panels = plt.subplots(
-        1, 2, figsize=(9, 4), sharey=True, layout="constrained"
-    )
-    for axes, recall in zip(panels, PANELS, strict=True):
-        draw(axes, recall, found)
-    panels[0].set_ylabel("share of the ten nearest")
-    panels[1].legend(frameon=False, loc="lower right")
-    figure.suptitle(
-        "Ten nearest of sentence embeddings, by a few bytes of each",
-        fontsize=13,
-        x=0.01,
-        ha="left",
-    )
-    figure.savefig(picture, dpi=160)
+    picture = parser.parse_args(arguments).picture
+    found = curves(read_table(RESULTS, "MiniLM sentence embeddings"))
+    figure, axes = panels(list(PANELS.values()), size=(4.5, 4), sharey=True)
+    for ax, recall in zip(axes, PANELS, strict=True):
+        for name, rows in found.items():
+            label, color = METHODS[name]
+            ax.plot(
+                [row["bytes"] for row in rows],
+                [row[recall] for row in rows],
+                "o-",
+                color=color,
+                linewidth=3.5 if label == OURS else 1.5,
+                label=label,
+            )
+        ax.plot(FLOAT_BYTES, 1, "s", color="#555555", label="float32")
+        powers_of_two(ax, [4, 16, 64, 256, FLOAT_BYTES])
+        ax.set(xlabel="bytes a vector", ylim=(0.2, 1.03))
+    axes[0].set_ylabel("share of the ten nearest")
+    figure.suptitle("Ten nearest of sentence embeddings, by a few bytes of each")
+    finish(figure, picture)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Hamming search: `HammingNeighbors` beside the other engines, as a table.
 
-    python examples/benchmarks/knn.py --output knn.json
-    python examples/benchmarks/knn.py --show knn.json --picture knn.png \\
-        --output docs/results/knn.json
+    python examples/benchmarks/knn.py --large --picture docs/images/knn.png \\
+        --output docs/results/knn.md
     python examples/benchmarks/knn.py --quick
 
 The default takes some 12 minutes on two cores: the code length, the number of codes, k
@@ -22,94 +21,73 @@ not work that way.
 """
 
 import argparse
-import json
-import os
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import faiss
 import joblib
-import knn_engines
 import numpy as np
-from data_sets import load_glove
-from growing_results import command, head
-from knn_engines import APPROXIMATE, EXACT, GRAPHS, RADIUS, SLOW, SMALL, seconds_of
-from knn_report import draw, save_tables, show
+from drawing import finish, panels
+from growing_results import describe, head
+from knn_engines import APPROXIMATE, EXACT, GRAPHS, RADIUS, SLOW, SMALL
+from loaders import WordCodes
+from result_files import Table, add_output, save
+from timing import seconds_of, turns
 
-from skhash import SGHEncoder
 from skhash.codes import hamming_distances
-from skhash.neighbors import HammingNeighbors
-from skhash.neighbors.search.algorithm import Question
-from skhash.neighbors.search.multi_index import MultiIndex
 
-N_TRAIN = 20_000
 # Turns of a search end when they have taken so long, but not before the second.
 ENGINE_SECONDS = 6.0
-# How long searches are asked at most before time is taken, and how long for each code:
-# "auto" makes clusters once they would have saved what they cost, which grows with n.
-WARM_UP_SECONDS, WARM_UP_PER_CODE = 6.0, 4e-6
 # Single queries, and for how many seconds they are asked at most.
 SINGLE, SINGLE_SECONDS = 100, 0.5
 # The largest n of scikit-learn and of usearch's exact search: more takes minutes.
 SMALL_N, MEDIUM_N = 10_000, 100_000
-
-FIRST_QUERIES = {
-    "ours": (
-        "from skhash.neighbors import HammingNeighbors",
-        "index = HammingNeighbors(packed=True).fit(codes)",
-        "index.kneighbors(queries)",
-    ),
-    "faiss flat": (
-        "import faiss",
-        "index = faiss.IndexBinaryFlat(64); index.add(codes)",
-        "index.search(queries, 5)",
-    ),
-    "scikit-learn brute": (
-        "from sklearn.neighbors import NearestNeighbors",
-        "index = NearestNeighbors(algorithm='brute', metric='hamming').fit(codes)",
-        "index.kneighbors(queries)",
-    ),
+FAISS = ("faiss flat", "faiss knn_hamming")
+SETTING = {"codes": "", "bits": "", "n": ",", "asked": ""}
+BESIDE = {
+    "ours, queries/s": ",.0f",
+    "faiss, queries/s": ",.0f",
+    "ratio": ".1f",
+    "share of the popcount limit": ".2f",
+    "one query, ms": ".3f",
+    "faiss, ms": ".3f",
+}
+ENGINES = {
+    "engine": "",
+    "queries/s": ",.0f",
+    "times ours": ".2f",
+    "best to best": ".2f",
+    "one query, ms": ".3f",
+    "recall": ".3f",
+    "build, s": ".2f",
+    "bytes a code": ".1f",
+}
+CONSTANTS = {
+    "bits": "",
+    "n": ",",
+    "batches, ps a code and thread": ".0f",
+    "one query, ps a code": ".0f",
 }
 
 
 class Codes:
     """Random and real codes, and queries, of any length and number."""
 
-    def __init__(self, n_queries, seed, data_home):
-        self.n_queries, self.seed = n_queries, seed
-        try:
-            self.words = load_glove(n_queries=n_queries, data_home=data_home)
-        except FileNotFoundError as error:
-            print(f"Real codes are left out. {error}", file=sys.stderr)
-            self.words = None
-        self._encoders, self._made = {}, {}
+    def __init__(self, arguments):
+        self.options, self.words = arguments, {}
 
-    def get(self, *which):
-        """Return packed codes and queries, by kind, length and number."""
-        if which not in self._made:
-            self._made[which] = self._make(*which)
-        return self._made[which]
-
-    def _make(self, kind, n_bits, n):
-        rng = np.random.default_rng(self.seed)
+    def get(self, kind, n_bits, n):
+        """Return packed codes and queries."""
+        it = self.options
+        rng = np.random.default_rng(it.seed)
         if kind == "random":
-            rows = rng.integers(0, 256, (n + self.n_queries, n_bits // 8), np.uint8)
-            return rows[self.n_queries :].copy(), rows[: self.n_queries].copy()
-        if n_bits not in self._encoders:
-            encoder = SGHEncoder(n_bits, random_state=self.seed)
-            self._encoders[n_bits] = encoder.fit(self.words.train[:N_TRAIN])
-        encoder, words = self._encoders[n_bits], self.words.database
-        blocks = [encoder.transform_packed(words[:n])]
-        for start in range(len(words), n, 100_000):
-            pairs = rng.integers(0, len(words), (min(100_000, n - start), 2))
-            sums = words[pairs[:, 0]] + words[pairs[:, 1]]
-            sums /= np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
-            blocks.append(encoder.transform_packed(sums))
-        return np.concatenate(blocks), encoder.transform_packed(self.words.query)
+            rows = rng.integers(0, 256, (n + it.queries, n_bits // 8), np.uint8)
+            return rows[it.queries :].copy(), rows[: it.queries].copy()
+        if n_bits not in self.words:
+            self.words[n_bits] = WordCodes(n_bits, it.seed, it.queries, it.data_home)
+        return self.words[n_bits].codes(n, rng), self.words[n_bits].queries
 
 
 def settings(arguments):
@@ -120,20 +98,16 @@ def settings(arguments):
         for kind in kinds:
             engines = EXACT + (SMALL if n <= SMALL_N else [])
             if kind == "real" and (n in sizes[-1:] or n == center):
-                slow = [] if n > MEDIUM_N else SLOW
-                engines = engines + APPROXIMATE + slow + GRAPHS
+                engines += APPROXIMATE + (SLOW if n <= MEDIUM_N else []) + GRAPHS
             yield kind, 64, n, 10, None, engines
     for kind in kinds:
         yield kind, 64, center, None, 2, RADIUS
     for n_bits in (128,) if arguments.quick else (128, 256, 512):
-        yield "random", n_bits, center, 10, None, EXACT
-    if "real" in kinds and not arguments.quick:
-        for n_bits in (128, 256):
-            yield "real", n_bits, center, 10, None, EXACT
-    if arguments.large:
-        for kind in kinds:
-            yield kind, 64, 10 * center, 10, None, EXACT[:3] + EXACT[-1:]
-            yield kind, 64, 10 * center, None, 2, RADIUS
+        for kind in kinds if n_bits < 512 else kinds[:1]:
+            yield kind, n_bits, center, 10, None, EXACT
+    for kind in kinds if arguments.large else ():
+        yield kind, 64, 10 * center, 10, None, EXACT[:3] + EXACT[-1:]
+        yield kind, 64, 10 * center, None, 2, RADIUS
     for k in (100,) if arguments.quick else (100, 1000, 1):
         for kind in kinds:
             yield kind, 64, center, k, None, EXACT[:-1]
@@ -169,92 +143,101 @@ def find_truth(codes, queries, k, radius):
 
 
 class Comparison:
-    """Measures setting by setting, and keeps the results."""
+    """Measures setting by setting, and keeps the tables."""
 
     def __init__(self, arguments):
-        self.arguments, self.start = arguments, time.perf_counter()
-        self.build_seconds = {}
-        self.results = {"rows": [], "left_out": []}
-
-    def minutes(self):
-        return (time.perf_counter() - self.start) / 60
+        self.arguments, self.build_seconds, self.curves = arguments, {}, []
+        self.beside = Table({**SETTING, **BESIDE})
+        self.engines = Table({**SETTING, **ENGINES})
+        self.constants = Table(CONSTANTS)
+        self.left_out = Table({"left out": "", "because": ""})
 
     def leave_out(self, what, why):
-        self.results["left_out"].append(f"{what}: {why}")
+        self.left_out.rows.append([what, why])
         print(f"left out: {what}: {why}", file=sys.stderr)
 
     def build(self, makers, codes, k, radius, name):
         """Yield the engines that can be built in time, and the seconds of building."""
         for make in makers:
-            rate = self.build_seconds.get(make.__name__, 0.0)
+            what = getattr(make, "__name__", "ours")
+            rate = self.build_seconds.get(make, 0.0)
             if rate * len(codes) > self.arguments.build_seconds:
-                self.leave_out(f"{make.__name__}, {name}", "takes long to build")
+                self.leave_out(f"{what}, {name}", "takes long to build")
                 continue
             try:
-                task = codes, k, radius, self.arguments.threads
-                seconds, engine = seconds_of(make, *task)
+                seconds, made = seconds_of(
+                    make, codes, k, radius, self.arguments.threads
+                )
             except Exception as error:  # one engine must not end the whole run
-                why = f"{type(error).__name__}: {error}"
-                self.leave_out(f"{make.__name__}, {name}", why)
+                self.leave_out(f"{what}, {name}", f"{type(error).__name__}: {error}")
                 continue
-            self.build_seconds[make.__name__] = seconds / len(codes)
-            yield make, engine, seconds
+            self.build_seconds[make] = seconds / len(codes)
+            yield make, *made, seconds
 
-    def measure(self, codes, queries, n_bits, kind, k, radius, makers):
-        asked = f"k={k}" if radius is None else f"radius={radius}"
-        name = f"{kind}, {n_bits} bits, n={len(codes)}, {asked}"
+    def measure(self, codes, queries, setting, k, radius, makers):
+        """Add the rows of one setting."""
         truth = find_truth(codes, queries, k, radius)
-        rows, searches, times = [], {}, {}
-        for make, engine, seconds in self.build(makers, codes, k, radius, name):
-            for variant, search in engine.searches.items():
-                try:
-                    most = max(WARM_UP_SECONDS, WARM_UP_PER_CODE * len(codes))
-                    answer = warm_up(search, queries, engine.warm_up, most)
-                    found = None
-                    if answer is not None:
-                        found = recall(codes, queries, answer, truth, radius)
-                except Exception as error:
-                    why = f"{type(error).__name__}: {error}"
-                    self.leave_out(f"{variant}, {name}", why)
-                    continue
-                if make in EXACT and found is not None and found != 1:
+        rows, searches = {}, {}
+        name = "{}, {} bits, n={}, {}".format(*setting)
+        for make, own, size, seconds in self.build(makers, codes, k, radius, name):
+            for variant, search in own.items():
+                answer = search(queries)
+                found = None
+                if answer is not None:
+                    found = recall(codes, queries, answer, truth, radius)
+                if make in EXACT and found not in (None, 1):
                     raise AssertionError(f"{variant}, {name}: recall is {found}.")
-                searches[variant], times[variant] = search, []
-                n_bytes = engine.n_bytes()
-                row = {
-                    "kind": kind,
-                    "bits": n_bits,
-                    "n": len(codes),
-                    "k": k,
-                    "radius": radius,
-                    "engine": variant,
-                    "recall": found,
-                    "build": seconds + engine.extra_seconds(),
-                    "bytes": None if n_bytes is None else n_bytes / len(codes),
-                }
-                rows.append(row)
-        for turn in range(self.arguments.repeats):
-            for variant, search in searches.items():
-                if turn < 2 or sum(times[variant]) < ENGINE_SECONDS:
-                    # Threads of the turn before may spin on for a while.
-                    time.sleep(0.05)
-                    times[variant].append(seconds_of(search, queries)[0])
-        for row in rows:
-            row["seconds"] = sorted(times[row["engine"]])
-            row["queries"] = len(queries)
-            row["single"] = single_seconds(searches[row["engine"]], queries)
-        self.results["rows"] += rows
-        print(f"{self.minutes():5.1f} min  {name}", file=sys.stderr, flush=True)
+                searches[variant] = search
+                rows[variant] = {"recall": found, "build": seconds, "bytes": size}
+        calls = {it: lambda own=own: own(queries) for it, own in searches.items()}
+        times = turns(calls, self.arguments.repeats, ENGINE_SECONDS)
+        for variant, row in rows.items():
+            row["best"], row["median"] = (
+                times[variant][0],
+                statistics.median(times[variant]),
+            )
+            row["single"] = single_seconds(searches[variant], queries)
+        self.add(setting, rows, len(queries))
 
+    def add(self, setting, rows, n_queries):
+        """Add measured engines to the tables."""
+        ours, limit, n = rows["ours"], rows.get("popcount limit"), setting[2]
+        peer = min(
+            (rows[it] for it in FAISS if it in rows), key=lambda it: it["median"]
+        )
+        self.beside.rows.append(
+            [
+                *setting,
+                n_queries / ours["median"],
+                n_queries / peer["median"],
+                peer["median"] / ours["median"],
+                limit and limit["median"] / ours["median"],
+                1000 * ours["single"],
+                1000 * min(rows[it]["single"] for it in FAISS if it in rows),
+            ]
+        )
+        for name, row in rows.items():
+            cells = name, n_queries / row["median"], row["median"] / ours["median"]
+            cells += row["best"] / ours["best"], 1000 * row["single"], row["recall"]
+            size = row["bytes"] and row["bytes"] / n
+            self.engines.rows.append([*setting, *cells, row["build"], size])
+            self.curves.append(
+                (*setting, name, n_queries / row["median"], row["recall"])
+            )
+        if (setting[0], setting[3]) == ("random", "k = 10"):
+            row, threads = rows["ours, brute"], self.arguments.threads
+            batch = row["median"] * threads / n_queries
+            picoseconds = (1e12 * it / n for it in (batch, row["single"]))
+            self.constants.rows.append([setting[1], n, *picoseconds])
 
-def warm_up(search, queries, calls, most_seconds):
-    """Search so many times, as long as that takes little time; return the answer."""
-    start = time.perf_counter()
-    for _ in range(calls):
-        answer = search(queries)
-        if time.perf_counter() - start > most_seconds:
-            break
-    return answer
+    def tables(self):
+        """Return the tables by their captions."""
+        return {
+            "Beside the faster of faiss's exact searches": self.beside,
+            "All engines": self.engines,
+            "What comparing one code takes": self.constants,
+            "Left out": self.left_out,
+        }
 
 
 def single_seconds(search, queries):
@@ -268,49 +251,33 @@ def single_seconds(search, queries):
     return statistics.median(seconds)
 
 
-def first_queries():
-    """Yield name, cache, and seconds of imports, fit and first query in new processes.
-
-    Ours runs twice: when nothing is compiled yet, and when it is kept on disk.
-    """
-    for name, (imports, fit, ask) in FIRST_QUERIES.items():
-        program = (
-            "import time; start = time.perf_counter(); import numpy as np;"
-            f"{imports}; codes = np.zeros((1000, 8), np.uint8); queries = codes[:5];"
-            f"imported = time.perf_counter(); {fit}; {ask};"
-            "print(imported - start, time.perf_counter() - imported)"
-        )
-        with tempfile.TemporaryDirectory() as folder:
-            environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
-            for cache in ("empty", "filled") if name == "ours" else ("none",):
-                done = subprocess.run(
-                    [sys.executable, "-c", program],
-                    env=environment,
-                    check=True,
-                    capture_output=True,
-                    text=True,
+def draw(curves, path):
+    """Draw queries/s against n, for random and real codes side by side."""
+    curves = [row for row in curves if row[1] == 64 and row[3] == "k = 10"]
+    kinds, engines = (list(dict.fromkeys(row[i] for row in curves)) for i in (0, 4))
+    titles = [f"{kind} codes, 64 bits, k = 10" for kind in kinds]
+    figure, axes = panels(titles, size=(4.5, 4.4), sharey=True)
+    for ax, kind in zip(axes, kinds, strict=True):
+        for i, engine in enumerate(engines):
+            own = sorted(it[2:] for it in curves if (it[0], it[4]) == (kind, engine))
+            if own:
+                found = own[-1][-1]
+                label = (
+                    engine if found in (None, 1) else f"{engine} (recall {found:.2f})"
                 )
-                yield name, cache, *map(float, done.stdout.split())
+                ax.loglog(
+                    [row[0] for row in own],
+                    [row[3] for row in own],
+                    "o-" if label == engine else "o:",
+                    linewidth=2.5 if engine.startswith("ours") else 1.2,
+                    color=f"C{i}" if i < 10 else f"{(i - 9) / 12:.2f}",
+                    label=label,
+                )
+        ax.set(xlabel="codes", ylabel="queries a second")
+    finish(figure, path)
 
 
-def compile_kernels(threads):
-    """Let numba compile everything, so that no time below holds that of compiling."""
-    codes = np.random.default_rng(0).integers(0, 256, (2**16, 8), np.uint8)
-    (algorithms,) = HammingNeighbors._parameter_constraints["algorithm"]
-    for algorithm in algorithms.options:
-        index = HammingNeighbors(10, algorithm=algorithm, packed=True, n_jobs=threads)
-        index.fit(codes)
-        for queries in (codes[:1], codes[:1000]):
-            index.kneighbors(queries), index.radius_neighbors(queries)
-    words = codes.view(np.uint64)
-    tables, question = MultiIndex(words, 64), Question("within", 2)
-    tables.make(question)
-    tables.within(words[:10], question)
-    for search in knn_engines.popcount_limit(codes, 10, None, 1).searches.values():
-        search(codes[:10])
-
-
-def main():
+def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=1_000_000, help="codes at the centre")
     parser.add_argument("--queries", type=int, default=1000)
@@ -323,52 +290,41 @@ def main():
     parser.add_argument("--data-home")
     parser.add_argument("--quick", action="store_true", help="a try, in seconds")
     parser.add_argument("--large", action="store_true", help="ten times as many, too")
-    parser.add_argument(
-        "--output", type=Path, help="a JSON file; with --show, of the documentation"
-    )
-    parser.add_argument("--show", type=Path, help="print the tables of such a file")
     parser.add_argument("--picture", type=Path, help="draw queries/s against n")
-    arguments = parser.parse_args()
-    if arguments.show:
-        results = json.loads(arguments.show.read_text())
-        save_tables(results, arguments.output)
-    else:
-        if arguments.quick:
-            arguments.n, arguments.queries, arguments.repeats = 10_000, 100, 2
-        results = run(arguments)
-    show(results)
-    if arguments.picture:
-        draw(results, arguments.picture)
+    add_output(parser)
+    if parser.parse_args(arguments).quick:
+        parser.set_defaults(n=10_000, queries=100, repeats=2)
+    return parser.parse_args(arguments)
 
 
-def run(arguments):
+def main(arguments=None):
+    arguments = parse(arguments)
     faiss.omp_set_num_threads(arguments.threads)
-    codes = Codes(arguments.queries, arguments.seed, arguments.data_home)
-    comparison = Comparison(arguments)
-    results = comparison.results
-    results["head"] = {
-        **head(),
-        "commands": [command()],
-        "threads": arguments.threads,
-        "seed": arguments.seed,
-        "faiss options": faiss.get_compile_options().strip(),
-    }
-    compile_kernels(arguments.threads)
-    results["first"] = [] if arguments.quick else list(first_queries())
+    codes, comparison = Codes(arguments), Comparison(arguments)
+    start = time.perf_counter()
     for kind, n_bits, n, k, radius, makers in settings(arguments):
-        if kind == "real" and codes.words is None:
-            continue
-        if comparison.minutes() > arguments.minutes:
-            asked = f"k={k}, radius={radius}"
+        setting = kind, n_bits, n, f"k = {k}" if radius is None else f"radius {radius}"
+        minutes = (time.perf_counter() - start) / 60
+        print(f"{minutes:5.1f} min ", *setting, file=sys.stderr, flush=True)
+        if minutes > arguments.minutes:
             comparison.leave_out(
-                f"{kind}, {n_bits} bits, n={n}, {asked}", "time is over"
+                "{}, {} bits, n={}, {}".format(*setting), "time is over"
             )
             continue
-        made, queries = codes.get(kind, n_bits, n)
-        comparison.measure(made, queries, n_bits, kind, k, radius, makers)
-        if arguments.output:
-            arguments.output.write_text(json.dumps(results, indent=1))
-    return results
+        try:
+            made, queries = codes.get(kind, n_bits, n)
+        except FileNotFoundError as error:
+            comparison.leave_out("{}, {} bits, n={}, {}".format(*setting), str(error))
+            continue
+        comparison.measure(made, queries, setting, k, radius, makers)
+    print(describe(head()))
+    for table in comparison.tables().values():
+        table.printed()
+    options = faiss.get_compile_options().strip()
+    data = f"{arguments.threads} threads, faiss built for {options}"
+    save(arguments.output, comparison.tables(), seeds=[arguments.seed], data=data)
+    if arguments.picture:
+        draw(comparison.curves, arguments.picture)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from drawing import finish, panels
 from growing_results import describe, head
 from joblib import Parallel, delayed
 from result_files import Table, add_output, save
@@ -239,25 +240,9 @@ def training_table(curves):
     return table
 
 
-def samples_table(measured):
-    """Return cosines and errors in layer 1 by estimator and number of samples.
-
-    `measured` has rows by a title: of the first network after so many epochs, or of
-    other sizes of networks after the first of them.
-    """
-    formats = {"networks": "", "estimator": "", "samples": ""}
-    table = Table({**formats, "cosine": ".2f", "RMSE": ".2f", "bias": ".2f"})
-    for title, rows in measured.items():
-        for (name, layer, n), row in rows.items():
-            if layer == "layers.0":
-                cells = row.cosine, row.relative_rmse, row.bias
-                table.rows.append([title, name, n, *map(float, cells)])
-    return table
-
-
-def draw_training(plt, curves, path):
+def draw_training(curves, path):
     """Draw the losses, means over networks."""
-    figure, ax = plt.subplots(figsize=(6.5, 4.3), layout="constrained")
+    figure, (ax,) = panels([""], size=(5.5, 4.3))
     for name, runs in curves.items():
         epochs, expected, ensemble = np.mean(runs, axis=0)
         color = COLORS.get(name, "#e6ab02")
@@ -265,36 +250,24 @@ def draw_training(plt, curves, path):
         ax.plot(epochs, expected, "--", color=color)
     ax.plot([], [], "--", color="0.3", label="dashed: expected loss")
     ax.set(xscale="log", xlabel="epoch", ylabel="loss of the ensemble, nats")
-    finish(plt, figure, [ax], path)
+    finish(figure, path)
 
 
-def draw_curves(plt, panels, metric, path):
-    """Draw a measurement against samples; panels have title, rows, group and names."""
-    figure, axes = plt.subplots(
-        1, len(panels), figsize=(9.5, 4), sharey=True, layout="constrained"
-    )
-    for ax, (title, rows, group, names) in zip(axes, panels, strict=True):
+def draw_curves(settings, metric, path):
+    """Draw a measurement against samples, by title, rows, group and names."""
+    titles = [title for title, *_ in settings]
+    figure, axes = panels(titles, size=(3.2, 4), sharey=True)
+    for ax, (_, rows, group, names) in zip(axes, settings, strict=True):
         for name in names:
             samples = sorted({n for _, _, n in rows})
             values = [getattr(rows[name, group, n], metric) for n in samples]
             ax.plot(samples, values, "o-", ms=3, color=COLORS[name], label=name)
-        ax.set(title=title, xscale="log", xlabel="samples")
+        ax.set(xscale="log", xlabel="samples")
     if metric == "cosine":
         axes[0].set_ylabel("cosine similarity to the gradient, layer 1")
     else:
         axes[0].set(yscale="log", ylabel="RMSE over the norm of the gradient")
-    finish(plt, figure, axes, path)
-
-
-def finish(plt, figure, axes, path):
-    for ax in axes:
-        ax.grid(alpha=0.3)
-        ax.spines[["top", "right"]].set_visible(False)
-    legend = axes[0].get_legend_handles_labels()
-    columns = 2 * len(axes)
-    figure.legend(*legend, loc="outside lower center", ncols=columns, frameon=False)
-    figure.savefig(path, dpi=90)
-    plt.close(figure)
+    finish(figure, path)
 
 
 def measure_samples(run, data, options):
@@ -320,24 +293,19 @@ def measure_samples(run, data, options):
 
 def draw_all(folder, found, curves):
     """Draw figures C.2 to C.6, after the first of the networks but for the training."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
     folder.mkdir(parents=True, exist_ok=True)
-    draw_training(plt, curves, folder / "psa_toy_training.png")
+    draw_training(curves, folder / "psa_toy_training.png")
     first = next(iter(found["epochs"].values()))
-    panels = [(title, first, k, COLORS) for k, title in LAYERS.items()]
-    draw_curves(plt, panels, "relative_rmse", folder / "psa_toy_rmse.png")
+    settings = [(title, first, k, COLORS) for k, title in LAYERS.items()]
+    draw_curves(settings, "relative_rmse", folder / "psa_toy_rmse.png")
     for kind, metric, names in (
         ("epochs", "cosine", COLORS),
         ("width", "relative_rmse", FEW),
         ("depth", "relative_rmse", FEW),
     ):
-        panels = [(*pair, "layers.0", names) for pair in found[kind].items()]
+        settings = [(*pair, "layers.0", names) for pair in found[kind].items()]
         name = "cosine" if kind == "epochs" else kind
-        draw_curves(plt, panels, metric, folder / f"psa_toy_{name}.png")
+        draw_curves(settings, metric, folder / f"psa_toy_{name}.png")
 
 
 def main():
@@ -371,7 +339,6 @@ def main():
     tables["training"] = training_table(curves)
     if options.picture_folder is not None:
         found = measure_samples(run, data, options)
-        tables |= {kind: samples_table(rows) for kind, rows in found.items()}
         draw_all(options.picture_folder, found, curves)
     for name, table in tables.items():
         print(f"\n{name}:")

@@ -6,8 +6,7 @@
 SGH codes of sums of two GloVe words, as in ``knn.py``; queries are words that are held
 out. The three take turns in one process, on one thread; microseconds a query are the
 medians of three turns of a batch of 10 000 queries (1000 where all codes are compared),
-and of 50 single queries. *left* is the share of the codes that clusters leave to be
-compared, as "auto" estimates it. All find the same codes, or the script stops.
+and of 50 single queries. All find the same codes, or the script stops.
 """
 
 import argparse
@@ -15,80 +14,74 @@ from statistics import median
 
 import numpy as np
 from growing_results import describe, head
-from knn import Codes
-from knn_engines import seconds_of
+from loaders import WordCodes
 from result_files import Table, add_output, save
+from timing import medians, seconds_of
 
-from skhash.codes import packed_to_words
-from skhash.neighbors.search.algorithm import Question
-from skhash.neighbors.search.brute import Brute
-from skhash.neighbors.search.multi_index import MultiIndex
-from skhash.neighbors.search.pruned import Clusters, share_left
+from skhash.neighbors import HammingNeighbors
 
 SINGLE, TURNS = 50, 3
-FOUND = {
-    "bits": "",
-    "radius": "",
-    "found": ".1f",
-    "left": ".4f",
-    "clusters, batch": ".1f",
-    "clusters, one": ".0f",
-    "tables, batch": ".1f",
-    "tables, one": ".0f",
-    "all, batch": ".1f",
-    "all, one": ".0f",
+WAYS = {"clusters": "pruned", "tables": "multi_index", "all": "brute"}
+FOUND = {"bits": "", "radius": "", "found": ".1f"}
+FOUND |= {
+    f"{way}, {how}": form
+    for way in WAYS
+    for how, form in (("batch", ".1f"), ("one", ".0f"))
 }
+MADE = {"bits": "", "clusters made, s": ".2f", "tables made, s": ".2f"}
 
 
-def microseconds(algorithm, queries, radius):
-    """Return the time of a query in a batch, and its answer."""
-    question = Question("within", radius, n_jobs=1, n_queries=len(queries))
-    seconds, found = seconds_of(algorithm.within, queries, question)
-    return 1e6 * seconds / len(queries), found
-
-
-def compare(words, queries, algorithms, radius):
-    """Return the codes within a radius, the share that is left, and the times."""
-    columns, answers = [], []
-    batches = [queries, queries, queries[:1000]]
-    for some, algorithm in zip(batches, algorithms, strict=True):
-        microseconds(algorithm, some[:20], radius)
-        turns = [microseconds(algorithm, some, radius) for _ in range(TURNS)]
-        alone = [
-            microseconds(algorithm, queries[i : i + 1], radius)[0]
+def compare(indexes, queries, radius):
+    """Return the mean number of codes within a radius, and the times."""
+    sizes = dict(
+        zip(WAYS, (len(queries), len(queries), len(queries) // 10), strict=True)
+    )
+    answers = [
+        index.radius_neighbors(queries[:20], radius)[1] for index in indexes.values()
+    ]
+    for own in zip(*answers, strict=True):
+        for positions in own:
+            np.testing.assert_array_equal(positions, own[0])
+    calls = {
+        way: lambda way=way, index=index: index.radius_neighbors(
+            queries[: sizes[way]], radius
+        )
+        for way, index in indexes.items()
+    }
+    batch, columns = medians(calls, TURNS), []
+    for way, index in indexes.items():
+        single = [
+            seconds_of(index.radius_neighbors, queries[i : i + 1], radius)[0]
             for i in range(SINGLE)
         ]
-        answers.append(turns[0][1])
-        columns += [median(seconds for seconds, _ in turns), median(alone)]
-    n_found = answers[2][2].sum()
-    if any((a[1][:n_found] != answers[2][1]).any() for a in answers):
-        raise SystemExit("answers differ")
-    left = share_left(words, queries[::300], np.full(len(queries[::300]), radius))
-    return len(answers[0][0]) / len(queries), left, *columns
+        columns += [1e6 * batch[way] / sizes[way], 1e6 * median(single)]
+    found = indexes["tables"].radius_neighbors(queries, radius)[1]
+    return sum(map(len, found)) / len(queries), *columns
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--codes", type=int, default=1_000_000)
     parser.add_argument("--bits", type=int, nargs="+", default=[64, 128])
     parser.add_argument("--radii", type=int, nargs="+", default=[2, 4, 6, 8, 12])
     parser.add_argument("--data-home")
     add_output(parser)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(arguments)
     print(describe(head()))
-    codes = Codes(10_000, 0, arguments.data_home)
-    made = Table({"bits": "", "clusters made, s": ".2f", "tables made, s": ".2f"})
-    found = Table(FOUND).printed()
+    made, found = Table(MADE), Table(FOUND).printed()
     for n_bits in arguments.bits:
-        own = codes.get("real", n_bits, arguments.codes)
-        words, queries = map(packed_to_words, own)
-        algorithms = [kind(words, n_bits) for kind in (Clusters, MultiIndex, Brute)]
-        seconds = [seconds_of(one.make, Question("within", 2))[0] for one in algorithms]
+        words = WordCodes(n_bits, 0, 10_000, arguments.data_home)
+        codes = words.codes(arguments.codes, np.random.default_rng(0))
+        indexes, seconds = {}, []
+        for way, algorithm in WAYS.items():
+            index = HammingNeighbors(packed=True, algorithm=algorithm, n_jobs=1)
+            seconds.append(seconds_of(index.fit(codes).prepare, 10**7, radius=2)[0])
+            indexes[way] = index
         made.rows.append([n_bits, *seconds[:2]])
         for radius in arguments.radii:
-            found.add(n_bits, radius, *compare(words, queries, algorithms, radius))
+            found.add(n_bits, radius, *compare(indexes, words.queries, radius))
     data = f"{arguments.codes:,} real codes, one thread"
-    tables = {"found": found, "made": made.printed()}
+    tables = {"Found": found, "Made": made.printed()}
     save(arguments.output, tables, seeds=[0], data=data)
 
 

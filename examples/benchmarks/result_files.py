@@ -1,18 +1,16 @@
-"""What a benchmark measured, as the file that the documentation takes its figures from.
+"""Tables of a benchmark, and the file by which the documentation shows them.
 
-A benchmark prints its tables, and with ``--output docs/results/NAME.json`` saves the
-same ones, with single figures, the command, the machine, the date and the seeds;
-``pages.py`` writes them into the pages.
+A benchmark prints its tables, and with ``--output docs/results/NAME.md`` writes the
+same ones with the command, the machine, the date and the seeds. A page includes it.
 """
 
-import functools
-import json
-import operator
-import os
-import re
+import itertools
 from pathlib import Path
 
 from growing_results import command, head
+
+# Rows of a table that is not folded: of the first one, and of those behind it.
+SHOWN_FIRST, SHOWN = 25, 12
 
 
 class Table:
@@ -30,6 +28,12 @@ class Table:
     def __init__(self, formats, rows=()):
         self.formats, self.rows = formats, list(rows)
 
+    @classmethod
+    def of(cls, records, **formats):
+        """Make a table of dictionaries, with formats for columns that have any."""
+        columns = {name: formats.get(name, "") for name in records[0]}
+        return cls(columns, [[one.get(name) for name in columns] for one in records])
+
     def printed(self):
         """Print the table, and return it; rows that are added then follow."""
         print(f"\n{self.markdown()}", flush=True)
@@ -38,125 +42,49 @@ class Table:
     def add(self, *cells):
         """Add a row, and print it."""
         self.rows.append(list(cells))
-        print(_line(self.cells(self.rows[-1])), flush=True)
-
-    @classmethod
-    def of(cls, records, **formats):
-        """Make a table of dictionaries, with formats for columns that have any."""
-        columns = {name: formats.get(name, "") for name in records[0]}
-        return cls(columns, [[one.get(name) for name in columns] for one in records])
-
-    def __getitem__(self, key):
-        """Return the cells of a column that are not empty, or one of a row.
-
-        ``table["PQ", 8, "recall"]`` is that of the only row that begins with "PQ", 8.
-        """
-        if isinstance(key, tuple):
-            *start, column = key
-            return self.at(zip(self.formats, start, strict=False))[column]
-        position = list(self.formats).index(key)
-        return [row[position] for row in self.rows if row[position] is not None]
-
-    def where(self, named=(), **equal):
-        """Return a table of the rows whose cells have the values given.
-
-        Columns that are no Python names stand in the dictionary `named`.
-        """
-        columns, wanted = list(self.formats), {**dict(named), **equal}
-        places = {columns.index(name): value for name, value in wanted.items()}
-        rows = [
-            row
-            for row in self.rows
-            if all(row[place] == value for place, value in places.items())
-        ]
-        return Table(self.formats, rows)
-
-    def at(self, named=(), **equal):
-        """Return the only row, as a dictionary, whose cells have the values given."""
-        named = dict(named)
-        rows = self.where(named, **equal).rows
-        if len(rows) != 1:
-            raise LookupError(f"{len(rows)} rows have {named | equal}")
-        return dict(zip(self.formats, rows[0], strict=True))
-
-    def narrowed(self, text):
-        """Return a table of the columns that a text names, separated by commas."""
-        longest_first = sorted(self.formats, key=len, reverse=True)
-        names = re.findall("|".join(map(re.escape, longest_first)), text)
-        if ", ".join(names) != text:
-            raise LookupError(f"{text!r} is not of the columns {[*self.formats]}")
-        places = [list(self.formats).index(name) for name in names]
-        formats = {name: self.formats[name] for name in names}
-        return Table(formats, [[row[place] for place in places] for row in self.rows])
+        print(_line(self._cells(cells)), flush=True)
 
     def markdown(self):
         """Return the table as Markdown, numbers on the right."""
-        marks = "".join(
-            "---:|" if self._is_number(it) else "---|" for it in self.formats
-        )
+        columns = zip(self.formats.values(), zip(*self.rows, strict=True), strict=False)
+        is_text = [
+            form == "" and any(isinstance(cell, str) for cell in cells)
+            for form, cells in columns
+        ] or [form == "" for form in self.formats.values()]
+        marks = "".join("---|" if text else "---:|" for text in is_text)
         lines = [_line(self.formats), "|" + marks]
-        return "\n".join([*lines, *(_line(self.cells(row)) for row in self.rows)])
+        return "\n".join(lines + [_line(self._cells(row)) for row in self.rows])
 
-    def cells(self, row):
-        """Return the cells of a row as texts."""
-        return [written(*it) for it in zip(row, self.formats.values(), strict=True)]
-
-    def _is_number(self, column):
-        cells = self[column]
-        return self.formats[column] != "" or (
-            cells != [] and not any(isinstance(cell, str) for cell in cells)
-        )
+    def _cells(self, row):
+        return [_written(*it) for it in zip(row, self.formats.values(), strict=True)]
 
 
 def _line(cells):
     return "| " + " | ".join(cells) + " |"
 
 
-def written(value, form=""):
+def _written(value, form):
     """Return a cell as text: a number in its format, with its spread if it has one."""
-    if value is None:
-        return ""
     if isinstance(value, list):
         number, spread = value
         return f"{format(number, form)} ± {format(spread, form.replace('+', ''))}"
-    return value if isinstance(value, str) else format(value, form)
+    if value is None or isinstance(value, str):
+        return value or ""
+    return format(value, form)
 
 
-class Result:
-    """A file of results: tables and single figures are attributes."""
-
-    def __init__(self, content):
-        self.content = content
-        for name, table in content["tables"].items():
-            setattr(self, name, Table(table["formats"], table["rows"]))
-        vars(self).update(content["figures"])
-
-    @classmethod
-    def read(cls, path):
-        return cls(json.loads(Path(path).read_text(encoding="utf-8")))
-
-    def about(self):
-        """Return the commands, and the line that says where, when and with what."""
-        commands = "\n".join(self.content["commands"])
-        return f"```shell\n{commands}\n```\n\n*{self.line()}*"
-
-    def line(self):
-        """Return where, when and with what it was measured, as far as it is known."""
-        it = self.content
-        seeds = ", ".join(map(str, it["seeds"]))
-        place = [it["machine"], f"{it['cores']} cores" if it["cores"] else ""]
-        parts = [
-            it["data"],
-            ", ".join(filter(None, [*place, it["date"]])),
-            f"Seed{'s' if len(it['seeds']) > 1 else ''} {seeds}" if seeds else "",
-            ", ".join(f"{name} {number}" for name, number in it["versions"].items()),
-        ]
-        return " ".join(f"{part.rstrip('.')}." for part in parts if part)
+def read_table(path, caption):
+    """Return the rows of a table of a file of results, as dictionaries of texts."""
+    lines = Path(path).read_text(encoding="utf-8").partition(caption)[2].splitlines()
+    lines = itertools.dropwhile(lambda line: not line.startswith("|"), lines)
+    lines = itertools.takewhile(lambda line: line.startswith("|"), lines)
+    names, _, *rows = ([cell.strip() for cell in it.split("|")[1:-1]] for it in lines)
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def add_output(parser):
     """Give a benchmark the option of a file of its results."""
-    what = "a file of the results for the documentation, docs/results/NAME.json"
+    what = "a file of the results for the documentation, docs/results/NAME.md"
     parser.add_argument("--output", type=Path, help=what)
 
 
@@ -167,9 +95,9 @@ def save(path, tables, figures=None, *, seeds=(), data="", measured=None):
     ----------
     path : path or None
     tables : dict of Table
-        By names that are Python names.
+        By their captions. Long ones are folded.
     figures : dict of float, optional
-        Single figures, which texts quote.
+        Single figures, written as a table of one row.
     seeds : sequence of int, default=()
     data : str, default=""
         What was measured on, in a few words.
@@ -179,31 +107,43 @@ def save(path, tables, figures=None, *, seeds=(), data="", measured=None):
     """
     if path is None:
         return
-    if not tables.keys().isdisjoint(figures or {}):
-        raise ValueError(f"Tables {[*tables]} and figures {[*figures]} share a name.")
     measured = measured or head()
-    content = {
-        "commands": [*measured.get("commands", []), command()],
-        **{name: measured[name] for name in ("date", "machine", "cores", "versions")},
-        "seeds": list(seeds),
-        "data": data,
-        "figures": figures or {},
-    }
-    beside = Path(path).with_suffix(".new")
-    beside.write_text(_text(content, tables), encoding="utf-8")
-    os.replace(beside, path)
-
-
-def _text(content, tables):
-    """Return JSON with a line a row of each table, so that changes can be read."""
-    dump = functools.partial(
-        json.dumps, ensure_ascii=False, default=operator.methodcaller("item")
-    )
-    shown = [
-        f'  {dump(name)}: {{"formats": {dump(table.formats)}, "rows": [\n   '
-        + ",\n   ".join(map(dump, table.rows))
-        + "\n  ]}"
-        for name, table in tables.items()
+    commands = [*measured.get("commands", []), command()]
+    if figures:
+        figures = dict(_flat(figures))
+        forms = {k: "," if isinstance(v, int) else ",.4g" for k, v in figures.items()}
+        row = Table(forms, [list(figures.values())])
+        tables = {**tables, "Single figures": row}
+    parts = [
+        "```shell\n" + "\n".join(commands) + "\n```",
+        _about(measured, seeds, data),
     ]
-    start = dump(content, indent=1).removesuffix("\n}")
-    return start + ',\n "tables": {\n' + ",\n".join(shown) + "\n }\n}\n"
+    shown = {it.replace("_", " "): table for it, table in tables.items() if table.rows}
+    for place, (name, table) in enumerate(shown.items()):
+        if len(table.rows) > (SHOWN if place else SHOWN_FIRST):
+            parts += [f"<details>\n<summary>{name}</summary>", table.markdown()]
+            parts += ["</details>"]
+        else:
+            parts += [f"**{name}**"] * (len(shown) > 1) + [table.markdown()]
+    Path(path).write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def _flat(figures, start=""):
+    """Yield figures by their names; those of a dictionary begin with its own."""
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{start}{name}, ")
+        else:
+            yield start + name, value
+
+
+def _about(measured, seeds, data):
+    """Return the line that says where, when and with what it was measured."""
+    cores = f"{measured['cores']} cores" if measured["cores"] else ""
+    parts = [
+        data,
+        ", ".join(filter(None, [measured["machine"], cores, measured["date"]])),
+        f"Seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}" if seeds else "",
+        ", ".join(f"{name} {number}" for name, number in measured["versions"].items()),
+    ]
+    return "*" + " ".join(f"{part.rstrip('.')}." for part in parts if part) + "*"

@@ -366,7 +366,7 @@ def parse(arguments=None):
     parser.add_argument("--device", default="auto")
     parser.add_argument("--output", type=Path, help="a JSON file that grows")
     parser.add_argument("--show", type=Path, nargs="+", help="output files to print")
-    parser.add_argument("--results", type=Path, help="a JSON file of the tables")
+    parser.add_argument("--results", type=Path, help="a file of the tables")
     parser.add_argument("--picture", type=Path, help="where to draw them")
     return parser.parse_args(arguments)
 

@@ -3,6 +3,7 @@
 import statistics
 
 import numpy as np
+from drawing import DPI, panels
 from growing_results import describe
 from result_files import Table, save
 
@@ -105,25 +106,13 @@ def with_spread(values):
 
 def draw(content, path):
     """Draw training losses against epochs, and accuracies against members."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    panels = list(panels_of(content))
-    n_rows = -(-len(panels) // 2)
-    figure, axes = plt.subplots(
-        n_rows, 2, figsize=(9, 3.6 * n_rows), layout="constrained", squeeze=False
-    )
-    for ax, (draw_panel, title, by_method) in zip(axes.flat, panels, strict=False):
+    parts = list(panels_of(content))
+    titles = [title for _, title, _ in parts]
+    figure, axes = panels(titles, 2, size=(4.5, 3.6), legend=False)
+    for ax, (draw_panel, _, by_method) in zip(axes, parts, strict=True):
         draw_panel(ax, by_method)
-        ax.set(title=title)
-        ax.grid(alpha=0.3)
-        ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False, fontsize="x-small")
-    for ax in axes.flat[len(panels) :]:
-        ax.set_axis_off()
-    figure.savefig(path, dpi=90)
+    figure.savefig(path, dpi=DPI)
 
 
 def panels_of(content):
@@ -155,8 +144,6 @@ def styles(by_method):
 
 def draw_losses(ax, by_method):
     """Draw training losses, means over seeds."""
-    from matplotlib.ticker import MaxNLocator
-
     curves = {
         method: np.mean([run["losses"] for run in runs], axis=0)
         for method, runs in by_method.items()
@@ -171,7 +158,6 @@ def draw_losses(ax, by_method):
     ax.set_yticks([], minor=True)
     losses = np.concatenate(list(curves.values()))
     ax.set_ylim(0.9 * losses.min(), 1.1 * losses.max())
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def draw_members(ax, by_method):

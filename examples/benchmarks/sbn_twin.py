@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from data_sets import load_20newsgroups, load_fashion_mnist
+from drawing import finish, panels
 from growing_results import Results, describe, merged
 from result_files import Table, save
 from sbn_images import ReLU, probabilities
@@ -91,10 +92,11 @@ VARIANTS = {
     "uniform": {"noise": "uniform"},
     "triangular": {"noise": "triangular"},
     "no norm": {"batch_norm": False},
+    "running means": {"bn_recalibrate": False},
     "decay .1": {"optimizer": Optimizer("adamw", weight_decay=0.1)},
     "decay .3": {"optimizer": Optimizer("adamw", weight_decay=0.3)},
-    "2 samples": {"n_draws": 2},
-    "bound of 2": {"n_draws": 2, "objective": "multi_sample"},
+    "2 samples": {"n_train_samples": 2},
+    "bound of 2": {"n_train_samples": 2, "objective": "multi_sample"},
     "from real": {"init": "real"},
     "mirror": {"weights": "mirror"},
     "mirror from real": {"weights": "mirror", "init": "real"},
@@ -304,17 +306,10 @@ def first_size(cells):
 
 def draw(content, path):
     """Draw accuracy against confidence on test rows, a panel a data set."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
     cells = content["cells"]
     names = [name for name in PICTURED if runs_of(cells, name, "test", "default")]
-    figure, axes = plt.subplots(
-        1, len(names), figsize=(11, 3.3), layout="constrained", squeeze=False
-    )
-    for ax, name in zip(axes.flat, names, strict=True):
+    figure, axes = panels(names, len(names), size=(2.8, 3.2))
+    for ax, name in zip(axes, names, strict=True):
         ax.plot([0, 1], [0, 1], color="0.8", zorder=0)
         found = {"default": runs_of(cells, name, "test", "default")}
         for lr in TWIN_RATES:
@@ -328,12 +323,10 @@ def draw(content, path):
         }
         for legend, (label, way, color, marker) in lines.items():
             draw_reliability(ax, found[label], way, color, marker, legend)
-        ax.set(title=name, xlim=(0.2, 1.01), ylim=(0.2, 1.01), aspect="equal")
-        ax.spines[["top", "right"]].set_visible(False)
-    axes[0, 0].legend(frameon=False, fontsize="small")
+        ax.set(xlim=(0.2, 1.01), ylim=(0.2, 1.01), aspect="equal")
     figure.supxlabel("confidence")
     figure.supylabel("accuracy")
-    figure.savefig(path, dpi=90)
+    finish(figure, path)
 
 
 def draw_reliability(ax, runs, way, color, marker, label):
@@ -363,7 +356,7 @@ def parse(arguments):
     parser.add_argument("--device", default="auto")
     parser.add_argument("--output", type=Path, help="a JSON file, to go on from")
     parser.add_argument("--show", type=Path, nargs="+", help="output files to print")
-    parser.add_argument("--results", type=Path, help="a JSON file of the tables")
+    parser.add_argument("--results", type=Path, help="a file of the tables")
     parser.add_argument("--picture", type=Path, help="where to draw reliability")
     return parser.parse_args(arguments)
 

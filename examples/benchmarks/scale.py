@@ -67,12 +67,12 @@ def search(folder):
     """Open the index and search it."""
     start = time.perf_counter()
     index = HammingNeighbors.load(folder / "index")
-    figures = {"opened_ms": 1000 * (time.perf_counter() - start)}
+    figures = {"ms to open": 1000 * (time.perf_counter() - start)}
     queries = np.array(index.packed_codes_[:1000])
     index.kneighbors(queries[:256], 10)
     start = time.perf_counter()
     index.kneighbors(queries, 10)
-    figures["searched_s"] = time.perf_counter() - start
+    figures["s of 1000 queries"] = time.perf_counter() - start
     (folder / "search.json").write_text(json.dumps(figures))
 
 
@@ -104,21 +104,21 @@ def measured(step, *arguments):
     return time.perf_counter() - start, most
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--features", type=int, default=128)
     parser.add_argument("--train", type=int, default=1_000_000)
     add_output(parser)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(arguments)
     print(describe(head()))
     folder = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
     path, shape = folder / "vectors.npy", (arguments.rows, arguments.features)
     if not path.exists() or np.load(path, mmap_mode="r").shape != shape:
         make_vectors(path, *shape)
-    figures = {"gigabytes": path.stat().st_size / 1e9}
+    figures = {"GB of vectors": path.stat().st_size / 1e9}
     table = Table({"step": "", "seconds": ".1f", "MB": ".0f"}).printed()
     for what, step, given in (
         ("fit", fit, [arguments.train]),
@@ -131,7 +131,7 @@ def main():
     figures |= json.loads((folder / "search.json").read_text())
     print("\nSize, opening, and 1000 queries after a first call:", figures)
     data = f"{shape[0]:,} vectors of {shape[1]} float32, {arguments.train:,} to fit"
-    save(arguments.output, {"steps": table}, figures, seeds=[0], data=data)
+    save(arguments.output, {"Steps": table}, figures, seeds=[0], data=data)
 
 
 if __name__ == "__main__":

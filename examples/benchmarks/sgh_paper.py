@@ -8,7 +8,7 @@ neighbours (figures 6 and 7) and recall of the largest inner products (figure 8)
     python examples/benchmarks/sgh_paper.py recall --files base.fvecs query.fvecs
     python examples/benchmarks/sgh_paper.py recall --files sift-128-euclidean.hdf5
     python examples/benchmarks/sgh_paper_pictures.py results docs/images \
-        --results docs/results/sgh_paper.json
+        --results docs/results/sgh_paper.md
 
 The first three run on Fashion-MNIST, "mips" on GloVe's word vectors as they are, not of
 unit length; `--files` takes others. "mips_images" has the inner products of images,

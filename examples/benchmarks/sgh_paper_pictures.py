@@ -1,7 +1,7 @@
 """Tables and pictures of what `sgh_paper.py` measured, by the figures of the paper::
 
     python examples/benchmarks/sgh_paper_pictures.py results docs/images \
-        --results docs/results/sgh_paper.json
+        --results docs/results/sgh_paper.md
 """
 
 import argparse
@@ -9,12 +9,9 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
-import matplotlib
 import numpy as np
+from drawing import finish, panels, powers_of_two
 from result_files import Table, save
-
-matplotlib.use("agg")
-import matplotlib.pyplot as plt  # noqa: E402
 
 # Ours stand out, the rest of the binary codes are thin, quantisers are dotted.
 COLORS = {
@@ -51,16 +48,13 @@ def means(rows, x, y):
     return xs, [np.mean([row[y] for row in points[value,]]) for value in xs]
 
 
-def panels(rows, height=2.9):
-    """Make a figure with a panel a code length."""
+def lengths_of(rows):
+    """Return a figure with a panel a code length, and the rows of each."""
     lengths = sorted({row["bits"] for row in rows})
-    figure, axes = plt.subplots(
-        1, len(lengths), figsize=(2.7 * len(lengths), height), layout="constrained"
-    )
-    for ax, n_bits in zip(np.atleast_1d(axes), lengths, strict=True):
-        ax.set_title(f"{n_bits} bits", fontsize=10)
-        ax.rows = [row for row in rows if row["bits"] == n_bits]
-    return figure, np.atleast_1d(axes)
+    titles = [f"{n_bits} bits" for n_bits in lengths]
+    figure, axes = panels(titles, len(titles), size=(2.7, 3))
+    own = [[row for row in rows if row["bits"] == n_bits] for n_bits in lengths]
+    return figure, list(zip(axes, own, strict=True))
 
 
 def style(method, search="Hamming"):
@@ -78,21 +72,21 @@ def label(method, search):
 
 def draw_error(rows):
     """Figure 4: reconstruction error against examples seen."""
-    figure, axes = panels(rows)
-    for ax in axes:
-        for (method,), lines in grouped(ax.rows, "method").items():
+    figure, parts = lengths_of(rows)
+    for ax, own in parts:
+        for (method,), lines in grouped(own, "method").items():
             ax.plot(*means(lines, "seen", "error"), label=method, **style(method))
         ax.set_xscale("log")
         ax.set_xlabel("examples seen")
-    axes[0].set_ylabel("squared error, held-out rows")
-    return figure, axes
+    parts[0][0].set_ylabel("squared error, held-out rows")
+    return figure
 
 
 def draw_time(rows):
     """Figure 5: recall against the seconds of a fit."""
-    figure, axes = panels(rows)
-    for ax in axes:
-        for (method,), lines in grouped(ax.rows, "method").items():
+    figure, parts = lengths_of(rows)
+    for ax, own in parts:
+        for (method,), lines in grouped(own, "method").items():
             (budget,) = {"max_epochs", "max_iter"} & set(lines[0])
             steps = grouped(lines, budget)
             seconds = [np.median([r["seconds"] for r in steps[s]]) for s in steps]
@@ -100,15 +94,15 @@ def draw_time(rows):
             ax.plot(seconds, recall, marker="o", ms=3, label=method, **style(method))
         ax.set_xscale("log")
         ax.set_xlabel("processor seconds of a fit")
-    axes[0].set_ylabel("recall 10@100")
-    return figure, axes
+    parts[0][0].set_ylabel("recall 10@100")
+    return figure
 
 
 def draw_curves(rows, k):
     """Figures 6 and 8: recall of the k nearest against how many are looked at."""
-    figure, axes = panels(rows, 3.4)
-    for ax in axes:
-        for (method, search), lines in grouped(ax.rows, "method", "search").items():
+    figure, parts = lengths_of(rows)
+    for ax, own in parts:
+        for (method, search), lines in grouped(own, "method", "search").items():
             cuts = [name for name in lines[0] if name.startswith(f"{k}@")]
             places = [int(name.split("@")[1]) for name in cuts]
             recall = [np.mean([row[cut] for row in lines]) for cut in cuts]
@@ -117,13 +111,13 @@ def draw_curves(rows, k):
             )
         ax.set_xscale("log")
         ax.set_xlabel("N")
-    axes[0].set_ylabel(f"recall {k}@N")
-    return figure, axes
+    parts[0][0].set_ylabel(f"recall {k}@N")
+    return figure
 
 
 def draw_lengths(rows):
     """Figure 7: recall 100@100 against the length of the codes."""
-    figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    figure, (ax,) = panels([""], size=(4.6, 3.6))
     for (method, search), lines in grouped(rows, "method", "search").items():
         ax.plot(
             *means(lines, "bits", "100@100"),
@@ -132,11 +126,9 @@ def draw_lengths(rows):
             label=label(method, search),
             **style(method, search),
         )
-    ax.set_xscale("log", base=2)
-    ax.set_xticks(lengths := sorted({row["bits"] for row in rows}), lengths)
-    ax.set_xlabel("bits")
-    ax.set_ylabel("recall 100@100")
-    return figure, [ax]
+    powers_of_two(ax, sorted({row["bits"] for row in rows}))
+    ax.set(xlabel="bits", ylabel="recall 100@100")
+    return figure
 
 
 def recall_table(rows, cut):
@@ -197,7 +189,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="what sgh_paper.py has written")
     parser.add_argument("pictures", type=Path)
-    parser.add_argument("--results", type=Path, help="a JSON file of the tables")
+    parser.add_argument("--results", type=Path, help="a file of the tables")
     arguments = parser.parse_args()
     contents = {
         path.stem: json.loads(path.read_text())
@@ -205,8 +197,7 @@ def main():
     }
     for name, (source, draw) in PICTURES.items():
         if source in contents:
-            figure, axes = draw(contents[source]["rows"])
-            write(figure, axes, arguments.pictures / f"{name}.png")
+            finish(draw(contents[source]["rows"]), arguments.pictures / f"{name}.png")
     tables = {
         name: recall_table(contents[source]["rows"], cut)
         for name, (source, cut) in TABLES.items()
@@ -222,21 +213,6 @@ def main():
     measured = {**last["head"], "commands": list(commands)}
     seeds = sorted({row["seed"] for c in contents.values() for row in c["rows"]})
     save(arguments.results, tables, figures, seeds=seeds, measured=measured)
-
-
-def write(figure, axes, path):
-    """Write a picture with its legend."""
-    for ax in axes:
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.tick_params(labelsize=8)
-    figure.legend(
-        *axes[0].get_legend_handles_labels(),
-        loc="outside right upper",
-        frameon=False,
-        fontsize=7,
-    )
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
 
 
 if __name__ == "__main__":

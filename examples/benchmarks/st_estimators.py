@@ -9,7 +9,7 @@ the gradients of the encoder are compared with a precise one::
 
     python examples/benchmarks/st_estimators.py --data-home DIR --output runs.json
     python examples/benchmarks/st_estimators_report.py runs.json --picture-folder DIR \
-        --results docs/results/st_estimators.json
+        --results docs/results/st_estimators.md
     python examples/benchmarks/st_estimators.py --full --device cuda --data-home DIR
 
 The default is a reduced setting for one core; it says what is reduced. Each training is

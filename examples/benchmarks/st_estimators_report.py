@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from drawing import finish, panels
 from growing_results import describe, merged
 from result_files import Table, save
 from st_estimators import ESTIMATORS, FULL, OTHERS, TRAINED
@@ -92,11 +93,6 @@ class Measured:
     def of(self, n_bits, name):
         """Return the trainings of one estimator, one a seed."""
         return [self.runs[s, n_bits, name] for s in self.seeds(n_bits, [name])]
-
-    def biased_runs(self):
-        """Return bits, seed and name of each training of the biased estimators."""
-        keys = sorted((n_bits, seed, name) for seed, n_bits, name in self.runs)
-        return [key for key in keys if key[2] in BIASED]
 
     def points(self, seed, n_bits):
         return self.runs[seed, n_bits, "arm"].cell["points"]
@@ -214,175 +210,122 @@ def paces_table(measured):
     return table
 
 
-def claims_tables(measured):
-    """Return the verdicts on the claims of the paper, and what they rest on."""
-    claims = Table(
-        dict.fromkeys(("", "claim", "holds if", "verdict", "in so many"), "")
-    )
-    evidence = Table({"": "", "measured": ""})
+def claims_table(measured):
+    """Return the verdicts on the claims of the paper."""
+    table = Table(dict.fromkeys(("", "claim", "holds if", "verdict", "in so many"), ""))
     for judge in JUDGES:
-        text, votes, figures = judge(measured)
+        text, votes = judge(measured)
         number, _, claim = text.partition(". ")
         what, _, rule = claim.removesuffix(")").rpartition(" (")
         share = f"{sum(votes)} of {len(votes)}"
-        claims.rows.append([number, what, rule, verdict(votes), share])
-        evidence.rows += [[number, line] for line in figures]
-    return {"claims": claims, "evidence": evidence}
+        table.rows.append([number, what, rule, verdict(votes), share])
+    return table
 
 
 def judge_stalling(measured):
-    """Judge the two estimators that the paper names; the figures are of all."""
-    figures, votes = [], []
     few = measured.bits[0]
-    for n_bits, seed, name in measured.biased_runs():
-        before, _, share = measured.runs[seed, n_bits, name].falls()
-        if n_bits == few and name in ("st", "det_st"):
-            votes.append(share < 0.05)
-        figures.append(
-            f"{n_bits} bits, seed {seed}, {name}: {before:+.3f} nats an epoch, "
-            f"{share:+.1%} of its fall"
-        )
+    runs = [*measured.of(few, "st"), *measured.of(few, "det_st")]
     return (
         f"1a. With few bits ({few}) st and det_st stall or rise (the last quarter of "
         "the first phase brings less than 5% of its fall)",
-        votes,
-        figures,
+        [run.falls()[2] < 0.05 for run in runs],
     )
 
 
 def judge_repair(measured):
-    figures, votes = [], []
     few = measured.bits[0]
-    for n_bits, seed, name in measured.biased_runs():
-        run = measured.runs[seed, n_bits, name]
-        before, after, _ = run.falls()
-        if n_bits == few and name in ("st", "det_st"):
-            votes.append(after > max(0, 2 * before))
-        figures.append(
-            f"{n_bits} bits, seed {seed}, {name}: {before:+.3f} nats an epoch, then "
-            f"{after:+.3f}; {run.phase('late'):.1f} to {run.phase('corrected'):.1f}"
-        )
+    falls = [run.falls() for name in ("st", "det_st") for run in measured.of(few, name)]
     return (
         f"1b. With few bits ({few}) ARM-10 repairs st and det_st quickly (the first "
         "tenth of the correction falls more than twice as fast as the last quarter "
         "before it)",
-        votes,
-        figures,
+        [after > max(0, 2 * before) for before, after, _ in falls],
     )
 
 
 def judge_direction(measured):
-    figures, votes = [], []
-    for n_bits in measured.bits:
-        for seed in measured.seeds(n_bits, ["arm"]):
-            means = []
-            for name in BIASED:
-                cosines = measured.along(seed, n_bits, name)
-                means.append(cosines[len(cosines) // 2 :].mean())
-            if n_bits == measured.bits[0]:
-                votes.append(sum(mean < 0 for mean in means) > len(means) / 2)
-            parts = (f"{n} {m:+.2f}" for n, m in zip(BIASED, means, strict=True))
-            figures.append(f"{n_bits} bits, seed {seed}: {', '.join(parts)}")
+    few, votes = measured.bits[0], []
+    for seed in measured.seeds(few, ["arm"]):
+        cosines = [measured.along(seed, few, name) for name in BIASED]
+        wrong = [own[len(own) // 2 :].mean() < 0 for own in cosines]
+        votes.append(sum(wrong) > len(wrong) / 2)
     return (
-        f"2. With few bits ({measured.bits[0]}) biased estimators point in a wrong "
-        "direction (mean cosine below 0 in the second half of the points, for most)",
+        f"2. With few bits ({few}) biased estimators point in a wrong direction (mean "
+        "cosine below 0 in the second half of the points, for most)",
         votes,
-        figures,
     )
 
 
 def judge_more_bits(measured):
-    figures, votes = [], []
     few, many = measured.bits[0], measured.bits[-1]
     common = set(measured.seeds(few, ["arm"])) & set(measured.seeds(many, ["arm"]))
-    for seed in sorted(common):
-        pairs = [
-            [measured.along(seed, b, name).mean() for b in (few, many)]
+    votes = [
+        all(
+            measured.along(seed, many, name).mean()
+            > measured.along(seed, few, name).mean()
             for name in BIASED
-        ]
-        votes.append(all(last > first for first, last in pairs))
-        parts = (
-            f"{name} {first:.2f} {last:.2f}"
-            for name, (first, last) in zip(BIASED, pairs, strict=True)
         )
-        figures.append(f"seed {seed}: {', '.join(parts)}")
+        for seed in sorted(common)
+    ]
     return (
         "3. With more bits all biased estimators improve (mean cosine higher at "
         f"{many} bits than at {few})",
         votes,
-        figures,
     )
 
 
 def judge_variants(measured):
-    figures, votes = [], []
     lengths = [set(measured.seeds(n_bits, ["arm"])) for n_bits in measured.bits]
-    for seed in sorted(set.intersection(*lengths)):
-        held = []
-        for n_bits in measured.bits:
-            means = {
-                name: measured.along(seed, n_bits, name).mean()
-                for name in ("st", "det_st", "identity_st")
-            }
-            held.append(means["st"] == max(means.values()))
-            parts = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items())
-            figures.append(f"{n_bits} bits, seed {seed}: {parts}")
-        votes.append(all(held))
+    votes = [
+        all(
+            measured.along(seed, n_bits, "st").mean()
+            >= max(
+                measured.along(seed, n_bits, name).mean()
+                for name in ("det_st", "identity_st")
+            )
+            for n_bits in measured.bits
+        )
+        for seed in sorted(set.intersection(*lengths))
+    ]
     return (
         "4. Stochastic straight-through is more accurate than det_st and identity_st "
         "(mean cosine, at every length)",
         votes,
-        figures,
     )
 
 
 def judge_saturation(measured):
-    figures, votes = [], []
-    many = measured.bits[-1]
+    many, votes = measured.bits[-1], []
     for seed in measured.seeds(many, ["arm"]):
         run = measured.runs[seed, many, "arm"]
         epochs = [point["epoch"] for point in measured.points(seed, many)]
         half = len(epochs) // 2
         certainty = np.array([run.at(epoch, "certainty") for epoch in epochs])
         cosines = measured.along(seed, many, "det_st")
-        pairs = [(v[:half].mean(), v[half:].mean()) for v in (certainty, cosines)]
-        votes.append(all(last > first for first, last in pairs))
-        parts = (f"{first:.2f} then {last:.2f}" for first, last in pairs)
-        figures.append(f"seed {seed}: certainty and cosine {', '.join(parts)}")
+        both = certainty, cosines
+        votes.append(all(own[half:].mean() > own[:half].mean() for own in both))
     return (
         f"5. det_st improves as the units saturate ({many} bits: both higher in the "
         "second half of the points)",
         votes,
-        figures,
     )
 
 
 def judge_training(measured):
-    figures, votes = [], []
-    seeds = {seed for seed, _, _ in measured.runs}
-    for seed in sorted(seeds):
+    votes = []
+    for seed in sorted({seed for seed, _, _ in measured.runs}):
         held = []
         for n_bits in measured.bits:
             done = [n for n in BIASED if (seed, n_bits, n) in measured.runs]
-            if not done or seed not in measured.seeds(n_bits, ["arm"]):
-                continue
-            ends = {
-                name: measured.runs[seed, n_bits, name].phase("late")
-                for name in ["arm", *done]
-            }
-            better = [f"{n} {ends[n]:.1f}" for n in done if ends[n] < ends["arm"]]
-            held.append(bool(better))
-            better = ", ".join(better) or "none"
-            figures.append(
-                f"{n_bits} bits, seed {seed}: arm {ends['arm']:.1f}, better: {better}"
-            )
-        if held:
-            votes.append(any(held))
+            if done and seed in measured.seeds(n_bits, ["arm"]):
+                end = measured.runs[seed, n_bits, "arm"].phase("late")
+                ends = [measured.runs[seed, n_bits, n].phase("late") for n in done]
+                held.append(min(ends) < end)
+        votes += [any(held)] if held else []
     return (
         "6. Biased estimators can beat 1-sample ARM in training (a lower loss at the "
         "end of the first phase, at any length)",
         votes,
-        figures,
     )
 
 
@@ -406,36 +349,21 @@ def verdict(votes):
 
 def draw(measured, folder):
     """Draw losses, those of each phase, and cosines, a column for each length."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(
-        3,
-        len(measured.bits),
-        figsize=(3.6 * len(measured.bits) + 0.6, 9),
-        squeeze=False,
-        layout="constrained",
-    )
-    for n_bits, column in zip(measured.bits, axes.T, strict=True):
+    lengths = measured.bits
+    titles = [f"{n_bits} bits" for n_bits in lengths] + [""] * 2 * len(lengths)
+    figure, axes = panels(titles, len(lengths), size=(3.6, 3), legend=True)
+    axes = np.reshape(axes, (3, -1))
+    for n_bits, column in zip(lengths, axes.T, strict=True):
         draw_losses(column[0], measured, n_bits)
         draw_phases(column[1], measured, n_bits)
         draw_cosines(column[2], measured, n_bits)
-        for ax in column:
-            ax.grid(alpha=0.3)
-            ax.spines[["top", "right"]].set_visible(False)
     axes[0, 0].set_ylabel("loss of drawn bits, nats")
     axes[1, 0].set_ylabel("loss of drawn bits, nats")
     axes[2, 0].set_ylabel("cosine similarity")
-    handles = [
-        plt.Line2D([], [], color=COLORS[name], marker="o", markersize=4, label=name)
-        for name in {**ESTIMATORS, **dict.fromkeys(measured.names)}
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False)
+    for name in {**ESTIMATORS, **dict.fromkeys(measured.names)}:
+        axes[0, 0].plot([], [], "o-", color=COLORS[name], markersize=4, label=name)
     folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / "st_estimators.png", dpi=90)
-    plt.close(figure)
+    finish(figure, folder / "st_estimators.png")
 
 
 def draw_losses(ax, measured, n_bits):
@@ -452,7 +380,7 @@ def draw_losses(ax, measured, n_bits):
         lowest, highest = losses.min(axis=0), losses.max(axis=0)
         ax.fill_between(epochs, lowest, highest, color=color, alpha=0.2, linewidth=0)
     ax.axvline(measured.settings["epochs"], color="0.4", linewidth=0.8, linestyle=":")
-    ax.set(title=f"{n_bits} bits", xlabel="epoch; dotted: switch to ARM-10")
+    ax.set(xlabel="epoch; dotted: switch to ARM-10")
 
 
 def draw_phases(ax, measured, n_bits):
@@ -502,7 +430,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--picture-folder", type=Path)
-    parser.add_argument("--results", type=Path, help="a JSON file of the tables")
+    parser.add_argument("--results", type=Path, help="a file of the tables")
     options = parser.parse_args()
     content = read(options.files)
     measured = Measured(content)
@@ -517,7 +445,7 @@ def main():
     tables["seeds"] = seeds_table(measured)
     if paces_table(measured).rows:
         tables["paces"] = paces_table(measured)
-    tables |= claims_tables(measured)
+    tables["claims"] = claims_table(measured)
     for name, table in tables.items():
         print(f"\n{TITLES.get(name, name)}:")
         table.printed()

@@ -445,7 +445,7 @@ def parse():
     parser.add_argument("--output", type=Path, help="a JSON file of all results")
     parser.add_argument("--tuned", type=Path, help="take what this output file chose")
     parser.add_argument("--show", type=Path, nargs="+", help="output files to print")
-    parser.add_argument("--results", type=Path, help="a JSON file of the tables")
+    parser.add_argument("--results", type=Path, help="a file of the tables")
     arguments = parser.parse_args()
     for name, value in (FULL if arguments.full else REDUCED).items():
         if getattr(arguments, name) is None:

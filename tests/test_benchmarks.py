@@ -1,0 +1,195 @@
+"""Benchmarks run at tiny sizes, and write the tables that the documentation has."""
+
+import importlib
+import importlib.util
+import re
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import log_loss
+
+from skhash import ITQHash, NeighborHash
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "examples" / "benchmarks"
+# By the results that the documentation has: the script, and how to be quick.
+QUICK = {
+    "metrics": "metrics --queries 20 --database 300 --repeats 1",
+    "one_query": "one_query --codes 1000 --bits 64",
+    "knn": "knn --quick --kinds random --n 5000 --repeats 1",
+    "bytes": "bytes --quick --bytes 4 --queries 50 --methods PQ signs --cells CELLS",
+    "every_cell": "every_cell --data digits --bits 8 --methods PCA NeighborHash "
+    "--seeds 0 --cells CELLS",
+    "network_gradients": "network_gradients --networks 1 --batches 2 --batch-size 10",
+    "network_gradients_polynomial": "network_gradients --polynomial --networks 1 "
+    "--batches 1 --batch-size 2",
+}
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Load a script, whose name may be that of a module of Python's."""
+    pytest.importorskip("faiss")
+    monkeypatch.syspath_prepend(FOLDER)
+    pytest.importorskip("matplotlib")
+
+    def load(name):
+        path = FOLDER / f"{name}.py"
+        spec = importlib.util.spec_from_file_location(f"benchmark_{name}", path)
+        script = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(script)
+        return script
+
+    yield load
+    for name in [name for name in sys.modules if name.startswith("benchmark_")]:
+        del sys.modules[name]
+
+
+def headers(text):
+    """Return the first line of each table."""
+    return set(re.findall(r"(\| .*\|)\n\|-", text))
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_tables_are_those_of_the_documentation(name, load, tmp_path, monkeypatch):
+    output = tmp_path / f"{name}.md"
+    script, *words = QUICK[name].replace("CELLS", str(tmp_path / "it.json")).split()
+    words += ["--output", str(output)]
+    argv = [str(FOLDER / f"{script}.py"), *words]
+    monkeypatch.setattr(sys, "argv", argv)
+    module = load(script)
+    if script == "every_cell":
+        short = partial(NeighborHash, max_epochs=1)
+        monkeypatch.setattr(module, "NeighborHash", short)
+    module.main()
+    text = output.read_text(encoding="utf-8")
+    stored = (ROOT / "docs" / "results" / f"{name}.md").read_text(encoding="utf-8")
+    assert headers(text)
+    assert headers(text) <= headers(stored)
+    command = text.splitlines()[1]
+    assert f"python examples/benchmarks/{script}.py {words[0]}" in command
+    assert command.endswith(f"--output {name}.md")
+    if "--cells" in words:
+        # Nothing is left to be measured, and the tables stay the same.
+        again = partial(pytest.fail, "measured again")
+        monkeypatch.setattr(module, "measure", lambda *_: again())
+        picture = tmp_path / "picture.png"
+        argv += ["--picture", str(picture)]
+        module.main()
+        assert output.read_text(encoding="utf-8").count("|") == text.count("|")
+        assert picture.stat().st_size > 0
+
+
+def test_the_headline_is_drawn_from_what_is_stored(load, tmp_path):
+    script = load("headline")
+    script.main([str(tmp_path / "picture.png")])
+    assert (tmp_path / "picture.png").stat().st_size > 0
+    rows = script.read_table(script.RESULTS, "MiniLM sentence embeddings")
+    curves = script.curves(rows)
+    assert [point["bytes"] for point in curves["PQ"]] == [4, 8, 16]
+    assert len(curves["RaBitQ"]) == 3
+
+
+def test_a_file_of_results(load, tmp_path, monkeypatch):
+    """Numbers in their formats, spreads, long tables folded; no folders outside."""
+    files = load("result_files")
+    row = {"n": 1234, "s": [0.25, 0.125], "name": "ä"}
+    table = files.Table.of([row], n=",", s=".2f")
+    rows = [[number] for number in range(files.SHOWN + 1)]
+    path = ROOT / "docs" / "results" / "x.md"
+    words = [str(FOLDER / "x.py"), str(tmp_path), "--output", str(path)]
+    monkeypatch.setattr(sys, "argv", words)
+    output = tmp_path / "x.md"
+    tables = {"One": table, "Long": files.Table({"n": ""}, rows)}
+    figures = {"ratio": 2.345678, "loss": {"a": 1}}
+    files.save(output, tables, figures, seeds=[0, 1], data="X")
+    text = output.read_text(encoding="utf-8")
+    command = "python examples/benchmarks/x.py FOLDER --output docs/results/x.md"
+    assert text.splitlines()[1].endswith(command)
+    assert "\n*X. " in text and " Seeds 0, 1. Python" in text
+    first = "| n | s | name |\n|---:|---:|---|\n| 1,234 | 0.25 ± 0.12 | ä |"
+    assert f"**One**\n\n{first}\n" in text
+    assert "<summary>Long</summary>" in text and text.count("<details>") == 1
+    assert text.endswith("| ratio | loss, a |\n|---:|---:|\n| 2.346 | 1 |\n")
+    read = {"n": "1,234", "s": "0.25 ± 0.12", "name": "ä"}
+    assert files.read_table(output, "One") == [read]
+    assert len(files.read_table(output, "Long")) == len(rows)
+
+
+def test_calls_take_turns(load):
+    order = []
+    calls = {name: lambda name=name: order.append(name) for name in "ab"}
+    times = load("timing").turns(calls, 3)
+    assert "".join(order) == "abababab"
+    assert all(len(own) == 3 and own == sorted(own) for own in times.values())
+
+
+def test_shares_of_the_nearest_that_are_found(load):
+    rng = np.random.default_rng(1)
+    found = np.array([rng.permutation(300)[:100] for _ in range(7)])
+    found[0, 50:] = -1
+    truth = np.array([rng.permutation(300)[:10] for _ in range(7)])
+    pairs = list(zip(found, truth, strict=True))
+    expected = {
+        f"10@{n}": sum(len({*row[:n]} & {*true}) for row, true in pairs) / 70
+        for n in (10, 100)
+    }
+    assert load("bytes").recalls(found, truth) == pytest.approx(expected)
+
+
+def test_recalls_of_a_cell(load):
+    """By hand: those before the cut, and shares of those that tie with the last."""
+    script = load("every_cell")
+    task = script.load("digits", None)
+    encoder = ITQHash(12, random_state=0).fit(task.rows)
+    queries, rows = (np.float64(it) for it in (task.queries, task.rows))
+    distances = ((queries[:, None] - rows) ** 2).sum(axis=2)
+    codes = encoder.transform(task.queries), encoder.transform(task.rows)
+    recalls = []
+    for query, own in zip(codes[0], distances, strict=True):
+        apart = (query != codes[1]).sum(axis=1)
+        edge = np.sort(apart)[99]
+        share = (100 - (apart < edge).sum()) / (apart == edge).sum()
+        chances = np.where(apart < edge, 1.0, np.where(apart == edge, share, 0.0))
+        recalls.append(chances[np.argsort(own, kind="stable")[:10]].mean())
+    found = script.recalls(encoder, task)["10@100"]
+    # Digits tie in their distances, which a few queries feel.
+    assert found == pytest.approx(np.mean(recalls), abs=2e-3)
+
+
+def test_ahead_level_and_behind(load):
+    report = load("every_cell_report")
+    cells = {}
+    for data, other in {"digits": 0.795, "tfidf": 0.8195, "glove": 0.8205}.items():
+        seeds = {
+            report.OURS: (0.80, 0.82, 0.81),
+            "ITQ": (0.7,) * 3,
+            "SGH": (other,) * 3,
+        }
+        for method, values in seeds.items():
+            for seed, value in enumerate(values):
+                every = dict.fromkeys(report.NAMES, value)
+                cell = {"recalls": every, "fit_seconds": 2.0}
+                cells[f"{data}/test/{method}/8/{seed}"] = cell
+    tables = report.tables_of({"cells": cells, "left_out": {}})
+    counts = [row[1:] for row in tables["Cells"].rows]
+    assert counts == [[3, 0, 0], [0, 3, 0], [0, 0, 3], [3, 3, 3]]
+    behind = tables["The cells where it is behind"].rows
+    assert [row[:4] for row in behind] == [
+        ["glove", it, 8, "SGH"] for it in report.NAMES
+    ]
+    expected = pytest.approx([0.8205, 0.81, -0.0105, 0.01])
+    assert all(row[4:] == expected for row in behind)
+
+
+def test_quality_of_probabilities(load):
+    """Two bins of confidence: .9, of which half are right, and .6, all of them."""
+    p = np.array([[0.9, 0.1], [0.1, 0.9], [0.6, 0.4], [0.4, 0.6]])
+    y = np.array([0, 0, 0, 1])
+    found = load("sbn_twin").quality(p, y)
+    assert found["accuracy"] == 75
+    assert found["log_loss"] == pytest.approx(log_loss(y, p))
+    assert found["ece"] == pytest.approx(100 * (0.5 * 0.4 + 0.5 * 0.4))
