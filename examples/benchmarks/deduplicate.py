@@ -25,7 +25,7 @@ import time
 import numpy as np
 from data_sets import load_20newsgroups
 from growing_results import describe, head
-from loaders import WordCodes, load_20newsgroups
+from loaders import WordCodes
 from result_files import Table, add_output, save
 from sklearn.feature_extraction.text import TfidfVectorizer
 
