@@ -137,6 +137,7 @@ def draw_scores(near, drawn, name, ax):
         shares = np.full(len(values), 1 / len(values))
         color = COLORS[color]
         ax.hist(values, edges, weights=shares, color=color, alpha=0.65, label=label)
+    ax.locator_params(axis="x", integer=edges[0] % 1 == 0.5)
     ax.set_xlabel(name)
     ax.set_ylabel("share of pairs")
     ax.legend(fontsize="small")
@@ -156,7 +157,7 @@ def write(draw, file, form, size) -> None:
     import matplotlib.style
     from matplotlib.figure import Figure
 
-    style = {"svg.fonttype": "none", "svg.hashsalt": "skhash"}
+    style = {"svg.fonttype": "none", "svg.hashsalt": f"{size}"}
     with matplotlib.style.context(["default", style]):
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.subplots())
@@ -189,4 +190,4 @@ def svg(draw, size, points=()) -> str:
         group = f'<g id="point-{number}">'
         text = text.replace(group, f"<g><title>{escape(said)}</title>")
     # Several charts may be in a page, or in a notebook.
-    return re.sub(r' id="[a-z0-9]+_\d+"', "", text)
+    return re.sub(r' id="[a-zA-Z0-9.]+_\d+"', "", text)

@@ -249,6 +249,8 @@ class TestChart:
         drawn = html[html.index("<svg") : html.rindex("</svg>")]
         fixed = set(re.findall(r"(?:fill|stroke): (#\w+)", drawn))
         assert not fixed and "var(--hamming)" in drawn
+        ids = [element["id"] for element in page.elements if "id" in element]
+        assert len(set(ids)) == len(ids)
         choices = choices_of(result.rows, True) + choices_of(result.rows, False)
         titles = page.texts("title")[1:]
         assert len(titles) == len(choices)
