@@ -35,7 +35,6 @@ from skhash.losses import (
     SupervisedLoss,
 )
 from skhash.losses._objective import Objective
-from skhash.neighbors.search import Algorithm
 from skhash.neural import Correction
 from skhash.noise import Noise
 from skhash.persistence.state import class_name, known_class
@@ -386,7 +385,7 @@ def test_tags_say_what_is_taken(estimator):
 
 
 def test_every_class_on_a_page_is_of_a_kind_with_a_contract():
-    kinds = (BaseHasher, GradientEstimator, Noise, SupervisedLoss, Algorithm)
+    kinds = (BaseHasher, GradientEstimator, Noise, SupervisedLoss)
     # These are made by an encoder or a loss.
     parts = (TrainedModule, Objective)
     for cls in page_classes():

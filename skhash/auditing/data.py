@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from sklearn.preprocessing import normalize
 from sklearn.utils import assert_all_finite
 
 from skhash.metrics import mean_average_precision_score
-from skhash.utils.arrays import as_array, check_array, check_unmasked
+from skhash.utils.arrays import as_array, check_array, check_unmasked, unit_rows
 
 # Rows that encoders are fitted on: more would only cost time.
 MAX_TRAIN_ROWS = 100_000
@@ -59,7 +58,7 @@ def split_rows(X, y, metric, sizes, random_state, report) -> Split:
     queries, database = read_rows(X, query_rows), read_rows(X, database_rows)
     float_bytes = _float_bytes(database)
     if metric == "cosine":
-        queries, database = normalize(queries), normalize(database)
+        queries, database = unit_rows(queries), unit_rows(database)
     labels = None if y is None else (y[query_rows], y[database_rows])
     if labels:
         _check_labels(*labels)

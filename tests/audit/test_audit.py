@@ -183,6 +183,16 @@ class TestRecall:
         assert result.rows[0].codebook_bytes == n_bytes
 
 
+    def test_the_cosine_asks_for_directions_alone(self, X):
+        lengths = np.exp2(np.random.default_rng(0).integers(-3, 4, (N, 1)))
+        one, other = (
+            skhash.audit(rows, metric="cosine", **FAST).rows[0]
+            for rows in (X, X * lengths.astype(np.float32))
+        )
+        for name in ("recall", "recall_rescored", "recall_asymmetric"):
+            assert getattr(one, name) == getattr(other, name)
+
+
 class TestPeers:
     def audit(self, X, *methods, **options):
         result = skhash.audit(X, **{**FAST, "methods": ["lsh", *methods], **options})

@@ -3,25 +3,17 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from page_examples import page_classes
 
 from skhash.codes import pack_bits, packed_to_words
 from skhash.neighbors import HammingNeighbors
-from skhash.neighbors.search import (
-    ALGORITHMS,
-    Algorithm,
-    Question,
-    Searcher,
-    dispatch,
-    searcher,
-)
+from skhash.neighbors.search import dispatch, searcher
+from skhash.neighbors.search.algorithm import Question
+from skhash.neighbors.search.dispatch import ALGORITHMS
+from skhash.neighbors.search.searcher import Searcher
 
-# Those of the pages keep the same promises.
-SHOWN = page_classes(Algorithm)
-KINDS = ALGORITHMS | {cls.__name__: cls for cls in SHOWN}
 N, N_QUERIES = 700, 20
 
-every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+every_kind = pytest.mark.parametrize("kind", ALGORITHMS.values(), ids=ALGORITHMS)
 
 
 def clustered(n, n_bits, seed):
@@ -67,12 +59,11 @@ def test_costs_are_told_before_anything_is_made(kind):
         assert algorithm.making >= 0
 
 
-@pytest.mark.parametrize("kind", SHOWN)
-def test_the_table_is_what_the_index_searches_by(kind, monkeypatch):
+def test_the_table_is_what_the_index_searches_by(monkeypatch):
     """One that costs nothing is made, and asked."""
     asked = []
 
-    class Free(kind):
+    class Free(ALGORITHMS["multi_index"]):
         making = 0.0
 
         def cost(self, question):
