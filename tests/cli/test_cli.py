@@ -1065,7 +1065,7 @@ class TestCheck:
             ".": ["encoder", "report/again"],
         }.items():
             status, output, errors = run("check", tmp_path / folder)
-            lines = [f"{tmp_path / path}: a ITQHash, whole" for path in paths]
+            lines = [f"{tmp_path / path}: a PCAHash, whole" for path in paths]
             assert (status, output.splitlines(), errors) == (0, lines, "")
         assert run("check", tmp_path, "--quiet") == (0, "", "")
         file = tmp_path / "report" / "again" / FILE
