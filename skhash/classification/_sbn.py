@@ -568,7 +568,7 @@ class SBNClassifier(
         twin._learn(X, targets, run.again(phases=(n_epochs,)))
         return twin.weights_
 
-    def _module(self, state, run):
+    def _module(self, run):
         network = self._network("ensemble")
         if run is not None:
             weights = self._resolve_weights()

@@ -36,9 +36,8 @@ class TrainedMixin:
     It has the parameters of `TRAINING_CONSTRAINTS` and writes three methods:
 
     * ``_build(X, targets, run)`` returns the module with its first weights;
-    * ``_module(state, run)`` returns one to hold a state that was saved, arrays by the
-      names of ``state_dict``, with weights of no account; `run` is None where it is not
-      trained;
+    * ``_module(run)`` returns a module for the state of a fit, with weights of no
+      account; `run` is None where it is not trained;
     * ``_read(module, X, run)`` returns the fitted attributes besides those below.
 
     Attributes
@@ -135,26 +134,32 @@ class TrainedMixin:
         vars(self).update(fitted)
         self.net_, self.history_, self.n_iter_ = net, history, len(history)
 
-    def _restored(self, X=None, targets=None, run=None):
-        """Return the module with the weights of the fit."""
-        import torch
-
-        if not hasattr(self, "weight_names_"):
+    def _state(self) -> dict[str, np.ndarray]:
+        """Return the state of the trained module, arrays by their names."""
+        names = getattr(self, "weight_names_", None)
+        if names is None:
             raise ValueError(
                 f"This {type(self).__name__} was saved by an older skhash, without the "
                 "state of its module: it encodes, and all else needs another fit."
             )
+        if {*map(type, names)} != {str}:
+            raise ValueError(f"weight_names_ holds other things than names: {names}")
+        return dict(zip(names, self.weights_, strict=True))
+
+    def _restored(self, X=None, targets=None, run=None):
+        """Return the module with the weights of the fit."""
+        import torch
+
+        state, module = self._state(), self._module(run)
+        own = module.state_dict()
         try:
-            state = dict(zip(self.weight_names_, self.weights_, strict=True))
-            module = self._module(state, run)
-            own = module.state_dict()
             module.load_state_dict(
                 {
                     name: torch.tensor(value).reshape(own[name].shape)
                     for name, value in state.items()
                 }
             )
-        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        except (KeyError, RuntimeError) as error:
             raise ValueError(
                 f"The parameters of this {type(self).__name__} make another network "
                 f"than it was fitted with: {error}"

@@ -358,8 +358,7 @@ def resume(net: HashNet, run, params, free=()) -> HashNet:
                 "now. Set it back, or fit anew; lr and batch_size may change."
             )
     net = copy.deepcopy(net)
-    # The copy has the generator that goes on.
-    net.run = replace(run, generator=net.run.generator)
+    net.run = run
     net.params = snapshot(params)
     net.verbose, net.n_epochs = int(params["verbose"]), None  # a stream has no end
     for group in net.optimizer_.param_groups:

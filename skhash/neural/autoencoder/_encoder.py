@@ -406,7 +406,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
             known = {"mean": mean, "scale": total_scale(X, mean)}
         return self._module_of(X.shape[1], self.n_bits, run.generator, **known)
 
-    def _module(self, state, run):
+    def _module(self, run):
         unused = seeded_generator(np.random.RandomState(0))
         fitted = {"mean": self.mean_, "scale": self.scale_, "n_steps": self.n_steps_}
         sizes = self.n_features_in_, self._n_features_out

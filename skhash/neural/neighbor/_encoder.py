@@ -365,9 +365,9 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         if self.skip_coef_ is not None:
             encoder.skip_coef_ = split_columns(self.skip_coef_, n_bits)[0]
         encoder.lengths_ = [m for m in self.lengths_ if m < n_bits] + [int(n_bits)]
-        state = dict(zip(self.weight_names_, self.weights_, strict=True))
-        state = _truncated(state, self.lengths_, encoder.lengths_)
-        encoder.weights_, encoder.weight_names_ = [*state.values()], [*state]
+        if hasattr(self, "weight_names_"):
+            state = _truncated(self._state(), encoder.lengths_)
+            encoder.weights_, encoder.weight_names_ = [*state.values()], [*state]
         return encoder
 
     def _check_saved(self):
@@ -422,9 +422,12 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         n_epochs = self._n_epochs(n_samples)
         return self._module_of(layers, mean, scale, axes, lengths, n_samples, n_epochs)
 
-    def _module(self, state, run):
-        layers = layers_of(state, "coefs"), layers_of(state, "intercepts")
-        layers = *layers, state.get("skip_coef")
+    def _module(self, run):
+        first, *others = self.coefs_
+        n_axes, n_bits = len(self.axes_), self._n_features_out
+        coefs = [np.zeros((n_axes, first.shape[1])), *others]
+        skip = None if self.skip_coef_ is None else np.zeros((n_axes, n_bits))
+        layers = coefs, self.intercepts_, skip
         fitted = self.mean_, self.scale_, self.axes_, self.lengths_
         n_epochs = self.n_iter_ if self.max_epochs == "auto" else self.max_epochs
         n_samples = 1 if run is None else run.n_trained
@@ -494,17 +497,17 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         return [*lengths, int(self.n_bits)]
 
 
-def _truncated(state, lengths, shorter) -> dict:
+def _truncated(state, lengths) -> dict:
     """Return the state of a module of the first of its lengths, the last one cut."""
-    n_bits, last = shorter[-1], len(layers_of(state, "coefs")) - 1
+    n_bits, last = lengths[-1], len(layers_of(state, "coefs")) - 1
     cut = f"coefs.{last}", f"intercepts.{last}", "skip_coef"
     state = {
         name: split_columns(value, n_bits)[0] if name in cut else value
         for name, value in state.items()
         if name.partition(".")[0] != "decoders"
-        or int(name.partition(".")[2]) < len(shorter)
+        or int(name.partition(".")[2]) < len(lengths)
     }
-    decoder = f"decoders.{len(shorter) - 1}"
+    decoder = f"decoders.{len(lengths) - 1}"
     if decoder in state:
         # They are as many times larger than they are used as the root of the length.
         root = np.float32(np.sqrt(n_bits / len(state[decoder])))

@@ -438,13 +438,17 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         has_pairs = targets is not None or resolve_pairs(self.pairs).is_always_learned
         return self._module_of(start, mean, scale, has_pairs, run)
 
-    def _module(self, state, run):
-        values = {name: state[name] for name in state if not name.startswith("pairs.")}
-        values["log_rho"] = values["log_rho"].item()
+    def _module(self, run):
+        n_bits, n_features = self.components_.shape
+        of_bits, of_features = np.zeros(n_bits), np.zeros(n_features)
+        weights = np.zeros((n_features, n_bits))
+        start = SGHStart(weights, of_bits, weights.T, of_features, of_bits, 0.0)
+        if hasattr(self, "feature_scale_"):
+            start.add_feature_scale(np.ones(n_features))
+        if resolve_scale(self.scale).is_latent:
+            start.add_latent_scales()
         has_pairs = self.pair_scale_ is not None
-        return self._module_of(
-            SGHStart(**values), self.mean_, self.scale_, has_pairs, run
-        )
+        return self._module_of(start, self.mean_, self.scale_, has_pairs, run)
 
     def _module_of(self, start, mean, scale, has_pairs, run):
         from skhash.neural.sgh._iterates import KeptIterates

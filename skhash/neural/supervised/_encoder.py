@@ -306,7 +306,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
             return encoder
         return nn.Sequential(nn.Unflatten(1, tuple(self.input_shape_)), encoder)
 
-    def _module(self, state, run):
+    def _module(self, run):
         from skhash.neural.supervised._module import SupervisedModule
 
         if self.coefs_ is None and self.module is None:

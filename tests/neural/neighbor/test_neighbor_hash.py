@@ -209,6 +209,15 @@ def test_truncate_is_a_prefix(hidden, digits, tmp_path):
     assert short.n_bits == 8 and encoder.n_bits == 16
     assert encoder.transform(X).shape[1] == 16
     assert short.lengths_ == [8] and encoder.truncate(9).lengths_ == [8, 9]
+    # What is trained on has these bits, and the decoders of them.
+    module = encoder.truncate(9)._restored().eval()
+    fed = FedRows(Rows(X), module).values()
+    with torch.no_grad():
+        logits = encoder.decision_function(X)[:, :9]
+        np.testing.assert_allclose(module(fed).numpy(), logits, atol=2e-4)
+        decoders = [encoder._restored().decoders, module.decoders]
+        (_, whole), (_, cut) = ([d / len(d) ** 0.5 for d in ds] for ds in decoders)
+        torch.testing.assert_close(cut, whole[:9])
     short.save(tmp_path / "short")
     loaded = skhash.load(tmp_path / "short")
     np.testing.assert_array_equal(loaded.transform(X), short.transform(X))
