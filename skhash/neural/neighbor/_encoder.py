@@ -211,6 +211,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     _saved = {
         "mean_": reals("n_features"),
         "scale_": reals(low=TINY),
+        "axes_": reals("n_axes", "n_features"),
         "skip_coef_": optional(reals("n_features", "n_bits")),
         "lengths_": Plain(list),
     }

@@ -443,8 +443,6 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         of_bits, of_features = np.zeros(n_bits), np.zeros(n_features)
         weights = np.zeros((n_features, n_bits))
         start = SGHStart(weights, of_bits, weights.T, of_features, of_bits, 0.0)
-        if hasattr(self, "feature_scale_"):
-            start.add_feature_scale(np.ones(n_features))
         if resolve_scale(self.scale).is_latent:
             start.add_latent_scales()
         has_pairs = self.pair_scale_ is not None
