@@ -21,8 +21,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
-from skhash.algebra._perceptron import check_layers, mlp_forward
 from skhash.codes import packed_width
+from skhash.numerics._perceptron import check_layers, mlp_forward
 from skhash.persistence import save_estimator
 from skhash.persistence.schema import Group, optional, reals
 from skhash.utils._sklearn import Interval, fit_context

@@ -8,9 +8,9 @@ from time import perf_counter
 
 import numpy as np
 
-from skhash.algebra._binary import BinaryUnits
 from skhash.auditing import audit
 from skhash.neighbors import HammingNeighbors
+from skhash.numerics._binary import BinaryUnits
 from skhash.utils.late import LateModule
 
 _blocks = LateModule("skhash.neighbors.search.blocks")

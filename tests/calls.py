@@ -13,7 +13,6 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 
 import skhash
-from skhash.algebra._binary import BinaryUnits
 from skhash.codes import packed_to_words
 from skhash.linear import LinearDecoder, RandomHyperplaneHash
 from skhash.linear._block_descent import BlockDescent
@@ -28,6 +27,7 @@ from skhash.neighbors.search import blocks
 from skhash.neighbors.search.algorithm import Question
 from skhash.neighbors.search.dispatch import ALGORITHMS
 from skhash.neighbors.store.decoder import METRICS
+from skhash.numerics._binary import BinaryUnits
 
 N_FEATURES = 5
 REACHES = {"nearest": 9, "within": 3}

@@ -15,15 +15,15 @@ ROOT = Path(importlib.util.find_spec("skhash").submodule_search_locations[0])
 ALLOWED = {
     "utils": set(),
     "codes": {"utils"},
-    "algebra": {"utils"},
-    "persistence": {"utils", "codes"},
+    "numerics": {"utils"},
+    "persistence": {"utils"},
     "noise": {"utils", "codes"},
     "gradients": {"utils", "codes", "noise"},
     "losses": {"utils", "codes"},
     "networks": {"utils", "codes", "noise", "gradients"},
     "metrics": {"utils", "codes"},
     "datasets": {"utils"},
-    "base": {"utils", "codes", "algebra", "persistence"},
+    "base": {"utils", "codes", "numerics", "persistence"},
     "training": {"utils", "codes", "persistence", "base"},
 }
 METHODS = {"linear", "neural", "classification"}
@@ -37,7 +37,7 @@ ALLOWED["export"] = {"utils", "codes", "neighbors"}
 ESTIMATORS = {"persistence", "neighbors", *METHODS}
 ALLOWED["auditing"] = ESTIMATORS | {"utils", "codes", "metrics", "_versions"}
 ALLOWED["cli"] = ALLOWED["auditing"] | {"auditing", "base", "datasets", "__init__"}
-ALLOWED["compile"] = {"utils", "algebra", "neighbors", "auditing"}
+ALLOWED["compile"] = {"utils", "numerics", "neighbors", "auditing"}
 ALLOWED["__main__"] = {"cli"}
 ALLOWED["_versions"] = {"utils"}
 ALLOWED["__init__"] = ESTIMATORS | {"auditing", "_versions"}

@@ -5,10 +5,10 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 from skhash import compile as compiling
-from skhash.algebra import _binary_kernels
-from skhash.algebra._binary import BinaryUnits
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors.kernels import brute, multi_index, pruned
+from skhash.numerics import _binary_kernels
+from skhash.numerics._binary import BinaryUnits
 
 MADE = {
     brute: ("nearest", "nearest_to_few", "within", "within_of_few", "place"),

@@ -32,7 +32,7 @@ PUBLIC = [
 ]
 # Parts whose users are inside.
 INSIDE = {
-    *("utils", "algebra", "persistence", "cli", "compile"),
+    *("utils", "numerics", "persistence", "cli", "compile"),
     *("__main__", "__init__", "_versions"),
 }
 

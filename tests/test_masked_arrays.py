@@ -112,8 +112,7 @@ def of_exports():
     yield export.reverse_bits, {"packed": PACKED}
     yield export.to_int8, {"packed": PACKED, "convention": "view"}
     yield export.from_int8, {"signed": PACKED.view(np.int8), "convention": "view"}
-    for function in (export.read_source, export.to_arrow):
-        yield function, {"codes": PACKED, "ids": ROWS}
+    yield export.to_arrow, {"codes": PACKED, "ids": ROWS}
     yield export.to_pgvector, {"codes": PACKED, "ids": ROWS, "file": io.StringIO()}
     index = neighbors.AsymmetricNeighbors(3).fit(BITS, decoder=DECODER)
     yield export.score_tables, {"decoder": index, "X": X}
@@ -219,7 +218,7 @@ def public_functions():
     """Yield the functions and methods of all that is public, with their names."""
     modules = [m.name for m in pkgutil.walk_packages(skhash.__path__, "skhash.")]
     for module in modules:
-        if "._" in module or module.startswith("skhash.soak"):
+        if "._" in module:
             continue
         module = importlib.import_module(module)
         for value in (getattr(module, name) for name in getattr(module, "__all__", [])):

@@ -44,8 +44,8 @@ from result_files import Table, add_output, save
 from timing import medians, seconds_of
 
 from skhash import NeighborHash, PCAHash
-from skhash.algebra._affine import affine
 from skhash.cli import main as command
+from skhash.numerics._affine import affine
 
 DTYPES = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
 N_FITTED, HIDDEN = 5000, 512

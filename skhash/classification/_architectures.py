@@ -4,7 +4,7 @@ import math
 
 from sklearn.base import BaseEstimator
 
-from skhash.algebra._perceptron import check_layer_sizes
+from skhash.numerics._perceptron import check_layer_sizes
 from skhash.utils.strategies import resolved
 from skhash.utils.torch import seeded_globals
 

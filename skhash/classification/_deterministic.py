@@ -7,8 +7,6 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import softmax
 
-from skhash.algebra._affine import affine
-from skhash.algebra._binary import BinaryUnits
 from skhash.codes import (
     bits_to_signs,
     pack_bits,
@@ -16,6 +14,8 @@ from skhash.codes import (
     packed_width,
     unpack_bits,
 )
+from skhash.numerics._affine import affine
+from skhash.numerics._binary import BinaryUnits
 from skhash.utils.chunks import dense_rows, even_chunks, row_chunks
 from skhash.utils.threads import MIN_SHARED_WORK, map_in_threads, threads_for
 

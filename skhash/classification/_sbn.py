@@ -17,13 +17,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from skhash.algebra._projection import column_means
-from skhash.algebra._scale import total_scale
 from skhash.base import check_magnitude, unchanged_if_it_raises
 from skhash.classification._architectures import resolve_architecture
 from skhash.classification._deterministic import DeterministicNetwork
 from skhash.classification._rows import Targets, positions, weighted_rows
 from skhash.codes import pack_bits
+from skhash.numerics._projection import column_means
+from skhash.numerics._scale import total_scale
 from skhash.persistence import save_estimator
 from skhash.persistence.schema import TINY, Group, Plain, labels, reals, wholes
 from skhash.training import TRAINING_CONSTRAINTS, TrainedMixin, arrays_of
@@ -651,7 +651,6 @@ class SBNClassifier(
             if decay := layer.weights.weight_decay:
                 groups += [(f"network.layers.{i}.weight", {"weight_decay": decay})]
         return self.optimizer, {"param_groups": groups} if groups else {}
-
 
     def _read(self, module, X, run):
         """Return the parameters, and the statistics of norms without noise."""

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from skhash.algebra._projection import column_means
 from skhash.base import FittedBitsMixin
+from skhash.numerics._projection import column_means
 from skhash.persistence.schema import reals
 from skhash.utils.chunks import dense_rows, row_chunks
 

@@ -5,11 +5,11 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.optimize import minimize
 
-from skhash.algebra._projection import check_enough_columns, column_means
 from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.linear._decoder import LinearDecoderMixin, fit_codebook, squared_errors
 from skhash.linear._descent import descend, enumerate_codes
 from skhash.linear._pca import PCAHash
+from skhash.numerics._projection import check_enough_columns, column_means
 from skhash.persistence.schema import Plain, wholes
 from skhash.utils._sklearn import Interval
 from skhash.utils.chunks import dense_chunks

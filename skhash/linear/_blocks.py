@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg
 from scipy import sparse
 
-from skhash.algebra._projection import column_means
+from skhash.numerics._projection import column_means
 from skhash.utils.chunks import dense_chunks, row_chunks
 
 # Ridge on what single bits add, as a share of the rows: it matters only where bits are

@@ -8,7 +8,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
-from skhash.algebra._projection import column_means
 from skhash.codes import check_bits
 from skhash.linear._block_descent import BlockDescent
 from skhash.linear._blocks import (
@@ -19,6 +18,7 @@ from skhash.linear._blocks import (
     values_to_bits,
 )
 from skhash.linear._descent import descend
+from skhash.numerics._projection import column_means
 from skhash.persistence import save_estimator
 from skhash.persistence.schema import optional, reals, wholes
 from skhash.utils._sklearn import Interval, Options, StrOptions, fit_context

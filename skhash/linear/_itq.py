@@ -4,14 +4,14 @@ from numbers import Integral
 
 import numpy as np
 
-from skhash.algebra._projection import (
+from skhash.base import BaseHasher, LinearLogitsMixin
+from skhash.numerics._projection import (
     check_enough_columns,
     column_means,
     principal_axes,
     project,
 )
-from skhash.algebra._rotation import fit_itq_rotation, random_rotation
-from skhash.base import BaseHasher, LinearLogitsMixin
+from skhash.numerics._rotation import fit_itq_rotation, random_rotation
 from skhash.persistence.schema import Plain, reals, wholes
 from skhash.utils._sklearn import Interval
 from skhash.utils.torch import resolve_device, seeded_generator

@@ -5,13 +5,13 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skhash.algebra._projection import (
+from skhash.base import BaseHasher, LinearLogitsMixin
+from skhash.numerics._projection import (
     check_enough_columns,
     column_means,
     principal_axes,
     project,
 )
-from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.persistence.schema import Plain, reals, wholes
 from skhash.utils._sklearn import Interval
 from skhash.utils.chunks import row_chunks

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from skhash.algebra._projection import (
+from skhash.base import BaseHasher, LinearLogitsMixin
+from skhash.numerics._projection import (
     check_enough_columns,
     column_means,
     principal_axes,
 )
-from skhash.algebra._rotation import random_rotation
-from skhash.base import BaseHasher, LinearLogitsMixin
+from skhash.numerics._rotation import random_rotation
 from skhash.utils._sklearn import StrOptions
 from skhash.utils.torch import resolve_device, seeded_generator
 

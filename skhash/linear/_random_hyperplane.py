@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from skhash.algebra._projection import column_means
 from skhash.base import BaseHasher, LinearLogitsMixin
+from skhash.numerics._projection import column_means
 
 
 class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):

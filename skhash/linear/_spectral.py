@@ -4,12 +4,12 @@ from numbers import Real
 
 import numpy as np
 
-from skhash.algebra._projection import (
+from skhash.base import BaseHasher, LinearLogitsMixin
+from skhash.numerics._projection import (
     column_means,
     principal_axes,
     project,
 )
-from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.persistence.schema import wholes
 from skhash.utils._sklearn import Interval
 from skhash.utils.torch import resolve_device, seeded_generator

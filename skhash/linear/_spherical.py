@@ -4,9 +4,9 @@ from numbers import Integral
 
 import numpy as np
 
-from skhash.algebra._projection import centered_chunks, column_means
 from skhash.base import BaseHasher, FittedBitsMixin
 from skhash.linear._anchors import squared_distances
+from skhash.numerics._projection import centered_chunks, column_means
 from skhash.persistence.schema import Plain, reals, wholes
 from skhash.utils._sklearn import Interval
 from skhash.utils.torch import resolve_device

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from skhash.algebra._graph import neighbor_table
+from skhash.numerics._graph import neighbor_table
 from skhash.utils.chunks import RowView
 
 

@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from skhash.algebra._projection import principal_axes, project
-from skhash.algebra._rotation import fit_itq_rotation, random_rotation
 from skhash.metrics import neighbor_recall_score, true_neighbors
+from skhash.numerics._projection import principal_axes, project
+from skhash.numerics._rotation import fit_itq_rotation, random_rotation
 
 ITQ_STEPS = 50
 # A rotation that training only starts from takes fewer rows and steps.

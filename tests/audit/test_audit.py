@@ -182,7 +182,6 @@ class TestRecall:
         n_bytes = result.decoder.codebook_.nbytes + result.decoder.offset_.nbytes
         assert result.rows[0].codebook_bytes == n_bytes
 
-
     def test_the_cosine_asks_for_directions_alone(self, X):
         lengths = np.exp2(np.random.default_rng(0).integers(-3, 4, (N, 1)))
         one, other = (

@@ -8,10 +8,10 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
 from skhash import ITQHash, PCAHash
-from skhash.algebra import _projection
-from skhash.algebra._rotation import fit_itq_rotation, random_rotation
 from skhash.linear import RandomHyperplaneHash
 from skhash.metrics import neighbor_recall_score, true_neighbors
+from skhash.numerics import _projection
+from skhash.numerics._rotation import fit_itq_rotation, random_rotation
 
 
 @pytest.fixture(scope="module")

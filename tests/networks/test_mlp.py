@@ -5,8 +5,8 @@ import pytest
 import torch
 from scipy import sparse, stats
 
-from skhash.algebra._perceptron import mlp_forward
 from skhash.networks._mlp import MLP, drop_out, sparse_linear
+from skhash.numerics._perceptron import mlp_forward
 from skhash.training._batches import sparse_tensor
 
 

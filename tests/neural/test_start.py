@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from skhash.algebra._projection import principal_axes
 from skhash.neural import _start
 from skhash.neural._start import rotated_axes
+from skhash.numerics._projection import principal_axes
 
 
 def projected_rows(n=400, d=12, seed=0):

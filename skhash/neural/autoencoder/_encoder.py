@@ -6,13 +6,13 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
-from skhash.algebra import _perceptron as mlp
-from skhash.algebra._projection import column_means
-from skhash.algebra._scale import total_scale
 from skhash.base import MLPLogitsMixin
 from skhash.codes import check_bits
 from skhash.neural.autoencoder._correction import Correction, resolve_correction
 from skhash.neural.autoencoder._posterior import Posterior, resolve_posterior
+from skhash.numerics import _perceptron as mlp
+from skhash.numerics._projection import column_means
+from skhash.numerics._scale import total_scale
 from skhash.persistence.schema import TINY, Group, optional, reals, wholes
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions

@@ -6,16 +6,16 @@ from numbers import Integral, Real
 import numpy as np
 from scipy import sparse
 
-from skhash.algebra._perceptron import (
+from skhash.base import MLPLogitsMixin
+from skhash.neural._start import rotated_axes, sample_rows
+from skhash.numerics._perceptron import (
     check_layer_sizes,
     layers_of,
     mlp_forward,
     split_columns,
 )
-from skhash.algebra._projection import column_means, principal_axes, project
-from skhash.algebra._scale import total_scale
-from skhash.base import MLPLogitsMixin
-from skhash.neural._start import rotated_axes, sample_rows
+from skhash.numerics._projection import column_means, principal_axes, project
+from skhash.numerics._scale import total_scale
 from skhash.persistence.schema import TINY, Plain, optional, reals
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions

@@ -6,8 +6,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_consistent_length
 
-from skhash.algebra._graph import label_partners, table_of_graph
 from skhash.neural._near import near_rows
+from skhash.numerics._graph import label_partners, table_of_graph
 from skhash.training._batches import Rows
 from skhash.training._net import Split
 from skhash.utils.chunks import RowView

@@ -6,8 +6,6 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skhash.algebra._projection import column_means
-from skhash.algebra._scale import total_scale
 from skhash.base import LinearLogitsMixin
 from skhash.codes import CODINGS, check_bits
 from skhash.linear._decoder import LinearDecoderMixin, decode
@@ -15,6 +13,8 @@ from skhash.neural._start import sample_rows, starting_directions
 from skhash.neural.sgh._pairs import PairSource, resolve_pairs
 from skhash.neural.sgh._scales import CodewordScale, resolve_scale
 from skhash.neural.sgh._start import SGHStart, closed_form_decoder, sgh_start
+from skhash.numerics._projection import column_means
+from skhash.numerics._scale import total_scale
 from skhash.persistence.schema import TINY, optional, reals
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import Interval, StrOptions

@@ -6,8 +6,8 @@ import numpy as np
 from scipy import linalg
 from scipy.special import logit
 
-from skhash.algebra._projection import centered_chunks, project
 from skhash.codes import CODINGS
+from skhash.numerics._projection import centered_chunks, project
 from skhash.utils.torch import widest_float
 
 # Spread of the first logits. At 3 a typical bit is 95 % sure: sharp enough that the

@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
-from skhash.algebra._perceptron import check_layer_sizes
-from skhash.algebra._projection import column_means
-from skhash.algebra._scale import total_scale
 from skhash.base import MLPLogitsMixin
 from skhash.linear import ITQHash
 from skhash.metrics import class_distances
+from skhash.numerics._perceptron import check_layer_sizes
+from skhash.numerics._projection import column_means
+from skhash.numerics._scale import total_scale
 from skhash.persistence.schema import (
     TINY,
     Group,

@@ -9,11 +9,11 @@ from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
 from skhash import ITQHash, NeighborHash
-from skhash.algebra import _graph
-from skhash.algebra._graph import neighbor_table
 from skhash.neural import _start
 from skhash.neural.neighbor import _rows
 from skhash.neural.neighbor._module import _known
+from skhash.numerics import _graph
+from skhash.numerics._graph import neighbor_table
 from skhash.training import _batches
 from skhash.training._batches import Batch
 from skhash.utils import chunks

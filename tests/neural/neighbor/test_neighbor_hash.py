@@ -16,11 +16,6 @@ from sklearn.preprocessing import StandardScaler
 
 import skhash
 from skhash import ITQHash, NeighborHash, PCAHash
-from skhash.algebra._graph import (
-    label_partners,
-    neighbor_table,
-    table_of_graph,
-)
 from skhash.metrics import (
     make_neighbor_recall_scorer,
     mean_average_precision_score,
@@ -28,6 +23,11 @@ from skhash.metrics import (
     true_neighbors,
 )
 from skhash.neural.neighbor import _encoder
+from skhash.numerics._graph import (
+    label_partners,
+    neighbor_table,
+    table_of_graph,
+)
 from skhash.training._batches import FedRows, Rows
 
 CPU = torch.device("cpu")
@@ -146,9 +146,7 @@ def test_partners_share_one_of_several_labels():
 def recall(encoder, X):
     bits = encoder.transform(X)
     truth = true_neighbors(X, n_neighbors=10)
-    return neighbor_recall_score(
-        bits, bits, truth, n_retrieved=20, exclude_self=True, n_jobs=1
-    )
+    return neighbor_recall_score(bits, bits, truth, n_retrieved=20, exclude_self=True)
 
 
 @pytest.mark.parametrize("n_bits", [8, 16, 32])

@@ -7,11 +7,11 @@ from scipy import sparse
 from sklearn.datasets import load_digits
 
 from skhash import ITQHash, PCAHash, SGHEncoder
-from skhash.algebra._scale import total_scale
 from skhash.codes import CODINGS
 from skhash.metrics import neighbor_recall_score, true_neighbors
 from skhash.neural.sgh._module import SGHModule
 from skhash.neural.sgh._start import closed_form_decoder, sgh_start
+from skhash.numerics._scale import total_scale
 from skhash.training._batches import Batch
 
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from skhash.algebra._perceptron import mlp_forward
 from skhash.neural.supervised._module import (
     SupervisedModule,
     folded_layers,
     hashing_perceptron,
 )
+from skhash.numerics._perceptron import mlp_forward
 from skhash.training._batches import Batch
 
 X = torch.from_numpy(np.random.default_rng(0).normal(size=(30, 6))).float()

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
-from skhash.algebra._projection import (
+from skhash.numerics._projection import (
     centered_chunks,
     column_means,
     principal_axes,
@@ -16,7 +16,7 @@ from skhash.utils.chunks import RowView, row_chunks
 from skhash.utils.late import LateModule
 from skhash.utils.torch import multiplies_bfloat16
 
-_nearest = LateModule("skhash.algebra._nearest")
+_nearest = LateModule("skhash.numerics._nearest")
 
 # Distances of this many bytes are held at a time: they stay in a processor's cache.
 TABLE_BYTES = 2**23

@@ -10,10 +10,10 @@ import pytest
 import torch
 from scipy import sparse
 
-from skhash.algebra import _perceptron
-from skhash.algebra._affine import affine
-from skhash.algebra._affine_kernels import BLOCK_ROWS, DEPTH, PANEL, TILE_ROWS
-from skhash.algebra._perceptron import mlp_forward, run_on_device
+from skhash.numerics import _perceptron
+from skhash.numerics._affine import affine
+from skhash.numerics._affine_kernels import BLOCK_ROWS, DEPTH, PANEL, TILE_ROWS
+from skhash.numerics._perceptron import mlp_forward, run_on_device
 
 FLOATS = [np.float16, np.float32, np.float64]
 SHAPES = [

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from skhash.algebra._binary import BinaryUnits
 from skhash.codes import bits_to_signs, pack_bits, packed_to_words
+from skhash.numerics._binary import BinaryUnits
 
 # (rows, inputs, units): where tiles, bytes and words end, one less and one more.
 SHAPES = [

@@ -1,4 +1,4 @@
-"""The compiled part of `skhash.algebra._affine`: products of rows and weights.
+"""The compiled part of `skhash.numerics._affine`: products of rows and weights.
 
 A sum runs over the features in their order, whichever rows and outputs stand beside it,
 so that it is the same to the last bit in every call.

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
-from skhash.algebra._affine import affine
+from skhash.numerics._affine import affine
 from skhash.utils.chunks import row_chunks
 from skhash.utils.torch import inference_device, own_stream
 

@@ -1,4 +1,4 @@
-"""The compiled part of `skhash.algebra._graph`: the smallest keys of a block."""
+"""The compiled part of `skhash.numerics._graph`: the smallest keys of a block."""
 
 from skhash.utils.kernels import inner_kernel, kernel
 

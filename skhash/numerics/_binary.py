@@ -4,7 +4,7 @@ import numpy as np
 
 from skhash.utils.late import LateModule
 
-kernels = LateModule("skhash.algebra._binary_kernels")
+kernels = LateModule("skhash.numerics._binary_kernels")
 
 
 class BinaryUnits:

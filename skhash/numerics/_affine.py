@@ -4,7 +4,7 @@ import numpy as np
 
 from skhash.utils.late import LateModule
 
-kernels = LateModule("skhash.algebra._affine_kernels")
+kernels = LateModule("skhash.numerics._affine_kernels")
 GROUP = 16  # columns of weights that are copied together; it is fastest so
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from skhash.algebra._projection import centered_chunks
+from skhash.numerics._projection import centered_chunks
 
 
 def total_scale(X, mean: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""The compiled part of `skhash.algebra._binary`: bits that differ, counted by tiles."""
+"""The compiled part of `skhash.numerics._binary`: bits that differ, by tiles."""
 
 from llvmlite import ir
 from numba import int64, uint8, uint64, void
