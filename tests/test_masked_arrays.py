@@ -177,12 +177,12 @@ ROOMS = [value for name, value in globals().items() if name.startswith("of_")]
 
 # They are handed arrays that have been checked, or tensors.
 INSIDE = {
-    "Algorithm.nearest",
     "CorrelatedPosterior.divergence",
-    "GivenPairs.read",
-    "LabelPairs.read",
-    "PairSource.read",
-    "packed_to_words",
+    *(
+        f"{source}.{method}"
+        for source in ("PairSource", "GivenPairs", "LabelPairs", "NeighborPairs")
+        for method in ("read", "rows")
+    ),
 }
 # They have the index read by `read_source`.
 ENGINES = {"to_faiss", "to_sqlite_vec", "to_usearch"}
