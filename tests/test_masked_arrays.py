@@ -178,6 +178,7 @@ ROOMS = [value for name, value in globals().items() if name.startswith("of_")]
 # They are handed arrays that have been checked, or tensors.
 INSIDE = {
     "CorrelatedPosterior.divergence",
+    "TrainedModule.rows",
     *(
         f"{source}.{method}"
         for source in ("PairSource", "GivenPairs", "LabelPairs", "NeighborPairs")
