@@ -96,14 +96,13 @@ def mean_of(values):
     return float(np.mean(values)) if len(values) else None
 
 
-def add_files(parser, picture="--picture"):
-    """Give a benchmark the options of where data, results and pictures are."""
+def add_files(parser):
+    """Give a benchmark of hours the options of where data and results are."""
     parser.add_argument("--data-home")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--output", type=Path, help="a JSON file that grows")
     parser.add_argument("--show", type=Path, nargs="+", help="output files to print")
     parser.add_argument("--results", type=Path, help="a file of the tables")
-    parser.add_argument(picture, type=Path, help="where to draw")
 
 
 def add_output(parser):
