@@ -51,10 +51,7 @@ COMMON = {
 }
 N_PREDICTED, BLOCK_ROWS = 10_000, 1000
 DIGITS_EPOCHS = 40
-SIZES = {
-    "digits": [(256, 256)],
-    "fashion_mnist": [(256, 256), (1024, 1024, 1024)],
-}
+SIZES = {"digits": [(256, 256)], "fashion_mnist": [(256, 256), (1024, 1024, 1024)]}
 
 
 @cache
@@ -157,12 +154,7 @@ SPEED_TABLES = {
         "torch": ".3g",
         "ratio": ".1f",
     },
-    "layers": {
-        "layer": "",
-        "packed": ".3g",
-        "NumPy": ".3g",
-        "ratio": ".1f",
-    },
+    "layers": {"layer": "", "packed": ".3g", "NumPy": ".3g", "ratio": ".1f"},
 }
 
 
@@ -254,11 +246,7 @@ CODES = {
         (256, n_bits), device="cpu", **params
     ),
     "SupervisedHash": lambda n_bits, params: SupervisedHash(
-        n_bits,
-        hidden_layer_sizes=(256,),
-        lr_schedule="cosine",
-        device="cpu",
-        **params,
+        n_bits, hidden_layer_sizes=(256,), lr_schedule="cosine", device="cpu", **params
     ),
 }
 

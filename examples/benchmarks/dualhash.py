@@ -106,8 +106,7 @@ def tuned(results, name):
         for lr in lrs:
             it = name, "validation", dual_with(optimizer), {"lr": lr}
             cell = results.get(
-                f"{name} / tuning / {label} / {lr}",
-                partial(fit, *it, 32, TUNING_SEED),
+                f"{name} / tuning / {label} / {lr}", partial(fit, *it, 32, TUNING_SEED)
             )
             if cell:
                 value = cell["validation"]["mAP"]
