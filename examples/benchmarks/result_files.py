@@ -83,6 +83,12 @@ def read_table(path, caption):
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
+def columns(text):
+    """Return formats by column of a head such as "data | mAP :.3f | seeds"."""
+    parts = (part.partition(" :") for part in text.split(" | "))
+    return {name: form for name, _, form in parts}
+
+
 def with_spread(values):
     """Return the mean, with half the range where there are several values."""
     if not len(values):
