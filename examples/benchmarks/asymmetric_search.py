@@ -38,7 +38,7 @@ import faiss
 import numpy as np
 from growing_results import describe, head
 from loaders import LOADERS
-from result_files import Table, add_output, save
+from result_files import Table, add_output, columns, save
 from sklearn.frozen import FrozenEstimator
 from timing import medians
 
@@ -48,27 +48,15 @@ from skhash.metrics import true_neighbors
 from skhash.neighbors import AsymmetricNeighbors
 
 N_TRAIN, N_QUERIES, CHUNK = 20_000, 1000, 50_000
-SEARCHES = {
-    "bytes": "",
-    "k": "",
-    "search": "",
-    "ms of 1000 at once": ".4f",
-    "ms of one": ".3f",
-    "faiss / ours of 1000": ".2f",
-    "faiss / ours of one": ".2f",
-    "GB/s a thread of 1000": ".0f",
-    "GB/s of one": ".0f",
-}
-MEMORY = {
-    "MB of files": ".0f",
-    "nbytes_, MB": ".0f",
-    "MB without": ".0f",
-    "MB opened": ".0f",
-    "MB at most": ".0f",
-    "ms to open": ".0f",
-    "100 queries, s": ".1f",
-    "then, s": ".2f",
-}
+SEARCHES = columns(
+    "bytes | k | search | ms of 1000 at once :.4f | ms of one :.3f | "
+    "faiss / ours of 1000 :.2f | faiss / ours of one :.2f | "
+    "GB/s a thread of 1000 :.0f | GB/s of one :.0f"
+)
+MEMORY = columns(
+    "MB of files :.0f | nbytes_, MB :.0f | MB without :.0f | MB opened :.0f | "
+    "MB at most :.0f | ms to open :.0f | 100 queries, s :.1f | then, s :.2f"
+)
 
 
 def mixtures(rows, n, rng):
@@ -191,15 +179,10 @@ def search_opened(folder):
     print(json.dumps(dict(zip(MEMORY, found, strict=True))))
 
 
-RECALL = {
-    "bits": "",
-    "encoder": "",
-    "ordered by": "",
-    "candidates": ",",
-    "10@10": ".3f",
-    "10@100": ".3f",
-    "ms a query": ".3f",
-}
+RECALL = columns(
+    "bits | encoder | ordered by | candidates :, | 10@10 :.3f | 10@100 :.3f | "
+    "ms a query :.3f"
+)
 
 
 def report_recall(data, output):

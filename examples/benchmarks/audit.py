@@ -9,7 +9,7 @@ import numpy as np
 from drawing import DPI, panels
 from growing_results import describe, head
 from loaders import LOADERS, TITLES
-from result_files import Table, add_output, save
+from result_files import Table, add_output, columns, save
 
 import skhash
 
@@ -59,16 +59,9 @@ def cells_of(result):
 
 BITS = (8, 16, 32, 64, 128)
 SAMPLE = 20_000
-RECOMMENDED = {
-    "set": "",
-    "vectors": ",",
-    "method": "",
-    "bits": "",
-    "by": "",
-    "bytes": "",
-    "bytes once": ",",
-    "10@100": ".3f",
-}
+RECOMMENDED = columns(
+    "set | vectors :, | method | bits | by | bytes | bytes once :, | 10@100 :.3f"
+)
 
 if __name__ == "__main__":
     main()

@@ -38,7 +38,7 @@ from statistics import median
 import numpy as np
 from growing_results import describe, head
 from loaders import WordCodes
-from result_files import Table, add_output, save
+from result_files import Table, add_output, columns, save
 from scale import measured
 from timing import seconds_of
 
@@ -47,14 +47,7 @@ from skhash.neighbors import merge_neighbors
 
 PART, N_BITS = 50_000_000, 64
 STEPS = ["make", "build", "search", "build_parts", "search_parts", "shards"]
-COLUMNS = {
-    "codes": ",",
-    "way": "",
-    "step": "",
-    "seconds": ".3g",
-    "MB": ",.0f",
-    "bytes a code": ".2f",
-}
+COLUMNS = columns("codes :, | way | step | seconds :.3g | MB :,.0f | bytes a code :.2f")
 
 
 def note(folder, step, seconds, **more):

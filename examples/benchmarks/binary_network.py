@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from drawing import finish, panels
 from growing_results import describe, head
-from result_files import Table, add_output, save
+from result_files import Table, add_output, columns, save
 from sbn_images import ReLU
 from scipy.special import expit
 from sklearn.datasets import load_digits
@@ -51,10 +51,7 @@ COMMON = {
 }
 N_PREDICTED, BLOCK_ROWS = 10_000, 1000
 DIGITS_EPOCHS = 40
-SIZES = {
-    "digits": [(256, 256)],
-    "fashion_mnist": [(256, 256), (1024, 1024, 1024)],
-}
+SIZES = {"digits": [(256, 256)], "fashion_mnist": [(256, 256), (1024, 1024, 1024)]}
 
 
 @cache
@@ -138,31 +135,15 @@ def speed(arguments):
 
 
 SPEED_TABLES = {
-    "networks": {
-        "network": "",
-        "accuracy without noise": ".1f",
-        "exported": ".1f",
-        "ReLU": ".1f",
-        "kB of weights": ".0f",
-        "float kB": ".0f",
-        "inner layers": ".0f",
-        "float inner layers": ".0f",
-    },
-    "speed": {
-        "network": "",
-        "rows": "",
-        "threads": "",
-        "packed": ".3g",
-        "NumPy": ".3g",
-        "torch": ".3g",
-        "ratio": ".1f",
-    },
-    "layers": {
-        "layer": "",
-        "packed": ".3g",
-        "NumPy": ".3g",
-        "ratio": ".1f",
-    },
+    "networks": columns(
+        "network | accuracy without noise :.1f | exported :.1f | ReLU :.1f | "
+        "kB of weights :.0f | float kB :.0f | inner layers :.0f | "
+        "float inner layers :.0f"
+    ),
+    "speed": columns(
+        "network | rows | threads | packed :.3g | NumPy :.3g | torch :.3g | ratio :.1f"
+    ),
+    "layers": {"layer": "", "packed": ".3g", "NumPy": ".3g", "ratio": ".1f"},
 }
 
 
@@ -254,11 +235,7 @@ CODES = {
         (256, n_bits), device="cpu", **params
     ),
     "SupervisedHash": lambda n_bits, params: SupervisedHash(
-        n_bits,
-        hidden_layer_sizes=(256,),
-        lr_schedule="cosine",
-        device="cpu",
-        **params,
+        n_bits, hidden_layer_sizes=(256,), lr_schedule="cosine", device="cpu", **params
     ),
 }
 
@@ -385,13 +362,10 @@ def training(arguments):
     }
     equal = {}
     table = Table(
-        {
-            "weights": "",
-            "training loss": ".3f",
-            "accuracy": ".1f",
-            "as identity, %": ".2f",
-            "undecided, %": ".1f",
-        }
+        columns(
+            "weights | training loss :.3f | accuracy :.1f | as identity, % :.2f | "
+            "undecided, % :.1f"
+        )
     ).printed()
     for name, (etas, losses, accuracies) in runs.items():
         equal[name] = [

@@ -17,16 +17,8 @@ from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
 
 FLOAT = 4  # bytes of a number that is kept as it is
 LEVELS = 256  # entries of a codebook that one byte picks from
-METRICS = {
-    "euclidean": faiss.METRIC_L2,
-    "inner_product": faiss.METRIC_INNER_PRODUCT,
-}
-ENCODERS = {
-    "SGH": SGHEncoder,
-    "ITQ": ITQHash,
-    "neighbor": NeighborHash,
-    "PCA": PCAHash,
-}
+METRICS = {"euclidean": faiss.METRIC_L2, "inner_product": faiss.METRIC_INNER_PRODUCT}
+ENCODERS = {"SGH": SGHEncoder, "ITQ": ITQHash, "neighbor": NeighborHash, "PCA": PCAHash}
 # Numbers of a code that our search keeps beside it.
 OUR_FLOATS = {"euclidean": 1, "cosine": 2}
 # These make at most a bit a column.

@@ -6,21 +6,12 @@ from collections import defaultdict
 import numpy as np
 from drawing import finish, panels, powers_of_two
 from loaders import TITLES
-from result_files import Table
+from result_files import Table, columns
 
-COLUMNS = {
-    "method": "",
-    "code bytes": "",
-    "search bytes": "",
-    "codebook, MB": ".2f",
-    "10@10": ".3f",
-    "10@100": ".3f",
-    "+-": ".3f",
-    "seeds": "",
-    "fit, s": ".1f",
-    "rows/s": ",.0f",
-    "options": "",
-}
+COLUMNS = columns(
+    "method | code bytes | search bytes | codebook, MB :.2f | 10@10 :.3f | "
+    "10@100 :.3f | +- :.3f | seeds | fit, s :.1f | rows/s :,.0f | options"
+)
 OURS = "ours, bytes decoded"
 # Colour, line and marker of what is drawn; what is not named here stands in the tables.
 STYLES = {

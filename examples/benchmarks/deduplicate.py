@@ -26,7 +26,7 @@ import numpy as np
 from data_sets import load_20newsgroups
 from growing_results import describe, head
 from loaders import WordCodes
-from result_files import Table, add_output, save
+from result_files import Table, add_output, columns, save
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from skhash.codes import packed_to_words
@@ -37,29 +37,14 @@ from skhash.neighbors.search.brute import Brute
 LOWEST = 0.5
 # Rows whose pairs tell what all pairs would take.
 ROWS = 8192
-MESSAGES = {
-    "bits": "",
-    "cosine": "g",
-    "radius": "",
-    "true": ",",
-    "found": ",",
-    "recall": ".3f",
-    "precision": ".3f",
-    "lowest": ".2f",
-    "kept": ",",
-    "across": "",
-    "s, pairs": ".2f",
-    "s, groups": ".2f",
-}
-WORDS = {
-    "n": ",",
-    "radius": "",
-    "pairs": ",",
-    "groups": ",",
-    "s, all pairs": ".2f",
-    "s, pairs": ".2f",
-    "s, groups": ".2f",
-}
+MESSAGES = columns(
+    "bits | cosine :g | radius | true :, | found :, | recall :.3f | precision :.3f | "
+    "lowest :.2f | kept :, | across | s, pairs :.2f | s, groups :.2f"
+)
+WORDS = columns(
+    "n :, | radius | pairs :, | groups :, | s, all pairs :.2f | s, pairs :.2f | "
+    "s, groups :.2f"
+)
 
 
 def similar_pairs(X):

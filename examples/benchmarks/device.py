@@ -26,22 +26,17 @@ from itertools import chain
 import numpy as np
 import torch
 from growing_results import describe, head
-from result_files import Table, add_output, save
+from result_files import Table, add_output, columns, save
 
 from skhash import HammingNeighbors, ITQHash, SBNClassifier, SGHEncoder, SupervisedHash
 from skhash.linear import RandomHyperplaneHash
 from skhash.utils.torch import resolve_device
 
 ROUNDING = 1e-4
-COLUMNS = {
-    "task": "",
-    "rows": ",",
-    "seconds": ".4f",
-    "limit": "",
-    "reached": ".0%",
-    "times CPU": ".1f",
-    "peak, MB": ",.0f",
-}
+COLUMNS = columns(
+    "task | rows :, | seconds :.4f | limit | reached :.0% | times CPU :.1f | "
+    "peak, MB :,.0f"
+)
 REPEATS = 3
 
 

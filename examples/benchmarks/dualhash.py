@@ -8,7 +8,7 @@ and losses are compared at three lengths, and the penalty's two weights on a gri
     python examples/benchmarks/dualhash.py optimizers --output runs.json
     python examples/benchmarks/dualhash.py lengths weights --output runs.json
     python examples/benchmarks/dualhash.py --show runs.json \
-        --picture-folder docs/images --results docs/results/dualhash.json
+        --picture-folder docs/images --results docs/results/dualhash.md
 
 Data, networks and schedule are those of ``supervised_hashing.py``, and other losses
 have the settings that it chose. The file grows; an interrupted run goes on.
@@ -20,18 +20,15 @@ from functools import cache, partial
 from itertools import product
 from pathlib import Path
 
-import matplotlib
 import numpy as np
+from drawing import finish, panels
 from growing_results import Results
-from result_files import Result, Table, save
+from result_files import Table, mean_of, read_table, save, with_spread
 from supervised_hashing import METHODS, NESTEROV, TUNING_SEED, Search, dual, experiment
 from supervised_hashing import measure as fit_and_measure
 
 from skhash.datasets import load_digits_retrieval
 from skhash.training import Optimizer
-
-matplotlib.use("agg")
-import matplotlib.pyplot as plt  # noqa: E402
 
 STORM_STEPS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 FORGETTING = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
@@ -50,6 +47,7 @@ SOLVERS = {
     "no penalty": None,
 }
 LOSSES = ("dhn", "hashnet", "orthohash", "mdshc")
+KNOWN = Path(__file__).parents[2] / "docs/results/supervised_hashing.md"
 LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 WEIGHTS = {"w_weight": (0.001, 0.01, 0.1, 1.0), "penalty": (0.01, 0.1, 1.0, 10.0)}
 SETTING = {"cnn": False, "device": "cpu", "data_home": None}
@@ -108,8 +106,7 @@ def tuned(results, name):
         for lr in lrs:
             it = name, "validation", dual_with(optimizer), {"lr": lr}
             cell = results.get(
-                f"{name} / tuning / {label} / {lr}",
-                partial(fit, *it, 32, TUNING_SEED),
+                f"{name} / tuning / {label} / {lr}", partial(fit, *it, 32, TUNING_SEED)
             )
             if cell:
                 value = cell["validation"]["mAP"]
@@ -146,12 +143,12 @@ def lengths(results):
         for label, solver in SOLVERS.items()
     }
     makes["StoRM"] = (dual_with(GRID[storm][0]), {"lr": picked[storm]})
-    known = Result.read(
-        Path(__file__).parents[2] / "docs/results/supervised_hashing.json"
-    ).validation
-    for loss in LOSSES:
-        params = json.loads(known.at(method=loss)["chosen"].strip("`"))
-        makes[loss] = (METHODS[loss][0], params)
+    for row in read_table(KNOWN, "mAP of the candidates"):
+        if row["method"] in LOSSES:
+            makes[row["method"]] = (
+                METHODS[row["method"]][0],
+                json.loads(row["chosen"].strip("`")),
+            )
     for seed, n_bits, (label, it) in product(SEEDS, BITS, makes.items()):
         results.get(
             f"lengths / {label} / {n_bits} / {seed}",
@@ -171,10 +168,6 @@ def weights(results):
         )
 
 
-def spread(values):
-    return [float(np.mean(values)), float(np.ptp(values)) / 2]
-
-
 def cells_of(cells, start):
     return [cell for name, cell in cells.items() if name.startswith(f"{start} / ")]
 
@@ -183,7 +176,7 @@ def grid_tables(cells, name):
     """Return mean average precision on validation rows, and the last loss, by step."""
     tables = {}
     for key, measure in {"grid": mAP, "grid_losses": last_loss}.items():
-        table = Table({"optimizer": "", "step sizes": "", "reached": ""})
+        table = Table(dict.fromkeys(("optimizer", "step sizes", "reached"), ""))
         for label, (_, lrs) in GRID.items():
             found = [cells.get(f"{name} / tuning / {label} / {lr}") for lr in lrs]
             values = [f"{measure(it):.3f}" if it else "diverged" for it in found]
@@ -204,9 +197,9 @@ def last_loss(cell):
 def least_losses(cells):
     """Return the lowest last loss of each kind of optimizer on Fashion-MNIST."""
     found = {}
-    for key, cell in cells.items():
-        if key.startswith("fashion_mnist / tuning"):
-            kind = key.split(" / ")[2].split()[0]
+    for cell_name, cell in cells.items():
+        if cell_name.startswith("fashion_mnist / tuning"):
+            kind = cell_name.split(" / ")[2].split()[0]
             found[kind] = min(found.get(kind, np.inf), last_loss(cell))
     return found
 
@@ -222,8 +215,8 @@ def chosen_tables(results, name):
         found = cells_of(results.content["cells"], f"{name} / chosen / {label} / {lr}")
         runs = [cell["separate"] for cell in found]
         losses[label] = np.mean([run["losses"] for run in runs], axis=0)
-        values = [spread([run[key] for run in runs]) for key in ("mAP", "P@r2")]
-        last = spread([run["losses"][-1] for run in runs])
+        values = [with_spread([run[key] for run in runs]) for key in ("mAP", "P@r2")]
+        last = with_spread([run["losses"][-1] for run in runs])
         seconds = float(np.median([run["seconds"] for run in runs]))
         table.rows.append([label, f"{lr:g}", *values, last, seconds])
     for epoch, values in enumerate(zip(*losses.values(), strict=True), 1):
@@ -231,36 +224,33 @@ def chosen_tables(results, name):
     return {f"{name}_chosen": table, f"{name}_curves": curves}
 
 
-MEASURES = ("mAP", "P@100", "P@1000", "P@r2", "coverage", "quantization_error_")
+MEASURES = dict.fromkeys(
+    ("mAP", "P@100", "P@1000", "P@r2", "coverage", "quantization_error_"), ".3f"
+) | {"separability": ".1f"}
 
 
 def length_tables(cells):
     """Return all measures in both databases, and precision by recall at 64 bits."""
-    keys = dict.fromkeys(
-        tuple(key.split(" / ")[1:3]) for key in cells if key.startswith("lengths")
-    )
-    forms = dict.fromkeys(MEASURES, ".3f") | {"separability": ".1f", "s/epoch": ".2f"}
-    tables = {}
+    found, tables = {}, {}
+    for name, cell in cells.items():
+        part, label, n_bits, *_ = name.split(" / ")
+        if part == "lengths":
+            found.setdefault((label, int(n_bits)), []).append(cell)
     for n_bits, database in product(sorted(BITS), ("separate", "training")):
-        table = Table({"method": "", **forms, "seeds": ""})
-        for label, bits in keys:
-            if int(bits) != n_bits:
-                continue
-            runs = cells_of(cells, f"lengths / {label} / {bits}")
-            runs = [run[database] for run in runs]
-            values = [
-                float(np.mean([run[name] for run in runs]))
-                for name in (*MEASURES, "separability")
-            ]
-            seconds = float(np.median([run["seconds"] for run in runs]))
-            table.rows.append([label, *values, seconds, len(runs)])
+        table = Table({"method": "", **MEASURES, "s/epoch": ".2f", "seeds": ""})
+        for (label, bits), every in found.items():
+            if bits == n_bits:
+                runs = [cell[database] for cell in every]
+                values = [mean_of([run[name] for run in runs]) for name in MEASURES]
+                seconds = float(np.median([run["seconds"] for run in runs]))
+                table.rows.append([label, *values, seconds, len(runs)])
         table.rows.sort(key=lambda row: -row[1])
         tables[f"{database}_{n_bits}"] = table
     curve = Table({"method": "", **{f"recall {it:g}": ".3f" for it in LEVELS}})
-    for label in dict.fromkeys(label for label, _ in keys):
-        runs = cells_of(cells, f"lengths / {label} / 64")
-        means = [np.mean([r["separate"]["PR"][str(it)] for r in runs]) for it in LEVELS]
-        curve.rows.append([label, *map(float, means)])
+    for label in dict.fromkeys(label for label, _ in found):
+        points = [cell["separate"]["PR"] for cell in found.get((label, 64), ())]
+        means = [mean_of([it[str(level)] for it in points]) for level in LEVELS]
+        curve.rows.append([label, *means])
     return tables | {"precision_by_recall": curve}
 
 
@@ -280,22 +270,15 @@ def weight_tables(cells):
 
 def draw(curves, folder):
     """Draw the loss of each optimizer by epochs and by gradients of each row."""
-    figure, axes = plt.subplots(
-        1, 2, figsize=(7.6, 3.2), sharey=True, layout="constrained"
-    )
-    for label in list(curves.formats)[1:]:
-        for ax, cost in zip(axes, (1, 1 + label.startswith("storm")), strict=True):
-            epochs = cost * np.array(curves["epoch"])
-            dashes = "--" if label == "storm 1.0" else "-"
-            ax.plot(epochs, curves[label], dashes, label=label)
-    axes[0].set(xlabel="epochs", ylabel="training loss")
-    axes[1].set_xlabel("gradients of each training row")
-    axes[0].legend(frameon=False, fontsize="small")
-    for ax in axes:
-        ax.grid(alpha=0.3)
-        ax.spines[["top", "right"]].set_visible(False)
-    figure.savefig(folder / "supervised_convergence.png", dpi=90)
-    plt.close(figure)
+    titles = ["epochs", "gradients of each training row"]
+    figure, axes = panels(titles, size=(3.8, 3.2), sharey=True)
+    epochs, *losses = np.transpose(curves.rows)
+    for label, loss in zip(list(curves.formats)[1:], losses, strict=True):
+        dashes = "--" if label == "storm 1.0" else "-"
+        axes[0].plot(epochs, loss, dashes, label=label)
+        axes[1].plot((1 + label.startswith("storm")) * epochs, loss, dashes)
+    axes[0].set_ylabel("training loss")
+    finish(figure, folder / "supervised_convergence.png")
 
 
 def show(results, arguments):
@@ -324,7 +307,7 @@ def main():
     parser.add_argument("parts", nargs="*", help=", ".join(parts))
     parser.add_argument("--output", type=Path, help="a JSON file that grows")
     parser.add_argument("--show", type=Path, help="such a file, to print")
-    parser.add_argument("--results", type=Path, help="a JSON file of the tables")
+    parser.add_argument("--results", type=Path, help="a file of the tables")
     parser.add_argument("--picture-folder", type=Path)
     arguments = parser.parse_args()
     if arguments.show:

@@ -40,7 +40,7 @@ import joblib
 import numpy as np
 import torch
 from growing_results import describe, head
-from result_files import Table, add_output, save
+from result_files import Table, add_output, columns, save
 from timing import medians, seconds_of
 
 from skhash import NeighborHash, PCAHash
@@ -51,30 +51,14 @@ DTYPES = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
 N_FITTED, HIDDEN = 5000, 512
 # Of the file.
 N_FEATURES, ROWS_DRAWN, BLOCK_BYTES = 384, 100_000, 2**23
-FILES = {
-    "bits": "",
-    "written as": "",
-    "file": "",
-    "s": ".2f",
-    "million rows/s": ".2f",
-    "GB/s of the file": ".2f",
-}
-COLUMNS = {
-    "rows": "",
-    "hidden": "",
-    "type": "",
-    "from": "",
-    "bits": ".2f",
-    "bits, torch": ".2f",
-    "ratio of bits": ".2f",
-    "packed": ".2f",
-    "packed, torch": ".2f",
-    "faiss": ".2f",
-    "ratio of packed": ".2f",
-    "product": ".2f",
-    "memory": ".2f",
-    "of limit": ".0%",
-}
+FILES = columns(
+    "bits | written as | file | s :.2f | million rows/s :.2f | GB/s of the file :.2f"
+)
+COLUMNS = columns(
+    "rows | hidden | type | from | bits :.2f | bits, torch :.2f | "
+    "ratio of bits :.2f | packed :.2f | packed, torch :.2f | faiss :.2f | "
+    "ratio of packed :.2f | product :.2f | memory :.2f | of limit :.0%"
+)
 
 
 def layers_of(encoder):

@@ -33,7 +33,7 @@ from drawing import finish, panels
 from growing_results import describe, head
 from knn_engines import APPROXIMATE, EXACT, GRAPHS, RADIUS, SLOW, SMALL
 from loaders import WordCodes
-from result_files import Table, add_output, save
+from result_files import Table, add_output, columns, save
 from timing import seconds_of, turns
 
 from skhash.codes import hamming_distances
@@ -46,30 +46,17 @@ SINGLE, SINGLE_SECONDS = 100, 0.5
 SMALL_N, MEDIUM_N = 10_000, 100_000
 FAISS = ("faiss flat", "faiss knn_hamming")
 SETTING = {"codes": "", "bits": "", "n": ",", "asked": ""}
-BESIDE = {
-    "ours, queries/s": ",.0f",
-    "faiss, queries/s": ",.0f",
-    "ratio": ".1f",
-    "share of the popcount limit": ".2f",
-    "one query, ms": ".3f",
-    "faiss, ms": ".3f",
-}
-ENGINES = {
-    "engine": "",
-    "queries/s": ",.0f",
-    "times ours": ".2f",
-    "best to best": ".2f",
-    "one query, ms": ".3f",
-    "recall": ".3f",
-    "build, s": ".2f",
-    "bytes a code": ".1f",
-}
-CONSTANTS = {
-    "bits": "",
-    "n": ",",
-    "batches, ps a code and thread": ".0f",
-    "one query, ps a code": ".0f",
-}
+BESIDE = columns(
+    "ours, queries/s :,.0f | faiss, queries/s :,.0f | ratio :.1f | "
+    "share of the popcount limit :.2f | one query, ms :.3f | faiss, ms :.3f"
+)
+ENGINES = columns(
+    "engine | queries/s :,.0f | times ours :.2f | best to best :.2f | "
+    "one query, ms :.3f | recall :.3f | build, s :.2f | bytes a code :.1f"
+)
+CONSTANTS = columns(
+    "bits | n :, | batches, ps a code and thread :.0f | one query, ps a code :.0f"
+)
 
 
 class Codes:

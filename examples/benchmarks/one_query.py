@@ -17,22 +17,16 @@ import faiss
 import numpy as np
 from growing_results import describe, head
 from numba import njit
-from result_files import Table, add_output, save
+from result_files import Table, add_output, columns, save
 from timing import medians
 
 from skhash.neighbors import HammingNeighbors
 
 K, SMALL, CALLS, TURNS = 10, 10_000, 200, 30
-QUERIES = {
-    "codes": ",",
-    "bits": "",
-    "faiss, us": ".1f",
-    "ours, us": ".1f",
-    "one thread, us": ".1f",
-    "ratio": ".2f",
-    "ours, GB/s": ".1f",
-    "plain read, GB/s": ".1f",
-}
+QUERIES = columns(
+    "codes :, | bits | faiss, us :.1f | ours, us :.1f | one thread, us :.1f | "
+    "ratio :.2f | ours, GB/s :.1f | plain read, GB/s :.1f"
+)
 
 
 @njit

@@ -7,6 +7,7 @@ same ones with the command, the machine, the date and the seeds. A page includes
 import itertools
 from pathlib import Path
 
+import numpy as np
 from growing_results import command, head
 
 # Rows of a table that is not folded: of the first one, and of those behind it.
@@ -80,6 +81,34 @@ def read_table(path, caption):
     lines = itertools.takewhile(lambda line: line.startswith("|"), lines)
     names, _, *rows = ([cell.strip() for cell in it.split("|")[1:-1]] for it in lines)
     return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def columns(text):
+    """Return formats by column of a head such as "data | mAP :.3f | seeds"."""
+    parts = (part.partition(" :") for part in text.split(" | "))
+    return {name: form for name, _, form in parts}
+
+
+def with_spread(values):
+    """Return the mean, with half the range where there are several values."""
+    if not len(values):
+        return None
+    mean = float(np.mean(values))
+    return [mean, float(np.ptp(values)) / 2] if len(values) > 1 else mean
+
+
+def mean_of(values):
+    """Return the mean, None of no values."""
+    return float(np.mean(values)) if len(values) else None
+
+
+def add_files(parser):
+    """Give a benchmark of hours the options of where data and results are."""
+    parser.add_argument("--data-home")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--output", type=Path, help="a JSON file that grows")
+    parser.add_argument("--show", type=Path, nargs="+", help="output files to print")
+    parser.add_argument("--results", type=Path, help="a file of the tables")
 
 
 def add_output(parser):

@@ -32,6 +32,7 @@ import numpy as np
 import torch
 from data_sets import load_fashion_mnist, read_cifar_binary
 from growing_results import Results, merged
+from result_files import add_files
 from sbn_images_report import draw, show, ways_of
 from scipy.optimize import minimize_scalar
 from sklearn.base import clone
@@ -54,29 +55,16 @@ CHUNK = 200
 TINY = 1e-12
 
 REDUCED = {
-    "mlp": {"rows": 10000, "epochs": 10, "hidden_layer_sizes": (256, 256)},
-    "allconv": {
-        "rows": 10000,
-        "epochs": 8,
-        "architecture": AllConv((32, 64)),
-        "batch_size": 64,
-    },
-    "vgg": {
-        "rows": 10000,
-        "epochs": 8,
-        "architecture": VGG((40, 80, 160)),
-        "hidden_layer_sizes": (340, 340),
-        "batch_size": 64,
-    },
+    "mlp": {"epochs": 10, "hidden_layer_sizes": (256, 256)},
+    "allconv": {"epochs": 8, "architecture": AllConv((32, 64)), "batch_size": 64},
+    "vgg": {"epochs": 8, "architecture": VGG((40, 80, 160)), "batch_size": 64},
 }
+REDUCED["vgg"]["hidden_layer_sizes"] = (340, 340)
+REDUCED_ROWS = 10_000
 FULL = {
     "mlp": {"epochs": 50, "hidden_layer_sizes": (512, 512), "augment": "affine"},
     "allconv": {"epochs": 500, "augment": "flip_crop"},
-    "vgg": {
-        "epochs": 500,
-        "augment": "flip_crop",
-        "hidden_layer_sizes": (1024, 1024),
-    },
+    "vgg": {"epochs": 500, "augment": "flip_crop", "hidden_layer_sizes": (1024, 1024)},
 }
 
 
@@ -123,33 +111,33 @@ NETWORK_METHODS = {
 def load(name, network, data_home):
     """Return shuffled training rows, validation rows and test rows, and their shape."""
     if name == "cifar10":
-        folder = (
-            Path(data_home or "~/skhash_data").expanduser() / "cifar-10-batches-bin"
-        )
-        files = [folder / f"data_batch_{number}.bin" for number in range(1, 6)]
+        home = Path(data_home or "~/skhash_data").expanduser() / "cifar-10-batches-bin"
+        files = [home / f"data_batch_{number}.bin" for number in range(1, 6)]
         X, y = read_cifar_binary(files)
-        X_test, y_test = read_cifar_binary([folder / "test_batch.bin"])
+        X_test, y_test = read_cifar_binary([home / "test_batch.bin"])
         X, X_test = (np.float32(images) / 255 for images in (X, X_test))
         shape = (3, 32, 32)
-    elif name == "digits":
-        data, shape = load_digits_retrieval(), (1, 8, 8)
-        X, y = data.train, data.train_labels
-        X_test, y_test = data.query, data.query_labels
     else:
-        data = load_fashion_mnist(n_queries=None, data_home=data_home)
-        X, y = data.train, data.train_labels
+        is_small = name == "digits"
+        data = (
+            load_digits_retrieval()
+            if is_small
+            else load_fashion_mnist(n_queries=None, data_home=data_home)
+        )
+        X, y, shape = (
+            data.train,
+            data.train_labels,
+            (1, 8, 8) if is_small else (1, 28, 28),
+        )
         X_test, y_test = data.query, data.query_labels
-        shape = (1, 28, 28)
-        if network == "allconv":
+        if network == "allconv" and not is_small:
             # Made for 32 x 32 pixels; it would leave one place of smaller images.
             X, X_test = framed(X), framed(X_test)
             shape = (1, 32, 32)
     order = np.random.RandomState(0).permutation(len(X))
     validation, train = np.split(order, [min(N_VALIDATION, len(X) // 5)])
-    parts = {
-        "train": (X[train], y[train]),
-        "validation": (X[validation], y[validation]),
-    }
+    parts = {"train": train, "validation": validation}
+    parts = {part: (X[rows], y[rows]) for part, rows in parts.items()}
     return parts | {"test": (X_test, y_test)}, shape
 
 
@@ -161,7 +149,7 @@ def framed(X):
 def classifier(network, method, lr, seed, arguments, share=1.0):
     """Return a classifier to fit, for a share of the epochs, and how many rows."""
     params = dict((FULL if arguments.full else REDUCED)[network])
-    epochs, rows = params.pop("epochs"), params.pop("rows", None)
+    epochs, rows = params.pop("epochs"), None if arguments.full else REDUCED_ROWS
     model = SBNClassifier(
         architecture=network,
         input_shape=load(arguments.data, network, arguments.data_home)[1],
@@ -333,41 +321,23 @@ def run_all(results, arguments):
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--data",
-        default="fashion_mnist",
-        choices=["fashion_mnist", "digits", "cifar10"],
-    )
-    parser.add_argument("--data-home")
-    parser.add_argument(
-        "--networks", nargs="+", default=["allconv", "vgg"], choices=REDUCED
-    )
-    parser.add_argument("--methods", nargs="+", choices=METHODS)
-    parser.add_argument("--full", action="store_true", help="the papers' networks")
-    parser.add_argument("--rows", type=int, help="training rows")
-    parser.add_argument("--epochs", type=int)
-    parser.add_argument("--augment", choices=["affine", "flip_crop"])
-    parser.add_argument(
-        "--lrs",
-        nargs="+",
-        default=["1e-3", "3e-3", "1e-2"],
-        help="learning rates to choose from, or auto",
-    )
-    parser.add_argument(
-        "--search-rows", type=int, default=2000, help="that auto searches with"
-    )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument(
-        "--sizes", type=int, nargs="+", default=[1, 10], help="of ensembles"
-    )
-    parser.add_argument(
-        "--expected", action="store_true", help="the training loss with noise, too"
-    )
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--output", type=Path, help="a JSON file that grows")
-    parser.add_argument("--show", type=Path, nargs="+", help="output files to print")
-    parser.add_argument("--results", type=Path, help="a file of the tables")
-    parser.add_argument("--picture", type=Path, help="where to draw them")
+    option, sets = parser.add_argument, ["fashion_mnist", "digits", "cifar10"]
+    option("--data", default=sets[0], choices=sets)
+    option("--networks", nargs="+", default=["allconv", "vgg"], choices=REDUCED)
+    option("--methods", nargs="+", choices=METHODS)
+    option("--full", action="store_true", help="the papers' networks")
+    option("--rows", type=int, help="training rows")
+    option("--epochs", type=int)
+    option("--augment", choices=["affine", "flip_crop"])
+    rates = "learning rates to choose from, or auto"
+    option("--lrs", nargs="+", default=["1e-3", "3e-3", "1e-2"], help=rates)
+    option("--search-rows", type=int, default=2000, help="that auto searches with")
+    option("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    option("--sizes", type=int, nargs="+", default=[1, 10], help="of ensembles")
+    noisy = "the training loss with noise, too"
+    option("--expected", action="store_true", help=noisy)
+    option("--picture", help="where to draw them")
+    add_files(parser)
     return parser.parse_args(arguments)
 
 

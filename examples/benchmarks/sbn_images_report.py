@@ -5,7 +5,7 @@ import statistics
 import numpy as np
 from drawing import DPI, panels
 from growing_results import describe
-from result_files import Table, save
+from result_files import Table, mean_of, save, with_spread
 
 # Of the axis of losses.
 TICKS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5)
@@ -71,37 +71,24 @@ def fits_table(by_method):
     end = {"training loss": ".3f", "expected loss": ".3f", "CPU s": ".1f", "seeds": ""}
     if not any("expected" in run for run in every):
         del end["expected loss"]
-    table = Table({"method": "", "lr": "", **columns, **end})
-    is_known = "expected loss" in end
-    lines = [line_of(*it, ways, is_known) for it in by_method.items()]
-    table.rows += [line for _, line in sorted(lines, key=lambda line: -line[0])]
-    return table
-
-
-def line_of(method, runs, ways, with_expected):
-    """Return the accuracy to sort by, and the line of a method."""
-    measured = {way: [run[way] for run in runs if way in run] for way in ways}
-    accuracies, losses = [], []
-    for found in measured.values():
-        values = [100 * each["accuracy"] for each in found]
-        accuracies.append(with_spread(values) if values else None)
-        loss = [each["log_loss"] for each in found]
-        losses.append(float(np.mean(loss)) if loss else None)
-    rates = ", ".join(f"{lr:.2g}" for lr in sorted({run["lr"] for run in runs}))
-    line = [method, rates, *accuracies, *losses]
-    line.append(float(np.mean([run["losses"][-1] for run in runs])))
-    if with_expected:
-        known = [run["expected"]["log_loss"] for run in runs if "expected" in run]
-        line.append(float(np.mean(known)) if known else None)
-    line.append(float(statistics.median(run["cpu_seconds"] for run in runs)))
-    best = max(np.atleast_1d(value)[0] for value in accuracies if value is not None)
-    return best, [*line, len(runs)]
-
-
-def with_spread(values):
-    """Return the mean, with half the range where there are several values."""
-    mean = float(np.mean(values))
-    return [mean, float(np.ptp(values)) / 2] if len(values) > 1 else mean
+    rows = []
+    for method, runs in by_method.items():
+        measured = {way: [run[way] for run in runs if way in run] for way in ways}
+        row = [method, ", ".join(f"{lr:.2g}" for lr in sorted({r["lr"] for r in runs}))]
+        for own in measured.values():
+            row.append(with_spread([100 * each["accuracy"] for each in own]))
+        row += [mean_of([it["log_loss"] for it in own]) for own in measured.values()]
+        row.append(mean_of([run["losses"][-1] for run in runs]))
+        if "expected loss" in end:
+            known = [run["expected"]["log_loss"] for run in runs if "expected" in run]
+            row.append(mean_of(known))
+        seconds = statistics.median(run["cpu_seconds"] for run in runs)
+        rows.append([*row, seconds, len(runs)])
+    accuracies = slice(2, 2 + len(ways))
+    rows.sort(
+        key=lambda row: -max(np.atleast_1d(it)[0] for it in row[accuracies] if it)
+    )
+    return Table({"method": "", "lr": "", **columns, **end}, rows)
 
 
 def draw(content, path):

@@ -18,14 +18,14 @@ mean distance of confidence and accuracy over 15 bins of confidence, in percent.
 import argparse
 import sys
 import time
+from collections import defaultdict
 from functools import cache, partial
-from pathlib import Path
 
 import numpy as np
 from data_sets import load_20newsgroups, load_fashion_mnist
 from drawing import finish, panels
 from growing_results import Results, describe, merged
-from result_files import Table, save
+from result_files import Table, add_files, mean_of, save, with_spread
 from sbn_images import ReLU, probabilities
 from sbn_images import quality as accuracy_and_loss
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
@@ -53,11 +53,11 @@ LAYERS = (256, 256)
 N_VALIDATION = 5000
 TWIN_RATES = (0.001, 0.003, 0.01)
 N_BINS = 15
-# Titles of the scores, whether the spread is shown, and formats.
+# Titles of the scores, what is said of those of the seeds, and formats.
 SCORES = {
-    "accuracy": ("acc.", True, ".1f"),
-    "log_loss": ("loss", False, ".3f"),
-    "ece": ("ece", False, ".1f"),
+    "accuracy": ("acc.", with_spread, ".1f"),
+    "log_loss": ("loss", mean_of, ".3f"),
+    "ece": ("ece", mean_of, ".1f"),
 }
 # Of few test rows, few are in doubt.
 PICTURED = ("digits", "newsgroups", "fashion 10k", "fashion 60k")
@@ -95,8 +95,8 @@ VARIANTS = {
     "running means": {"bn_recalibrate": False},
     "decay .1": {"optimizer": Optimizer("adamw", weight_decay=0.1)},
     "decay .3": {"optimizer": Optimizer("adamw", weight_decay=0.3)},
-    "2 samples": {"n_train_samples": 2},
-    "bound of 2": {"n_train_samples": 2, "objective": "multi_sample"},
+    "2 samples": {"n_draws": 2},
+    "bound of 2": {"n_draws": 2, "objective": "multi_sample"},
     "from real": {"init": "real"},
     "mirror": {"weights": "mirror"},
     "mirror from real": {"weights": "mirror", "init": "real"},
@@ -130,10 +130,7 @@ def rows_of(name, part, seed, data_home):
     """Return rows and classes to train on, and those of a part to predict."""
     X, y, X_test, y_test = load(name, data_home)
     if X_test is None:
-        X, X_test, y, y_test = train_test_split(
-            X, y, test_size=0.25, random_state=seed, stratify=y
-        )
-        if part == "validation":
+        for _ in range(1 + (part == "validation")):
             X, X_test, y, y_test = train_test_split(
                 X, y, test_size=0.25, random_state=seed, stratify=y
             )
@@ -204,28 +201,31 @@ def run(results, arguments):
     part = arguments.part
     for name in arguments.sets:
         twins = {f"relu {lr}": {"gradient": ReLU(), "lr": lr} for lr in TWIN_RATES}
-        wanted = {label: VARIANTS[label] for label in arguments.variants}
         if part == "test":
-            cells = results.content["cells"]
-            if not all(runs_of(cells, name, "validation", label) for label in twins):
+            found = runs_of(results.content)
+            known = {label: found[name, "validation", label] for label in twins}
+            if not all(known.values()):
                 sys.exit(f"{name}: measure the validation part first, for the rate.")
-            best = max(
-                twins, key=lambda label: mean(cells, name, "validation", label, "det")
-            )
+            best = max(known, key=lambda label: mean(known[label], "det", "accuracy"))
             twins = {best: twins[best]}
+        wanted = {label: VARIANTS[label] for label in arguments.variants}
         for label, params in {**twins, **wanted}.items():
             for seed in SETS[name][1]:
                 make = partial(measure, name, part, seed, params, arguments)
                 results.get(f"{name} / {part} / {label} / {seed}", make)
 
 
-def runs_of(cells, name, part, label):
-    start = f"{name} / {part} / {label} / "
-    return [cell for key, cell in cells.items() if key.startswith(start)]
+def runs_of(content):
+    """Return the runs of each data set, part and network, one a seed."""
+    found = defaultdict(list)
+    for key, cell in content["cells"].items():
+        name, part, label, _ = key.split(" / ")
+        found[name, part, label].append(cell)
+    return found
 
 
-def mean(cells, name, part, label, way, score="accuracy"):
-    return np.mean([cell[way][score] for cell in runs_of(cells, name, part, label)])
+def mean(runs, way, score):
+    return mean_of([run[way][score] for run in runs if way in run])
 
 
 def ways_of(cell):
@@ -238,91 +238,65 @@ def tables(content, part):
     In short there is a column a data set, for the accuracy and the log loss of the
     smallest ensemble.
     """
-    keys = [key.split(" / ") for key in content["cells"]]
-    lines = dict.fromkeys((name, label) for name, of, label, _ in keys if of == part)
-    if not lines:
+    runs = runs_of(content).items()
+    found = {(name, label): own for (name, of, label), own in runs if of == part}
+    if not found:
         return {}
+    every = [ways_of(cell) for cell in content["cells"].values()]
+    size = min({way for ways in every for way in ways if way.isdigit()}, key=int)
     return {
-        part: whole_table(content["cells"], part, lines),
-        f"{part}_accuracy": short_table(content["cells"], part, lines, "accuracy"),
-        f"{part}_log_loss": short_table(content["cells"], part, lines, "log_loss"),
+        part: whole_table(found, max(every, key=len)),
+        f"{part}_accuracy": short_table(found, size, "accuracy"),
+        f"{part}_log_loss": short_table(found, size, "log_loss"),
     }
 
 
-def whole_table(cells, part, lines):
+def whole_table(found, ways):
     """Return all that was measured, a line a setting of a data set."""
-    ways = max((ways_of(cell) for cell in cells.values()), key=len)
-    columns = {
-        f"{title} {way}": form for title, _, form in SCORES.values() for way in ways
-    }
+    scores = SCORES.values()
+    columns = {f"{title} {way}": form for title, _, form in scores for way in ways}
     end = {"training loss": ".3f", "CPU s": ".1f", "seeds": ""}
     table = Table({"data": "", "network": "", **columns, **end})
-    for name, label in sorted(lines, key=lambda line: list(SETS).index(line[0])):
-        found = runs_of(cells, name, part, label)
-        table.rows.append([name, label, *cells_of(found, ways)])
-    return table
-
-
-def cells_of(runs, ways):
-    """Return the cells of a line."""
-    line = []
-    for score, (_, with_spread, _) in SCORES.items():
-        for way in ways:
-            values = [run[way][score] for run in runs if way in run]
-            mean = float(np.mean(values)) if values else None
-            if values and with_spread and len(runs) > 1:
-                mean = [mean, float(np.ptp(values)) / 2]
-            line.append(mean)
-    line.append(float(np.mean([run["training loss"] for run in runs])))
-    line.append(float(np.median([run["cpu_seconds"] for run in runs])))
-    return [*line, len(runs)]
-
-
-def short_table(cells, part, lines, score):
-    """Return a score of the smallest ensemble, or of ReLU units."""
-    names = [name for name in SETS if any(line[0] == name for line in lines)]
-    form = SCORES[score][2]
-    table = Table({"network": "", **dict.fromkeys(names, form)})
-    twins = [f"relu {lr}" for lr in TWIN_RATES]
-    labels = {label for _, label in lines}
-    for label in [label for label in (*twins, *VARIANTS) if label in labels]:
-        way = "det" if label.startswith("relu") else first_size(cells)
-        means = [
-            float(mean(cells, name, part, label, way, score))
-            if runs_of(cells, name, part, label)
-            else None
-            for name in names
+    for line in sorted(found, key=lambda line: list(SETS).index(line[0])):
+        runs = found[line]
+        cells = [
+            summary([run[way][score] for run in runs if way in run])
+            for score, (_, summary, _) in SCORES.items()
+            for way in ways
         ]
-        table.rows.append([label, *means])
+        loss = mean_of([run["training loss"] for run in runs])
+        seconds = float(np.median([run["cpu_seconds"] for run in runs]))
+        table.rows.append([*line, *cells, loss, seconds, len(runs)])
     return table
 
 
-def first_size(cells):
-    """Return the name of the smallest ensemble that was measured."""
-    return min(
-        {way for cell in cells.values() for way in cell if way.isdigit()}, key=int
-    )
+def short_table(found, size, score):
+    """Return a score of ensembles of one size, or of ReLU units."""
+    names = [name for name in SETS if any(line[0] == name for line in found)]
+    table = Table({"network": "", **dict.fromkeys(names, SCORES[score][2])})
+    labels = {label for _, label in found}
+    for label in (*(f"relu {lr}" for lr in TWIN_RATES), *VARIANTS):
+        if label in labels:
+            way = "det" if label.startswith("relu") else size
+            means = [mean(found.get((name, label), ()), way, score) for name in names]
+            table.rows.append([label, *means])
+    return table
 
 
 def draw(content, path):
     """Draw accuracy against confidence on test rows, a panel a data set."""
-    cells = content["cells"]
-    names = [name for name in PICTURED if runs_of(cells, name, "test", "default")]
+    found = runs_of(content)
+    names = [name for name in PICTURED if found[name, "test", "default"]]
     figure, axes = panels(names, len(names), size=(2.8, 3.2))
     for ax, name in zip(axes, names, strict=True):
         ax.plot([0, 1], [0, 1], color="0.8", zorder=0)
-        found = {"default": runs_of(cells, name, "test", "default")}
-        for lr in TWIN_RATES:
-            if runs := runs_of(cells, name, "test", f"relu {lr}"):
-                found["relu"] = runs
-        size = max(filter(str.isdigit, found["default"][0]), key=int)
-        lines = {
-            f"ensemble of {size}": ("default", size, "C0", "o"),
-            "without noise": ("default", "det", "C2", "^"),
-            "ReLU twin": ("relu", "det", "C1", "s"),
-        }
-        for legend, (label, way, color, marker) in lines.items():
-            draw_reliability(ax, found[label], way, color, marker, legend)
+        ours = found[name, "test", "default"]
+        relu = [found[name, "test", f"relu {lr}"] for lr in TWIN_RATES]
+        twin = [runs for runs in relu if runs][-1]
+        size = max(filter(str.isdigit, ours[0]), key=int)
+        draw_reliability(ax, ours, size, "C0", "o", f"ensemble of {size}")
+        draw_reliability(ax, ours, "det", "C2", "^", "without noise")
+        draw_reliability(ax, twin, "det", "C1", "s", "ReLU twin")
         ax.set(xlim=(0.2, 1.01), ylim=(0.2, 1.01), aspect="equal")
     figure.supxlabel("confidence")
     figure.supylabel("accuracy")
@@ -339,25 +313,14 @@ def draw_reliability(ax, runs, way, color, marker, label):
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
-    parser.add_argument(
-        "--variants", nargs="+", default=list(VARIANTS), choices=VARIANTS
-    )
-    parser.add_argument("--part", default="validation", choices=["validation", "test"])
-    parser.add_argument(
-        "--sizes", type=int, nargs="+", default=[10, 50], help="of ensembles"
-    )
-    parser.add_argument(
-        "--independent",
-        action="store_true",
-        help="also average ten networks with noise of their own",
-    )
-    parser.add_argument("--data-home")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--output", type=Path, help="a JSON file, to go on from")
-    parser.add_argument("--show", type=Path, nargs="+", help="output files to print")
-    parser.add_argument("--results", type=Path, help="a file of the tables")
-    parser.add_argument("--picture", type=Path, help="where to draw reliability")
+    option, members = parser.add_argument, "also average ten networks with own noise"
+    option("--sets", nargs="+", default=list(SETS), choices=SETS)
+    option("--variants", nargs="+", default=list(VARIANTS), choices=VARIANTS)
+    option("--part", default="validation", choices=["validation", "test"])
+    option("--sizes", type=int, nargs="+", default=[10, 50], help="of ensembles")
+    option("--independent", action="store_true", help=members)
+    option("--picture", help="where to draw reliability")
+    add_files(parser)
     return parser.parse_args(arguments)
 
 

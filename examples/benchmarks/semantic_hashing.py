@@ -85,18 +85,9 @@ GroupHash = partial(
 )
 # Each method and its candidates. The first one of the autoencoders is their default.
 METHODS = {
-    "ITQ": (
-        after_svd(ITQHash),
-        [{"n_components": n} for n in (64, 128, 256)],
-    ),
-    "SGH": (
-        after_svd(SGHEncoder),
-        [{"n_components": n} for n in (64, 128, 256)],
-    ),
-    "neighbor": (
-        after_svd(GroupHash),
-        NEIGHBOR_CANDIDATES,
-    ),
+    "ITQ": (after_svd(ITQHash), [{"n_components": n} for n in (64, 128, 256)]),
+    "SGH": (after_svd(SGHEncoder), [{"n_components": n} for n in (64, 128, 256)]),
+    "neighbor": (after_svd(GroupHash), NEIGHBOR_CANDIDATES),
     "neighbor MLP": (
         after_svd(partial(GroupHash, hidden_layer_sizes=(512,), lr=0.03)),
         NEIGHBOR_CANDIDATES,

@@ -32,6 +32,7 @@ import json
 import time
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -79,21 +80,14 @@ READINGS = 5
 def load(figure, paths, data_home):
     """Return the data that a figure is drawn on."""
     if figure == "mips" and not paths:
-        return load_glove(
-            n_queries=10_000, n_train=71_291, normalize=False, data_home=data_home
-        )
+        setting = {"n_queries": 10_000, "n_train": 71_291, "normalize": False}
+        return load_glove(**setting, data_home=data_home)
     if not paths:
         return load_fashion_mnist(data_home=data_home)
     if paths[0].endswith((".h5", ".hdf5")):
         return read_ann_hdf5(paths[0])
     base, query = (open_vectors(path) for path in paths)
-    return RetrievalData(
-        name=Path(paths[0]).stem,
-        metric="euclidean",
-        train=base,
-        database=base,
-        query=query,
-    )
+    return RetrievalData(Path(paths[0]).stem, "euclidean", base, base, query)
 
 
 def sample(X, n_rows, seed=0):
@@ -107,36 +101,32 @@ def sample(X, n_rows, seed=0):
 def reconstruction(data, query, arguments):
     """Yield the squared error of held-out rows after so many examples seen."""
     train = sample(data.train, arguments.train_rows)
-    for n_bits in arguments.bits:
-        for seed in arguments.seeds:
-            order = np.random.default_rng(seed).permutation(len(train))
-            for method, init in (("SGH", "auto"), ("SGH, random start", "random")):
-                # Batches as large as those of one whole fit.
-                encoder = SGHEncoder(
-                    n_bits, init=init, batch_size=512, random_state=seed
-                )
-                seen = 0
-                for part in np.array_split(order, READINGS) * encoder.max_epochs:
-                    encoder.partial_fit(train[part])
-                    seen += len(part)
-                    error = encoder.reconstruction_error(query).mean()
-                    yield {"method": method, "bits": n_bits, "seed": seed} | {
-                        "seen": seen,
-                        "error": float(error),
-                    }
-            if n_bits > train.shape[1]:
-                continue
-            for steps in (1, 2, 5, 10, 20, 50):
-                encoder = ITQHash(n_bits, max_iter=steps, random_state=seed).fit(train)
-                decoder = LinearDecoder(block_bits=1, n_alternations=0).fit(
-                    train, encoder.transform(train)
-                )
-                decoded = decoder.inverse_transform(encoder.transform(query))
-                error = np.square(query - decoded).sum(axis=1).mean()
-                yield {"method": "ITQ", "bits": n_bits, "seed": seed} | {
-                    "seen": steps * len(train),
-                    "error": float(error),
-                }
+    for n_bits, seed in product(arguments.bits, arguments.seeds):
+        case = {"bits": n_bits, "seed": seed}
+        order = np.random.default_rng(seed).permutation(len(train))
+        for method, init in (("SGH", "auto"), ("SGH, random start", "random")):
+            # Batches as large as those of one whole fit.
+            encoder = SGHEncoder(n_bits, init=init, batch_size=512, random_state=seed)
+            seen = 0
+            for part in np.array_split(order, READINGS) * encoder.max_epochs:
+                encoder.partial_fit(train[part])
+                seen += len(part)
+                error = float(encoder.reconstruction_error(query).mean())
+                yield {"method": method, **case, "seen": seen, "error": error}
+        for steps in (1, 2, 5, 10, 20, 50) if n_bits <= train.shape[1] else ():
+            encoder = ITQHash(n_bits, max_iter=steps, random_state=seed).fit(train)
+            decoded = least_squares(encoder, train).inverse_transform(
+                encoder.transform(query)
+            )
+            error = float(np.square(query - decoded).sum(axis=1).mean())
+            seen = steps * len(train)
+            yield {"method": "ITQ", **case, "seen": seen, "error": error}
+
+
+def least_squares(encoder, train):
+    """Return the decoder of least squares of an encoder's codes."""
+    decoder = LinearDecoder(block_bits=1, n_alternations=0)
+    return decoder.fit(train, encoder.transform(train))
 
 
 # What is shortened to see what a method has after less time.
@@ -153,32 +143,16 @@ def training_time(data, query, arguments):
     truth = true_neighbors(query, data.database, 100)
     SGHEncoder(2, max_epochs=1, random_state=0).fit(train[:200])
     BinaryAutoencoderHash(2, max_iter=1, random_state=0).fit(train[:200])
-    for n_bits in arguments.bits:
-        for seed in arguments.seeds:
-            for method, (name, values) in BUDGETS.items():
-                for value in values:
-                    encoder = METHODS[method](
-                        n_bits, random_state=seed, **{name: value}
-                    )
-                    start = time.process_time()
-                    encoder.fit(train)
-                    seconds = time.process_time() - start
-                    recalls = by_hamming(encoder, data, query, truth)
-                    yield {"method": method, "bits": n_bits, "seed": seed} | {
-                        name: value,
-                        "seconds": seconds,
-                        "10@100": recalls["10@100"],
-                    }
-
-
-def neighbor_recall(data, query, arguments):
-    """Yield recalls of the nearest neighbours, a search at a time."""
-    yield from recalls(data, query, arguments, "euclidean")
-
-
-def inner_product_recall(data, query, arguments):
-    """Yield recalls of the largest inner products, a search at a time."""
-    yield from recalls(data, query, arguments, "inner_product")
+    for n_bits, seed in product(arguments.bits, arguments.seeds):
+        for method, (name, values) in BUDGETS.items():
+            for value in values:
+                encoder = METHODS[method](n_bits, random_state=seed, **{name: value})
+                start = time.process_time()
+                encoder.fit(train)
+                seconds = time.process_time() - start
+                recall = by_hamming(encoder, data, query, truth)["10@100"]
+                case = {"method": method, "bits": n_bits, "seed": seed, name: value}
+                yield {**case, "seconds": seconds, "10@100": recall}
 
 
 # What is said to make codes follow the direction of rows.
@@ -216,41 +190,35 @@ def coded_recall(data, query, arguments):
 
 
 def variants(kinds, train, data, query, truth, arguments):
-    for seed in arguments.seeds:
-        for n_bits in arguments.bits:
-            for name, params in kinds.items():
-                encoder = SGHEncoder(n_bits, random_state=seed, **params).fit(train)
-                yield {
-                    **{"method": name, "search": "Hamming"},
-                    **{"bits": n_bits, "seed": seed},
-                    **by_hamming(encoder, data, query, truth),
-                }
+    for seed, n_bits in product(arguments.seeds, arguments.bits):
+        for name, params in kinds.items():
+            encoder = SGHEncoder(n_bits, random_state=seed, **params).fit(train)
+            case = {"method": name, "search": "Hamming", "bits": n_bits, "seed": seed}
+            yield case | by_hamming(encoder, data, query, truth)
 
 
 def recalls(data, query, arguments, metric):
     """Yield recalls, a method and search at a time."""
     train = sample(data.train, arguments.train_rows)
     truth = true_neighbors(query, data.database, 100, metric=metric)
-    for seed in arguments.seeds:
-        for n_bits in arguments.bits:
-            case = {"bits": n_bits, "seed": seed}
-            for method in arguments.methods:
-                if method in QUANTISERS:
-                    index = quantiser(method, n_bits, train, data.database, metric)
-                    positions = index.search(np.float32(query), CUTS[-1])[1]
-                    found = by_position(positions, truth)
-                    yield {"method": method, "search": "asymmetric"} | case | found
-                    continue
-                encoder = METHODS[method](n_bits, random_state=seed)
-                try:
-                    encoder.fit(train)
-                except ValueError as error:
-                    print(f"{method} left out: {error}")
-                    continue
-                for search, found in searches(
-                    method, encoder, train, data, query, truth, metric
-                ):
-                    yield {"method": method, "search": search} | case | found
+    for seed, n_bits in product(arguments.seeds, arguments.bits):
+        case = {"bits": n_bits, "seed": seed}
+        for method in arguments.methods:
+            if method in QUANTISERS:
+                index = quantiser(method, n_bits, train, data.database, metric)
+                positions = index.search(np.float32(query), CUTS[-1])[1]
+                found = by_position(positions, truth)
+                yield {"method": method, "search": "asymmetric"} | case | found
+                continue
+            encoder = METHODS[method](n_bits, random_state=seed)
+            try:
+                encoder.fit(train)
+            except ValueError as error:
+                print(f"{method} left out: {error}")
+                continue
+            task = train, data, query, truth, metric
+            for search, found in searches(method, encoder, *task):
+                yield {"method": method, "search": search} | case | found
 
 
 def searches(method, encoder, train, data, query, truth, metric):
@@ -267,9 +235,7 @@ def searches(method, encoder, train, data, query, truth, metric):
     if method not in DECODED:
         return
     bits = encoder.transform(data.database)
-    decoder = LinearDecoder(block_bits=1, n_alternations=0).fit(
-        train, encoder.transform(train)
-    )
+    decoder = least_squares(encoder, train)
     for search in ("asymmetric", "refined"):
         if search == "refined":
             some = sample(train, REFINED_ROWS)
@@ -284,16 +250,12 @@ def searches(method, encoder, train, data, query, truth, metric):
 def by_hamming(encoder, data, query, truth):
     """Return recalls of the Hamming ranking, in expectation over ties."""
     codes = encoder.transform_packed(query), encoder.transform_packed(data.database)
-    found = {}
+    recall, found = partial(neighbor_recall_score, *codes, packed=True), {}
     for k in (1, 10):
-        values = neighbor_recall_score(
-            *codes, truth[:, :k], n_retrieved=list(CUTS), packed=True
-        )
+        values = recall(truth[:, :k], n_retrieved=list(CUTS))
         found |= {f"{k}@{n}": float(v) for n, v in zip(CUTS, values, strict=True)}
     if truth.shape[1] >= 100:
-        found["100@100"] = float(
-            neighbor_recall_score(*codes, truth, n_retrieved=100, packed=True)
-        )
+        found["100@100"] = float(recall(truth, n_retrieved=100))
     return found
 
 
@@ -302,10 +264,8 @@ def by_position(positions, truth):
     found = {}
     for k, cuts in ((1, CUTS), (10, CUTS), (100, (100,))):
         for n in cuts:
-            hits = [
-                np.isin(row[:n], true).sum()
-                for row, true in zip(positions, truth[:, :k], strict=True)
-            ]
+            pairs = zip(positions, truth[:, :k], strict=True)
+            hits = [np.isin(row[:n], true).sum() for row, true in pairs]
             found[f"{k}@{n}"] = float(np.mean(hits) / k)
     return found
 
@@ -328,9 +288,9 @@ def quantiser(method, n_bits, train, database, metric):
 FIGURES = {
     "error": reconstruction,
     "time": training_time,
-    "recall": neighbor_recall,
-    "mips": inner_product_recall,
-    "mips_images": inner_product_recall,
+    "recall": partial(recalls, metric="euclidean"),
+    "mips": partial(recalls, metric="inner_product"),
+    "mips_images": partial(recalls, metric="inner_product"),
     "scales": scaled_recall,
     "coding": coded_recall,
 }
@@ -339,9 +299,8 @@ FIGURES = {
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("figures", nargs="+", choices=FIGURES)
-    parser.add_argument(
-        "--files", nargs="+", help="base and query vectors, or one HDF5"
-    )
+    files = "base and query vectors, or one HDF5"
+    parser.add_argument("--files", nargs="+", help=files)
     parser.add_argument("--bits", type=int, nargs="+", default=[8, 16, 32, 64])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--methods", nargs="+", default=[*METHODS, *QUANTISERS])

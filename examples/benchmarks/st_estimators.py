@@ -30,59 +30,35 @@ from growing_results import Results
 from skorch.callbacks import Callback
 
 from skhash import StochasticAutoencoderHash
-from skhash.gradients import (
-    ARM,
-    ZGR,
-    DeterministicST,
-    DisARM,
-    Exact,
-    GumbelSoftmax,
-    IdentityST,
-    StraightThrough,
-    gradient_report,
-)
+from skhash.gradients import GumbelSoftmax, gradient_report
 from skhash.neural import Correction
 from skhash.noise import Logistic
 
 ESTIMATORS = {
-    "arm": ARM(),
+    "arm": "arm",
     "gumbel 1.0": GumbelSoftmax(1.0),
     "gumbel 0.1": GumbelSoftmax(0.1),
-    "st": StraightThrough(),
-    "det_st": DeterministicST(),
-    "identity_st": IdentityST(),
-    "zgr": ZGR(),
-    "disarm": DisARM(),
+    **{name: name for name in ("st", "det_st", "identity_st", "zgr", "disarm")},
 }
 # What trains: besides these the gradient itself, where all codes can be tried.
-TRAINED = ESTIMATORS | {"exact": Exact()}
+TRAINED = ESTIMATORS | {"exact": "exact"}
 EXACT_BITS = 10
 METRICS = ("cosine", "improvement", "optimum", "rmse")
 OTHERS = ["zgr", "disarm", "exact"]  # which the paper does not have
-FULL = {
-    "words": 10_000,
-    "skip_words": 0,
-    "documents": None,
-    "batch_size": 100,
-    "epochs": 1000,
-    "correction_epochs": 500,
-    "points": 15,
-    "measured_documents": None,
-    "reference_samples": 1000,
-    "trials": 100,
+# The paper's setting, and the reduced one.
+SETTINGS = {
+    "words": (10_000, 300),
+    "skip_words": (0, 100),
+    "documents": (None, 1000),
+    "batch_size": (100, 50),
+    "epochs": (1000, 1000),
+    "correction_epochs": (500, 150),
+    "points": (15, 5),
+    "measured_documents": (None, 100),
+    "reference_samples": (1000, 500),
+    "trials": (100, 20),
 }
-REDUCED = {
-    "words": 300,
-    "skip_words": 100,
-    "documents": 1000,
-    "batch_size": 50,
-    "epochs": 1000,
-    "correction_epochs": 150,
-    "points": 5,
-    "measured_documents": 100,
-    "reference_samples": 500,
-    "trials": 20,
-}
+FULL = {name: full for name, (full, _) in SETTINGS.items()}
 # Documents and draws of their bits that the loss is evaluated with, so many times.
 LOSS_DOCUMENTS, LOSS_DRAWS, LOSSES = 200, 4, 200
 
@@ -183,10 +159,8 @@ def train(seed, n_bits, name, X, options):
     encoder.fit(X)
     seconds = time.perf_counter() - start
     watch = dict(encoder.net_.callbacks_)["Watch"]
-    columns = {
-        column: [record[column] for record in watch.records_]
-        for column in watch.records_[0]
-    }
+    records = watch.records_
+    columns = {column: [it[column] for it in records] for column in records[0]}
     steps = -(-X.shape[0] // options.batch_size)
     durations = 1000 * np.array([record["dur"] for record in encoder.history_]) / steps
     phases = durations[: options.epochs], durations[options.epochs :]
@@ -237,14 +211,14 @@ def parse():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--data-home")
     parser.add_argument("--output", type=Path, default=Path("st_estimators.json"))
-    for name, value in REDUCED.items():
-        option = "--" + name.replace("_", "-")
-        full = "all" if FULL[name] is None else FULL[name]
-        parser.add_argument(option, type=int, help=f"{value}; with --full {full}")
+    for name, (full, reduced) in SETTINGS.items():
+        full = "all" if full is None else full
+        what = f"{reduced}; with --full {full}"
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, help=what)
     options = parser.parse_args()
-    for name, value in (FULL if options.full else REDUCED).items():
+    for name, (full, reduced) in SETTINGS.items():
         if getattr(options, name) is None:
-            setattr(options, name, value)
+            setattr(options, name, full if options.full else reduced)
     return options
 
 
@@ -272,7 +246,7 @@ def main():
     except FileNotFoundError as error:
         sys.exit(str(error))
     results = Results(options.output, lambda cell: "done")
-    settings = {name: getattr(options, name) for name in REDUCED}
+    settings = {name: getattr(options, name) for name in SETTINGS}
     settings |= {"documents": X.shape[0], "words": X.shape[1]}
     before = results.content.setdefault("settings", settings)
     if before != settings:

@@ -7,13 +7,14 @@ end, "corrected" the end of the second phase, in which all go on with ARM of 10 
 """
 
 import argparse
+import inspect
 import sys
 from pathlib import Path
 
 import numpy as np
 from drawing import finish, panels
 from growing_results import describe, merged
-from result_files import Table, save
+from result_files import Table, save, with_spread
 from st_estimators import ESTIMATORS, FULL, OTHERS, TRAINED
 
 TITLES = {
@@ -82,30 +83,48 @@ class Measured:
             )
             for cell in content["cells"].values()
         }
+        self.every_seed = sorted({seed for seed, _, _ in self.runs})
         self.bits = sorted({n_bits for _, n_bits, _ in self.runs})
+        self.few, self.many = self.bits[0], self.bits[-1]
         self.names = [n for n in TRAINED if any(n == key[2] for key in self.runs)]
 
-    def seeds(self, n_bits, names):
-        """Return the seeds that all of these estimators are done with."""
-        seeds = sorted({seed for seed, _, _ in self.runs})
-        return [s for s in seeds if all((s, n_bits, n) in self.runs for n in names)]
+    def seeds(self, *lengths, name="arm"):
+        """Return the seeds that an estimator is done with, at all of the lengths."""
+        runs = self.runs
+        return [
+            s for s in self.every_seed if all((s, b, name) in runs for b in lengths)
+        ]
 
     def of(self, n_bits, name):
         """Return the trainings of one estimator, one a seed."""
-        return [self.runs[s, n_bits, name] for s in self.seeds(n_bits, [name])]
+        return [self.runs[s, n_bits, name] for s in self.seeds(n_bits, name=name)]
 
     def points(self, seed, n_bits):
         return self.runs[seed, n_bits, "arm"].cell["points"]
 
-    def along(self, seed, n_bits, name, metric="cosine"):
-        """Return a measurement at each point of ARM's trajectory."""
-        points = self.points(seed, n_bits)
-        return np.array([point["estimators"][name][metric] for point in points])
+    def along(self, seed, n_bits, name, what="cosine"):
+        """Return a measure at each point of ARM's trajectory."""
+        points = [it["estimators"][name] for it in self.points(seed, n_bits)]
+        return np.array([MEASURES[what](point) for point in points])
 
-    def gain(self, seed, n_bits, name):
-        """Return the expected improvement over that of the reference."""
-        optimum = self.along(seed, n_bits, name, "optimum")
-        return self.along(seed, n_bits, name, "improvement") / optimum
+    def cosine(self, seed, n_bits, name):
+        return self.along(seed, n_bits, name).mean()
+
+    def mean(self, name, n_bits, what):
+        """Return the mean of a measure over the points of ARM's trajectory."""
+        seeds = self.seeds(n_bits)
+        return with_spread([self.along(s, n_bits, name, what).mean() for s in seeds])
+
+    def loss(self, name, n_bits, phase, column):
+        return with_spread([run.phase(phase, column) for run in self.of(n_bits, name)])
+
+
+# The best expected improvement is the norm of the gradient, with its sign turned.
+MEASURES = {
+    "cosine": lambda point: point["cosine"],
+    "gain": lambda point: point["improvement"] / point["optimum"],
+    "rmse": lambda point: -point["rmse"] / point["optimum"],
+}
 
 
 def read(paths):
@@ -118,68 +137,15 @@ def read(paths):
     return content
 
 
-def with_spread(values):
-    """Return the mean, with half the range where there are several values."""
-    if not len(values):
-        return None
-    mean = float(np.mean(values))
-    return [mean, float(np.ptp(values)) / 2] if len(values) > 1 else mean
-
-
-def losses_table(measured, column):
-    columns = {f"{phase}, {b}": ".1f" for b in measured.bits for phase in PHASES}
-    rows = [
-        [name]
-        + [
-            with_spread([run.phase(phase, column) for run in measured.of(b, name)])
-            for b in measured.bits
-            for phase in PHASES
-        ]
-        for name in measured.names
-    ]
-    return Table({"estimator": "", **columns}, rows)
-
-
-def gradients_table(measured):
-    """Return means over the points of ARM's trajectory."""
-    columns = {f"{w}, {b}": ".2f" for b in measured.bits for w in ("cosine", "gain")}
-    table = Table({"estimator": "", **columns})
-    for name in ESTIMATORS:
-        row = [name]
-        for n_bits in measured.bits:
-            for function in (measured.along, measured.gain):
-                means = [
-                    function(seed, n_bits, name).mean()
-                    for seed in measured.seeds(n_bits, ["arm"])
-                ]
-                row.append(with_spread(means))
-        table.rows.append(row)
-    return table
-
-
-def rmse_table(measured):
-    """Return root mean squared errors of one sample, over the gradient's norm.
-
-    The norm is the best expected improvement, with its sign turned.
-    """
-    columns = {f"{n_bits} bits": ".2f" for n_bits in measured.bits}
-    table = Table({"estimator": "", **columns})
-    for name in ESTIMATORS:
-        row = [name]
-        for n_bits in measured.bits:
-            ratios = [
-                measured.along(seed, n_bits, name, "rmse")
-                / -measured.along(seed, n_bits, name, "optimum")
-                for seed in measured.seeds(n_bits, ["arm"])
-            ]
-            row.append(with_spread([ratio.mean() for ratio in ratios]))
-        table.rows.append(row)
-    return table
+def table_of(names, cell, columns, form=""):
+    """Return a table of estimators; columns have what a cell is asked for, by title."""
+    rows = [[name, *(cell(name, *key) for key in columns.values())] for name in names]
+    return Table({"estimator": "", **dict.fromkeys(columns, form)}, rows)
 
 
 def cosines_table(measured, n_bits):
     """Return the cosine at each point, and what the true gradient would have."""
-    seeds = measured.seeds(n_bits, ["arm"])
+    seeds = measured.seeds(n_bits)
     points = [measured.points(seed, n_bits) for seed in seeds]
     columns = {f"epoch {point['epoch']}": ".2f" for point in points[0]}
     table = Table({"estimator": "", **columns})
@@ -189,15 +155,6 @@ def cosines_table(measured, n_bits):
     ceilings = [[point["ceiling"] for point in own] for own in points]
     table.rows.append(["true gradient", *np.mean(ceilings, axis=0).tolist()])
     return table
-
-
-def seeds_table(measured):
-    """Return how many trainings there are of each estimator."""
-    rows = [
-        [n, *(len(measured.of(b, n)) for b in measured.bits)] for n in measured.names
-    ]
-    columns = {f"{n_bits} bits": "" for n_bits in measured.bits}
-    return Table({"estimator": "", **columns}, rows)
 
 
 def paces_table(measured):
@@ -210,134 +167,137 @@ def paces_table(measured):
     return table
 
 
-def claims_table(measured):
-    """Return the verdicts on the claims of the paper."""
-    table = Table(dict.fromkeys(("", "claim", "holds if", "verdict", "in so many"), ""))
-    for judge in JUDGES:
-        text, votes = judge(measured)
-        number, _, claim = text.partition(". ")
-        what, _, rule = claim.removesuffix(")").rpartition(" (")
-        share = f"{sum(votes)} of {len(votes)}"
-        table.rows.append([number, what, rule, verdict(votes), share])
-    return table
+def tables_of(measured):
+    """Return all tables by their names."""
+    names, bits = measured.names, measured.bits
+    phases = {f"{phase}, {b}": (b, phase) for b in bits for phase in PHASES}
+    tables = {}
+    for column in ("loss", "code_loss"):
+        columns = {title: (*key, column) for title, key in phases.items()}
+        tables[column] = table_of(names, measured.loss, columns, ".1f")
+    gradients = {f"{what}, {b}": (b, what) for b in bits for what in ("cosine", "gain")}
+    tables["gradients"] = table_of(ESTIMATORS, measured.mean, gradients, ".2f")
+    rmse = {f"{b} bits": (b, "rmse") for b in bits}
+    tables["rmse"] = table_of(ESTIMATORS, measured.mean, rmse, ".2f")
+    tables |= {f"cosines_{b}": cosines_table(measured, b) for b in bits}
+    done = {f"{b} bits": (b,) for b in bits}
+    tables["seeds"] = table_of(names, lambda n, b: len(measured.of(b, n)), done)
+    paces = paces_table(measured)
+    tables |= {"paces": paces} if paces.rows else {}
+    columns = dict.fromkeys(("", "claim", "holds if", "verdict", "in so many"), "")
+    rows = [row_of_claim(measured, number, judge) for number, judge in CLAIMS.items()]
+    return tables | {"claims": Table(columns, rows)}
 
 
-def judge_stalling(measured):
-    few = measured.bits[0]
-    runs = [*measured.of(few, "st"), *measured.of(few, "det_st")]
-    return (
-        f"1a. With few bits ({few}) st and det_st stall or rise (the last quarter of "
-        "the first phase brings less than 5% of its fall)",
-        [run.falls()[2] < 0.05 for run in runs],
-    )
+def row_of_claim(measured, number, judge):
+    """Return the verdict on a claim of the paper."""
+    text = inspect.getdoc(judge).format(few=measured.few, many=measured.many)
+    claim, _, rule = text.replace("\n\n", "\t").replace("\n", " ").partition("\t")
+    votes = judge(measured)
+    return [number, claim, rule, verdict(votes), f"{sum(votes)} of {len(votes)}"]
 
 
-def judge_repair(measured):
-    few = measured.bits[0]
-    falls = [run.falls() for name in ("st", "det_st") for run in measured.of(few, name)]
-    return (
-        f"1b. With few bits ({few}) ARM-10 repairs st and det_st quickly (the first "
-        "tenth of the correction falls more than twice as fast as the last quarter "
-        "before it)",
-        [after > max(0, 2 * before) for before, after, _ in falls],
-    )
+# The claims of the paper, and by which rule they hold; a vote is that of a seed.
 
 
-def judge_direction(measured):
-    few, votes = measured.bits[0], []
-    for seed in measured.seeds(few, ["arm"]):
+def stalling(measured):
+    """With few bits ({few}) st and det_st stall or rise
+
+    the last quarter of the first phase brings less than 5% of its fall
+    """
+    runs = [run for name in ("st", "det_st") for run in measured.of(measured.few, name)]
+    return [run.falls()[2] < 0.05 for run in runs]
+
+
+def repair(measured):
+    """With few bits ({few}) ARM-10 repairs st and det_st quickly
+
+    the first tenth of the correction falls more than twice as fast as the last quarter
+    before it
+    """
+    runs = [run for name in ("st", "det_st") for run in measured.of(measured.few, name)]
+    falls = [run.falls() for run in runs]
+    return [after > max(0, 2 * before) for before, after, _ in falls]
+
+
+def direction(measured):
+    """With few bits ({few}) biased estimators point in a wrong direction
+
+    mean cosine below 0 in the second half of the points, for most
+    """
+    few, votes = measured.few, []
+    for seed in measured.seeds(few):
         cosines = [measured.along(seed, few, name) for name in BIASED]
         wrong = [own[len(own) // 2 :].mean() < 0 for own in cosines]
         votes.append(sum(wrong) > len(wrong) / 2)
-    return (
-        f"2. With few bits ({few}) biased estimators point in a wrong direction (mean "
-        "cosine below 0 in the second half of the points, for most)",
-        votes,
-    )
+    return votes
 
 
-def judge_more_bits(measured):
-    few, many = measured.bits[0], measured.bits[-1]
-    common = set(measured.seeds(few, ["arm"])) & set(measured.seeds(many, ["arm"]))
-    votes = [
-        all(
-            measured.along(seed, many, name).mean()
-            > measured.along(seed, few, name).mean()
-            for name in BIASED
-        )
-        for seed in sorted(common)
+def more_bits(measured):
+    """With more bits all biased estimators improve
+
+    mean cosine higher at {many} bits than at {few}
+    """
+    few, many, cosine = measured.few, measured.many, measured.cosine
+    return [
+        all(cosine(seed, many, name) > cosine(seed, few, name) for name in BIASED)
+        for seed in measured.seeds(few, many)
     ]
-    return (
-        "3. With more bits all biased estimators improve (mean cosine higher at "
-        f"{many} bits than at {few})",
-        votes,
-    )
 
 
-def judge_variants(measured):
-    lengths = [set(measured.seeds(n_bits, ["arm"])) for n_bits in measured.bits]
-    votes = [
+def variants(measured):
+    """Stochastic straight-through is more accurate than det_st and identity_st
+
+    mean cosine, at every length
+    """
+    others, cosine = ("det_st", "identity_st"), measured.cosine
+    return [
         all(
-            measured.along(seed, n_bits, "st").mean()
-            >= max(
-                measured.along(seed, n_bits, name).mean()
-                for name in ("det_st", "identity_st")
-            )
-            for n_bits in measured.bits
+            cosine(s, b, "st") >= cosine(s, b, n) for b in measured.bits for n in others
         )
-        for seed in sorted(set.intersection(*lengths))
+        for s in measured.seeds(*measured.bits)
     ]
-    return (
-        "4. Stochastic straight-through is more accurate than det_st and identity_st "
-        "(mean cosine, at every length)",
-        votes,
-    )
 
 
-def judge_saturation(measured):
-    many, votes = measured.bits[-1], []
-    for seed in measured.seeds(many, ["arm"]):
-        run = measured.runs[seed, many, "arm"]
-        epochs = [point["epoch"] for point in measured.points(seed, many)]
-        half = len(epochs) // 2
-        certainty = np.array([run.at(epoch, "certainty") for epoch in epochs])
-        cosines = measured.along(seed, many, "det_st")
-        both = certainty, cosines
+def saturation(measured):
+    """det_st improves as the units saturate
+
+    {many} bits: both higher in the second half of the points
+    """
+    many, votes = measured.many, []
+    for seed in measured.seeds(many):
+        run, points = measured.runs[seed, many, "arm"], measured.points(seed, many)
+        certainty = np.array([run.at(it["epoch"], "certainty") for it in points])
+        both, half = (certainty, measured.along(seed, many, "det_st")), len(points) // 2
         votes.append(all(own[half:].mean() > own[:half].mean() for own in both))
-    return (
-        f"5. det_st improves as the units saturate ({many} bits: both higher in the "
-        "second half of the points)",
-        votes,
-    )
+    return votes
 
 
-def judge_training(measured):
+def training(measured):
+    """Biased estimators can beat 1-sample ARM in training
+
+    a lower loss at the end of the first phase, at any length
+    """
     votes = []
-    for seed in sorted({seed for seed, _, _ in measured.runs}):
-        held = []
-        for n_bits in measured.bits:
-            done = [n for n in BIASED if (seed, n_bits, n) in measured.runs]
-            if done and seed in measured.seeds(n_bits, ["arm"]):
-                end = measured.runs[seed, n_bits, "arm"].phase("late")
-                ends = [measured.runs[seed, n_bits, n].phase("late") for n in done]
-                held.append(min(ends) < end)
+    for seed in measured.every_seed:
+        ends = {
+            (b, n): run.phase("late")
+            for (s, b, n), run in measured.runs.items()
+            if s == seed
+        }
+        held = [
+            end < ends[b, "arm"]
+            for (b, name), end in ends.items()
+            if name in BIASED and (b, "arm") in ends
+        ]
         votes += [any(held)] if held else []
-    return (
-        "6. Biased estimators can beat 1-sample ARM in training (a lower loss at the "
-        "end of the first phase, at any length)",
-        votes,
-    )
+    return votes
 
 
-JUDGES = (
-    judge_stalling,
-    judge_repair,
-    judge_direction,
-    judge_more_bits,
-    judge_variants,
-    judge_saturation,
-    judge_training,
-)
+CLAIMS = {
+    **{"1a": stalling, "1b": repair, "2": direction, "3": more_bits},
+    **{"4": variants, "5": saturation, "6": training},
+}
 
 
 def verdict(votes):
@@ -399,7 +359,7 @@ def draw_phases(ax, measured, n_bits):
 
 def draw_cosines(ax, measured, n_bits):
     """Draw the cosines along ARM's trajectory: mean of the seeds and range."""
-    seeds = measured.seeds(n_bits, ["arm"])
+    seeds = measured.seeds(n_bits)
     if not seeds:
         return
     epochs = [point["epoch"] for point in measured.points(seeds[0], n_bits)]
@@ -435,21 +395,11 @@ def main():
     content = read(options.files)
     measured = Measured(content)
     print_head(content, measured)
-    tables = {
-        "loss": losses_table(measured, "loss"),
-        "code_loss": losses_table(measured, "code_loss"),
-        "gradients": gradients_table(measured),
-        "rmse": rmse_table(measured),
-    }
-    tables |= {f"cosines_{b}": cosines_table(measured, b) for b in measured.bits}
-    tables["seeds"] = seeds_table(measured)
-    if paces_table(measured).rows:
-        tables["paces"] = paces_table(measured)
-    tables["claims"] = claims_table(measured)
+    tables = tables_of(measured)
     for name, table in tables.items():
         print(f"\n{TITLES.get(name, name)}:")
         table.printed()
-    seeds = sorted({seed for seed, _, _ in measured.runs})
+    seeds = measured.every_seed
     save(options.results, tables, seeds=seeds, measured=content["head"])
     if options.picture_folder is not None:
         draw(measured, options.picture_folder)

@@ -28,7 +28,6 @@ import argparse
 import json
 import statistics
 import sys
-import time
 import warnings
 from functools import cache, partial
 from pathlib import Path
@@ -38,8 +37,9 @@ import numpy as np
 from data_sets import load_20newsgroups, load_fashion_mnist
 from growing_results import command, describe, head
 from joblib import Parallel, delayed
-from result_files import Table, save
+from result_files import Table, add_files, mean_of, save
 from skorch.callbacks import LRScheduler
+from timing import seconds_of
 from torch import nn
 
 from skhash import DualHashEncoder, ITQHash, SupervisedHash
@@ -185,8 +185,12 @@ def with_loss(name, n_bits, seed, setting, *, lr, dropout=0.0, **params):
     return SupervisedHash(n_bits, loss=loss, lr=lr, random_state=seed, **params)
 
 
-def without_network(encoder_class, n_bits, seed, setting, **params):
-    return encoder_class(n_bits, random_state=seed, **params)
+def sdh(n_bits, seed, setting, **params):
+    return SupervisedDiscreteHash(n_bits, random_state=seed, **params)
+
+
+def itq(n_bits, seed, setting):
+    return ITQHash(n_bits, random_state=seed)
 
 
 def candidates(own, values, lrs=(1e-3, 3e-3)):
@@ -200,47 +204,37 @@ def solver(name, own="w_weight", values=(0.01, 0.1), optimizer="adamw"):
     return make, candidates(own, values, lrs)
 
 
+def other(name, own, *values):
+    """Return how to make a `SupervisedHash` with a loss, and its candidates."""
+    return partial(with_loss, name), candidates(own, values)
+
+
 NESTEROV = Optimizer("sgd", momentum=0.9, nesterov=True)
-
-
+RIDGES = [
+    {"projection_weight": weight, "projection_ridge": ridge}
+    for weight in (1e-5, 1e-3)
+    for ridge in (1e-2, 1.0)
+]
 # Each method, and its candidate settings.
 METHODS = {
     "default": (dual, [{}]),
     "none": solver(None, "logits", (10, 20)),
-    "subgradient": solver("subgradient"),
-    "prox": solver("prox"),
-    "wcr": solver("wcr"),
-    "dual_dc": solver("dual_dc"),
+    **{name: solver(name) for name in ("subgradient", "prox", "wcr", "dual_dc")},
     "dual": solver("dual", "penalty", (0.03, 0.3)),
     "dual momentum": solver("dual", "penalty", (0.03, 0.3), NESTEROV),
     "dual storm": solver("dual", "penalty", (0.03, 0.3), "storm"),
-}
-OWN_CONSTANTS = {
-    "cross_entropy": ("dropout", (0.0, 0.2)),
-    "contrastive": ("temperature", (1.0, 2.0)),
-    "csq": ("quantization_weight", (1e-4, 0.1)),
-    "dhn": ("logits", (5, 20)),
-    "dsdh": ("logits", (5, 20)),
-    "dsh": ("quantization_weight", (0.01, 0.1)),
-    "dtsh": ("margin", (5.0, 8.0)),
-    "hashnet": ("logits", (5, 10)),
-    "mdshc": ("quantization_weight", (1e-4, 0.1)),
-    "orthohash": ("scale", (2.0, 8.0)),
-}
-METHODS |= {
-    name: (partial(with_loss, name), candidates(*own))
-    for name, own in OWN_CONSTANTS.items()
-}
-METHODS |= {
-    "sdh": (
-        partial(without_network, SupervisedDiscreteHash),
-        [
-            {"projection_weight": weight, "projection_ridge": ridge}
-            for weight in (1e-5, 1e-3)
-            for ridge in (1e-2, 1.0)
-        ],
-    ),
-    "ITQ": (partial(without_network, ITQHash), [{}]),
+    "cross_entropy": other("cross_entropy", "dropout", 0.0, 0.2),
+    "contrastive": other("contrastive", "temperature", 1.0, 2.0),
+    "csq": other("csq", "quantization_weight", 1e-4, 0.1),
+    "dhn": other("dhn", "logits", 5, 20),
+    "dsdh": other("dsdh", "logits", 5, 20),
+    "dsh": other("dsh", "quantization_weight", 0.01, 0.1),
+    "dtsh": other("dtsh", "margin", 5.0, 8.0),
+    "hashnet": other("hashnet", "logits", 5, 10),
+    "mdshc": other("mdshc", "quantization_weight", 1e-4, 0.1),
+    "orthohash": other("orthohash", "scale", 2.0, 8.0),
+    "sdh": (sdh, RIDGES),
+    "ITQ": (itq, [{}]),
 }
 
 
@@ -251,11 +245,9 @@ def measure(method, params, n_bits, seed, data, setting):
     """Fit once; return what the codes reach in each search of the data."""
     train, searches = data
     encoder = METHODS[method][0](n_bits, seed, setting, **params)
-    start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The dual variable")  # shown in a column
-        encoder.fit(*train)
-    seconds = time.perf_counter() - start
+        seconds, _ = seconds_of(encoder.fit, *train)
     result = {"method": method, "n_bits": n_bits, "seed": seed, "params": params}
     history = getattr(encoder, "history_", [])
     result["losses"] = [epoch["train_loss"] for epoch in history]
@@ -348,14 +340,9 @@ def best(tried):
 # Tables
 
 COLUMNS = {
-    "mAP": ".3f",
-    "P@100": ".3f",
-    "P@1000": ".3f",
-    "P@r2": ".3f",
-    "coverage": ".2f",
-    "quantization_error_": ".3f",
-    "separability": ".1f",
-    "seconds": ".2f",
+    **dict.fromkeys(("mAP", "P@100", "P@1000", "P@r2"), ".3f"),
+    **{"coverage": ".2f", "quantization_error_": ".3f"},
+    **{"separability": ".1f", "seconds": ".2f"},
 }
 TITLES = {"quantization_error_": "q. error", "seconds": "s/epoch"}
 
@@ -378,25 +365,21 @@ def show(outputs, arguments):
             kind = "unseen" if protocol == "unseen" else "seen"
             drawn = seeds if protocol == "unseen" else [0]
             searches = [data_of(kind, s, arguments)[1][protocol] for s in drawn]
-            bounds[protocol] = mean_of([cosine_scores(search) for search in searches])
+            scores = [cosine_scores(search) for search in searches]
+            bounds[protocol] = {
+                it: mean_of([s[it] for s in scores]) for it in scores[0]
+            }
         print(f"\n{protocol}, {n_bits} bits:")
         table = table_of(results, protocol, n_bits, bounds[protocol]).printed()
         tables[f"{protocol}_{n_bits}"] = table
-    active = {
-        result["method"]: result["dual_active_fraction_"]
-        for result in results
-        if result["dual_active_fraction_"] is not None
-    }
+    active = {it["method"]: it["dual_active_fraction_"] for it in results}
+    active = {name: share for name, share in active.items() if share is not None}
     print(f"\nshare of the dual variable that was not 0: {active}")
     figures = {"dual_active": active}
     measured = outputs[-1].get("head", head())
     commands = [c for o in outputs for c in o.get("head", {}).get("commands", [])]
     measured = {**measured, "commands": list(dict.fromkeys(commands))}
     save(arguments.results, tables, figures, seeds=seeds, measured=measured)
-
-
-def mean_of(scores):
-    return {name: np.mean([s[name] for s in scores]) for name in scores[0]}
 
 
 def table_of(results, protocol, n_bits, bound):
@@ -406,46 +389,34 @@ def table_of(results, protocol, n_bits, bound):
     for result in results:
         if result["protocol"] == protocol and result["n_bits"] == n_bits:
             by_method.setdefault(result["method"], []).append(result)
-    rows = [(bound["mAP"], ["exact cosine", *map(bound.get, COLUMNS)])]
+    rows = [["exact cosine", *map(bound.get, COLUMNS)]]
     for method, runs in by_method.items():
-        cells = []
-        for name in COLUMNS:
-            values = [run[name] for run in runs if run[name] is not None]
-            cells.append(float(np.mean(values)) if values else None)
-        mean = cells[0]
-        cells[0] = [mean, float(np.ptp([run["mAP"] for run in runs])) / 2]
-        rows.append((mean, [method, *cells]))
-    rows.sort(key=lambda row: -row[0])
-    return Table({"method": "", **names}, [row for _, row in rows])
+        found = {name: [run[name] for run in runs] for name in COLUMNS}
+        known = ([it for it in own if it is not None] for own in found.values())
+        cells = [mean_of(own) for own in known]
+        cells[0] = [cells[0], float(np.ptp(found["mAP"])) / 2]
+        rows.append([method, *cells])
+    rows.sort(key=lambda row: -np.atleast_1d(row[1])[0])
+    return Table({"method": "", **names}, rows)
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "data", nargs="?", default="fashion_mnist", choices=["fashion_mnist", "minilm"]
-    )
-    parser.add_argument("--cnn", action="store_true", help="a CNN in place of the MLP")
-    parser.add_argument("--full", action="store_true", help="the large setting")
-    parser.add_argument("--bits", type=int, nargs="+")
-    parser.add_argument("--epochs", type=int)
-    parser.add_argument("--hidden", type=int, help="units of the hidden layer")
-    parser.add_argument("--tuning-bits", type=int, default=32)
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument(
-        "--protocols",
-        nargs="+",
-        default=["seen", "unseen"],
-        choices=["seen", "unseen"],
-        help='"seen" is both "training" and "separate"',
-    )
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--data-home")
-    parser.add_argument("--output", type=Path, help="a JSON file of all results")
-    parser.add_argument("--tuned", type=Path, help="take what this output file chose")
-    parser.add_argument("--show", type=Path, nargs="+", help="output files to print")
-    parser.add_argument("--results", type=Path, help="a file of the tables")
+    option, sets = parser.add_argument, ["fashion_mnist", "minilm"]
+    both, unseen = ["seen", "unseen"], '"seen" is both "training" and "separate"'
+    option("data", nargs="?", default=sets[0], choices=sets)
+    option("--cnn", action="store_true", help="a CNN in place of the MLP")
+    option("--full", action="store_true", help="the large setting")
+    option("--bits", type=int, nargs="+")
+    option("--epochs", type=int)
+    option("--hidden", type=int, help="units of the hidden layer")
+    option("--tuning-bits", type=int, default=32)
+    option("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    option("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    option("--protocols", nargs="+", default=both, choices=both, help=unseen)
+    option("--jobs", type=int, default=1, help="processes")
+    option("--tuned", type=Path, help="take what this output file chose")
+    add_files(parser)
     arguments = parser.parse_args()
     for name, value in (FULL if arguments.full else REDUCED).items():
         if getattr(arguments, name) is None:

@@ -8,14 +8,11 @@ How much the penalty's two weights matter, and the Hamming distances of a few me
 import argparse
 from pathlib import Path
 
-import matplotlib
 import numpy as np
+from drawing import finish, panels
 from supervised_hashing import REDUCED, experiment, run_all
 
 from skhash.metrics import DistanceHistogramDisplay
-
-matplotlib.use("agg")
-import matplotlib.pyplot as plt  # noqa: E402
 
 W_WEIGHTS, PENALTIES = (1e-3, 1e-2, 1e-1, 1.0), (1e-2, 1e-1, 1.0, 10.0)
 # Methods whose distances are drawn, with what the benchmark chose for them.
@@ -36,12 +33,12 @@ def draw_sensitivity(arguments, setting):
         for rho in PENALTIES
     ]
     results = list(run_all(jobs, arguments.jobs))
-    figure, axes = plt.subplots(1, 2, figsize=(7.6, 3.3), layout="constrained")
-    panels = {
+    titles = {
         "mAP": "mean average precision, validation",
         "quantization_error_": "quantization error",
     }
-    for ax, (name, title) in zip(axes, panels.items(), strict=True):
+    figure, axes = panels([*titles.values()], size=(3.8, 3.3), legend=False)
+    for ax, name in zip(axes, titles, strict=True):
         values = np.reshape([result[name] for result in results], (len(W_WEIGHTS), -1))
         ax.imshow(values, origin="lower", cmap="viridis", aspect="auto")
         middle = (values.max() + values.min()) / 2
@@ -51,10 +48,9 @@ def draw_sensitivity(arguments, setting):
         ax.set_xticks(range(len(PENALTIES)), [f"{rho:g}" for rho in PENALTIES])
         ax.set_yticks(range(len(W_WEIGHTS)), [f"{w:g}" for w in W_WEIGHTS])
         ax.set_xlabel("penalty")
-        ax.set_title(title, fontsize="medium")
+        ax.grid(False)
     axes[0].set_ylabel("w_weight")
-    figure.savefig(arguments.folder / "supervised_sensitivity.png", dpi=90)
-    plt.close(figure)
+    finish(figure, arguments.folder / "supervised_sensitivity.png")
 
 
 def draw_distances(arguments, setting):
@@ -66,17 +62,13 @@ def draw_distances(arguments, setting):
     ]
     runs = run_all(jobs, arguments.jobs)
     results = [run for run in runs if run["protocol"] == "separate"]
-    figure, axes = plt.subplots(
-        2, 2, figsize=(7.6, 5), sharex=True, sharey=True, layout="constrained"
-    )
-    for ax, result in zip(axes.flat, results, strict=True):
-        name = f"{result['method']}, mAP {result['mAP']:.3f}"
-        DistanceHistogramDisplay(*result["histogram"], name=name).plot(ax)
+    titles = [f"{it['method']}, mAP {it['mAP']:.3f}" for it in results]
+    figure, axes = panels(titles, 2, size=(3.8, 2.5), sharex=True, sharey=True)
+    for ax, title, result in zip(axes, titles, results, strict=True):
+        DistanceHistogramDisplay(*result["histogram"], name=title).plot(ax)
         ax.label_outer()
-        if ax is not axes[0, 0]:
-            ax.get_legend().remove()
-    figure.savefig(arguments.folder / "supervised_distances.png", dpi=90)
-    plt.close(figure)
+        ax.get_legend().remove()
+    finish(figure, arguments.folder / "supervised_distances.png")
 
 
 def main():
