@@ -205,6 +205,7 @@ def test_an_interrupt_reaches_the_caller(estimator, method, monkeypatch):
     """The estimator is as before, and a search does not take it for a failed fit."""
     estimator = clone(estimator).fit(X, Y)
     before, original = dict(vars(estimator)), getattr(HashNet, method)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # none in the background
 
     def interrupted(self, *arguments, **options):
         signal.raise_signal(signal.SIGINT)

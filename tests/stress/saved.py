@@ -141,6 +141,6 @@ def change(estimator):
         given = bits if index is estimator else vectors
         estimator.partial_fit(given, y, **more)
         index.compact()
-    elif hasattr(estimator, "partial_fit"):
-        estimator.partial_fit(vectors, y)
+    elif hasattr(estimator, "partial_fit") and not hasattr(estimator, "history_"):
+        estimator.partial_fit(vectors, y)  # torch trains in no process that was forked
     answers(estimator)
