@@ -19,8 +19,8 @@ gradients, and by BayesBiNN at several temperatures beside identity straight-thr
 
 import argparse
 import statistics
-import time
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import joblib
@@ -35,7 +35,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from supervised_hashing import load as load_images
 from threadpoolctl import threadpool_limits
-from timing import medians
+from timing import medians, seconds_of
 
 from skhash import HammingNeighbors, SBNClassifier, SupervisedHash
 from skhash.metrics import mean_average_precision_score
@@ -218,59 +218,45 @@ def layer_rows(title, network, layers, X, repeats):
 
 # Codes
 
+# What differs from the defaults of `SBNClassifier`.
+MIRROR = {"weights": "mirror", "lr": 0.01, "device": "cpu"}
 CODES = {
-    "binary network": lambda n_bits, params: SBNClassifier(
-        (256, n_bits), weights="mirror", lr=0.01, **COMMON | params
-    ),
-    "binary, defaults": lambda n_bits, params: SBNClassifier(
-        (256, n_bits), weights="mirror", lr=0.01, device="cpu", **params
-    ),
-    "binary, from real": lambda n_bits, params: SBNClassifier(
-        (256, n_bits), weights="mirror", lr=0.01, init="real", device="cpu", **params
-    ),
-    "real weights": lambda n_bits, params: SBNClassifier(
-        (256, n_bits), lr=0.003, **COMMON | params
-    ),
-    "real, defaults": lambda n_bits, params: SBNClassifier(
-        (256, n_bits), device="cpu", **params
-    ),
-    "SupervisedHash": lambda n_bits, params: SupervisedHash(
-        n_bits, hidden_layer_sizes=(256,), lr_schedule="cosine", device="cpu", **params
-    ),
+    "binary network": COMMON | MIRROR,
+    "binary, defaults": MIRROR,
+    "binary, from real": MIRROR | {"init": "real"},
+    "real weights": COMMON | {"lr": 0.003},
+    "real, defaults": {"device": "cpu"},
+    "SupervisedHash": {"lr_schedule": "cosine", "device": "cpu"},
 }
+
+
+def make(method, n_bits, params):
+    params = CODES[method] | params
+    if method == "SupervisedHash":
+        return SupervisedHash(n_bits, hidden_layer_sizes=(256,), **params)
+    return SBNClassifier((256, n_bits), **params)
 
 
 def codes(arguments):
     """Measure what is found by codes of the last layer, means over seeds."""
-    table = Table(
-        {
-            **dict.fromkeys(("data", "database", "bits", "method"), ""),
-            "mAP": ".3f",
-            "P@100": ".3f",
-            "fit s": ".1f",
-        }
-    ).printed()
+    names = "data | database | bits | method | mAP :.3f | P@100 :.3f | fit s :.1f"
+    table = Table(columns(names)).printed()
     for name in SIZES:
         (X, y), searched, query = load(name)
-        params = {"max_epochs": arguments.epochs}
-        if name == "digits":
-            params = {"max_epochs": DIGITS_EPOCHS}
-        for n_bits in arguments.bits:
-            for method in arguments.methods:
-                make = CODES[method]
-                found, seconds = {key: [] for key in searched}, []
-                for seed in arguments.seeds:
-                    encoder = make(n_bits, params | {"random_state": seed})
-                    start = time.perf_counter()
-                    encoder.fit(X, y)
-                    seconds.append(time.perf_counter() - start)
-                    for database, rows in searched.items():
-                        found[database].append(search(encoder, query, rows))
-                for database, scores in found.items():
-                    mean, precision = map(float, np.mean(scores, axis=0))
-                    spread = float(np.ptp([score for score, _ in scores])) / 2
-                    row = [name, database, n_bits, method, [mean, spread], precision]
-                    table.add(*row, statistics.median(seconds))
+        epochs = DIGITS_EPOCHS if name == "digits" else arguments.epochs
+        for n_bits, method in product(arguments.bits, arguments.methods):
+            found, seconds = {key: [] for key in searched}, []
+            for seed in arguments.seeds:
+                params = {"max_epochs": epochs, "random_state": seed}
+                encoder = make(method, n_bits, params)
+                seconds.append(seconds_of(encoder.fit, X, y)[0])
+                for database, rows in searched.items():
+                    found[database].append(search(encoder, query, rows))
+            for database, scores in found.items():
+                mean, precision = map(float, np.mean(scores, axis=0))
+                spread = float(np.ptp([score for score, _ in scores])) / 2
+                row = [name, database, n_bits, method, [mean, spread], precision]
+                table.add(*row, statistics.median(seconds))
     save(arguments.output, {"found": table}, seeds=arguments.seeds)
 
 
@@ -361,12 +347,8 @@ def training(arguments):
         for name, setting in settings.items()
     }
     equal = {}
-    table = Table(
-        columns(
-            "weights | training loss :.3f | accuracy :.1f | as identity, % :.2f | "
-            "undecided, % :.1f"
-        )
-    ).printed()
+    names = "weights | training loss :.3f | accuracy :.1f | as identity, % :.2f"
+    table = Table(columns(f"{names} | undecided, % :.1f")).printed()
     for name, (etas, losses, accuracies) in runs.items():
         equal[name] = [
             np.mean((one > 0) == (other > 0))

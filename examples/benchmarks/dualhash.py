@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from drawing import finish, panels
 from growing_results import Results
-from result_files import Table, mean_of, read_table, save, with_spread
+from result_files import Table, mean_of, print_all, read_table, save, with_spread
 from supervised_hashing import METHODS, NESTEROV, TUNING_SEED, Search, dual, experiment
 from supervised_hashing import measure as fit_and_measure
 
@@ -289,9 +289,7 @@ def show(results, arguments):
         tables |= length_tables(cells)
     if any(key.startswith("weights") for key in cells):
         tables |= weight_tables(cells)
-    for name, table in tables.items():
-        print(f"\n{name}:")
-        table.printed()
+    print_all(tables)
     about = "Fashion-MNIST: 10 000 training images, 5000 queries; digits"
     head = results.content["head"]  # whose last command is this one
     measured = {**head, "commands": head["commands"][:-1]}

@@ -35,27 +35,19 @@ from loaders import LOADERS
 from result_files import add_output, save
 from timing import seconds_of
 
-from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder
-from skhash.linear import (
-    BinaryAutoencoderHash,
-    KMeansHash,
-    RandomHyperplaneHash,
-    ScalableGraphHash,
-    SpectralHash,
-    SphericalHash,
-)
+from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder, linear
 from skhash.metrics import neighbor_recall_score, true_neighbors
 
 OTHERS = {
     "ITQ": ITQHash,
     "PCA": PCAHash,
     "SGH": SGHEncoder,
-    "random": RandomHyperplaneHash,
-    "spectral": SpectralHash,
-    "spherical": SphericalHash,
-    "scalable graph": ScalableGraphHash,
-    "KMH": KMeansHash,
-    "binary autoencoder": BinaryAutoencoderHash,
+    "random": linear.RandomHyperplaneHash,
+    "spectral": linear.SpectralHash,
+    "spherical": linear.SphericalHash,
+    "scalable graph": linear.ScalableGraphHash,
+    "KMH": linear.KMeansHash,
+    "binary autoencoder": linear.BinaryAutoencoderHash,
 }
 # These make at most a bit a column.
 SHORT = ("ITQ", "PCA", "KMH", "binary autoencoder")

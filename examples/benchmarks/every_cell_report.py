@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from drawing import finish, panels, powers_of_two
 from loaders import TITLES
-from result_files import Table
+from result_files import Table, columns, with_spread
 
 OURS = "NeighborHash"
 OWN = "not nested"
@@ -16,15 +16,10 @@ MEASURES = [(10, 10), (10, 100), (100, 100)]
 NAMES = [f"{k}@{cut}" for k, cut in MEASURES]
 # From here on a method is ahead of another.
 AHEAD = 0.01
-DUELS = {
-    "recall": "",
-    "bits": "",
-    "best other": "",
-    "its recall": ".3f",
-    OURS: ".3f",
-    "difference": "+.3f",
-    "+-": ".3f",
-}
+DUELS = columns(
+    f"recall | bits | best other | its recall :.3f | {OURS} :.3f | "
+    "difference :+.3f | +- :.3f"
+)
 
 
 def variant(change):
@@ -137,8 +132,8 @@ def tables_of(content):
 
 
 def count_table(cells):
-    columns = "data", f"ahead by {AHEAD} or more", "level"
-    table = Table(dict.fromkeys([*columns, "behind by more than the spread"], ""))
+    names = f"data | ahead by {AHEAD} or more | level | behind by more than the spread"
+    table = Table(columns(names))
     for name in [*dict.fromkeys(cell.data for cell in cells), "all"]:
         verdicts = [cell.verdict for cell in cells if name in (cell.data, "all")]
         counts = [verdicts.count(word) for word in ("ahead", "level", "behind")]
@@ -160,18 +155,10 @@ def change_table(found):
     return table
 
 
-def with_spread(recalls, less=0.0):
-    """Return the mean less a number, with half the range where there are seeds."""
-    if not recalls:
-        return None
-    mean = np.mean(recalls) - less
-    return mean if len(recalls) == 1 else [mean, np.ptp(recalls) / 2]
-
-
 def seconds_table(found):
     """Return seconds of fits beside ITQ's: of each length, and of all of them."""
-    columns = {"ITQ fit s": ".2f", f"{OURS} fit s": ".2f", "ratio": ".1f"}
-    table = Table({"data": "", "bits": "", **columns})
+    names = f"data | bits | ITQ fit s :.2f | {OURS} fit s :.2f | ratio :.1f"
+    table = Table(columns(names))
     for data in found.data:
         lengths = found.lengths(data)
         itq, own, nested = (

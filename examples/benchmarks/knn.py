@@ -45,6 +45,7 @@ SINGLE, SINGLE_SECONDS = 100, 0.5
 # The largest n of scikit-learn and of usearch's exact search: more takes minutes.
 SMALL_N, MEDIUM_N = 10_000, 100_000
 FAISS = ("faiss flat", "faiss knn_hamming")
+NAME = "{}, {} bits, n={}, {}"
 SETTING = {"codes": "", "bits": "", "n": ",", "asked": ""}
 BESIDE = columns(
     "ours, queries/s :,.0f | faiss, queries/s :,.0f | ratio :.1f | "
@@ -165,7 +166,7 @@ class Comparison:
         """Add the rows of one setting."""
         truth = find_truth(codes, queries, k, radius)
         rows, searches = {}, {}
-        name = "{}, {} bits, n={}, {}".format(*setting)
+        name = NAME.format(*setting)
         for make, own, size, seconds in self.build(makers, codes, k, radius, name):
             for variant, search in own.items():
                 answer = search(queries)
@@ -179,38 +180,27 @@ class Comparison:
         calls = {it: lambda own=own: own(queries) for it, own in searches.items()}
         times = turns(calls, self.arguments.repeats, ENGINE_SECONDS)
         for variant, row in rows.items():
-            row["best"], row["median"] = (
-                times[variant][0],
-                statistics.median(times[variant]),
-            )
+            row["best"] = times[variant][0]
+            row["median"] = statistics.median(times[variant])
             row["single"] = single_seconds(searches[variant], queries)
         self.add(setting, rows, len(queries))
 
     def add(self, setting, rows, n_queries):
         """Add measured engines to the tables."""
         ours, limit, n = rows["ours"], rows.get("popcount limit"), setting[2]
-        peer = min(
-            (rows[it] for it in FAISS if it in rows), key=lambda it: it["median"]
-        )
-        self.beside.rows.append(
-            [
-                *setting,
-                n_queries / ours["median"],
-                n_queries / peer["median"],
-                peer["median"] / ours["median"],
-                limit and limit["median"] / ours["median"],
-                1000 * ours["single"],
-                1000 * min(rows[it]["single"] for it in FAISS if it in rows),
-            ]
-        )
+        peers = [rows[it] for it in FAISS if it in rows]
+        peer = min(peers, key=lambda it: it["median"])
+        rates = [n_queries / it["median"] for it in (ours, peer)]
+        ratio, share = peer["median"] / ours["median"], limit and limit["median"]
+        single = 1000 * ours["single"], 1000 * min(it["single"] for it in peers)
+        share = share and share / ours["median"]
+        self.beside.rows.append([*setting, *rates, ratio, share, *single])
         for name, row in rows.items():
             cells = name, n_queries / row["median"], row["median"] / ours["median"]
             cells += row["best"] / ours["best"], 1000 * row["single"], row["recall"]
             size = row["bytes"] and row["bytes"] / n
             self.engines.rows.append([*setting, *cells, row["build"], size])
-            self.curves.append(
-                (*setting, name, n_queries / row["median"], row["recall"])
-            )
+            self.curves.append((*setting, name, cells[1], row["recall"]))
         if (setting[0], setting[3]) == ("random", "k = 10"):
             row, threads = rows["ours, brute"], self.arguments.threads
             batch = row["median"] * threads / n_queries
@@ -249,9 +239,9 @@ def draw(curves, path):
             own = sorted(it[2:] for it in curves if (it[0], it[4]) == (kind, engine))
             if own:
                 found = own[-1][-1]
-                label = (
-                    engine if found in (None, 1) else f"{engine} (recall {found:.2f})"
-                )
+                label = engine
+                if found not in (None, 1):
+                    label = f"{engine} (recall {found:.2f})"
                 ax.loglog(
                     [row[0] for row in own],
                     [row[3] for row in own],
@@ -291,17 +281,16 @@ def main(arguments=None):
     start = time.perf_counter()
     for kind, n_bits, n, k, radius, makers in settings(arguments):
         setting = kind, n_bits, n, f"k = {k}" if radius is None else f"radius {radius}"
+        name = NAME.format(*setting)
         minutes = (time.perf_counter() - start) / 60
         print(f"{minutes:5.1f} min ", *setting, file=sys.stderr, flush=True)
         if minutes > arguments.minutes:
-            comparison.leave_out(
-                "{}, {} bits, n={}, {}".format(*setting), "time is over"
-            )
+            comparison.leave_out(name, "time is over")
             continue
         try:
             made, queries = codes.get(kind, n_bits, n)
         except FileNotFoundError as error:
-            comparison.leave_out("{}, {} bits, n={}, {}".format(*setting), str(error))
+            comparison.leave_out(name, str(error))
             continue
         comparison.measure(made, queries, setting, k, radius, makers)
     print(describe(head()))

@@ -25,7 +25,7 @@ import torch
 from drawing import finish, panels
 from growing_results import describe, head
 from joblib import Parallel, delayed
-from result_files import Table, add_output, save
+from result_files import Table, add_output, print_all, save
 from skorch.callbacks import Callback
 
 from skhash import SBNClassifier
@@ -43,22 +43,11 @@ from skhash.noise import Logistic
 
 # A baseline that forgets nothing is close to the true mean loss of each row.
 ESTIMATORS = {
-    "psa": "psa",
-    "psa enhanced": PSA(enhanced=True),
-    "st": "st",
-    "zgr": "zgr",
-    "det_st": "det_st",
-    "hard_st": "hard_st",
-    "identity_st": "identity_st",
-    "tanh": "tanh",
-    "gumbel 1.0": GumbelSoftmax(1.0),
-    "gumbel 0.1": GumbelSoftmax(0.1),
+    **{"psa": "psa", "psa enhanced": PSA(enhanced=True)},
+    **{it: it for it in ("st", "zgr", "det_st", "hard_st", "identity_st", "tanh")},
+    **{"gumbel 1.0": GumbelSoftmax(1.0), "gumbel 0.1": GumbelSoftmax(0.1)},
     "st_gumbel 0.1": STGumbel(0.1),
-    "adf": "adf",
-    "local_reparam": "local_reparam",
-    "arm": "arm",
-    "disarm": "disarm",
-    "rloo": "rloo",
+    **{it: it for it in ("adf", "local_reparam", "arm", "disarm", "rloo")},
     "reinforce": Reinforce(baseline=None),
     "reinforce, baseline": Reinforce(baseline="row", decay=1.0),
     "muprop": MuProp(baseline=None),
@@ -340,9 +329,7 @@ def main():
     if options.picture_folder is not None:
         found = measure_samples(run, data, options)
         draw_all(options.picture_folder, found, curves)
-    for name, table in tables.items():
-        print(f"\n{name}:")
-        table.printed()
+    print_all(tables)
     what = f"200 points of seed {options.seed}, median of {options.networks} networks"
     save(options.output, tables, seeds=seeds, data=what)
 

@@ -89,11 +89,17 @@ def columns(text):
     return {name: form for name, _, form in parts}
 
 
-def with_spread(values):
-    """Return the mean, with half the range where there are several values."""
+def print_all(tables):
+    for name, table in tables.items():
+        print(f"\n{name}:")
+        table.printed()
+
+
+def with_spread(values, less=0.0):
+    """Return the mean less a number, with half the range of several values."""
     if not len(values):
         return None
-    mean = float(np.mean(values))
+    mean = float(np.mean(values)) - less
     return [mean, float(np.ptp(values)) / 2] if len(values) > 1 else mean
 
 

@@ -23,7 +23,7 @@ from functools import partial
 import numpy as np
 from data_sets import load_20newsgroups
 from growing_results import describe, head
-from result_files import Table, add_output, save
+from result_files import Table, add_output, columns, save
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import train_test_split
@@ -35,14 +35,9 @@ from skhash.metrics import precision_at_k_score
 
 N_RETRIEVED = 100
 DATA = "20 Newsgroups: 11 293 messages in the database, 7528 queries"
-FORMATS = {
-    "bits": "",
-    "method": "",
-    f"Precision@{N_RETRIEVED}": ".3f",
-    "fit s": ".1f",
-    "validation": "",
-    "chosen": "",
-}
+FORMATS = columns(
+    f"bits | method | Precision@{N_RETRIEVED} :.3f | fit s :.1f | validation | chosen"
+)
 
 
 def after_svd(encoder_class):

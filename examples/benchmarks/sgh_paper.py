@@ -39,18 +39,9 @@ import numpy as np
 from data_sets import load_fashion_mnist, load_glove
 from growing_results import command, describe, head
 
-from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder
+from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder, linear
 from skhash.codes import pack_bits, spherical_hamming_distances
 from skhash.datasets import RetrievalData, open_vectors, read_ann_hdf5
-from skhash.linear import (
-    BinaryAutoencoderHash,
-    KMeansHash,
-    LinearDecoder,
-    RandomHyperplaneHash,
-    ScalableGraphHash,
-    SpectralHash,
-    SphericalHash,
-)
 from skhash.metrics import neighbor_recall_score, true_neighbors
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.neural import LatentScale
@@ -60,12 +51,12 @@ METHODS = {
     "SGH, pairs": partial(SGHEncoder, pairs="neighbors"),
     "ITQ": ITQHash,
     "PCA": PCAHash,
-    "KMH": KMeansHash,
-    "spherical": SphericalHash,
-    "spectral": SpectralHash,
-    "scalable graph": ScalableGraphHash,
-    "binary autoencoder": BinaryAutoencoderHash,
-    "random": RandomHyperplaneHash,
+    "KMH": linear.KMeansHash,
+    "spherical": linear.SphericalHash,
+    "spectral": linear.SpectralHash,
+    "scalable graph": linear.ScalableGraphHash,
+    "binary autoencoder": linear.BinaryAutoencoderHash,
+    "random": linear.RandomHyperplaneHash,
     "NeighborHash": NeighborHash,
 }
 DECODED = ("SGH", "ITQ")
@@ -125,7 +116,7 @@ def reconstruction(data, query, arguments):
 
 def least_squares(encoder, train):
     """Return the decoder of least squares of an encoder's codes."""
-    decoder = LinearDecoder(block_bits=1, n_alternations=0)
+    decoder = linear.LinearDecoder(block_bits=1, n_alternations=0)
     return decoder.fit(train, encoder.transform(train))
 
 
@@ -142,7 +133,7 @@ def training_time(data, query, arguments):
     train = sample(data.train, arguments.train_rows)
     truth = true_neighbors(query, data.database, 100)
     SGHEncoder(2, max_epochs=1, random_state=0).fit(train[:200])
-    BinaryAutoencoderHash(2, max_iter=1, random_state=0).fit(train[:200])
+    linear.BinaryAutoencoderHash(2, max_iter=1, random_state=0).fit(train[:200])
     for n_bits, seed in product(arguments.bits, arguments.seeds):
         for method, (name, values) in BUDGETS.items():
             for value in values:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from drawing import finish, panels, powers_of_two
-from result_files import Table, save
+from result_files import Table, print_all, save
 
 # Ours stand out, the rest of the binary codes are thin, quantisers are dotted.
 COLORS = {
@@ -203,9 +203,7 @@ def main():
         for name, (source, cut) in TABLES.items()
         if source in contents
     }
-    for name, table in tables.items():
-        print(f"\n{name}:")
-        table.printed()
+    print_all(tables)
     figures = time_figures(contents["time"]["rows"]) if "time" in contents else {}
     commands = [content["head"]["commands"] for content in contents.values()]
     commands = dict.fromkeys(sum(commands, []))

@@ -42,16 +42,9 @@ from skorch.callbacks import LRScheduler
 from timing import seconds_of
 from torch import nn
 
-from skhash import DualHashEncoder, ITQHash, SupervisedHash
+from skhash import DualHashEncoder, ITQHash, SupervisedHash, metrics
 from skhash.linear import SupervisedDiscreteHash
 from skhash.losses import make_loss
-from skhash.metrics import (
-    hamming_distance_histogram,
-    mean_average_precision_score,
-    precision_at_k_score,
-    precision_within_radius_score,
-    separability_score,
-)
 from skhash.training import Optimizer
 
 CUTS = (100, 1000)
@@ -265,16 +258,18 @@ def measure(method, params, n_bits, seed, data, setting):
 def scores(encoder, search, only_map):
     codes = encoder.transform(search.query), encoder.transform(search.database)
     labelled = *codes, search.query_labels, search.database_labels
-    result = {"mAP": mean_average_precision_score(*labelled)}
+    result = {"mAP": metrics.mean_average_precision_score(*labelled)}
     if only_map:
         return result
-    for k, precision in zip(CUTS, precision_at_k_score(*labelled, k=CUTS), strict=True):
+    for k, precision in zip(
+        CUTS, metrics.precision_at_k_score(*labelled, k=CUTS), strict=True
+    ):
         result[f"P@{k}"] = precision
-    result["P@r2"], result["coverage"] = precision_within_radius_score(
+    result["P@r2"], result["coverage"] = metrics.precision_within_radius_score(
         *labelled, return_coverage=True
     )
-    result["separability"] = separability_score(*labelled)
-    histogram = hamming_distance_histogram(*labelled)
+    result["separability"] = metrics.separability_score(*labelled)
+    histogram = metrics.hamming_distance_histogram(*labelled)
     result["histogram"] = [counts.tolist() for counts in histogram]
     return result
 
