@@ -113,18 +113,14 @@ def compare(args, n_bytes, vectors, queries, table):
     faiss.omp_set_num_threads(args.threads)
     for name in args.engines:
         searches[name] = faiss_index(name, vectors, n_bytes).search
+    rounds = (queries, args.turns), (queries[:1], 10 * args.turns)
     for k in args.k:
         batch, single = (
-            medians(
-                {name: partial(search, some, k) for name, search in searches.items()},
-                rounds,
-            )
-            for some, rounds in ((queries, args.turns), (queries[:1], 10 * args.turns))
+            medians({it: partial(own, some, k) for it, own in searches.items()}, turns)
+            for some, turns in rounds
         )
-        fastest = [
-            min(t for name, t in some.items() if name not in indexes)
-            for some in (batch, single)
-        ]
+        others = [name for name in searches if name not in indexes]
+        fastest = [min(some[name] for name in others) for some in (batch, single)]
         for name in searches:
             each, one = batch[name] / len(queries), single[name]
             beside = [None] * 4

@@ -62,20 +62,16 @@ def _by_memory(found):
 
 
 def _row(key, cells):
-    first = cells[0]
-    return [
-        key[0],
-        first["code_bytes"],
-        first["memory_bytes"],
-        first["codebook_bytes"] / 1e6,
-        mean(cells, "10@10"),
-        mean(cells, "10@100"),
-        max(half_range(cells, measure) for measure in ("10@10", "10@100")),
-        len(cells),
-        statistics.median(cell["fit_seconds"] for cell in cells),
-        statistics.median(cell["encoded_per_second"] for cell in cells),
-        ", ".join(f"{name} {value}" for name, value in first["options"].items()),
+    first, measures = cells[0], ("10@10", "10@100")
+    sizes = first["code_bytes"], first["memory_bytes"], first["codebook_bytes"] / 1e6
+    recalls = [mean(cells, measure) for measure in measures]
+    spread = max(half_range(cells, measure) for measure in measures)
+    times = [
+        statistics.median(cell[name] for cell in cells)
+        for name in ("fit_seconds", "encoded_per_second")
     ]
+    options = ", ".join(f"{name} {value}" for name, value in first["options"].items())
+    return [key[0], *sizes, *recalls, spread, len(cells), *times, options]
 
 
 def draw(content, path):
@@ -89,14 +85,8 @@ def draw(content, path):
             points = curve(found, data, label)
             width, order = (3, 3) if label == OURS else (1.4, 2)
             if points:
-                ax.plot(
-                    *points,
-                    line,
-                    color=color,
-                    linewidth=width,
-                    zorder=order,
-                    label=label,
-                )
+                style = {"color": color, "linewidth": width, "zorder": order}
+                ax.plot(*points, line, label=label, **style)
         powers_of_two(ax, [2**power for power in range(2, 10)])
         ax.set(xlabel="bytes a vector", ylim=(0, 1.02))
     axes[0].set_ylabel("share of the 10 nearest in the first 10")

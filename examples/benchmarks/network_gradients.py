@@ -29,19 +29,11 @@ from skhash.gradients import PSA, GumbelSoftmax, resolve_network_gradient
 from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
 
 ESTIMATORS = {
-    "psa": PSA(),
-    "psa enhanced": PSA(enhanced=True),
-    "st": "st",
-    "zgr": "zgr",
-    "identity_st": "identity_st",
-    "det_st": "det_st",
-    "tanh": "tanh",
+    **{"psa": PSA(), "psa enhanced": PSA(enhanced=True)},
+    **{name: name for name in ("st", "zgr", "identity_st", "det_st", "tanh")},
     "gumbel 1.0": GumbelSoftmax(1.0),
-    "adf": "adf",
-    "local_reparam": "local_reparam",
-    "ram": "local_expectation",
-    "disarm": "disarm",
-    "rloo": "rloo",
+    **{"adf": "adf", "local_reparam": "local_reparam", "ram": "local_expectation"},
+    **{"disarm": "disarm", "rloo": "rloo"},
 }
 N_FEATURES, N_CLASSES = 4, 2
 EXACT_PSA = PSA(tolerance=1e-12)

@@ -106,9 +106,8 @@ def draw_curves(rows, k):
             cuts = [name for name in lines[0] if name.startswith(f"{k}@")]
             places = [int(name.split("@")[1]) for name in cuts]
             recall = [np.mean([row[cut] for row in lines]) for cut in cuts]
-            ax.plot(
-                places, recall, label=label(method, search), **style(method, search)
-            )
+            name = label(method, search)
+            ax.plot(places, recall, label=name, **style(method, search))
         ax.set_xscale("log")
         ax.set_xlabel("N")
     parts[0][0].set_ylabel(f"recall {k}@N")
@@ -119,13 +118,9 @@ def draw_lengths(rows):
     """Figure 7: recall 100@100 against the length of the codes."""
     figure, (ax,) = panels([""], size=(4.6, 3.6))
     for (method, search), lines in grouped(rows, "method", "search").items():
-        ax.plot(
-            *means(lines, "bits", "100@100"),
-            marker="o",
-            ms=3,
-            label=label(method, search),
-            **style(method, search),
-        )
+        points = means(lines, "bits", "100@100")
+        looks = style(method, search) | {"marker": "o", "ms": 3}
+        ax.plot(*points, label=label(method, search), **looks)
     powers_of_two(ax, sorted({row["bits"] for row in rows}))
     ax.set(xlabel="bits", ylabel="recall 100@100")
     return figure
@@ -158,12 +153,9 @@ def time_figures(rows):
             seconds.setdefault(method, {})[n_bits] = float(np.median(own))
     ours, theirs = seconds["SGH"], seconds["binary autoencoder"]
     ratios = [theirs[n_bits] / ours[n_bits] for n_bits in theirs]
-    return {
-        "least_seconds": min(ours.values()),
-        "most_seconds": max(ours.values()),
-        "least_autoencoder_ratio": min(ratios),
-        "most_autoencoder_ratio": max(ratios),
-    }
+    seconds = {"least_seconds": min(ours.values()), "most_seconds": max(ours.values())}
+    least, most = min(ratios), max(ratios)
+    return seconds | {"least_autoencoder_ratio": least, "most_autoencoder_ratio": most}
 
 
 # Tables by the figure that they are of, and the recall in them.

@@ -134,10 +134,7 @@ def load_20newsgroups(representation="texts", *, data_home=None):
         database = database, np.searchsorted(names, groups)
         query = query, np.searchsorted(names, query_groups)
         return _bundle("20newsgroups", "cosine", database, query, None, names)
-    files = {
-        "counts": "20newsgroups_bow.npz",
-        "minilm": "20newsgroups_minilm_f16.npz",
-    }
+    files = {"counts": "20newsgroups_bow.npz", "minilm": "20newsgroups_minilm_f16.npz"}
     path = _first_file([home / files[representation]], representation)
     with np.load(path) as arrays:
         labels, is_train = arrays["labels"].astype(np.int64), arrays["is_train"]
