@@ -85,7 +85,7 @@ VARIANTS = {
     "noise 1 to .25": {"callbacks": [AnnealedNoise(1.0, 0.25)]},
     "noise .25 to 1": {"callbacks": [AnnealedNoise(0.25, 1.0)]},
     **{"uniform": {"noise": "uniform"}, "triangular": {"noise": "triangular"}},
-    **{"no norm": {"batch_norm": False}, "running means": {"bn_recalibrate": False}},
+    "no norm": {"batch_norm": False},
     "decay .1": {"optimizer": Optimizer("adamw", weight_decay=0.1)},
     "decay .3": {"optimizer": Optimizer("adamw", weight_decay=0.3)},
     "2 samples": {"n_draws": 2},

@@ -149,7 +149,6 @@ def training_time(data, query, arguments):
 # What is said to make codes follow the direction of rows.
 SCALES = {
     "none": {},
-    "feature": {"scale": "feature"},
     "latent 0.3": {"scale": LatentScale(0.3)},
     "latent 1": {"scale": LatentScale(1.0)},
     "normalize": {"normalize": True},
