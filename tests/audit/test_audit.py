@@ -147,7 +147,7 @@ class TestRecall:
         assert row.recall_rescored == pytest.approx(np.mean(rescored), abs=0.01)
 
     def test_long_codes_query_by_query(self, X, drawn):
-        (row,) = (result := skhash.audit(X, **{**FAST, "n_bits": [4096]})).rows
+        (row,) = (result := skhash.audit(X, **{**FAST, "n_bits": [1024]})).rows
         (data,) = drawn
         order = float_order(data.queries, data.database)
         distances = hamming(result.encoder, data.queries, data.database)
