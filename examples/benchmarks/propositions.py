@@ -1087,7 +1087,8 @@ def dualhash(seed, steps, batch, rate, forgetting=None, first=1):
 def _():
     """StoM: stationary within eps by O(eps^-4) gradients
 
-    mean square {}: exponent {:.2f} of the gradients, -0.5 claimed
+    mean square {}: exponent {:.2f} of the gradients, -0.5 claimed; step sizes picked
+    among a few
     """
     lengths = (16, 64, 256, 1024)  # as many steps as rows in a batch
     found = [np.mean([dualhash(s, K, K, 1.0) for s in SEEDS]) for K in lengths]
@@ -1099,7 +1100,8 @@ def _():
 def _():
     """StoRM with a large first batch: by O(eps^-3)
 
-    mean square {} after {} steps: exponent {:.2f}, where -0.67 is claimed
+    mean square {} after {} steps: exponent {:.2f}, where -0.67 is claimed; step sizes
+    picked among a few
     """
     lengths, found = (64, 512, 4096), []
     for K in lengths:

@@ -182,20 +182,21 @@ class TestRecall:
         n_bytes = result.decoder.codebook_.nbytes + result.decoder.offset_.nbytes
         assert result.rows[0].codebook_bytes == n_bytes
 
-    def test_the_cosine_asks_for_directions_alone(self, X):
-        lengths = np.exp2(np.random.default_rng(0).integers(-3, 4, (N, 1)))
-        one, other = (
-            skhash.audit(rows, metric="cosine", **FAST).rows[0]
-            for rows in (X, X * lengths.astype(np.float32))
-        )
-        for name in ("recall", "recall_rescored", "recall_asymmetric"):
-            assert getattr(one, name) == getattr(other, name)
-
 
 class TestPeers:
     def audit(self, X, *methods, **options):
         result = skhash.audit(X, **{**FAST, "methods": ["lsh", *methods], **options})
         return {row.method: row for row in result.rows}, result
+
+    def test_the_cosine_asks_for_directions_alone(self, X):
+        lengths = np.exp2(np.random.default_rng(0).integers(-3, 4, (N, 1)))
+        one, other = (
+            self.audit(rows, "sign", "int8", metric="cosine")[0]
+            for rows in (X, X * lengths.astype(np.float32))
+        )
+        for method, row in one.items():
+            for name in ("recall", "recall_rescored", "recall_asymmetric"):
+                assert getattr(row, name) == getattr(other[method], name)
 
     @METRICS
     def test_int8_is_a_byte_a_column(self, X, drawn, metric):
