@@ -1,7 +1,10 @@
 """Every public function answers the same, however its input lies in memory."""
 
+import warnings
+
 import numpy as np
 import pytest
+import test_masked_arrays
 from layouts import FLOATS, LAYOUTS, SPARSE, vectors
 from numba.core.errors import TypingError
 
@@ -256,3 +259,34 @@ def test_no_kernel_is_compiled_for_rows_that_lie_apart():
             products.multiply(wrong, features, sums)
     with pytest.raises(TypingError):
         products.multiply(queries.astype(np.float64), features, sums)
+
+
+def arrays_in(answer):
+    """Yield the arrays of an answer, whatever it comes in."""
+    if isinstance(answer, np.ndarray | np.number | float):
+        yield np.asarray(answer)
+    elif isinstance(answer, tuple | list):
+        for one in answer:
+            yield from arrays_in(one)
+
+
+# Fits of encoders draw: `checks.check_any_layout` has them, with a seed.
+ROOMS = [room for room in test_masked_arrays.ROOMS if room.__name__ != "of_encoders"]
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.__name__)
+@pytest.mark.parametrize("form", ["Fortran", "gaps", "backwards", "off by a byte"])
+def test_every_public_function(room, form):
+    """As the test of masked arrays asks them all, with what they take."""
+    calls = zip(room(), room(), strict=True)
+    for (function, given), (again, same) in calls:
+        with warnings.catch_warnings(action="ignore"):
+            formed = {
+                name: LAYOUTS[form](value)
+                if isinstance(value, np.ndarray) and value.ndim == 2
+                else value
+                for name, value in same.items()
+            }
+            expected, found = function(**given), again(**formed)
+        for one, other in zip(arrays_in(expected), arrays_in(found), strict=True):
+            assert_same([other], [one])

@@ -18,7 +18,7 @@ from torch import nn
 from skhash.gradients._base import GradientEstimator
 from skhash.gradients._network import LayerwiseNetwork, NetworkGradient
 from skhash.gradients._straight_through import StraightThrough
-from skhash.utils.arrays import as_array, check_unmasked
+from skhash.utils.arrays import as_array, contiguous_rows
 
 
 def make_problem(model, X, y, loss, batch_size, device):
@@ -82,13 +82,16 @@ def _own_problem(model, X, y, loss, batch_size, device):
 
     module = _OwnModule(copy.deepcopy(model), loss)
     X = X.to(next(model.parameters()).dtype)
-    y = None if y is None else torch.as_tensor(check_unmasked(y))
+    if y is not None and not isinstance(y, torch.Tensor):
+        y = torch.as_tensor(np.array(as_array(y)))
     y = y.to(X.dtype) if y is not None and y.is_floating_point() else y
     return Problem(module, Batch.of(X, labels=y), batch_size, device)
 
 
 def _floating(X):
-    X = X.detach() if isinstance(X, torch.Tensor) else torch.as_tensor(as_array(X))
+    if not isinstance(X, torch.Tensor):
+        X = torch.as_tensor(contiguous_rows(as_array(X)))
+    X = X.detach()
     return X if X.is_floating_point() else X.to(torch.get_default_dtype())
 
 
