@@ -43,7 +43,7 @@ cosines = np.ravel(X[pairs[:, 0]].multiply(X[pairs[:, 1]]).sum(axis=1))
 print(f"{len(texts):,} paragraphs, {len(pairs):,} pairs within 100 bits")
 
 # %%
-# What distance is near enough? A cosine of 0.9 is expected at
+# Which distance is near enough? A cosine of 0.9 is expected at
 #
 # .. math:: 256 \arccos(0.9) / \pi = 37
 #

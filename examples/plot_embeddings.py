@@ -66,13 +66,8 @@ np.save(folder / "vectors.npy", model.transform(texts).astype(np.float16))
 
 vectors = np.load(folder / "vectors.npy", mmap_mode="r")
 print(vectors.shape, vectors.dtype)
-result = skhash.audit(
-    vectors,
-    n_bits=[32, 64, 128],
-    methods=["itq", "sign"],
-    metric="cosine",
-    target_recall=0.95,
-)
+compared = {"n_bits": [32, 64, 128], "methods": ["itq", "sign"]}
+result = skhash.audit(vectors, **compared, metric="cosine", target_recall=0.95)
 print(f"{result.choice}: {result.reason}")
 
 # %%
@@ -107,8 +102,8 @@ for question in [
         print(f"  {1 - distance:.2f} {names[position]}: {first_line}")
 
 # %%
-# What stays
-# ----------
+# Save and open
+# -------------
 #
 # The search is saved with its encoder, and opened by mapping its files. The guide says
 # how to :doc:`serve it over HTTP </guide/serve_http>`, and how other engines

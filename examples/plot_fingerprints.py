@@ -59,8 +59,8 @@ for distance, position in zip(distances[0], positions[0], strict=True):
     print(f"  {distance:2d} bits differ: {molecules[position]}")
 
 # %%
-# What that ranks
-# ---------------
+# Hamming distance or Tanimoto coefficient
+# ----------------------------------------
 #
 # Of a query with :math:`a` bits and a molecule with :math:`b` that share :math:`c`, the
 # Hamming distance is :math:`h = a + b - 2c`, and the Tanimoto coefficient
@@ -124,18 +124,10 @@ figure, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
 dots = ax.scatter(distances, coefficients, c=sizes, s=5, cmap="viridis")
 ts = np.linspace(0.2, 1, 200)
 ax.plot(sizes[query] * (1 - ts) / ts, ts, color="#d95f02")
-ax.annotate(
-    "farthest that a coefficient allows",
-    (sizes[query] * 0.6 / 0.4, 0.4),
-    (8, 8),
-    textcoords="offset points",
-    color="#d95f02",
-)
-ax.set(
-    xlabel="bits that differ from the query",
-    ylabel="Tanimoto coefficient",
-    xlim=(-1, distances.max() + 2),
-)
+where = sizes[query] * 0.6 / 0.4 + 3, 0.42
+ax.text(*where, "farthest that a coefficient allows", color="#d95f02")
+ax.set(xlabel="bits that differ from the query", ylabel="Tanimoto coefficient")
+ax.set_xlim(-1, distances.max() + 2)
 ax.spines[["top", "right"]].set_visible(False)
 figure.colorbar(dots, label="bits of the molecule")
 plt.show()

@@ -124,20 +124,15 @@ for ax in axes:
     ax.set_xticks(SIZES)
     ax.grid(alpha=0.3)
     ax.spines[["top", "right"]].set_visible(False)
-figure.legend(
-    *axes[1].get_legend_handles_labels(),
-    loc="outside lower center",
-    ncols=5,
-    frameon=False,
-    fontsize="small",
-)
+lines = axes[1].get_legend_handles_labels()
+figure.legend(*lines, loc="outside lower center", ncols=5, frameon=False)
 plt.show()
 
 # %%
 # In these models the bias of straight-through is smaller with twelve bits than with
 # two, while that of the deterministic variant stays about half of the gradient or more.
-# What ARM shows as bias is what chance gives. It pays in noise: its cosine falls as
-# bits are added.
+# The apparent bias of ARM is chance. It pays in noise: its cosine falls as bits are
+# added.
 
 # %%
 # A module of your own
@@ -180,14 +175,8 @@ def cross_entropy(outputs, classes):
     return -outputs.log_softmax(dim=-1)[..., torch.arange(len(classes)), classes]
 
 
-report = gradient_report(
-    network,
-    X,
-    ["psa", "st", "zgr", "adf", "disarm"],
-    loss=cross_entropy,
-    y=y,
-    random_state=0,
-)
+names = ["psa", "st", "zgr", "adf", "disarm"]
+report = gradient_report(network, X, names, loss=cross_entropy, y=y, random_state=0)
 report.plot(group="layers.0")
 plt.show()
 

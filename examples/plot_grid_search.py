@@ -95,29 +95,16 @@ COLORS = {"analytic": "#1b6ca8", "exact": "#2a9d6f", "linear": "#d95f02"}
 figure, axes = plt.subplots(1, 3, figsize=(9, 3.4), layout="constrained")
 for ax, (score, title) in zip(axes, TITLES.items(), strict=True):
     for (gradient, lr), rows in table.groupby(["gradient", "lr"]):
-        ax.plot(
-            rows["n_bits"],
-            rows[score],
-            marker="o",
-            markersize=4,
-            linestyle="-" if lr == 0.01 else "--",
-            color=COLORS[gradient],
-            label=f"{gradient}, lr={lr}",
-        )
-    ax.set_xscale("log", base=2)
-    ax.set_xticks(grid["encode__n_bits"], grid["encode__n_bits"])
-    ax.minorticks_off()
+        style = {"color": COLORS[gradient], "label": f"{gradient}, lr={lr}"}
+        line = "o-" if lr == 0.01 else "o--"
+        ax.plot(rows["n_bits"], rows[score], line, markersize=4, **style)
+    ax.set_xticks(grid["encode__n_bits"])
     ax.set_xlabel("bits")
     ax.set_title(title, fontsize="medium")
     ax.grid(alpha=0.3)
     ax.spines[["top", "right"]].set_visible(False)
-figure.legend(
-    *axes[0].get_legend_handles_labels(),
-    loc="outside lower center",
-    ncols=3,
-    frameon=False,
-    fontsize="small",
-)
+lines = axes[0].get_legend_handles_labels()
+figure.legend(*lines, loc="outside lower center", ncols=3, frameon=False)
 plt.show()
 
 # %%

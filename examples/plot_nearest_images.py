@@ -2,7 +2,7 @@
 Nearest images by code and by float
 ===================================
 
-What does a code of 64 bits see? For one image of each class, this picture shows the
+How much does a code of 64 bits see? For one image of each class, this picture shows the
 ten images with the nearest codes beside the ten that are nearest by Euclidean distance.
 A code takes 8 bytes; the 784 pixels of an image of Fashion-MNIST as floats take 3136.
 """
@@ -76,32 +76,14 @@ def show(ax, pixels, color=None):
 
 queries = [int((data.query_labels == label).argmax()) for label in range(len(names))]
 GAP = 0.35
-figure, axes = plt.subplots(
-    len(queries),
-    3 + 2 * N_FOUND,
-    figsize=(12.5, 6),
-    width_ratios=[1, GAP, *[1] * N_FOUND, GAP, *[1] * N_FOUND],
-    gridspec_kw={
-        "left": 0.085,
-        "right": 0.995,
-        "top": 0.955,
-        "bottom": 0.01,
-        "wspace": 0.06,
-        "hspace": 0.1,
-    },
-)
+widths = [1, GAP, *[1] * N_FOUND, GAP, *[1] * N_FOUND]
+shape = len(queries), len(widths)
+figure, axes = plt.subplots(*shape, figsize=(12.5, 6), width_ratios=widths)
+figure.subplots_adjust(0.085, 0.01, 0.995, 0.955, wspace=0.06, hspace=0.1)
 for row, query in zip(axes, queries, strict=True):
     label = data.query_labels[query]
     show(row[0], data.query[query])
-    row[0].text(
-        -0.15,
-        0.5,
-        names[label],
-        transform=row[0].transAxes,
-        ha="right",
-        va="center",
-        fontsize=9,
-    )
+    row[0].set_ylabel(names[label], rotation=0, ha="right", va="center", fontsize=9)
     for ax in row[[1, 2 + N_FOUND]]:
         ax.set_axis_off()
     found = np.concatenate([by_code[query], by_float[query]])

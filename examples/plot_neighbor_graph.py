@@ -65,13 +65,8 @@ for name, graph in graphs.items():
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4.5), layout="constrained")
 for ax, (name, graph) in zip(axes, graphs.items(), strict=True):
-    tsne = TSNE(
-        metric="precomputed",
-        init="random",
-        perplexity=PERPLEXITY,
-        max_iter=500,
-        random_state=0,
-    )
+    options = {"perplexity": PERPLEXITY, "max_iter": 500, "random_state": 0}
+    tsne = TSNE(metric="precomputed", init="random", **options)
     places = tsne.fit_transform(graph)
     trust = trustworthiness(X, places, n_neighbors=10)
     ax.scatter(*places.T, c=y, s=4, cmap="tab10")

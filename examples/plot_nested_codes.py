@@ -79,40 +79,23 @@ BLUE, ORANGE, GREY = "#1b6ca8", "#d95f02", "0.55"
 figure, (top, ax) = plt.subplots(
     2, figsize=(8.5, 5.4), height_ratios=[1, 3], sharex=True, layout="constrained"
 )
-top.imshow(
-    nested.transform(queries[:8]),
-    cmap="Blues",
-    vmin=-0.3,
-    vmax=1.6,
-    aspect="auto",
-    extent=(0, 64, 0, 8),
-)
+style = {"cmap": "Blues", "vmin": -0.3, "vmax": 1.6, "aspect": "auto"}
+top.imshow(nested.transform(queries[:8]), extent=(0, 64, 0, 8), **style)
 top.set_axis_off()
 top.set_title("One code of 64 bits, and codes within it\n", fontsize="medium")
 for m in LENGTHS:
     for axes in (top, ax):
         axes.axvline(m, color="0.25", linewidth=1, linestyle=(0, (2, 2)))
-    top.annotate(
-        f"first {m}" if m < 64 else "all 64",
-        (m, 8),
-        (-2, 4),
-        textcoords="offset points",
-        ha="right",
-        fontsize="small",
-    )
+    text = f"first {m}" if m < 64 else "all 64"
+    top.text(m - 0.3, 8.5, text, ha="right", fontsize="small")
 for values, color, marker, text in (
     (by_nested, BLUE, "o", "NeighborHash: one fit, first bits"),
     (by_itq, ORANGE, "s", "ITQHash: a fit for each length"),
     (by_pca, GREY, "^", "PCAHash: one fit, first bits"),
 ):
     ax.plot(LENGTHS, values, color=color, marker=marker, label=text)
-ax.set(
-    xlim=(0, 64.5),
-    ylim=(0, 1.02),
-    xticks=LENGTHS,
-    xlabel="bits used",
-    ylabel="recall of the 10 nearest\nby 100 candidates",
-)
+ax.set(xlim=(0, 64.5), ylim=(0, 1.02), xticks=LENGTHS, xlabel="bits used")
+ax.set_ylabel("recall of the 10 nearest\nby 100 candidates")
 ax.legend(loc="lower right", frameon=False, title=f"{name}, {len(database):,} images")
 ax.spines[["top", "right"]].set_visible(False)
 plt.show()

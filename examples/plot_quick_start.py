@@ -79,13 +79,9 @@ print(f"10 true neighbours among the 100 nearest codes {recall:.3f}")
 SAME, OTHER = "0.35", "#d95f02"
 shown = [int((data.query_labels == digit).argmax()) for digit in range(10)]
 n_found = positions.shape[1]
-figure, axes = plt.subplots(
-    len(shown),
-    2 + n_found,
-    figsize=(6, 6.8),
-    width_ratios=[1, 1.9] + n_found * [1],
-    layout="constrained",
-)
+look = {"figsize": (6, 6.8), "layout": "constrained"}
+widths = [1, 1.9] + n_found * [1]
+figure, axes = plt.subplots(len(shown), len(widths), width_ratios=widths, **look)
 for row, query in zip(axes, shown, strict=True):
     row[0].imshow(data.query[query].reshape(8, 8), cmap="gray_r")
     row[1].imshow(query_codes[query].reshape(4, 8), cmap="gray_r", vmin=0, vmax=1)
@@ -93,13 +89,8 @@ for row, query in zip(axes, shown, strict=True):
     for ax, position, distance in found:
         ax.imshow(data.database[position].reshape(8, 8), cmap="gray_r")
         is_same = data.database_labels[position] == data.query_labels[query]
-        ax.set_title(
-            f"{distance}",
-            color=SAME if is_same else OTHER,
-            fontweight="normal" if is_same else "bold",
-            fontsize=8,
-            pad=2,
-        )
+        color, weight = (SAME, "normal") if is_same else (OTHER, "bold")
+        ax.set_title(distance, color=color, fontweight=weight, fontsize=8, pad=2)
     for ax in row:
         ax.set(xticks=[], yticks=[])
         ax.spines[:].set_color("0.8")

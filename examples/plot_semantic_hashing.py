@@ -45,14 +45,8 @@ labels = np.repeat(np.arange(len(MODULES)), [len(own) for own in texts])
 database_texts, query_texts, database_labels, query_labels = train_test_split(
     np.concatenate(texts), labels, test_size=0.2, stratify=labels, random_state=0
 )
-vectorizer = TfidfVectorizer(
-    token_pattern="[a-z]{3,}",
-    max_df=0.2,
-    max_features=5000,
-    stop_words="english",
-    sublinear_tf=True,
-    dtype=np.float32,
-)
+words = {"token_pattern": "[a-z]{3,}", "stop_words": "english", "max_df": 0.2}
+vectorizer = TfidfVectorizer(**words, max_features=5000, sublinear_tf=True)
 database = vectorizer.fit_transform(database_texts)
 queries = vectorizer.transform(query_texts)
 print(f"database {database.shape}, queries {queries.shape}")
@@ -82,8 +76,8 @@ for distance, position in zip(distances[0], positions[0], strict=True):
     print(f"{distance} bits away, of {module}: {text.splitlines()[0]}")
 
 # %%
-# What the bits mean
-# ------------------
+# Meaning of the bits
+# -------------------
 #
 # The decoder is linear: a row of its weights says what a bit adds to the score of each
 # word. The words of a bit are those of the 500 most frequent that it raises most. Bits
@@ -101,9 +95,8 @@ meanings = [", ".join(words[np.argsort(-effect[bit])[:3]]) for bit in order]
 fig, ax = plt.subplots(figsize=(9, 7), layout="constrained")
 image = ax.imshow(share[:, order], cmap="RdBu_r", vmin=0, vmax=1, aspect="auto")
 ax.set_yticks(range(len(MODULES)), MODULES)
-ax.set_xticks(
-    range(len(order)), meanings, rotation=60, ha="right", rotation_mode="anchor"
-)
+turned = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"}
+ax.set_xticks(range(len(order)), meanings, **turned)
 ax.set_xlabel("bit, by the words that it makes likelier")
 fig.colorbar(image, label="share of the module's texts in which the bit is 1")
 plt.show()

@@ -81,8 +81,8 @@ plt.show()
 # it hardly matters how outputs are pulled to signs.
 
 # %%
-# What labels change
-# ------------------
+# Effect of labels
+# ----------------
 #
 # The distances of the queries to the other digits, for pairs of the same digit and for
 # others: the chosen encoder, fitted on all 600 rows, beside `ITQHash`, which sees no
@@ -94,15 +94,8 @@ encoders = {
 }
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.3), sharey=True, layout="constrained")
 for ax, (name, fitted) in zip(axes, encoders.items(), strict=True):
-    DistanceHistogramDisplay.from_estimator(
-        fitted,
-        data.query,
-        data.database,
-        data.query_labels,
-        data.database_labels,
-        name=name,
-        ax=ax,
-    )
+    searched = data.query, data.database, data.query_labels, data.database_labels
+    DistanceHistogramDisplay.from_estimator(fitted, *searched, name=name, ax=ax)
 axes[1].set_ylabel("")
 plt.show()
 

@@ -29,7 +29,7 @@ SECONDS = 30  # to send a request, and until the next one of a connection
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers the requests of a connection, in a thread of its own."""
+    """Answers the requests of a connection, in a separate thread."""
 
     protocol_version = "HTTP/1.1"  # a connection serves many requests
     timeout = SECONDS
@@ -64,7 +64,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(404, {"error": f"No {self.path}; POST /search."})
         try:
             found = find(self.search, json.loads(body))
-        # What JSON of a stranger, and vectors of a wrong width, raise.
+        # Raised by JSON of a stranger, and by vectors of a wrong width.
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             return self.answer(400, {"error": str(error)})
         self.answer(200, found)
@@ -72,7 +72,7 @@ class Handler(BaseHTTPRequestHandler):
     def body(self):
         """Read the body of a request, or refuse it and return None.
 
-        What is left of a body would be taken for the next request of the connection. So
+        The rest of a body would be taken for the next request of the connection. So
         where it is not certain how long it is, the connection ends.
         """
         lengths = self.headers.get_all("Content-Length", [])

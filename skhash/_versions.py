@@ -1,6 +1,7 @@
 """`show_versions`: what a report of a bug should say of the machine."""
 
 import platform
+from contextlib import suppress
 from importlib import metadata
 
 from skhash.utils.threads import granted_cores
@@ -59,16 +60,8 @@ def processor() -> str:
 
 
 def _packages() -> dict[str, str]:
-    versions = {name: _version(name) for name in (*REQUIRED, *OPTIONAL)}
-    return {
-        name: version or "not installed"
-        for name, version in versions.items()
-        if version or name in REQUIRED
-    }
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
+    versions = dict.fromkeys(REQUIRED, "not installed")
+    for name in (*REQUIRED, *OPTIONAL):
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return versions

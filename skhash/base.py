@@ -1,7 +1,7 @@
-"""What all encoders share: validation, chunked encoding, packing, saving.
+"""The base of all encoders: validation, chunked encoding, packing, saving.
 
-A leaf writes `_fit_codes` and, unless it is linear, `_logits`. One that is trained by
-gradient descent derives from `BaseNeuralHasher`, which says what it writes instead.
+A leaf writes `_fit_codes` and, unless it is linear, `_logits`. One trained by gradient
+descent derives from `BaseNeuralHasher`, which names its hooks.
 """
 
 import warnings
@@ -23,7 +23,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from skhash.codes import packed_width
 from skhash.numerics._perceptron import check_layers, mlp_forward
-from skhash.persistence import save_estimator
+from skhash.persistence.estimators import save_estimator
 from skhash.persistence.schema import Group, optional, reals
 from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.arrays import contiguous_rows, unit_rows, validate_data
@@ -38,7 +38,7 @@ from skhash.utils.torch import encoding_threads, resolve_device, threads_that_pa
 
 
 def unchanged_if_it_raises(method):
-    """Decorate a method that fits: an estimator is as before where it raises.
+    """Decorate a method that fits: where it raises, the estimator stays as before.
 
     That is for anything that is raised, an interrupt from the keyboard too. Fitted
     attributes are replaced, and what they hold is not changed in place.
@@ -70,8 +70,8 @@ class BaseHasher(
     first two see rows of unit length where `normalize` asks for them.
     """
 
-    # Whether `_logits` takes each row by itself, in any type of float and any thread,
-    # and gives none that is finite for a row with NaN or infinity.
+    # Whether `_logits` treats each row by itself, in any type of float and any thread,
+    # and gives no finite value for a row with NaN or infinity.
     _rowwise = False
 
     _parameter_constraints: dict = {
@@ -120,11 +120,11 @@ class BaseHasher(
     @unchanged_if_it_raises
     @fit_context(prefer_skip_nested_validation=True)
     def _fit(self, X, y, **known):
-        """Fit; a leaf may know more of rows than `y`."""
+        """Validate and fit; leaves may pass more than `y`."""
         X = self._prepare_all(self._validate(X, reset=True))
         self._check_rows(X)
         if self.device not in ("auto", "cpu"):
-            resolve_device(self.device)  # says here, not later, that it is missing
+            resolve_device(self.device)  # raises early if it is missing
         y = self._validate_targets(X, y, **known)
         with threads_that_pay():
             self._fit_codes(X, y, check_random_state(self.random_state))
@@ -208,10 +208,10 @@ class BaseHasher(
     @property
     @abstractmethod
     def _n_features_out(self) -> int:
-        """The number of bits of the fitted encoder, whatever `n_bits` is set to now."""
+        """The number of bits of the fitted encoder, even if `n_bits` has changed."""
 
     def _validate(self, X, *, reset: bool, all_finite: bool = True):
-        # float16 rows stay what they are, perhaps in a file, until they are prepared.
+        # float16 rows, perhaps in a file, are converted when they are prepared.
         is_half = isinstance(X, np.ndarray) and X.dtype == np.float16
         X = validate_data(
             self,
@@ -222,7 +222,7 @@ class BaseHasher(
             ensure_all_finite=all_finite and not is_half,
             ensure_min_samples=2 if reset else 1,
         )
-        # scikit-learn would hold which values of all these are finite.
+        # scikit-learn would allocate a mask of the finite values.
         if is_half and all_finite:
             for _, chunk in dense_chunks(X):
                 self._check_finite(chunk)
@@ -234,14 +234,14 @@ class BaseHasher(
         assert_all_finite(X, estimator_name=name, input_name="X")
 
     def _validate_targets(self, X, y, *, is_part=False):
-        """Return what to learn from besides rows: nothing, unless a leaf says else.
+        """Return validated targets: None, unless a leaf overrides this.
 
         is_part : whether the rows are some of a stream
         """
         return None
 
     def _prepare(self, X):
-        """Return some rows as they are computed with, in one piece."""
+        """Return rows ready for computing: contiguous, in unit length if asked."""
         X = contiguous_rows(X)
         if not self.normalize:
             return X
@@ -250,7 +250,7 @@ class BaseHasher(
             return unit_rows(X)
 
     def _check_computed(self, values, X) -> None:
-        """Raise ``ValueError`` where what was computed of rows is not finite."""
+        """Raise ``ValueError`` if a result is not finite."""
         if not np.isfinite(values).all():
             self._check_finite(X)
             raise ValueError(
@@ -260,11 +260,11 @@ class BaseHasher(
             )
 
     def _prepare_all(self, X):
-        """Return all rows to fit, as they are computed with."""
+        """Return all rows to fit, ready for computing."""
         return self._prepare(X)
 
     def _check_rows(self, X) -> None:
-        """Raise ``ValueError`` where nothing can be learned from prepared rows."""
+        """Raise ``ValueError`` if nothing can be learned from prepared rows."""
         low, high = column_range(X)
         check_magnitude(np.array([low, high]))
         # Rows of one direction are equal up to rounding once they have unit length.
@@ -310,8 +310,8 @@ class BaseHasher(
     def _slices(self, X, threads=1) -> list[slice]:
         """Return slices of rows, each for one call of `_logits`."""
         n, n_bits = X.shape[0], self._n_features_out
-        # What the rows hold, in float32 and float64, and their logits: a sixteenth at
-        # most of the whole, so that those stay in the cache.
+        # Rows in float32 and float64, and their logits: at most a sixteenth of the
+        # whole, so that they stay in the cache.
         values = X.nnz / n if sparse.issparse(X) and self._rowwise else X.shape[1]
         slices = list(row_chunks(n, max(12 * values, 60 * n_bits) + 4 * n_bits))
         paying = int(n * values * n_bits // MIN_SHARED_WORK)
@@ -323,9 +323,9 @@ class BaseHasher(
         return signs(self._logits(X))
 
     def _encode(self, X, dtype, width, convert) -> np.ndarray:
-        """Return what `convert` makes of the logits of all rows."""
+        """Encode all rows; `convert` turns logits into the result."""
         check_is_fitted(self)
-        # What is not finite shows in logits: to look for it takes as long as a product.
+        # Rows that are not finite show in logits: looking is as slow as a product.
         X = self._validate(X, reset=False, all_finite=not self._rowwise)
         in_memory = isinstance(X, np.ndarray) or sparse.issparse(X)
         rowwise = self._rowwise and in_memory
@@ -353,7 +353,7 @@ def signs(logits) -> np.ndarray:
     return logits > 0
 
 
-# Each thread takes so many shares of the rows, one after another: it may be slow.
+# Each thread gets so many shares of the rows in turn, as threads differ in speed.
 SHARES = 4
 # `fit` looks at so many rows for bits that are alike in all but this share of them.
 SAMPLE_ROWS, DEAD_SHARE = 1000, 0.002

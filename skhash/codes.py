@@ -18,7 +18,6 @@ __all__ = [
     "bits_to_signs",
     "hamming_distances",
     "pack_bits",
-    "packed_width",
     "signs_to_bits",
     "spherical_hamming_distances",
     "unpack_bits",
@@ -52,7 +51,7 @@ def packed_width(n_bits: int) -> int:
 
 
 def check_bits(bits) -> np.ndarray:
-    """Return `bits` as a C-contiguous ``uint8`` array of 0/1, or say what is wrong.
+    """Return `bits` as a C-contiguous ``uint8`` array of 0/1, or raise.
 
     Parameters
     ----------
@@ -97,7 +96,7 @@ def check_bits(bits) -> np.ndarray:
 
 
 def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
-    """Return packed codes as a C-contiguous ``uint8`` array, or say what is wrong.
+    """Return packed codes as a C-contiguous ``uint8`` array, or raise.
 
     Parameters
     ----------
@@ -137,7 +136,7 @@ def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
     if n_bits is not None:
         if packed.shape[1] != packed_width(n_bits):
             raise ValueError(
-                f"Codes of {n_bits} bits take {packed_width(n_bits)} bytes, got "
+                f"Codes of {n_bits} bits need {packed_width(n_bits)} bytes, got "
                 f"{packed.shape[1]}."
             )
         padding = 8 * packed.shape[1] - index(n_bits)
@@ -211,7 +210,7 @@ def unpack_bits(packed, n_bits: int) -> np.ndarray:
 
 
 def packed_to_words(packed: np.ndarray) -> np.ndarray:
-    """See packed bytes as 64-bit words, the last one filled up with zeros.
+    """View packed bytes as 64-bit words, the last one padded with zeros.
 
     The order of the bytes within a word is the machine's: words are for counting bits
     that differ, which no order changes, and never leave the process.
@@ -316,7 +315,7 @@ def signs_to_bits(signs) -> np.ndarray:
 
 
 def hamming_distances(packed_a, packed_b) -> np.ndarray:
-    """Count the bits that differ, for all pairs: the reference that defines the answer.
+    """Count the bits that differ, for all pairs: the reference of all searches.
 
     It holds a (n_a, n_b) matrix; search with `HammingNeighbors`, which does not.
 
@@ -389,7 +388,7 @@ def spherical_hamming_distances(packed_a, packed_b) -> np.ndarray:
 
 
 def _comparable_words(packed_a, packed_b) -> tuple[np.ndarray, np.ndarray]:
-    """Return both as words, or raise ValueError where their widths differ."""
+    """Return both as words, or raise ValueError if their widths differ."""
     packed_a, packed_b = check_packed(packed_a), check_packed(packed_b)
     if packed_a.shape[1] != packed_b.shape[1]:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""``python -m skhash.compile``: compile at once what is else compiled at first use.
+"""``python -m skhash.compile``: compile all kernels beforehand.
 
 Kernels are kept on disk, by numba, in ``__pycache__`` beside the package or where
 ``NUMBA_CACHE_DIR`` says, and serve all processes on machines of the same kind.
@@ -13,8 +13,7 @@ from skhash.neighbors import HammingNeighbors
 from skhash.numerics._binary import BinaryUnits
 from skhash.utils.late import LateModule
 
-_blocks = LateModule("skhash.neighbors.search.blocks")
-_dispatch = LateModule("skhash.neighbors.search.dispatch")
+_searcher = LateModule("skhash.neighbors.search.searcher")
 
 # Lengths of codes, in bytes: those that searches have a program for, and two others.
 LENGTHS = (8, 16, 32, 12, 96)
@@ -22,7 +21,7 @@ FEW, MANY = 2, 40
 
 
 def main() -> None:
-    """Compile the kernels, and say what is being done and how long it took."""
+    """Compile the kernels, and print each step with its time."""
     start = perf_counter()
     for name, step in STEPS.items():
         begin = perf_counter()
@@ -44,20 +43,16 @@ def _search():
         for n_queries in (FEW, MANY):
             index.kneighbors(codes[:n_queries])
             index.radius_neighbors(codes[:n_queries], radius=2)
-    _blocks.measure_ways()
 
 
 def _search_by_tables():
-    from skhash.neighbors.search.algorithm import Question
-
     words = _codes(1000, 8).view(np.uint64)
     for name in ("pruned", "multi_index"):
-        algorithm = _dispatch.ALGORITHMS[name](words, 64)
-        algorithm.make(Question("nearest", 1))
+        algorithm = _searcher.ALGORITHMS[name](words, 64)
+        algorithm.make()
         for n_queries in (FEW, MANY):
             what = "nearest" if name == "pruned" else "within"
-            question = Question(what, 1, n_queries=n_queries)
-            getattr(algorithm, what)(words[:n_queries], question)
+            getattr(algorithm, what)(words[:n_queries], _searcher.Question(what, 1))
 
 
 def _audit():

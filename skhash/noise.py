@@ -80,9 +80,9 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         ----------
         shape : tuple of int
         generator : torch.Generator or None
-            On `device`; None takes torch's global one.
+            On `device`; None uses torch's global one.
         device : torch.device or None
-            None takes that of `generator`.
+            None uses that of `generator`.
         dtype : torch.dtype
 
         Returns
@@ -99,7 +99,7 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
 
         Each draw alone is as one of `sample`. Together they are a Latin hypercube: of
         an entry's draws one falls into each of `n_draws` ranges that are equally
-        likely, in an order of its own. Means over the draws vary less than those of
+        likely, in an independent order. Means over the draws vary less than those of
         independent ones, the more so the nearer to a sum over entries they are.
 
         Parameters
@@ -108,7 +108,7 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         shape : tuple of int
             Of one draw.
         generator : torch.Generator or None
-            None takes torch's global one, on the CPU.
+            None uses torch's global one, on the CPU.
         dtype : torch.dtype
 
         Returns

@@ -1,4 +1,4 @@
-"""What a built site lacks: ``python tests/built_site.py docs/_build``.
+"""Find faults of a built site: ``python tests/built_site.py docs/_build``.
 
 It prints links to nowhere inside the site and examples without a picture, and ends with
 1 where there are any, or where there is no site.
@@ -46,7 +46,7 @@ def broken_links(site):
 
 
 def missing_pictures(site):
-    """Return the pages of examples that show no picture of their own.
+    """Return the pages of examples without their own picture.
 
     Their thumbnails are those that sphinx-gallery takes where it has none.
     """

@@ -10,12 +10,13 @@ from functools import partial
 from itertools import product
 
 import numpy as np
+import torch
 from numba.core.dispatcher import Dispatcher
 
 import skhash
 from skhash.codes import packed_to_words
 from skhash.linear import LinearDecoder, RandomHyperplaneHash
-from skhash.linear._block_descent import BlockDescent
+from skhash.linear._descent import BlockDescent
 from skhash.metrics import (
     mean_average_precision_score,
     ndcg_at_k_score,
@@ -23,11 +24,11 @@ from skhash.metrics import (
     true_neighbors,
 )
 from skhash.neighbors import AsymmetricNeighbors
-from skhash.neighbors.search import blocks
 from skhash.neighbors.search.algorithm import Question
-from skhash.neighbors.search.dispatch import ALGORITHMS
+from skhash.neighbors.search.searcher import ALGORITHMS
 from skhash.neighbors.store.decoder import METRICS
 from skhash.numerics._binary import BinaryUnits
+from skhash.numerics._nearest import beside, smallest_products
 
 N_FEATURES = 5
 REACHES = {"nearest": 9, "within": 3}
@@ -48,13 +49,12 @@ def hamming(names, lengths, codes, vectors):
     """Few queries and many of codes of some lengths, by some algorithms."""
     for n_bytes, name in product(lengths, names):
         words = packed_to_words(np.ascontiguousarray(codes[:, :n_bytes]))
-        first = ALGORITHMS["brute"](words, 8 * n_bytes)
+        algorithm = ALGORITHMS[name](words, 8 * n_bytes)
+        algorithm.make(1)
         for mask in (None, np.arange(len(words)) % 3 > 0):
-            algorithm = ALGORITHMS[name](words, 8 * n_bytes, {"brute": first})
-            algorithm.make(Question("nearest", 1, 1, mask))
             for n_queries, (what, reach) in product((3, 200), REACHES.items()):
                 if (name, what) != ("multi_index", "nearest"):  # balls that grow
-                    question = Question(what, reach, 1, mask, n_queries=n_queries)
+                    question = Question(what, reach, 1, mask)
                     yield from getattr(algorithm, what)(words[:n_queries], question)
 
 
@@ -108,7 +108,9 @@ def others(codes, vectors):
         nearest = true_neighbors(vectors[:9], vectors, 5, metric=metric)
         yield nearest
         yield np.array(neighbor_recall_score(codes[:9], codes, nearest, **options))
-    yield np.array(blocks.measured_way(64, blocks.possible_ways()) >= 0)
+    rows = torch.from_numpy(vectors)
+    task = beside(rows[:9], 1), [beside(rows, 0)], 5, rows.device
+    yield from smallest_products(*task, coarse=True)
 
 
 PARTS = {

@@ -278,7 +278,7 @@ def check_copies_share_nothing(encoder):
 
 
 def check_training_on_leaves_the_loaded_arrays_alone(encoder):
-    """What a failed `partial_fit` goes back to is not trained in place."""
+    """The state that a failed `partial_fit` restores is not trained in place."""
     if not hasattr(encoder, "partial_fit") or not is_of_the_library(encoder):
         return
     X = training_data()
@@ -615,7 +615,7 @@ def assert_encodes_as_the_cpu(on_device, X):
 
 
 def saved_and_loaded(encoder):
-    """Return a copy as users keep it, which is by pickle for classes of their own."""
+    """Return a copy as users keep it: by pickle for their own classes."""
     if not is_of_the_library(encoder):
         kept = pickle.loads(pickle.dumps(encoder))
         vars(kept).pop("net_", None)  # no file has it

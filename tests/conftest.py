@@ -23,7 +23,7 @@ import browser as browsers  # noqa: E402
 
 # Of each test of hypothesis, with `--minutes`.
 SECONDS = pytest.StashKey[float]()
-# What they change of NumPy and torch cannot be changed twice.
+# Their changes of NumPy and torch cannot be made twice.
 collect_ignore = ["pretend.py", "shifted_seeds.py"]
 
 
@@ -104,7 +104,7 @@ def pytest_runtest_call(item):
 def device(request):
     """The name of a device that is not the CPU: one for tests, see `pretend`, and CUDA.
 
-    With ``indirect=True`` a test names the devices that it takes.
+    With ``indirect=True`` a test names its devices.
     """
     from pretend import use  # it imports torch
 

@@ -5,7 +5,7 @@ import numpy as np
 from skhash.persistence import tensors
 from skhash.persistence.estimators import FILE
 
-# What may stand in the place of a value in a manifest.
+# Replacements for a value in a manifest.
 VALUES = (
     *(None, True, False, 0, 1, -1, 7, 9, 255, 10**6, 2**31, 2**63, 2**64, -(2**63)),
     *(0.5, 1e308, float("nan"), float("inf"), "", "x", "auto", "pruned", "cuda"),

@@ -1,4 +1,4 @@
-"""What the pages of the documentation define, for the contract tests."""
+"""Classes that the documentation defines, for the contract tests."""
 
 import ast
 import doctest
@@ -43,19 +43,12 @@ def _definitions():
 
 def page_classes(base=object):
     """Return the classes of all pages that derive from `base`."""
-    return [
-        value
-        for value in _definitions()
-        if isinstance(value, type) and issubclass(value, base)
-    ]
+    classes = (value for value in _definitions() if isinstance(value, type))
+    return [value for value in classes if issubclass(value, base)]
 
 
 def page_functions(*, start="", end=""):
     """Return the functions of all pages whose names start and end so."""
-    return [
-        value
-        for value in _definitions()
-        if not isinstance(value, type)
-        and value.__name__.startswith(start)
-        and value.__name__.endswith(end)
-    ]
+    found = (value for value in _definitions() if not isinstance(value, type))
+    found = (value for value in found if value.__name__.startswith(start))
+    return [value for value in found if value.__name__.endswith(end)]

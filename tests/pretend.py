@@ -214,7 +214,7 @@ def empty(operation):
 
 
 def copy_from(source, target, non_blocking=False):
-    """What `torch.tensor` calls, beneath all that looks at subclasses."""
+    """Called by `torch.tensor`, beneath all that looks at subclasses."""
     target.inner.copy_(source)
     return target
 
@@ -258,7 +258,7 @@ def pretending():
     with pytest.MonkeyPatch.context() as patch, Pretend():
         patch.setattr(torch, "Generator", PretendGenerator)
         patch.setattr(torch.cpu, "get_capabilities", dict)
-        patch.setattr("skhash.training._net.extra_arguments", lambda *args: {})
+        patch.setattr("skhash.training._net.fused_if_known", lambda *args: {})
         torch.__future__.set_swap_module_params_on_conversion(True)
         try:
             yield

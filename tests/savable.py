@@ -1,7 +1,9 @@
-"""A small fitted estimator of each class that can be saved."""
+"""Small fitted estimators of each class that can be saved, and what can be asked."""
 
+import inspect
 from functools import cache
 from importlib import import_module
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -16,77 +18,97 @@ Y = np.arange(60) % 3
 BITS = (X > np.median(X, axis=0)).astype(np.uint8)
 IDS = np.array([f"row {i}" for i in range(60)])
 CODES = np.tile(BITS, (5, 2))
-MARKS = np.repeat(["", *"bcde"], 60)
-TRAINED = {"n_bits": 5, "max_epochs": 1, "random_state": 0}
+TRAINED = {"n_bits": 5, "max_epochs": 1}
 
 
-def asymmetric(**what):
+def rows(version):
+    """Return other rows, codes, labels and ids for each version, and its seed."""
+    n = 60 - version
+    moved = np.roll(X, version, axis=1)[:n]
+    bits = (moved > np.median(moved, axis=0)).astype(np.uint8)
+    seed = {"random_state": version}
+    return SimpleNamespace(X=moved, y=Y[:n], bits=bits, ids=IDS[:n], seed=seed)
+
+
+def asymmetric(d, **what):
     index = neighbors.AsymmetricNeighbors(3, n_jobs=1)
-    return index.fit(BITS, Y, ids=IDS, **what).remove(IDS[:2])
+    return index.fit(d.bits, d.y, ids=d.ids, **what).remove(d.ids[:2])
 
 
-def decoder(block_bits):
+def decoder(d, block_bits):
     decoder = linear.LinearDecoder(
         block_bits=block_bits, n_alternations=1, n_restarts=1
     )
-    return decoder.fit(np.tile(X, (5, 1)), CODES)
+    return decoder.fit(np.tile(d.X, (5, 1)), np.tile(d.bits, (5, 2)))
 
 
+def clusters(d):
+    index = neighbors.HammingNeighbors(3, algorithm="pruned", n_jobs=1)
+    ids = [f"{one} {mark}" for mark in "abcde" for one in d.ids]
+    codes = np.tile(d.bits, (5, 2))
+    return index.fit(codes, np.tile(d.y, 5), ids=ids, expected_queries=10)
+
+
+def pairs(d):
+    given = {"pairs": d.ids[:6].reshape(3, 2), "pair_labels": [1, 0, 1]}
+    return skhash.SGHEncoder(**TRAINED, **d.seed).fit(d.X, **given, ids=d.ids)
+
+
+def trained(name, *targets, **options):
+    def make(d):
+        encoder = getattr(skhash, name)(**TRAINED, **d.seed, **options)
+        return encoder.fit(d.X, *(target[d.y] for target in targets))
+
+    return make
+
+
+# Functions of `rows`.
 MAKERS = {
     **{
-        name: lambda name=name: getattr(linear, name)(5, random_state=0).fit(X, Y)
+        name: lambda d, name=name: getattr(linear, name)(5, **d.seed).fit(d.X, d.y)
         for name in linear.__all__
         if name != "LinearDecoder"
     },
-    "LinearDecoder": lambda: decoder(1),
-    "LinearDecoder of nibbles": lambda: decoder(4),
-    "LinearDecoder of bytes": lambda: decoder(8),
-    "SGHEncoder": lambda: skhash.SGHEncoder(**TRAINED, scale="latent").fit(X),
-    "SGHEncoder with pairs": lambda: skhash.SGHEncoder(**TRAINED).fit(
-        X, pairs=IDS[:6].reshape(3, 2), pair_labels=[1, 0, 1], ids=IDS
+    "LinearDecoder": lambda d: decoder(d, 1),
+    "LinearDecoder of nibbles": lambda d: decoder(d, 4),
+    "LinearDecoder of bytes": lambda d: decoder(d, 8),
+    "SGHEncoder": trained("SGHEncoder", scale="latent"),
+    "SGHEncoder with pairs": pairs,
+    "NeighborHash": trained("NeighborHash", hidden_layer_sizes=(4,), n_neighbors=3),
+    "StochasticAutoencoderHash": trained(
+        "StochasticAutoencoderHash",
+        **{"hidden_layer_sizes": (4,), "posterior": "correlated"},
+        decoder="gaussian",
     ),
-    "NeighborHash": lambda: skhash.NeighborHash(
-        **TRAINED, hidden_layer_sizes=(4,), n_neighbors=3
-    ).fit(X),
-    "StochasticAutoencoderHash": lambda: skhash.StochasticAutoencoderHash(
-        **TRAINED, hidden_layer_sizes=(4,), posterior="correlated", decoder="gaussian"
-    ).fit(X),
-    "SupervisedHash": lambda: skhash.SupervisedHash(
-        **TRAINED, hidden_layer_sizes=(4,)
-    ).fit(X, Y),
-    "DualHashEncoder": lambda: skhash.DualHashEncoder(
-        **TRAINED, hidden_layer_sizes=()
-    ).fit(X, np.array([*"abc"])[Y]),
-    "SBNClassifier": lambda: skhash.SBNClassifier(
-        (4, 3), max_epochs=1, n_predict_samples=2, random_state=0
-    ).fit(X, Y),
-    "HammingNeighbors": lambda: (
-        neighbors.HammingNeighbors(3, n_jobs=1).fit(BITS, Y, ids=IDS).remove(IDS[:2])
+    "SupervisedHash": trained("SupervisedHash", np.arange(3), hidden_layer_sizes=(4,)),
+    "DualHashEncoder": trained(
+        "DualHashEncoder", np.array([*"abc"]), hidden_layer_sizes=()
     ),
-    "HammingNeighbors with clusters": lambda: neighbors.HammingNeighbors(
-        3, algorithm="pruned", n_jobs=1
-    ).fit(
-        CODES,
-        np.tile(Y, 5),
-        ids=np.char.add(np.tile(IDS, 5), MARKS),
-        expected_queries=10,
+    "SBNClassifier": lambda d: skhash.SBNClassifier(
+        (4, 3), max_epochs=1, n_predict_samples=2, **d.seed
+    ).fit(d.X, d.y),
+    "HammingNeighbors": lambda d: (
+        neighbors.HammingNeighbors(3, n_jobs=1)
+        .fit(d.bits, d.y, ids=d.ids)
+        .remove(d.ids[:2])
     ),
-    "AsymmetricNeighbors": lambda: asymmetric(
-        decoder=(RNG.normal(size=(6, 6)), np.ones(6))
+    "HammingNeighbors with clusters": clusters,
+    "AsymmetricNeighbors": lambda d: asymmetric(
+        d, decoder=(np.random.default_rng(1).normal(size=(6, 6)), np.ones(6))
     ),
-    "AsymmetricNeighbors of vectors": lambda: asymmetric(vectors=X),
-    "HashedNeighbors": lambda: HashedNeighbors(
+    "AsymmetricNeighbors of vectors": lambda d: asymmetric(d, vectors=d.X),
+    "HashedNeighbors": lambda d: HashedNeighbors(
         linear.PCAHash(5),
         neighbors.AsymmetricNeighbors(3, n_candidates=20, n_jobs=1),
         decoder=linear.LinearDecoder(n_alternations=1, n_restarts=1),
-    ).fit(X, Y, ids=IDS),
+    ).fit(d.X, d.y, ids=d.ids),
 }
 
 
 @cache
-def fitted(name):
+def fitted(name, version=0):
     """Return the estimator of this name in `MAKERS`; it is not to be changed."""
-    return MAKERS[name]()
+    return MAKERS[name](rows(version))
 
 
 def savable_classes():
@@ -124,3 +146,39 @@ def assert_same_answers(estimator, expected):
     others = expected if isinstance(expected, list) else answers(expected)
     for one, other in zip(answers(estimator), others, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+# Methods that do not use a fitted estimator.
+OTHER = {"fit", "fit_transform", "get_metadata_routing", "get_params", "load"}
+
+
+def use(estimator, whole, folder, without=()):
+    """Call every public method of an estimator, with what fits `whole`."""
+    names = {name for name in dir(estimator) if not name.startswith(("_", "set_"))}
+    changing = ["prepare", "remove", "compact", "partial_fit"]  # and so the last
+    for name in [*sorted(names - OTHER - {*changing}), *changing]:
+        method = getattr(estimator, name, None)
+        if inspect.ismethod(method) and name not in without:
+            given = arguments(whole, name) | {"path": folder}
+            taken = inspect.signature(method).parameters.keys() & given.keys()
+            method(**{key: given[key] for key in taken})
+
+
+def arguments(estimator, method):
+    """Return what may be given to a method, by the names of parameters."""
+    is_index = hasattr(estimator, "packed_codes_")
+    n_bits = getattr(estimator, "n_bits_", None) or estimator._n_features_out
+    codes = CODES[:60, : estimator.n_features_in_ if is_index else n_bits]
+    takes_codes = is_index or method == "inverse_transform"
+    given = {"X": codes if takes_codes else X, "y": Y, "bits": codes, "codes": codes}
+    given |= {"n_bits": 3, "expected_queries": 9}
+    if isinstance(estimator, neighbors.AsymmetricNeighbors) and method != "partial_fit":
+        given["X"] = X
+    if method == "remove":
+        index = getattr(estimator, "index_", estimator)
+        given["ids"] = index.ids_[index.live_][:2]
+    if method == "partial_fit":
+        given["ids"] = np.char.add(IDS, " more")
+        if hasattr(estimator, "vectors_"):
+            given["vectors"] = X
+    return given

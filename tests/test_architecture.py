@@ -2,6 +2,9 @@
 
 import ast
 import importlib.util
+import io
+import re
+import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +24,7 @@ ALLOWED = {
     "gradients": {"utils", "codes", "noise"},
     "losses": {"utils", "codes"},
     "networks": {"utils", "codes", "noise", "gradients"},
-    "metrics": {"utils", "codes"},
+    "metrics": {"utils", "codes", "numerics"},
     "datasets": {"utils"},
     "base": {"utils", "codes", "numerics", "persistence"},
     "training": {"utils", "codes", "persistence", "base"},
@@ -31,7 +34,7 @@ BELOW_METHODS = {*ALLOWED} - {"datasets", "metrics"}
 ALLOWED["linear"] = BELOW_METHODS
 ALLOWED["neural"] = BELOW_METHODS | {"linear", "metrics"}
 ALLOWED["classification"] = BELOW_METHODS
-ALLOWED["neighbors"] = {"utils", "codes", "persistence"}
+ALLOWED["neighbors"] = {"utils", "codes", "numerics", "persistence"}
 ALLOWED["distributed"] = {"utils", "codes", "neighbors"}
 ALLOWED["export"] = {"utils", "codes", "neighbors"}
 ESTIMATORS = {"persistence", "neighbors", *METHODS}
@@ -332,3 +335,28 @@ def test_estimators_have_few_parameters_of_their_own():
     ]
     assert len(constructors) > 50
     assert not many, "\n".join(many)
+
+
+# Words
+
+
+def texts_of(file):
+    """Yield the docstrings and comments of a file."""
+    for node in ast.walk(TREES[file]):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            yield ast.get_docstring(node) or ""
+    for token in tokenize.generate_tokens(io.StringIO(file.read_text()).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string.removeprefix("#").strip()
+
+
+def test_docstrings_and_comments_are_plain():
+    quaint = r"^What|\b(it takes|of its own|gone on from|encoded rightly)\b"
+    wrong = [
+        f"{file.relative_to(ROOT.parent)}: {found[0]!r} in {text[:60]!r}"
+        for file in FILES
+        for text in (" ".join(text.split()) for text in texts_of(file))
+        for found in [re.search(quaint, text)]
+        if found
+    ]
+    assert not wrong, "\n".join(wrong)

@@ -1,4 +1,4 @@
-"""What every encoder does with data of which little can be learned."""
+"""Every encoder on data of which little can be learned."""
 
 import threading
 import warnings
@@ -33,10 +33,10 @@ def test_rows_that_are_all_equal_are_refused(cls):
         ):
             encoder.fit(rows, y)
     if encoder.__sklearn_tags__().input_tags.sparse:
-        with pytest.raises(ValueError, match="All 10 rows of X are equal"):
+        with pytest.raises(ValueError, match="10 rows of X"):
             encoder.fit(sparse.csr_array(X), y)
     encoder.set_params(normalize=True)
-    with pytest.raises(ValueError, match="rows of X, of unit length, are equal"):
+    with pytest.raises(ValueError, match="unit length"):
         encoder.fit(X * np.arange(1, 11)[:, None], y)
 
 
@@ -49,7 +49,7 @@ def test_rows_far_from_all_others_are_warned_of():
         encoder.fit(X)
     X = X.copy()
     X[3] *= 1000
-    with pytest.warns(UserWarning, match="of 16 bits are the same for nearly all rows"):
+    with pytest.warns(UserWarning, match="of 16 bits"):
         encoder.fit(X)
     bits = encoder.transform(X)
     assert (np.minimum(bits.mean(axis=0), 1 - bits.mean(axis=0)) < 0.002).mean() > 0.5
@@ -58,7 +58,7 @@ def test_rows_far_from_all_others_are_warned_of():
 def test_many_equal_rows_are_warned_of():
     X = np.zeros((100, 5))
     X[:2] = np.random.default_rng(0).normal(size=(2, 5))
-    with pytest.warns(UserWarning, match="of 8 bits are the same"):
+    with pytest.warns(UserWarning, match="of 8 bits"):
         SphericalHash(8, random_state=0).fit(X[1:])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -149,7 +149,7 @@ def test_packed_codes_of_another_shape_are_refused(shape):
 @pytest.mark.parametrize(("n_bits", "n_bytes"), [(8, 2), (9, 1), (0, 1), (64, 7)])
 def test_packed_codes_of_another_width_are_refused(n_bits, n_bytes):
     packed = np.zeros((3, n_bytes), dtype=np.uint8)
-    message = f"{n_bits} bits take {packed_width(n_bits)} bytes, got {n_bytes}"
+    message = f"{n_bits} bits need {packed_width(n_bits)} bytes, got {n_bytes}"
     for function in (check_packed, unpack_bits):
         with pytest.raises(ValueError, match=message):
             function(packed, n_bits)

@@ -96,12 +96,7 @@ SMALL = {
 CONTRACT_SETTINGS = {
     "BinaryAutoencoderHash": [
         {"n_bits": 9, "max_iter": 2},
-        {
-            "n_bits": 9,
-            "max_iter": 2,
-            "validation_fraction": 0.2,
-            "normalize": True,
-        },
+        {"n_bits": 9, "max_iter": 2, "validation_fraction": 0.2, "normalize": True},
     ],
     "DualHashEncoder": [
         {"n_bits": 9, "max_epochs": 2, "loss": DualHashLoss(warmup_epochs=1)},
@@ -132,12 +127,7 @@ CONTRACT_SETTINGS = {
     "MedianHash": [{"n_bits": 9}],
     "NeighborHash": [
         {"n_bits": 9, "max_epochs": 1},
-        {
-            "n_bits": 19,
-            "max_epochs": 2,
-            "hidden_layer_sizes": (5,),
-            "batch_size": 40,
-        },
+        {"n_bits": 19, "max_epochs": 2, "hidden_layer_sizes": (5,), "batch_size": 40},
         {"n_bits": 9, "max_epochs": 1, "gradient": "st", "normalize": True},
         {
             "n_bits": 9,
@@ -247,10 +237,7 @@ FITS = [
     "check_positive_only_tag_during_fit",
     "check_readonly_memmap_input",
 ]
-FITS_TRANSFORMERS = [
-    "check_transformer_data_not_an_array",
-    "check_transformer_general",
-]
+FITS_TRANSFORMERS = ["check_transformer_data_not_an_array", "check_transformer_general"]
 # Checks of what `fit` says of wrong rows, before it looks at anything else.
 SPARSE = [
     "check_estimator_sparse_array",

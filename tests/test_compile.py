@@ -1,4 +1,4 @@
-"""What is compiled at once is all that a search needs."""
+"""Kernels compiled at once are all that a search needs."""
 
 import numpy as np
 import pytest

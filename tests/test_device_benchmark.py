@@ -2,9 +2,7 @@
 
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
-import conftest
 import numpy as np
 import pytest
 from pretend import NAME
@@ -48,18 +46,3 @@ def test_a_missing_device_fails(benchmark, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["device.py", "--device", "cuda:99"])
     with pytest.raises(SystemExit, match="cuda:99"):
         benchmark.main()
-
-
-@pytest.mark.parametrize(("reports", "status"), [("skipped", 5), ("passed", 0)])
-def test_tests_of_a_missing_device_fail(reports, status):
-    """Where all are skipped, nothing was shown."""
-    reporter = SimpleNamespace(stats={reports: [None]})
-    session = SimpleNamespace(
-        exitstatus=0,
-        config=SimpleNamespace(
-            getoption={"--device": "cuda"}.get,
-            pluginmanager=SimpleNamespace(get_plugin=lambda name: reporter),
-        ),
-    )
-    conftest.pytest_sessionfinish(session)
-    assert session.exitstatus == status

@@ -1,4 +1,4 @@
-"""Whatever takes `device` gives on a device what it gives on the CPU.
+"""Functions with `device` give on a device the results of the CPU.
 
 Encoders are tested in `test_common.py`, gradient estimators and losses with their
 contracts, search in more ways in `neighbors/`; here is the rest of what is public, and
@@ -20,7 +20,6 @@ from sklearn.base import clone
 
 import skhash
 from skhash import HammingNeighbors, SBNClassifier, StochasticAutoencoderHash, audit
-from skhash.classification._architectures import VGG
 from skhash.gradients import gradient_report
 from skhash.linear import PCAHash
 from skhash.metrics import true_neighbors
@@ -33,7 +32,7 @@ IMAGES = np.random.default_rng(2).random((40, 36))
 CLASSIFIERS = [
     {},
     {"gradient": "psa", "weights": "mirror", "n_draws": 2},
-    {"gradient": "arm", "predict_mode": "det", "validation_fraction": 0.2},
+    {"gradient": "arm", "n_predict_samples": 0, "validation_fraction": 0.2},
     {"weights": "bayesbinn", "optimizer": "sgd", "lr": 0.1, "init": "default"},
 ]
 
@@ -54,7 +53,8 @@ def classified(device):
 
 
 def classified_images(device):
-    options = {"architecture": VGG((2,)), "input_shape": (1, 6, 6), "max_epochs": 1}
+    convolutions = [{"n_channels": 2, "kernel_size": 3, "pool": 2}]
+    options = {"architecture": convolutions, "input_shape": (1, 6, 6), "max_epochs": 1}
     for augment in ("flip_crop", "affine"):
         model = classifier(device, augment=augment, **options)
         yield model.fit(IMAGES, Y[:40]).predict_proba(IMAGES)

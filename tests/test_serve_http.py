@@ -8,9 +8,11 @@ import struct
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from http.client import HTTPConnection
 from http.server import ThreadingHTTPServer
+from itertools import product
 from pathlib import Path
 from threading import Thread
 
@@ -79,39 +81,21 @@ def test_threads_get_what_the_search_finds(port, search):
         assert_array_equal(found["ids"], truth[1])
 
 
-def test_a_connection_serves_many_requests(port, search):
-    truth = search.kneighbors(QUERIES[:1], 10, return_ids=True)
-    connection = HTTPConnection("127.0.0.1", port, timeout=60)
-    for path, status in ("/search", 200), ("/other", 404), ("/search", 200):
-        connection.request("POST", path, question(QUERIES[:1]))
-        sock = connection.sock
-        answer = connection.getresponse()
-        found = json.load(answer)
-        assert answer.status == status and connection.sock is sock
-    assert found == {"distances": truth[0].tolist(), "ids": truth[1].tolist()}
-    connection.close()
-
-
 TOO_MANY = question(np.zeros((300, 64)), n_neighbors=360)
 BAD = {
     "no JSON": ("{vectors", "property name"),
-    "no text": (b"\xff\xfe\xfa", "codec"),
-    "empty": ("", "Expecting value"),
-    "a list": ("[1, 2]", "The body is"),
-    "no vectors": ("{}", "The body is"),
     "nested": ("[" * 100_000, "recursion"),
-    "a row": (question(QUERIES[0]), r"rows of 64 numbers; got shape \(64,\)"),
-    "narrow": (question(QUERIES[:, :9]), r"rows of 64 numbers; got shape \(40, 9\)"),
-    "no rows": (question([]), r"got shape \(0,\)"),
-    "ragged": ('{"vectors": [[1, 2], [3]]}', "inhomogeneous"),
     "words": ('{"vectors": [["one"]]}', "could not convert"),
     "an object": ('{"vectors": {}}', "float"),
+    "too far": (f'{{"vectors": [[1{"0" * 400}]]}}', "too large"),
+    "a list": ("[1, 2]", "The body is"),
+    "no vectors": ("{}", "The body is"),
+    "a row": (question(QUERIES[0]), r"rows of 64 numbers; got shape \(64,\)"),
+    "narrow": (question(QUERIES[:, :9]), r"rows of 64 numbers; got shape \(40, 9\)"),
     "NaN": (question(np.full((1, 64), np.nan)), "NaN"),
     "huge": (question(np.full((1, 64), 1e300)), "infinity"),
-    "an integer too far": (f'{{"vectors": [[1{"0" * 400}]]}}', "too large"),
     "none asked": (question(QUERIES, n_neighbors=0), "at least 1, got 0"),
     "a part": (question(QUERIES, n_neighbors=1.5), "integer"),
-    "a word": (question(QUERIES, n_neighbors="all"), "'all'"),
     "more than there are": (question(QUERIES[:1], n_neighbors=361), "only 360"),
     "too many": (TOO_MANY, "at most 100000"),
 }
@@ -135,10 +119,6 @@ def test_a_body_that_is_too_large_is_not_read(port):
 @pytest.mark.parametrize("length", ["-1", "many", "1_0", "²"])
 def test_a_length_is_needed(port, length):
     assert ask(port, None, headers={"Content-Length": length.encode("utf-8")})[0] == 411
-
-
-def test_a_body_in_chunks_is_refused(port):
-    assert ask(port, iter([b"{}"] * 1000))[0] == 411
 
 
 def test_health(port):
@@ -168,33 +148,35 @@ def test_a_body_is_no_request(port, head, status):
     assert spoken(port, head.encode(), SMUGGLED, LAST) == [status, 200]
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "PUT"])
-@pytest.mark.parametrize(
-    "headers",
-    [
-        "Transfer-Encoding: chunked",
-        "Content-Length: 2\r\nTransfer-Encoding: chunked",
-        "Content-Length: 2\r\nContent-Length: 40",
-        "Content-Length : 40",
-        "Content-Length: 2,40",
-        "Content-Length: +2",
-        "Content-Length: 2\r\n 4",
-    ],
+UNCERTAIN = (
+    *("Transfer-Encoding: chunked", "Content-Length: 2\r\nTransfer-Encoding: chunked"),
+    *("Content-Length: 2\r\nContent-Length: 40", "Content-Length : 40"),
+    *("Content-Length: 2,40", "Content-Length: +2", "Content-Length: 2\r\n 4"),
 )
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT"])
+@pytest.mark.parametrize("headers", UNCERTAIN)
 def test_a_body_of_uncertain_length_ends_the_connection(port, method, headers):
     head = f"{method} /health HTTP/1.1\r\nHost: a\r\n{headers}\r\n\r\n"
     (status,) = spoken(port, head.encode(), SMUGGLED, LAST)
     assert status in (400, 411, 501)
 
 
-def serve(search, **overrides):
-    """Return a server in this process, with the handler of the script."""
+@contextmanager
+def served(search, **overrides):
+    """Serve in this process, with the handler of the script; yield the address."""
     spec = importlib.util.spec_from_file_location("serve_http", SCRIPT)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     handler = type("Silent", (script.Handler,), {"log_message": lambda *_: None})
-    server = type("Server", (ThreadingHTTPServer,), overrides)
-    return server(("127.0.0.1", 0), partial(handler, search))
+    kind = type("Server", (ThreadingHTTPServer,), overrides)
+    with kind(("127.0.0.1", 0), partial(handler, search)) as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server.server_address
+        server.shutdown()
+        thread.join()
 
 
 def test_clients_that_leave_are_no_errors(search, capsys):
@@ -202,19 +184,13 @@ def test_clients_that_leave_are_no_errors(search, capsys):
     body = question(QUERIES, n_neighbors=360).encode()
     head = f"POST /search HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     left += [head + body, head * 2 + body, b"POST / HTTP/1.1\r\n\r\n" + body]
-    with serve(search, daemon_threads=False) as server:  # its end waits for all threads
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        for sent in left * 5:
-            for is_reset in (False, True):
-                address = server.server_address
-                with socket.create_connection(address, timeout=60) as connection:
-                    linger = struct.pack("ii", is_reset, 0)
-                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-                    connection.sendall(sent)
-        assert ask(server.server_address[1], None, "GET", "/health")[0] == 200
-        server.shutdown()
-        thread.join()
+    with served(search, daemon_threads=False) as address:  # its end waits for threads
+        for sent, is_reset in product(left * 5, (False, True)):
+            with socket.create_connection(address, timeout=60) as connection:
+                linger = struct.pack("ii", is_reset, 0)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                connection.sendall(sent)
+        assert ask(address[1], None, "GET", "/health")[0] == 200
     assert capsys.readouterr().err == ""
 
 
@@ -222,14 +198,9 @@ def test_real_queries_and_positions():
     """Without ids, and with scores: in this process, by the classes of the script."""
     search = make(AsymmetricNeighbors())
     search.index_.remove([5, 7])
-    with serve(search) as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        port = server.server_address[1]
+    with served(search) as (_, port):
         status, found = ask(port, question(QUERIES, n_neighbors=7))
         health = ask(port, None, "GET", "/health")
-        server.shutdown()
-        thread.join()
     scores, positions = search.kneighbors(QUERIES, 7)
     assert status == 200
     assert_array_equal(np.float32(found["distances"]), scores)

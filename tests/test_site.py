@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 SITE = Path(__file__).parents[1] / "docs" / "_build"
-# What the theme tells the console.
+# Messages of the theme to the console.
 GREETINGS = "console: [PST]: "
 # How browsers refuse excerpts of what a search finds, where pages are files.
 REFUSALS = (

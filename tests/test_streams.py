@@ -61,7 +61,7 @@ def begun(estimator, **params):
 
 
 def goes_on(estimator, rows=X):
-    """What the parameters are after one more call."""
+    """Return the parameters after one more call."""
     estimator = copy.deepcopy(estimator)
     is_classifier = isinstance(estimator, SBNClassifier)
     estimator.partial_fit(rows, *([Y[: len(rows)]] if is_classifier else []))
@@ -112,7 +112,7 @@ def test_a_change_of_all_else_is_refused_or_has_its_effect(
         if is_loaded and name != "coding":
             assert (goes_on(stream) != expected).any(), name
         elif not is_loaded:
-            with pytest.raises(ValueError, match=f"and {name} was"):
+            with pytest.raises(ValueError, match=f" {name} was"):
                 goes_on(stream)
         stream.set_params(**before)
     np.testing.assert_array_equal(goes_on(stream), expected)
@@ -124,17 +124,20 @@ def test_parameters_of_parameters_count():
     stream = begun(AUTOENCODER, gradient=ARM(n_samples=1))
     goes_on(stream)
     stream.set_params(gradient__n_samples=4)
-    with pytest.raises(ValueError, match="and gradient was ARM"):
+    with pytest.raises(ValueError, match="gradient .*ARM"):
         goes_on(stream)
-    stream.set_params(gradient=ARM(n_samples=1))
+    stream.set_params(gradient=ARM(n_samples=1), hidden_layer_sizes=(6, 6))
+    with pytest.raises(ValueError, match=r"hidden_layer_sizes was \(6,\)"):
+        goes_on(stream)
+    stream.set_params(hidden_layer_sizes=(6,))
     goes_on(stream)
 
 
 def test_what_a_prediction_reads_may_change():
     stream = begun(CLASSIFIER)
     expected = goes_on(stream)
-    stream.set_params(predict_mode="det", n_predict_samples=3)
-    stream.partial_fit(X, Y).set_params(predict_mode="ensemble", n_predict_samples=10)
+    stream.set_params(n_predict_samples=0)
+    stream.partial_fit(X, Y).set_params(n_predict_samples=10)
     np.testing.assert_array_equal(outputs(stream), expected)
 
 
@@ -148,6 +151,7 @@ def test_a_loaded_stream_draws_anew_in_each_call(estimator, tmp_path):
         stream = load(tmp_path / str(i))
         stream.partial_fit(X, *([Y] if isinstance(stream, SBNClassifier) else []))
         seeds.append(stream.net_.module_.generator.initial_seed())
+        assert stream.net_.n_before == i + 1
     assert len(set(seeds)) == 3
 
 
@@ -164,7 +168,7 @@ def test_a_loaded_stream_draws_anew_in_each_call(estimator, tmp_path):
 )
 @pytest.mark.parametrize("n_labels", [0, 1, 2])
 def test_validation_rows_take_part_in_validation_only(estimator, n_labels):
-    """Whatever they hold, the fitted arrays are the same, and ``valid_loss`` is not."""
+    """Fitted arrays do not depend on them, and ``valid_loss`` does."""
     if n_labels != 1 and not isinstance(estimator, NeighborHash):
         pytest.skip("it has one label a row")
     y = [None, Y, np.c_[Y > 0, Y != 1].astype(int)][n_labels]
@@ -181,7 +185,8 @@ def test_validation_rows_take_part_in_validation_only(estimator, n_labels):
     for name, value in vars(first).items():
         if isinstance(value, np.ndarray):
             np.testing.assert_array_equal(value, getattr(second, name), err_msg=name)
-    np.testing.assert_array_equal(outputs(first), outputs(second))
+    # The rounding of products depends on how rows lie in memory.
+    np.testing.assert_allclose(outputs(first), outputs(second), rtol=1e-4, atol=1e-5)
     losses = [[r["valid_loss"] for r in fit.history_] for fit in (first, second)]
     assert losses[0] != losses[1]
 
@@ -263,5 +268,5 @@ def test_callbacks_that_watch_validation_need_some(estimator):
 @each_stream
 @pytest.mark.parametrize("optimizer", ["lbfgs", "LBFGS", "SparseAdam"])
 def test_optimizers_that_cannot_work_are_named(estimator, optimizer):
-    with pytest.raises(ValueError, match=f"optimizer='{optimizer}' is not one of"):
+    with pytest.raises(ValueError, match=f"optimizer='{optimizer}'"):
         clone(estimator).set_params(optimizer=optimizer).fit(X, Y)

@@ -36,11 +36,8 @@ from pathlib import Path
 
 import faiss
 import numpy as np
-from growing_results import describe, head
-from loaders import LOADERS
-from result_files import Table, add_output, columns, save
 from sklearn.frozen import FrozenEstimator
-from timing import medians
+from tools import LOADERS, Table, add_output, columns, medians, save
 
 from skhash import HammingNeighbors, HashedNeighbors, ITQHash, PCAHash, SGHEncoder
 from skhash.linear import LinearDecoder
@@ -147,7 +144,7 @@ def report_memory(n, n_bytes, output):
             codes, decoder=(codebook, np.zeros(64))
         )
         index.save(folder)
-        # In a process of its own: memory that was used so far does not count.
+        # In a separate process: memory that was used so far does not count.
         command = [sys.executable, __file__, "--opened", folder]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     table = Table(MEMORY, [list(json.loads(done.stdout).values())]).printed()
@@ -228,7 +225,6 @@ def main(arguments=None):
     args = parser.parse_args(arguments)
     if args.opened:
         return search_opened(args.opened)
-    print(describe(head()))
     if args.memory:
         return report_memory(10_000_000, 32, args.output)
     if args.recall:

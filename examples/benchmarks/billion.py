@@ -10,13 +10,13 @@ to search on one machine:
 
 * *whole*: an index takes in one part after the other by ``partial_fit`` and is saved;
   another process opens it by memory map, and compares queries with all codes.
-* *parts*: each part is an index of its own, with clusters, saved; another process opens
+* *parts*: each part is a separate index, with clusters, saved; another process opens
   them by memory map, asks one after the other, and merges the answers.
 
 A last step spreads the parts over two Dask workers of this machine, kills one of them
 while it searches, and checks that the answers stay the same.
 
-Each step runs in a process of its own, whose memory is what it allocated (RssAnon),
+Each step runs in a separate process, whose memory is what it allocated (RssAnon),
 without the pages of mapped files. A billion codes take 8 GB of the folder for the parts
 and 8 GB for the whole index, which takes 16 GB of memory for some seconds while it
 grows; the indexes of the parts take 21 GB. Searches are as fast as here if the files
@@ -36,11 +36,8 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from growing_results import describe, head
-from loaders import WordCodes
-from result_files import Table, add_output, columns, save
 from scale import measured
-from timing import seconds_of
+from tools import Table, WordCodes, add_output, columns, save, seconds_of
 
 from skhash import HammingNeighbors
 from skhash.neighbors import merge_neighbors
@@ -203,7 +200,6 @@ def main(arguments=None):
     arguments = parser.parse_args(arguments)
     folder, n_codes = arguments.folder, arguments.codes
     folder.mkdir(parents=True, exist_ok=True)
-    print(describe(head()))
     n_parts = -(-n_codes // PART)
     parts = f"{n_codes // PART} parts"
     steps = {

@@ -5,48 +5,43 @@ first layer, and `export_deterministic` runs them on packed words::
 
     python examples/benchmarks/binary_network.py speed
     python examples/benchmarks/binary_network.py codes
-    python examples/benchmarks/binary_network.py training \
-        --picture docs/images/binary_weights.png
+    python examples/benchmarks/binary_network.py training
 
 "speed" predicts 10 000 rows beside a network of ReLU units of the same widths, trained
 by the same loop, whose norms are folded into float32 weights: in NumPy and in torch, in
 blocks of 1000 rows. All take turns in one process.
 
 "codes" searches for the bits of the last layer, beside those of `SupervisedHash`, and
-"training" draws how probabilities of weights move by mirror descent, by projected
-gradients, and by BayesBiNN at several temperatures beside identity straight-through.
+"training" compares mirror descent, projected gradients, and BayesBiNN at several
+temperatures with identity straight-through.
 """
 
 import argparse
 import statistics
 from functools import cache
 from itertools import product
-from pathlib import Path
 
 import joblib
 import numpy as np
 import torch
-from drawing import finish, panels
-from growing_results import describe, head
-from result_files import Table, add_output, columns, save
 from sbn_images import ReLU
 from scipy.special import expit
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from supervised_hashing import load as load_images
 from threadpoolctl import threadpool_limits
-from timing import medians, seconds_of
+from tools import Table, add_output, medians, save, seconds_of
 
 from skhash import HammingNeighbors, SBNClassifier, SupervisedHash
 from skhash.metrics import mean_average_precision_score
 from skhash.networks import BayesBiNNWeights
 
-# What all fits have in common, whatever the defaults are.
+# Parameters of all fits, whatever the defaults are.
 COMMON = {
     "gradient": "st",
     "init_scale": 1.0,
     "lr_schedule": "cosine",
-    "predict_mode": "det",
+    "n_predict_samples": 0,
     "device": "cpu",
 }
 N_PREDICTED, BLOCK_ROWS = 10_000, 1000
@@ -63,9 +58,8 @@ def load(name):
             X.astype(np.float32), y, test_size=0.5, random_state=0, stratify=y
         )
         return (X, y), {"training": (X, y)}, (query, query_labels)
-    parts = load_images(name, None)
-    searched = {"training": parts["train"], "separate": parts["other"]}
-    return parts["train"], searched, parts["query"]
+    train, other, _, query = load_images().values()
+    return train, {"training": train, "separate": other}, query
 
 
 # Speed
@@ -135,12 +129,12 @@ def speed(arguments):
 
 
 SPEED_TABLES = {
-    "networks": columns(
+    "networks": (
         "network | accuracy without noise :.1f | exported :.1f | ReLU :.1f | "
         "kB of weights :.0f | float kB :.0f | inner layers :.0f | "
         "float inner layers :.0f"
     ),
-    "speed": columns(
+    "speed": (
         "network | rows | threads | packed :.3g | NumPy :.3g | torch :.3g | ratio :.1f"
     ),
     "layers": {"layer": "", "packed": ".3g", "NumPy": ".3g", "ratio": ".1f"},
@@ -149,10 +143,9 @@ SPEED_TABLES = {
 
 def measure_speed(name, sizes, arguments, tables):
     """Measure accuracies, bytes and milliseconds of a network, and of its layers."""
-    fit_or_read = arguments.memory.cache(fit)
-    binary = fit_or_read(name, sizes, arguments.epochs, weights="mirror", lr=0.01)
+    binary = fit(name, sizes, arguments.epochs, weights="mirror", lr=0.01)
     real = {"gradient": ReLU(), "lr": 0.003}
-    real = fit_or_read(name, sizes, arguments.epochs, **real)
+    real = fit(name, sizes, arguments.epochs, **real)
     network, layers = binary.export_deterministic(), fold(real)
     query, labels = load(name)[2]
     assert np.array_equal(network.predict(query), binary.predict(query))
@@ -218,7 +211,7 @@ def layer_rows(title, network, layers, X, repeats):
 
 # Codes
 
-# What differs from the defaults of `SBNClassifier`.
+# Differences from the defaults of `SBNClassifier`.
 MIRROR = {"weights": "mirror", "lr": 0.01, "device": "cpu"}
 CODES = {
     "binary network": COMMON | MIRROR,
@@ -240,7 +233,7 @@ def make(method, n_bits, params):
 def codes(arguments):
     """Measure what is found by codes of the last layer, means over seeds."""
     names = "data | database | bits | method | mAP :.3f | P@100 :.3f | fit s :.1f"
-    table = Table(columns(names)).printed()
+    table = Table(names).printed()
     for name in SIZES:
         (X, y), searched, query = load(name)
         epochs = DIGITS_EPOCHS if name == "digits" else arguments.epochs
@@ -301,90 +294,36 @@ TEMPERATURES = {
     "1e-10": 2.0**-33,
     "1e-13": 2.0**-43,
 }
-PROBABILITIES = {
-    "mirror": ("mirror descent", lambda eta: expit(2 * eta)),
-    "pgd": ("projected gradient", lambda eta: (eta + 1) / 2),
-    "1": ("BayesBiNN, temperature 1", lambda eta: expit(2 * eta)),
-}
-NAMES = {name: f"BayesBiNN, {name}" for name in TEMPERATURES}
-NAMES |= {"mirror": "mirror descent", "pgd": "projected gradient"}
-NAMES["identity"] = "identity straight-through"
-# Of Adam; the rate of BayesBiNN's SGD is the share of the logits that a step forgets.
-RATES = {"mirror": 0.01, "pgd": 0.01}
+# Rates of Adam; that of BayesBiNN's SGD is the share of logits that a step forgets.
+ADAM = {"mirror descent": ("mirror", 0.01), "projected gradient": ("pgd", 0.01)}
 
 
 def train(weights, lr, n_epochs):
-    """Return parameters of the inner layer, losses and accuracies of all epochs."""
+    """Return parameters of the inner layer, the last loss and the accuracy."""
     (X, y), _, (query, labels) = load("fashion_mnist")
     optimizer = "sgd" if isinstance(weights, BayesBiNNWeights) else "adam"
-    model = SBNClassifier(
-        (256, 256),
-        weights=weights,
-        optimizer=optimizer,
-        random_state=0,
-        **COMMON | {"lr_schedule": None},
-    )
-    etas, losses, accuracies = [], [], []
-    for epoch in range(n_epochs):
-        # Half a cosine, as `fit` would have it.
-        share = (1 + np.cos(np.pi * epoch / n_epochs)) / 2
-        model.set_params(lr=lr * share).partial_fit(X, y, classes=np.arange(10))
-        (eta,) = (w for w in model.weights_ if w.shape == (256, 256))
-        etas.append(eta)
-        losses.append(model.history_[-1]["train_loss"])
-        accuracies.append(100 * model.score(query, labels))
-    return etas, losses, accuracies
+    params = COMMON | {"weights": weights, "optimizer": optimizer, "random_state": 0}
+    model = SBNClassifier((256, 256), **params | {"lr": lr, "max_epochs": n_epochs})
+    model.fit(X, y)
+    (eta,) = (w for w in model.weights_ if w.shape == (256, 256))
+    return eta, model.history_[-1]["train_loss"], 100 * model.score(query, labels)
 
 
 def training(arguments):
-    settings = {name: (name, lr) for name, lr in RATES.items()}
+    settings = dict(ADAM)
     for name, temperature in TEMPERATURES.items():
-        settings[name] = FromLargeLogits(temperature), arguments.lr
-    settings["identity"] = IdentityWeights(2.0**-43), arguments.lr
-    train_or_read = arguments.memory.cache(train)
-    runs = {
-        name: train_or_read(*setting, arguments.epochs)
-        for name, setting in settings.items()
-    }
-    equal = {}
+        settings[f"BayesBiNN, {name}"] = FromLargeLogits(temperature), arguments.lr
+    settings["identity straight-through"] = IdentityWeights(2.0**-43), arguments.lr
+    runs = {name: train(*it, arguments.epochs) for name, it in settings.items()}
+    identity = runs["identity straight-through"][0]
     names = "weights | training loss :.3f | accuracy :.1f | as identity, % :.2f"
-    table = Table(columns(f"{names} | undecided, % :.1f")).printed()
-    for name, (etas, losses, accuracies) in runs.items():
-        equal[name] = [
-            np.mean((one > 0) == (other > 0))
-            for one, other in zip(etas, runs["identity"][0], strict=True)
-        ]
-        p = PROBABILITIES.get(name, PROBABILITIES["1"])[1](etas[-1])
+    table = Table(f"{names} | undecided, % :.1f").printed()
+    for name, (eta, loss, accuracy) in runs.items():
+        p = (eta + 1) / 2 if name == "projected gradient" else expit(2 * eta)
         undecided = 100 * float(np.mean((p > 0.05) & (p < 0.95)))
-        same = 100 * float(equal[name][-1])
-        table.add(NAMES[name], losses[-1], accuracies[-1], same, undecided)
+        same = 100 * float(np.mean((eta > 0) == (identity > 0)))
+        table.add(name, loss, accuracy, same, undecided)
     save(arguments.output, {"found": table}, seeds=[0])
-    if arguments.picture:
-        draw(runs, equal, arguments.picture)
-
-
-def draw(runs, equal, picture):
-    """Draw probabilities, training losses, accuracies and signs of all epochs."""
-    titles = [title for title, _ in PROBABILITIES.values()]
-    titles += ["training loss", "accuracy, %", "equal signs"]
-    figure, axes = panels(titles, size=(3.4, 3))
-    for ax, (name, (_, probability)) in zip(axes, PROBABILITIES.items(), strict=False):
-        etas = runs[name][0]
-        for epoch in (1, len(etas) // 4, len(etas)):
-            values = probability(etas[epoch - 1]).ravel()
-            ax.hist(values, 50, range=(0, 1), histtype="step", label=f"epoch {epoch}")
-        ax.set(xlabel="probability of +1", ylabel="weights")
-    for i, ax in enumerate(axes[3:]):
-        for number, (name, run) in enumerate(runs.items()):
-            if i == 2 and name in RATES:
-                continue
-            values = equal[name] if i == 2 else run[i + 1]
-            style = {"color": f"C{number}"}
-            if name == "identity":
-                style = {"linestyle": "--", "color": "black"}
-            ax.plot(range(1, len(values) + 1), values, label=NAMES[name], **style)
-        ax.set(xlabel="epochs")
-    finish(figure, picture)
 
 
 def main():
@@ -396,12 +335,8 @@ def main():
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--methods", nargs="+", default=list(CODES), choices=CODES)
     parser.add_argument("--lr", type=float, default=0.03, help="of BayesBiNN")
-    parser.add_argument("--memory", type=Path, help="a folder to keep what was fitted")
-    parser.add_argument("--picture", type=Path)
     add_output(parser)
     arguments = parser.parse_args()
-    arguments.memory = joblib.Memory(arguments.memory, verbose=0)
-    print(describe(head()))
     {"speed": speed, "codes": codes, "training": training}[arguments.part](arguments)
 
 

@@ -1,8 +1,7 @@
 """Recall against bytes a vector: our codes beside faiss's quantisers.
 
-    python examples/benchmarks/bytes.py --cells bytes.json --data-home DATA_HOME
-    python examples/benchmarks/bytes.py --show bytes.json --picture bytes.png \\
-        --output docs/results/bytes.md
+    python examples/benchmarks/bytes.py --output bytes.json --data-home DATA_HOME
+    python examples/benchmarks/bytes.py --show bytes.json --results FILE
     python examples/benchmarks/bytes.py --quick
 
 Recall 10@N is the share of the ten exact nearest neighbours that are among the first N
@@ -14,8 +13,7 @@ GloVe a part of it. Queries have been seen by nothing.
 
 Options of every method, the metric of a search of unit rows among them, are chosen by
 10@10 of rows that are held out of the training part, with the first seed, at
-``--choose-bytes`` bytes or the method's own. Each measurement is written to
-``--cells`` when it is done, and what is there already is not measured again.
+``--choose-bytes`` bytes or the method's own.
 
 Bytes are counted all in: *code bytes* are what has to be kept of a vector, *search
 bytes* what a search needs of it, with norms and factors (norms can be computed from the
@@ -28,21 +26,305 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from statistics import median
 
 import faiss
 import joblib
 import numpy as np
 import torch
-from bytes_methods import METHODS
-from bytes_report import draw, tables_of
-from growing_results import Results, describe, merged
-from loaders import LOADERS
-from result_files import add_output, save
+from tools import LOADERS, TITLES, Results, Table, add_files, merged, print_and_save
 
+from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder
+from skhash.linear import LinearDecoder
 from skhash.metrics import true_neighbors
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
+
+# Methods: each fits rows, takes in a database as codes, and finds the codes nearest to
+# real-valued queries, all of them being scored.
+
+FLOAT = 4  # bytes of a number that is kept as it is
+LEVELS = 256  # entries of a codebook that one byte picks from
+METRICS = {"euclidean": faiss.METRIC_L2, "inner_product": faiss.METRIC_INNER_PRODUCT}
+ENCODERS = {"SGH": SGHEncoder, "ITQ": ITQHash, "neighbor": NeighborHash, "PCA": PCAHash}
+# Numbers of a code that our search keeps beside it.
+OUR_FLOATS = {"euclidean": 1, "cosine": 2}
+# These make at most a bit a column.
+SHORT_ENCODERS = ("ITQ", "PCA")
+
+
+class FaissIndex:
+    """An index of faiss that is searched exhaustively.
+
+    Parameters
+    ----------
+    index : faiss.Index
+    codebook_bytes : int
+    derived_bytes : int, default=0
+        Bytes of each code that could be computed from the rest of it.
+    transforms : sequence of faiss.VectorTransform, default=()
+        Applied to every vector, from first to last.
+    """
+
+    def __init__(self, index, codebook_bytes, derived_bytes=0, transforms=()):
+        self.memory_bytes = index.code_size
+        self.code_bytes = index.code_size - derived_bytes
+        self.codebook_bytes = codebook_bytes
+        for transform in reversed(transforms):
+            index = faiss.IndexPreTransform(transform, index)
+            self.codebook_bytes += FLOAT * matrix_size(transform)
+        self.index = index
+
+    def fit(self, rows):
+        self.index.train(rows)
+
+    def add(self, rows):
+        self.index.add(rows)
+
+    def search(self, queries, k):
+        return self.index.search(queries, k)[1]
+
+
+def matrix_size(transform):
+    """Return how many numbers a linear transform keeps."""
+    if isinstance(transform, faiss.LinearTransform):
+        return transform.d_in * transform.d_out
+    return 0
+
+
+def product_index(
+    n_features, n_bytes, seed, metric="euclidean", rotation=None, fast=False
+):
+    """PQ, and OPQ by its rotation; `fast` looks half bytes up in registers."""
+    n_parts = n_bytes * (2 if fast else 1)
+    width = n_parts * -(-n_features // n_parts)  # parts are equally wide
+    make = partial(faiss.IndexPQFastScan, width, n_parts, 4)
+    if not fast:
+        make = partial(faiss.IndexPQ, width, n_parts, 8)
+    index = make(METRICS[metric])
+    quiet(index.pq.cp, seed)
+    transforms = []
+    if rotation:
+        transforms = [faiss.OPQMatrix(n_features, n_parts, width)]
+        transforms[0].niter = rotation
+        # The vectors that train it; left to itself, faiss takes fewer.
+        transforms[0].max_train_points = 2**20
+    elif width > n_features:
+        transforms = [faiss.RemapDimensionsTransform(n_features, width, True)]
+    return FaissIndex(index, FLOAT * index.pq.ksub * width, transforms=transforms)
+
+
+def residual_index(
+    n_features, n_bytes, seed, metric="euclidean", beam=5, refined=False
+):
+    """RQ: bytes one after the other, with a beam; refined, all codebooks together."""
+    index = additive_index(faiss.IndexResidualQuantizer, n_features, n_bytes, metric)
+    quantizer = index.index.rq
+    quiet(quantizer.cp, seed)
+    quantizer.max_beam_size = beam
+    if refined:
+        quantizer.train_type |= quantizer.Train_refine_codebook
+    else:
+        quantizer.use_beam_LUT = 1
+    return index
+
+
+def local_search_index(
+    n_features, n_bytes, seed, metric="euclidean", iterations=5, encode=16
+):
+    """LSQ: an additive codebook and codes in turns, codes by local search."""
+    index = additive_index(faiss.IndexLocalSearchQuantizer, n_features, n_bytes, metric)
+    quantizer = index.index.lsq
+    quantizer.random_seed = seed
+    quantizer.train_iters = iterations
+    quantizer.encode_ils_iters = encode
+    return index
+
+
+def additive_index(make, n_features, n_bytes, metric):
+    """Euclidean distances need the norm of what a code decodes to, kept in a byte."""
+    quantizer = faiss.AdditiveQuantizer
+    is_euclidean = metric == "euclidean"
+    search = quantizer.ST_norm_qint8 if is_euclidean else quantizer.ST_LUT_nonorm
+    index = make(n_features, n_bytes, 8, METRICS[metric], search)
+    codebook_bytes = FLOAT * n_bytes * LEVELS * n_features
+    return FaissIndex(index, codebook_bytes, derived_bytes=int(is_euclidean))
+
+
+def rabitq_index(n_features, n_bytes, seed, metric="euclidean", bits=1):
+    """RaBitQ: bits of randomly turned columns."""
+    # Its queries are rounded to 8 bits, which costs no recall that could be measured.
+    index = faiss.IndexRaBitQFastScan(n_features, METRICS[metric], 32, bits)
+    rotation = faiss.RandomRotationMatrix(n_features, n_features)
+    rotation.init(seed + 1)
+    return FaissIndex(index, FLOAT * n_features, transforms=[rotation])
+
+
+def scalar_index(n_features, n_bytes, seed, bits, metric="euclidean", spread="minmax"):
+    """Columns in `bits` each, principal ones where bytes are few.
+
+    n_bytes : int or None
+        All columns by default.
+    spread : str
+        How faiss sets the range of a column.
+    """
+    width = n_features if n_bytes is None else min(n_features, 8 * n_bytes // bits)
+    kind = getattr(faiss.ScalarQuantizer, f"QT_{bits}bit")
+    index = faiss.IndexScalarQuantizer(width, kind, METRICS[metric])
+    index.sq.rangestat = getattr(faiss.ScalarQuantizer, f"RS_{spread}")
+    transforms = [faiss.PCAMatrix(n_features, width)] * (width < n_features)
+    return FaissIndex(index, 2 * FLOAT * width, transforms=transforms)
+
+
+def sign_index(n_features, n_bytes, seed, turned=False, centred=True):
+    """The signs of the columns, searched by Hamming distance."""
+    index = faiss.IndexLSH(n_features, n_features, turned, centred)
+    if turned:
+        index.rrot.init(seed + 1)
+    codebook_bytes = FLOAT * n_features * (centred + turned * n_features)
+    return FaissIndex(index, codebook_bytes)
+
+
+def quiet(clustering, seed):
+    """Set the seed, and let faiss train on few rows without a word."""
+    clustering.seed = seed + 1
+    clustering.min_points_per_centroid = 1
+    clustering.max_points_per_centroid = 2**20
+
+
+class OurIndex:
+    """An encoder of ours, and what its codes are searched by.
+
+    Parameters
+    ----------
+    n_features, n_bytes, seed : int
+    encoder : str
+        One of `ENCODERS`.
+    metric : str, default="euclidean"
+        "hamming" encodes the queries, too.
+    **decoder
+        Parameters of `LinearDecoder`.
+    """
+
+    def __init__(
+        self, n_features, n_bytes, seed, encoder, metric="euclidean", **decoder
+    ):
+        self.encoder = ENCODERS[encoder](8 * n_bytes, random_state=seed)
+        self.metric, self.decoder = metric, None
+        self.code_bytes = n_bytes
+        self.memory_bytes = n_bytes + FLOAT * OUR_FLOATS.get(metric, 0)
+        # The encoder reads queries only where they are encoded.
+        self.codebook_bytes = FLOAT * (8 * n_bytes + 1) * n_features
+        if metric != "hamming":
+            self.decoder = LinearDecoder(**decoder)
+
+    def fit(self, rows):
+        self.encoder.fit(rows)
+        if self.decoder is not None:
+            self.decoder.fit(rows, self.encoder.transform(rows))
+            kept = self.decoder.codebook_.size + self.decoder.offset_.size
+            self.codebook_bytes = FLOAT * kept
+
+    def add(self, rows):
+        bits = self.encoder.transform(rows)
+        if self.decoder is None:
+            self.index = HammingNeighbors().fit(bits)
+            return
+        bits = self.decoder.refine(rows, bits)
+        errors = {}
+        if self.metric == "euclidean":
+            errors["errors"] = self.decoder.reconstruction_error(rows, bits)
+        self.index = AsymmetricNeighbors(metric=self.metric)
+        self.index.fit(bits, decoder=self.decoder, **errors)
+
+    def search(self, queries, k):
+        if self.decoder is None:
+            queries = self.encoder.transform(queries)
+        return self.index.kneighbors(queries, k, return_distance=False)
+
+
+@dataclass
+class Method:
+    """How an index is made, and what is tried on validation rows.
+
+    make : callable (n_features, n_bytes, seed, **options) -> index
+    options : list of dict
+        The first serves where nothing is chosen.
+    metrics : tuple of str
+        For rows of unit length, where each is tried; others have "euclidean". Empty if
+        the method has its own.
+    whole : bool
+        Whether the bytes follow from the number of columns.
+    least_bytes : int
+    unit_only : bool
+        Whether it makes sense for rows of unit length only.
+    """
+
+    make: callable
+    options: list = field(default_factory=lambda: [{}])
+    metrics: tuple = ("euclidean", "inner_product")
+    whole: bool = False
+    least_bytes: int = 1
+    unit_only: bool = False
+
+    def variants(self, n_features, n_bytes, is_unit):
+        """Return the options to try, the metric among them."""
+        metrics = self.metrics
+        if metrics and not is_unit:
+            metrics = ("euclidean",)
+        options = [
+            option
+            for option in self.options
+            if n_bytes is None
+            or 8 * n_bytes <= n_features
+            or option.get("encoder") not in SHORT_ENCODERS
+        ]
+        if not metrics:
+            return options
+        return [{**option, "metric": name} for option in options for name in metrics]
+
+
+BOTH = (False, True)
+TRAINED = [{"encoder": name} for name in ("SGH", "ITQ", "neighbor")]
+# Long fits of the decoder, that take about as long as those of RQ.
+LONG = [
+    {"encoder": name, "n_alternations": 20, "relaxation": 1.0}
+    for name in ("ITQ", "SGH")
+]
+METHODS = {
+    "ours, Hamming": Method(
+        partial(OurIndex, metric="hamming"), [*TRAINED, {"encoder": "PCA"}], ()
+    ),
+    "ours, bits decoded": Method(partial(OurIndex, block_bits=1), TRAINED),
+    "ours, bytes decoded": Method(partial(OurIndex, block_bits=8), LONG),
+    "ours, bytes, by cosine": Method(
+        partial(OurIndex, block_bits=8), LONG, ("cosine",), unit_only=True
+    ),
+    "PQ": Method(product_index),
+    "PQ fast scan": Method(partial(product_index, fast=True)),
+    "OPQ": Method(product_index, [{"rotation": 50}]),
+    "RQ": Method(residual_index, [{"beam": 5}, {"beam": 5, "refined": True}]),
+    "LSQ": Method(local_search_index, [{"iterations": 10}, {"iterations": 25}]),
+    "RaBitQ, 1 bit": Method(partial(rabitq_index, bits=1), whole=True),
+    "RaBitQ, 2 bits": Method(partial(rabitq_index, bits=2), whole=True),
+    "RaBitQ, 4 bits": Method(partial(rabitq_index, bits=4), whole=True),
+    "PCA, int8": Method(partial(scalar_index, bits=8), [{}, {"spread": "optim"}]),
+    "PCA, int4": Method(partial(scalar_index, bits=4), [{}, {"spread": "optim"}]),
+    "int8": Method(partial(scalar_index, bits=8), whole=True),
+    "int4": Method(
+        partial(scalar_index, bits=4), [{}, {"spread": "optim"}], whole=True
+    ),
+    "signs": Method(
+        sign_index,
+        [{"turned": turned, "centred": c} for turned in BOTH for c in BOTH],
+        (),
+        whole=True,
+    ),
+}
+
+# Measures
 
 CUTS = (10, 100)
 N_NEIGHBORS = 10
@@ -171,6 +453,61 @@ class Comparison:
         return [n for n in self.arguments.bytes if kind.least_bytes <= n <= 4 * width]
 
 
+# Tables
+
+COLUMNS = (
+    "method | code bytes | search bytes | codebook, MB :.2f | 10@10 :.3f | "
+    "10@100 :.3f | +- :.3f | seeds | fit, s :.1f | rows/s :,.0f | options"
+)
+
+
+def tests(content):
+    """Return the cells of the test by (set, method, bytes), those of all seeds."""
+    found = defaultdict(list)
+    for name, cell in content["cells"].items():
+        data, part, method, n_bytes, *_ = name.split("/")
+        if part == "test":
+            size = None if n_bytes == "None" else int(n_bytes)
+            found[data, method, size].append(cell)
+    return found
+
+
+def mean(cells, measure):
+    return np.mean([cell["recalls"][measure] for cell in cells])
+
+
+def half_range(cells, measure):
+    return np.ptp([cell["recalls"][measure] for cell in cells]) / 2
+
+
+def tables_of(content):
+    """Return a table for each set by its title, and what was left out."""
+    found, tables = tests(content), {}
+    for data in dict.fromkeys(key[0] for key in found):
+        own = {key[1:]: cells for key, cells in found.items() if key[0] == data}
+        tables[TITLES[data]] = Table(COLUMNS, [_row(*item) for item in _by_memory(own)])
+    rows = [list(item) for item in content["left_out"].items()]
+    tables["Left out"] = Table({"left out": "", "because": ""}, rows)
+    return tables
+
+
+def _by_memory(found):
+    return sorted(found.items(), key=lambda item: item[1][0]["memory_bytes"])
+
+
+def _row(key, cells):
+    first, measures = cells[0], ("10@10", "10@100")
+    sizes = first["code_bytes"], first["memory_bytes"], first["codebook_bytes"] / 1e6
+    recalls = [mean(cells, measure) for measure in measures]
+    spread = max(half_range(cells, measure) for measure in measures)
+    times = [
+        median(cell[name] for cell in cells)
+        for name in ("fit_seconds", "encoded_per_second")
+    ]
+    options = ", ".join(f"{name} {value}" for name, value in first["options"].items())
+    return [key[0], *sizes, *recalls, spread, len(cells), *times, options]
+
+
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     sets = ["minilm", "fashion_mnist", "glove_100k", "digits"]
@@ -181,12 +518,8 @@ def parse(arguments=None):
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--queries", type=int, default=1000, help="at most")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--data-home")
     parser.add_argument("--quick", action="store_true", help="digits, one seed")
-    parser.add_argument("--cells", type=Path, help="a JSON file that grows")
-    parser.add_argument("--show", type=Path, nargs="+", help="such files, for tables")
-    parser.add_argument("--picture", type=Path, help="a PNG to draw")
-    add_output(parser)
+    add_files(parser)
     if parser.parse_args(arguments).quick:
         parser.set_defaults(sets=["digits"], bytes=[4, 8], seeds=[0])
     return parser.parse_args(arguments)
@@ -199,7 +532,7 @@ def main(arguments=None):
     else:
         faiss.omp_set_num_threads(arguments.threads)
         torch.set_num_threads(arguments.threads)
-        results = Results(arguments.cells)
+        results = Results(arguments.output)
         for name in arguments.sets:
             try:
                 task = name, arguments.data_home, arguments.queries
@@ -211,15 +544,9 @@ def main(arguments=None):
             with joblib.parallel_config(n_jobs=arguments.threads):
                 comparison.run()
         content = results.content
-    print(describe(content["head"]))
-    tables = tables_of(content)
-    for table in tables.values():
-        table.printed()
     tested = [name for name in content["cells"] if "/test/" in name]
     seeds = sorted({int(name.split("/")[4]) for name in tested})
-    save(arguments.output, tables, seeds=seeds, measured=content["head"])
-    if arguments.picture:
-        draw(content, arguments.picture)
+    print_and_save(tables_of(content), content, arguments.results, seeds=seeds)
 
 
 if __name__ == "__main__":

@@ -23,11 +23,8 @@ import argparse
 import time
 
 import numpy as np
-from data_sets import load_20newsgroups
-from growing_results import describe, head
-from loaders import WordCodes
-from result_files import Table, add_output, columns, save
 from sklearn.feature_extraction.text import TfidfVectorizer
+from tools import Table, WordCodes, add_output, columns, load_20newsgroups, save
 
 from skhash.codes import packed_to_words
 from skhash.linear import RandomHyperplaneHash
@@ -135,7 +132,6 @@ def main(arguments=None):
     parser.add_argument("--data-home")
     add_output(parser)
     arguments = parser.parse_args(arguments)
-    print(describe(head()))
     tables, figures = {}, {}
     if arguments.only != "words":
         tables["Duplicates by codes"], figures = show_messages(arguments)

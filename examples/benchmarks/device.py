@@ -25,8 +25,7 @@ from itertools import chain
 
 import numpy as np
 import torch
-from growing_results import describe, head
-from result_files import Table, add_output, columns, save
+from tools import Table, add_output, columns, save
 
 from skhash import HammingNeighbors, ITQHash, SBNClassifier, SGHEncoder, SupervisedHash
 from skhash.linear import RandomHyperplaneHash
@@ -160,7 +159,6 @@ def main():
     n, n_codes, batches, size = 200_000, 10_000_000, (1, 1000, 10_000), 8192
     if arguments.quick:
         n, n_codes, batches, size = 500, 5000, (1, 20), 1024
-    print(describe(head()))
     clock, on_cpu = Clock(device), Clock(torch.device("cpu"))
     rates = limits(clock, size)
     for name, rate in rates.items():

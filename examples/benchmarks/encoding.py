@@ -2,7 +2,6 @@
 
     python examples/benchmarks/encoding.py
     python examples/benchmarks/encoding.py --shapes 1000000x50x64 --block-rows 4096
-    python examples/benchmarks/encoding.py --file-rows 2000000
 
 Rows are normal, drawn by the seed, with a mean that is not 0. `PCAHash`, and
 `NeighborHash` with a hidden layer of 512 units, are fitted on the first 5000. The same
@@ -17,19 +16,9 @@ weights, with the mean folded into the bias, go to
 limits. *Product* is the rate of the fastest product of blocks in the cache, of NumPy,
 torch and ours, by all threads; *memory* is that of the fastest sum of float32. All take
 turns in one process; rates are of the medians, in millions of rows a second.
-
-With ``--file-rows`` it is `skhash encode` of a file of so many float16 rows of 384
-columns. "cold" runs begin with none of the file in the operating system's cache, where
-the system can be asked for that; plain reads of the file, before and after, say what
-the disk delivers. Times are those of the whole command, but of the imports.
 """
 
 import argparse
-import contextlib
-import io
-import itertools
-import os
-import statistics
 import tempfile
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -39,21 +28,13 @@ import faiss
 import joblib
 import numpy as np
 import torch
-from growing_results import describe, head
-from result_files import Table, add_output, columns, save
-from timing import medians, seconds_of
+from tools import Table, add_output, columns, medians, save
 
 from skhash import NeighborHash, PCAHash
-from skhash.cli import main as command
 from skhash.numerics._affine import affine
 
 DTYPES = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
 N_FITTED, HIDDEN = 5000, 512
-# Of the file.
-N_FEATURES, ROWS_DRAWN, BLOCK_BYTES = 384, 100_000, 2**23
-FILES = columns(
-    "bits | written as | file | s :.2f | million rows/s :.2f | GB/s of the file :.2f"
-)
 COLUMNS = columns(
     "rows | hidden | type | from | bits :.2f | bits, torch :.2f | "
     "ratio of bits :.2f | packed :.2f | packed, torch :.2f | faiss :.2f | "
@@ -215,66 +196,6 @@ def measure_shapes(settings):
     save(settings.output, tables, figures, seeds=[settings.seed], data=data)
 
 
-def write_rows(path, n, seed):
-    """Write rows to a file, and return some of them."""
-    rng = np.random.default_rng(seed)
-    drawn = rng.normal(size=(ROWS_DRAWN, N_FEATURES)).astype(np.float16)
-    rows = np.lib.format.open_memmap(path, "w+", np.float16, (n, N_FEATURES))
-    for i, first in enumerate(range(0, n, ROWS_DRAWN)):
-        part = rows[first : first + ROWS_DRAWN]
-        part[:] = np.roll(drawn, i, axis=1)[: len(part)]
-    rows.flush()
-    return drawn[:20_000]
-
-
-def forget(path):
-    """Ask the system to drop the file from its cache."""
-    os.sync()
-    with open(path, "rb") as file:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def read_rate(path) -> float:
-    """Return the gigabytes a second of plain reads."""
-
-    def read():
-        buffer = bytearray(BLOCK_BYTES)
-        with open(path, "rb", buffering=0) as file:
-            while file.readinto(buffer):
-                pass
-
-    forget(path)
-    return path.stat().st_size / 1e9 / seconds_of(read)[0]
-
-
-def measure_file(settings):
-    """Measure codes of each length, packed and not, of a file cached and cold."""
-    table = Table(FILES).printed()
-    with tempfile.TemporaryDirectory(dir=settings.folder) as folder:
-        path = Path(folder) / "rows.npy"
-        sample = write_rows(path, settings.file_rows, settings.seed)
-        size = path.stat().st_size / 1e9
-        figures = {"plain reads before, GB/s": read_rate(path)}
-        for n_bits, kind in itertools.product((64, 256), ("packed", "bits")):
-            encoder = path.parent / f"encoder{n_bits}"
-            PCAHash(n_bits, random_state=0).fit(sample).save(encoder)
-            words = ["encode", encoder, path, path.parent / "codes.npy", "--quiet"]
-            words += ["--packed"] if kind == "packed" else []
-            for place in ("cached", "cold"):
-                times = []
-                for _ in range(3):
-                    if place == "cold":
-                        forget(path)
-                    with contextlib.redirect_stdout(io.StringIO()):
-                        times.append(seconds_of(command, list(map(str, words)))[0])
-                seconds = statistics.median(times)
-                rate = settings.file_rows / seconds / 1e6
-                table.add(n_bits, kind, place, seconds, rate, size / seconds)
-        figures |= {"plain reads after, GB/s": read_rate(path), "GB": size}
-    data = f"{settings.file_rows:,} rows of {N_FEATURES} float16"
-    save(settings.output, {"Files": table}, figures, seeds=[settings.seed], data=data)
-
-
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     shapes = ["60000x784x64", "60000x384x256"]
@@ -283,15 +204,10 @@ def main(arguments=None):
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=joblib.cpu_count())
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--file-rows", type=int, help="encode a file of so many rows")
-    parser.add_argument("--folder", help="where to write; by default a temporary one")
     add_output(parser)
     settings = parser.parse_args(arguments)
     torch.set_num_threads(settings.threads)
     warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-    print(describe(head()))
-    if settings.file_rows:
-        return measure_file(settings)
     with joblib.parallel_config(n_jobs=settings.threads):
         return measure_shapes(settings)
 

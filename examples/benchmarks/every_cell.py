@@ -1,9 +1,9 @@
 """Recall of the encoders of real vectors in every cell, beside `NeighborHash`.
 
-    python examples/benchmarks/every_cell.py --own --cells cells.json
-    python examples/benchmarks/every_cell.py --ablation --cells validation.json
+    python examples/benchmarks/every_cell.py --own --output cells.json
+    python examples/benchmarks/every_cell.py --ablation --output validation.json
     python examples/benchmarks/every_cell.py --show cells.json --picture cells.png \\
-        --output docs/results/every_cell.md
+        --results docs/results/every_cell.md
 
 A cell is a data set, a length and a recall: K@N is the share of the K exact nearest
 neighbours among the first N by Hamming distance, in expectation over the order of ties.
@@ -18,25 +18,39 @@ Seconds of a fit are those of the clock, all being imported and compiled before.
 last line of a data set adds up ITQ's, where it makes all lengths, beside the one fit of
 a nested `NeighborHash`.
 
-Each measurement is written to ``--cells`` when it is done, and what is there already
-is not measured again: after a change to the library start a new file.
+After a change to the library start a new file.
 """
 
 import argparse
 import sys
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
+from statistics import median
 
 import numpy as np
-from every_cell_report import MEASURES, OURS, OWN, draw, tables_of, variant
-from growing_results import Results, describe, merged
-from loaders import LOADERS
-from result_files import add_output, save
-from timing import seconds_of
+import tools
 
 from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder, linear
 from skhash.metrics import neighbor_recall_score, true_neighbors
+
+OURS = "NeighborHash"
+OWN = "not nested"
+# How many true neighbours, among how many.
+MEASURES = [(10, 10), (10, 100), (100, 100)]
+NAMES = [f"{k}@{cut}" for k, cut in MEASURES]
+# From here on a method is ahead of another.
+AHEAD = 0.01
+DUELS = (
+    f"recall | bits | best other | its recall :.3f | {OURS} :.3f | "
+    "difference :+.3f | +- :.3f"
+)
+
+
+def variant(change):
+    """Return what `NeighborHash` with a change is called."""
+    return f"{OURS}, {change}"
+
 
 OTHERS = {
     "ITQ": ITQHash,
@@ -51,7 +65,7 @@ OTHERS = {
 }
 # These make at most a bit a column.
 SHORT = ("ITQ", "PCA", "KMH", "binary autoencoder")
-# What --ablation changes, one at a time.
+# Changes of --ablation, one at a time.
 CHANGES = {
     OWN: {"nested": False},
     "5 neighbours": {"n_neighbors": 5},
@@ -62,7 +76,7 @@ CHANGES = {
 }
 VARIANTS = {OURS: {}} | {variant(name): it for name, it in CHANGES.items()}
 N_VALIDATION = 1500  # queries, and at most a fifth of the rows
-# What is fitted before a fit is timed, so that all is imported and compiled.
+# A first fit before the timed one, so that all is imported and compiled.
 WARM_ROWS, WARM_BITS = 300, 8
 
 
@@ -85,7 +99,7 @@ class Task:
 
 
 def load(name, data_home):
-    data = LOADERS[name](data_home=data_home)
+    data = tools.LOADERS[name](data_home=data_home)
     return Task(*(np.asarray(it, np.float32) for it in (data.database, data.query)))
 
 
@@ -111,7 +125,9 @@ class Fits:
         if method not in self.warm:
             self.make(method, WARM_BITS, seed).fit(self.rows[:WARM_ROWS])
             self.warm.add(method)
-        seconds, encoder = seconds_of(self.make(method, n_bits, seed).fit, self.rows)
+        seconds, encoder = tools.seconds_of(
+            self.make(method, n_bits, seed).fit, self.rows
+        )
         return encoder, seconds
 
     def make(self, method, n_bits, seed):
@@ -159,40 +175,212 @@ def run(name, arguments, results):
 
 
 def check_lengths(results, lengths):
-    """Refuse to go on with codes that are cut from others."""
+    """Refuse to continue with codes that are cut from others."""
     for cell in results.content["cells"].values():
         if cell["lengths"] != sorted(lengths):
             raise SystemExit(
                 f"{results.path} holds codes of the lengths {cell['lengths']}, nested: "
-                "give the same --bits, or another --cells."
+                "give the same --bits, or another --output."
             )
+
+
+# Tables and the picture
+
+
+class Found:
+    """The cells of one part, "test" or "validation", by data set, length and method."""
+
+    def __init__(self, content, part):
+        self.cells = defaultdict(list)
+        for name, cell in content["cells"].items():
+            data, own_part, method, n_bits, _ = name.split("/")
+            if own_part == part:
+                self.cells[data, int(n_bits), method].append(cell)
+        self.data = list(dict.fromkeys(data for data, *_ in self.cells))
+        names = dict.fromkeys(method for *_, method in self.cells)
+        start = variant("")
+        self.changes = [it[len(start) :] for it in names if it.startswith(start)]
+        self.methods = [name for name in names if not name.startswith(start)]
+
+    def lengths(self, data):
+        return sorted({n_bits for name, n_bits, _ in self.cells if name == data})
+
+    def recalls(self, data, n_bits, method, measure):
+        """Return the recalls of the seeds, none where it was not measured."""
+        cells = self.cells.get((data, n_bits, method), [])
+        return [cell["recalls"][measure] for cell in cells]
+
+    def seconds(self, data, n_bits, method):
+        """Return the median time of a fit, or None."""
+        cells = self.cells.get((data, n_bits, method))
+        return cells and median(cell["fit_seconds"] for cell in cells)
+
+    def tasks(self):
+        """Yield data set, measure and length, in the order of the tables."""
+        for data in self.data:
+            for measure in NAMES:
+                for n_bits in self.lengths(data):
+                    yield data, measure, n_bits
+
+
+@dataclass(frozen=True)
+class Duel:
+    """`NeighborHash` and the best other in one cell.
+
+    ``spread`` is half the range over the seeds, of the one where it is more.
+    """
+
+    data: str
+    measure: str
+    n_bits: int
+    other: str
+    other_recall: float
+    recall: float
+    spread: float
+
+    @property
+    def verdict(self):
+        difference = self.recall - self.other_recall
+        if difference >= AHEAD:
+            return "ahead"
+        return "level" if difference >= -self.spread else "behind"
+
+    def cells(self):
+        """Return a row of a table, but for the data."""
+        recalls = self.other_recall, self.recall, self.recall - self.other_recall
+        return [self.measure, self.n_bits, self.other, *recalls, self.spread]
+
+
+def duels(found):
+    """Return one a cell, where `NeighborHash` and another were measured."""
+    result = []
+    for data, measure, n_bits in found.tasks():
+        recalls = {it: found.recalls(data, n_bits, it, measure) for it in found.methods}
+        recalls = {name: values for name, values in recalls.items() if values}
+        ours = recalls.pop(OURS, None)
+        if ours and recalls:
+            other = max(recalls, key=lambda name: np.mean(recalls[name]))
+            spread = max(np.ptp(ours), np.ptp(recalls[other])) / 2
+            means = np.mean(recalls[other]), np.mean(ours)
+            result.append(Duel(data, measure, n_bits, other, *means, spread))
+    return result
+
+
+def tables_of(content):
+    """Return the tables by their captions."""
+    tables = {}
+    for part in ("test", "validation"):
+        found = Found(content, part)
+        if cells := duels(found):
+            tables["Cells"] = count_table(cells)
+            behind = [cell for cell in cells if cell.verdict == "behind"]
+            for data in found.data:
+                own = [cell.cells() for cell in cells if cell.data == data]
+                tables[tools.TITLES[data]] = tools.Table(DUELS, own)
+            rows = [[cell.data, *cell.cells()] for cell in behind]
+            tables["The cells where it is behind"] = tools.Table(
+                f"data | {DUELS}", rows
+            )
+        if found.changes:
+            what = "how it differs with a change"
+            if part == "test":
+                what = "how much more a separate fit has"
+            tables[f"Recall, and {what}"] = change_table(found)
+        if found.cells:
+            tables["Seconds of a fit"] = seconds_table(found)
+    rows = [list(item) for item in content["left_out"].items()]
+    tables["Left out"] = tools.Table({"left out": "", "because": ""}, rows)
+    return tables
+
+
+def count_table(cells):
+    names = f"data | ahead by {AHEAD} or more | level | behind by more than the spread"
+    table = tools.Table(names)
+    for name in [*dict.fromkeys(cell.data for cell in cells), "all"]:
+        verdicts = [cell.verdict for cell in cells if name in (cell.data, "all")]
+        counts = [verdicts.count(word) for word in ("ahead", "level", "behind")]
+        table.rows.append([name, *counts])
+    return table
+
+
+def change_table(found):
+    """Return the recalls of `NeighborHash` and how those of its changes differ."""
+    formats = {"data": "", "recall": "", "bits": "", OURS: ".3f"}
+    table = tools.Table(formats | dict.fromkeys(found.changes, "+.3f"))
+    for data, measure, n_bits in found.tasks():
+        ours = found.recalls(data, n_bits, OURS, measure)
+        row = [data, measure, n_bits, tools.with_spread(ours)]
+        for change in found.changes:
+            changed = found.recalls(data, n_bits, variant(change), measure)
+            row.append(tools.with_spread(changed, np.mean(ours)) if ours else None)
+        table.rows.append(row)
+    return table
+
+
+def seconds_table(found):
+    """Return seconds of fits beside ITQ's: of each length, and of all of them."""
+    names = f"data | bits | ITQ fit s :.2f | {OURS} fit s :.2f | ratio :.1f"
+    table = tools.Table(names)
+    for data in found.data:
+        lengths = found.lengths(data)
+        itq, own, nested = (
+            [found.seconds(data, n_bits, method) for n_bits in lengths]
+            for method in ("ITQ", variant(OWN), OURS)
+        )
+        rows = [*zip(lengths, itq, own, strict=True)]
+        rows.append(("all, nested", sum(itq) if all(itq) else None, nested[-1]))
+        for bits, theirs, ours in rows:
+            ratio = ours / theirs if ours and theirs else None
+            table.rows.append([data, bits, theirs, ours, ratio])
+    return table
+
+
+def draw(content, path):
+    """Draw recall 10@100 against bits, a panel a data set; bands are seeds' ranges."""
+    found = Found(content, "test")
+    drawn = {cell.other for cell in duels(found) if cell.measure == "10@100"}
+    names = [OURS, *(name for name in found.methods if name in drawn)]
+    titles = [tools.TITLES[data] for data in found.data]
+    figure, axes = tools.panels(titles, size=(3.6, 3.6), sharey=True)
+    for ax, data in zip(axes, found.data, strict=True):
+        for name in names:
+            runs = {
+                n: found.recalls(data, n, name, "10@100") for n in found.lengths(data)
+            }
+            runs = {n: run for n, run in runs.items() if run}
+            width = 3 if name == OURS else 1.4
+            means = list(map(np.mean, runs.values()))
+            (line,) = ax.plot(list(runs), means, "o-", linewidth=width, label=name)
+            ranges = list(map(min, runs.values())), list(map(max, runs.values()))
+            ax.fill_between(list(runs), *ranges, color=line.get_color(), alpha=0.2)
+        tools.powers_of_two(ax, found.lengths(data))
+        ax.set(xlabel="bits", ylabel="10 nearest in the first 100", ylim=(0, 1.02))
+        ax.label_outer()
+    tools.finish(figure, path)
 
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    data = [name for name in LOADERS if name != "glove_100k"]
+    data = [name for name in tools.LOADERS if name != "glove_100k"]
     bits = [8, 16, 32, 64, 128, 256, 512]
-    parser.add_argument("--data", nargs="+", default=data, choices=LOADERS)
+    parser.add_argument("--data", nargs="+", default=data, choices=tools.LOADERS)
     parser.add_argument("--bits", type=int, nargs="+", default=bits)
     parser.add_argument("--methods", nargs="+", default=[OURS, *OTHERS])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--data-home")
     parser.add_argument("--own", action="store_true", help="also a fit of each length")
     what = "NeighborHash as it is and changed, by default in all ways, on validation"
     parser.add_argument("--ablation", nargs="*", choices=CHANGES, help=what)
-    parser.add_argument("--cells", type=Path, help="a JSON file that grows")
-    parser.add_argument("--show", type=Path, nargs="+", help="such files, for tables")
-    parser.add_argument("--picture", type=Path, help="a PNG to draw")
-    add_output(parser)
+    parser.add_argument("--picture", help="a PNG to draw")
+    tools.add_files(parser)
     return parser.parse_args(arguments)
 
 
 def main(arguments=None):
     arguments = parse(arguments)
     if arguments.show:
-        content = merged(arguments.show)
+        content = tools.merged(arguments.show)
     else:
-        results = Results(arguments.cells)
+        results = tools.Results(arguments.output)
         check_lengths(results, arguments.bits)
         for name in arguments.data:
             try:
@@ -200,12 +388,8 @@ def main(arguments=None):
             except FileNotFoundError as error:
                 print(f"{name} is left out. {error}", file=sys.stderr)
         content = results.content
-    print(describe(content["head"]))
-    tables = tables_of(content)
-    for table in tables.values():
-        table.printed()
     seeds = sorted({int(name.rsplit("/", 1)[1]) for name in content["cells"]})
-    save(arguments.output, tables, seeds=seeds, measured=content["head"])
+    tools.print_and_save(tables_of(content), content, arguments.results, seeds=seeds)
     if arguments.picture:
         draw(content, arguments.picture)
 

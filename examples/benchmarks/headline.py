@@ -5,13 +5,11 @@
 It draws what ``bytes.py`` measured, as ``docs/results/bytes.md`` has it.
 """
 
-import argparse
-from pathlib import Path
+import sys
 
-from drawing import finish, panels, powers_of_two
-from result_files import read_table
+from tools import ROOT, finish, panels, powers_of_two, read_table
 
-RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results" / "bytes.md"
+RESULTS = ROOT / "docs" / "results" / "bytes.md"
 OURS = "skhash"
 # Of the table's methods: the name in the picture, and the colour.
 METHODS = {
@@ -43,23 +41,15 @@ def curves(rows):
     }
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("picture", type=Path)
-    picture = parser.parse_args(arguments).picture
+def main(picture):
     found = curves(read_table(RESULTS, "MiniLM sentence embeddings"))
     figure, axes = panels(list(PANELS.values()), size=(4.5, 4), sharey=True)
     for ax, recall in zip(axes, PANELS, strict=True):
         for name, rows in found.items():
             label, color = METHODS[name]
-            ax.plot(
-                [row["bytes"] for row in rows],
-                [row[recall] for row in rows],
-                "o-",
-                color=color,
-                linewidth=3.5 if label == OURS else 1.5,
-                label=label,
-            )
+            points = [(row["bytes"], row[recall]) for row in rows]
+            style = {"color": color, "linewidth": 3.5 if label == OURS else 1.5}
+            ax.plot(*zip(*points, strict=True), "o-", label=label, **style)
         ax.plot(FLOAT_BYTES, 1, "s", color="#555555", label="float32")
         powers_of_two(ax, [4, 16, 64, 256, FLOAT_BYTES])
         ax.set(xlabel="bytes a vector", ylim=(0.2, 1.03))
@@ -69,4 +59,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -24,19 +24,19 @@ import argparse
 import statistics
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import faiss
 import joblib
 import numpy as np
-from drawing import finish, panels
-from growing_results import describe, head
-from knn_engines import APPROXIMATE, EXACT, GRAPHS, RADIUS, SLOW, SMALL
-from loaders import WordCodes
-from result_files import Table, add_output, columns, save
-from timing import seconds_of, turns
+import tools
+from numba import njit
 
 from skhash.codes import hamming_distances
+from skhash.neighbors import HammingNeighbors
+from skhash.utils.kernels import popcount
 
 # Turns of a search end when they have taken so long, but not before the second.
 ENGINE_SECONDS = 6.0
@@ -47,17 +47,205 @@ SMALL_N, MEDIUM_N = 10_000, 100_000
 FAISS = ("faiss flat", "faiss knn_hamming")
 NAME = "{}, {} bits, n={}, {}"
 SETTING = {"codes": "", "bits": "", "n": ",", "asked": ""}
-BESIDE = columns(
+BESIDE = tools.columns(
     "ours, queries/s :,.0f | faiss, queries/s :,.0f | ratio :.1f | "
     "share of the popcount limit :.2f | one query, ms :.3f | faiss, ms :.3f"
 )
-ENGINES = columns(
+ENGINES = tools.columns(
     "engine | queries/s :,.0f | times ours :.2f | best to best :.2f | "
     "one query, ms :.3f | recall :.3f | build, s :.2f | bytes a code :.1f"
 )
-CONSTANTS = columns(
+CONSTANTS = tools.columns(
     "bits | n :, | batches, ps a code and thread :.0f | one query, ps a code :.0f"
 )
+
+
+# Engines: each takes packed codes, k or None, a radius or None, and threads. It
+# returns searches by name, which map queries to positions (-1 for none, or for a radius
+# a list of arrays), and the bytes that the index takes, None where nobody can tell.
+
+SLICE = 1024  # codes whose words stay in the first cache while queries pass
+EXPECTED = 10**6  # queries, for which "auto" makes what pays
+
+
+def bytes_of(part):
+    """Return the bytes of all arrays that an object holds, each once."""
+
+    def arrays(part):
+        if isinstance(part, np.ndarray):
+            return {part.ctypes.data: part.nbytes}
+        inner = (
+            part if isinstance(part, tuple | list) else getattr(part, "__dict__", part)
+        )
+        inner = inner.values() if isinstance(inner, dict) else inner
+        inner = inner if isinstance(inner, tuple | list | type({}.values())) else ()
+        return {place: n for each in map(arrays, inner) for place, n in each.items()}
+
+    return sum(arrays(part).values())
+
+
+def ours(name, algorithm, codes, k, radius, threads):
+    index = HammingNeighbors(k or 1, algorithm=algorithm, packed=True, n_jobs=threads)
+    index.fit(codes).prepare(EXPECTED, radius=radius)
+
+    def search(queries):
+        if radius is None:
+            return index.kneighbors(queries)[1]
+        return index.radius_neighbors(queries, radius)[1]
+
+    return {name: search}, bytes_of(index)
+
+
+brute = partial(ours, "ours, brute", "brute")
+auto = partial(ours, "ours", "auto")
+
+
+def flat(codes, k, radius, threads):
+    index = faiss.IndexBinaryFlat(8 * codes.shape[1])
+    index.add(codes)
+
+    def search(queries):
+        if radius is None:
+            return index.search(queries, k)[1]
+        # Its radius is exclusive.
+        starts, _, positions = index.range_search(queries, radius + 1)
+        return np.split(positions, starts[1:-1].astype(np.int64))
+
+    return {"faiss flat": search}, codes.nbytes
+
+
+def stateless(codes, k, radius, threads):
+    search = {"faiss knn_hamming": lambda q: faiss.knn_hamming(q, codes, k)[1]}
+    return search, codes.nbytes
+
+
+def of_faiss(name, index, codes, k, settings, change):
+    """Return searches by an index of faiss with each of some settings."""
+    index.add(codes)
+
+    def search(setting, queries):
+        change(setting)
+        return index.search(queries, k)[1]
+
+    searches = {f"faiss {name} {it}": partial(search, it) for it in settings}
+    return searches, faiss.serialize_index_binary(index).nbytes
+
+
+def multi_hash(codes, k, radius, threads):
+    n_bits, width = 8 * codes.shape[1], min(20, len(codes).bit_length() - 1)
+    index = faiss.IndexBinaryMultiHash(n_bits, n_bits // width, width)
+    change = partial(setattr, index, "nflip")
+    return of_faiss("MultiHash, flips", index, codes, k, (0, 1), change)
+
+
+def inverted(codes, k, radius, threads):
+    n_bits, n_lists = 8 * codes.shape[1], 2 ** (len(codes).bit_length() // 2)
+    quantizer = faiss.IndexBinaryFlat(n_bits)
+    index = faiss.IndexBinaryIVF(quantizer, n_bits, n_lists)
+    index.train(codes[: 64 * n_lists])
+    change = partial(setattr, index, "nprobe")
+    return of_faiss("IVF, probes", index, codes, k, (8, 64), change)
+
+
+def hnsw(codes, k, radius, threads):
+    index = faiss.IndexBinaryHNSW(8 * codes.shape[1], 16)
+    change = partial(setattr, index.hnsw, "efSearch")
+    return of_faiss("HNSW, ef", index, codes, k, (64, 256), change)
+
+
+def usearch_exact(codes, k, radius, threads):
+    from usearch.index import MetricKind, ScalarKind, search
+
+    def ask(queries):
+        options = {"exact": True, "threads": threads, "dtype": ScalarKind.B1}
+        found = search(codes, queries, k, MetricKind.Hamming, **options)
+        return np.asarray(found.keys).reshape(len(queries), -1)
+
+    return {"usearch exact": ask}, codes.nbytes
+
+
+def usearch_graph(codes, k, radius, threads):
+    from usearch.index import Index, MetricKind, ScalarKind
+
+    options = {"metric": MetricKind.Hamming, "dtype": ScalarKind.B1}
+    index = Index(ndim=8 * codes.shape[1], **options)
+    index.add(np.arange(len(codes), dtype=np.uint64), codes, threads=threads)
+
+    def search(ef, queries):
+        index.expansion_search = ef
+        found = index.search(queries, k, threads=threads)
+        return np.asarray(found.keys).reshape(len(queries), -1)
+
+    searches = {f"usearch graph, ef {ef}": partial(search, ef) for ef in (64, 256)}
+    return searches, index.serialized_length
+
+
+def pynear(codes, k, radius, threads):
+    from pynear import MIHBinaryIndex
+
+    index = MIHBinaryIndex(codes.shape[1] // 2)
+    index.set(codes)
+
+    def search(reach, queries):
+        # It may find fewer than k.
+        found = np.full((len(queries), k), -1)
+        answers = index.searchKNN(queries, k, reach)[0]
+        for row, positions in zip(found, answers, strict=True):
+            row[: len(positions)] = positions
+        return found
+
+    searches = {f"PyNear multi-index, radius {r}": partial(search, r) for r in (8, 16)}
+    return searches, None
+
+
+def scikit_learn(codes, k, radius, threads):
+    from sklearn.neighbors import NearestNeighbors
+
+    bits = np.unpackbits(codes, axis=1)
+    index = NearestNeighbors(algorithm="brute", metric="hamming", n_jobs=threads)
+    index.fit(bits)
+
+    def search(queries):
+        queries = np.unpackbits(queries, axis=1)
+        return index.kneighbors(queries, k, return_distance=False)
+
+    return {"scikit-learn brute": search}, bits.nbytes
+
+
+def popcount_limit(codes, k, radius, threads):
+    """Count all differing bits, word by word, without looking at the counts."""
+    words = np.ascontiguousarray(codes.view(np.uint64).T)
+    pool = ThreadPoolExecutor(threads)
+
+    def count(queries):
+        chunks = np.array_split(queries.view(np.uint64), min(threads, len(queries)))
+        list(pool.map(partial(count_all, words), chunks))
+
+    return {"popcount limit": count}, None
+
+
+@njit(nogil=True)
+def count_all(words, queries):
+    """Sum all distances; `words` has shape (n_words, n)."""
+    total = np.uint64(0)
+    n_words, n = words.shape
+    for start in range(0, n, SLICE):
+        stop = min(start + SLICE, n)
+        for q in range(len(queries)):
+            for w in range(n_words):
+                query, row = queries[q, w], words[w, start:stop]
+                for i in range(len(row)):
+                    total += popcount(row[i] ^ query)
+    return total
+
+
+EXACT = [brute, auto, flat, stateless, popcount_limit]
+RADIUS = [brute, auto, flat]
+APPROXIMATE = [multi_hash, inverted, pynear]
+# These take long to search, or to build.
+SLOW, GRAPHS, SMALL = [usearch_exact], [hnsw, usearch_graph], [scikit_learn]
+
+# Measures
 
 
 class Codes:
@@ -74,7 +262,9 @@ class Codes:
             rows = rng.integers(0, 256, (n + it.queries, n_bits // 8), np.uint8)
             return rows[it.queries :].copy(), rows[: it.queries].copy()
         if n_bits not in self.words:
-            self.words[n_bits] = WordCodes(n_bits, it.seed, it.queries, it.data_home)
+            self.words[n_bits] = tools.WordCodes(
+                n_bits, it.seed, it.queries, it.data_home
+            )
         return self.words[n_bits].codes(n, rng), self.words[n_bits].queries
 
 
@@ -135,10 +325,10 @@ class Comparison:
 
     def __init__(self, arguments):
         self.arguments, self.build_seconds, self.curves = arguments, {}, []
-        self.beside = Table({**SETTING, **BESIDE})
-        self.engines = Table({**SETTING, **ENGINES})
-        self.constants = Table(CONSTANTS)
-        self.left_out = Table({"left out": "", "because": ""})
+        self.beside = tools.Table({**SETTING, **BESIDE})
+        self.engines = tools.Table({**SETTING, **ENGINES})
+        self.constants = tools.Table(CONSTANTS)
+        self.left_out = tools.Table({"left out": "", "because": ""})
 
     def leave_out(self, what, why):
         self.left_out.rows.append([what, why])
@@ -153,7 +343,7 @@ class Comparison:
                 self.leave_out(f"{what}, {name}", "takes long to build")
                 continue
             try:
-                seconds, made = seconds_of(
+                seconds, made = tools.seconds_of(
                     make, codes, k, radius, self.arguments.threads
                 )
             except Exception as error:  # one engine must not end the whole run
@@ -178,7 +368,7 @@ class Comparison:
                 searches[variant] = search
                 rows[variant] = {"recall": found, "build": seconds, "bytes": size}
         calls = {it: lambda own=own: own(queries) for it, own in searches.items()}
-        times = turns(calls, self.arguments.repeats, ENGINE_SECONDS)
+        times = tools.turns(calls, self.arguments.repeats, ENGINE_SECONDS)
         for variant, row in rows.items():
             row["best"] = times[variant][0]
             row["median"] = statistics.median(times[variant])
@@ -222,7 +412,7 @@ def single_seconds(search, queries):
     search(queries[:1])
     seconds, start = [], time.perf_counter()
     for query in queries[:SINGLE]:
-        seconds.append(seconds_of(search, query[None])[0])
+        seconds.append(tools.seconds_of(search, query[None])[0])
         if time.perf_counter() - start > SINGLE_SECONDS:
             break
     return statistics.median(seconds)
@@ -233,25 +423,20 @@ def draw(curves, path):
     curves = [row for row in curves if row[1] == 64 and row[3] == "k = 10"]
     kinds, engines = (list(dict.fromkeys(row[i] for row in curves)) for i in (0, 4))
     titles = [f"{kind} codes, 64 bits, k = 10" for kind in kinds]
-    figure, axes = panels(titles, size=(4.5, 4.4), sharey=True)
+    figure, axes = tools.panels(titles, size=(4.5, 4.4), sharey=True)
     for ax, kind in zip(axes, kinds, strict=True):
         for i, engine in enumerate(engines):
             own = sorted(it[2:] for it in curves if (it[0], it[4]) == (kind, engine))
             if own:
-                found = own[-1][-1]
-                label = engine
-                if found not in (None, 1):
-                    label = f"{engine} (recall {found:.2f})"
-                ax.loglog(
-                    [row[0] for row in own],
-                    [row[3] for row in own],
-                    "o-" if label == engine else "o:",
-                    linewidth=2.5 if engine.startswith("ours") else 1.2,
-                    color=f"C{i}" if i < 10 else f"{(i - 9) / 12:.2f}",
-                    label=label,
-                )
+                sizes, _, _, rates, recalls = zip(*own, strict=True)
+                is_exact = recalls[-1] in (None, 1)
+                label = engine if is_exact else f"{engine} (recall {recalls[-1]:.2f})"
+                style = {"linewidth": 2.5 if engine.startswith("ours") else 1.2}
+                style["color"] = f"C{i}" if i < 10 else f"{(i - 9) / 12:.2f}"
+                line = "o-" if is_exact else "o:"
+                ax.loglog(sizes, rates, line, label=label, **style)
         ax.set(xlabel="codes", ylabel="queries a second")
-    finish(figure, path)
+    tools.finish(figure, path)
 
 
 def parse(arguments=None):
@@ -268,7 +453,7 @@ def parse(arguments=None):
     parser.add_argument("--quick", action="store_true", help="a try, in seconds")
     parser.add_argument("--large", action="store_true", help="ten times as many, too")
     parser.add_argument("--picture", type=Path, help="draw queries/s against n")
-    add_output(parser)
+    tools.add_output(parser)
     if parser.parse_args(arguments).quick:
         parser.set_defaults(n=10_000, queries=100, repeats=2)
     return parser.parse_args(arguments)
@@ -293,12 +478,11 @@ def main(arguments=None):
             comparison.leave_out(name, str(error))
             continue
         comparison.measure(made, queries, setting, k, radius, makers)
-    print(describe(head()))
     for table in comparison.tables().values():
         table.printed()
     options = faiss.get_compile_options().strip()
     data = f"{arguments.threads} threads, faiss built for {options}"
-    save(arguments.output, comparison.tables(), seeds=[arguments.seed], data=data)
+    tools.save(arguments.output, comparison.tables(), seeds=[arguments.seed], data=data)
     if arguments.picture:
         draw(comparison.curves, arguments.picture)
 

@@ -15,9 +15,7 @@ All alternate in one process; the table shows medians. Run from the repository r
 import argparse
 
 import numpy as np
-from growing_results import describe, head
-from result_files import Table, add_output, columns, save
-from timing import medians
+from tools import Table, add_output, columns, medians, save
 
 from skhash.codes import bits_to_signs, pack_bits, packed_to_words
 from skhash.metrics import (
@@ -125,7 +123,6 @@ def report(options, seconds):
         [name, median, 1e9 * median / pairs, product / median, xor / median]
         for name, median in seconds.items()
     ]
-    print(describe(head()))
     table = Table(COLUMNS, rows).printed()
     data = (
         f"{options.queries:,} queries, {options.database:,} codes of {options.bits} "

@@ -15,10 +15,8 @@ from itertools import cycle
 
 import faiss
 import numpy as np
-from growing_results import describe, head
 from numba import njit
-from result_files import Table, add_output, columns, save
-from timing import medians
+from tools import Table, add_output, columns, medians, save
 
 from skhash.neighbors import HammingNeighbors
 
@@ -73,7 +71,6 @@ def main(arguments=None):
     parser.add_argument("--bits", type=int, nargs="+", default=[64, 128, 256, 512])
     add_output(parser)
     arguments = parser.parse_args(arguments)
-    print(describe(head()))
     queries = Table(QUERIES).printed()
     for n in arguments.codes:
         for n_bits in arguments.bits:

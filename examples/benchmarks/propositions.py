@@ -17,11 +17,10 @@ import math
 
 import numpy as np
 import torch
-from growing_results import describe, head
 from psa_toy import toy
-from result_files import Table, add_output, save
 from scipy.integrate import quad
 from scipy.special import expit, logit
+from tools import Table, add_output, save
 
 from skhash import SBNClassifier
 from skhash.noise import Logistic, Triangular, Uniform
@@ -620,7 +619,7 @@ def _():
     loss of the ensemble {:.3f}, by the expected loss {:.3f}; members differ by {:.2f}
     and {:.2f}, 3 seeds, 200 epochs
     """
-    bound = {"n_draws": 10, "objective": "multi_sample"}
+    bound = {"n_draws": 10}
     found = np.array([[ambiguity(seed, **kw) for kw in ({}, bound)] for seed in SEEDS])
     losses, spreads = found.mean(axis=0).T
     falls = (found[:, 1, 0] < found[:, 0, 0]).all()
@@ -1025,7 +1024,7 @@ def _():
     """
     D = 0.3  # one unit, whose output is fixed
     u = GRID[(RHO * (GRID - D) ** 2 / 2 + WEIGHT * W_PENALTY).argmin()]
-    v = -RHO * (u - D)  # what the condition in u asks for
+    v = -RHO * (u - D)  # by the condition in u
     return abs(u - np.sign(v)) < 1e-3, D, u, v, np.sign(v), D
 
 
@@ -1119,7 +1118,6 @@ def main():
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
-    print(describe(head()))
     tables, columns = {}, ("number", "claim", "verdict", "measured")
     for paper, checks in CHECKS.items():
         chosen = [it for it in checks if any(word in it for word in arguments.only)]

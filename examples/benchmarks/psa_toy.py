@@ -1,13 +1,14 @@
-"""How good gradient estimators are in a 5-5-5 network, where the truth is known.
+"""Gradient estimators in a 5-5-5 network, where the truth is known.
 
 The toy problem of Shekhovtsov, Yanush and Flach, "Path sample-analytic gradient
 estimators for stochastic binary networks" (NeurIPS 2020, appendix C.1): two classes of
 100 points that overlap in the plane, and three layers of five units. The exact gradient
 comes from transfer matrices. Networks are trained with it. After 1, 100 and 2000 epochs
-every estimator is compared with it, for 1 to 1000 samples of the noise. Counterparts of
-figures C.2 to C.6 are drawn::
+every estimator is compared with it, by one sample of the noise; "shapes" compares a few
+in networks of other widths and depths, and ``--picture`` draws the losses::
 
-    python examples/benchmarks/psa_toy.py --picture-folder DIR
+    python examples/benchmarks/psa_toy.py --picture docs/images/psa_toy_training.png
+    python examples/benchmarks/psa_toy.py --shapes
     python examples/benchmarks/psa_toy.py --quick
 
 Layers start with logits of mean 0 and deviation 1 over the data and the noise of the
@@ -18,15 +19,12 @@ deviation is that over the data alone: larger weights.
 import argparse
 import os
 import statistics
-from pathlib import Path
 
 import numpy as np
 import torch
-from drawing import finish, panels
-from growing_results import describe, head
 from joblib import Parallel, delayed
-from result_files import Table, add_output, print_all, save
 from skorch.callbacks import Callback
+from tools import Table, add_output, finish, panels, save
 
 from skhash import SBNClassifier
 from skhash.gradients import (
@@ -53,37 +51,18 @@ ESTIMATORS = {
     "muprop": MuProp(baseline=None),
     "muprop, baseline": MuProp(baseline="row", decay=1.0),
 }
-# What the pictures show, in their colours; the second is for the shapes of networks.
-COLORS = {
-    "psa": "#d95f02",
-    "st": "#1b6ca8",
-    "zgr": "#2a9d6f",
-    "adf": "#c51b7d",
-    "gumbel 1.0": "#8e5ea2",
-    "gumbel 0.1": "#c3a1d1",
-    "arm": "#222222",
-    "disarm": "#777777",
-    "reinforce": "#8c510a",
-    "reinforce, baseline": "#dfa12d",
-    "muprop, baseline": "#80b1d3",
-}
 FEW = ["psa", "st", "zgr", "arm", "reinforce"]
 TRAINED = ["exact_network", "psa", "st", "arm", "reinforce"]
 LAYERS = {"layers.0": "layer 1", "layers.1": "layer 2", "layers.2": "layer 3"}
-# What is said of one sample, and its format.
+# Measurements of one sample, and their formats.
 ONE_SAMPLE = {
     "cosine": ("cosine", ".3f"),
     "RMSE": ("relative_rmse", ".2f"),
     "bias": ("bias", ".2f"),
     "by chance": ("bias_floor", ".2f"),
 }
-SHAPES = {
-    "width": {f"{n} units a layer": (n,) * 3 for n in (2, 5, 10)},
-    "depth": {f"{n} layer(s)": (5,) * n for n in (1, 3, 5)},
-}
-# Samples of an estimate, and how many such estimates are drawn.
-TRIALS = {1: 100, 10: 40, 100: 10, 1000: 3}
-QUICK_TRIALS = {1: 10, 10: 3}
+SHAPES = [(2,) * 3, (5,) * 3, (10,) * 3, (5,), (5,) * 5]
+TRIALS, QUICK_TRIALS = 100, 10
 
 
 def toy(n_per_class, seed):
@@ -175,19 +154,13 @@ def losses_of(X, y, gradient, seed, options):
     return np.transpose([[r["epoch"], r["expected"], r["ensemble"]] for r in records])
 
 
-def measure(X, y, names, epochs, seed, options, widths=(5, 5, 5), trials=None):
-    """Return rows of reports, by estimator, group of parameters and samples."""
+def measure(X, y, names, epochs, seed, options, widths=(5, 5, 5)):
+    """Return rows of reports of one sample, by estimator and group of parameters."""
     model = train(X, y, "exact_network", epochs, seed, options, widths)
-    rows = {}
-    for n_samples, n_trials in (trials or {1: options.trials[1]}).items():
-        # An estimate is the mean over so many samples of the noise.
-        model.set_params(n_draws=n_samples)
-        estimators = {name: ESTIMATORS[name] for name in names}
-        report = gradient_report(
-            model, X, estimators, y=y, n_trials=n_trials, random_state=seed
-        )
-        rows |= {(row.estimator, row.group, n_samples): row for row in report.rows}
-    return rows
+    estimators = {name: ESTIMATORS[name] for name in names}
+    settings = {"n_trials": options.trials, "random_state": seed}
+    report = gradient_report(model, X, estimators, y=y, **settings)
+    return {(row.estimator, row.group): row for row in report.rows}
 
 
 def layer_tables(measured):
@@ -208,7 +181,7 @@ def layer_tables(measured):
         for estimator in ESTIMATORS:
             cells = [
                 statistics.median(
-                    getattr(rows[estimator, layer, 1], what) for rows in networks
+                    getattr(rows[estimator, layer], what) for rows in networks
                 )
                 for networks in measured.values()
                 for what, _ in ONE_SAMPLE.values()
@@ -229,72 +202,36 @@ def training_table(curves):
     return table
 
 
+def shapes_table(run, data, seeds, options):
+    """Return the errors of one sample in the first layer, after the first epochs."""
+    names = ["-".join(map(str, widths)) for widths in SHAPES]
+    table = Table({"estimator": "", **dict.fromkeys(names, ".2f")})
+    measured = [
+        run(
+            delayed(measure)(*data, FEW, options.epochs[0], s, options, w)
+            for s in seeds
+        )
+        for w in SHAPES
+    ]
+    for name in FEW:
+        errors = (
+            [rows[name, "layers.0"].relative_rmse for rows in networks]
+            for networks in measured
+        )
+        table.rows.append([name, *map(statistics.median, errors)])
+    return {"shapes": table}
+
+
 def draw_training(curves, path):
     """Draw the losses, means over networks."""
     figure, (ax,) = panels([""], size=(5.5, 4.3))
-    for name, runs in curves.items():
+    for i, (name, runs) in enumerate(curves.items()):
         epochs, expected, ensemble = np.mean(runs, axis=0)
-        color = COLORS.get(name, "#e6ab02")
-        ax.plot(epochs, ensemble, color=color, label=name)
-        ax.plot(epochs, expected, "--", color=color)
+        ax.plot(epochs, ensemble, f"C{i}", label=name)
+        ax.plot(epochs, expected, f"C{i}--")
     ax.plot([], [], "--", color="0.3", label="dashed: expected loss")
     ax.set(xscale="log", xlabel="epoch", ylabel="loss of the ensemble, nats")
     finish(figure, path)
-
-
-def draw_curves(settings, metric, path):
-    """Draw a measurement against samples, by title, rows, group and names."""
-    titles = [title for title, *_ in settings]
-    figure, axes = panels(titles, size=(3.2, 4), sharey=True)
-    for ax, (_, rows, group, names) in zip(axes, settings, strict=True):
-        for name in names:
-            samples = sorted({n for _, _, n in rows})
-            values = [getattr(rows[name, group, n], metric) for n in samples]
-            ax.plot(samples, values, "o-", ms=3, color=COLORS[name], label=name)
-        ax.set(xscale="log", xlabel="samples")
-    if metric == "cosine":
-        axes[0].set_ylabel("cosine similarity to the gradient, layer 1")
-    else:
-        axes[0].set(yscale="log", ylabel="RMSE over the norm of the gradient")
-    finish(figure, path)
-
-
-def measure_samples(run, data, options):
-    """Return what pictures are drawn of: rows by epochs, and by shapes of networks.
-
-    All are of the first of the networks.
-    """
-    first, trials = options.epochs[0], options.trials
-    by_epoch = run(
-        delayed(measure)(*data, COLORS, n, 0, options, trials=trials)
-        for n in options.epochs
-    )
-    titles = [f"epoch {n}" for n in options.epochs]
-    found = {"epochs": dict(zip(titles, by_epoch, strict=True))}
-    for kind, shapes in SHAPES.items():
-        rows = run(
-            delayed(measure)(*data, FEW, first, 0, options, widths, trials)
-            for widths in shapes.values()
-        )
-        found[kind] = dict(zip(shapes, rows, strict=True))
-    return found
-
-
-def draw_all(folder, found, curves):
-    """Draw figures C.2 to C.6, after the first of the networks but for the training."""
-    folder.mkdir(parents=True, exist_ok=True)
-    draw_training(curves, folder / "psa_toy_training.png")
-    first = next(iter(found["epochs"].values()))
-    settings = [(title, first, k, COLORS) for k, title in LAYERS.items()]
-    draw_curves(settings, "relative_rmse", folder / "psa_toy_rmse.png")
-    for kind, metric, names in (
-        ("epochs", "cosine", COLORS),
-        ("width", "relative_rmse", FEW),
-        ("depth", "relative_rmse", FEW),
-    ):
-        settings = [(*pair, "layers.0", names) for pair in found[kind].items()]
-        name = "cosine" if kind == "epochs" else kind
-        draw_curves(settings, metric, folder / f"psa_toy_{name}.png")
 
 
 def main():
@@ -307,30 +244,32 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of the points")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count()))
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--picture-folder", type=Path)
+    parser.add_argument("--shapes", action="store_true", help="of networks, alone")
+    parser.add_argument("--picture", help="a PNG to draw")
     add_output(parser)
     options = parser.parse_args()
     options.trials = QUICK_TRIALS if options.quick else TRIALS
     if options.quick:
         options.epochs, options.networks = [1, 5], 1
-    print(describe(head()))
     data, seeds = toy(100, options.seed), range(options.networks)
     run = Parallel(n_jobs=options.jobs)
-    measured = {
-        n: run(delayed(measure)(*data, ESTIMATORS, n, s, options) for s in seeds)
-        for n in options.epochs
-    }
-    tables = layer_tables(measured)
-    curves = {
-        name: run(delayed(losses_of)(*data, name, seed, options) for seed in seeds)
-        for name in TRAINED
-    }
-    tables["training"] = training_table(curves)
-    if options.picture_folder is not None:
-        found = measure_samples(run, data, options)
-        draw_all(options.picture_folder, found, curves)
-    print_all(tables)
     what = f"200 points of seed {options.seed}, median of {options.networks} networks"
+    if options.shapes:
+        tables = shapes_table(run, data, seeds, options)
+    else:
+        measured = {
+            n: run(delayed(measure)(*data, ESTIMATORS, n, s, options) for s in seeds)
+            for n in options.epochs
+        }
+        curves = {
+            name: run(delayed(losses_of)(*data, name, seed, options) for seed in seeds)
+            for name in TRAINED
+        }
+        tables = {"training": training_table(curves), **layer_tables(measured)}
+        if options.picture:
+            draw_training(curves, options.picture)
+    for table in tables.values():
+        table.printed()
     save(options.output, tables, seeds=seeds, data=what)
 
 

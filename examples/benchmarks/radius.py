@@ -13,10 +13,7 @@ import argparse
 from statistics import median
 
 import numpy as np
-from growing_results import describe, head
-from loaders import WordCodes
-from result_files import Table, add_output, save
-from timing import medians, seconds_of
+from tools import Table, WordCodes, add_output, medians, save, seconds_of
 
 from skhash.neighbors import HammingNeighbors
 
@@ -67,7 +64,6 @@ def main(arguments=None):
     parser.add_argument("--data-home")
     add_output(parser)
     arguments = parser.parse_args(arguments)
-    print(describe(head()))
     made, found = Table(MADE), Table(FOUND).printed()
     for n_bits in arguments.bits:
         words = WordCodes(n_bits, 0, 10_000, arguments.data_home)

@@ -7,13 +7,13 @@ batch norms, optimizer, schedule and augmentation::
 
     python examples/benchmarks/sbn_images.py --networks mlp --output mlp.json
     python examples/benchmarks/sbn_images.py --lrs auto --output convolutions.json
-    python examples/benchmarks/sbn_images.py --show convolutions.json --picture them.png
+    python examples/benchmarks/sbn_images.py --show convolutions.json --results FILE
     python examples/benchmarks/sbn_images.py --data cifar10 --full --output cifar10.json
 
 The default are convolutions of a third of the papers' width and a few rows, for one
 core; ``--full`` has the papers' networks, all rows and their augmentation, and wants a
 GPU. What is measured is in the output file after each fit, and is not measured again:
-an interrupted run goes on where it was, and more ``--seeds``, or other ``--rows`` and
+an interrupted run resumes where it was, and more ``--seeds``, or other ``--rows`` and
 ``--epochs``, add to what is there.
 
 A method's learning rate is the best of ``--lrs`` on validation rows, with one seed and
@@ -23,22 +23,19 @@ network without noise ("det"), and by ensembles of networks with noise.
 """
 
 import argparse
-import sys
 import time
 from functools import cache, partial
 from pathlib import Path
+from statistics import median
 
 import numpy as np
+import tools
 import torch
-from data_sets import load_fashion_mnist, read_cifar_binary
-from growing_results import Results, merged
-from result_files import add_files
-from sbn_images_report import draw, show, ways_of
 from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 
 from skhash import SBNClassifier
-from skhash.classification._architectures import VGG, AllConv
+from skhash.classification._architectures import allconv, vgg
 from skhash.datasets import load_digits_retrieval
 from skhash.gradients import LayerwiseGradient, MuProp, Reinforce
 
@@ -56,9 +53,10 @@ TINY = 1e-12
 
 REDUCED = {
     "mlp": {"epochs": 10, "hidden_layer_sizes": (256, 256)},
-    "allconv": {"epochs": 8, "architecture": AllConv((32, 64)), "batch_size": 64},
-    "vgg": {"epochs": 8, "architecture": VGG((40, 80, 160)), "batch_size": 64},
+    "allconv": {"epochs": 8, "architecture": allconv(32, 64), "batch_size": 64},
+    "vgg": {"epochs": 8, "architecture": vgg(40, 80, 160), "batch_size": 64},
 }
+REDUCED["allconv"]["hidden_layer_sizes"] = ()
 REDUCED["vgg"]["hidden_layer_sizes"] = (340, 340)
 REDUCED_ROWS = 10_000
 FULL = {
@@ -75,7 +73,7 @@ class ReLU(LayerwiseGradient):
         return logits.relu()
 
 
-# What a method changes of straight-through with logistic noise and real weights.
+# Differences of methods from straight-through with logistic noise and real weights.
 METHODS = {
     "st": {},
     "st uniform": {"noise": "uniform"},
@@ -106,27 +104,19 @@ def load(name, network, data_home):
     if name == "cifar10":
         home = Path(data_home or "~/skhash_data").expanduser() / "cifar-10-batches-bin"
         files = [home / f"data_batch_{number}.bin" for number in range(1, 6)]
-        X, y = read_cifar_binary(files)
-        X_test, y_test = read_cifar_binary([home / "test_batch.bin"])
+        X, y = tools.read_cifar_binary(files)
+        X_test, y_test = tools.read_cifar_binary([home / "test_batch.bin"])
         X, X_test = (np.float32(images) / 255 for images in (X, X_test))
         shape = (3, 32, 32)
     else:
-        is_small = name == "digits"
-        data = (
-            load_digits_retrieval()
-            if is_small
-            else load_fashion_mnist(n_queries=None, data_home=data_home)
-        )
-        X, y, shape = (
-            data.train,
-            data.train_labels,
-            (1, 8, 8) if is_small else (1, 28, 28),
-        )
+        is_small, side = name == "digits", 8 if name == "digits" else 28
+        fashion = partial(tools.load_fashion_mnist, n_queries=None, data_home=data_home)
+        data = (load_digits_retrieval if is_small else fashion)()
+        X, y, shape = data.train, data.train_labels, (1, side, side)
         X_test, y_test = data.query, data.query_labels
         if network == "allconv" and not is_small:
             # Made for 32 x 32 pixels; it would leave one place of smaller images.
-            X, X_test = framed(X), framed(X_test)
-            shape = (1, 32, 32)
+            X, X_test, shape = framed(X), framed(X_test), (1, 32, 32)
     order = np.random.RandomState(0).permutation(len(X))
     validation, train = np.split(order, [min(N_VALIDATION, len(X) // 5)])
     parts = {"train": train, "validation": validation}
@@ -209,13 +199,14 @@ def quality(p, y):
 def probabilities(model, X, seed=None):
     """Return what the network without noise predicts, or one with the noise of a seed.
 
-    Each row has noise of its own, as in the papers; `predict_proba` draws it once for
-    all rows, spread over the members, and sums in float64, which takes three times as
-    long with convolutions.
+    Each row has separate noise, as in the papers; `predict_proba` draws it once for all
+    rows, spread over the members, and sums in float64, which takes three times as long
+    with convolutions.
     """
-    mode = "det" if seed is None else "ensemble"
     is_real = isinstance(model.gradient, ReLU)
-    network = model.net_.module_.network.eval() if is_real else model._network(mode)
+    network = model.net_.module_.network.eval()
+    if not is_real:
+        network = model._network(model.det_statistics_ if seed is None else ())
     device = next(model.net_.module_.parameters()).device
     generator = None if seed is None else torch.Generator(device).manual_seed(seed)
     network, chunks = network.to(device), []
@@ -312,6 +303,83 @@ def run_all(results, arguments):
                 results.get(name, partial(measure, *fit, "test", arguments))
 
 
+# Tables
+
+
+def ways_of(result):
+    """Return what ways to predict were measured: det, and sizes of ensembles."""
+    return [way for way in result if way == "det" or way.isdigit()]
+
+
+def tables_of(content):
+    """Return the learning rates that were tried, and fits of one size."""
+    tables = {"rates": rates_table(content)}
+    for (data, network, rows, epochs), by_method in fits_of(content).items():
+        tables[", ".join((data, network, rows, epochs))] = fits_table(by_method)
+    return tables
+
+
+def rates_table(content):
+    """Return the learning rates that were taken, and how accurate others were.
+
+    That is the accuracy on validation rows, in percent.
+    """
+    cells = {n: c for n, c in content["cells"].items() if "losses" not in c}
+    found = {
+        name: {str(lr): 100 * share for lr, share in cell.get("found", {}).items()}
+        for name, cell in cells.items()
+    }
+    tried = dict.fromkeys(lr for shares in found.values() for lr in shares)
+    formats = {"network": "", "method": "", "taken": ".2g"}
+    table = tools.Table(formats | dict.fromkeys(tried, ".1f"))
+    for name, cell in cells.items():
+        shares = map(found[name].get, tried)
+        table.rows.append([*name.split("/")[1:3], cell["lr"], *shares])
+    return table
+
+
+def fits_of(content):
+    """Return the fits of each method, for all data, networks and sizes of training."""
+    found = {}
+    for name, fit in content["cells"].items():
+        if "losses" in fit:
+            data, network, _, rows, epochs, *_ = name.split("/")
+            size = data, network, rows, epochs
+            found.setdefault(size, {}).setdefault(fit["method"], []).append(fit)
+    return found
+
+
+def fits_table(by_method):
+    """Return means over seeds and half the range, best accuracy first."""
+    every = [run for runs in by_method.values() for run in runs]
+    ways = max(map(ways_of, every), key=len)
+    columns = {f"acc. {way}": ".1f" for way in ways}
+    columns |= {f"loss {way}": ".3f" for way in ways}
+    end = {"training loss": ".3f", "expected loss": ".3f", "CPU s": ".1f", "seeds": ""}
+    if not any("expected" in run for run in every):
+        del end["expected loss"]
+    rows = []
+    for method, runs in by_method.items():
+        measured = {way: [run[way] for run in runs if way in run] for way in ways}
+        row = [method, ", ".join(f"{lr:.2g}" for lr in sorted({r["lr"] for r in runs}))]
+        for own in measured.values():
+            row.append(tools.with_spread([100 * each["accuracy"] for each in own]))
+        row += [
+            tools.mean_of([it["log_loss"] for it in own]) for own in measured.values()
+        ]
+        row.append(tools.mean_of([run["losses"][-1] for run in runs]))
+        if "expected loss" in end:
+            known = [run["expected"]["log_loss"] for run in runs if "expected" in run]
+            row.append(tools.mean_of(known))
+        seconds = median(run["cpu_seconds"] for run in runs)
+        rows.append([*row, seconds, len(runs)])
+    accuracies = slice(2, 2 + len(ways))
+    rows.sort(
+        key=lambda row: -max(np.atleast_1d(it)[0] for it in row[accuracies] if it)
+    )
+    return tools.Table({"method": "", "lr": "", **columns, **end}, rows)
+
+
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     option, sets = parser.add_argument, ["fashion_mnist", "digits", "cifar10"]
@@ -328,26 +396,21 @@ def parse(arguments=None):
     option("--seeds", type=int, nargs="+", default=[0, 1, 2])
     option("--sizes", type=int, nargs="+", default=[1, 10], help="of ensembles")
     noisy = "the training loss with noise, too"
+    option("--device", default="auto")
     option("--expected", action="store_true", help=noisy)
-    option("--picture", help="where to draw them")
-    add_files(parser)
+    tools.add_files(parser)
     return parser.parse_args(arguments)
 
 
 def main(arguments=None):
     arguments = parse(arguments)
     if arguments.show:
-        content = merged(arguments.show)
+        content = tools.merged(arguments.show)
     else:
-        results = Results(arguments.output, summary)
-        try:
-            run_all(results, arguments)
-        except FileNotFoundError as error:
-            sys.exit(str(error))
+        results = tools.Results(arguments.output, summary)
+        run_all(results, arguments)
         content = results.content
-    show(content, arguments.results)
-    if arguments.picture:
-        draw(content, arguments.picture)
+    tools.print_and_save(tables_of(content), content, arguments.results)
 
 
 def summary(cell):

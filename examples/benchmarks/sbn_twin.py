@@ -10,7 +10,7 @@ were chosen on validation rows too, where this script changes them one at a time
         --variants default --independent --picture reliability.png
     python examples/benchmarks/sbn_twin.py --show twin.json --results FILE
 
-An interrupted run goes on with the same file. Test rows are predicted by the network
+An interrupted run resumes with the same file. Test rows are predicted by the network
 without noise ("det") and by ensembles. "ece" is the expected calibration error: the
 mean distance of confidence and accuracy over 15 bins of confidence, in percent.
 """
@@ -22,18 +22,12 @@ from collections import defaultdict
 from functools import cache, partial
 
 import numpy as np
-from data_sets import load_20newsgroups, load_fashion_mnist
-from drawing import finish, panels
-from growing_results import Results, describe, merged
-from result_files import Table, add_files, mean_of, save, with_spread
+import tools
 from sbn_images import ReLU, probabilities
 from sbn_images import quality as accuracy_and_loss
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
-from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from skorch.callbacks import Callback
 
 from skhash import SBNClassifier
@@ -55,9 +49,9 @@ TWIN_RATES = (0.001, 0.003, 0.01)
 N_BINS = 15
 # Titles of the scores, what is said of those of the seeds, and formats.
 SCORES = {
-    "accuracy": ("acc.", with_spread, ".1f"),
-    "log_loss": ("loss", mean_of, ".3f"),
-    "ece": ("ece", mean_of, ".1f"),
+    "accuracy": ("acc.", tools.with_spread, ".1f"),
+    "log_loss": ("loss", tools.mean_of, ".3f"),
+    "ece": ("ece", tools.mean_of, ".1f"),
 }
 # Of few test rows, few are in doubt.
 PICTURED = ("digits", "newsgroups", "fashion 10k", "fashion 60k")
@@ -75,7 +69,7 @@ class AnnealedNoise(Callback):
             layer.units.noise.scale = self.first * (self.last / self.first) ** share
 
 
-# What differs from the defaults.
+# Differences from the defaults.
 VARIANTS = {
     **{"default": {}, "lr .001": {"lr": 0.001}, "lr .01": {"lr": 0.01}},
     **{"no schedule": {"lr_schedule": None}, "steps": {"lr_schedule": "step"}},
@@ -88,8 +82,7 @@ VARIANTS = {
     "no norm": {"batch_norm": False},
     "decay .1": {"optimizer": Optimizer("adamw", weight_decay=0.1)},
     "decay .3": {"optimizer": Optimizer("adamw", weight_decay=0.3)},
-    "2 samples": {"n_draws": 2},
-    "bound of 2": {"n_draws": 2, "objective": "multi_sample"},
+    "bound of 2": {"n_draws": 2},
     **{"from real": {"init": "real"}, "mirror": {"weights": "mirror"}},
     "mirror from real": {"weights": "mirror", "init": "real"},
 }
@@ -97,7 +90,7 @@ VARIANTS = {
 
 @cache
 def load(name, data_home):
-    """Return training and test rows and classes; without a test part of their own None.
+    """Return training and test rows and classes; None without a separate test part.
 
     Rows of the texts are an SVD of their words, made of the training part.
     """
@@ -106,15 +99,10 @@ def load(name, data_home):
     if name in small:
         return *small[name](return_X_y=True), None, None
     if name == "newsgroups":
-        data = load_20newsgroups("texts", data_home=data_home)
-        map_texts = make_pipeline(
-            TfidfVectorizer(sublinear_tf=True, min_df=3, stop_words="english"),
-            TruncatedSVD(256, random_state=0),
-            Normalizer(),
-        )
-        X, X_test = map_texts.fit_transform(data.train), map_texts.transform(data.query)
-        return np.float32(X), data.train_labels, np.float32(X_test), data.query_labels
-    data = load_fashion_mnist(n_queries=None, data_home=data_home)
+        data = tools.load_20newsgroups("texts", data_home=data_home)
+        X, X_test = tools.tfidf_axes(data.train, data.query, min_df=3)
+        return X, data.train_labels, X_test, data.query_labels
+    data = tools.load_fashion_mnist(n_queries=None, data_home=data_home)
     return data.train, data.train_labels, data.query, data.query_labels
 
 
@@ -152,9 +140,8 @@ def measure(name, part, seed, params, arguments):
     cell["training loss"] = model.history_[-1]["train_loss"]
     if isinstance(model.gradient, ReLU):
         return cell | {"det": quality(probabilities(model, X_test), y_test)}
-    model.set_params(predict_mode="det")
+    model.set_params(n_predict_samples=0)
     cell["det"] = quality(model.predict_proba(X_test), y_test)
-    model.set_params(predict_mode="ensemble")
     for size in arguments.sizes:
         p = model.set_params(n_predict_samples=size).predict_proba(X_test)
         cell[str(size)] = quality(p, y_test)
@@ -217,7 +204,7 @@ def runs_of(content):
 
 
 def mean(runs, way, score):
-    return mean_of([run[way][score] for run in runs if way in run])
+    return tools.mean_of([run[way][score] for run in runs if way in run])
 
 
 def ways_of(cell):
@@ -248,7 +235,7 @@ def whole_table(found, ways):
     scores = SCORES.values()
     columns = {f"{title} {way}": form for title, _, form in scores for way in ways}
     end = {"training loss": ".3f", "CPU s": ".1f", "seeds": ""}
-    table = Table({"data": "", "network": "", **columns, **end})
+    table = tools.Table({"data": "", "network": "", **columns, **end})
     for line in sorted(found, key=lambda line: list(SETS).index(line[0])):
         runs = found[line]
         cells = [
@@ -256,7 +243,7 @@ def whole_table(found, ways):
             for score, (_, summary, _) in SCORES.items()
             for way in ways
         ]
-        loss = mean_of([run["training loss"] for run in runs])
+        loss = tools.mean_of([run["training loss"] for run in runs])
         seconds = float(np.median([run["cpu_seconds"] for run in runs]))
         table.rows.append([*line, *cells, loss, seconds, len(runs)])
     return table
@@ -265,7 +252,7 @@ def whole_table(found, ways):
 def short_table(found, size, score):
     """Return a score of ensembles of one size, or of ReLU units."""
     names = [name for name in SETS if any(line[0] == name for line in found)]
-    table = Table({"network": "", **dict.fromkeys(names, SCORES[score][2])})
+    table = tools.Table({"network": "", **dict.fromkeys(names, SCORES[score][2])})
     labels = {label for _, label in found}
     for label in (*(f"relu {lr}" for lr in TWIN_RATES), *VARIANTS):
         if label in labels:
@@ -279,7 +266,7 @@ def draw(content, path):
     """Draw accuracy against confidence on test rows, a panel a data set."""
     found = runs_of(content)
     names = [name for name in PICTURED if found[name, "test", "default"]]
-    figure, axes = panels(names, len(names), size=(2.8, 3.2))
+    figure, axes = tools.panels(names, len(names), size=(2.8, 3.2))
     for ax, name in zip(axes, names, strict=True):
         ax.plot([0, 1], [0, 1], color="0.8", zorder=0)
         ours = found[name, "test", "default"]
@@ -292,7 +279,7 @@ def draw(content, path):
         ax.set(xlim=(0.2, 1.01), ylim=(0.2, 1.01), aspect="equal")
     figure.supxlabel("confidence")
     figure.supylabel("accuracy")
-    finish(figure, path)
+    tools.finish(figure, path)
 
 
 def draw_reliability(ax, runs, way, color, marker, label):
@@ -311,28 +298,25 @@ def parse(arguments):
     option("--part", default="validation", choices=["validation", "test"])
     option("--sizes", type=int, nargs="+", default=[10, 50], help="of ensembles")
     option("--independent", action="store_true", help=members)
-    option("--picture", help="where to draw reliability")
-    add_files(parser)
+    option("--device", default="auto")
+    option("--picture", help="a PNG to draw")
+    tools.add_files(parser)
     return parser.parse_args(arguments)
 
 
 def main(arguments=None):
     arguments = parse(arguments)
-    results = Results(
+    results = tools.Results(
         arguments.output,
         lambda cell: {way: cell[way]["accuracy"] for way in ways_of(cell)},
     )
     if arguments.show:
-        results.content = merged(arguments.show)
+        results.content = tools.merged(arguments.show)
     else:
         run(results, arguments)
     content = results.content
-    both = {part: tables(content, part) for part in ("validation", "test")}
-    print(describe(content["head"]), f"\n\n{arguments.part} rows")
-    for table in both[arguments.part].values():
-        table.printed()
-    every = both["validation"] | both["test"]
-    save(arguments.results, every, measured=content["head"])
+    every = tables(content, "validation") | tables(content, "test")
+    tools.print_and_save(every, content, arguments.results)
     if arguments.picture:
         draw(content, arguments.picture)
 

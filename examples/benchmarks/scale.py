@@ -7,7 +7,7 @@ the folder, and is made if it is not there::
     python examples/benchmarks/scale.py FOLDER
     python examples/benchmarks/scale.py FOLDER --rows 1000000
 
-Each step runs in a process of its own. Its memory is that which the process allocated
+Each step runs in a separate process. Its memory is that which the process allocated
 (RssAnon, read every 20 ms), without the pages of mapped files, which the system keeps
 as long as nobody else needs the room. Linux only, for that reading.
 """
@@ -21,8 +21,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from growing_results import describe, head
-from result_files import Table, add_output, save
+from tools import Table, add_output, save
 
 from skhash import HammingNeighbors, SGHEncoder
 
@@ -112,7 +111,6 @@ def main(arguments=None):
     parser.add_argument("--train", type=int, default=1_000_000)
     add_output(parser)
     arguments = parser.parse_args(arguments)
-    print(describe(head()))
     folder = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
     path, shape = folder / "vectors.npy", (arguments.rows, arguments.features)

@@ -21,14 +21,12 @@ import time
 from functools import partial
 
 import numpy as np
-from data_sets import load_20newsgroups
-from growing_results import describe, head
-from result_files import Table, add_output, columns, save
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
+from tools import Table, add_output, columns, load_20newsgroups, save
 
 from skhash import ITQHash, NeighborHash, SGHEncoder, StochasticAutoencoderHash
 from skhash.metrics import precision_at_k_score
@@ -69,8 +67,8 @@ def autoencoder(posterior):
 NEIGHBOR_CANDIDATES = [
     {"n_components": 128, "temperature": t} for t in (0.6, 1.0, 2.0, 4.0)
 ]
-# Distances among the messages of a group are no concern. Prefixes would need lower
-# temperatures of their own, and here each length has its own fit anyway.
+# Distances among the messages of a group are no concern. Prefixes would need separate,
+# lower temperatures, and here each length has its own fit anyway.
 GroupHash = partial(
     NeighborHash,
     n_neighbors=50,
@@ -146,7 +144,6 @@ def main():
         data = load_20newsgroups("texts", data_home=arguments.data_home)
     except FileNotFoundError as error:
         sys.exit(str(error))
-    print(describe(head()))
     labels, query_labels = np.asarray(data.train_labels), np.asarray(data.query_labels)
     fitted, held_out = train_test_split(
         np.arange(len(labels)), test_size=0.1, stratify=labels, random_state=0
@@ -163,7 +160,7 @@ def main():
     for n_bits in arguments.bits:
         for method in arguments.methods:
             table.add(n_bits, method, *row_of(method, n_bits, seeds, validation, test))
-            save(arguments.output, {"found": table}, figures, seeds=seeds, data=DATA)
+    save(arguments.output, {"found": table}, figures, seeds=seeds, data=DATA)
 
 
 def row_of(method, n_bits, seeds, validation, test):

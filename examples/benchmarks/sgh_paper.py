@@ -7,8 +7,11 @@ neighbours (figures 6 and 7) and recall of the largest inner products (figure 8)
     python examples/benchmarks/sgh_paper.py error time recall mips --output results
     python examples/benchmarks/sgh_paper.py recall --files base.fvecs query.fvecs
     python examples/benchmarks/sgh_paper.py recall --files sift-128-euclidean.hdf5
-    python examples/benchmarks/sgh_paper_pictures.py results docs/images \
+    python examples/benchmarks/sgh_paper.py --output results --picture docs/images \
         --results docs/results/sgh_paper.md
+
+Each figure is a JSON file of the folder ``--output``; tables and the pictures of
+figures 4 and 5 are of all that are there.
 
 The first three run on Fashion-MNIST, "mips" on GloVe's word vectors as they are, not of
 unit length; `--files` takes others. "mips_images" has the inner products of images,
@@ -18,9 +21,9 @@ and -1/+1 (section E.3). Codes are searched in up to three ways: by
 Hamming distance, in expectation over the order of equally near codes ("Hamming"); by a
 real query against what the codes decode to ("asymmetric"), where codes of methods
 without a decoder get the one of least squares; and the same with codes refined by
-coordinate descent ("refined"). Spherical hashing has a distance of its own ("own
-distance", ties by position). PQ and OPQ are faiss's quantisers of as many bytes: no
-binary codes, but the right measure for the last two.
+coordinate descent ("refined"). Spherical hashing has its own distance ("own distance",
+ties by position). PQ and OPQ are faiss's quantisers of as many bytes: no binary codes,
+but the right measure for the last two.
 
 Every method has its defaults, but for "SGH, pairs", which learns from the data's near
 neighbours too; none has seen the queries. "time" counts the processor
@@ -30,14 +33,15 @@ time of all threads: let there be one, by ``OMP_NUM_THREADS=1``.
 import argparse
 import json
 import time
+from collections import defaultdict
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
 
 import numpy as np
-from data_sets import load_fashion_mnist, load_glove
-from growing_results import command, describe, head
+import tools
+from tools import head
 
 from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder, linear
 from skhash.codes import pack_bits, spherical_hamming_distances
@@ -63,7 +67,8 @@ DECODED = ("SGH", "ITQ")
 # Rows on which codes and codebook are fitted in turns.
 REFINED_ROWS = 10_000
 QUANTISERS = ("PQ", "OPQ")
-CUTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+# How many are looked at, and how many of the nearest are to be among them.
+N_RETRIEVED, NEAREST = 100, (10, 100)
 # How often the curves of the reconstruction error are read, in shares of an epoch.
 READINGS = 5
 
@@ -72,9 +77,9 @@ def load(figure, paths, data_home):
     """Return the data that a figure is drawn on."""
     if figure == "mips" and not paths:
         setting = {"n_queries": 10_000, "n_train": 71_291, "normalize": False}
-        return load_glove(**setting, data_home=data_home)
+        return tools.load_glove(**setting, data_home=data_home)
     if not paths:
-        return load_fashion_mnist(data_home=data_home)
+        return tools.load_fashion_mnist(data_home=data_home)
     if paths[0].endswith((".h5", ".hdf5")):
         return read_ann_hdf5(paths[0])
     base, query = (open_vectors(path) for path in paths)
@@ -120,7 +125,7 @@ def least_squares(encoder, train):
     return decoder.fit(train, encoder.transform(train))
 
 
-# What is shortened to see what a method has after less time.
+# Limits to shorten, for results of a method after less time.
 BUDGETS = {
     "SGH": ("max_epochs", (1, 2, 5, 10)),
     "ITQ": ("max_iter", (1, 5, 20, 50)),
@@ -146,7 +151,7 @@ def training_time(data, query, arguments):
                 yield {**case, "seconds": seconds, "10@100": recall}
 
 
-# What is said to make codes follow the direction of rows.
+# Settings that are said to make codes follow the direction of rows.
 SCALES = {
     "none": {},
     "latent 0.3": {"scale": LatentScale(0.3)},
@@ -168,14 +173,14 @@ def scaled_recall(data, query, arguments):
         np.float32(X * strength.lognormal(0, 0.6, (len(X), 1))) for X in parts
     )
     scaled = replace(data, database=database)
-    truth = true_neighbors(query, data.database, 10)
+    truth = true_neighbors(query, data.database, 100)
     yield from variants(SCALES, train, scaled, queries, truth, arguments)
 
 
 def coded_recall(data, query, arguments):
     """Yield recalls of codes learned as 0/1 and as -1/+1."""
     train = sample(data.train, arguments.train_rows)
-    truth = true_neighbors(query, data.database, 10)
+    truth = true_neighbors(query, data.database, 100)
     yield from variants(CODINGS, train, data, query, truth, arguments)
 
 
@@ -196,7 +201,7 @@ def recalls(data, query, arguments, metric):
         for method in arguments.methods:
             if method in QUANTISERS:
                 index = quantiser(method, n_bits, train, data.database, metric)
-                positions = index.search(np.float32(query), CUTS[-1])[1]
+                positions = index.search(np.float32(query), N_RETRIEVED)[1]
                 found = by_position(positions, truth)
                 yield {"method": method, "search": "asymmetric"} | case | found
                 continue
@@ -220,7 +225,7 @@ def searches(method, encoder, train, data, query, truth, metric):
             np.argsort(spherical_hamming_distances(one, codes)[0], kind="stable")
             for one in encoder.transform_packed(query)[:, None]
         ]
-        nearest = np.stack([found[: CUTS[-1]] for found in positions])
+        nearest = np.stack([found[:N_RETRIEVED] for found in positions])
         yield "own distance", by_position(nearest, truth)
     if method not in DECODED:
         return
@@ -231,7 +236,7 @@ def searches(method, encoder, train, data, query, truth, metric):
             some = sample(train, REFINED_ROWS)
             decoder.set_params(n_alternations=10).fit(some, encoder.transform(some))
             bits = decoder.refine(data.database, bits)
-        index = AsymmetricNeighbors(CUTS[-1], packed=True, metric=metric)
+        index = AsymmetricNeighbors(N_RETRIEVED, packed=True, metric=metric)
         index.fit(pack_bits(bits), decoder=decoder)
         positions = index.kneighbors(query, return_distance=False)
         yield search, by_position(positions, truth)
@@ -240,24 +245,20 @@ def searches(method, encoder, train, data, query, truth, metric):
 def by_hamming(encoder, data, query, truth):
     """Return recalls of the Hamming ranking, in expectation over ties."""
     codes = encoder.transform_packed(query), encoder.transform_packed(data.database)
-    recall, found = partial(neighbor_recall_score, *codes, packed=True), {}
-    for k in (1, 10):
-        values = recall(truth[:, :k], n_retrieved=list(CUTS))
-        found |= {f"{k}@{n}": float(v) for n, v in zip(CUTS, values, strict=True)}
-    if truth.shape[1] >= 100:
-        found["100@100"] = float(recall(truth, n_retrieved=100))
-    return found
+    recall = partial(neighbor_recall_score, *codes, packed=True)
+    return {
+        f"{k}@{N_RETRIEVED}": float(recall(truth[:, :k], n_retrieved=N_RETRIEVED))
+        for k in NEAREST
+    }
 
 
 def by_position(positions, truth):
     """Return recalls of a ranking without ties."""
-    found = {}
-    for k, cuts in ((1, CUTS), (10, CUTS), (100, (100,))):
-        for n in cuts:
-            pairs = zip(positions, truth[:, :k], strict=True)
-            hits = [np.isin(row[:n], true).sum() for row, true in pairs]
-            found[f"{k}@{n}"] = float(np.mean(hits) / k)
-    return found
+    found = positions[:, :N_RETRIEVED, None]
+    return {
+        f"{k}@{N_RETRIEVED}": float((found == truth[:, None, :k]).any(axis=1).mean())
+        for k in NEAREST
+    }
 
 
 def quantiser(method, n_bits, train, database, metric):
@@ -286,9 +287,106 @@ FIGURES = {
 }
 
 
+# Tables and pictures
+
+
+def grouped(rows, *names):
+    """Return the rows by the values of these columns."""
+    groups = defaultdict(list)
+    for row in rows:
+        groups[tuple(row[name] for name in names)].append(row)
+    return groups
+
+
+def means(rows, x, y):
+    """Return the values of x, and the mean of y over the seeds at each."""
+    points = grouped(rows, x)
+    xs = sorted(value for (value,) in points)
+    return xs, [float(np.mean([row[y] for row in points[value,]])) for value in xs]
+
+
+def draw(rows, x, y, label, path):
+    """Draw y against x, a panel a code length and a line a method."""
+    lengths = grouped(rows, "bits")
+    titles = [f"{n_bits} bits" for (n_bits,) in lengths]
+    figure, axes = tools.panels(titles, len(titles), size=(2.7, 3))
+    for ax, own in zip(axes, lengths.values(), strict=True):
+        for (method,), lines in grouped(own, "method").items():
+            ax.plot(*means(lines, x, y), "o-", ms=3, label=method)
+        ax.set(xscale="log", xlabel=x)
+    axes[0].set_ylabel(label)
+    tools.finish(figure, path)
+
+
+def recall_table(rows, cut):
+    """Return a recall, means over the seeds, a column a length."""
+    lengths = sorted({row["bits"] for row in rows})
+    columns = {f"{n_bits} bits": ".3f" for n_bits in lengths}
+    table = tools.Table({"method": "", "search": "", **columns})
+    for names, lines in grouped(rows, "method", "search").items():
+        found = dict(zip(*means(lines, "bits", cut), strict=True))
+        table.rows.append([*names, *map(found.get, lengths)])
+    return table
+
+
+def time_figures(rows):
+    """Return seconds of SGH, and how much longer the binary autoencoder takes.
+
+    The least and the most over the lengths, for the longest training of each.
+    """
+    longest = {
+        method: {
+            row["bits"]: row["seconds"]
+            for row in sorted(own, key=lambda row: row.get(BUDGETS[method][0], 0))
+        }
+        for (method,), own in grouped(rows, "method").items()
+    }
+    ours, theirs = longest["SGH"], longest["binary autoencoder"]
+    ratios = [theirs[n_bits] / ours[n_bits] for n_bits in ours]
+    seconds = {"least_seconds": min(ours.values()), "most_seconds": max(ours.values())}
+    least, most = min(ratios), max(ratios)
+    return seconds | {"least_autoencoder_ratio": least, "most_autoencoder_ratio": most}
+
+
+# Tables by the figure that they are of, and the recall in them.
+TABLES = {
+    "recall_10_100": ("recall", "10@100"),
+    "recall_100_100": ("recall", "100@100"),
+    "mips_10_100": ("mips", "10@100"),
+    "mips_images_10_100": ("mips_images", "10@100"),
+    "scales": ("scales", "10@100"),
+    "coding": ("coding", "10@100"),
+}
+PICTURES = {
+    "error": ("seen", "error", "squared error, held-out rows"),
+    "time": ("seconds", "10@100", "recall 10@100"),
+}
+
+
+def show(arguments):
+    """Print and save tables of all that was measured, and draw two figures."""
+    paths = sorted(arguments.output.glob("*.json"))
+    contents = {path.stem: json.loads(path.read_text()) for path in paths}
+    tables = {
+        name: recall_table(contents[source]["rows"], cut)
+        for name, (source, cut) in TABLES.items()
+        if source in contents
+    }
+    figures = time_figures(contents["time"]["rows"]) if "time" in contents else {}
+    heads = [content["head"] for content in contents.values()]
+    commands = dict.fromkeys(it for head in heads for it in head["commands"])
+    content = {"head": {**heads[-1], "commands": list(commands)}}
+    seeds = sorted({row["seed"] for c in contents.values() for row in c["rows"]})
+    about = {"seeds": seeds, "figures": figures}
+    tools.print_and_save(tables, content, arguments.results, **about)
+    for name in PICTURES if arguments.picture else ():
+        path = arguments.picture / f"sgh_paper_{name}.png"
+        draw(contents[name]["rows"], *PICTURES[name], path)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("figures", nargs="+", choices=FIGURES)
+    parser.add_argument("figures", nargs="*", help=", ".join(FIGURES))
     files = "base and query vectors, or one HDF5"
     parser.add_argument("--files", nargs="+", help=files)
     parser.add_argument("--bits", type=int, nargs="+", default=[8, 16, 32, 64])
@@ -297,9 +395,10 @@ def main():
     parser.add_argument("--train-rows", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--output", type=Path, help="folder for a file a figure")
+    parser.add_argument("--results", type=Path, help="a file of the tables")
+    parser.add_argument("--picture", type=Path, help="folder for pictures")
     parser.add_argument("--data-home")
     arguments = parser.parse_args()
-    print(describe(head()))
     for figure in arguments.figures:
         try:
             data = load(figure, arguments.files, arguments.data_home)
@@ -319,10 +418,12 @@ def main():
             print(*(f"{k}={v}" for k, v in zip(row, shown, strict=True)), flush=True)
             if arguments.output:
                 arguments.output.mkdir(parents=True, exist_ok=True)
-                measured = {**head(), "commands": [command()]}
+                measured = {**head(), "commands": [tools.command()]}
                 content = {"head": measured, "about": about_data, "rows": rows}
                 path = arguments.output / f"{figure}.json"
                 path.write_text(json.dumps(content, indent=1))
+    if arguments.output:
+        show(arguments)
 
 
 if __name__ == "__main__":

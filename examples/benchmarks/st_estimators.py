@@ -8,25 +8,25 @@ with ARM of 10 samples and a fresh optimizer. At parameters along the trajectory
 the gradients of the encoder are compared with a precise one::
 
     python examples/benchmarks/st_estimators.py --data-home DIR --output runs.json
-    python examples/benchmarks/st_estimators_report.py runs.json --picture-folder DIR \
-        --results docs/results/st_estimators.md
-    python examples/benchmarks/st_estimators.py --full --device cuda --data-home DIR
+    python examples/benchmarks/st_estimators.py --show runs.json \
+        --picture docs/images/st_estimators.png --results docs/results/st_estimators.md
+    python examples/benchmarks/st_estimators.py --full --device cuda --data-home DIR \
+        --output runs.json
 
-The default is a reduced setting for one core; it says what is reduced. Each training is
-written to the file when it is done, and a run that is started again goes on after the
-last one. The report takes what is there, of one or several files.
+The default is a reduced setting for one core. Each training is written to the file when
+it is done, and a run that is started again resumes after the last one. "Early" is the
+first tenth of the first phase, "late" its end, "corrected" the end of the second phase.
 """
 
 import argparse
 import datetime
+import inspect
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
+import tools
 import torch
-from data_sets import load_20newsgroups
-from growing_results import Results
 from skorch.callbacks import Callback
 
 from skhash import StochasticAutoencoderHash
@@ -40,7 +40,7 @@ ESTIMATORS = {
     "gumbel 0.1": GumbelSoftmax(0.1),
     **{name: name for name in ("st", "det_st", "identity_st", "zgr", "disarm")},
 }
-# What trains: besides these the gradient itself, where all codes can be tried.
+# For training: besides these the gradient itself, where all codes can be tried.
 TRAINED = ESTIMATORS | {"exact": "exact"}
 EXACT_BITS = 10
 METRICS = ("cosine", "improvement", "optimum", "rmse")
@@ -58,7 +58,6 @@ SETTINGS = {
     "reference_samples": (1000, 500),
     "trials": (100, 20),
 }
-FULL = {name: full for name, (full, _) in SETTINGS.items()}
 # Documents and draws of their bits that the loss is evaluated with, so many times.
 LOSS_DOCUMENTS, LOSS_DRAWS, LOSSES = 200, 4, 200
 
@@ -74,7 +73,7 @@ class Watch(Callback):
     keep : list of int
         The epochs whose parameters are kept, in ``kept_``.
     label : str
-        What is printed in front of the progress.
+        Printed in front of the progress.
     """
 
     def __init__(self, X, every, keep, label):
@@ -114,7 +113,7 @@ def say(text):
 
 def load(options):
     """Return the counts, documents in random order; dense where that is faster."""
-    X = load_20newsgroups("counts", data_home=options.data_home).train
+    X = tools.load_20newsgroups("counts", data_home=options.data_home).train
     frequency = np.asarray(X.sum(axis=0)).ravel()
     order = np.argsort(-frequency, kind="stable")
     chosen = order[options.skip_words : options.skip_words + options.words]
@@ -145,7 +144,6 @@ def train(seed, n_bits, name, X, options):
         encoder_input="frequency",
         kl_weight=0.0,
         dropout=0.0,
-        input_dropout=0.0,
         optimizer="adam",
         lr=1e-3,
         batch_size=options.batch_size,
@@ -202,26 +200,6 @@ def measure(encoder, epoch, state, X, options):
     }
 
 
-def parse():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="the paper's setting")
-    parser.add_argument("--bits", type=int, nargs="+", default=[8, 64, 256])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--estimators", nargs="+", choices=TRAINED, default=[*TRAINED])
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--data-home")
-    parser.add_argument("--output", type=Path, default=Path("st_estimators.json"))
-    for name, (full, reduced) in SETTINGS.items():
-        full = "all" if full is None else full
-        what = f"{reduced}; with --full {full}"
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, help=what)
-    options = parser.parse_args()
-    for name, (full, reduced) in SETTINGS.items():
-        if getattr(options, name) is None:
-            setattr(options, name, full if options.full else reduced)
-    return options
-
-
 def in_order(options):
     """Return seed, bits and estimator of each training, what says most first.
 
@@ -239,13 +217,319 @@ def in_order(options):
     return sorted(tasks, key=lambda task: (task[0] != first, task[2] in OTHERS))
 
 
-def main():
-    options = parse()
-    try:
-        X = load(options)
-    except FileNotFoundError as error:
-        sys.exit(str(error))
-    results = Results(options.output, lambda cell: "done")
+# Measurements
+
+PHASES = ("early", "late", "corrected")
+# The biased estimators of the paper.
+BIASED = [name for name in ESTIMATORS if name not in ("arm", *OTHERS)]
+
+
+class Run:
+    """One training, its losses by epoch."""
+
+    def __init__(self, cell, n_epochs):
+        self.cell, self.n_epochs = cell, n_epochs
+        self.epochs = np.array(cell["epoch"])
+
+    def at(self, epoch, column="loss"):
+        """Return the mean of the three records up to an epoch."""
+        end = max(1, np.searchsorted(self.epochs, epoch, side="right"))
+        return float(np.mean(self.cell[column][max(0, end - 3) : end]))
+
+    def phase(self, name, column="loss"):
+        early, late = self.n_epochs // 10, self.n_epochs
+        ends = {"early": early, "late": late, "corrected": self.epochs[-1]}
+        return self.at(ends[name], column)
+
+    def falls(self):
+        """Return by how much the loss falls an epoch, and how much it has fallen.
+
+        In the last quarter of the first phase, then in the first tenth of the second;
+        last, the share that the last quarter has in the fall of the first phase.
+        """
+        late, quarter = self.at(self.n_epochs), self.n_epochs // 4
+        before = self.at(self.n_epochs - quarter)
+        rest = int(self.epochs[-1]) - self.n_epochs
+        tenth = max(1, rest // 10)
+        repair = (late - self.at(self.n_epochs + tenth)) / tenth
+        first = self.cell["loss"][0]
+        return (before - late) / quarter, repair, (before - late) / (first - late)
+
+
+class Measured:
+    """All trainings; what they say about one number of bits, a seed at a time."""
+
+    def __init__(self, content):
+        self.settings = content["settings"]
+        self.runs = {
+            (cell["seed"], cell["n_bits"], cell["estimator"]): Run(
+                cell, self.settings["epochs"]
+            )
+            for cell in content["cells"].values()
+        }
+        self.every_seed = sorted({seed for seed, _, _ in self.runs})
+        self.bits = sorted({n_bits for _, n_bits, _ in self.runs})
+        self.few, self.many = self.bits[0], self.bits[-1]
+        self.names = [n for n in TRAINED if any(n == key[2] for key in self.runs)]
+
+    def seeds(self, *lengths, name="arm"):
+        """Return the seeds that an estimator is done with, at all of the lengths."""
+        runs = self.runs
+        return [
+            s for s in self.every_seed if all((s, b, name) in runs for b in lengths)
+        ]
+
+    def of(self, n_bits, name):
+        """Return the trainings of one estimator, one a seed."""
+        return [self.runs[s, n_bits, name] for s in self.seeds(n_bits, name=name)]
+
+    def points(self, seed, n_bits):
+        return self.runs[seed, n_bits, "arm"].cell["points"]
+
+    def along(self, seed, n_bits, name, what="cosine"):
+        """Return a measure at each point of ARM's trajectory."""
+        points = [it["estimators"][name] for it in self.points(seed, n_bits)]
+        return np.array([MEASURES[what](point) for point in points])
+
+    def cosine(self, seed, n_bits, name):
+        return self.along(seed, n_bits, name).mean()
+
+    def mean(self, name, n_bits, what):
+        """Return the mean of a measure over the points of ARM's trajectory."""
+        seeds = self.seeds(n_bits)
+        return tools.with_spread(
+            [self.along(s, n_bits, name, what).mean() for s in seeds]
+        )
+
+    def loss(self, name, n_bits, phase, column):
+        return tools.with_spread(
+            [run.phase(phase, column) for run in self.of(n_bits, name)]
+        )
+
+
+# The best expected improvement is the norm of the gradient, with its sign turned.
+MEASURES = {
+    "cosine": lambda point: point["cosine"],
+    "gain": lambda point: point["improvement"] / point["optimum"],
+    "rmse": lambda point: -point["rmse"] / point["optimum"],
+}
+
+
+def table_of(names, cell, columns, form=""):
+    """Return a table of estimators; columns have what a cell is asked for, by title."""
+    rows = [[name, *(cell(name, *key) for key in columns.values())] for name in names]
+    return tools.Table({"estimator": "", **dict.fromkeys(columns, form)}, rows)
+
+
+def cosines_table(measured, n_bits):
+    """Return the cosine at each point, and what the true gradient would have."""
+    seeds = measured.seeds(n_bits)
+    points = [measured.points(seed, n_bits) for seed in seeds]
+    columns = {f"epoch {point['epoch']}": ".2f" for point in points[0]}
+    table = tools.Table({"estimator": "", **columns})
+    for name in ESTIMATORS:
+        means = np.mean([measured.along(s, n_bits, name) for s in seeds], axis=0)
+        table.rows.append([name, *means.tolist()])
+    ceilings = [[point["ceiling"] for point in own] for own in points]
+    table.rows.append(["true gradient", *np.mean(ceilings, axis=0).tolist()])
+    return table
+
+
+def paces_table(measured):
+    """Return milliseconds a step of both phases, where they were measured."""
+    columns = {"bits": "", "estimator": "", "ms a step": ".1f", "of ARM-10": ".1f"}
+    table = tools.Table(columns)
+    for (_, n_bits, name), run in sorted(measured.runs.items()):
+        if "ms_a_step" in run.cell:
+            table.rows.append([n_bits, name, *run.cell["ms_a_step"]])
+    return table
+
+
+def tables_of(measured):
+    """Return all tables by their names."""
+    names, bits = measured.names, measured.bits
+    phases = {f"{phase}, {b}": (b, phase) for b in bits for phase in PHASES}
+    tables = {}
+    for column in ("loss", "code_loss"):
+        columns = {title: (*key, column) for title, key in phases.items()}
+        tables[column] = table_of(names, measured.loss, columns, ".1f")
+    gradients = {f"{what}, {b}": (b, what) for b in bits for what in ("cosine", "gain")}
+    tables["gradients"] = table_of(ESTIMATORS, measured.mean, gradients, ".2f")
+    rmse = {f"{b} bits": (b, "rmse") for b in bits}
+    tables["rmse"] = table_of(ESTIMATORS, measured.mean, rmse, ".2f")
+    tables |= {f"cosines_{b}": cosines_table(measured, b) for b in bits}
+    done = {f"{b} bits": (b,) for b in bits}
+    tables["seeds"] = table_of(names, lambda n, b: len(measured.of(b, n)), done)
+    paces = paces_table(measured)
+    tables |= {"paces": paces} if paces.rows else {}
+    columns = dict.fromkeys(("", "claim", "holds if", "verdict", "in so many"), "")
+    rows = [row_of_claim(measured, number, judge) for number, judge in CLAIMS.items()]
+    return tables | {"claims": tools.Table(columns, rows)}
+
+
+def row_of_claim(measured, number, judge):
+    """Return the verdict on a claim of the paper."""
+    text = inspect.getdoc(judge).format(few=measured.few, many=measured.many)
+    claim, _, rule = text.replace("\n\n", "\t").replace("\n", " ").partition("\t")
+    votes = judge(measured)
+    return [number, claim, rule, verdict(votes), f"{sum(votes)} of {len(votes)}"]
+
+
+# The claims of the paper, and by which rule they hold; a vote is that of a seed.
+
+
+def stalling(measured):
+    """With few bits ({few}) st and det_st stall or rise
+
+    the last quarter of the first phase brings less than 5% of its fall
+    """
+    runs = [run for name in ("st", "det_st") for run in measured.of(measured.few, name)]
+    return [run.falls()[2] < 0.05 for run in runs]
+
+
+def repair(measured):
+    """With few bits ({few}) ARM-10 repairs st and det_st quickly
+
+    the first tenth of the correction falls more than twice as fast as the last quarter
+    before it
+    """
+    runs = [run for name in ("st", "det_st") for run in measured.of(measured.few, name)]
+    falls = [run.falls() for run in runs]
+    return [after > max(0, 2 * before) for before, after, _ in falls]
+
+
+def direction(measured):
+    """With few bits ({few}) biased estimators point in a wrong direction
+
+    mean cosine below 0 in the second half of the points, for most
+    """
+    few, votes = measured.few, []
+    for seed in measured.seeds(few):
+        cosines = [measured.along(seed, few, name) for name in BIASED]
+        wrong = [own[len(own) // 2 :].mean() < 0 for own in cosines]
+        votes.append(sum(wrong) > len(wrong) / 2)
+    return votes
+
+
+def more_bits(measured):
+    """With more bits all biased estimators improve
+
+    mean cosine higher at {many} bits than at {few}
+    """
+    few, many, cosine = measured.few, measured.many, measured.cosine
+    return [
+        all(cosine(seed, many, name) > cosine(seed, few, name) for name in BIASED)
+        for seed in measured.seeds(few, many)
+    ]
+
+
+def variants(measured):
+    """Stochastic straight-through is more accurate than det_st and identity_st
+
+    mean cosine, at every length
+    """
+    others, cosine = ("det_st", "identity_st"), measured.cosine
+    return [
+        all(
+            cosine(s, b, "st") >= cosine(s, b, n) for b in measured.bits for n in others
+        )
+        for s in measured.seeds(*measured.bits)
+    ]
+
+
+def saturation(measured):
+    """det_st improves as the units saturate
+
+    {many} bits: both higher in the second half of the points
+    """
+    many, votes = measured.many, []
+    for seed in measured.seeds(many):
+        run, points = measured.runs[seed, many, "arm"], measured.points(seed, many)
+        certainty = np.array([run.at(it["epoch"], "certainty") for it in points])
+        both, half = (certainty, measured.along(seed, many, "det_st")), len(points) // 2
+        votes.append(all(own[half:].mean() > own[:half].mean() for own in both))
+    return votes
+
+
+def training(measured):
+    """Biased estimators can beat 1-sample ARM in training
+
+    a lower loss at the end of the first phase, at any length
+    """
+    votes = []
+    for seed in measured.every_seed:
+        ends = {
+            (b, n): run.phase("late")
+            for (s, b, n), run in measured.runs.items()
+            if s == seed
+        }
+        held = [
+            end < ends[b, "arm"]
+            for (b, name), end in ends.items()
+            if name in BIASED and (b, "arm") in ends
+        ]
+        votes += [any(held)] if held else []
+    return votes
+
+
+CLAIMS = {
+    **{"1a": stalling, "1b": repair, "2": direction, "3": more_bits},
+    **{"4": variants, "5": saturation, "6": training},
+}
+
+
+def verdict(votes):
+    """Return what the votes of seeds come to."""
+    if not votes or any(votes) != all(votes):
+        return "cannot be told at this size"
+    return "holds" if votes[0] else "does not hold here"
+
+
+def draw(measured, path):
+    """Draw the loss by epoch, mean and range of the seeds, a panel for each length."""
+    titles = [f"{n_bits} bits" for n_bits in measured.bits]
+    figure, axes = tools.panels(titles, size=(3.6, 3))
+    for n_bits, ax in zip(measured.bits, axes, strict=True):
+        for number, name in enumerate(measured.names):
+            if not (runs := measured.of(n_bits, name)):
+                continue
+            # The first steep fall would flatten the rest.
+            shown = runs[0].epochs >= runs[0].n_epochs // 50
+            losses = np.array([run.cell["loss"] for run in runs])[:, shown]
+            epochs, color = runs[0].epochs[shown], f"C{number}"
+            ax.plot(epochs, losses.mean(axis=0), color=color, label=name)
+            ends = losses.min(axis=0), losses.max(axis=0)
+            ax.fill_between(epochs, *ends, color=color, alpha=0.2, linewidth=0)
+        ax.axvline(measured.settings["epochs"], color="0.4", linestyle=":")
+        ax.set(xlabel="epoch; dotted: switch to ARM-10")
+    axes[0].set_ylabel("loss of drawn bits, nats")
+    tools.finish(figure, path)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="the paper's setting")
+    parser.add_argument("--bits", type=int, nargs="+", default=[8, 64, 256])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--estimators", nargs="+", choices=TRAINED, default=[*TRAINED])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--picture", help="a PNG to draw")
+    tools.add_files(parser)
+    for name, (full, reduced) in SETTINGS.items():
+        full = "all" if full is None else full
+        what = f"{reduced}; with --full {full}"
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, help=what)
+    options = parser.parse_args()
+    for name, (full, reduced) in SETTINGS.items():
+        if getattr(options, name) is None:
+            setattr(options, name, full if options.full else reduced)
+    return options
+
+
+def run(options):
+    """Train what is not in the file, and return its content."""
+    X = load(options)
+    results = tools.Results(options.output, lambda cell: "done")
     settings = {name: getattr(options, name) for name in SETTINGS}
     settings |= {"documents": X.shape[0], "words": X.shape[1]}
     before = results.content.setdefault("settings", settings)
@@ -257,6 +541,21 @@ def main():
     for seed, n_bits, name in in_order(options):
         label = f"seed {seed}, {n_bits} bits, {name}"
         results.get(label, lambda task=(seed, n_bits, name): train(*task, X, options))
+    return results.content
+
+
+def main():
+    options = parse()
+    content = tools.merged(options.show) if options.show else run(options)
+    settings = [tools.merged([path])["settings"] for path in options.show or ()]
+    if any(one != content["settings"] for one in settings):
+        sys.exit("These files hold trainings of different settings.")
+    measured = Measured(content)
+    about = "20 Newsgroups: {words} words of {documents} messages"
+    about = {"data": about.format(**measured.settings), "seeds": measured.every_seed}
+    tools.print_and_save(tables_of(measured), content, options.results, **about)
+    if options.picture:
+        draw(measured, options.picture)
 
 
 if __name__ == "__main__":

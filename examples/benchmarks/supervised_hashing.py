@@ -1,57 +1,51 @@
-"""Supervised codes: DualHashEncoder beside the losses of SupervisedHash, and bounds.
+"""Supervised codes: losses, the solvers of DualHash, its optimizers and its weights.
 
 On Fashion-MNIST the training set is 1000 images of each class of the training part, 500
 others of each class are for validation, and 500 images of each class of the test part
-are the queries. They are searched for in three databases, one a *protocol*::
+are the queries. They are searched for in three databases: "training" is the training
+set itself, as in the papers; "separate" the 45 000 images of the training part that are
+left; "unseen" has the images of three classes, drawn by the seed, with an encoder that
+saw the seven others::
 
-    training   the training set itself, as in the papers
-    separate   the 45 000 images of the training part that are left
-    unseen     the images of three classes, with an encoder that saw the seven others
+    python examples/benchmarks/supervised_hashing.py losses --output runs.json
+    python examples/benchmarks/supervised_hashing.py optimizers --output dualhash.json
+    python examples/benchmarks/supervised_hashing.py lengths weights \
+        --output dualhash.json
+    python examples/benchmarks/supervised_hashing.py --show runs.json \
+        --picture docs/images/supervised_distances.png --results FILE
 
-With "minilm", sentence embeddings of 20 Newsgroups, the training messages are the
-training set and the database, and "unseen" leaves out six groups. Which classes are
-left out is drawn by the seed::
+"losses" are `DualHashEncoder`, its solvers and updates, and the losses of
+`SupervisedHash`. Each method has four candidate settings; that with the best mean
+average precision on validation images, against the separate database, with 32 bits and
+one seed, is taken everywhere.
 
-    python examples/benchmarks/supervised_hashing.py fashion_mnist
-    python examples/benchmarks/supervised_hashing.py minilm --data-home DIR
-    python examples/benchmarks/supervised_hashing.py --cnn --device cuda --full
-    python examples/benchmarks/supervised_hashing.py --show FILE ... --results FILE
-
-The default is a reduced setting for two cores; ``--full`` has 16 to 64 bits and larger
-networks. Each method has four candidate settings: two step sizes, and two values of one
-constant of its own. The one with the best mean average precision on the validation
-images, against the separate database, at one length with one seed, is taken everywhere.
-All networks are trained for the same number of epochs, with a cosine schedule.
+"optimizers" gives each optimizer of DualHash a grid of step sizes, and STORM of its
+forgetting too, wide enough that the best is inside it, and trains the best with three
+seeds; here digits are a second set. "lengths" compares solvers and losses with 16, 48
+and 64 bits, and "weights" the penalty's two weights on a grid. All networks are trained
+for the same number of epochs, with a cosine schedule.
 """
 
 import argparse
 import json
-import statistics
-import sys
 import warnings
 from functools import cache, partial
-from pathlib import Path
+from itertools import product
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
-from data_sets import load_20newsgroups, load_fashion_mnist
-from growing_results import command, describe, head
-from joblib import Parallel, delayed
-from result_files import Table, add_files, mean_of, save
+import tools
 from skorch.callbacks import LRScheduler
-from timing import seconds_of
-from torch import nn
 
 from skhash import DualHashEncoder, ITQHash, SupervisedHash, metrics
+from skhash.datasets import load_digits_retrieval
 from skhash.linear import SupervisedDiscreteHash
 from skhash.losses import make_loss
 from skhash.training import Optimizer
 
 CUTS = (100, 1000)
-TUNING_SEED = 100
-REDUCED = {"bits": [32, 64], "epochs": 15, "hidden": 256}
-FULL = {"bits": [16, 32, 48, 64], "epochs": 60, "hidden": 1024}
-
+TUNING_SEED, TUNING_BITS = 100, 32
 
 # Data
 
@@ -79,47 +73,29 @@ def of_each_class(labels, sizes, random_state):
 
 
 @cache
-def load(name, data_home):
+def load(data_home=None):
     """Return training rows, other rows, validation rows and queries, with labels."""
-    if name == "minilm":
-        data = load_20newsgroups("minilm", data_home=data_home)
-        X, y = data.train, data.train_labels
-        sizes = (len(y) // 200, len(y))  # a tenth of the messages
-        validation, train = of_each_class(y, sizes, np.random.RandomState(0))
-        other = train[:0]
-        query = np.arange(len(data.query_labels))
-    else:
-        data = load_fashion_mnist(n_queries=None, data_home=data_home)
-        X, y = data.train, data.train_labels
-        sizes = (1000, 500, len(y))
-        train, validation, other = of_each_class(y, sizes, np.random.RandomState(0))
-        (query,) = of_each_class(data.query_labels, (500,), np.random.RandomState(0))
+    data = tools.load_fashion_mnist(n_queries=None, data_home=data_home)
+    y, draw = data.train_labels, np.random.RandomState
+    train, validation, other = of_each_class(y, (1000, 500, len(y)), draw(0))
+    (query,) = of_each_class(data.query_labels, (500,), draw(0))
     parts = {"train": train, "other": other, "validation": validation}
-    parts = {part: (X[rows], y[rows]) for part, rows in parts.items()}
+    parts = {part: (data.train[rows], y[rows]) for part, rows in parts.items()}
     return parts | {"query": (data.query[query], data.query_labels[query])}
 
 
 @cache
-def experiment(name, protocol, seed, data_home):
+def experiment(name, protocol, seed=0, data_home=None):
     """Return training rows with their labels, and the searches by their names."""
-    parts = load(name, data_home)
-    train, other, validation, query = (
-        parts[part] for part in ("train", "other", "validation", "query")
-    )
-    if protocol == "tuning":
-        database = other if len(other[1]) else train
-        return train, {"validation": Search(*validation, *database)}
-    if name == "minilm":
-        train = tuple(map(np.concatenate, zip(train, validation, strict=True)))
-        other = train
+    if name == "digits":
+        return digits(protocol)
+    train, other, validation, query = load(data_home).values()
+    if protocol == "validation":
+        return train, {"validation": Search(*validation, *other)}
     if protocol == "seen":
-        searches = {"training": Search(*query, *train)}
-        if name != "minilm":
-            searches["separate"] = Search(*query, *other)
-        return train, searches
-    classes = np.unique(train[1])
-    n_unseen = round(0.3 * len(classes))
-    unseen = np.random.RandomState(seed).choice(classes, n_unseen, replace=False)
+        databases = {"training": train, "separate": other}
+        return train, {name: Search(*query, *rows) for name, rows in databases.items()}
+    unseen = np.random.RandomState(seed).choice(np.unique(train[1]), 3, replace=False)
     seen, query, database = (
         tuple(values[np.isin(part[1], unseen) == is_new] for values in part)
         for part, is_new in ((train, False), (query, True), (other, True))
@@ -127,33 +103,28 @@ def experiment(name, protocol, seed, data_home):
     return seen, {"unseen": Search(*query, *database)}
 
 
+def digits(protocol):
+    """Return digits to train on, and a search of the others or of the queries."""
+    data = load_digits_retrieval()
+    X, y = data.train, data.train_labels
+    if protocol == "seen":
+        return (X, y), {"separate": Search(data.query, data.query_labels, X, y)}
+    held, kept = np.split(np.random.RandomState(0).permutation(len(X)), [300])
+    train = X[kept], y[kept]
+    return train, {"validation": Search(X[held], y[held], *train)}
+
+
 # Methods
 
 
-def small_cnn(n_features, n_bits):
-    """Two convolutions and a hidden layer for images of 28 x 28 pixels."""
-    return nn.Sequential(
-        *(nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU()),
-        nn.MaxPool2d(2),
-        *(nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU()),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        *(nn.Linear(32 * 49, 256, bias=False), nn.BatchNorm1d(256), nn.ReLU()),
-        *(nn.Linear(256, n_bits, bias=False), nn.BatchNorm1d(n_bits)),
-    )
-
-
-def network(setting):
+def network(options):
     """Return the parameters that all networks have in common."""
-    epochs = setting["epochs"]
-    params = {
-        "max_epochs": epochs,
-        "device": setting["device"],
-        "callbacks": [LRScheduler("CosineAnnealingLR", T_max=epochs)],
+    return {
+        "max_epochs": options.epochs,
+        "device": options.device,
+        "callbacks": [LRScheduler("CosineAnnealingLR", T_max=options.epochs)],
+        "hidden_layer_sizes": (options.hidden,),
     }
-    if setting["cnn"]:
-        return params | {"module": small_cnn, "input_shape": (1, 28, 28)}
-    return params | {"hidden_layer_sizes": (setting["hidden"],)}
 
 
 def per_bit(params, n_bits):
@@ -164,25 +135,23 @@ def per_bit(params, n_bits):
     return params
 
 
-def dual(n_bits, seed, setting, *, solver="prox", optimizer="adamw", lr=1e-3, **params):
+def dual(n_bits, seed, options, *, solver="prox", optimizer="adamw", lr=1e-3, **params):
     loss = make_loss("dualhash").set_params(solver=solver, **per_bit(params, n_bits))
     steps = {"optimizer": optimizer, "lr": lr, "random_state": seed}
-    return DualHashEncoder(n_bits, loss=loss, **steps, **network(setting))
+    return DualHashEncoder(n_bits, loss=loss, **steps, **network(options))
 
 
-def with_loss(name, n_bits, seed, setting, *, lr, dropout=0.0, **params):
+def with_loss(name, n_bits, seed, options, *, lr, dropout=0.0, **params):
     loss = make_loss(name).set_params(**per_bit(params, n_bits))
-    params = network(setting)
-    if not setting["cnn"]:
-        params["dropout"] = dropout
-    return SupervisedHash(n_bits, loss=loss, lr=lr, random_state=seed, **params)
+    steps = {"lr": lr, "dropout": dropout, "random_state": seed}
+    return SupervisedHash(n_bits, loss=loss, **steps, **network(options))
 
 
-def sdh(n_bits, seed, setting, **params):
+def sdh(n_bits, seed, options, **params):
     return SupervisedDiscreteHash(n_bits, random_state=seed, **params)
 
 
-def itq(n_bits, seed, setting):
+def itq(n_bits, seed, options):
     return ITQHash(n_bits, random_state=seed)
 
 
@@ -230,52 +199,76 @@ METHODS = {
     "ITQ": (itq, [{}]),
 }
 
+# Of DualHash
+
+SEEDS, BITS, SETS = (0, 1, 2), (64, 16, 48), ("fashion_mnist", "digits")
+STORM_STEPS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+FORGETTING = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+GRID = {
+    "adamw": ("adamw", (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)),
+    "momentum": (NESTEROV, (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)),
+} | {f"storm {c}": (Optimizer("storm", forgetting=c), STORM_STEPS) for c in FORGETTING}
+# How the paper's supplement has the penalty, all with momentum, and other losses.
+SOLVERS = {
+    "StoM (dual)": "dual",
+    "SGDM (subgradient)": "subgradient",
+    "SPGD (prox)": "prox",
+    "WCR": "wcr",
+    "no penalty": None,
+}
+LOSSES = ("dhn", "hashnet", "orthohash", "mdshc")
+KNOWN = tools.ROOT / "docs/results/supervised_hashing.md"
+WEIGHTS = {"w_weight": (0.001, 0.01, 0.1, 1.0), "penalty": (0.01, 0.1, 1.0, 10.0)}
 
 # Measures
 
+LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 
-def measure(method, params, n_bits, seed, data, setting):
-    """Fit once; return what the codes reach in each search of the data."""
-    train, searches = data
-    encoder = METHODS[method][0](n_bits, seed, setting, **params)
+
+def measure(make, params, n_bits, seed, task, options):
+    """Fit once; return what the codes reach in each search of a task."""
+    name, protocol = task
+    drawn = seed if protocol == "unseen" else 0
+    train, searches = experiment(name, protocol, drawn, options.data_home)
+    encoder = make(n_bits, seed, options, **params)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The dual variable")  # shown in a column
-        seconds, _ = seconds_of(encoder.fit, *train)
-    result = {"method": method, "n_bits": n_bits, "seed": seed, "params": params}
+        warnings.filterwarnings("ignore", "The dual variable")  # kept as a share
+        seconds, _ = tools.seconds_of(encoder.fit, *train)
     history = getattr(encoder, "history_", [])
+    result = {"params": params, "fit_seconds": seconds}
     result["losses"] = [epoch["train_loss"] for epoch in history]
-    durations = [epoch["dur"] for epoch in history]
-    result["seconds"] = statistics.median(durations) if durations else None
-    result["fit_seconds"] = seconds
-    for name in ("quantization_error_", "dual_active_fraction_"):
-        result[name] = getattr(encoder, name, None)
-    return [
-        result | {"protocol": name} | scores(encoder, search, setting["tuning"])
-        for name, search in searches.items()
-    ]
+    result["seconds"] = median(it["dur"] for it in history) if history else None
+    for own in ("quantization_error_", "dual_active_fraction_"):
+        result[own] = getattr(encoder, own, None)
+    return {name: result | scores(encoder, it) for name, it in searches.items()}
 
 
-def scores(encoder, search, only_map):
+def scores(encoder, search):
     codes = encoder.transform(search.query), encoder.transform(search.database)
     labelled = *codes, search.query_labels, search.database_labels
-    result = {"mAP": metrics.mean_average_precision_score(*labelled)}
-    if only_map:
-        return result
-    for k, precision in zip(
-        CUTS, metrics.precision_at_k_score(*labelled, k=CUTS), strict=True
-    ):
-        result[f"P@{k}"] = precision
+    precisions = metrics.precision_at_k_score(*labelled, k=CUTS)
+    result = {f"P@{k}": own for k, own in zip(CUTS, precisions, strict=True)}
+    result["mAP"] = metrics.mean_average_precision_score(*labelled)
     result["P@r2"], result["coverage"] = metrics.precision_within_radius_score(
         *labelled, return_coverage=True
     )
     result["separability"] = metrics.separability_score(*labelled)
-    histogram = metrics.hamming_distance_histogram(*labelled)
-    result["histogram"] = [counts.tolist() for counts in histogram]
-    return result
+    histogram = np.array(metrics.hamming_distance_histogram(*labelled))
+    result["histogram"] = histogram.tolist()
+    found, strange = histogram.astype(float).cumsum(axis=1)
+    recall, precision = found / found[-1], found / np.maximum(found + strange, 1)
+    levels = np.interp(LEVELS, recall, precision).tolist()
+    return result | {"PR": dict(zip(map(str, LEVELS), levels, strict=True))}
+
+
+def exact_cosine(seed, protocol, options):
+    """Return the precisions of the rows themselves, ranked by their cosine."""
+    drawn = seed if protocol == "unseen" else 0
+    searches = experiment("fashion_mnist", protocol, drawn, options.data_home)[1]
+    return {name: cosine_scores(search) for name, search in searches.items()}
 
 
 def cosine_scores(search):
-    """Return the same for the rows themselves, ranked by their cosine."""
     query, database = (
         rows / np.linalg.norm(rows, axis=1, keepdims=True)
         for rows in (search.query, search.database)
@@ -288,172 +281,299 @@ def cosine_scores(search):
         precision = relevant.cumsum(axis=1) / np.arange(1, len(database) + 1)
         precisions.append((precision * relevant).sum(axis=1) / relevant.sum(axis=1))
         at_cuts.append(precision[:, np.subtract(CUTS, 1)])
-    at_cuts = np.concatenate(at_cuts).mean(axis=0)
+    at_cuts = np.concatenate(at_cuts).mean(axis=0).tolist()
     result = {f"P@{k}": value for k, value in zip(CUTS, at_cuts, strict=True)}
-    return {"mAP": np.concatenate(precisions).mean()} | result
+    return {"mAP": float(np.concatenate(precisions).mean())} | result
 
 
-def run_all(jobs, n_jobs):
-    """Yield the results of all jobs in their order."""
-    runs = Parallel(n_jobs, return_as="generator")(delayed(measure)(*j) for j in jobs)
-    for results in runs:
-        yield from results
+# Parts
 
 
-def tune(arguments, setting):
-    """Return what the candidates of each method reached, and print it."""
-    data = experiment(arguments.data, "tuning", 0, arguments.data_home)
-    jobs = [
-        (method, params, arguments.tuning_bits, TUNING_SEED, data, setting)
-        for method in arguments.methods
-        for params in METHODS[method][1]
-        if len(METHODS[method][1]) > 1
-    ]
-    found = {method: [] for method in arguments.methods}
-    for result in run_all(jobs, arguments.jobs):
-        found[result["method"]].append((result["mAP"], result["params"]))
-    print(f"\nmAP on validation rows, {arguments.tuning_bits} bits, one seed:")
-    candidates_table(found).printed()
-    return found
+def losses(results, options):
+    """Choose a setting of each method, and measure it in all databases."""
+    validation = "fashion_mnist", "validation"
+    for method in options.methods:
+        make, settings = METHODS[method]
+        for params in settings if len(settings) > 1 else ():
+            it = make, params, TUNING_BITS, TUNING_SEED, validation, options
+            name = f"losses / tuning / {method} / {json.dumps(params)}"
+            results.get(name, partial(measure, *it))
+        params = best_of(tried(results.content["cells"], method)) or settings[0]
+        for case in product(options.protocols, options.bits, options.seeds):
+            protocol, n_bits, seed = case
+            it = make, params, n_bits, seed, ("fashion_mnist", protocol), options
+            name = f"losses / {protocol} / {method} / {n_bits} / {seed}"
+            results.get(name, partial(measure, *it))
+    for protocol, seed in product(options.protocols, options.seeds):
+        if protocol == "unseen" or seed == options.seeds[0]:
+            name = f"losses / {protocol} / exact cosine / 0 / {seed}"
+            results.get(name, partial(exact_cosine, seed, protocol, options))
 
 
-def candidates_table(found):
-    """Return what each method's candidates reached, and which was chosen."""
-    table = Table(dict.fromkeys(("method", "candidates", "chosen"), ""))
-    for method, tried in found.items():
-        if len(tried) > 1:
-            values = " ".join(f"{value:.3f}" for value, _ in tried)
-            table.rows.append([method, values, f"`{json.dumps(best(tried))}`"])
-    return table
+def tried(cells, method):
+    """Return the precision and the parameters of each candidate of a method."""
+    found = of_part(cells, f"losses / tuning / {method}")
+    return [(it["validation"]["mAP"], it["validation"]["params"]) for it in found]
 
 
-def best(tried):
-    """Return the parameters of the highest value."""
-    return max(tried, key=lambda pair: pair[0])[1] if tried else {}
+def best_of(pairs):
+    """Return the setting of the highest value, the first of them."""
+    return max(pairs, key=lambda pair: pair[0])[1] if pairs else None
+
+
+def of_part(cells, start):
+    return [cell for name, cell in cells.items() if name.startswith(f"{start} / ")]
+
+
+def with_solver(optimizer, solver="dual"):
+    return partial(dual, solver=solver, optimizer=optimizer)
+
+
+def tune(results, name, options):
+    """Try the grid on validation rows; return the step size of each optimizer."""
+    for label, (optimizer, lrs) in GRID.items():
+        for lr in lrs:
+            task = {"lr": lr}, TUNING_BITS, TUNING_SEED, (name, "validation"), options
+            make = partial(measure, with_solver(optimizer), *task)
+            results.get(f"{name} / tuning / {label} / {lr}", make)
+    return chosen(results.content["cells"], name)
+
+
+def grid_of(cells, name):
+    """Return what was reached by optimizer and step size; None where it diverged."""
+    found = {
+        label: {lr: cells.get(f"{name} / tuning / {label} / {lr}") for lr in lrs}
+        for label, (_, lrs) in GRID.items()
+    }
+    return {
+        label: {lr: cell and cell["validation"] for lr, cell in own.items()}
+        for label, own in found.items()
+    }
+
+
+def chosen(cells, name):
+    """Return the step size of each optimizer: of STORM with the best forgetting."""
+    best = {
+        label: max((cell["mAP"], lr) for lr, cell in own.items() if cell)
+        for label, own in grid_of(cells, name).items()
+        if any(own.values())
+    }
+    if len(best) < len(GRID):
+        return {}
+    storm = max((it for it in best if it.startswith("storm")), key=best.get)
+    labels = dict.fromkeys(["adamw", "momentum", storm, "storm 0.1", "storm 1.0"])
+    return {label: best[label][1] for label in labels}
+
+
+def optimizers(results, options):
+    """Tune all optimizers, and train what was chosen with each seed."""
+    for name in SETS[::-1]:
+        for label, lr in tune(results, name, options).items():
+            for seed in SEEDS:
+                task = {"lr": lr}, TUNING_BITS, seed, (name, "seen"), options
+                make = partial(measure, with_solver(GRID[label][0]), *task)
+                results.get(f"{name} / chosen / {label} / {lr} / {seed}", make)
+
+
+def lengths(results, options):
+    """Compare solvers and losses at three lengths, what says most first."""
+    picked = tune(results, "fashion_mnist", options)
+    storm = [label for label in picked if label.startswith("storm")][0]
+    makes = {
+        label: (with_solver(NESTEROV, name), {"lr": picked["momentum"]})
+        for label, name in SOLVERS.items()
+    }
+    makes["StoRM"] = with_solver(GRID[storm][0]), {"lr": picked[storm]}
+    for row in tools.read_table(KNOWN, "mAP of the candidates"):
+        if row["method"] in LOSSES:
+            params = json.loads(row["chosen"].strip("`"))
+            makes[row["method"]] = METHODS[row["method"]][0], params
+    for seed, n_bits, (label, it) in product(SEEDS, BITS, makes.items()):
+        make = partial(measure, *it, n_bits, seed, ("fashion_mnist", "seen"), options)
+        results.get(f"lengths / {label} / {n_bits} / {seed}", make)
+
+
+def weights(results, options):
+    """Try pairs of the penalty's weights, with the solver of the paper."""
+    lr = tune(results, "fashion_mnist", options)["momentum"]
+    for n_bits, *values in product((64, 16), *WEIGHTS.values()):
+        params = {"lr": lr} | dict(zip(WEIGHTS, values, strict=True))
+        task = params, n_bits, TUNING_SEED, ("fashion_mnist", "validation"), options
+        make = partial(measure, with_solver(NESTEROV), *task)
+        results.get(f"weights / {n_bits} / {values}", make)
 
 
 # Tables
 
-COLUMNS = {
-    **dict.fromkeys(("mAP", "P@100", "P@1000", "P@r2"), ".3f"),
-    **{"coverage": ".2f", "quantization_error_": ".3f"},
-    **{"separability": ".1f", "seconds": ".2f"},
-}
-TITLES = {"quantization_error_": "q. error", "seconds": "s/epoch"}
+COLUMNS = tools.columns(
+    "mAP :.3f | P@100 :.3f | P@1000 :.3f | P@r2 :.3f | coverage :.3f | q. error :.3f | "
+    "separability :.1f | s/epoch :.2f"
+)
+KEYS = {"q. error": "quantization_error_", "s/epoch": "seconds"}
 
 
-def data_of(protocol, seed, arguments):
-    """Return the data of a run: only "unseen" depends on the seed."""
-    seed = seed if protocol == "unseen" else 0
-    return experiment(arguments.data, protocol, seed, arguments.data_home)
-
-
-def show(outputs, arguments):
-    """Print and save the tables of runs, with the exact cosine as a bound."""
-    results = [result for output in outputs for result in output["results"]]
-    seeds = sorted({result["seed"] for result in results})
-    print(f"\nmAP, mean over seeds {seeds} ± half the range")
-    kinds = {(result["protocol"], result["n_bits"]): None for result in results}
-    tables, bounds = {"validation": candidates_table(outputs[0]["tuning"])}, {}
-    for protocol, n_bits in kinds:
-        if protocol not in bounds:
-            kind = "unseen" if protocol == "unseen" else "seen"
-            drawn = seeds if protocol == "unseen" else [0]
-            searches = [data_of(kind, s, arguments)[1][protocol] for s in drawn]
-            scores = [cosine_scores(search) for search in searches]
-            bounds[protocol] = {
-                it: mean_of([s[it] for s in scores]) for it in scores[0]
-            }
-        print(f"\n{protocol}, {n_bits} bits:")
-        table = table_of(results, protocol, n_bits, bounds[protocol]).printed()
-        tables[f"{protocol}_{n_bits}"] = table
-    active = {it["method"]: it["dual_active_fraction_"] for it in results}
-    active = {name: share for name, share in active.items() if share is not None}
-    print(f"\nshare of the dual variable that was not 0: {active}")
-    figures = {"dual_active": active}
-    measured = outputs[-1].get("head", head())
-    commands = [c for o in outputs for c in o.get("head", {}).get("commands", [])]
-    measured = {**measured, "commands": list(dict.fromkeys(commands))}
-    save(arguments.results, tables, figures, seeds=seeds, measured=measured)
-
-
-def table_of(results, protocol, n_bits, bound):
-    """Return means over seeds, best mean average precision first."""
-    names = {TITLES.get(name, name): form for name, form in COLUMNS.items()}
-    by_method = {}
-    for result in results:
-        if result["protocol"] == protocol and result["n_bits"] == n_bits:
-            by_method.setdefault(result["method"], []).append(result)
-    rows = [["exact cosine", *map(bound.get, COLUMNS)]]
+def scores_table(by_method):
+    """Return means over the runs of each method, best mean average precision first."""
+    table = tools.Table({"method": "", **COLUMNS, "seeds": ""})
     for method, runs in by_method.items():
-        found = {name: [run[name] for run in runs] for name in COLUMNS}
-        known = ([it for it in own if it is not None] for own in found.values())
-        cells = [mean_of(own) for own in known]
-        cells[0] = [cells[0], float(np.ptp(found["mAP"])) / 2]
-        rows.append([method, *cells])
-    rows.sort(key=lambda row: -np.atleast_1d(row[1])[0])
-    return Table({"method": "", **names}, rows)
+        found = [[run.get(KEYS.get(name, name)) for run in runs] for name in COLUMNS]
+        found = [[value for value in own if value is not None] for own in found]
+        means = tools.with_spread(found[0]), *map(tools.mean_of, found[1:])
+        table.rows.append([method, *means, len(runs)])
+    table.rows.sort(key=lambda row: -np.atleast_1d(row[1])[0])
+    return table
 
 
-def parse():
+def compared(cells, part):
+    """Return the runs of "losses" or "lengths" by database, bits and method."""
+    found = {}
+    for name, cell in cells.items():
+        if name.startswith(part) and "tuning" not in name:
+            *_, method, n_bits, _ = name.split(" / ")
+            for database, run in cell.items():
+                by_method = found.setdefault((database, int(n_bits)), {})
+                by_method.setdefault(method, []).append(run)
+    return found
+
+
+def loss_tables(cells):
+    """Return the tables of all databases, with the exact cosine as a bound."""
+    found, tables = compared(cells, "losses"), {}
+    for (database, n_bits), by_method in found.items():
+        if n_bits:
+            bound = found.get((database, 0), {})
+            tables[f"{database}_{n_bits}"] = scores_table(by_method | bound)
+    table = tools.Table("method | candidates | chosen")
+    for method in METHODS:
+        if pairs := tried(cells, method):
+            values = " ".join(f"{value:.3f}" for value, _ in pairs)
+            table.rows.append([method, values, f"`{json.dumps(best_of(pairs))}`"])
+    return tables | {"mAP of the candidates on validation images": table}
+
+
+def grid_tables(cells, name):
+    """Return mean average precision on validation rows, and the last loss, by step."""
+    measures = {
+        "grid": lambda it: it["mAP"],
+        "grid_losses": lambda it: it["losses"][-1],
+    }
+    tables = {}
+    for key, value in measures.items():
+        table = tables[f"{name}_{key}"] = tools.Table(
+            "optimizer | step sizes | reached"
+        )
+        for label, own in grid_of(cells, name).items():
+            reached = (f"{value(it):.3f}" if it else "diverged" for it in own.values())
+            steps = " ".join(f"{lr:g}" for lr in own)
+            table.rows.append([label, steps, " ".join(reached)])
+    return tables
+
+
+def chosen_tables(cells, name):
+    """Return what the chosen settings reach, and their losses by epoch."""
+    table = tools.Table(
+        "optimizer | step :g | mAP :.3f | P@r2 :.3f | last loss :.3f | s/epoch :.2f"
+    )
+    curves = {}
+    for label, lr in chosen(cells, name).items():
+        found = of_part(cells, f"{name} / chosen / {label} / {lr}")
+        if runs := [cell["separate"] for cell in found]:
+            curves[label] = np.mean([run["losses"] for run in runs], axis=0).tolist()
+            values = [[run[key] for run in runs] for key in ("mAP", "P@r2")]
+            values.append([run["losses"][-1] for run in runs])
+            seconds = median(run["seconds"] for run in runs)
+            table.rows.append([label, lr, *map(tools.with_spread, values), seconds])
+    epochs = enumerate(zip(*curves.values(), strict=True), 1)
+    rows = [[epoch, *values] for epoch, values in epochs]
+    losses = tools.Table({"epoch": "", **dict.fromkeys(curves, ".3f")}, rows)
+    return {f"{name}_chosen": table, f"{name}_curves": losses}
+
+
+def length_tables(cells):
+    """Return all measures in both databases, and precision by recall at 64 bits."""
+    found = compared(cells, "lengths")
+    tables = {f"{it}_{n}": scores_table(own) for (it, n), own in sorted(found.items())}
+    curve = tools.Table({"method": "", **{f"recall {it:g}": ".3f" for it in LEVELS}})
+    for label, runs in found.get(("separate", 64), {}).items():
+        means = [
+            tools.mean_of([run["PR"][str(level)] for run in runs]) for level in LEVELS
+        ]
+        curve.rows.append([label, *means])
+    return tables | {"precision_by_recall": curve}
+
+
+def weight_tables(cells):
+    """Return mean average precision on validation rows for all pairs of weights."""
+    pairs = {f"penalty {it:g}": ".3f" for it in WEIGHTS["penalty"]}
+    table = tools.Table({"bits": "", "w_weight": "", **pairs})
+    for n_bits, w in product((16, 64), WEIGHTS["w_weight"]):
+        names = [f"weights / {n_bits} / {[w, p]}" for p in WEIGHTS["penalty"]]
+        found = [
+            cells[it]["validation"]["mAP"] if it in cells else None for it in names
+        ]
+        if any(found):
+            table.rows.append([n_bits, f"{w:g}", *found])
+    return {"weights": table}
+
+
+def tables_of(cells):
+    tables = loss_tables(cells)
+    for name in SETS:
+        if of_part(cells, f"{name} / tuning"):
+            tables |= chosen_tables(cells, name) | grid_tables(cells, name)
+    return tables | length_tables(cells) | weight_tables(cells)
+
+
+def draw(cells, path):
+    """Draw the distances of queries to images with and without a common label."""
+    shown = ("ITQ", "cross_entropy", "mdshc", "default")
+    cells = {
+        it: of_part(cells, f"losses / seen / {it} / {TUNING_BITS}") for it in shown
+    }
+    runs = {method: own[0]["separate"] for method, own in cells.items() if own}
+    titles = [f"{method}, mAP {run['mAP']:.3f}" for method, run in runs.items()]
+    figure, axes = tools.panels(titles, 2, size=(3.8, 2.5), sharex=True, sharey=True)
+    for ax, title, run in zip(axes, titles, runs.values(), strict=True):
+        histogram = map(np.array, run["histogram"])
+        metrics.DistanceHistogramDisplay(*histogram, name=title).plot(ax)
+        ax.label_outer()
+        ax.get_legend().remove()
+    tools.finish(figure, path)
+
+
+PARTS = {it.__name__: it for it in (losses, optimizers, lengths, weights)}
+
+
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    option, sets = parser.add_argument, ["fashion_mnist", "minilm"]
-    both, unseen = ["seen", "unseen"], '"seen" is both "training" and "separate"'
-    option("data", nargs="?", default=sets[0], choices=sets)
-    option("--cnn", action="store_true", help="a CNN in place of the MLP")
-    option("--full", action="store_true", help="the large setting")
-    option("--bits", type=int, nargs="+")
-    option("--epochs", type=int)
-    option("--hidden", type=int, help="units of the hidden layer")
-    option("--tuning-bits", type=int, default=32)
+    option, both = parser.add_argument, ["seen", "unseen"]
+    option("parts", nargs="*", metavar="part", help=", ".join(PARTS))
+    option("--bits", type=int, nargs="+", default=[32, 64], help="of the losses")
     option("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    option("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    option("--protocols", nargs="+", default=both, choices=both, help=unseen)
-    option("--jobs", type=int, default=1, help="processes")
-    option("--tuned", type=Path, help="take what this output file chose")
-    add_files(parser)
-    arguments = parser.parse_args()
-    for name, value in (FULL if arguments.full else REDUCED).items():
-        if getattr(arguments, name) is None:
-            setattr(arguments, name, value)
-    if arguments.cnn and arguments.data != "fashion_mnist":
-        parser.error("--cnn is for images")
-    return arguments
-
-
-def main():
-    arguments = parse()
-    names = ("data", "data_home", "cnn", "epochs", "hidden", "device")
-    setting = {name: getattr(arguments, name) for name in names}
-    try:
-        load(arguments.data, arguments.data_home)
-    except FileNotFoundError as error:
-        sys.exit(str(error))
-    print(f"{describe(head())}\n{setting}")
-    if arguments.show:
-        show([json.loads(path.read_text()) for path in arguments.show], arguments)
-        return
-    if arguments.tuned:
-        tried = json.loads(arguments.tuned.read_text())["tuning"]
+    option("--seeds", type=int, nargs="+", default=SEEDS)
+    option("--protocols", nargs="+", default=both, choices=both)
+    option("--epochs", type=int, default=15)
+    option("--hidden", type=int, default=256, help="units of the hidden layer")
+    option("--device", default="auto")
+    option("--picture", help="a PNG to draw")
+    tools.add_files(parser)
+    options = parser.parse_args(arguments)
+    if options.show:
+        content = tools.merged(options.show)
     else:
-        tried = tune(arguments, setting | {"tuning": True})
-    chosen = {method: best(tried[method]) for method in arguments.methods}
-    setting["tuning"] = False
-    jobs = [
-        (method, chosen[method], n_bits, seed, data_of(protocol, seed, arguments))
-        + (setting,)
-        for protocol in arguments.protocols
-        for n_bits in arguments.bits
-        for method in arguments.methods
-        for seed in arguments.seeds
-    ]
-    measured = {**head(), "commands": [command()]}
-    output = {"head": measured, "setting": setting, "tuning": tried, "results": []}
-    for result in run_all(jobs, arguments.jobs):
-        output["results"].append(result)
-        if arguments.output:
-            arguments.output.write_text(json.dumps(output, indent=1))
-    show([output], arguments)
+        results = tools.Results(
+            options.output, lambda cell: [round(it["mAP"], 4) for it in cell.values()]
+        )
+        for part in options.parts:
+            PARTS[part](results, options)
+        content = results.content
+    cells = content["cells"]
+    fits = [it for it in cells if "tuning" not in it and not it.startswith("weights")]
+    about = {"seeds": sorted({int(name.rsplit(" / ", 1)[1]) for name in fits})}
+    about["data"] = "Fashion-MNIST: 10 000 training images, 5000 queries; digits"
+    tools.print_and_save(tables_of(cells), content, options.results, **about)
+    if options.picture:
+        draw(cells, options.picture)
 
 
 if __name__ == "__main__":

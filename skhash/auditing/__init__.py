@@ -1,12 +1,12 @@
-"""Binary codes of the user's own vectors, measured before they commit to one.
+"""Measurement of binary codes on a user's vectors.
 
 `audit` is the measurement behind the command ``skhash audit``. Files import only those
-before them in this list: `data` draws rows, `measure` and `peers` measure, `result`
-recommends, `evidence` looks at some queries, `texts` and `chart` say and draw, `page`
-shows, `report` is the result with all of it, and `run` runs.
+before them in this list: `rows` draws, `measure` and `peers` measure, `choices`
+recommends, `evidence` looks at some queries, `chart` draws, `texts` and `page` show,
+`result` holds it all, and `run` runs.
 """
 
-from skhash.auditing.report import AuditResult
+from skhash.auditing.result import AuditResult
 from skhash.auditing.run import audit
 
 __all__ = ["AuditResult", "audit"]

@@ -6,18 +6,14 @@ from html import escape
 
 import numpy as np
 
+from skhash.auditing.choices import SEARCHES, choices_of
 from skhash.auditing.peers import PEERS
-from skhash.auditing.result import SEARCHES
 
 FIGURE_SIZE, SCORES_SIZE = (9.5, 4.5), (9.5, 2.8)
 COLORS = {"hamming": "#1f6fd0", "asymmetric": "#d0571b", "peer": "#7a828d"}
 LEGEND = {"hamming": "by Hamming distance", "asymmetric": "by real queries"}
 # Marks of other engines; filled after re-scoring and hollow without, as curves are.
 PEER_MARKS = dict(zip(PEERS, "sP^D", strict=True))
-# The right lower corner of the recommendation's name, in shares of the axes: curves
-# rise, so that it is free there.
-NAME_CORNER = (0.97, 0.04)
-N_BINS = 40
 # Colours of a chart that follow the page's style, light or dark.
 STYLE = {
     "#000000": "var(--front)",
@@ -34,73 +30,56 @@ def draw_recall(result, ax=None):
         import matplotlib.pyplot as plt
 
         _, ax = plt.subplots(figsize=FIGURE_SIZE, layout="constrained")
-    target = result.settings["target_recall"]
-    own = [row for row in result.rows if row.method not in PEERS]
+    settings, best = result.settings, result.choice
     stages = (True, False) if result.is_rescored else (False,)
     for rescored in stages:
+        choices = choices_of(result.rows, rescored)
         for search in reversed(SEARCHES):
-            _draw_search(ax, own, search, rescored, result.settings["rescore"])
-    for method in PEERS:
-        rows = [row for row in result.rows if row.method == method]
-        for rescored in stages * bool(rows):
+            own = [one for one in choices if one.row.method not in PEERS]
+            own = [one for one in own if one.search == search]
+            _draw_search(ax, own, search, rescored, settings["rescore"])
+        for method, mark in PEER_MARKS.items():
+            own = [one for one in choices if one.row.method == method]
+            own = [one for one in own if one.search == "asymmetric"]
             # The legend has one entry a peer, which stands for both.
-            label = method if rescored == stages[0] else None
+            label = method if own and rescored == stages[0] else None
             style = _style(ax, "peer", rescored) | {"label": label, "markersize": 5}
-            ax.plot(*_points(rows, "asymmetric", rescored), PEER_MARKS[method], **style)
-    ax.axhline(
-        target, color=COLORS["peer"], linewidth=1, zorder=0, label=f"target {target:g}"
-    )
-    _name(ax, result.choice, result.settings["n_rows"])
+            ax.plot(*_points(own), mark, **style)
+    target = settings["target_recall"]
+    style = {"color": COLORS["peer"], "linewidth": 1, "zorder": 0}
+    ax.axhline(target, **style, label=f"target {target:g}")
+    name = f"{best.row.method} at {best.row.n_bits} bits"
+    style = {"color": "black", "markersize": 12, "fillstyle": "none", "zorder": 4}
+    ax.plot(best.n_bytes, best.recall, "o", **style, label=f"recommended: {name}")
     _label(ax, result)
     # Beside the axes it hides no curve.
-    ax.legend(
-        fontsize="small", loc="upper left", bbox_to_anchor=(1.02, 1), borderaxespad=0
-    )
+    place = {"loc": "upper left", "bbox_to_anchor": (1.02, 1), "borderaxespad": 0}
+    ax.legend(fontsize="small", **place)
     return ax
 
 
-def _points(rows, search, rescored):
-    """Return sizes and recalls of a search of some rows, by their sizes."""
-    recall, size = SEARCHES[search]
-    recall += "_rescored" * rescored
-    points = sorted((getattr(row, size), getattr(row, recall)) for row in rows)
+def _points(choices):
+    """Return sizes and recalls, by sizes."""
+    points = sorted((one.n_bytes, one.recall) for one in choices)
     return np.reshape(points, (-1, 2)).T
 
 
 def _style(ax, color, rescored):
-    """Return how a line or mark looks with or without re-scoring."""
+    """Return the style of a line or mark with or without re-scoring."""
     color = COLORS[color]
     fill = color if rescored else ax.get_facecolor()
     return {"color": color, "markerfacecolor": fill, "zorder": 3}
 
 
-def _draw_search(ax, rows, search, rescored, rescore):
-    """Draw a search: strong the best method of each length, and pale each method."""
+def _draw_search(ax, choices, search, rescored, rescore):
+    """Draw one search: the best method of each length strong, the methods pale."""
     line, style = "-" if rescored else ":", _style(ax, search, rescored)
-    for method in dict.fromkeys(row.method for row in rows):
-        of_method = [row for row in rows if row.method == method]
-        points = _points(of_method, search, rescored)
+    for method in dict.fromkeys(one.row.method for one in choices):
+        points = _points(one for one in choices if one.row.method == method)
         ax.plot(*points, line, color=COLORS[search], linewidth=0.8, alpha=0.3)
-    best = dict(_points(rows, search, rescored).T)  # of a size the last is the best
+    best = dict(_points(choices).T)  # the last of a size is the best
     label = LEGEND[search] + f", {rescore} re-scored" * rescored
     ax.plot(best.keys(), best.values(), f"o{line}", label=label, **style)
-
-
-def _name(ax, choice, n_vectors):
-    """Draw a circle around the recommendation, and its name in a corner."""
-    point = choice.n_bytes, choice.recall
-    ax.plot(*point, "o", markersize=12, color="black", fillstyle="none", zorder=4)
-    ax.text(
-        *NAME_CORNER,
-        f"recommended (circle)\nfor {n_vectors:,} vectors:\n{choice.row.method} at "
-        f"{choice.row.n_bits} bits, {choice.n_bytes} bytes",
-        transform=ax.transAxes,
-        horizontalalignment="right",
-        verticalalignment="bottom",
-        fontsize="small",
-        bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": "#cccccc"},
-        zorder=2,  # below the points of curves
-    )
 
 
 def _label(ax, result):
@@ -108,52 +87,30 @@ def _label(ax, result):
     ax.set_xscale("log", base=2)
     ax.xaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()
-    sizes = [
-        size for row in result.rows for size in (row.code_bytes, row.bytes_per_vector)
-    ]
-    # On a log axis the limits of a single point are far and odd.
-    ax.set_xlim(min(sizes) / 1.3, max(sizes) * 1.3)
+    least = min(row.code_bytes for row in result.rows)
+    most = max(row.bytes_per_vector for row in result.rows)
+    ax.set_xlim(least / 1.3, most * 1.3)  # limits for a single point too
     ax.set_ylim(0, 1.03)
-    kind = "sparse float32" if settings["sparse"] else "float32"
-    ax.set_xlabel(
-        f"bytes per vector in memory ({kind}: {settings['float_bytes_per_vector']:,})"
-    )
+    kind, floats = "sparse " * settings["sparse"], settings["float_bytes_per_vector"]
+    ax.set_xlabel(f"bytes per vector in memory ({kind}float32: {floats:,})")
     ax.set_ylabel(f"recall of the {k} nearest" if k > 1 else "recall of the nearest")
-    ax.set_title(
-        f"{settings['n_database']:,} vectors of {settings['n_features']:,} numbers, "
-        f"{settings['metric'].replace('_', ' ')}",
-        fontsize="medium",
-    )
+    shape = f"{settings['n_database']:,} vectors of {settings['n_features']:,} numbers"
+    metric = settings["metric"].replace("_", " ")
+    ax.set_title(f"{shape}, {metric}", fontsize="medium")
     ax.grid(alpha=0.3)
 
 
 def draw_scores(near, drawn, name, ax):
-    """Draw how scores of true neighbours and of random pairs are distributed."""
-    edges = _edges(np.concatenate([near, drawn]))
-    for values, color, label in (
-        (drawn, "peer", "random pairs"),
-        (near, "hamming", "true neighbours"),
-    ):
-        shares = np.full(len(values), 1 / len(values))
-        color = COLORS[color]
-        ax.hist(values, edges, weights=shares, color=color, alpha=0.65, label=label)
-    ax.locator_params(axis="x", integer=edges[0] % 1 == 0.5)
+    """Draw histograms of the scores of true neighbours and of random pairs."""
+    ax.ecdf(drawn, color=COLORS["peer"], label="random pairs")
+    ax.ecdf(near, color=COLORS["hamming"], label="true neighbours")
     ax.set_xlabel(name)
-    ax.set_ylabel("share of pairs")
-    ax.legend(fontsize="small")
-
-
-def _edges(values) -> np.ndarray:
-    """Return the edges of bins: about whole numbers where all values are such."""
-    low, high = float(values.min()), float(values.max())
-    if (values == np.round(values)).all():
-        step = max(1, int(np.ceil((high - low + 1) / N_BINS)))
-        return np.arange(low, high + step + 1, step) - 0.5
-    return np.linspace(low, high, N_BINS + 1)
+    ax.set_ylabel("share up to this")
+    ax.legend(fontsize="small", loc="lower right")
 
 
 def write(draw, file, form, size) -> None:
-    """Write a figure that `draw` fills, without a window or a state of the process."""
+    """Write a figure that `draw` fills, without window or global state."""
     import matplotlib.style
     from matplotlib.figure import Figure
 
@@ -171,7 +128,7 @@ def svg(draw, size, points=()) -> str:
     draw : callable
         Fills axes.
     points : sequence of tuples (x, y, text)
-        What is said of points under the pointer.
+        Tooltips of points.
     """
 
     def draw_all(ax):

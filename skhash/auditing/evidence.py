@@ -1,16 +1,16 @@
-"""Answers of the recommended search to some of the queries, to be looked at."""
+"""Answers of the recommended search to some queries, for inspection."""
 
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.metrics import roc_auc_score
 
-from skhash.auditing.data import read_rows
 from skhash.auditing.measure import decoder_index, hamming_index
+from skhash.auditing.rows import read_rows
 from skhash.codes import unpack_bits
-from skhash.metrics import true_neighbors
 from skhash.utils.chunks import dense_rows
 
-# Queries that distances are taken from, those of them that are shown, and how many
+# Queries for the histograms of distances, those of them that are shown, and how many
 # neighbours of each.
 MAX_QUERIES, N_EXAMPLES, MAX_HITS = 100, 6, 10
 # Numbers of shown rows that a result keeps: 16 MiB as float32.
@@ -19,30 +19,27 @@ MAX_NUMBERS = 2**22
 
 @dataclass(frozen=True)
 class Hit:
-    """A row of the database and how the search sees it from a query.
+    """A true neighbour of a query and how the search sees it.
 
-    ``score`` is a Hamming distance or what `AsymmetricNeighbors` ranks by, the smaller
-    the nearer. ``rank`` counts from 1 among the candidates, and is None beyond them.
-    ``is_true`` says whether it is one of the `k` true neighbours.
+    ``score`` is a Hamming distance or a score of `AsymmetricNeighbors`; smaller is
+    nearer. ``rank`` counts from 1 among the candidates, and is None beyond them.
     """
 
     row: int
     score: float
     rank: int | None
-    is_true: bool
 
 
 @dataclass(frozen=True)
 class Example:
-    """A query, its true neighbours and its answers, the nearest first, by float.
+    """A query and its first true neighbours, the nearest first, by float.
 
-    ``share`` is that of all its `k` true neighbours that are found.
+    ``share`` is the share of its `k` true neighbours that are found.
     """
 
     row: int
     share: float
     neighbors: list[Hit]
-    answers: list[Hit]
 
 
 @dataclass(frozen=True)
@@ -72,10 +69,9 @@ class Evidence:
 
         Equal scores count half: it is the area under the ROC curve.
         """
-        drawn = np.sort(self.random_scores)
-        nearer = len(drawn) - np.searchsorted(drawn, self.neighbor_scores, "right")
-        not_farther = len(drawn) - np.searchsorted(drawn, self.neighbor_scores, "left")
-        return float((nearer + not_farther).mean() / (2 * len(drawn)))
+        scores = np.concatenate([self.neighbor_scores, self.random_scores])
+        is_random = np.arange(len(scores)) >= len(self.neighbor_scores)
+        return float(roc_auc_score(is_random, scores))
 
 
 class CodeSearch:
@@ -90,7 +86,7 @@ class CodeSearch:
             self._codes = decoder.refine(task.data.database, bits)
 
     def find(self, queries, n, rows=slice(None)):
-        """Return scores and places in `rows` of the first `n`, the nearest first."""
+        """Return scores and places in `rows` of the `n` nearest, in order."""
         codes = self._codes[rows]
         if self._by_hamming:
             index = hamming_index(codes, n)
@@ -110,7 +106,7 @@ class CodeSearch:
 
 
 def gather_evidence(choice, fitted, task, X, random_state) -> Evidence:
-    """Search again for some of the queries, by the recommended code.
+    """Search for some of the queries again, by the recommended code.
 
     Parameters
     ----------
@@ -122,77 +118,36 @@ def gather_evidence(choice, fitted, task, X, random_state) -> Evidence:
     random_state : RandomState instance
         Draws the random rows.
     """
-    search = CodeSearch(choice, *fitted, task)
+    search, data = CodeSearch(choice, *fitted, task), task.data
     chosen = _spread(task.truth.shape[0], MAX_QUERIES)
-    queries, truth = task.data.queries[chosen], task.truth[chosen]
-    drawn = random_state.randint(task.data.database.shape[0], size=truth.shape)
+    queries, truth = data.queries[chosen], task.truth[chosen]
+    drawn = random_state.randint(data.database.shape[0], size=truth.shape)
     neighbor_scores, random_scores = search.scores(queries, truth, drawn)
-    scores, candidates = search.find(queries, task.rescore)
-    found = [np.isin(*pair) for pair in zip(truth, candidates, strict=True)]
-    shares = np.mean(found, axis=1)
-    order = np.argsort(-shares, kind="stable")
-    examples = [
-        _example(
-            int(task.data.query_rows[chosen[i]]),
-            (truth[i], neighbor_scores[i]),
-            (candidates[i], scores[i]),
-            _answers(queries[[i]], candidates[i], task),
-            task.data.database_rows,
-        )
-        for i in order[_spread(len(order), N_EXAMPLES)]
-    ]
+    _, candidates = search.find(queries, task.rescore)
+    found = [np.isin(*pair).mean() for pair in zip(truth, candidates, strict=True)]
+    order = np.argsort(-np.array(found), kind="stable")
+    examples = []
+    for i in order[_spread(len(order), N_EXAMPLES)]:
+        ranks = {place: rank for rank, place in enumerate(candidates[i], start=1)}
+        hits = [
+            Hit(int(data.database_rows[place]), float(score), ranks.get(place))
+            for place, score in zip(truth[i], neighbor_scores[i], strict=True)
+        ]
+        row = int(data.query_rows[chosen[i]])
+        examples.append(Example(row, float(found[i]), hits[:MAX_HITS]))
+    rows, vectors = _rows_of(examples), None
+    if len(rows) * X.shape[1] <= MAX_NUMBERS:
+        vectors = dict(zip(rows, dense_rows(read_rows(X, rows)), strict=True))
     return Evidence(
-        n_queries=len(chosen),
-        neighbor_scores=neighbor_scores.ravel(),
-        random_scores=random_scores.ravel(),
-        examples=examples,
-        vectors=_vectors(X, examples),
+        len(chosen), neighbor_scores.ravel(), random_scores.ravel(), examples, vectors
     )
 
 
 def _spread(n, n_most) -> np.ndarray:
-    """Return at most so many of ``range(n)``, evenly spread, both ends included."""
+    """Return some of ``range(n)``, evenly spread, both ends included."""
     return np.unique(np.linspace(0, n - 1, min(n, n_most)).round().astype(int))
 
 
-def _answers(query, candidates, task) -> np.ndarray:
-    """Return what is answered: the first, or after re-scoring the nearest by float."""
-    k = task.truth.shape[1]
-    if task.rescore == k:
-        return candidates
-    near = task.data.database[candidates]
-    return candidates[true_neighbors(query, near, k, metric=task.metric)[0]]
-
-
-def _example(query_row, neighbors, candidates, answers, database_rows) -> Example:
-    truth, true_scores = neighbors
-    ranks = {place: rank for rank, place in enumerate(candidates[0], start=1)}
-    scores = dict(zip(truth, true_scores, strict=True)) | dict(
-        zip(*candidates, strict=True)
-    )
-
-    def hits(places):
-        return [
-            Hit(
-                row=int(database_rows[place]),
-                score=float(scores[place]),
-                rank=ranks.get(place),
-                is_true=bool(place in truth),
-            )
-            for place in places[:MAX_HITS]
-        ]
-
-    share = float(np.mean([place in ranks for place in truth]))
-    return Example(query_row, share, hits(truth), hits(answers))
-
-
 def _rows_of(examples) -> list[int]:
-    hits = [hit for one in examples for hit in (*one.neighbors, *one.answers)]
+    hits = [hit for one in examples for hit in one.neighbors]
     return sorted({one.row for one in (*examples, *hits)})
-
-
-def _vectors(X, examples) -> dict | None:
-    rows = _rows_of(examples)
-    if len(rows) * X.shape[1] > MAX_NUMBERS:
-        return None
-    return dict(zip(rows, dense_rows(read_rows(X, rows)), strict=True))

@@ -1,7 +1,7 @@
 """One encoder of an audit: timed, and scored for both searches of its codes."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from sklearn.base import clone
@@ -12,17 +12,13 @@ from skhash.metrics import mean_average_precision_score, neighbor_recall_score
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
 from skhash.neighbors.store.decoder import items_per_code
 
-# Rows that statistics of the bits are taken from: more would only cost time.
-MAX_STATISTICS_ROWS = 20_000
-# What takes less is timed again, until so much has passed.
+# Shorter runs are repeated until so much time has passed.
 TIMED_SECONDS = 0.1
-# Rows that are refined before it is timed: kernels are compiled at their first call.
-WARM_ROWS = 64
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class AuditRow:
-    """One method at one length, measured; None is what a method does not have.
+    """Measurements of one method at one length; None where a method has none.
 
     Recalls are shares of the `k` true neighbours, averaged over the queries, each with
     its standard error: `recall` by Hamming distance, in expectation over the order of
@@ -44,11 +40,9 @@ class AuditRow:
     code_bytes: int
     bytes_per_vector: int
     codebook_bytes: int
-    compression: float
+    _: KW_ONLY
     fit_seconds: float | None = None
-    decoder_seconds: float | None = None
     encode_per_second: float
-    refine_per_second: float | None = None
     search_per_second: float | None = None
     asymmetric_per_second: float | None = None
     recall: float | None = None
@@ -60,8 +54,6 @@ class AuditRow:
     recall_asymmetric_rescored: float
     recall_asymmetric_rescored_error: float
     mean_average_precision: float | None = None
-    bit_balance: float | None = None
-    bit_correlation: float | None = None
 
 
 @dataclass(frozen=True)
@@ -75,14 +67,13 @@ class Task:
 
 
 def timed_fit(encoder, X) -> float:
-    """Fit and return the seconds that it took."""
+    """Fit and return the seconds."""
     fit_few(encoder)
     return seconds_of(lambda: encoder.fit(X))[1]
 
 
 def fit_few(encoder) -> None:
-    """Fit another to few rows: imports and compilation, once in a process, are no part
-    of a fit."""
+    """Fit a clone to few rows, so that imports and compilation are not timed later."""
     few = np.random.RandomState(0).standard_normal((64, 8))
     clone(encoder).set_params(n_bits=1).fit(few)
 
@@ -92,39 +83,20 @@ def measure_encoder(encoder, method, fit_seconds, task) -> tuple[AuditRow, objec
     data = task.data
     packed, encode_seconds = timed(lambda: encoder.transform_packed(data.database))
     bits = unpack_bits(packed, encoder.n_bits)
-    decoder = LinearDecoder()
-    _, decoder_seconds = seconds_of(
-        lambda: decoder.fit(data.train, encoder.transform(data.train))
-    )
-    decoder.refine(data.database[:WARM_ROWS], bits[:WARM_ROWS])
-    refined, refine_seconds = seconds_of(lambda: decoder.refine(data.database, bits))
-    balance, correlation = bit_statistics(bits[:MAX_STATISTICS_ROWS])
+    decoder = LinearDecoder().fit(data.train, encoder.transform(data.train))
     n_bytes = packed_width(encoder.n_bits)
     row = AuditRow(
         method=method,
         n_bits=encoder.n_bits,
-        **sizes(n_bytes, 4 * items_per_code(task.metric), data),
+        code_bytes=n_bytes,
+        bytes_per_vector=n_bytes + 4 * items_per_code(task.metric),
         codebook_bytes=decoder.codebook_.nbytes + decoder.offset_.nbytes,
         fit_seconds=fit_seconds,
-        decoder_seconds=decoder_seconds,
         encode_per_second=len(packed) / encode_seconds,
-        refine_per_second=len(packed) / refine_seconds,
         **by_hamming(encoder.transform_packed(data.queries), packed, task),
-        **_by_decoder(refined, decoder, task),
-        bit_balance=balance,
-        bit_correlation=correlation,
+        **_by_decoder(decoder.refine(data.database, bits), decoder, task),
     )
     return row, decoder
-
-
-def sizes(code_bytes, other_bytes, data) -> dict:
-    """Return the bytes of a vector, given those of its code and of its floats."""
-    n_bytes = code_bytes + other_bytes
-    return {
-        "code_bytes": code_bytes,
-        "bytes_per_vector": n_bytes,
-        "compression": data.float_bytes / n_bytes,
-    }
 
 
 def by_hamming(queries, database, task) -> dict:
@@ -138,22 +110,21 @@ def by_hamming(queries, database, task) -> dict:
     shares = neighbor_recall_score(
         queries, database, task.truth, n_retrieved=cuts, packed=True, average=None
     )
+    precision = _mean_average_precision(queries, database, task.data.labels)
     return {
         "search_per_second": len(queries) / seconds,
         **means_of("recall", shares),
-        "mean_average_precision": _mean_average_precision(
-            queries, database, task.data.labels
-        ),
+        "mean_average_precision": precision,
     }
 
 
 def hamming_index(packed, n_neighbors):
-    """Return an index of packed codes that finds so many."""
+    """Return an index of packed codes that finds `n_neighbors`."""
     return HammingNeighbors(n_neighbors=n_neighbors, packed=True).fit(packed)
 
 
 def decoder_index(bits, X, decoder, metric, n_neighbors):
-    """Return an index of the codes of these rows that finds so many by real queries."""
+    """Return an index of codes that finds `n_neighbors` for real-valued queries."""
     errors = {}
     if metric == "euclidean":
         errors["errors"] = decoder.reconstruction_error(X, bits)
@@ -173,7 +144,7 @@ def _by_decoder(bits, decoder, task) -> dict:
 
 
 def found_recalls(found, truth) -> dict:
-    """Return the recalls of what a search by real queries found, the nearest first."""
+    """Return the recalls of the answers of a search by real queries."""
     k = truth.shape[1]
     shares = [
         [np.isin(own, row[:n]).mean() for n in (k, len(row))]
@@ -202,23 +173,6 @@ def _mean_average_precision(queries, database, labels) -> float | None:
     return float(defined.mean()) if len(defined) else None
 
 
-def bit_statistics(bits) -> tuple[float, float]:
-    """Return balance and correlation of the bits.
-
-    Balance is the mean over bits of the share of the rarer value, 0.5 at best.
-    Correlation is the mean magnitude over pairs of bits that vary, 0 at best.
-    """
-    share = bits.mean(axis=0)
-    balance = float(np.minimum(share, 1 - share).mean())
-    varying = bits[:, (share > 0) & (share < 1)].astype(np.float32)
-    n_varying = varying.shape[1]
-    if n_varying < 2:
-        return balance, 0.0
-    correlation = np.abs(np.corrcoef(varying, rowvar=False))
-    total = correlation.sum() - n_varying
-    return balance, float(total / (n_varying * (n_varying - 1)))
-
-
 def seconds_of(call):
     """Return the result of a call and its seconds."""
     start = time.perf_counter()
@@ -226,7 +180,7 @@ def seconds_of(call):
 
 
 def timed(call):
-    """Return the result of a call and its seconds: the least of some where it is short.
+    """Return the result of a call and its seconds: the least of several short runs.
 
     It is called once before, which compiles its kernels. A single run of a millisecond
     says more about what else the machine does.

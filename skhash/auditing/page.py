@@ -5,6 +5,7 @@ All that comes from users or their files is escaped where it is written.
 
 import base64
 import io
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from html import escape
@@ -15,11 +16,19 @@ from string import Template
 import numpy as np
 
 from skhash.auditing import chart, texts
+from skhash.auditing.choices import SEARCH_NAMES, choices_of
 from skhash.auditing.peers import PEERS
-from skhash.auditing.result import choices_of
 
 # Characters of a text that are shown.
 LONGEST_TEXT = 400
+# How the scores of a search are shown, and their name.
+SCORES = {
+    "hamming": (np.asarray, "bits that differ"),
+    "euclidean": (np.sqrt, "estimated distance"),
+    "inner_product": (lambda scores: 0.0 - scores, "estimated inner product"),
+    "cosine": (lambda scores: 1.0 - scores, "estimated cosine"),
+}
+MISSED = "missed", "✗ missed"
 NO_EVIDENCE = "<p>The audit was interrupted before these were measured.</p>"
 NO_CHART = (
     '<p>Charts and pictures need matplotlib: <code>pip install "scikit-hash[audit]"'
@@ -27,33 +36,48 @@ NO_CHART = (
 )
 
 
-def page(result, image_shape, texts_of_rows, name, vectors, folder) -> str:
-    """Return the whole page of a result; see `AuditResult.to_html`."""
+def whole_page(result, image_shape, texts_of_rows, name, vectors, folder) -> str:
+    """Return the page of a result; see `AuditResult.to_html`."""
     from skhash import __version__
 
-    return _template("page.html").substitute(
+    settings = result.settings
+    reasons = [
+        f"Why: it is {result.reason}.",
+        f"It stores {texts.stored(result)}.",
+        *result.alternatives,
+        texts.caution(settings),
+    ]
+    measured = [
+        texts.how_measured(settings),
+        *(f"Left out: {line}." for line in result.skipped),
+    ]
+    return _filled(
+        "page.html",
         **_shared(result),
         name=escape(name or vectors or "these vectors"),
         sortable=_read("sortable.js"),
-        **texts.tiles(result),
-        reason=_reason(result),
+        **_tiles(result),
+        reason=_elements("li", [line.replace("+-", "±") for line in reasons]),
         distances=_distances(result),
         examples=_examples(result, image_shape, texts_of_rows),
-        steps=_steps(result, vectors, folder),
-        measured=_measured(result),
+        steps="".join(
+            f"<p>{escape(what)}</p><pre><code>{escape(code)}</code></pre>"
+            for what, code in _steps(result, vectors, folder)
+        ),
+        measured=_elements("p", measured),
         version=__version__,
     )
 
 
 def fragment(result) -> str:
-    """Return what a notebook shows: sentence, chart and table, with their own style."""
-    return _template("fragment.html").substitute(_shared(result))
+    """Return the view of a notebook: sentence, chart and table, with their style."""
+    return _filled("fragment.html", **_shared(result))
 
 
 def _shared(result) -> dict:
     return {
         "css": _read("page.css"),
-        "sentence": texts.sentence(result),
+        "sentence": _sentence(result),
         "curve": _recalls(result),
         "table": _table(result),
     }
@@ -63,19 +87,85 @@ def _read(name) -> str:
     return (files("skhash.auditing") / name).read_text("utf-8")
 
 
-def _template(name) -> Template:
-    return Template(_read(name))
+def _filled(template, **values) -> str:
+    return Template(_read(template)).substitute(values)
 
 
-def _reason(result) -> str:
-    lines = [
-        f"Why: it is {result.reason}.",
-        f"It stores {texts.stored(result)}.",
-        texts.at_scale(result),
-        *result.alternatives,
-        texts.caution(result.settings),
-    ]
-    return "".join(f"<li>{escape(line.replace('+-', '±'))}</li>" for line in lines)
+def _elements(tag, lines) -> str:
+    return "".join(f"<{tag}>{escape(line)}</{tag}>" for line in lines)
+
+
+# The recommendation
+
+
+def _sentence(result) -> str:
+    settings, best = result.settings, result.choice
+    target, neighbors = settings["target_recall"], _neighbors(settings)
+    code = (
+        f"<strong>{escape(type(result.encoder).__name__)} at {best.row.n_bits} bits"
+        f"</strong> (<code>{escape(best.row.method)}</code> below), searched by "
+        f"{SEARCH_NAMES[best.search]}"
+    )
+    kept = (
+        f"keeps <strong>{best.n_bytes:,} bytes</strong> of a vector in memory instead "
+        f"of {settings['float_bytes_per_vector']:,}"
+    )
+    how = "by the codes alone"
+    if result.is_rescored:
+        how = (
+            f"once its first {settings['rescore']} candidates are ranked again by the "
+            "float vectors"
+        )
+    # A recall that is rounded to the target does not reach it.
+    digits = 4 if best.recall < target <= best.recall + 1e-3 else 1
+    found = _percent(best.recall, digits)
+    finds = f"finds <strong>{found}</strong> of the {neighbors} {how}"
+    if best.recall < target:
+        return (
+            f"No code that was measured finds {_percent(target)} of the {neighbors}. "
+            f"The nearest to it, {code}, {kept}, and {finds}."
+        )
+    return f"Take {code}: it {kept}, and {finds}."
+
+
+def _tiles(result) -> dict[str, str]:
+    """Return the costs of the recommendation, for the fields of the template."""
+    settings, best = result.settings, result.choice
+    floats, n_rows = settings["float_bytes_per_vector"], settings["n_rows"]
+    ratio = floats / best.n_bytes
+    return {
+        "recall": _percent(best.recall),
+        "error": _percent(2 * best.error),
+        "target": _percent(settings["target_recall"]),
+        "neighbors": _neighbors(settings),
+        "n_bytes": f"{best.n_bytes:,}",
+        "float_bytes": f"{floats:,}",
+        "times": f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.2g}",
+        "memory": _amount(best.memory(n_rows)),
+        "float_memory": _amount(n_rows * floats),
+        "speed": f"{best.queries_per_second:,.0f}",
+        **{n: f"{settings[n]:,}" for n in ("n_rows", "n_queries", "n_database", "k")},
+    }
+
+
+def _neighbors(settings) -> str:
+    k = settings["k"]
+    return "true nearest neighbours" if k == 1 else f"{k} true neighbours"
+
+
+def _percent(share, digits=1) -> str:
+    return f"{100 * share:.{digits}f}".removesuffix(".0") + "%"
+
+
+def _amount(n_bytes) -> str:
+    """Write bytes as 512 bytes, 1.5 kB or 20.3 GB."""
+    size, units = float(n_bytes), ["PB", "TB", "GB", "MB", "kB", "bytes"]
+    while size >= 999.5 and len(units) > 1:
+        size, _ = size / 1000, units.pop()
+    return f"{size:.3g} {units[-1]}"
+
+
+# Chart and table
 
 
 def _chart(draw, size, points=()) -> str:
@@ -86,10 +176,9 @@ def _chart(draw, size, points=()) -> str:
 
 
 def _recalls(result) -> str:
-    stages = {result.is_rescored, False}
     points = [
-        (one.n_bytes, one.recall, texts.point_text(one, result, rescored))
-        for rescored in stages
+        (one.n_bytes, one.recall, f"{one}{', re-scored' * rescored}".replace("+-", "±"))
+        for rescored in {result.is_rescored, False}
         for one in choices_of(result.rows, rescored)
     ]
     return _chart(partial(chart.draw_recall, result), chart.FIGURE_SIZE, points)
@@ -100,9 +189,7 @@ def _table(result) -> str:
     rows = texts.cells_of(result.rows, result.settings, has_labels)
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in rows[0])
     body = "".join(
-        f"<tr{_class_of(row, result)}>"
-        + "".join(f"<td>{escape(cell)}</td>" for cell in cells.values())
-        + "</tr>"
+        f'<tr class="{_class_of(row, result)}">{_elements("td", cells.values())}</tr>'
         for row, cells in zip(result.rows, rows, strict=True)
     )
     return (
@@ -112,42 +199,63 @@ def _table(result) -> str:
 
 
 def _class_of(row, result) -> str:
-    if row is result.recommended:
-        return ' class="best"'
-    return ' class="peer"' if row.method in PEERS else ""
+    is_peer = row.method in PEERS
+    return "best" if row is result.recommended else "peer" if is_peer else "own"
+
+
+# Commands for the user's files
+
+
+def _steps(result, vectors, folder) -> list[tuple[str, str]]:
+    """Return the next steps: the purpose, and the command or the Python code.
+
+    vectors, folder : str or None
+        The file of the vectors, and the folder of the saved encoder.
+    """
+    lines = ["from skhash import *", "from skhash.linear import *"]
+    usage, commands = result.usage, []
+    if folder is not None:
+        vectors, path = vectors or "VECTORS.npy", f"{folder}/encoder"
+        lines += [
+            "from skhash.datasets import open_vectors",
+            "from sklearn.frozen import FrozenEstimator",
+            "",
+            f"X = open_vectors({vectors!r})",
+            f"encoder = FrozenEstimator(load({path!r}))  # as it was fitted",
+            "queries = X[:5]  # yours",
+        ]
+        usage = result.usage_of("encoder")
+        words = ["skhash", "encode", path, vectors, "codes.npy", "--packed"]
+        commands = [("Or encode them for another engine:", shlex.join(words))]
+    lines += [f"search = {usage}.fit(X)"]
+    lines += ["distances, positions = search.kneighbors(queries)"]
+    if result.is_rescored and not result.keeps_vectors:
+        lines += ["# These are the candidates, to be ranked by the sparse vectors."]
+    return [("Search all vectors X, in Python:", "\n".join(lines)), *commands]
+
+
+# Evidence
+
+
+def _scores_of(result):
+    """Return the function that converts scores for display, and their name."""
+    by_hamming = result.search == "hamming"
+    return SCORES["hamming" if by_hamming else result.settings["metric"]]
 
 
 def _distances(result) -> str:
     evidence = result.evidence
     if evidence is None:
         return NO_EVIDENCE
-    values_of, name = texts.scores_of(result)
+    values_of, name = _scores_of(result)
     name = f"{name}, of {evidence.n_queries} queries"
     scores = map(values_of, (evidence.neighbor_scores, evidence.random_scores))
     return (
-        f"<p>In {texts.percent(evidence.separation)} of all cases a true neighbour is "
+        f"<p>In {_percent(evidence.separation)} of all cases a true neighbour is "
         "nearer by the recommended code than a random vector: 100% would be perfect, "
         "50% is chance.</p>"
         + _chart(partial(chart.draw_scores, *scores, name), chart.SCORES_SIZE)
     )
-
-
-def _steps(result, vectors, folder) -> str:
-    return "".join(
-        f"<p>{escape(what)}</p><pre><code>{escape(code)}</code></pre>"
-        for what, code in texts.steps(result, vectors, folder)
-    )
-
-
-def _measured(result) -> str:
-    lines = [
-        texts.how_measured(result.settings),
-        *(f"Left out: {line}." for line in result.skipped),
-    ]
-    return "".join(f"<p>{escape(line)}</p>" for line in lines)
-
-
-# Examples
 
 
 def _examples(result, image_shape, texts_of_rows) -> str:
@@ -165,44 +273,23 @@ def _examples(result, image_shape, texts_of_rows) -> str:
 
 
 def _example(example, result, kind, show) -> str:
-    k = result.settings["k"]
-    values_of, name = texts.scores_of(result)
-
-    def hit(one, mark, note):
-        score = f"{float(values_of(one.score)):.4g} {name}"
-        return (
-            f'<figure class="hit {mark}" title="row {one.row}: {score}">'
-            f"{show(one.row)}<figcaption>{note}</figcaption></figure>"
+    k, n_hits = result.settings["k"], len(example.neighbors)
+    values_of, name = _scores_of(result)
+    hits = ""
+    for one in example.neighbors:
+        mark, note = ("found", f"✓ place {one.rank}") if one.rank else MISSED
+        hits += (
+            f'<figure class="hit {mark}" title="row {one.row}: '
+            f'{float(values_of(one.score)):.4g} {name}">{show(one.row)}'
+            f"<figcaption>{note}</figcaption></figure>"
         )
-
-    def hits(title, ones, describe):
-        first = f", the first {len(ones)} of {k}" if len(ones) < k else ""
-        shown = "".join(hit(one, *describe(one)) for one in ones)
-        return f'<h4>{title}{first}</h4><div class="hits">{shown}</div>'
-
-    answers = hits("Answers of the search", example.answers, _of_answer)
-    rows, others = (
-        [one.row for one in it] for it in (example.answers, example.neighbors)
-    )
-    if rows == others:
-        answers = "<h4>The search answers just these, in this order.</h4>"
     return (
         f'<article class="example {kind}"><div class="query"><h3>Query: row '
         f"{example.row}</h3>{show(example.row)}<p>{round(example.share * k)} of {k} "
-        f"found</p></div><div>"
-        f"{hits('Its true neighbours', example.neighbors, _of_neighbor)}{answers}"
-        "</div></article>"
+        "found</p></div><div><h4>Its true neighbours"
+        f"{f', the first {n_hits} of {k}' * (n_hits < k)}</h4>"
+        f'<div class="hits">{hits}</div></div></article>'
     )
-
-
-def _of_neighbor(hit) -> tuple[str, str]:
-    if hit.rank is None:
-        return "missed", "✗ missed"
-    return "found", f"✓ place {hit.rank}"
-
-
-def _of_answer(hit) -> tuple[str, str]:
-    return ("found", "✓ true") if hit.is_true else ("other", "another")
 
 
 def _shower(result, image_shape, texts_of_rows):
@@ -220,7 +307,7 @@ def _shower(result, image_shape, texts_of_rows):
 
 
 def _texts_of(given, rows) -> dict[int, str]:
-    """Return the texts of these rows, by position where it is no mapping."""
+    """Return the texts of these rows, from a mapping or a sequence."""
     if isinstance(given, str):
         raise ValueError("texts must hold a text for each vector; got a single one.")
     if not isinstance(given, Mapping):
@@ -240,7 +327,7 @@ def _shortened(text) -> str:
 
 
 def check_image_shape(shape, n_features) -> tuple[int, ...]:
-    """Return the shape of an image, or raise where rows are none of that shape.
+    """Return the shape of an image, or raise if rows do not fit it.
 
     Parameters
     ----------
@@ -248,26 +335,20 @@ def check_image_shape(shape, n_features) -> tuple[int, ...]:
         Height and width, and for colours 3 behind or before them.
     n_features : int
     """
-    is_shape = (
-        isinstance(shape, tuple | list)
-        and all(isinstance(size, Integral) and size > 0 for size in shape)
-        and (len(shape) == 2 or (len(shape) == 3 and 3 in (shape[0], shape[-1])))
+    is_shape = isinstance(shape, tuple | list) and all(
+        isinstance(size, Integral) and size > 0 for size in shape
     )
-    if not is_shape:
+    colors = len(shape) == 3 and 3 in (shape[0], shape[-1]) if is_shape else False
+    if not (is_shape and (len(shape) == 2 or colors) and np.prod(shape) == n_features):
         raise ValueError(
-            f"image_shape={shape!r} is no height and width, such as (28, 28), and no "
-            "(28, 28, 3) or (3, 28, 28) of colours."
-        )
-    if np.prod(shape) != n_features:
-        raise ValueError(
-            f"An image of shape {'x'.join(map(str, shape))} has {np.prod(shape):,} "
-            f"numbers, and the vectors have {n_features:,}."
+            f"image_shape={shape!r} is not the shape of images of {n_features:,} "
+            "numbers, such as (28, 28), or (28, 28, 3) or (3, 28, 28) of colours."
         )
     return tuple(shape)
 
 
 def _pictures(vectors, shape) -> dict[int, str]:
-    """Return rows as images: from the least of their values, black, to the greatest."""
+    """Return rows as images, their least value black, the greatest white."""
     try:
         from matplotlib.image import imsave
     except ImportError:

@@ -1,8 +1,8 @@
 """Codes of other engines for the same vectors: rows to compare with.
 
 They are codes of whole columns (``sign``, ``int8``) and those of faiss (``pq``,
-``rabitq``), where it is installed. They answer real queries by what their codes decode
-to, and are measured as the encoders are.
+``rabitq``), where it is installed. They compare real-valued queries with decoded
+codes, and are measured as the encoders are.
 """
 
 import importlib
@@ -15,18 +15,13 @@ from skhash.auditing.measure import (
     by_hamming,
     found_recalls,
     seconds_of,
-    sizes,
     timed,
 )
 from skhash.codes import pack_bits, packed_width
 from skhash.metrics import true_neighbors
 
-# The entries of a codebook of product quantisation, that a byte of a code names.
+# Entries of a codebook of product quantisation: a byte of a code names one.
 PQ_ENTRIES = 256
-
-
-class Unavailable(Exception):
-    """The reason why a peer cannot be measured."""
 
 
 def measure_sign(task, n_bits) -> AuditRow:
@@ -37,11 +32,9 @@ def measure_sign(task, n_bits) -> AuditRow:
     data, n_columns = task.data, task.data.train.shape[1]
     (mean, low, high), fit_seconds = seconds_of(lambda: _sides(data.train))
     above, encode_seconds = timed(lambda: data.database > mean)
+    n_bytes = packed_width(n_columns)
     return AuditRow(
-        method="sign",
-        n_bits=n_columns,
-        **sizes(packed_width(n_columns), 0, data),
-        codebook_bytes=3 * 4 * n_columns,
+        *("sign", n_columns, n_bytes, n_bytes, 3 * 4 * n_columns),
         fit_seconds=fit_seconds,
         encode_per_second=len(above) / encode_seconds,
         **by_hamming(pack_bits(data.queries > mean), pack_bits(above), task),
@@ -77,10 +70,7 @@ def measure_int8(task, n_bits) -> AuditRow:
 
     codes, encode_seconds = timed(encode)
     return AuditRow(
-        method="int8",
-        n_bits=8 * n_columns,
-        **sizes(n_columns, 0, data),
-        codebook_bytes=2 * 4 * n_columns,
+        *("int8", 8 * n_columns, n_columns, n_columns, 2 * 4 * n_columns),
         fit_seconds=fit_seconds,
         encode_per_second=len(codes) / encode_seconds,
         **_by_decoded(codes * step + least, task),
@@ -99,20 +89,15 @@ def measure_pq(task, n_bits) -> AuditRow:
     faiss = _import_faiss()
     n_parts, n_columns = packed_width(n_bits), task.data.train.shape[1]
     if n_parts > n_columns:
-        raise Unavailable(f"{n_parts} bytes need as many columns, not {n_columns}")
+        raise ValueError(f"{n_parts} bytes need as many columns, not {n_columns}")
     if len(task.data.train) < PQ_ENTRIES:
-        raise Unavailable(f"at least {PQ_ENTRIES} rows are needed")
+        raise ValueError(f"at least {PQ_ENTRIES} rows are needed")
     # Columns of zeros add nothing to a distance; the parts have to be equally wide.
     width = -(-n_columns // n_parts) * n_parts
     index = faiss.IndexPQ(width, n_parts, 8, _faiss_metric(faiss, task.metric))
-    index.pq.cp.min_points_per_centroid = 1  # or it prints warnings
-    return AuditRow(
-        method="pq",
-        n_bits=8 * n_parts,
-        **sizes(n_parts, 0, task.data),
-        codebook_bytes=4 * PQ_ENTRIES * width,
-        **_by_faiss(index, width, task),
-    )
+    index.pq.cp.min_points_per_centroid = 1  # prevents printed warnings
+    sizes = n_parts, n_parts, 4 * PQ_ENTRIES * width
+    return AuditRow("pq", 8 * n_parts, *sizes, **_by_faiss(index, width, task))
 
 
 def measure_rabitq(task, n_bits) -> AuditRow:
@@ -122,40 +107,33 @@ def measure_rabitq(task, n_bits) -> AuditRow:
     """
     faiss = _import_faiss()
     if not hasattr(faiss, "IndexRaBitQ"):
-        raise Unavailable(f"faiss {faiss.__version__} has none; update it")
+        raise ValueError(f"faiss {faiss.__version__} has none; update it")
     n_columns = task.data.train.shape[1]
     codes = faiss.IndexRaBitQ(n_columns, _faiss_metric(faiss, task.metric))
-    codes.qb = 8  # queries in eight bits a column: they lose nothing that is seen
+    codes.qb = 8  # queries in eight bits a column, with no visible loss
     turn = faiss.RandomRotationMatrix(n_columns, n_columns)
     turn.init(0)
     index = faiss.IndexPreTransform(turn, codes)
-    n_bytes = packed_width(n_columns)
-    return AuditRow(
-        method="rabitq",
-        n_bits=n_columns,
-        **sizes(n_bytes, codes.code_size - n_bytes, task.data),
-        codebook_bytes=4 * (n_columns + 1) * n_columns,
-        **_by_faiss(index, n_columns, task),
-    )
+    sizes = packed_width(n_columns), codes.code_size, 4 * (n_columns + 1) * n_columns
+    return AuditRow("rabitq", n_columns, *sizes, **_by_faiss(index, n_columns, task))
 
 
 def _import_faiss():
     try:
         return importlib.import_module("faiss")
     except ImportError:
-        raise Unavailable(
-            'faiss is not installed; pip install "scikit-hash[audit]"'
-        ) from None
+        hint = 'faiss is not installed; pip install "scikit-hash[audit]"'
+        raise ValueError(hint) from None
 
 
 def _faiss_metric(faiss, metric):
-    # Rows are of unit length for the cosine, so that both measures order alike.
+    # Rows have unit length for the cosine, so both metrics give the same order.
     product = metric == "inner_product"
     return faiss.METRIC_INNER_PRODUCT if product else faiss.METRIC_L2
 
 
 def _by_faiss(index, width, task) -> dict:
-    """Return speeds and recalls of an index of faiss, which is trained and filled."""
+    """Train and fill an index of faiss; return its speeds and recalls."""
 
     def widened(X):
         X = np.asarray(X, dtype=np.float32)
@@ -182,7 +160,7 @@ PEERS = {
 
 
 def measure_peer(method, n_bits, task) -> AuditRow:
-    """Return the measurements of a peer; raise `Unavailable` where there are none."""
+    """Return the measurements of a peer; raise ``ValueError`` if it cannot run."""
     if sparse.issparse(task.data.database):
-        raise Unavailable("the vectors must be dense")
+        raise ValueError("the vectors must be dense")
     return PEERS[method](task, n_bits)

@@ -1,104 +1,47 @@
-"""The measurements of an audit, and the code and search that they recommend."""
+"""The result of an audit: data, recommendation, texts and charts."""
 
 from dataclasses import dataclass
 
+from skhash.auditing.chart import draw_recall
+from skhash.auditing.choices import SEARCH_NAMES, Choice, recommend
 from skhash.auditing.measure import AuditRow
-
-# Of each search: the recall that a row has of it, and what it holds of a vector.
-SEARCHES = {
-    "hamming": ("recall", "code_bytes"),
-    "asymmetric": ("recall_asymmetric", "bytes_per_vector"),
-}
-# Their names in texts.
-SEARCH_NAMES = {"hamming": "Hamming distance", "asymmetric": "real queries"}
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A row, one of the searches that were measured of it, and what that costs.
-
-    ``n_bytes`` of a vector are in memory, and ``decoder_bytes`` once for all.
-    """
-
-    row: AuditRow
-    search: str
-    n_bytes: int
-    decoder_bytes: int
-    recall: float
-    error: float
-
-    def __str__(self) -> str:
-        once = f" and {self.decoder_bytes:,} once" if self.decoder_bytes else ""
-        return (
-            f"{self.row.method} at {self.row.n_bits} bits by "
-            f"{SEARCH_NAMES[self.search]} ({self.n_bytes} bytes a vector{once}; recall "
-            f"{self.recall:.3f} +- {2 * self.error:.3f})"
-        )
-
-    def memory(self, n_vectors) -> int:
-        """Return the bytes in memory of an index of so many vectors."""
-        return n_vectors * self.n_bytes + self.decoder_bytes
-
-
-def choices_of(rows, rescored) -> list[Choice]:
-    """Return what may be chosen: each search of each row that was measured."""
-    result = []
-    for row in rows:
-        for search, (name, size) in SEARCHES.items():
-            name += "_rescored" * rescored
-            recall, error = getattr(row, name), getattr(row, f"{name}_error")
-            if recall is not None:
-                once = row.codebook_bytes if search == "asymmetric" else 0
-                n_bytes = getattr(row, size)
-                result.append(Choice(row, search, n_bytes, once, recall, error))
-    return result
-
-
-def choose(choices, target, n_vectors) -> Choice:
-    """Choose the least memory that reaches the target, and of these the best recall.
-
-    Where none reaches it, the best recall, and of these the least memory.
-    """
-
-    def cost(choice):
-        memory = choice.memory(n_vectors)
-        if choice.recall < target:
-            return True, -choice.recall, memory
-        return False, memory, -choice.recall
-
-    return min(choices, key=cost)
-
-
-def reason_for(best, choices, goal, target) -> str:
-    """Say in a sentence why a choice was made."""
-    if best.recall < target:
-        return (
-            f"the best recall of all, although none reaches {goal}: try more bits or a "
-            "larger rescore"
-        )
-    reason = f"the least memory that reaches {goal}"
-    size = best.n_bytes, best.decoder_bytes
-    rivals = [
-        choice
-        for choice in choices
-        if (choice.n_bytes, choice.decoder_bytes) == size
-        and choice.recall >= target
-        and choice is not best
-    ]
-    if rivals:
-        second = max(rivals, key=lambda choice: choice.recall)
-        reason += f"; next comes {second.row.method} with {second.recall:.3f}"
-    if best.recall - 2 * best.error < target:
-        reason += (
-            f"; but it is within two standard errors of {100 * target:g}%, so with "
-            "other queries it may fall short"
-        )
-    return reason
+from skhash.auditing.page import fragment, whole_page
 
 
 @dataclass(frozen=True, repr=False)
-class Result:
-    """The data of an audit; see `AuditResult`, which draws them."""
+class AuditResult:
+    """The measurements of an audit, and the recommended code and search.
+
+    Attributes
+    ----------
+    rows : list of AuditRow
+        One a method and length, in the order in which they were asked for.
+    recommended : AuditRow
+        The recommended encoder.
+    search : {"hamming", "asymmetric"}
+        How to search its codes: by Hamming distance, or by real queries and a decoder.
+    choice : Choice
+        Both of these, with what they cost: ``n_bytes`` of a vector in memory and
+        ``decoder_bytes`` once, ``recall`` and its standard ``error``. Of all that reach
+        the target recall they use the least memory for the given vectors; of those
+        that use as much, or where none reaches it, they have the best recall.
+    reason : str
+        The reason, in a sentence.
+    encoder : object
+        The recommended encoder, fitted.
+    decoder : LinearDecoder
+        The decoder that refines and decodes its codes for real queries, fitted.
+    settings : dict
+        Settings of the audit: sizes, metric, `k`, `rescore`, target, random state; and
+        the date, the processor and the cores.
+    skipped : list of str
+        Methods and lengths that could not be measured, with the reason.
+    alternatives : list of str
+        Other choices: for more vectors, without re-scoring, and of other engines.
+    evidence : object or None
+        Scores of true neighbours and of random pairs by the recommended search, and
+        examples of queries, for `to_html`.
+    """
 
     rows: list[AuditRow]
     choice: Choice
@@ -156,14 +99,14 @@ class Result:
 
     @property
     def usage(self) -> str:
-        """Python that makes the recommended search, to be fitted to all vectors.
+        """Python code of the recommended search, to be fitted to all vectors.
 
         Of sparse vectors it finds the candidates that are to be ranked again.
         """
         return self.usage_of(repr(self.encoder))
 
     def usage_of(self, encoder: str) -> str:
-        """Return `usage` of an encoder that is written so."""
+        """Return `usage` for an encoder written as `encoder`."""
         settings = self.settings
         k, metric, rescore = (settings[key] for key in ("k", "metric", "rescore"))
         options = "" if metric == "euclidean" else f", metric={metric!r}"
@@ -186,17 +129,18 @@ class Result:
 
     def to_dict(self) -> dict:
         """Return all but encoder and decoder as plain data, ready for JSON."""
+        best = self.choice
         return {
             "settings": self.settings,
             "rows": [vars(row) for row in self.rows],
             "recommended": {
-                "method": self.recommended.method,
-                "n_bits": self.recommended.n_bits,
-                "search": self.search,
-                "bytes_per_vector": self.choice.n_bytes,
-                "decoder_bytes": self.choice.decoder_bytes,
-                "recall": self.choice.recall,
-                "recall_error": self.choice.error,
+                "method": best.row.method,
+                "n_bits": best.row.n_bits,
+                "search": best.search,
+                "bytes_per_vector": best.n_bytes,
+                "decoder_bytes": best.decoder_bytes,
+                "recall": best.recall,
+                "recall_error": best.error,
                 "reason": self.reason,
                 "storage": self.storage,
                 "usage": self.usage,
@@ -211,59 +155,79 @@ class Result:
 
         fitted : dict of tuples (encoder, decoder), by the place of their row
         """
-        k, rescore, n_rows = (settings[key] for key in ("k", "rescore", "n_rows"))
-        target, rescored = settings["target_recall"], rescore > k
-        mine = [rows[place] for place in fitted]
-        others = [row for place, row in enumerate(rows) if place not in fitted]
-        own, peers = choices_of(mine, rescored), choices_of(others, rescored)
-        best = choose(own, target, n_rows)
-        goal = f"{100 * target:g}% of the "
-        goal += "true neighbour" if k == 1 else f"{k} true neighbours"
-        goal += f" after re-scoring {rescore} candidates" * rescored
-        alternatives = [_for_more_vectors(best, own, target)]
-        if rescored:
-            alone = choices_of(mine, False), choices_of(others, False)
-            alternatives.append(_without_vectors(*alone, target, n_rows))
-        alternatives.append(_of_peers(best, peers, target, n_rows))
+        own = [rows[place] for place in fitted]
+        peers = [row for place, row in enumerate(rows) if place not in fitted]
+        best, reason, alternatives = recommend(own, peers, settings)
         encoder, decoder = fitted[next(n for n in fitted if rows[n] is best.row)]
         return cls(
-            rows=rows,
-            choice=best,
-            reason=reason_for(best, own, goal, target),
-            encoder=encoder,
-            decoder=decoder,
-            settings=settings,
-            skipped=skipped,
-            alternatives=[line for line in alternatives if line],
+            rows, best, reason, encoder, decoder, settings, skipped, alternatives
         )
 
+    def to_html(
+        self, *, image_shape=None, texts=None, name=None, vectors=None, folder=None
+    ):
+        """Return a page with the whole result, as the text of one HTML file.
 
-def _for_more_vectors(best, choices, target) -> str | None:
-    """Say what a larger database changes: there decoders weigh less."""
-    later = choose(choices, target, 10**15)
-    if best.recall < target or later.n_bytes >= best.n_bytes:
-        return None
-    saved = best.n_bytes - later.n_bytes
-    n_vectors = -(-(later.decoder_bytes - best.decoder_bytes) // saved)
-    return f"From {n_vectors:,} vectors on less memory: {later}."
+        It needs no network and can be read without JavaScript, which sorts the table.
+        Charts and pictures need matplotlib; without it the page says so.
 
+        Parameters
+        ----------
+        image_shape : tuple of int, default=None
+            Height and width where rows are grey images, and 3 before or behind them
+            where they are coloured: examples are then shown as pictures.
+        texts : sequence or mapping of str, default=None
+            The text of each row, by its position in the vectors: examples are then
+            shown as texts.
+        name : str, default=None
+            The name of the vectors; by default `vectors`.
+        vectors : str, default=None
+            The file of the vectors, for the commands on the page.
+        folder : str, default=None
+            The folder of the saved ``encoder`` and ``decoder``, for the commands on the
+            page; by default these fit them again.
 
-def _without_vectors(choices, peers, target, n_vectors) -> str:
-    """Say what could be taken if the float vectors are not kept."""
-    best = choose(choices, target, n_vectors)
-    line = f"Without re-scoring: {best}."
-    if best.recall < target:
-        goal = f"{100 * target:g}%"
-        line = f"Without re-scoring no encoder reaches {goal}; the best: {best}."
-    better = choose([best, *peers], target, n_vectors)
-    return line if better is best else f"{line} Another engine does better: {better}."
+        Returns
+        -------
+        html : str
 
+        Raises
+        ------
+        ValueError
+            If `image_shape` is none, or rows have not as many numbers as such an image;
+            if `texts` has no text of a row that is shown.
 
-def _of_peers(best, peers, target, n_vectors) -> str | None:
-    """Say whether another engine is better than the best of the encoders."""
-    if not peers:
-        return None
-    better = choose([best, *peers], target, n_vectors)
-    if better is best:
-        return "No other engine that was measured does better than the recommendation."
-    return f"Another engine does better than the recommendation: {better}."
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import audit
+        >>> X, _ = load_digits(return_X_y=True)
+        >>> result = audit(X, n_bits=[16], methods=["pca"])
+        >>> html = result.to_html(image_shape=(8, 8))
+        >>> html.count("<img") > 10
+        True
+        """
+        return whole_page(self, image_shape, texts, name, vectors, folder)
+
+    def _repr_html_(self) -> str:
+        return fragment(self)
+
+    def plot(self, ax=None):
+        """Draw recall against bytes per vector in memory, and the recommendation.
+
+        A colour is a search, by Hamming distance or by real queries, and a line is
+        solid after re-scoring and dotted without. A strong line is the best method of
+        each length; thin ones are the others. Marks are other engines. The legend
+        stands right of the axes, where it hides no curve.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; by default in a new figure. Make a figure with
+            ``layout="constrained"``, so that it leaves room for the legend.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+        """
+        return draw_recall(self, ax)

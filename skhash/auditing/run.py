@@ -11,11 +11,11 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from skhash._versions import processor
-from skhash.auditing.data import as_rows, split_rows
 from skhash.auditing.evidence import gather_evidence
 from skhash.auditing.measure import Task, fit_few, measure_encoder, timed_fit
-from skhash.auditing.peers import PEERS, Unavailable, measure_peer
-from skhash.auditing.report import AuditResult
+from skhash.auditing.peers import PEERS, measure_peer
+from skhash.auditing.result import AuditResult
+from skhash.auditing.rows import as_rows, split_rows
 from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
 from skhash.metrics import true_neighbors
 from skhash.neural import NeighborHash, SGHEncoder
@@ -29,12 +29,12 @@ METHODS = {
     "pca": PCAHash,
     "lsh": RandomHyperplaneHash,
 }
-# The lengths of other engines follow from the number of columns.
+# Lengths of the other methods follow from the number of columns.
 METHODS_OF_ANY_LENGTH = (*METHODS, "pq")
-# The first bits of their codes are codes too: one fit serves all lengths.
+# Methods with nested codes: one fit serves all lengths.
 NESTED_METHODS = ("neighbor",)
 
-# Far above any code that is searched: a slip of the pen that no memory would hold.
+# Far above any useful code: longer ones are typing errors that fill the memory.
 MAX_BITS = 2**16
 
 POSITIVE = Interval(Integral, 1, None, closed="left")
@@ -42,8 +42,6 @@ POSITIVE = Interval(Integral, 1, None, closed="left")
 
 @validate_params(
     {
-        "X": ["array-like", "sparse matrix"],
-        "y": ["array-like", "sparse matrix", None],
         "n_bits": ["array-like"],
         "methods": ["array-like"],
         "metric": [StrOptions({"euclidean", "cosine", "inner_product"})],
@@ -54,7 +52,6 @@ POSITIVE = Interval(Integral, 1, None, closed="left")
         "target_recall": [Interval(Real, 0, 1, closed="right")],
         "device": [str],
         "random_state": ["random_state"],
-        "progress": [callable, None],
     }
 )
 def audit(
@@ -81,8 +78,8 @@ def audit(
     scored by the share of the `k` true float neighbours that is found
 
     - by Hamming distance (``recall``),
-    - by real queries, compared with what the codes decode to (``recall_asymmetric``),
-      the codes being refined for that by a `skhash.linear.LinearDecoder`,
+    - by real queries, compared with the decoded codes (``recall_asymmetric``), which
+      are refined for that by a `skhash.linear.LinearDecoder`,
     - and among the first `rescore` candidates of each of these (``recall_rescored`` and
       ``recall_asymmetric_rescored``), which is the recall after they are ranked again
       by the float vectors.
@@ -140,8 +137,8 @@ def audit(
 
     Notes
     -----
-    A KeyboardInterrupt ends the audit and reaches the caller. What was measured before
-    it is the last result that `progress` was given; its ``skipped`` names the rest.
+    A KeyboardInterrupt ends the audit and reaches the caller. `progress` has the result
+    so far by then; its ``skipped`` names the rest.
 
     Examples
     --------
@@ -156,14 +153,11 @@ def audit(
     """
     methods, n_bits = _check_choices(methods, n_bits, k, rescore)
     progress = progress or (lambda line, result: None)
-
-    def report(line):
-        progress(line, None)
-
-    generator = check_random_state(random_state)
-    sizes, X = (sample, n_queries, rescore), as_rows(X)
-    data = split_rows(X, y, metric, sizes, generator, report)
-    report(f"finding the true neighbours of {data.queries.shape[0]:,} queries")
+    generator, X = check_random_state(random_state), as_rows(X)
+    progress("reading the rows", None)
+    data = split_rows(X, y, metric, (sample, n_queries, rescore), generator)
+    n_asked = f"{data.queries.shape[0]:,} queries"
+    progress(f"finding the true neighbours of {n_asked}", None)
     truth = true_neighbors(data.queries, data.database, k, metric=metric, device=device)
     make = partial(
         _make_encoder,
@@ -172,7 +166,11 @@ def audit(
         random_state=int(generator.randint(np.iinfo(np.int32).max)),
     )
     task = Task(data, truth, rescore, metric)
-    _warm(methods, make, task, report)
+    progress("compiling what fits and searches take, once in a process", None)
+    _compile_kernels(metric, data.database.dtype.name)
+    for method in methods:
+        if method in METHODS:
+            fit_few(make(method, 1))
     seed = int(random_state) if isinstance(random_state, Integral) else None
     settings = _settings(task, target_recall=float(target_recall), random_state=seed)
     run = _Run(task, make, settings, progress)
@@ -181,28 +179,18 @@ def audit(
         raise ValueError(f"Nothing could be measured: {'; '.join(run.skipped)}.")
     result = run.result()
     best = result.choice
-    progress(
-        f"looking at neighbours by {_name(best.row.method, best.row.n_bits)}", result
-    )
+    step = f"looking at neighbours by {_name(best.row.method, best.row.n_bits)}"
+    progress(step, result)
     fitted = result.encoder, result.decoder
     return replace(result, evidence=gather_evidence(best, fitted, task, X, generator))
 
 
-def _warm(methods, make, task, report) -> None:
-    """Do what happens once in a process, and would count as time of the first rows."""
-    report("compiling what fits and searches take, once in a process")
-    _compile_kernels(task.metric, task.data.database.dtype.name)
-    for method in methods:
-        if method in METHODS:
-            fit_few(make(method, 1))
-
-
 @cache
 def _compile_kernels(metric, dtype) -> None:
-    """Measure a few random rows, so that kernels are compiled for this metric."""
+    """Measure a few random rows, so that no timing includes compilation."""
     generator = np.random.RandomState(0)
     rows = generator.standard_normal((320, 8)).astype(dtype)
-    data = split_rows(rows, None, metric, (None, 64, 2), generator, lambda line: None)
+    data = split_rows(rows, None, metric, (None, 64, 2), generator)
     truth = true_neighbors(data.queries, data.database, 1, metric=metric)
     encoder = RandomHyperplaneHash(16, random_state=0).fit(rows)
     measure_encoder(encoder, "lsh", None, Task(data, truth, 2, metric))
@@ -246,7 +234,7 @@ class _Run:
     make : callable
         Makes the encoder of a method and a length.
     settings : dict
-        What was measured; see `AuditResult`.
+        Settings of the audit; see `AuditResult`.
     progress : callable
         That of `audit`.
 
@@ -265,24 +253,24 @@ class _Run:
         self._nested = {}  # of each method, the encoder of all lengths and its seconds
 
     def measure_all(self, methods, n_bits):
-        """Measure all that is possible; what fails is skipped."""
+        """Measure all methods and lengths; those that fail are skipped."""
         self._n_bits = n_bits
         asked = [
             (method, bits)
             for method in methods
             for bits in (n_bits if method in METHODS_OF_ANY_LENGTH else [None])
         ]
-        for number, (method, bits) in enumerate(asked):
-            step = f"{_name(method, bits)} ({number + 1} of {len(asked)})"
+        for number, one in enumerate(asked):
+            step = f"{_name(*one)} ({number + 1} of {len(asked)})"
             self.progress(step, self.result(asked[number:]))
             try:
-                self._measure(method, bits)
-            except (ValueError, Unavailable) as error:  # the others still count
+                self._measure(*one)
+            except ValueError as error:  # the others still count
                 reason = str(error).partition(". ")[0].rstrip(".")
-                self.skipped.append(f"{_name(method, bits)}: {reason}")
+                self.skipped.append(f"{_name(*one)}: {reason}")
 
     def result(self, left=()) -> AuditResult | None:
-        """Return the result of what is measured, or None before the first encoder.
+        """Return the result so far, or None before the first encoder.
 
         left : list of tuples (method, n_bits) that are not measured yet
         """
@@ -291,13 +279,8 @@ class _Run:
         skipped = list(self.skipped)
         if left:
             skipped.append(f"not measured: {', '.join(_name(*one) for one in left)}")
-        elif self.task.data.labels and not any(
-            row.mean_average_precision is not None for row in self.rows
-        ):
-            skipped.append("mAP: no query has a label that occurs in the database")
-        return AuditResult.from_rows(
-            list(self.rows), self.fitted, self.settings, skipped
-        )
+        rows = list(self.rows)
+        return AuditResult.from_rows(rows, self.fitted, self.settings, skipped)
 
     def _measure(self, method, bits) -> None:
         if method in PEERS:
@@ -309,14 +292,15 @@ class _Run:
         self.rows.append(row)
 
     def _fit(self, method, bits):
-        """Return a fitted encoder and the seconds of its fit, None if it is cut."""
+        """Return a fitted encoder and the seconds of its fit, None for a cut code."""
+        train = self.task.data.train
         if method not in NESTED_METHODS:
             encoder = self.make(method, bits)
-            return encoder, timed_fit(encoder, self.task.data.train)
+            return encoder, timed_fit(encoder, train)
         if method not in self._nested:
             encoder = self.make(method, max(self._n_bits))
             encoder.set_params(nested=self._n_bits)
-            self._nested[method] = encoder, timed_fit(encoder, self.task.data.train)
+            self._nested[method] = encoder, timed_fit(encoder, train)
         encoder, seconds = self._nested[method]
         if bits == encoder.n_bits:
             return encoder, seconds
@@ -330,22 +314,16 @@ def _name(method, bits) -> str:
 def _check_choices(methods, n_bits, k, rescore) -> tuple[list[str], list[int]]:
     """Return methods and lengths, each once."""
     known = [*METHODS, *PEERS]
-    for method in methods:
-        if method not in known:
-            raise ValueError(
-                f"Unknown method {str(method)!r}; use some of {', '.join(known)}."
-            )
-    for bits in n_bits:
-        if not isinstance(bits, Integral) or not 1 <= bits <= MAX_BITS:
-            raise ValueError(
-                f"n_bits must be integers from 1 to {MAX_BITS}, got {bits!r}."
-            )
-    if not len(n_bits):
-        raise ValueError("n_bits is empty; name at least one length.")
-    if not set(methods) & set(METHODS):
+    if not set(methods) <= {*known} or not set(methods) & METHODS.keys():
         raise ValueError(
-            f"Name at least one of the methods {', '.join(METHODS)}; others are to "
-            "compare with."
+            f"methods must be some of {', '.join(known)}, with one at least of the "
+            f"first {len(METHODS)}; got {list(methods)}."
+        )
+    are_lengths = [isinstance(n, Integral) and 1 <= n <= MAX_BITS for n in n_bits]
+    if not are_lengths or not all(are_lengths):
+        raise ValueError(
+            f"n_bits must be integers from 1 to {MAX_BITS}, at least one, got "
+            f"{list(n_bits)}."
         )
     if rescore < k:
         raise ValueError(

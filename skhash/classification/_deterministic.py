@@ -1,7 +1,8 @@
-"""A network without noise as arrays: what it does with rows needs no torch."""
+"""A network without noise as arrays, which needs no torch."""
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -19,50 +20,43 @@ from skhash.numerics._binary import BinaryUnits
 from skhash.utils.chunks import dense_rows, even_chunks, row_chunks
 from skhash.utils.threads import MIN_SHARED_WORK, map_in_threads, threads_for
 
+# Shape of images, stride, padding and width of pools of a convolution.
+_numbers_of = itemgetter("input_shape", "stride", "padding", "pool")
+
 
 @dataclass(frozen=True)
 class RealLayer:
-    """Units that are on where a linear map of inputs exceeds a threshold.
+    """Units that are on where ``scale h + shift > 0``, with h a linear map of inputs.
 
-    Batch norm and intercept are in the thresholds, one for each unit or channel. Where
-    the scale of the norm is negative, all weights of the unit are negated.
+    Batch norm and intercept are in scale and shift, one for each unit or channel.
 
     Parameters
     ----------
     weights : ndarray, float32
         Of shape (n_units, n_inputs) or (n_channels, n_inputs, k, k).
-    thresholds : ndarray of shape (n_units,), float32
-    is_negated : ndarray of shape (n_units,), bool
-        Whose weights are negated: what was the largest of a pool is then the least.
+    scale, shift : ndarray of shape (n_units,), float32
     geometry : dict
         Of a convolution: ``input_shape``, ``stride``, ``padding`` and ``pool``.
     """
 
     weights: np.ndarray
-    thresholds: np.ndarray
-    is_negated: np.ndarray
+    scale: np.ndarray
+    shift: np.ndarray
     geometry: dict
 
     @classmethod
     def of(cls, layer) -> "RealLayer":
         """Return a torch layer, in evaluation mode and on the CPU, as arrays."""
-        scale, shift = (values.astype(np.float64) for values in _affine_of(layer))
-        # On where scale h + shift > 0; a unit of scale 0 is always on or always off.
-        constant = np.where(shift > 0, -np.inf, np.inf)
-        size = np.where(scale == 0, 1, np.abs(scale))
-        thresholds = np.where(scale == 0, constant, -shift / size).astype(np.float32)
-        weights = _weights_of(layer)
-        weights = np.where(_for_weights(scale < 0, weights), -weights, weights)
-        return cls(weights, thresholds, scale < 0, dict(layer.geometry))
+        return cls(_weights_of(layer), *_affine_of(layer), dict(layer.geometry))
 
     @property
     def n_inputs(self) -> int:
-        """How many numbers the layer reads of a row."""
+        """Number of inputs of the layer."""
         return int(np.prod(self.geometry.get("input_shape", self.weights.shape[1:])))
 
     @property
     def bytes_per_row(self) -> int:
-        """How much memory a row takes on its way through the layer, about."""
+        """Approximate memory of a row on its way through the layer."""
         n_places = np.prod(self.geometry.get("input_shape", (1,))[1:])
         n_taps = np.prod(self.weights.shape[2:])
         return int(4 * (self.n_inputs * n_taps + len(self.weights) * n_places))
@@ -70,14 +64,17 @@ class RealLayer:
     def __call__(self, x) -> np.ndarray:
         """Return the packed bits of the units for rows of numbers."""
         if not self.geometry:
-            return pack_bits(_product(x, self.weights) > self.thresholds)
+            return pack_bits(self._is_on(_product(x, self.weights)))
         shape, stride, padding, pool = _numbers_of(self.geometry)
         images = np.moveaxis(_padded(x.reshape(-1, *shape), padding, 0), 1, -1)
         windows = _windows(images, self.weights.shape[-1], stride)
         kernels = np.moveaxis(self.weights, 1, -1).reshape(len(self.weights), -1)
         h = _product(windows.reshape(-1, windows.shape[-1]), kernels)
-        h = _pooled(h.reshape(*windows.shape[:3], -1), pool, self.is_negated)
-        return pack_bits(_channels_first(h > self.thresholds))
+        h = _squares(h.reshape(*windows.shape[:3], -1), pool).max(axis=(2, 4))
+        return pack_bits(_channels_first(self._is_on(h)))
+
+    def _is_on(self, h):
+        return h * self.scale + self.shift > 0
 
     def read(self, packed) -> np.ndarray:
         """Return the packed bits of the units for those of a layer below."""
@@ -112,7 +109,7 @@ class PackedLayer:
 
     @property
     def bytes_per_row(self) -> int:
-        """How much memory a row takes on its way through the layer, about."""
+        """Approximate memory of a row on its way through the layer."""
         return self.weights.shape[1] + packed_width(len(self.weights))
 
     def read(self, packed) -> np.ndarray:
@@ -164,7 +161,7 @@ class PackedConvolution:
 
     @property
     def bytes_per_row(self) -> int:
-        """How much memory a row takes on its way through the layer, about."""
+        """Approximate memory of a row on its way through the layer."""
         n_places = np.prod(self.geometry["input_shape"][1:])
         n_bits = np.prod(self.geometry["input_shape"]) + n_places * len(self.is_negated)
         return int(2 * n_bits + n_places * self.channels.bytes_per_row)
@@ -182,7 +179,9 @@ class PackedConvolution:
         )
         on = self.channels.read(windows.reshape(-1, windows.shape[-1]))
         on = np.unpackbits(on, axis=1, count=len(self.is_negated))
-        on = _pooled(on.reshape(*windows.shape[:3], -1), pool, self.is_negated)
+        on = _squares(on.reshape(*windows.shape[:3], -1), pool)
+        # The largest product of a pool counts: where negated, all are on or none is.
+        on = np.where(self.is_negated, on.min(axis=(2, 4)), on.max(axis=(2, 4)))
         return pack_bits(_channels_first(on))
 
 
@@ -190,9 +189,9 @@ class PackedConvolution:
 class DeterministicNetwork:
     """A classifier of +-1 units without noise that does not need torch.
 
-    `SBNClassifier.export_deterministic` makes it; it predicts what that does with
-    ``predict_mode="det"``. The prediction for a row does not depend on other rows. Rows
-    are shared among threads, as many as `joblib` allows.
+    `SBNClassifier.export_deterministic` makes it; it predicts as that does with
+    ``n_predict_samples=0``. The prediction for a row does not depend on other rows.
+    Rows are shared among threads, as many as `joblib` allows.
 
     Parameters
     ----------
@@ -246,42 +245,37 @@ class DeterministicNetwork:
         -------
         packed : ndarray of shape (n_samples, ceil(n_bits / 8)), uint8
         """
-        packed = np.empty((X.shape[0], packed_width(self.coef.shape[1])), np.uint8)
-
-        def write(rows):
-            packed[rows] = self._packed(dense_rows(X[rows]))
-
-        self._share_rows(write, X.shape[0])
-        return packed
+        return self._map(np.asarray, X)
 
     def predict_proba(self, X) -> np.ndarray:
         """Return the probabilities of the classes, shape (n_samples, n_classes)."""
-        probabilities = np.empty((X.shape[0], len(self.coef)), dtype=np.float32)
         constant = self.intercept - self.coef.sum(axis=1)
 
-        def write(rows):
-            packed = self._packed(dense_rows(X[rows]))
+        def probabilities(packed):
             units = unpack_bits(packed, self.coef.shape[1]).astype(np.float32)
             # A unit that is off counts -1: twice the bits, less what all would make.
-            scores = _product(units, 2 * self.coef) + constant
-            probabilities[rows] = softmax(scores, axis=1)
+            return softmax(_product(units, 2 * self.coef) + constant, axis=1)
 
-        self._share_rows(write, X.shape[0])
-        return probabilities
+        return self._map(probabilities, X)
 
     def predict(self, X) -> np.ndarray:
         """Return the most probable class of each row."""
         return self.classes[self.predict_proba(X).argmax(axis=1)]
 
-    def _share_rows(self, function, n_rows):
-        """Call a function with slices of rows, in threads if that pays."""
+    def _map(self, function, X):
+        """Return a function of the packed bits of rows, in threads if that pays."""
         bytes_per_row = max(layer.bytes_per_row for layer in self.layers)
-        n_chunks = len(list(row_chunks(n_rows, bytes_per_row)))
-        work = n_rows * self.layers[0].weights.size
+        n_chunks = len(list(row_chunks(X.shape[0], bytes_per_row)))
+        work = X.shape[0] * self.layers[0].weights.size
         threads = threads_for(work, MIN_SHARED_WORK, None)
-        # As many for each thread.
-        n_chunks = threads * -(-n_chunks // threads)
-        map_in_threads(function, even_chunks(n_rows, n_chunks), threads)
+        # As many for each thread, and one where there are no rows.
+        n_chunks = threads * max(1, -(-n_chunks // threads))
+
+        def of_rows(rows):
+            return function(self._packed(dense_rows(X[rows])))
+
+        chunks = even_chunks(X.shape[0], n_chunks)
+        return np.concatenate(map_in_threads(of_rows, chunks, threads))
 
     def _packed(self, X):
         X = X.astype(np.result_type(X, np.float32), copy=False)
@@ -310,7 +304,7 @@ def _affine_of(layer):
     if layer.norm is None:
         affine = layer.bias.new_ones(len(layer.weight)), layer.bias
     else:
-        # In evaluation a norm does not look at what it normalises.
+        # In evaluation a norm does not depend on its input.
         affine = layer.norm(None)
     return tuple(value.detach().numpy() for value in affine)
 
@@ -324,12 +318,6 @@ def _signed_bits(layer, scale):
 def _for_weights(values, weights):
     """Return values of units with axes for those of their weights."""
     return values.reshape(-1, *[1] * (weights.ndim - 1))
-
-
-def _numbers_of(geometry):
-    """Return shape of images, stride, padding and width of pools of a convolution."""
-    names = "input_shape", "stride", "padding", "pool"
-    return tuple(geometry[name] for name in names)
 
 
 def _limits(scale, shift, n, step):
@@ -381,18 +369,17 @@ def _windows(pixels, size, stride):
     return windows.reshape(*windows.shape[:3], -1)
 
 
-def _pooled(values, pool, is_negated):
-    """Return the largest values of squares of a width, or the least where negated.
+def _squares(values, pool):
+    """Return images with channels last by squares of a width, or of single values.
 
-    values : (n_rows, height, width, n_channels); what fills no square is left out
+    The axes of a square are the third and the fifth of (n_rows, height, pool, width,
+    pool, n_channels). Values that fill no square are left out.
     """
-    if not pool:
-        return values
+    pool = pool or 1
     n_rows, height, width, n_channels = values.shape
     height, width = height // pool, width // pool
     squares = values[:, : height * pool, : width * pool]
-    squares = squares.reshape(n_rows, height, pool, width, pool, n_channels)
-    return np.where(is_negated, squares.min(axis=(2, 4)), squares.max(axis=(2, 4)))
+    return squares.reshape(n_rows, height, pool, width, pool, n_channels)
 
 
 def _channels_first(images):

@@ -1,17 +1,21 @@
-"""Networks without random choices left, which a fitted classifier predicts with."""
+"""Networks with all draws made, for the predictions of a fitted classifier."""
 
 import math
 
 import numpy as np
 import torch
 
-from skhash.training._batches import FedRows, Rows
+from skhash.training._module import FedRows, Rows
 from skhash.utils.chunks import row_chunks
 from skhash.utils.torch import widest_float
 
 
 class Ensemble:
     """Networks with their noise and weights drawn once, which predict together.
+
+    All rows meet the same noise. Each row's outputs have the law of a separate draw,
+    and depend on no other row: sums are in float64, where that is to be had, so that
+    what they round to does not depend on the order of the rows.
 
     Parameters
     ----------
@@ -21,7 +25,7 @@ class Ensemble:
         Rows are fed as ``(x - mean) / scale``.
     n_members : int
     generator : torch.Generator or None
-        On the device of the network; draws the members. None takes the likeliest
+        On the device of the network; draws the members. None uses the likeliest
         weights, and no noise: all members are equal.
     """
 
@@ -31,13 +35,31 @@ class Ensemble:
     def __init__(self, network, mean, scale, n_members=1, generator=None):
         self.mean, self.scale = mean, scale
         self.network, self.device = network, network.head.weight.device
+        self.dtype = widest_float(self.device)
         for layer in [*network.layers, network.head]:
             if layer.weights.is_real:  # once, for all members
-                layer.weight.data = layer.weight.data.to(widest_float(self.device))
-        spread = [spread_noise(layer, n_members, generator) for layer in network.layers]
+                layer.weight.data = layer.weight.data.to(self.dtype)
+        noise = [self._noise(layer, n_members, generator) for layer in network.layers]
         self.members = [
-            Member(network, noise, generator) for noise in zip(*spread, strict=True)
+            (self._maps(generator), of_layers) for of_layers in zip(*noise, strict=True)
         ]
+
+    def _noise(self, layer, n_members, generator):
+        """Return the noise of a layer's logits in each member.
+
+        The draws of a unit are spread, so that the mean of the members varies less.
+        """
+        if generator is None:
+            return layer.weight.new_zeros(n_members, 1)
+        shape = n_members, (layer.n_outputs,)
+        return layer.units.noise.sample_spread(*shape, generator, dtype=self.dtype)
+
+    def _maps(self, generator):
+        """Return the maps of a member, that of the head last."""
+        maps = self.network.realize(generator, deterministic=generator is None)
+        for layer in maps:
+            layer.weight = layer.weight.to(self.dtype)
+        return maps
 
     def log_probabilities(self, X) -> np.ndarray:
         """Return the logarithms of mean probabilities, float32.
@@ -50,29 +72,31 @@ class Ensemble:
 
     def bits(self, X) -> np.ndarray:
         """Return the bits of the last layer of the first member, uint8."""
-        first, *_ = self.members
         width = self.network.head.n_inputs
-        return self._map(lambda x: first.units(first.logits(x)) > 0, X, width, np.uint8)
+        return self._map(lambda x: next(self.units(x))[1] > 0, X, width, np.uint8)
+
+    def units(self, x):
+        """Yield the head of each member, and the -1 and +1 of its last layer."""
+        x, logits = x.to(self.dtype), None
+        is_common = self.network.layers[0].weights.is_real
+        for (first, *others, head), (threshold, *thresholds) in self.members:
+            if logits is None or not is_common:
+                logits = first(x)
+            values = first.units.values((logits > threshold).to(self.dtype))
+            for layer, noise in zip(others, thresholds, strict=True):
+                values = layer.units.values((layer(values) > noise).to(self.dtype))
+            yield head, values
 
     def _log_mean(self, x):
-        first, *_ = self.members
-        # Equal logits are computed once.
-        common = first.logits(x) if first.is_fixed else None
-        scores = [
-            member.outputs(member.logits(x) if common is None else common)
-            for member in self.members
-        ]
-        scores = torch.stack([torch.log_softmax(h, dim=1) for h in scores])
-        return scores.logsumexp(dim=0) - math.log(len(scores))
+        scores = [head(units).log_softmax(dim=1) for head, units in self.units(x)]
+        return torch.stack(scores).logsumexp(dim=0) - math.log(len(scores))
 
     @torch.no_grad()
     def _map(self, function, X, width, dtype):
-        """Return what a function makes of standardised rows, one chunk at a time."""
+        """Apply a function to standardised rows, one chunk at a time."""
         data, results = FedRows(Rows(X), self), np.empty((X.shape[0], width), dtype)
-        widest = max(
-            layer.n_inputs for layer in [*self.network.layers, self.network.head]
-        )
-        for rows in row_chunks(X.shape[0], 20 * widest):
+        layers = [*self.network.layers, self.network.head]
+        for rows in row_chunks(X.shape[0], 20 * max(one.n_inputs for one in layers)):
             values = data.values(rows)
             if not values.isfinite().all():
                 largest = max(X.max(), -X.min())
@@ -82,59 +106,3 @@ class Ensemble:
                 )
             results[rows] = function(values.to(self.device)).cpu().numpy()
         return results
-
-
-def spread_noise(layer, n_members, generator):
-    """Return what the logits of a layer meet in each member; zeros without generator.
-
-    The draws of a unit are spread, so that the mean of the members varies less.
-    """
-    if generator is None:
-        return layer.weight.new_zeros(n_members, 1)
-    dtype = widest_float(generator.device)
-    noise, shape = layer.units.noise, (layer.n_outputs,)
-    return noise.sample_spread(n_members, shape, generator, dtype=dtype)
-
-
-class Member:
-    """A network with its noise and weights drawn once: all rows meet the same.
-
-    Each row's outputs have the law that a draw of its own would have, and depend on no
-    other row: sums are in float64, where that is to be had, so that what they round to
-    does not depend on the order of the rows.
-
-    Parameters
-    ----------
-    network : StochasticBinaryNetwork
-        In evaluation mode.
-    noise : sequence of Tensor
-        What the logits of each layer are compared with.
-    generator : torch.Generator or None
-        On the device of the network; draws weights. None takes the likeliest.
-    """
-
-    def __init__(self, network, noise, generator=None):
-        is_certain = generator is None
-        *self.maps, self.head = network.realize(generator, deterministic=is_certain)
-        # Whether other members have the same weights in front.
-        self.is_fixed = self.maps[0].weight is network.layers[0].weight
-        self.dtype = widest_float(self.head.weight.device)
-        for layer in [*self.maps, self.head]:
-            layer.weight = layer.weight.to(self.dtype)
-        self.noise = noise
-
-    def logits(self, X):
-        """Return the logits of the first layer."""
-        return self.maps[0](X.to(self.dtype))
-
-    def units(self, logits):
-        """Return the values of the last layer, -1 and +1."""
-        first, *others = self.maps
-        values = first.units.values((logits > self.noise[0]).to(self.dtype))
-        for layer, noise in zip(others, self.noise[1:], strict=True):
-            values = layer.units.values((layer(values) > noise).to(self.dtype))
-        return values
-
-    def outputs(self, logits):
-        """Return the outputs of the head."""
-        return self.head(self.units(logits))

@@ -3,8 +3,7 @@
 import torch
 
 from skhash.gradients import resolve_network_gradient
-from skhash.training._batches import Rows
-from skhash.training._module import TrainedModule
+from skhash.training._module import Rows, TrainedModule
 
 
 class ClassifierModule(TrainedModule):
@@ -19,11 +18,9 @@ class ClassifierModule(TrainedModule):
     gradient : NetworkGradient
     mean : ndarray of shape (n_features,)
     scale : float
-        What rows are standardised with.
+        Used to standardise rows.
     n_samples : int
         How many times the units of a row are drawn in a step.
-    is_bound : bool
-        Whether the samples make a bound, instead of a mean of losses.
     augment : callable or None
         Changes images while training, as ``augment(images, generator)``.
     shape : tuple of int or None
@@ -38,15 +35,13 @@ class ClassifierModule(TrainedModule):
         scale=1.0,
         *,
         n_samples=1,
-        is_bound=False,
         augment=None,
         shape=None,
     ):
         super().__init__()
         self.network, self.gradient = network, gradient
         self.mean, self.scale = mean, scale
-        self.n_samples, self.is_bound = n_samples, is_bound
-        self.augment, self.shape = augment, shape
+        self.n_samples, self.augment, self.shape = n_samples, augment, shape
 
     def rows(self, X, targets, run):
         return Rows(X, targets.codes, targets.weights, split=run.split)
@@ -62,23 +57,17 @@ class ClassifierModule(TrainedModule):
 
     def loss(self, outputs, batch):
         """Return the weighted mean over the rows of a batch."""
-        rows, labels, weights = batch.rows, batch.labels[:, 0], batch.weights
         # Backpropagation through drawn units has the loss itself as its value.
         gradient = self.gradient if self.training else resolve_network_gradient("st")
-        n_samples = self.n_samples if self.is_bound else 1
-        n_repeats = self.n_samples // n_samples
-        if n_repeats > 1 and gradient.draws_units:
-            outputs = outputs.repeat(n_repeats, 1)
-            rows, labels = rows.repeat(n_repeats), labels.repeat(n_repeats)
-            weights = None if weights is None else weights.repeat(n_repeats)
         losses = gradient.network_surrogate(
-            lambda logits: cross_entropy(logits, labels),
+            lambda logits: cross_entropy(logits, batch.labels[:, 0]),
             self.network,
             outputs,
             self.generator,
-            n_samples=n_samples,
-            rows=rows,
+            n_samples=self.n_samples,
+            rows=batch.rows,
         )
+        weights = batch.weights
         return (losses if weights is None else losses * weights).mean()
 
     def end_step(self, optimizer):
@@ -141,7 +130,7 @@ def start_from(network, arrays, weights):
     arrays : list of ndarray
         In the order of the ``state_dict`` of both.
     weights : WeightLaw
-        What makes first parameters of real weights, where layers have others.
+        Makes first parameters of real weights, where layers have others.
     """
     names = network.state_dict()
     network.load_state_dict(
@@ -161,7 +150,7 @@ def refresh_statistics(network, batches, generator=None):
     network : StochasticBinaryNetwork
     batches : BatchIterator
     generator : torch.Generator or None
-        Draws the units, and the weights anew for each batch; None takes the likeliest.
+        Draws the units, and the weights anew for each batch; None uses the likeliest.
     """
     norms = [layer.norm for layer in network.layers if layer.norm is not None]
     before = [norm.momentum for norm in norms]

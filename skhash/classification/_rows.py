@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.utils.class_weight import compute_sample_weight
 
 from skhash.utils.arrays import check_sample_weight
 
 
 @dataclass(frozen=True)
 class Targets:
-    """Targets of training: classes and weights of rows.
+    """Classes and weights of training rows.
 
     Attributes
     ----------
@@ -28,7 +27,7 @@ class Targets:
     first_weights: list | None = None
 
 
-def weighted_rows(X, y, sample_weight, class_weight):
+def weighted_rows(X, y, sample_weight):
     """Return the rows that have weight, their labels, and weights of mean 1 or None.
 
     Parameters
@@ -36,14 +35,12 @@ def weighted_rows(X, y, sample_weight, class_weight):
     X : {ndarray, CSR array} of shape (n_samples, n_features)
     y : ndarray of shape (n_samples,)
     sample_weight : array-like of shape (n_samples,) or None
-    class_weight : dict, "balanced" or None
     """
-    if sample_weight is None and class_weight is None:
+    if sample_weight is None:
         return X, y, None
     weights = check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
         raise ValueError(f"sample_weight holds {weights.min()}; give 0 or more.")
-    weights = weights * compute_sample_weight(class_weight, y)
     rows = weights > 0
     if not rows.any():
         raise ValueError("The weights of the rows are all 0; give some weight.")

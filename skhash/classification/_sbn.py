@@ -14,19 +14,25 @@ from sklearn.base import (
     clone,
 )
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.base import check_magnitude, unchanged_if_it_raises
-from skhash.classification._architectures import resolve_architecture
+from skhash.classification._architectures import (
+    convolutions_of,
+    make_network,
+    own_network,
+)
 from skhash.classification._deterministic import DeterministicNetwork
 from skhash.classification._rows import Targets, positions, weighted_rows
 from skhash.codes import pack_bits
-from skhash.numerics._projection import column_means
-from skhash.numerics._scale import total_scale
-from skhash.persistence import save_estimator
+from skhash.numerics._projection import mean_and_scale
+from skhash.persistence.estimators import save_estimator
 from skhash.persistence.schema import TINY, Group, Plain, labels, reals, wholes
-from skhash.training import TRAINING_CONSTRAINTS, TrainedMixin, arrays_of
+from skhash.training._estimator import (
+    TRAINING_CONSTRAINTS,
+    TrainedMixin,
+    arrays_of,
+)
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.arrays import as_array, refusing_masks, validate_data
 from skhash.utils.targets import encoded_targets
@@ -68,10 +74,11 @@ class SBNClassifier(
     ----------
     hidden_layer_sizes : array-like of int, default=(512, 512)
         Number of units of each fully connected layer; "allconv" has none.
-    architecture : {"mlp", "allconv", "vgg"} or callable, default="mlp"
+    architecture : {"mlp", "allconv", "vgg"}, list of dict or callable, default="mlp"
         "mlp" is fully connected. "allconv" has eight convolutions, for images of at
         least 27 x 27, and "vgg" pairs of convolutions with pooling, which PSA cannot
-        pass: the networks of the two papers, which want a GPU. Or a factory
+        pass: the networks of the two papers, which want a GPU. A list has the arguments
+        of each `skhash.networks.BinaryConv2d` in front of the rest. Or a factory
         ``(n_features, n_classes) -> skhash.networks.StochasticBinaryNetwork``, which
         then decides on `noise`, `weights` and `batch_norm` too.
     input_shape : tuple of int or None, default=None
@@ -87,30 +94,26 @@ class SBNClassifier(
         follows the Bayesian learning rule (`skhash.networks.BayesBiNNWeights`), with
         ``optimizer="sgd"``.
     noise : {"logistic", "normal", "triangular", "uniform"} or Noise, default="logistic"
-        What the logits of units are compared with; see `skhash.noise`.
+        Noise that the logits of units are compared with; see `skhash.noise`.
     batch_norm : bool, default=True
         Whether logits are normalised over the batch. Without, layers have intercepts.
-    objective : {"expected", "multi_sample"}, default="expected"
-        With M = `n_draws` draws of the noise, "expected" is the mean of their
-        losses and "multi_sample" the bound :math:`-\log \frac1M \sum_m p(y | z_m)`,
-        which tightens to the loss of the ensemble as M grows. They are equal at M = 1.
     n_draws : int, default=1
-        How many times the noise of a row is drawn in a step.
-    predict_mode : {"ensemble", "det"}, default="ensemble"
-        Whether to average probabilities over `n_predict_samples` networks, or to take
-        the network without noise. May be changed after `fit`.
+        M, how many times the noise of a row is drawn in a step. The loss is the bound
+        :math:`-\log \frac1M \sum_m p(y | z_m)`, which tightens to the loss of the
+        ensemble as M grows; of one draw it is the loss of that.
     n_predict_samples : int, default=10
-        Size of the ensemble. Each member has noise that is drawn once and shared by all
-        rows, so that predictions do not depend on what else is predicted. The draws of
-        a unit are spread over its noise (a Latin hypercube): the mean of the members
-        varies less than that of independent ones.
+        Size of the ensemble whose probabilities are averaged; 0 uses the network
+        without noise. May be changed after `fit`. Each member has noise that is drawn
+        once and shared by all rows, so that predictions do not depend on other rows.
+        The draws of a unit are spread over its noise (a Latin hypercube): the mean of
+        the members varies less than that of independent ones.
     init : {"whiten", "default", "real"}, default="whiten"
         "whiten" scales layers at the start so that logits have mean 0 and deviation
         `init_scale` over a sample of rows, or over the batch with batch norm. "real"
         trains a network with real weights whose units pass their means for the first
         half of the epochs, whose weights then start the binary units. Binary weights
-        have these as logits, divided by their root mean square; those of an
-        `architecture` of your own start as they are.
+        have these as logits, divided by their root mean square; those of a custom
+        `architecture` start as they are.
     init_scale : float, default=2.0
         How far logits spread at the start, where noise of scale 1 has slope 1 at the
         threshold. At 1, as in the papers, units are about as random as they can be
@@ -118,16 +121,14 @@ class SBNClassifier(
     augment : {"flip_crop", "affine"} or None, default=None
         Random changes of the images of `input_shape` while training: mirrored and moved
         by up to an eighth, or turned by up to 10 degrees and moved by up to 5 %.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as in scikit-learn.
     lr : float, default=0.003
         Learning rate.
     lr_schedule : {"cosine", "step"} or None, default="cosine"
         How the rate falls during `fit`: along half a cosine to 0, or to a tenth after
         60 % and again after 80 % of the epochs.
     optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"
-        A class of `torch.optim` or its name in any case, "storm", or these with
-        parameters of their own; see `skhash.training.Optimizer`.
+        A class of `torch.optim` or its name in any case, or these with parameters; see
+        `skhash.training.Optimizer`.
     max_epochs : int, default=50
         Passes over the data.
     batch_size : int or "auto", default="auto"
@@ -150,7 +151,7 @@ class SBNClassifier(
     scale_ : float
         Rows minus ``mean_``, divided by ``scale_``, enter the network.
     layers_ : list of dict
-        What the layers are, the head last.
+        Descriptions of the layers, the head last.
     weights_ : list of ndarray
         Their parameters, with the statistics of norms under noise.
     det_statistics_ : list of ndarray
@@ -214,14 +215,11 @@ class SBNClassifier(
         "weights": "no_validation",
         "noise": "no_validation",
         "batch_norm": ["boolean"],
-        "objective": [StrOptions({"expected", "multi_sample"})],
         "n_draws": [Interval(Integral, 1, None, closed="left")],
-        "predict_mode": [StrOptions({"ensemble", "det"})],
-        "n_predict_samples": [Interval(Integral, 1, 10_000, closed="both")],
+        "n_predict_samples": [Interval(Integral, 0, 10_000, closed="both")],
         "init": [StrOptions({"whiten", "default", "real"})],
         "init_scale": [Interval(Real, 0, None, closed="neither")],
         "augment": [StrOptions({"flip_crop", "affine"}), None],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
         **TRAINING_CONSTRAINTS,
         "batch_size": [
             Interval(Integral, 2, None, closed="left"),
@@ -239,14 +237,11 @@ class SBNClassifier(
         weights="real",
         noise="logistic",
         batch_norm=True,
-        objective="expected",
         n_draws=1,
-        predict_mode="ensemble",
         n_predict_samples=10,
         init="whiten",
         init_scale=2.0,
         augment=None,
-        class_weight=None,
         lr=0.003,
         lr_schedule="cosine",
         optimizer="adam",
@@ -265,14 +260,11 @@ class SBNClassifier(
         self.weights = weights
         self.noise = noise
         self.batch_norm = batch_norm
-        self.objective = objective
         self.n_draws = n_draws
-        self.predict_mode = predict_mode
         self.n_predict_samples = n_predict_samples
         self.init = init
         self.init_scale = init_scale
         self.augment = augment
-        self.class_weight = class_weight
         self.lr = lr
         self.lr_schedule = lr_schedule
         self.optimizer = optimizer
@@ -284,8 +276,8 @@ class SBNClassifier(
         self.random_state = random_state
         self.verbose = verbose
 
-    # Parameters that a network in training does not depend on.
-    _untrained_parameters = ("predict_mode", "n_predict_samples", "class_weight")
+    # A network in training does not depend on it.
+    _untrained_parameters = ("n_predict_samples",)
 
     @unchanged_if_it_raises
     @fit_context(prefer_skip_nested_validation=True)
@@ -299,7 +291,8 @@ class SBNClassifier(
             Classes, of any type.
         sample_weight : array-like of shape (n_samples,) or None, default=None
             The loss of each row is multiplied with its weight over the mean weight.
-            Rows of weight 0 are left out.
+            Rows of weight 0 are left out. Weights of classes are made weights of rows
+            by `sklearn.utils.class_weight.compute_sample_weight`.
 
         Returns
         -------
@@ -325,9 +318,9 @@ class SBNClassifier(
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Train for one epoch on these rows, as one part of a stream.
 
-        The first call builds the network, and takes mean and scale of its rows: let
-        them be some hundreds, drawn at random. Later calls keep the optimizer's state;
-        on a classifier that was loaded from a file the optimizer starts afresh. The
+        The first call builds the network, with mean and scale of its rows: let them be
+        some hundreds, drawn at random. Later calls keep the optimizer's state; on a
+        classifier that was loaded from a file the optimizer starts afresh. The
         statistics of batch norms are recalibrated from the rows of the last call. Of
         the parameters `lr` and `batch_size`, and those of prediction, may change from
         call to call; `max_epochs` is not used.
@@ -353,11 +346,6 @@ class SBNClassifier(
         first = not self.__sklearn_is_fitted__()
         if first and classes is None:
             raise ValueError("The first call of partial_fit needs classes=.")
-        if self.class_weight == "balanced":
-            raise ValueError(
-                "class_weight='balanced' needs all rows at once; give partial_fit the "
-                "weights of the classes as a dict."
-            )
         if first and self.init == "real":
             raise ValueError(
                 "init='real' trains on all rows before: call fit first, or take "
@@ -426,10 +414,10 @@ class SBNClassifier(
         Returns
         -------
         bits : ndarray of shape (n_samples, n_bits), uint8
-            0 and 1, as `skhash.HammingNeighbors` takes them.
+            0 and 1, for `skhash.HammingNeighbors`.
         """
         X = self._validate_fitted(X)
-        return self._ensemble("det").bits(X)
+        return self._ensemble(0).bits(X)
 
     def transform_packed(self, X) -> np.ndarray:
         """Return the bits of `transform` as packed bytes.
@@ -447,17 +435,18 @@ class SBNClassifier(
     def export_deterministic(self) -> DeterministicNetwork:
         """Return the network without noise as arrays that do not need torch.
 
-        Batch norms are folded into a threshold for each unit. Layers with weights of -1
-        and +1 hold them as packed bits, and count the bits that differ.
+        Batch norms are folded into a scale and a shift for each unit. Layers with
+        weights of -1 and +1 hold them as packed bits, and count the bits that differ
+        up to a limit for each unit.
 
         Returns
         -------
         network : DeterministicNetwork
             It has `predict`, `predict_proba`, `transform` and `transform_packed`, which
-            agree with ``predict_mode="det"``.
+            agree with ``n_predict_samples=0``.
         """
         check_is_fitted(self)
-        network = self._network("det")
+        network = self._network(self.det_statistics_)
         return DeterministicNetwork.of(network, self.classes_, self.mean_, self.scale_)
 
     @refusing_masks
@@ -497,12 +486,9 @@ class SBNClassifier(
         return self.layers_[-1]["n_inputs"]
 
     def _check_saved(self):
-        from skhash.classification._ensemble import Ensemble
-
         try:  # with a row: not all that has the shapes fits together
-            self._network("ensemble")
-            ensemble = Ensemble(self._network("det"), self.mean_, self.scale_)
-            outputs = ensemble.log_probabilities(self.mean_[None])
+            self._network()
+            outputs = self._ensemble(0).log_probabilities(self.mean_[None])
         except (ArithmeticError, RuntimeError) as error:
             raise ValueError(f"weights_ are not those of layers_: {error}") from error
         if outputs.shape[1] != len(self.classes_):
@@ -512,8 +498,7 @@ class SBNClassifier(
         """Return rows, labels, and weights of mean 1 or None."""
         X, y = validate_data(self, X, y, reset=reset, ensure_min_samples=2, **INPUT)
         check_magnitude(X)
-        check_classification_targets(y)
-        return weighted_rows(X, y, sample_weight, self.class_weight)
+        return weighted_rows(X, y, sample_weight)
 
     def _validate_fitted(self, X):
         check_is_fitted(self)
@@ -521,26 +506,26 @@ class SBNClassifier(
 
     def _log_probabilities(self, X) -> np.ndarray:
         X = self._validate_fitted(X)
-        return self._ensemble(self.predict_mode).log_probabilities(X)
+        return self._ensemble(self.n_predict_samples).log_probabilities(X)
 
-    def _ensemble(self, mode):
-        """Return the networks of a mode, without random choices left."""
+    def _ensemble(self, n_members):
+        """Return so many networks with their noise drawn; of 0 the one without."""
         import torch
 
         from skhash.classification._ensemble import Ensemble
 
         device = inference_device(self.device)
-        network, n_members, generator = self._network(mode).to(device), 1, None
-        if mode == "ensemble":
-            generator = torch.Generator(device).manual_seed(self.predict_seed_)
-            n_members = self.n_predict_samples
+        if not n_members:
+            network = self._network(self.det_statistics_).to(device)
+            return Ensemble(network, self.mean_, self.scale_)
+        generator = torch.Generator(device).manual_seed(self.predict_seed_)
+        network = self._network().to(device)
         return Ensemble(network, self.mean_, self.scale_, n_members, generator)
 
-    def _network(self, mode):
-        """Return the network that was fitted, with the statistics of a mode."""
-        from skhash.networks._rebuild import rebuild
+    def _network(self, statistics=()):
+        """Return the network that was fitted; its norms are those under noise."""
+        from skhash.networks._layers import rebuild
 
-        statistics = self.det_statistics_ if mode == "det" else ()
         return rebuild(self.layers_, self.weights_, statistics, self.noise)
 
     def _build(self, X, targets, run):
@@ -552,8 +537,7 @@ class SBNClassifier(
         X = run.trained(X)
         network = self._new_network(X.shape[1], len(targets.classes), run.generator)
         network.start_training(X.shape[0])
-        mean = column_means(X)
-        module = self._module_of(network, mean, total_scale(X, mean))
+        module = self._module_of(network, *mean_and_scale(X))
         if self.init == "whiten":
             some = torch.randperm(X.shape[0], generator=run.generator)[:WHITENED_ROWS]
             some = whole_batch(module, X[some.numpy()]).X
@@ -569,7 +553,7 @@ class SBNClassifier(
         return twin.weights_
 
     def _module(self, run):
-        network = self._network("ensemble")
+        network = self._network()
         if run is not None:
             weights = self._resolve_weights()
             for layer in network.layers:
@@ -589,25 +573,28 @@ class SBNClassifier(
             mean,
             scale,
             n_samples=self.n_draws,
-            is_bound=self.objective == "multi_sample",
             augment=AUGMENTATIONS.get(self.augment),
             shape=self._image_shape("augment", len(mean)) if self.augment else None,
         )
 
     def _new_network(self, n_features, n_classes, generator):
-        weights = self._resolve_weights()
-        architecture, shape = resolve_architecture(self.architecture), None
-        if architecture.convolutions():
-            shape = self._image_shape("architecture", n_features)
-        network = architecture.network(
-            shape or (int(n_features),),
-            self.hidden_layer_sizes,
-            n_classes,
-            noise=self.noise,
-            weights=weights,
-            batch_norm=self.batch_norm,
-            generator=generator,
-        )
+        weights, n_features = self._resolve_weights(), int(n_features)
+        if callable(self.architecture):
+            network = own_network(self.architecture, n_features, n_classes, generator)
+        else:
+            convolutions, shape = convolutions_of(self.architecture), (n_features,)
+            if convolutions:
+                shape = self._image_shape("architecture", n_features)
+            network = make_network(
+                convolutions,
+                shape,
+                () if self.architecture == "allconv" else self.hidden_layer_sizes,
+                n_classes,
+                noise=self.noise,
+                weights=weights,
+                batch_norm=self.batch_norm,
+                generator=generator,
+            )
         if not weights.is_real and len(network.layers) == 1:
             raise ValueError(
                 f"weights={self.weights!r} are between layers of units, and the "
@@ -650,13 +637,14 @@ class SBNClassifier(
         for i, layer in enumerate(module.network.layers):
             if decay := layer.weights.weight_decay:
                 groups += [(f"network.layers.{i}.weight", {"weight_decay": decay})]
-        return self.optimizer, {"param_groups": groups} if groups else {}
+        kind, params = super()._optimizer(module)
+        return kind, params | ({"param_groups": groups} if groups else {})
 
     def _read(self, module, X, run):
         """Return the parameters, and the statistics of norms without noise."""
         from skhash.classification._module import refresh_statistics
-        from skhash.networks._rebuild import statistics_of
-        from skhash.training._batches import BatchIterator, FedRows, Rows
+        from skhash.networks._layers import statistics_of
+        from skhash.training._module import BatchIterator, FedRows, Rows
 
         fed = FedRows(Rows(run.trained(X)), module)
         network = copy.deepcopy(module.network)

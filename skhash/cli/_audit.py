@@ -1,62 +1,85 @@
 """``skhash audit``: reads vectors, prints the audit's table, writes its report."""
 
 import json
+import shlex
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+from sklearn.datasets import load_digits
 
 from skhash.auditing import AuditResult, audit
+from skhash.auditing.chart import FIGURE_SIZE, write
+from skhash.auditing.page import check_image_shape
 from skhash.auditing.texts import caution, cells_of, how_measured, stored
-from skhash.cli._device import check_device
-from skhash.cli._report import check_report, tell_report, write_report
+from skhash.cli._checks import check_device, check_writable
 from skhash.cli._signals import Signals
-from skhash.cli._terminal import Table, nothing, print_text, progress
+from skhash.cli._terminal import print_row, print_text, progress, widths_of
+from skhash.datasets import open_vectors
 from skhash.datasets._npy import read_npy
+from skhash.persistence.estimators import check_target
+from skhash.utils.files import replacing
 
-# Columns that a narrow terminal does without, the first one first.
-DISPENSABLE = (
-    *("corr", "balance", "refine/s", "codebook", "encode/s", "Q/s", "H/s", "fit s"),
-    "mAP",
-)
+# Columns that a narrow terminal drops, in this order.
+DISPENSABLE = ("codebook", "encode/s", "Q/s", "H/s", "fit s", "mAP")
 LEGEND = (
     "{k}@n: share of the {k} true neighbours among the first n, H by Hamming distance, "
     "Q by real queries among refined codes; with n above {k} it is the recall after "
     "these are ranked again by the float vectors. bytes: a code, + floats beside it "
     "for Q; codebook: bytes that decode all of them."
 )
-AUDIT_PARAMETERS = (
+PARAMETERS = (
     *("n_bits", "methods", "metric", "k", "rescore", "sample", "n_queries"),
     *("target_recall", "device", "random_state"),
 )
+# Folders of the recommended encoder and of the decoder of its codes.
+ENCODER, DECODER = "encoder", "decoder"
 
 
 def run_audit(arguments) -> None:
     """Run the command with its parsed arguments."""
     check_device(arguments.device)
     X, y, name = _read(arguments)
-    check_report(arguments, X.shape)
+    _check_report(arguments, X.shape)
     is_short = arguments.quiet or arguments.json
     title = f"{name}: {X.shape[0]:,} vectors of {X.shape[1]:,} numbers"
-    show_progress = nothing if arguments.quiet else progress
-    with Signals() as signals, show_progress() as show:
+    with Signals() as signals, progress(not arguments.quiet) as show:
         watch = _Watch(show, signals, None if is_short else title, y is not None)
         result = _measure(X, y, arguments, watch, signals)
         show("")
         with signals.held():
             try:
                 _print(arguments, result, watch.left_out)
-            finally:  # also where nobody reads what is printed
-                names = write_report(result, arguments, name)
+            finally:  # also where nobody reads the output
+                names = _write_report(result, arguments, name)
             if names and not is_short:
-                tell_report(names, arguments)
+                _tell_report(names, arguments)
         kept = f"{arguments.out} holds" if arguments.out else "above are"
         signals.check(f"interrupted; {kept} the {len(result.rows)} codes measured")
 
 
+def _read(arguments):
+    """Return vectors, labels or None, and the name of the vectors."""
+    path, labels = arguments.vectors, arguments.labels
+    if path is None:
+        if labels is not None:
+            raise ValueError("--labels belong to VECTORS; name the file of these too.")
+        X, y = load_digits(return_X_y=True)
+        return X.astype(np.float32), y, "scikit-learn's digits"
+    X, y = open_vectors(path), None
+    if labels is not None:
+        y = read_npy(labels)
+        if y.shape[:1] != X.shape[:1]:
+            raise ValueError(
+                f"--labels {labels} holds an array of shape {y.shape} for "
+                f"{X.shape[0]} vectors; give one label a vector."
+            )
+    return X, y, Path(path).name
+
+
 def _measure(X, y, arguments, watch, signals) -> AuditResult:
-    """Return the result, after a signal that of what was measured."""
-    options = {name: getattr(arguments, name) for name in AUDIT_PARAMETERS}
+    """Return the result; after a signal, that of the measurements so far."""
+    options = {name: getattr(arguments, name) for name in PARAMETERS}
     try:
         return audit(X, y, **options, progress=watch)
     except BaseException:
@@ -83,17 +106,17 @@ class _Watch:
 
     def __init__(self, show, signals, title, has_labels):
         self._show, self._signals, self._title = show, signals, title
-        self._has_labels, self._table, self._n_printed = has_labels, None, 0
+        self._has_labels, self._widths, self._n_printed = has_labels, None, 0
         self.result, self.left_out = None, []
 
     def __call__(self, line, result):
-        # A library that drops the signal's exception may have cut a fit short: what was
-        # measured since the signal does not count.
+        # A library that drops the signal's exception may have cut a fit short, so
+        # measurements after the signal do not count.
         self._signals.check()
         self.result = result
         if result is not None and self._title is not None:
             self._show("")
-            # Where nobody reads it, the report is written all the same.
+            # Without a reader of the output, the report is still written.
             with suppress(OSError):
                 self._print_rows(result)
         self._show(line)
@@ -101,51 +124,17 @@ class _Watch:
     def _print_rows(self, result):
         rows, self._n_printed = result.rows[self._n_printed :], len(result.rows)
         for cells in cells_of(rows, result.settings, self._has_labels):
-            if self._table is None:
-                self._table = Table(cells, DISPENSABLE)
-                self.left_out = self._table.left_out
+            if self._widths is None:
+                self._widths = widths_of(cells, DISPENSABLE)
+                self.left_out = [name for name in cells if name not in self._widths]
                 print_text(self._title)
                 print()
-                self._table.print_header()
-            self._table.print_row(cells)
-
-
-def _read(arguments):
-    """Return vectors, labels or None, and what to call them."""
-    if arguments.vectors is None:
-        if arguments.labels is not None:
-            raise ValueError("--labels belong to VECTORS; name the file of these too.")
-        from sklearn.datasets import load_digits
-
-        X, y = load_digits(return_X_y=True)
-        return X.astype(np.float32), y, "scikit-learn's digits"
-    from skhash.datasets import open_vectors
-
-    X, y = open_vectors(arguments.vectors), None
-    if arguments.labels is not None:
-        y = _read_labels(arguments.labels, X.shape[0])
-    return X, y, Path(arguments.vectors).name
-
-
-def _read_labels(path: str, n_vectors: int) -> np.ndarray:
-    if Path(path).suffix != ".npy":
-        raise ValueError(f"{path}: labels are read from .npy; write with numpy.save.")
-    try:
-        y = read_npy(path)
-    except ValueError as error:
-        raise ValueError(
-            f"{path} cannot be read as labels, an array of numbers or strings: {error}"
-        ) from error
-    if y.shape[:1] != (n_vectors,):
-        raise ValueError(
-            f"--labels {path} holds an array of shape {y.shape} for {n_vectors} "
-            "vectors; give one label a vector."
-        )
-    return y
+                print_row(dict(zip(cells, cells, strict=True)), self._widths)
+            print_row(cells, self._widths)
 
 
 def _print(arguments, result: AuditResult, left_out: list[str]) -> None:
-    """Print how it was measured, and the recommendation."""
+    """Print the settings and the recommendation."""
     if arguments.json:
         print(json.dumps(result.to_dict(), allow_nan=False))
         return
@@ -159,12 +148,100 @@ def _print(arguments, result: AuditResult, left_out: list[str]) -> None:
         for line in result.skipped:
             print_text(f"Left out: {line}.")
         print()
-    print_text(f"Recommended: {result.choice}: {result.reason}.")
-    print_text(
+    for line in (
+        f"Recommended: {result.choice}: {result.reason}.",
         f"+- is two standard errors over the {settings['n_queries']:,} queries. Memory "
-        f"is counted for all {settings['n_rows']:,} vectors, codebooks included."
-    )
-    print_text(f"Store: {stored(result)}.")
-    print_text(f"Use: {result.usage}")
-    for line in (*result.alternatives, caution(settings)):
+        f"is counted for all {settings['n_rows']:,} vectors, codebooks included.",
+        f"Store: {stored(result)}.",
+        f"Use: {result.usage}",
+        *result.alternatives,
+        caution(settings),
+    ):
         print_text(line)
+
+
+# The files of --out
+
+
+def _check_report(arguments, shape) -> None:
+    """Check that the report can be written, before minutes are spent on it.
+
+    shape : numbers of vectors and of columns
+    """
+    if arguments.out is None:
+        if arguments.texts or arguments.image_shape:
+            raise ValueError(
+                "--texts and --image-shape are for the page that --out writes; add "
+                "--out DIR."
+            )
+        return
+    if not arguments.out:
+        raise ValueError("--out '' names no directory; write --out DIR.")
+    folder = Path(arguments.out)
+    check_writable(folder)
+    check_target(folder / ENCODER)
+    check_target(folder / DECODER)
+    if arguments.image_shape is not None:
+        check_image_shape(arguments.image_shape, shape[1])
+    if arguments.texts is not None:
+        with _lines(arguments.texts) as lines:
+            n_lines = sum(1 for _ in lines)
+        if n_lines != shape[0]:
+            raise ValueError(
+                f"--texts {arguments.texts} has {n_lines:,} lines for {shape[0]:,} "
+                "vectors; give one a vector, with line breaks within a text as spaces."
+            )
+
+
+def _lines(path):
+    """Open a file of texts that may hold any bytes."""
+    return open(path, encoding="utf-8", errors="replace")
+
+
+def _write_report(result: AuditResult, arguments, name: str) -> list[str]:
+    """Write all files of ``--out``, and return their names.
+
+    name : that of the vectors
+    """
+    if arguments.out is None:
+        return []
+    folder, texts = Path(arguments.out), None
+    folder.mkdir(parents=True, exist_ok=True)
+    report = json.dumps(result.to_dict(), indent=1, allow_nan=False)
+    _write_text(folder / "report.json", f"{report}\n")
+    result.encoder.save(folder / ENCODER)
+    result.decoder.save(folder / DECODER)
+    if arguments.texts is not None and result.evidence is not None:
+        rows = set(result.evidence.rows)
+        with _lines(arguments.texts) as lines:
+            texts = {row: line for row, line in enumerate(lines) if row in rows}
+    page = result.to_html(
+        image_shape=arguments.image_shape,
+        texts=texts,
+        name=name,
+        vectors=arguments.vectors,
+        folder=arguments.out,
+    )
+    _write_text(folder / "report.html", page)
+    names = ["report.html", "report.json", f"{ENCODER}/", f"{DECODER}/"]
+    with suppress(ImportError), replacing(folder / "audit.png") as file:
+        write(result.plot, file, "png", FIGURE_SIZE)
+        names.append("audit.png")
+    return names
+
+
+def _write_text(path, text) -> None:
+    # A file name that is not UTF-8 reads as text that UTF-8 cannot write.
+    with replacing(path) as file:
+        file.write(text.encode("utf-8", "replace"))
+
+
+def _tell_report(names, arguments) -> None:
+    """Print the files written, and the next steps."""
+    print()
+    print_text(f"Wrote {arguments.out}: {', '.join(names)}")
+    if "audit.png" not in names:
+        print_text('No picture: install matplotlib, pip install "scikit-hash[audit]".')
+    words = ["skhash", "encode", str(Path(arguments.out, ENCODER))]
+    words += [arguments.vectors or "VECTORS.npy", "codes.npy", "--packed"]
+    print(f"Next: {shlex.join(words)}")  # one line, to be copied

@@ -6,11 +6,10 @@ from time import monotonic
 
 import numpy as np
 
-from skhash.auditing.data import read_rows
+from skhash.auditing.rows import read_rows
 from skhash.base import BaseHasher
-from skhash.cli._device import check_device
-from skhash.cli._files import check_space, check_writable
-from skhash.cli._terminal import nothing, progress
+from skhash.cli._checks import check_device, check_writable
+from skhash.cli._terminal import progress
 from skhash.codes import packed_width
 from skhash.datasets import open_vectors
 from skhash.persistence import load
@@ -23,39 +22,29 @@ FLOATS = (np.float16, np.float32, np.float64)
 
 def run_encode(arguments) -> None:
     """Run the command with its parsed arguments."""
-    path = Path(arguments.codes)
+    path, packed = Path(arguments.codes), arguments.packed
     _check_target(path, Path(arguments.vectors))
     encoder = _load_encoder(arguments.encoder, arguments.device)
-    X = open_vectors(arguments.vectors)
+    X, start = open_vectors(arguments.vectors), monotonic()
     if X.shape[1] != encoder.n_features_in_:
         raise ValueError(
             f"{arguments.vectors} holds vectors of {X.shape[1]} numbers, but "
             f"{arguments.encoder} encodes vectors of {encoder.n_features_in_}."
         )
-    watch, start = nothing if arguments.quiet else progress, monotonic()
-    n_bits, width = encode_file(encoder, X, path, arguments.packed, watch)
-    written = {
-        "codes": str(path),
-        "n_rows": X.shape[0],
-        "n_bits": n_bits,
-        "n_columns": width,
-        "packed": arguments.packed,
-        "seconds": monotonic() - start,
-    }
-    _tell(written, arguments)
-
-
-def _tell(written, arguments) -> None:
-    """Print what was written, as it is asked for."""
+    n_bits, width = encode_file(encoder, X, path, packed, not arguments.quiet)
     if arguments.json:
+        written = {
+            "codes": str(path),
+            "n_rows": X.shape[0],
+            "n_bits": n_bits,
+            "n_columns": width,
+            "packed": packed,
+            "seconds": monotonic() - start,
+        }
         print(json.dumps(written))
     elif not arguments.quiet:
-        packed = f"packed in {written['n_columns']} bytes"
-        kind = packed if arguments.packed else "a byte each"
-        print(
-            f"Wrote {written['codes']}: {written['n_rows']:,} codes of "
-            f"{written['n_bits']} bits, {kind}"
-        )
+        kind = f"packed in {width} bytes" if packed else "a byte each"
+        print(f"Wrote {path}: {X.shape[0]:,} codes of {n_bits} bits, {kind}")
 
 
 def _check_target(path: Path, vectors: Path) -> None:
@@ -82,7 +71,7 @@ def _load_encoder(path: str, device: str | None) -> BaseHasher:
     return encoder if device is None else encoder.set_params(device=device)
 
 
-def encode_file(encoder, X, path: Path, packed: bool, watch) -> tuple[int, int]:
+def encode_file(encoder, X, path: Path, packed: bool, shown: bool) -> tuple[int, int]:
     """Encode `X` into a ``.npy`` file that is complete or absent, never half.
 
     Parameters
@@ -92,27 +81,24 @@ def encode_file(encoder, X, path: Path, packed: bool, watch) -> tuple[int, int]:
         Perhaps a file that is mapped into memory.
     path : Path
     packed : bool
-    watch : callable
-        `progress`, or `nothing`.
+    shown : bool
+        Whether to show progress.
 
     Returns
     -------
     n_bits, width : int
         The length of the codes, and the columns of the file.
     """
-    n_bits = len(encoder.get_feature_names_out())
+    n_bits, n = len(encoder.get_feature_names_out()), X.shape[0]
     width = packed_width(n_bits) if packed else n_bits
     transform = encoder.transform_packed if packed else encoder.transform
-    shape = (X.shape[0], width)
-    check_space(path, shape[0] * width)
-    with replacing(path) as file, watch() as show:
-        header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+    with replacing(path) as file, progress(shown) as show:
+        header = {"descr": "|u1", "fortran_order": False, "shape": (n, width)}
         np.lib.format.write_array_header_1_0(file, header)
         start = monotonic()
-        for rows in row_chunks(X.shape[0], X.dtype.itemsize * X.shape[1] + width):
+        for rows in row_chunks(n, X.dtype.itemsize * X.shape[1] + width):
             file.write(_encode_rows(transform, X, rows))
-            seconds = monotonic() - start
-            show(f"encoding: {rate_line(rows.stop, X.shape[0], seconds)}")
+            show(f"encoding: {rate_line(rows.stop, n, monotonic() - start)}")
     return n_bits, width
 
 
@@ -120,7 +106,7 @@ def _encode_rows(transform, X, rows):
     if X.dtype not in FLOATS:
         return transform(read_rows(X, rows))
     try:
-        return transform(X[rows])  # where they lie, with no copy
+        return transform(X[rows])  # in place, with no copy
     except ValueError:
-        read_rows(X, rows)  # which says the row that is not finite, if one is
+        read_rows(X, rows)  # its error names a row that is not finite
         raise

@@ -8,7 +8,12 @@ import sys
 import textwrap
 from pathlib import Path
 
+from skhash import __version__
+from skhash.cli._audit import run_audit
+from skhash.cli._encode import run_encode
 from skhash.cli._signals import Signals
+from skhash.persistence import load
+from skhash.persistence.estimators import FILE
 
 EPILOG = """\
 examples:
@@ -17,8 +22,11 @@ examples:
   skhash audit vectors.npy --out report      ... and keep page, picture and encoder
   skhash encode report/encoder vectors.npy codes.npy --packed
 """
+METHODS = "sgh,neighbor,itq,pca,lsh,sign,int8,pq,rabitq"
+METRICS = ("euclidean", "cosine", "inner_product")
+DEVICES = "auto, cpu, cuda, cuda:1 or mps"
 VECTORS_HELP = ".npy, .npz, .fvecs, .bvecs, .csv or .hdf5, one vector a row"
-# What is cut off an error: a parser's may quote the whole file.
+# Length at which errors are cut: a parser's may quote the whole file.
 LONGEST_LINE = 1000
 
 
@@ -40,7 +48,7 @@ def main(argv=None) -> int:
             raise ValueError("standard output is closed")
         try:
             with Signals():
-                arguments = _parse(argv)
+                arguments = _parser().parse_args(argv)
                 arguments.run(arguments)
         finally:
             _flush_output()
@@ -59,7 +67,7 @@ def main(argv=None) -> int:
 
 
 def _flush_output() -> None:
-    """Write what was printed, here, where a failure can be told, and not at exit."""
+    """Flush the output here, where a failure can be reported, and not at exit."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -76,7 +84,7 @@ def _complain(line: str) -> None:
 
 
 def _discard(stream) -> None:
-    """Drop what a stream could not write: it would be tried, and fail, at exit."""
+    """Drop unwritten output of a stream, which would fail again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -86,33 +94,29 @@ def _one_line(error: Exception) -> str:
         text = error.strerror
         if error.filename:
             text = f"{error.filename}: {text}"
-    # What a file calls its arrays may hold a terminal's control characters.
+    # Names of arrays in a file may hold a terminal's control characters.
     text = "".join(c if c.isprintable() or c.isspace() else "?" for c in text)
     return textwrap.shorten(text, LONGEST_LINE, placeholder=" ...")
 
 
-def _parse(argv) -> argparse.Namespace:
-    parser = _parser()
-    arguments, rest = parser.parse_known_args(argv)
-    if hasattr(arguments, "n_bits"):
-        _check_commas([arguments.vectors or "", *rest])
-    if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    return arguments
+def run_check(arguments) -> None:
+    """Load all estimators saved at a directory or below it, and print their kind.
 
-
-def _check_commas(words: list[str]) -> None:
-    """Refuse numbers that stand where files do: ``--bits 64 128`` lacks a comma."""
-    for word in words:
-        if re.fullmatch(r"[\d,]+", word) and not Path(word).exists():
-            raise ValueError(
-                f"{word!r} stands alone; lists have commas and no spaces: --bits 64,128"
-            )
+    Raises
+    ------
+    FileNotFoundError
+        If nothing was saved there.
+    ValueError
+        If a file is not whole.
+    """
+    folder = Path(arguments.folder)
+    for path in sorted(file.parent for file in folder.rglob(FILE)) or [folder]:
+        estimator = load(path)
+        if not arguments.quiet:
+            print(f"{path}: a {type(estimator).__name__}, whole")
 
 
 def _parser() -> argparse.ArgumentParser:
-    from skhash import __version__
-
     parser = argparse.ArgumentParser(
         prog="skhash",
         description="Binary codes for vectors: measure what they cost, then make them.",
@@ -128,8 +132,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_audit(commands):
-    from skhash.cli._audit import run_audit
-
     parser = commands.add_parser(
         "audit",
         help="measure methods and lengths on vectors, and recommend a code",
@@ -143,47 +145,54 @@ def _add_audit(commands):
         help=f"{VECTORS_HELP}; without it, scikit-learn's digits",
     )
 
-    for name, (default, read, metavar, help) in AUDIT_OPTIONS.items():
-        options = {"type": read, "metavar": metavar, "help": help}
+    def add(name, default, help, **options):
         if default is not None:
-            options |= {"default": default, "help": f"{help} (default: %(default)s)"}
-        if name in PARAMETERS:
-            options["dest"] = PARAMETERS[name]
-        if name == "--metric":
-            options["choices"] = METRICS
-        parser.add_argument(name, **options)
+            help += " (default: %(default)s)"
+        parser.add_argument(name, default=default, help=help, **options)
+
+    lengths = {"type": _integers, "metavar": "N,N,..", "dest": "n_bits"}
+    names = {"type": _words, "metavar": "M,M,.."}
+    queries = {"type": int, "metavar": "N", "dest": "n_queries"}
+    seed = {"type": int, "metavar": "N", "dest": "random_state"}
+    add("--labels", None, "one label a row: adds mAP", metavar="FILE.npy")
+    add("--bits", "16,32,64,128", "lengths to try", **lengths)
+    add("--methods", METHODS, "the last four are to compare with", **names)
+    add("--metric", "euclidean", "what makes a true neighbour", choices=METRICS)
+    add("--k", 10, "number of true neighbours to find", type=int)
+    add("--rescore", 100, "candidates that the float vectors rank again", type=int)
+    add("--sample", 100_000, "random rows to use at most", type=int)
+    add("--queries", 1000, "how many of these are queries, a fifth at most", **queries)
+    add("--target-recall", 0.9, "recall after re-scoring to reach", type=float)
+    add("--device", "auto", f"where to compute: {DEVICES}")
+    add("--seed", 0, "draws rows and seeds the methods", **seed)
+    files = "report.html, report.json, encoder/, decoder/ and audit.png"
+    add("--out", None, f"write {files} here", metavar="DIR")
+    images = "rows are images, 28x28 or of colours 28x28x3: report.html shows some"
+    add("--image-shape", None, images, type=_shape, metavar="HxW")
+    add("--texts", None, "a line of text a row: report.html shows some", metavar="FILE")
     _add_output(parser, "print the recommendation alone", "print all of the result")
     parser.set_defaults(run=run_audit)
 
 
 def _add_encode(commands):
-    from skhash.cli._encode import run_encode
-
     parser = commands.add_parser(
         "encode",
         help="encode a file of vectors with a saved encoder",
         description="Encode a file of any size, a chunk at a time, into a .npy file of "
         "uint8: a column a bit, or with --packed a column for eight bits.",
     )
-    add = parser.add_argument
+    add, packed = parser.add_argument, "eight bits a byte, an eighth of the size"
+    where = f"where to encode: {DEVICES}; by default what the encoder was made with"
     add("encoder", metavar="ENCODER", help="directory that `save` or `audit` wrote")
     add("vectors", metavar="VECTORS", help=VECTORS_HELP)
     add("codes", metavar="CODES.npy", help="file to write")
-    add(
-        "--packed", action="store_true", help="eight bits a byte, an eighth of the size"
-    )
-    add(
-        "--device",
-        help="where to encode: auto, cpu, cuda, cuda:1 or mps; by default what the "
-        "encoder was made with",
-    )
+    add("--packed", action="store_true", help=packed)
+    add("--device", help=where)
     _add_output(parser, "print nothing but what goes wrong", "say what was written")
     parser.set_defaults(run=run_encode)
 
 
 def _add_check(commands):
-    from skhash.cli._check import run_check
-
     parser = commands.add_parser(
         "check",
         help="say whether what was saved is whole",
@@ -191,10 +200,9 @@ def _add_check(commands):
         "below it, and compare them with their checksums. What is not whole is named, "
         "and the exit status is 2.",
     )
+    quiet = "print nothing but what goes wrong"
     parser.add_argument("folder", metavar="DIR", help="the directory")
-    parser.add_argument(
-        "--quiet", action="store_true", help="print nothing but what goes wrong"
-    )
+    parser.add_argument("--quiet", action="store_true", help=quiet)
     parser.set_defaults(run=run_check)
 
 
@@ -202,6 +210,10 @@ def _add_output(parser, quiet, json):
     add = parser.add_argument
     add("--quiet", action="store_true", help=f"{quiet}, and show no progress")
     add("--json", action="store_true", help=f"{json} as JSON, for programs")
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _integers(text: str) -> list[int]:
@@ -219,58 +231,3 @@ def _shape(text: str) -> tuple[int, ...]:
             f"{text!r} is not the height and width of images such as 28x28 or 28x28x3"
         )
     return tuple(map(int, text.split("x")))
-
-
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-# Options that the audit calls otherwise.
-PARAMETERS = {
-    "--bits": "n_bits",
-    "--queries": "n_queries",
-    "--seed": "random_state",
-}
-METRICS = ("euclidean", "cosine", "inner_product")
-# Of `skhash audit`: default, how a value is read and what it is called, and the help.
-AUDIT_OPTIONS = {
-    "--labels": (None, str, "FILE.npy", "one label a row: adds mAP"),
-    "--bits": ("16,32,64,128", _integers, "N,N,..", "lengths to try"),
-    "--methods": (
-        "sgh,neighbor,itq,pca,lsh,sign,int8,pq,rabitq",
-        _words,
-        "M,M,..",
-        "methods to try; the last four are to compare with",
-    ),
-    "--metric": ("euclidean", str, None, "what makes a true neighbour"),
-    "--k": (10, int, "K", "number of true neighbours to find"),
-    "--rescore": (100, int, "C", "candidates that the float vectors rank again"),
-    "--sample": (100_000, int, "N", "random rows to use at most"),
-    "--queries": (1000, int, "N", "how many of these are queries, a fifth at most"),
-    "--target-recall": (0.9, float, "R", "recall after re-scoring to reach"),
-    "--device": (
-        "auto",
-        str,
-        "DEVICE",
-        "where to compute: auto, cpu, cuda, cuda:1 or mps",
-    ),
-    "--seed": (0, int, "N", "draws rows and seeds the methods"),
-    "--out": (
-        None,
-        str,
-        "DIR",
-        "write report.html, report.json, encoder/, decoder/ and audit.png here",
-    ),
-    "--image-shape": (
-        None,
-        _shape,
-        "HxW",
-        "rows are images, 28x28 or of colours 28x28x3: report.html shows some",
-    ),
-    "--texts": (
-        None,
-        str,
-        "FILE",
-        "one line of text a row: report.html shows some",
-    ),
-}

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM, which end a command after it has kept what it has."""
+"""SIGINT and SIGTERM, which end a command after it has saved its results."""
 
 import signal
 import threading
@@ -16,7 +16,7 @@ class Stopped(KeyboardInterrupt):
 class Signals:
     """Raises `Stopped` at SIGINT and SIGTERM, within ``with``.
 
-    A signal that is ignored stays ignored, as that of a command in the background is.
+    A signal that is ignored stays ignored, as for a command in the background.
 
     Attributes
     ----------

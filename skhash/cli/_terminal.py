@@ -7,47 +7,31 @@ from contextlib import contextmanager
 from skhash.utils.progress import terminal_width
 
 GAP = "  "
-# Of the first column, whose cells begin at the left, and the least one of the others.
+# Widths: of the first column, whose cells are aligned left, and the least of others.
 FIRST_WIDTH, LEAST_WIDTH = 8, 5
 
 
-class Table:
-    """A table that is printed a row at a time; a wide cell moves the rest of its row.
+def widths_of(names, dispensable) -> dict[str, int]:
+    """Return the columns of a table that fit a terminal, with their widths.
 
-    Parameters
-    ----------
-    names : iterable of str
-        Those of the columns, from left to right.
-    dispensable : tuple of str
-        Columns that a terminal too narrow for all does without, the first one first.
-
-    Attributes
-    ----------
-    left_out : list of str
-        The names of the columns that were left out.
+    dispensable : columns that a narrow terminal drops, in this order
     """
+    first, *others = names
+    widths = {first: FIRST_WIDTH} | {one: max(len(one), LEAST_WIDTH) for one in others}
+    room = terminal_width()
+    for name in dispensable:
+        if room is None or len(GAP.join("x" * n for n in widths.values())) <= room:
+            break
+        widths.pop(name, None)
+    return widths
 
-    def __init__(self, names, dispensable=()):
-        self._widths = {name: max(len(name), LEAST_WIDTH) for name in names}
-        self._widths[next(iter(self._widths))] = FIRST_WIDTH
-        self.left_out: list[str] = []
-        for name in dispensable:
-            width = sum(self._widths.values()) + len(GAP) * (len(self._widths) - 1)
-            if terminal_width() is None or width <= terminal_width():
-                break
-            if self._widths.pop(name, None) is not None:
-                self.left_out.append(name)
 
-    def print_header(self) -> None:
-        """Print the names of the columns."""
-        self.print_row({name: name for name in self._widths})
-
-    def print_row(self, cells: dict[str, str]) -> None:
-        """Print the cells that are in columns of the table."""
-        (first, width), *others = self._widths.items()
-        line = [cells[first].ljust(width)]
-        line += [cells[name].rjust(width) for name, width in others]
-        print(GAP.join(line).rstrip(), flush=True)
+def print_row(cells: dict[str, str], widths: dict[str, int]) -> None:
+    """Print the cells of the columns that have a width; a wide one moves the rest."""
+    (first, width), *others = widths.items()
+    line = [cells[first].ljust(width)]
+    line += [cells[name].rjust(width) for name, width in others]
+    print(GAP.join(line).rstrip(), flush=True)
 
 
 def print_text(text: str) -> None:
@@ -61,14 +45,14 @@ def print_text(text: str) -> None:
 
 
 @contextmanager
-def progress():
+def progress(wanted=True):
     """Yield a function that shows a line of progress on the terminal's standard error.
 
     By rich the line replaces the one before, and an empty one shows nothing: before
     something else is printed. Without rich lines are printed. Where standard error is
-    no terminal, nothing is shown.
+    no terminal, or nothing is wanted, nothing is shown.
     """
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not wanted or sys.stderr is None or not sys.stderr.isatty():
         yield lambda line: None
         return
     try:
@@ -87,9 +71,3 @@ def progress():
             bar.update(task, description=line, refresh=bool(line))
 
         yield show
-
-
-@contextmanager
-def nothing():
-    """Yield a function as `progress` does, which shows nothing."""
-    yield lambda line: None

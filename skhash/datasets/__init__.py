@@ -1,7 +1,7 @@
 """Readers for the field's files of vectors, and a small data set; nothing downloads.
 
-A reader takes the path of a file in a known format, and raises ``ValueError`` where the
-file is not what it claims to be. Loaders of other data sets are in ``examples/data``.
+A reader raises ``ValueError`` if a file is not what it claims to be. Loaders of other
+data sets are in ``examples/data``.
 """
 
 from skhash.datasets._bundle import RetrievalData

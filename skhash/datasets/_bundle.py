@@ -1,4 +1,4 @@
-"""The parts of a retrieval experiment, under the names that the field uses."""
+"""The parts of a retrieval experiment, under the field's usual names."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -10,7 +10,7 @@ METRICS = ("euclidean", "cosine", "inner_product", "hamming")
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RetrievalData:
-    """A data set for retrieval: what to fit on, what to search, what to search for.
+    """A data set for retrieval: training rows, database, queries and labels.
 
     Attributes
     ----------
@@ -22,9 +22,9 @@ class RetrievalData:
         Rows to fit on. It may be the very array of `database`. Matrices are dense or
         sparse CSR; texts are an object array of ``str`` of shape (n_train,).
     database : array of shape (n_database, n_features)
-        Rows that are searched.
+        Rows to search.
     query : array of shape (n_queries, n_features)
-        Rows that are searched for. Choose nothing on them.
+        Rows to search for. Choose nothing on them.
     train_labels, database_labels, query_labels : array or None
         One class number a row, or a 0/1 indicator matrix with one column a label.
     validation, validation_labels : array or None

@@ -1,11 +1,14 @@
 """Errors of readers, for files that are not what they claim to be."""
 
+import os
 import textwrap
 import warnings
 from collections.abc import Iterable
 from contextlib import contextmanager
 
 import numpy as np
+
+PathLike = str | os.PathLike[str]
 
 # Deflate, the compression of .gz, .npz and HDF5, makes data no smaller than this part:
 # a file that declares more than so many times its size cannot hold it.
@@ -17,7 +20,7 @@ LONGEST_TEXT = 300
 
 @contextmanager
 def parsing(failure: str):
-    """Turn whatever a parser raises in the block into a ``ValueError`` of one line.
+    """Turn exceptions of a parser in the block into a ``ValueError`` of one line.
 
     A damaged file fails anywhere inside NumPy, SciPy, zipfile or HDF5, with whatever
     exception, and the warnings on the way say no more. Open the file before, so that
@@ -26,7 +29,7 @@ def parsing(failure: str):
     Parameters
     ----------
     failure : str
-        What has failed, with the path; the reason is put after it.
+        The failed action, with the path; the reason is put after it.
     """
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -37,20 +40,8 @@ def parsing(failure: str):
         raise ValueError(f"{failure}: {reason}") from error
 
 
-def check_sparse(X) -> None:
-    """Raise ``ValueError`` unless the parts of a sparse matrix fit together.
-
-    SciPy trusts them, and a wrong one would end the process when it is used.
-    """
-    if X.format in ("csr", "csc"):
-        X.check_format(full_check=True)
-        # SciPy looks at this only where a value is stored.
-        if (X.indptr[:-1] > X.indptr[1:]).any():
-            raise ValueError("indptr must be a non-decreasing sequence")
-
-
 def listed(names: Iterable[str]) -> str:
-    """Write names that a file holds, however strange, as a piece of a line."""
+    """Format names found in a file, which may be strange, as a piece of a line."""
     shown = (name if name.isprintable() else ascii(name) for name in names)
     return _short(", ".join(shown)) or "none"
 

@@ -5,13 +5,12 @@ from pathlib import Path
 import numpy as np
 
 from skhash.datasets._bundle import RetrievalData
-from skhash.datasets._damage import LARGEST_EXPANSION, listed, parsing
-from skhash.datasets._paths import PathLike
+from skhash.datasets._damage import LARGEST_EXPANSION, PathLike, listed, parsing
 
-# What the HDF5 library takes off a chunk with a checksum, without a look at its size.
+# Bytes that the HDF5 library cuts off a chunk with a checksum, whatever its size.
 CHECKSUM_BYTES = 4
 
-# ann-benchmarks' word for a distance, and ours.
+# ann-benchmarks' names of distances, and ours.
 ANN_METRICS = {
     "euclidean": "euclidean",
     "angular": "cosine",
@@ -52,8 +51,7 @@ def read_ann_hdf5(path: PathLike) -> RetrievalData:
     Truncation is noticed. The HDF5 library has no checksums by default, though, and can
     hang on other damage: read files of a source that you trust.
     """
-    arrays = read_hdf5(path, ("train", "test"), optional=("neighbors", "distances"))
-    distance = _read_distance(path)
+    arrays, distance = read_hdf5(path, ("train", "test"), ("neighbors", "distances"))
     if not isinstance(distance, str) or distance not in ANN_METRICS:
         raise ValueError(
             f"{path}: the attribute 'distance' is {distance!r}; files with "
@@ -75,11 +73,15 @@ def read_ann_hdf5(path: PathLike) -> RetrievalData:
     )
 
 
-def read_hdf5(
-    path: PathLike, names: tuple[str, ...], optional: tuple[str, ...] = ()
-) -> dict[str, np.ndarray]:
-    """Read data sets of an HDF5 file."""
-    h5py = _import_h5py(path)
+def read_hdf5(path: PathLike, names: tuple[str, ...], optional: tuple[str, ...] = ()):
+    """Return data sets of an HDF5 file, and its attribute ``distance`` or None."""
+    try:
+        import h5py
+    except ImportError as error:
+        raise ImportError(
+            f"Reading {path} needs h5py, which is not installed: "
+            'pip install "scikit-hash[hdf5]"'
+        ) from error
     # Opened here first, since h5py's OSError for a missing file reads as for a bad one.
     with open(path, "rb"):
         pass
@@ -92,19 +94,13 @@ def read_hdf5(
                 f"{listed(sorted(found))}; links are not followed"
             )
         wanted = [*names, *(name for name in optional if name in found)]
-        return {name: _read_dataset(file[name]) for name in wanted}
-
-
-def _read_distance(path: PathLike):
-    """Return what the attribute ``distance`` of a file holds, or None."""
-    h5py = _import_h5py(path)
-    with parsing(f"{path} cannot be read as HDF5"), h5py.File(path, "r") as file:
         distance = file.attrs.get("distance")
-        return distance.decode() if isinstance(distance, bytes) else distance
+        distance = distance.decode() if isinstance(distance, bytes) else distance
+        return {name: _read_dataset(file[name]) for name in wanted}, distance
 
 
 def _is_own_dataset(h5py, file, name: str) -> bool:
-    """Tell whether a name is a data set's own; links may lead to any other file."""
+    """Return whether a name is a data set, not a link, which may lead anywhere."""
     is_own = file.get(name, getclass=True, getlink=True) is h5py.HardLink
     return is_own and file.get(name, getclass=True) is h5py.Dataset
 
@@ -131,14 +127,3 @@ def _smallest_chunk(dataset) -> int:
     sizes = [CHECKSUM_BYTES]
     dataset.id.chunk_iter(lambda chunk: sizes.append(chunk.size))
     return min(sizes)
-
-
-def _import_h5py(path: PathLike):
-    try:
-        import h5py
-    except ImportError as error:
-        raise ImportError(
-            f"Reading {path} needs h5py, which is not installed: "
-            'pip install "scikit-hash[hdf5]"'
-        ) from error
-    return h5py

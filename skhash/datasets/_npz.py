@@ -1,15 +1,15 @@
-"""Archives of arrays: NumPy's .npz and SciPy's sparse matrices in it, never pickled."""
+"""NumPy's .npz archives, and SciPy's sparse matrices in them, never pickles."""
 
 import zipfile
-from collections.abc import Sequence
 from contextlib import contextmanager
 
 import numpy as np
 
-from skhash.datasets._damage import check_sparse, listed, parsing
-from skhash.datasets._paths import PathLike
+from skhash.datasets._damage import PathLike, listed, parsing
 
 CSR_PARTS = ("data", "indices", "indptr", "shape")
+# Where an archive has several arrays, the first of these is the vectors.
+VECTOR_NAMES = ("X", "vectors", "embeddings", "train", "arr_0")
 
 
 def read_sparse_npz(path: PathLike):
@@ -18,7 +18,7 @@ def read_sparse_npz(path: PathLike):
     Parameters
     ----------
     path : path-like
-        What ``scipy.sparse.save_npz`` wrote, or any archive with the arrays ``data``,
+        A file of ``scipy.sparse.save_npz``, or any archive with the arrays ``data``,
         ``indices``, ``indptr`` and ``shape``; further arrays are ignored. Pickled
         content is refused.
 
@@ -45,47 +45,71 @@ def read_sparse_npz(path: PathLike):
     array([[0, 3],
            [1, 0]])
     """
-    return csr_from_arrays(path, read_arrays(path, CSR_PARTS, optional=["format"]))
+    with _opened(path) as saved:
+        return _csr(path, saved)
 
 
-def is_sparse_npz(names: Sequence[str]) -> bool:
-    """Tell whether the arrays of an archive are the parts of a sparse matrix."""
-    return "format" in names or set(CSR_PARTS) <= set(names)
+def open_npz(path: PathLike):
+    """Read the vectors of an ``.npz`` file: an array of a usual name, or a matrix."""
+    with _opened(path) as saved:
+        names = saved.files
+        if "format" in names or set(CSR_PARTS) <= set(names):
+            return _csr(path, saved)
+        for name in VECTOR_NAMES:
+            if name in names:
+                return _read_member(path, saved, name)
+        arrays = [_read_member(path, saved, name) for name in names]
+    matrices = [one for one in arrays if one.ndim == 2 and one.dtype.kind in "fiub"]
+    if len(matrices) != 1:
+        raise ValueError(
+            f"{path} holds {len(matrices)} matrices of numbers among its arrays "
+            f"({listed(names)}), so that it is not clear which one is "
+            f"meant: name it one of {', '.join(VECTOR_NAMES)}."
+        )
+    return matrices[0]
 
 
-def npz_names(path: PathLike) -> list[str]:
-    """Return the names of the arrays in an archive, without reading them."""
-    with _open_npz(path) as saved:
-        return list(saved.files)
-
-
-def read_arrays(
-    path: PathLike, names: Sequence[str], optional: Sequence[str] = ()
-) -> dict[str, np.ndarray]:
-    """Read the named arrays of an ``.npz`` file, or say what is missing or damaged."""
-    with _open_npz(path) as saved:
-        missing = [name for name in names if name not in saved.files]
-        if missing:
-            raise ValueError(
-                f"{path} has no array {', '.join(missing)}; it holds "
-                f"{listed(saved.files)}."
-            )
-        wanted = [*names, *(name for name in optional if name in saved.files)]
-        return {name: _read_member(path, saved, name) for name in wanted}
-
-
-def csr_from_arrays(path: PathLike, arrays: dict[str, np.ndarray]):
+def _csr(path: PathLike, saved):
     """Build a CSR array from its parts and check that they fit together."""
     from scipy import sparse
 
-    # SciPy writes the format as bytes, which NumPy reads as a zero-dimensional array.
-    saved_as = arrays.get("format", np.array(b"csr")).tolist()
-    saved_as = saved_as.decode("latin-1") if isinstance(saved_as, bytes) else saved_as
-    if saved_as != "csr":
+    arrays = _csr_parts(path, saved)
+    data, shape = arrays["data"], arrays["shape"].tolist()
+    if data.dtype == np.float16:  # which SciPy does not compute with
+        data = data.astype(np.float32)
+    with parsing(
+        f"{path} is not a sparse matrix of shape {shape} with {data.size} stored values"
+    ):
+        for name in ("indices", "indptr"):
+            if arrays[name].dtype.kind not in "iu":
+                raise ValueError(f"{name} must be integers, got {arrays[name].dtype}")
+        parts = data, arrays["indices"], arrays["indptr"]
+        X = sparse.csr_array(parts, shape=tuple(shape))
+        # SciPy trusts them, and a wrong one would end the process when it is used.
+        X.check_format(full_check=True)
+        # It looks at this only where a value is stored.
+        if (X.indptr[:-1] > X.indptr[1:]).any():
+            raise ValueError("indptr must be a non-decreasing sequence")
+    return X
+
+
+def _csr_parts(path: PathLike, saved) -> dict[str, np.ndarray]:
+    """Return the parts of a matrix that the file declares to be CSR."""
+    missing = [name for name in CSR_PARTS if name not in saved.files]
+    if missing:
         raise ValueError(
-            f"{path} holds a sparse matrix in format {listed([repr(saved_as)])}; only "
-            "'csr' is read. Save it with scipy.sparse.save_npz(path, X.tocsr())."
+            f"{path} has no array {', '.join(missing)}; it holds {listed(saved.files)}."
         )
+    if "format" in saved.files:
+        # SciPy writes bytes, which NumPy reads as a zero-dimensional array.
+        name = _read_member(path, saved, "format").tolist()
+        name = name.decode("latin-1") if isinstance(name, bytes) else name
+        if name != "csr":
+            raise ValueError(
+                f"{path} holds a sparse matrix in format {listed([repr(name)])}; only "
+                "'csr' is read. Save it with scipy.sparse.save_npz(path, X.tocsr())."
+            )
+    arrays = {name: _read_member(path, saved, name) for name in CSR_PARTS}
     data, shape = arrays["data"], arrays["shape"]
     if shape.shape != (2,) or shape.dtype.kind not in "iu":
         raise ValueError(
@@ -94,27 +118,13 @@ def csr_from_arrays(path: PathLike, arrays: dict[str, np.ndarray]):
         )
     if data.dtype.kind not in "fiub":
         raise ValueError(f"{path}: data must be numbers, got dtype {data.dtype}.")
-    if data.dtype == np.float16:  # which SciPy does not compute with
-        data = data.astype(np.float32)
-    with parsing(
-        f"{path} is not a sparse matrix of shape {shape.tolist()} with {data.size} "
-        "stored values"
-    ):
-        for name in ("indices", "indptr"):
-            if arrays[name].dtype.kind not in "iu":
-                raise ValueError(f"{name} must be integers, got {arrays[name].dtype}")
-        X = sparse.csr_array(
-            (data, arrays["indices"], arrays["indptr"]),
-            shape=tuple(int(size) for size in shape),
-        )
-        check_sparse(X)
-    return X
+    return arrays
 
 
 @contextmanager
-def _open_npz(path: PathLike):
+def _opened(path: PathLike):
     # Opened here so that a missing file stays a FileNotFoundError, that a damaged one
-    # is closed, and that NumPy does not take what is no archive for a pickle and
+    # is closed, and that NumPy does not read what is no archive as a pickle and
     # advise to allow pickles.
     with open(path, "rb") as file:
         if not zipfile.is_zipfile(file):

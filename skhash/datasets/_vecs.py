@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from skhash.datasets._paths import PathLike
+from skhash.datasets._damage import PathLike
 from skhash.utils.chunks import row_chunks
 
-# Far above any descriptor; a first number beyond it means another format.
+# Far above any dimension; a larger first number means another format.
 LARGEST_DIMENSION = 2**20
 
 

@@ -1,27 +1,18 @@
-"""One door for a file of vectors, whatever its format: what the command line opens."""
+"""One reader of vector files of any format, for the command line."""
 
 from pathlib import Path
 
 import numpy as np
 
-from skhash.datasets._damage import listed
+from skhash.datasets._damage import PathLike
 from skhash.datasets._hdf5 import read_hdf5
 from skhash.datasets._npy import read_npy
-from skhash.datasets._npz import (
-    is_sparse_npz,
-    npz_names,
-    read_arrays,
-    read_sparse_npz,
-)
-from skhash.datasets._paths import PathLike
+from skhash.datasets._npz import VECTOR_NAMES, open_npz
 from skhash.datasets._vecs import read_bvecs, read_fvecs
-
-# Where an archive has several arrays, the first of these is the vectors.
-NPZ_NAMES = ("X", "vectors", "embeddings", "train", "arr_0")
 
 FORMATS = (
     ".npy, .npz (one matrix, or one named "
-    + ", ".join(NPZ_NAMES)
+    + ", ".join(VECTOR_NAMES)
     + ", or sparse CSR), .fvecs, .bvecs, .csv, and .hdf5 or .h5 (data set 'train')"
 )
 
@@ -48,7 +39,7 @@ def open_vectors(path: PathLike, *, mmap: bool = True):
     -------
     X : ndarray or scipy.sparse.csr_array of shape (n, n_features)
         With the type of the file; float32 for ``.csv``. A mapped array is read-only.
-        Values are not looked at: NaN and infinity are found by who computes with them.
+        Values are not checked for NaN and infinity.
 
     Raises
     ------
@@ -85,27 +76,6 @@ def open_vectors(path: PathLike, *, mmap: bool = True):
     return X
 
 
-def _open_npz(path: PathLike, mmap: bool):
-    names = npz_names(path)
-    if is_sparse_npz(names):
-        return read_sparse_npz(path)
-    for name in NPZ_NAMES:
-        if name in names:
-            return read_arrays(path, [name])[name]
-    matrices = {
-        name: array
-        for name, array in read_arrays(path, names).items()
-        if array.ndim == 2 and array.dtype.kind in "fiub"
-    }
-    if len(matrices) != 1:
-        raise ValueError(
-            f"{path} holds {len(matrices)} matrices of numbers among its arrays "
-            f"({listed(names)}), so that it is not clear which one is "
-            f"meant: name it one of {', '.join(NPZ_NAMES)}."
-        )
-    return matrices.popitem()[1]
-
-
 def _open_csv(path: PathLike, mmap: bool) -> np.ndarray:
     # utf-8-sig skips the mark that spreadsheets put at the start of a file.
     try:
@@ -131,7 +101,7 @@ def _open_csv(path: PathLike, mmap: bool) -> np.ndarray:
 
 
 def _check_header(line: str) -> None:
-    """Refuse what pandas adds to a table by default and what are no features."""
+    """Refuse row names and column numbers, which pandas adds by default."""
     cells = [cell.strip('" ') for cell in line.split(",")]
     if cells[0] == "":
         raise ValueError(
@@ -154,12 +124,12 @@ def _are_numbers(line: str) -> bool:
 
 
 def _open_hdf5(path: PathLike, mmap: bool) -> np.ndarray:
-    return read_hdf5(path, ("train",))["train"]
+    return read_hdf5(path, ("train",))[0]["train"]
 
 
 OPENERS = {
     ".npy": read_npy,
-    ".npz": _open_npz,
+    ".npz": lambda path, mmap: open_npz(path),
     ".fvecs": lambda path, mmap: read_fvecs(path, mmap=mmap),
     ".bvecs": lambda path, mmap: read_bvecs(path, mmap=mmap),
     ".csv": _open_csv,

@@ -1,4 +1,4 @@
-"""Blocks of vectors to blocks of packed codes."""
+"""Encoding of blocks of vectors."""
 
 import copy
 
@@ -8,13 +8,13 @@ from skhash.codes import packed_width
 
 
 def encode_blocks(encoder, X):
-    """Encode a Dask array block by block, wherever its blocks are.
+    """Encode a Dask array block by block, on the workers.
 
     Parameters
     ----------
     encoder : fitted encoder
-        It is sent to the workers without what only training needs. Fit it on a sample:
-        some 50 000 rows do.
+        It is sent to the workers without its training state. Fit it on a sample: some
+        50 000 rows do.
     X : dask.array.Array of shape (n_samples, n_features)
         Real vectors; some blocks may have no rows. A memory map becomes one by
         ``dask.array.from_array(memmap, chunks=(100_000, -1))``.
@@ -22,7 +22,7 @@ def encode_blocks(encoder, X):
     Returns
     -------
     packed : dask.array.Array of shape (n_samples, ceil(n_bits / 8)), uint8
-        What ``encoder.transform_packed`` gives, not yet computed.
+        The result of ``encoder.transform_packed``, not yet computed.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def encode_blocks(encoder, X):
 
 
 def _light(encoder):
-    """Return a copy without what only training needs."""
+    """Return a copy without its training state."""
     encoder = copy.copy(encoder)
     vars(encoder).pop("net_", None)
     return encoder

@@ -1,4 +1,4 @@
-"""`ShardedNeighbors`: exact search in codes that are spread over many machines."""
+"""`ShardedNeighbors`: exact search in codes on many machines."""
 
 from numbers import Integral
 
@@ -17,7 +17,7 @@ class ShardedNeighbors(BaseEstimator):
     Each block of codes becomes a `HammingNeighbors` where the block is, and stays in
     the memory of that worker. A query goes to all of them, and their answers are merged
     by (distance, position): they equal those of one machine with all codes. When a
-    worker dies, Dask makes its blocks anew from where they came.
+    worker dies, Dask makes its blocks anew from their source.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class ShardedNeighbors(BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
-        """Index the blocks where they are.
+        """Index each block on its worker.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Codes for other engines: the same neighbours there as in our own indexes."""
+"""Export of codes to other engines, with the same neighbours as in our indexes."""
 
 from skhash.export._arrow import from_arrow, to_arrow
 from skhash.export._bytes import from_int8, reverse_bits, to_int8

@@ -5,17 +5,12 @@ import re
 import numpy as np
 
 from skhash.codes import MAX_BITS, check_packed
-from skhash.export._source import (
-    import_engine,
-    read_items,
-    read_scoring,
-    read_source,
-)
+from skhash.export._source import import_engine, read_items, read_scoring, read_source
 
 # Bytes that a chunk of a column may have: the offsets of Arrow are 32 bits wide.
 _CHUNK_BYTES = 2**30
-# How much larger strings of one width may be than the text that they are made of, where
-# they take more than a chunk: one long id among short ones would fill the memory.
+# How much larger strings of one width may be than their text, where they fill more than
+# a chunk: one long id among short ones would fill the memory.
 _MAX_GROWTH = 256
 
 
@@ -115,7 +110,11 @@ def from_arrow(table):
     >>> packed, ids, n_bits = from_arrow(table)  # doctest: +SKIP
     """
     arrow = import_engine("pyarrow", "pyarrow")
-    table, metadata = check_table(arrow, table, ("id", "code"))
+    table = _whole(arrow, table)
+    metadata = {
+        key.decode(errors="replace"): value.decode(errors="replace")
+        for key, value in (table.schema.metadata or {}).items()
+    }
     column = table["code"]
     if not arrow.types.is_fixed_size_binary(column.type) or column.null_count:
         raise ValueError(
@@ -129,9 +128,13 @@ def from_arrow(table):
             "skhash.export.reverse_bits."
         )
     width = column.type.byte_width
-    n_bits = 8 * width
-    if "n_bits" in metadata:
-        n_bits = read_count(metadata, "n_bits", MAX_BITS)
+    text = metadata.get("n_bits", f"{8 * width}")
+    if not re.fullmatch("[0-9]{1,9}", text) or int(text) > MAX_BITS:
+        raise ValueError(
+            f"'n_bits' of the schema must be a number up to {MAX_BITS}, got "
+            f"{text[:50]!r}."
+        )
+    n_bits = int(text)
     parts = [np.empty((0, width), dtype=np.uint8)]
     for chunk in column.chunks if width else ():
         data = np.frombuffer(chunk.buffers()[1] or b"", dtype=np.uint8)
@@ -141,45 +144,21 @@ def from_arrow(table):
     return packed, _read_ids(arrow, table["id"]), n_bits
 
 
-def check_table(arrow, table, columns):
-    """Return a table that is whole, with its metadata as strings, or say what is wrong.
-
-    Returns
-    -------
-    table : pyarrow.Table
-        Of these columns.
-    metadata : dict of str to str
-        Entries that are no text are left out.
-    """
+def _whole(arrow, table):
+    """Return ids and codes of a table, or raise if it is damaged."""
     if not isinstance(table, arrow.Table):
         raise TypeError(
-            f"It takes a pyarrow.Table, got {table!r:.100}; read a file by pyarrow, as "
+            f"table must be a pyarrow.Table, got {table!r:.100}; read a file, as "
             "by pyarrow.parquet.read_table(path)."
         )
-    missing = [name for name in columns if table.column_names.count(name) != 1]
-    if missing:
-        raise ValueError(
-            f"The table must have one column {missing[0]!r}, got {table.column_names}."
-        )
-    table = table.select(columns)
+    for name in ("id", "code"):
+        if table.column_names.count(name) != 1:
+            raise ValueError(
+                f"The table must have one column {name!r}, got {table.column_names}."
+            )
+    table = table.select(["id", "code"])
     table.validate(full=True)
-    pairs = (table.schema.metadata or {}).items()
-    metadata = {
-        key.decode(errors="replace"): value.decode(errors="replace")
-        for key, value in pairs
-    }
-    return table, metadata
-
-
-def read_count(metadata, key, most):
-    """Return a number from 1 to `most` that the metadata of a schema hold."""
-    text = metadata.get(key, "")
-    if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= most:
-        raise ValueError(
-            f"The schema must have {key!r}, a number from 1 to {most}, in its "
-            f"metadata, got {text[:50]!r}."
-        )
-    return int(text)
+    return table
 
 
 def _read_ids(arrow, column):
@@ -197,7 +176,7 @@ def _read_ids(arrow, column):
     if n_bytes > max(_CHUNK_BYTES, _MAX_GROWTH * column.nbytes):
         raise ValueError(
             f"The longest of {len(texts)} ids has {max(map(len, texts))} characters, "
-            f"and an array of such strings would take {n_bytes} bytes; give shorter "
+            f"and an array of such strings would need {n_bytes} bytes; give shorter "
             "ids, or numbers."
         )
     return np.array(texts, dtype=str)

@@ -1,4 +1,4 @@
-"""Bytes as other engines write them."""
+"""Bytes in the conventions of other engines."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ _INT8 = ("view", "offset")
 
 
 def reverse_bits(packed) -> np.ndarray:
-    """Turn the order of the bits in each byte around.
+    """Reverse the order of the bits in each byte.
 
     The packed codes of skhash have the first bit highest, as NumPy, PostgreSQL, Vespa
     and Elasticsearch do; faiss's encoders and sqlite-vec have it lowest. Distances do
@@ -39,7 +39,7 @@ def reverse_bits(packed) -> np.ndarray:
 
 
 def to_int8(packed, convention) -> np.ndarray:
-    """Write packed bytes as signed ones.
+    """Convert packed bytes to signed ones.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def to_int8(packed, convention) -> np.ndarray:
 
     See Also
     --------
-    from_int8 : The way back.
+    from_int8 : The inverse.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def to_int8(packed, convention) -> np.ndarray:
 
 
 def from_int8(signed, convention) -> np.ndarray:
-    """Read signed bytes as packed codes.
+    """Convert signed bytes to packed codes.
 
     Parameters
     ----------

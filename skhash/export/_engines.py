@@ -118,7 +118,7 @@ def to_sqlite_vec(codes, connection, table="codes", *, ids=None) -> None:
     Raises
     ------
     ValueError
-        If the name of the table is none.
+        If the name of the table is invalid.
     sqlite3.OperationalError
         If the table exists, or sqlite-vec is not loaded. Nothing is written then.
 

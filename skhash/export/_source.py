@@ -18,12 +18,12 @@ from skhash.neighbors import (
 from skhash.neighbors.store.decoder import read_decoder
 from skhash.utils.arrays import as_array
 
-# The names of the items of a code in tables, see `Decoder.items`.
+# Names of the items of a code in tables, see `Decoder.items`.
 ITEMS = ("term", "factor")
 
 
 def read_source(codes, ids=None, n_bits=None):
-    """Read what is exported: codes, with an id for each.
+    """Read the codes to export, with an id for each.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def read_source(codes, ids=None, n_bits=None):
 
 
 def read_items(codes):
-    """Return what scoring takes of each code that `read_source` reads.
+    """Return the score terms and factors of the codes that `read_source` reads.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def read_items(codes):
 
 
 def read_scoring(source, metric=None):
-    """Return the `Decoder` of an index, or of what `AsymmetricNeighbors.fit` takes.
+    """Return the `Decoder` of an index, or of a decoder for `AsymmetricNeighbors.fit`.
 
     metric : str or None, which is that of an index, or else "euclidean"
     """
@@ -112,7 +112,7 @@ def read_scoring(source, metric=None):
 
 
 def fitted_index(source):
-    """Return the index that `source` is or holds, or None where it is another thing."""
+    """Return the index that `source` is or holds, or None if it is neither."""
     while isinstance(source, (HashedNeighbors, PrefixNeighbors)):
         check_is_fitted(source)
         source = source.index_
@@ -123,7 +123,7 @@ def fitted_index(source):
 
 
 def _normalizes(encoder):
-    """Return whether codes are those of unit vectors, whatever decodes them."""
+    """Return whether the codes are those of unit vectors."""
     if isinstance(encoder, FrozenEstimator):
         return _normalizes(encoder.estimator)
     if isinstance(encoder, Pipeline):
@@ -132,7 +132,7 @@ def _normalizes(encoder):
 
 
 def integer_ids(ids, engine):
-    """Return ids as int64, or raise ``ValueError`` where `engine` cannot hold them."""
+    """Return ids as int64, or raise ``ValueError`` if `engine` cannot hold them."""
     if ids.dtype.kind not in "iu":
         raise ValueError(
             f"{engine} has integer ids only, got {ids[:1].tolist()}; export with "
@@ -142,7 +142,7 @@ def integer_ids(ids, engine):
 
 
 def import_engine(module, package):
-    """Import what a user of that engine has installed."""
+    """Import an optional package, or raise ``ImportError`` with the command."""
     try:
         return importlib.import_module(module)
     except ImportError:

@@ -8,7 +8,7 @@ from skhash.utils.chunks import dense_rows
 
 
 def score_tables(decoder, X, *, metric=None):
-    """Return what each value of each byte of a code adds to its score, by query.
+    """Return lookup tables of what each byte of a code adds to its score, by query.
 
     The score of a code, as `skhash.neighbors.asymmetric_scores` defines it, is
     ``factor * sum + term``: the sum, over the bytes of the packed code, of the entry
@@ -19,17 +19,17 @@ def score_tables(decoder, X, *, metric=None):
     ----------
     decoder : index, estimator or tuple (codebook, offset)
         An `AsymmetricNeighbors` with a decoder, a `HashedNeighbors` that has one, or
-        what `AsymmetricNeighbors.fit` takes as decoder.
+        the `decoder` of `AsymmetricNeighbors.fit`.
     X : {array-like, sparse matrix} of shape (n_queries, n_features)
-        Real vectors, such as the index is asked with.
+        Real vectors, as queries of the index.
     metric : {"euclidean", "inner_product", "cosine"}, default=None
         None stands for that of the index, and for "euclidean" without one.
 
     Returns
     -------
     tables : ndarray of shape (n_queries, n_bytes, 256), float32
-        A kilobyte a byte and query. Blocks of 1 or 4 bits are summed up to bytes. What
-        all codes have of a query stands in the table of the first byte.
+        A kilobyte a byte and query. Blocks of 1 or 4 bits are summed up to bytes. Terms
+        common to all codes are in the table of the first byte.
 
     Raises
     ------

@@ -8,7 +8,7 @@ from skhash.utils.chunks import row_chunks
 
 
 def bit_strings(packed, n_bits=None) -> np.ndarray:
-    """Write codes as strings of 0 and 1, as PostgreSQL's ``bit(n)`` is written.
+    """Write codes as strings of 0 and 1, the format of PostgreSQL's ``bit(n)``.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def bit_strings(packed, n_bits=None) -> np.ndarray:
 
 
 def to_pgvector(codes, file, *, ids=None, n_bits=None) -> None:
-    """Write codes as the text that PostgreSQL's COPY reads, an id and a code a line.
+    """Write codes as text for PostgreSQL's COPY, an id and a code a line.
 
     Of an index with a decoder, the ``term`` of the code follows and, for the cosine,
     its ``factor``: what `to_arrow` says of them.
@@ -52,7 +52,7 @@ def to_pgvector(codes, file, *, ids=None, n_bits=None) -> None:
     codes : index or array-like of shape (n_samples, n_bytes), uint8
         A fitted index, or packed codes. Removed codes are left out.
     file : text file
-        What has a ``write`` method. It is written in chunks.
+        Any object with a ``write`` method. It is written in chunks.
     ids : array-like of shape (n_samples,), default=None
         Integers or strings. By default the ids of the index, or positions.
     n_bits : int, default=None

@@ -83,6 +83,7 @@ NETWORK_GRADIENTS = {
     "local_reparam": LocalReparam,
     "psa": PSA,
 }
+ALL_GRADIENTS = GRADIENTS | NETWORK_GRADIENTS
 
 
 def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
@@ -92,7 +93,7 @@ def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
     ----------
     gradient : str or GradientEstimator
     parameter : str, default="gradient"
-        What the caller's parameter is called, for the message of the error.
+        Name of the caller's parameter, for the error message.
 
     Raises
     ------
@@ -107,29 +108,22 @@ def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
     >>> resolve_gradient("st_gumbel")
     STGumbel()
     """
-    found = _fresh(gradient)
+    found = _fresh(gradient, GRADIENTS, parameter)
     if isinstance(found, NetworkGradient):
         raise TypeError(
             f"{parameter}={found!r} works on the layers of a stochastic binary "
             f"network, and {type(found).__name__} has no `surrogate` for the units "
             "of one layer; take LocalExpectation ('local_expectation') or ZGR ('zgr')."
         )
-    if found is None:
-        raise ValueError(
-            f"{parameter}={gradient!r} is not one of {', '.join(sorted(GRADIENTS))}, "
-            "nor an instance of a class of skhash.gradients."
-        )
     return found
 
 
-def resolve_network_gradient(gradient, parameter="gradient") -> NetworkGradient:
-    """Return what trains a whole network with an estimator of any reach.
+def resolve_network_gradient(gradient) -> NetworkGradient:
+    """Return an estimator of whole networks from one of any reach.
 
     Parameters
     ----------
     gradient : str, GradientEstimator or NetworkGradient
-    parameter : str, default="gradient"
-        What the caller's parameter is called, for the message of the error.
 
     Raises
     ------
@@ -146,43 +140,37 @@ def resolve_network_gradient(gradient, parameter="gradient") -> NetworkGradient:
     >>> resolve_network_gradient("zgr")
     LayerwiseNetwork(gradient=ZGR())
     """
-    found = _fresh(gradient)
-    if found is None:
-        names = ", ".join(sorted({*GRADIENTS, *NETWORK_GRADIENTS}))
-        raise ValueError(
-            f"{parameter}={gradient!r} is not one of {names}, nor an instance of a "
-            "class of skhash.gradients."
-        )
-    if isinstance(found, NetworkGradient):
-        return found
-    if isinstance(found, LayerwiseGradient):
-        return LayerwiseNetwork(require_layerwise(found, "A network"))
+    found = _fresh(gradient, ALL_GRADIENTS, "gradient")
     if isinstance(found, Exact):
         raise TypeError(
             f"{found!r} enumerates the states of one layer, and has no way through "
             "the layers above; take ExactNetwork ('exact_network')."
         )
-    return FunctionwiseNetwork(found)
+    if isinstance(found, LayerwiseGradient):
+        return LayerwiseNetwork(require_layerwise(found, "A network"))
+    return found if isinstance(found, NetworkGradient) else FunctionwiseNetwork(found)
 
 
-def _fresh(gradient):
-    """Return an estimator of a name, a clone of an estimator, or else None."""
+def _fresh(gradient, names, parameter):
+    """Return an estimator of a name, or a clone; the error tells the names."""
     if isinstance(gradient, GradientEstimator | NetworkGradient):
         return clone(gradient)
-    if not isinstance(gradient, str):
-        return None
-    make = (GRADIENTS | NETWORK_GRADIENTS).get(gradient)
-    return make and make()
+    if not isinstance(gradient, str) or gradient not in ALL_GRADIENTS:
+        raise ValueError(
+            f"{parameter}={gradient!r} is not one of {', '.join(sorted(names))}, nor "
+            "an instance of a class of skhash.gradients."
+        )
+    return ALL_GRADIENTS[gradient]()
 
 
 def require_layerwise(gradient, consumer) -> LayerwiseGradient:
-    """Return `gradient` if it is layer-wise, for who backpropagates through units.
+    """Return `gradient` if it is layer-wise, else raise ``TypeError``.
 
     Parameters
     ----------
     gradient : GradientEstimator
     consumer : str
-        The name of who needs it.
+        Name of the caller, for the error message.
 
     Raises
     ------

@@ -16,10 +16,10 @@ from skhash.utils._sklearn import Interval
 
 
 class _Antithetic(GradientEstimator):
-    """The difference of losses at two states that share their uniform noise.
+    """Base of estimators from two states that share their uniform noise.
 
-    A leaf writes `_factor`. Estimates are in the log-odds, and autograd goes on from
-    there to the logits of other noise.
+    A leaf writes `_factor`. Estimates are in the log-odds, and autograd continues to
+    the logits of other noise.
     """
 
     _parameter_constraints: dict = {
@@ -31,7 +31,7 @@ class _Antithetic(GradientEstimator):
 
     @abstractmethod
     def _factor(self, uniform, first, second, log_odds):
-        """Return what multiplies the difference of losses in each unit.
+        """Return the factor of the difference of losses in each unit.
 
         Parameters
         ----------

@@ -60,10 +60,6 @@ class BernoulliUnits:
         """Return the values of units that are on where `on` is True or 1."""
         return self.low + self.step * on
 
-    def is_on(self, values):
-        """Return which values are the high one, as a boolean tensor."""
-        return values > self.low + 0.5 * self.step
-
     def signs(self, values):
         """Return +1 for high and -1 for low values, in their dtype."""
         return 2 * (values - self.low) / self.step - 1
@@ -120,8 +116,9 @@ class GradientEstimator(BaseEstimator, metaclass=ABCMeta):
     This is the function-wise reach, which every estimator has. A layer-wise one derives
     from `LayerwiseGradient`.
 
-    What an estimator remembers from one call to the next is in attributes with a
-    trailing underscore, which `sklearn.base.clone` drops.
+    State kept between calls is in attributes with a trailing underscore, which
+    `sklearn.base.clone` drops. All accept `rows` and `curvature`, and those that have
+    no use for them ignore them.
     """
 
     _parameter_constraints: dict = {}
@@ -145,7 +142,7 @@ class GradientEstimator(BaseEstimator, metaclass=ABCMeta):
             broadcast over them.
         logits : Tensor of shape (n_rows, n_bits)
         generator : torch.Generator or None
-            Draws the values, on the device of `logits`; None takes torch's global one.
+            Draws the values, on the device of `logits`; None uses torch's global one.
         units : BernoulliUnits
             Noise and coding of the units.
         rows : Tensor of shape (n_rows,), int64, or None
@@ -203,7 +200,7 @@ def uniform_like(logits, generator=None, samples=()):
 
 
 class _AttachedSlope(Function):
-    """The values, whose derivative in the logits is a slope."""
+    """Values whose derivative in the logits is a slope."""
 
     @staticmethod
     def forward(values, logits, slope):

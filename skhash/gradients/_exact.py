@@ -57,13 +57,8 @@ class Exact(GradientEstimator):
             return (p.prod(dim=-1) * losses).sum(dim=0)
 
         states = torch.arange(2**n_bits, device=logits.device)
+        options = {"use_reentrant": False, "preserve_rng_state": False}
         return sum(
-            checkpoint(
-                weighted_losses,
-                chunk,
-                logits,
-                use_reentrant=False,
-                preserve_rng_state=False,
-            )
+            checkpoint(weighted_losses, chunk, logits, **options)
             for chunk in states.split(STATES_AT_ONCE)
         )

@@ -14,7 +14,7 @@ class ExactNetwork(NetworkGradient):
     .. math:: p^1(x) \, T^{12} \cdots T^{L-1,L} f
 
     with :math:`T_{st}` the probability of state t of a layer given state s of the one
-    below. Value and gradient are exact in every parameter. Layers of n and m units take
+    below. Value and gradient are exact in every parameter. Layers of n and m units need
     :math:`2^{n + m}` numbers; the paths, :math:`2^{n_1 + \dots + n_L}`, are not
     enumerated. Weights that are drawn are drawn once: the expectation is over units.
     Layers of more than 12 units are refused.
@@ -33,8 +33,6 @@ class ExactNetwork(NetworkGradient):
     ... ).detach()
     tensor([1.5431])
     """
-
-    draws_units = False
 
     def network_surrogate(
         self, loss, network, X, generator=None, *, n_samples=1, rows=None

@@ -52,7 +52,7 @@ class LocalExpectation(GradientEstimator):
     with the sign of ``x_i``: plus where it is on. Unbiased for every function, which
     need not be differentiable, and exact for a single unit and for linear f. Its
     variance is usually far below that of the estimators with fewer evaluations: it
-    takes ``n_bits + 1``.
+    needs ``n_bits + 1``.
 
     References
     ----------

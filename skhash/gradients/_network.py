@@ -1,4 +1,4 @@
-"""Gradients of whole networks of binary units: the contract, and what adapts to it.
+"""Gradients of whole networks of binary units: the contract, and adapters to it.
 
 A *network* is any object with ``realize(generator)``. It returns a list of `LinearMap`,
 one for each layer of units and last the head, with all that is random in the weights
@@ -14,6 +14,8 @@ affair of the map. Units are -1 or +1.
 
 import math
 from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import chain, repeat
 
 import torch
@@ -21,7 +23,10 @@ from sklearn.base import BaseEstimator, clone
 from torch.nn.functional import conv2d, linear, max_pool2d
 from torch.nn.grad import conv2d_input
 
+from skhash.gradients._base import BernoulliUnits
 
+
+@dataclass(eq=False)
 class LinearMap:
     """The map from the values of one layer to the logits of the next, for one step.
 
@@ -34,7 +39,7 @@ class LinearMap:
     weight : Tensor of shape (n_outputs, n_inputs) or (n_outputs, channels, k, k)
     bias : Tensor of shape (n_outputs,) or None
     units : BernoulliUnits or None
-        What takes the outputs as logits; None for the head.
+        Units of these logits; None for the head.
     input_shape : tuple of int or None, default=None
         (channels, height, width) of the input of a convolution.
     stride, padding : int
@@ -51,27 +56,20 @@ class LinearMap:
     Attributes
     ----------
     scale : Tensor of shape (n_outputs,) or None
-        What the norm multiplied with in the first call; a constant to autograd.
+        Factor of the norm in the first call; a constant to autograd.
     """
 
-    def __init__(
-        self,
-        weight,
-        bias=None,
-        *,
-        units=None,
-        input_shape=None,
-        stride=1,
-        padding=0,
-        pool=None,
-        norm=None,
-        is_binary=False,
-    ):
-        self.weight, self.bias, self.units = weight, bias, units
-        self.input_shape = input_shape
-        self.stride, self.padding, self.pool = stride, padding, pool
-        self.norm, self.is_binary = norm, is_binary
-        self.scale = self.shift = None
+    weight: torch.Tensor
+    bias: torch.Tensor | None = None
+    units: BernoulliUnits | None = None
+    input_shape: tuple | None = None
+    stride: int = 1
+    padding: int = 0
+    pool: int | None = None
+    norm: Callable | None = None
+    is_binary: bool = False
+    scale: torch.Tensor | None = field(default=None, init=False)
+    shift: torch.Tensor | None = field(default=None, init=False)
 
     def __call__(self, x):
         """Return the outputs of values, shape (..., n_rows, n_outputs)."""
@@ -153,7 +151,7 @@ class LinearMap:
 
 
 def trailing(values, n_axes):
-    """Return a vector with `n_axes` axes of length 1 behind its own."""
+    """Return a vector with `n_axes` axes of length 1 appended."""
     return values.reshape(-1, *[1] * n_axes)
 
 
@@ -170,10 +168,8 @@ class NetworkGradient(BaseEstimator, metaclass=ABCMeta):
 
     _parameter_constraints: dict = {}
 
-    # Whether `network_surrogate` has to be told which rows of the data it sees, and
-    # whether the same row can give another estimate.
+    # Whether `network_surrogate` has to be told which rows of the data it sees.
     needs_rows = False
-    draws_units = True
 
     @abstractmethod
     def network_surrogate(
@@ -190,7 +186,7 @@ class NetworkGradient(BaseEstimator, metaclass=ABCMeta):
             Returns a list of `LinearMap`, the last that of the head.
         X : Tensor of shape (n_rows, n_features)
         generator : torch.Generator or None
-            Draws weights and values, on the device of `X`; None takes torch's global
+            Draws weights and values, on the device of `X`; None uses torch's global
             one.
         n_samples : int, default=1
             M, how many times the units of a row are drawn. The loss of a row is
@@ -244,7 +240,7 @@ class FunctionwiseNetwork(NetworkGradient):
     Parameters
     ----------
     gradient : GradientEstimator
-        Each layer has a clone of its own, and thus a baseline of its own.
+        Each layer has a separate clone, and thus a separate baseline.
 
     Attributes
     ----------

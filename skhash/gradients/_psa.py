@@ -75,7 +75,7 @@ class PSA(NetworkGradient):
       exact.
     * Real weights and logistic noise: F is interpolated by a polynomial in the shift,
       whose error is at most `tolerance`, with one matrix product for each degree. Where
-      that takes a degree above 24, F of every flip is computed by one reciprocal, some
+      that needs a degree above 24, F of every flip is computed by one reciprocal, some
       units at a time: exact but for rounding, or for ``exp(-20)`` in single precision.
     * Real weights and other noise: F of every flip, some units at a time.
 
@@ -142,7 +142,7 @@ class PSA(NetworkGradient):
         return flip_losses(loss, head, x, q, gamma * others)
 
     def _flips(self, layer, q, x, drawn, logits):
-        """Return 0, with the derivative that flips below have through a layer."""
+        """Return zeros with the derivative of flips below through a layer."""
         layer.require_linear()
         return _Flips.apply(q, x, drawn, logits.detach(), layer, self._backend(layer))
 
@@ -176,7 +176,7 @@ def zeros_with_slope(variable, slope):
 
 
 def flip_losses(loss, head, x, q, others=None):
-    """Return losses whose gradient takes every unit of the last layer both ways.
+    """Return losses whose gradient has every unit of the last layer both ways.
 
     Parameters
     ----------

@@ -12,7 +12,6 @@ from functools import partial
 
 import torch
 from torch.nn.functional import pad
-from torch.nn.grad import conv2d_input
 
 from skhash.gradients._network import trailing
 from skhash.noise import Logistic
@@ -83,7 +82,7 @@ def chebyshev(layer, x, logits, gradient, degree):
 
 
 def _interpolated(layer, x, logits, gradient, largest, powers):
-    """Return what `chebyshev` does of some rows, given T_r of the weights."""
+    """Apply `chebyshev` to some rows, given T_r of the weights."""
     a, g = layer.outputs(logits), layer.outputs(gradient)
     nodes = torch.arange(len(powers), dtype=torch.float64)
     angles = (nodes + 0.5) * (math.pi / len(nodes))
@@ -165,11 +164,9 @@ def _to_inputs(layer, h):
     """Add each unit's number to all its inputs; shape (n_rows, n_inputs) or (., 1)."""
     if layer.input_shape is None:
         return h.sum(dim=1, keepdim=True)
-    channels, *size = layer.input_shape
-    h = layer.outputs(h).sum(dim=1, keepdim=True)
     ones = h.new_ones(1, 1, *layer.weight.shape[2:])
-    sums = conv2d_input((len(h), 1, *size), ones, h, layer.stride, layer.padding)
-    return sums.expand(-1, channels, -1, -1).flatten(1)
+    sums = layer.transposed(layer.outputs(h).sum(dim=1, keepdim=True), ones)
+    return sums.repeat(1, layer.input_shape[0])
 
 
 def _sum_of_shifted(layer, x, logits, gradient, weights, shifted):
@@ -178,7 +175,7 @@ def _sum_of_shifted(layer, x, logits, gradient, weights, shifted):
     Parameters
     ----------
     logits : Tensor of shape (n_rows, n_units)
-        The logits, or what `shifted` takes for them.
+        The logits, or what stands for them in `shifted`.
     weights : list of Tensors of the shape of the weight
     shifted : callable
         Maps logits, values and weights, which broadcast against each other, to F at

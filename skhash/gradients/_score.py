@@ -30,7 +30,7 @@ class Reinforce(GradientEstimator):
         of each row of the data, which `surrogate` then has to be told. A number is a
         constant, and None is 0.
     decay : float, default=0.9
-        What the older losses weigh beside a newer one in the moving average, between 0
+        Weight of older losses relative to a newer one in the moving average, between 0
         and 1. The average is corrected for its start, and is 0 before the first loss.
 
     Attributes
@@ -90,7 +90,7 @@ class Reinforce(GradientEstimator):
         return attach_gradient(losses, logits, gradient)
 
     def _less_baseline(self, signal, rows, remember):
-        """Return `signal` less the baseline, which then takes it in if `remember`."""
+        """Return `signal` less the baseline, then update that if `remember`."""
         if not isinstance(self.baseline, str):
             return signal - (self.baseline or 0.0)
         if self.needs_rows and rows is None:
@@ -111,7 +111,7 @@ class Reinforce(GradientEstimator):
         return signal - totals / weights.clamp(min=1)
 
     def _make_room(self, n_baselines, signal):
-        """Have at least `n_baselines`, of the type and device of `signal`."""
+        """Grow to `n_baselines` at least, of the type and device of `signal`."""
         for name in ("totals_", "weights_"):
             old = getattr(self, name, signal.new_zeros(0)).to(signal)
             missing = max(0, n_baselines - len(old))
@@ -119,7 +119,7 @@ class Reinforce(GradientEstimator):
 
 
 class MuProp(Reinforce):
-    r"""MuProp: the score takes what a first-order expansion leaves over.
+    r"""MuProp: the score times the remainder of a first-order expansion.
 
     With the mean values ``m = E[x]`` and ``r(x) = f(x) - f(m) - f'(m) (x - m)``,
 

@@ -131,7 +131,7 @@ class IdentityST(LayerwiseGradient):
     .. math:: \hat g_i = \tfrac s2 \, \partial_i f(x)
 
     The slope s/2 is that of `StraightThrough` at a = 0 and ``scale=1``, so both codings
-    give the same estimate. (The experiment of Shekhovtsov and Yanush takes slope 1 for
+    give the same estimate. (The experiment of Shekhovtsov and Yanush has slope 1 for
     0/1 bits, twice as much.) A unit that is sure of its value is moved as much as any
     other. In the parameters behind the logits the estimate need not be an ascent
     direction even for a linear loss; see the notes of `StraightThrough`.
@@ -162,7 +162,7 @@ class IdentityST(LayerwiseGradient):
 
 
 class HardST(LayerwiseGradient):
-    r"""Straight-through with a hard window, whatever the noise.
+    r"""Straight-through with a hard window, for any noise.
 
     .. math:: \hat g_i = \tfrac s2 \, [|a_i| \le 1] \, \partial_i f(x)
 
@@ -197,7 +197,7 @@ class HardST(LayerwiseGradient):
 
 
 class MeanField(LayerwiseGradient):
-    r"""Every unit takes its mean: no values are drawn.
+    r"""Mean field: every unit has its mean as value; none is drawn.
 
     .. math:: \hat g_i = s F'(a_i) \, \partial_i f(E[x])
 

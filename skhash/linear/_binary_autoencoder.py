@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 
 from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.linear._decoder import LinearDecoderMixin, fit_codebook, squared_errors
-from skhash.linear._descent import descend, enumerate_codes
+from skhash.linear._descent import BitDescent, descend, enumerate_codes
 from skhash.linear._pca import PCAHash
 from skhash.numerics._projection import check_enough_columns, column_means
 from skhash.persistence.schema import Plain, wholes
@@ -26,7 +26,7 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
     Minimises the reconstruction error ``sum_i |x_i - f(h(x_i))|^2`` over hash functions
     ``h(x) = 1[x W + b > 0]`` and linear decoders f (Carreira-Perpinan and
     Raziperchikolaei, 2015). No gradient passes the step function, so each row gets a
-    code z of its own, the auxiliary coordinates, tied to the hash by a penalty whose
+    separate code z, the auxiliary coordinates, tied to the hash by a penalty whose
     weight grows:
 
     .. math::
@@ -46,7 +46,7 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
         The first weight of the penalty, mu, in units of the data's total variance per
         bit.
     penalty_growth : float, default=2.0
-        By what the weight is multiplied after each iteration.
+        Factor of the weight after each iteration.
     hinge_weight : float, default=0.01
         Weight of the errors of the support vector machines, the `C` of
         `sklearn.svm.LinearSVC`, on data of mean variance 1.
@@ -57,7 +57,7 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
         whose reconstruction error is lowest: on the rows held out, or on all.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. It is part of the encoder: raw rows are encoded rightly.
+        cosine similarity. Applied in `transform` too, so pass unnormalised rows.
     device : str, default="auto"
         Where the support vector machines are fitted, and where to encode: "auto",
         "cpu", "cuda", "cuda:1" or "mps".
@@ -74,9 +74,9 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
     mean_ : ndarray of shape (n_features,), float64
         The mean of the training data.
     codebook_ : ndarray of shape (n_bits, n_features), float32
-        What each bit adds to the decoded vector.
+        The vector that each bit adds to a decoded code.
     offset_ : ndarray of shape (n_features,), float32
-        What a code of zeros decodes to.
+        The decoded code of zeros.
     objective_ : ndarray of shape (n_iterations, 2), float64
         The penalised objective, a mean over rows of data of mean variance 1, before and
         after each iteration, at its weight. No iteration raises it.
@@ -240,21 +240,19 @@ def z_step(X, bits, codebook, offset, hashed, penalty) -> np.ndarray:
     -------
     bits : ndarray of shape (n_samples, n_bits), uint8
     """
-    codewords = codebook.T.astype(np.float64)
-    gram = codewords.T @ codewords
+    descent = BitDescent(codebook, bits.shape[1])
     found = np.empty_like(bits)
     for rows, chunk in dense_chunks(X):
-        # |z - h|^2 is |h|^2 + z (1 - 2 h): a cost of each bit that is set.
-        products = (chunk - offset) @ codewords - penalty * (0.5 - hashed[rows])
+        products = descent.products(chunk - offset, hashed[rows], penalty)
         if bits.shape[1] <= MAX_EXACT_BITS:
-            found[rows] = enumerate_codes(products, gram)
+            found[rows] = enumerate_codes(products, descent.gram)
         else:
-            found[rows] = descend(products, gram, bits[rows])
+            found[rows] = descend(products, descent.gram, bits[rows])
     return found
 
 
 def penalized_error(X, bits, codebook, offset, hashed, penalty) -> float:
-    """Return the mean over rows of what `z_step` minimises."""
+    """Return the objective of `z_step`, a mean over rows."""
     differing = np.count_nonzero(bits != hashed) / len(X)
     return squared_errors(X, bits, codebook, offset).mean() + penalty * differing
 
@@ -331,11 +329,6 @@ class SupportVectorMachines:
             )
 
         shape = coef.shape
-        result = minimize(
-            value_and_gradient,
-            coef.ravel(),
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": SVM_STEPS},
-        )
+        how = {"method": "L-BFGS-B", "options": {"maxiter": SVM_STEPS}}
+        result = minimize(value_and_gradient, coef.ravel(), jac=True, **how)
         return result.x.reshape(shape)

@@ -1,9 +1,7 @@
-"""Decoders with a vector for each value of a block of bits, by least squares.
+"""The least-squares codebook of blocks of bits; see `skhash.numerics._decoder`.
 
-A code of n bits is cut into ``M = ceil(n / g)`` blocks of g bits, whose values v_m are
-numbers in ``range(K)``, ``K = 2^g``, the first bit being the highest. It decodes to
-``offset + sum_m C_m[v_m]``. An *entry* is a value of a block, the vector C_m[v] that
-stands for it, or its place ``m K + v`` among the ``M K`` rows of the codebook.
+An *entry* is a value of a block, the vector C_m[v] that stands for it, or its place
+``m K + v`` among the ``M K`` rows of the codebook, ``K = 2^g``.
 """
 
 import numpy as np
@@ -11,34 +9,11 @@ import scipy.linalg
 from scipy import sparse
 
 from skhash.numerics._projection import column_means
-from skhash.utils.chunks import dense_chunks, row_chunks
+from skhash.utils.chunks import dense_chunks
 
 # Ridge on what single bits add, as a share of the rows: it matters only where bits are
 # constant or copies of each other.
 RIDGE = 1e-6
-
-
-def count_blocks(n_bits: int, block_bits: int) -> int:
-    return -(-n_bits // block_bits)
-
-
-def bits_to_values(bits, block_bits: int) -> np.ndarray:
-    """Return the values of the blocks, (n, n_blocks), uint8; see `values_to_bits`."""
-    packed = np.packbits(bits, axis=1)
-    if block_bits == 8:
-        return packed
-    nibbles = np.stack([packed >> 4, packed & 15], axis=2).reshape(len(bits), -1)
-    n_blocks = count_blocks(bits.shape[1], block_bits)
-    return np.ascontiguousarray(nibbles[:, :n_blocks])
-
-
-def values_to_bits(values, block_bits: int, n_bits: int) -> np.ndarray:
-    """Return the bits, (n, n_bits), uint8, of the values of blocks of 4 or 8 bits.
-
-    Bits that the last block is short of are zeros behind its own, as in `np.packbits`.
-    """
-    bits = np.unpackbits(values[:, :, None], axis=2)[:, :, 8 - block_bits :]
-    return np.ascontiguousarray(bits.reshape(len(values), -1)[:, :n_bits])
 
 
 def entries_of(values, n_values: int) -> np.ndarray:
@@ -46,18 +21,8 @@ def entries_of(values, n_values: int) -> np.ndarray:
     return values + n_values * np.arange(values.shape[1], dtype=np.int32)
 
 
-def decode_values(values, codebook, offset) -> np.ndarray:
-    """Return ``offset + sum_m codebook[m, values[:, m]]``, (n, n_features), float32."""
-    decoded = np.empty((len(values), codebook.shape[2]), dtype=np.float32)
-    for rows in row_chunks(len(values), 12 * codebook.shape[2]):
-        decoded[rows] = offset
-        for block, own in zip(codebook, values[rows].T, strict=True):
-            decoded[rows] += block[own]
-    return decoded
-
-
 class BlockMoments:
-    """What least squares needs to know of rows and the values of their blocks.
+    """Moments of rows and the values of their blocks, for least squares.
 
     Counts and sums are about the means: how often two entries are found together, less
     how often they would be by chance, and the sum of the centred rows with an entry.
@@ -79,7 +44,7 @@ class BlockMoments:
         self.sums = self._sum_rows(X, values)
 
     def _count_pairs(self, values):
-        """Return in how many rows two entries are found together."""
+        """Count the rows in which two entries are found together."""
         n_values = 2**self.block_bits
         counts = np.empty((self.n_blocks, n_values) * 2)
         for a in range(self.n_blocks):
@@ -107,8 +72,8 @@ class BlockMoments:
     def solve(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
         """Return codebook, (n_blocks, n_values, n_features), and offset, float32.
 
-        `ridge` weighs what an entry is beside what its single bits add up to, in rows:
-        an entry that is found in as many rows is shrunk half way to them.
+        `ridge`, in rows, shrinks an entry towards the sum of its single bits: half way
+        if it is found in as many rows.
         """
         moments = self.moments.copy()
         penalty = departure_penalty(self.block_bits, ridge, RIDGE * self.n_rows)

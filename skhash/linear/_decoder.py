@@ -9,17 +9,18 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import check_bits
-from skhash.linear._block_descent import BlockDescent
-from skhash.linear._blocks import (
-    BlockMoments,
+from skhash.linear._blocks import BlockMoments
+from skhash.linear._descent import BitDescent, BlockDescent
+from skhash.numerics._decoder import (
+    bits_of_block,
     bits_to_values,
+    check_codebook,
     count_blocks,
-    decode_values,
+    sum_of_entries,
     values_to_bits,
 )
-from skhash.linear._descent import descend
 from skhash.numerics._projection import column_means
-from skhash.persistence import save_estimator
+from skhash.persistence.estimators import save_estimator
 from skhash.persistence.schema import optional, reals, wholes
 from skhash.utils._sklearn import Interval, Options, StrOptions, fit_context
 from skhash.utils.arrays import validate_data
@@ -28,8 +29,8 @@ from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
 # Share of ridge in the least squares, on bits of variance at most a quarter. It only
 # matters where bits are constant or copies of each other.
 RIDGE = 1e-6
-# Of a decoder: to fit it takes memory with the square of its entries, and time with the
-# third power; the numbers in all of them; rows for a value of a block, on average.
+# Entries of a decoder, whose fit needs memory with their square and time with the third
+# power; the numbers in all of them; rows for a value of a block, on average.
 MAX_ENTRIES, MAX_NUMBERS, MIN_ROWS_PER_VALUE = 2**12, 2**24, 16
 # For blocks: ridges to choose from, in rows, and how many rows are held out at most.
 RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -50,9 +51,9 @@ def fit_codebook(X, bits) -> tuple[np.ndarray, np.ndarray]:
     Returns
     -------
     codebook : ndarray of shape (n_bits, n_features), float32
-        What each bit adds to the decoded vector; zeros for a bit that is constant.
+        The vector that each bit adds; zeros for a constant bit.
     offset : ndarray of shape (n_features,), float32
-        What a code of zeros decodes to.
+        The decoded code of zeros.
     """
     n_bits = bits.shape[1]
     mean, mean_bits = column_means(X), bits.mean(axis=0, dtype=np.float64)
@@ -67,79 +68,58 @@ def fit_codebook(X, bits) -> tuple[np.ndarray, np.ndarray]:
     return codebook.astype(np.float32), offset.astype(np.float32)
 
 
-def block_bits_of(codebook) -> int:
-    return 1 if codebook.ndim == 2 else codebook.shape[1].bit_length() - 1
-
-
 def decode(bits, codebook, offset) -> np.ndarray:
     """Return the vectors of bits, (n_samples, n_features), float32.
 
-    They are ``offset + bits codebook``, and for blocks of bits
-    ``offset + sum_m codebook[m, v_m]``.
+    Where a block is one bit, real numbers may stand for bits.
     """
-    if codebook.ndim == 3:
-        values = bits_to_values(bits, block_bits_of(codebook))
-        return decode_values(values, codebook, offset)
-    n_bits, n_features = codebook.shape
-    decoded = np.empty((len(bits), n_features), dtype=np.float32)
-    for rows in row_chunks(len(bits), 4 * (n_bits + n_features)):
-        decoded[rows] = bits[rows].astype(np.float32) @ codebook
-        decoded[rows] += offset
+    block_bits = bits_of_block(codebook)
+    decoded = np.empty((len(bits), len(offset)), dtype=np.float32)
+    for rows in row_chunks(len(bits), 4 * (bits.shape[1] + len(offset))):
+        own = bits[rows]
+        values = own if block_bits == 1 else bits_to_values(own, block_bits)
+        decoded[rows] = sum_of_entries(values, codebook, offset)
     return decoded
 
 
 def squared_errors(X, bits, codebook, offset) -> np.ndarray:
-    """Return the squared distance of each row from what its bits decode to, float64."""
-    residual = dense_rows(X) - decode(bits, codebook, offset)
-    return np.einsum("ij,ij->i", residual, residual, dtype=np.float64)
+    """Return the squared distance of each row from its decoded bits, float64."""
+    errors = np.empty(X.shape[0])
+    for rows, chunk in dense_chunks(X):
+        residual = chunk - decode(bits[rows], codebook, offset)
+        errors[rows] = np.einsum("ij,ij->i", residual, residual, dtype=np.float64)
+    return errors
 
 
-def refine_bits(
-    X, bits, codebook, offset, *, anchor=None, bit_cost=0.0, **options
+def refine(
+    X, bits, codebook, offset, *, n_bits, anchor=None, bit_cost=0.0, **options
 ) -> np.ndarray:
-    """Lower the squared distance of each row from what its bits decode to.
+    """Lower the squared distance of each row from its decoded bits.
 
     Parameters
     ----------
     X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
     bits : ndarray of shape (n_samples, n_bits) or None
-        Where to start, 0 and 1; None starts from zeros.
-    codebook : ndarray of shape (n_bits, n_features)
+        Where to start, 0 and 1. None starts from codes that are made one block after
+        the other, each of the best value for what those before it leave, and from zeros
+        where a block is one bit.
+    codebook : ndarray of shape (n_bits, n_features) or (n_blocks, n_values, n_features)
     offset : ndarray of shape (n_features,)
+    n_bits : int
     anchor : ndarray of shape (n_samples, n_bits)
         Bits that shall be kept.
     bit_cost : float, default=0.0
-        What each bit costs that is not as in `anchor`.
+        Cost of each bit that differs from `anchor`.
     **options
-        Of `descend`.
+        Of `BlockDescent`.
 
     Returns
     -------
     refined : ndarray of shape (n_samples, n_bits), uint8
     """
-    codewords, origin = codebook.T.astype(np.float64), offset.astype(np.float64)
-    gram = codewords.T @ codewords
-    if bits is None:
-        bits = np.zeros((X.shape[0], len(codebook)), dtype=np.uint8)
-    refined = np.empty(bits.shape, dtype=np.uint8)
-    for rows, chunk in dense_chunks(X):
-        products = (chunk - origin) @ codewords
-        if bit_cost:
-            products -= bit_cost * (0.5 - anchor[rows])
-        refined[rows] = descend(products, gram, bits[rows], **options)
-    return refined
-
-
-def refine_blocks(
-    X, bits, codebook, offset, *, n_bits, anchor=None, bit_cost=0.0, **options
-) -> np.ndarray:
-    """Do as `refine_bits` for a codebook of blocks, with options of `BlockDescent`.
-
-    With ``bits=None`` the search starts from codes that are made one block after the
-    other, each of the best value for what those before it leave.
-    """
-    block_bits = block_bits_of(codebook)
-    descent = BlockDescent(codebook, n_bits, **options)
+    block_bits = bits_of_block(codebook)
+    kind = BitDescent if block_bits == 1 else BlockDescent
+    descent = kind(codebook, n_bits, **options)
     refined = np.empty((X.shape[0], n_bits), dtype=np.uint8)
     for rows, chunk in dense_chunks(X):
         centered, kept = chunk - offset.astype(np.float64), None
@@ -162,7 +142,7 @@ def choose_block_bits(n_bits: int, shape) -> int:
     n_rows, n_columns = shape
     for block_bits in (8, 4):
         n_values = 2**block_bits
-        n_entries = -(-n_bits // block_bits) * n_values
+        n_entries = count_blocks(n_bits, block_bits) * n_values
         if (
             n_values * MIN_ROWS_PER_VALUE <= n_rows
             and n_entries <= MAX_ENTRIES
@@ -172,17 +152,17 @@ def choose_block_bits(n_bits: int, shape) -> int:
     return 1
 
 
-def choose_ridge(X, bits, block_bits: int, recode) -> float:
-    """Return the ridge of `RIDGES` that serves rows best that were held out.
+def choose_ridge(X, bits, block_bits: int, recode=None) -> float:
+    """Return the ridge of `RIDGES` that serves held-out rows best.
 
     Parameters
     ----------
     X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
     bits : ndarray of shape (n_samples, n_bits)
     block_bits : {4, 8}
-    recode : callable
-        It is given rows held out, their bits, codebook and offset, and returns the bits
-        that rows will have.
+    recode : callable, default=None
+        Returns the bits that rows held out will have, of these, their bits, codebook
+        and offset. None keeps their bits.
     """
     order = np.random.RandomState(0).permutation(len(bits))
     held = np.sort(order[: min(len(order) // 5, MAX_HELD_OUT)])
@@ -196,7 +176,7 @@ def choose_ridge(X, bits, block_bits: int, recode) -> float:
     @cache
     def error(i):
         decoder = moments.solve(RIDGES[i])
-        codes = recode(rows, bits[held], *decoder)
+        codes = recode(rows, bits[held], *decoder) if recode else bits[held]
         return squared_errors(rows, codes, *decoder).sum()
 
     # Each solution takes time: walk from the middle as long as the error falls.
@@ -205,11 +185,6 @@ def choose_ridge(X, bits, block_bits: int, recode) -> float:
     while 0 <= i + step < len(RIDGES) and error(i + step) < error(i):
         i += step
     return RIDGES[i]
-
-
-def keep_bits(X, bits, codebook, offset) -> np.ndarray:
-    """Return the bits: what `choose_ridge` takes where codes stay as they are."""
-    return bits
 
 
 class LinearDecoderMixin:
@@ -242,7 +217,7 @@ class LinearDecoderMixin:
         return decode(bits, self.codebook_, self.offset_)
 
     def reconstruction_error(self, X) -> np.ndarray:
-        """Return how far each vector lies from what its code decodes to.
+        """Return the squared distance of each vector from its decoded code.
 
         Parameters
         ----------
@@ -265,9 +240,9 @@ class LinearDecoderMixin:
 class LinearDecoder(BaseEstimator):
     """Least-squares vectors for the codes of any encoder, and codes that fit vectors.
 
-    A code is cut into blocks of `block_bits` bits, and each value of a block has a
-    vector of its own: value v_m of block m adds ``codebook_[m, v_m]`` (with
-    ``block_bits=1``, a bit that is set adds ``codebook_[m]``). Minimised is
+    A code is cut into blocks of `block_bits` bits, and each value of a block has its
+    own vector: value v_m of block m adds ``codebook_[m, v_m]`` (with ``block_bits=1``,
+    a bit that is set adds ``codebook_[m]``). Minimised is
 
         ``sum_i |x_i - offset - sum_m codebook[m, v_im]|^2``
 
@@ -281,7 +256,7 @@ class LinearDecoder(BaseEstimator):
         Bits of a block: the more, the better the same codes decode, with a codebook of
         ``codebook_.nbytes``, ``4 n_features 2**block_bits n_bits / block_bits`` (for
         64 bits and 384 columns 98 kB, 393 kB and 3.1 MB), and the more rows are needed.
-        "auto" takes 8, and less for codes that are long (above 128 bits) or very wide
+        "auto" is 8, and less for codes that are long (above 128 bits) or very wide
         vectors, where a fit would take minutes, and for fewer than 4096 rows.
     n_alternations : int, default=6
         How often the codes are refined and the codebook fitted to them anew.
@@ -297,11 +272,11 @@ class LinearDecoder(BaseEstimator):
         the mean squared error, `error_`, over `n_bits_`. Refined codes serve real
         queries better, and queries that are codes mostly less well; this weighs them.
     ridge : float or None, default=None
-        For blocks of 4 and 8 bits: what holds an entry to the sum of what its single
-        bits stand for. One that is found in so many rows goes half way. None chooses
-        what decodes rows best that are held out, with alternations by refined codes.
+        For blocks of 4 and 8 bits: shrinks an entry towards the sum of its single bits,
+        half way if it is found in so many rows. None chooses the ridge that decodes
+        held-out rows best, with alternations by refined codes.
     max_train_samples : int or None, default=100_000
-        `fit` takes so many rows, drawn at random. None takes all.
+        `fit` uses so many rows, drawn at random; None, all.
     n_jobs : int, default=None
         Threads, as in `HammingNeighbors`.
 
@@ -314,13 +289,13 @@ class LinearDecoder(BaseEstimator):
         its value, a number whose highest bit is the first, as `numpy.packbits` has it;
         a last block with fewer bits has zeros behind them.
     offset_ : ndarray of shape (n_features,), float32
-        What that is added to; for blocks of 4 and 8 bits the mean of the rows.
+        Added to these; for blocks of 4 and 8 bits the mean of the rows.
     block_bits_ : int
         Bits of a block.
     error_ : float
         Mean squared error of the rows that `fit` saw, by the codes that it was given.
     ridge_ : float
-        The ridge that was taken, for blocks of 4 and 8 bits.
+        The ridge that was used, for blocks of 4 and 8 bits.
     n_bits_ : int
         Length of the codes.
     n_features_in_ : int
@@ -330,7 +305,7 @@ class LinearDecoder(BaseEstimator):
 
     See Also
     --------
-    skhash.SGHEncoder : An encoder with a decoder of its own.
+    skhash.SGHEncoder : An encoder with its own decoder.
     skhash.AsymmetricNeighbors : Searches by decoded codes.
 
     Notes
@@ -343,9 +318,9 @@ class LinearDecoder(BaseEstimator):
     `X` has to be what the encoder sees: with ``normalize=True``, scale the rows before.
 
     The search for codes is iterated local search, as in local search quantisation, and
-    the noise its stochastic relaxation [1]_. It takes the Gram matrix of all entries,
+    the noise its stochastic relaxation [1]_. It needs the Gram matrix of all entries,
     ``4 (2**block_bits n_bits / block_bits)**2`` bytes: 17 MB for 64 bits in blocks of
-    8, and 268 MB for 256. `fit` takes four times as much for least squares, and its
+    8, and 268 MB for 256. `fit` needs four times as much for least squares, and its
     time grows with the third power of the number of entries.
 
     References
@@ -466,7 +441,7 @@ class LinearDecoder(BaseEstimator):
         return decode(self._check_bits(bits), self.codebook_, self.offset_)
 
     def reconstruction_error(self, X, bits) -> np.ndarray:
-        """Return how far each vector lies from what its code decodes to.
+        """Return the squared distance of each vector from its decoded code.
 
         Parameters
         ----------
@@ -479,10 +454,7 @@ class LinearDecoder(BaseEstimator):
         error : ndarray of shape (n_samples,), float64
             Squared Euclidean distances.
         """
-        bits = self._check_bits(bits)
-        X = self._validate(X, reset=False)
-        check_consistent_length(X, bits)
-        return self._errors(X, bits)
+        return self._errors(*self._check(X, bits))
 
     def refine(self, X, bits=None) -> np.ndarray:
         """Return codes that decode to vectors nearer to `X`.
@@ -504,12 +476,7 @@ class LinearDecoder(BaseEstimator):
             Codes whose error is not larger than that of `bits`. They do not depend on
             the rows beside them or on the number of threads.
         """
-        if bits is not None:
-            bits = self._check_bits(bits)
-        check_is_fitted(self)
-        X = self._validate(X, reset=False)
-        if bits is not None:
-            check_consistent_length(X, bits)
+        X, bits = self._check(X, bits)
         refined = self._refine(X, bits, bits, self.codebook_)
         if bits is not None:  # the search has float32, and may be wrong in a near tie
             worse = self._errors(X, refined) >= self._errors(X, bits)
@@ -532,17 +499,15 @@ class LinearDecoder(BaseEstimator):
         save_estimator(self, path)
 
     def _check_saved(self):
-        width, shape = self.block_bits_, (self.n_bits_, self.n_features_in_)
-        if width in (4, 8):
-            shape = count_blocks(self.n_bits_, width), 2**width, self.n_features_in_
-        if self.codebook_.shape != shape or width not in (1, 4, 8):
+        check_codebook(self.codebook_, self.offset_, self.n_bits_)
+        if bits_of_block(self.codebook_) != self.block_bits_:
             raise ValueError(
-                f"codebook_ has shape {self.codebook_.shape}, and n_bits_="
-                f"{self.n_bits_} in blocks of {width} have {shape}."
+                f"codebook_ has shape {self.codebook_.shape}, and block_bits_ is "
+                f"{self.block_bits_}."
             )
 
     def _sample(self, X, bits):
-        """Return the rows that `fit` takes, in their order."""
+        """Return the rows that `fit` uses, in their order."""
         if self.max_train_samples is None or len(bits) <= self.max_train_samples:
             return X, bits
         order = np.random.RandomState(0).permutation(len(bits))
@@ -550,14 +515,14 @@ class LinearDecoder(BaseEstimator):
         return X[rows], bits[rows]
 
     def _choose_ridge(self, X, bits):
-        """Choose by codes as they are, or, where they will change, by better ones."""
+        """Choose the ridge by the given codes, or refined ones if they will change."""
         if self.block_bits_ == 1:
             return
         self.ridge_ = self.ridge
         if self.ridge is None:
-            options = {"n_bits": self.n_bits_, "n_jobs": self.n_jobs}
-            refine = partial(refine_blocks, **options)
-            recode = refine if self.n_alternations else keep_bits
+            recode = None
+            if self.n_alternations:
+                recode = partial(refine, n_bits=self.n_bits_, n_jobs=self.n_jobs)
             self.ridge_ = choose_ridge(X, bits, self.block_bits_, recode)
 
     def _fit_codebook(self, X, bits):
@@ -583,19 +548,11 @@ class LinearDecoder(BaseEstimator):
         options = {"n_restarts": self.n_restarts, "n_jobs": self.n_jobs, "seed": seed}
         if anchor is not None:
             options["bit_cost"] = self.hamming_weight * self.error_ / self.n_bits_
-        if codebook.ndim == 3:
-            refine, options["n_bits"] = refine_blocks, self.n_bits_
-        else:
-            refine = refine_bits
-        return refine(X, bits, codebook, self.offset_, anchor=anchor, **options)
+        decoder = codebook, self.offset_
+        return refine(X, bits, *decoder, n_bits=self.n_bits_, anchor=anchor, **options)
 
     def _errors(self, X, bits):
-        error = np.empty(X.shape[0])
-        for rows, chunk in dense_chunks(X):
-            error[rows] = squared_errors(
-                chunk, bits[rows], self.codebook_, self.offset_
-            )
-        return error
+        return squared_errors(X, bits, self.codebook_, self.offset_)
 
     def _validate(self, X, *, reset):
         options = {"dtype": [np.float32, np.float64], "order": "C"}
@@ -606,6 +563,14 @@ class LinearDecoder(BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+    def _check(self, X, bits):
+        bits = None if bits is None else self._check_bits(bits)
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        if bits is not None:
+            check_consistent_length(X, bits)
+        return X, bits
 
     def _check_bits(self, bits):
         check_is_fitted(self)

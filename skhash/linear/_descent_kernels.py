@@ -1,8 +1,19 @@
 """The compiled part of `_descent`: one row at a time."""
 
+from functools import partial
+
 import numpy as np
 
 from skhash.utils.kernels import inner_kernel, kernel
+
+# Enough for a descent over blocks; rounding cannot make it endless.
+MAX_SWEEPS = 50
+
+
+@inner_kernel
+def _copy(source, target):
+    for k in range(len(target)):
+        target[k] = source[k]
 
 
 @inner_kernel
@@ -16,7 +27,7 @@ def _flip(bit, signs, changes, gram):
 
 
 @inner_kernel
-def _descend(signs, changes, gram, tolerance):
+def _descend_bits(signs, changes, gram, tolerance):
     """Flip bits in turn as long as one helps; return by how much the value changes."""
     total, helped = 0.0, True
     while helped:
@@ -29,10 +40,11 @@ def _descend(signs, changes, gram, tolerance):
 
 
 @kernel
-def improve(products, gram, bits, kicks, tolerance, work):
-    """Improve `bits` (n, n_bits), uint8, in place; `work` is (4, n_bits), float64."""
+def improve_bits(products, gram, bits, kicks, tolerance):
+    """Improve `bits` (n, n_bits), uint8, in place."""
     n_bits = len(gram)
-    signs, changes, best_signs, best_changes = work[0], work[1], work[2], work[3]
+    signs, changes = np.empty(n_bits), np.empty(n_bits)
+    best_signs, best_changes = np.empty(n_bits), np.empty(n_bits)
     for i in range(len(bits)):
         for k in range(n_bits):
             best_signs[k] = 1 - 2 * np.int64(bits[i, k])
@@ -43,16 +55,113 @@ def improve(products, gram, bits, kicks, tolerance, work):
                     best_changes[k] += 2 * gram[bit, k]
         for k in range(n_bits):
             best_changes[k] = gram[k, k] + best_signs[k] * best_changes[k]
-        _descend(best_signs, best_changes, gram, tolerance)
+        _descend_bits(best_signs, best_changes, gram, tolerance)
         for restart in range(len(kicks)):
-            for k in range(n_bits):
-                signs[k], changes[k] = best_signs[k], best_changes[k]
+            _copy(best_signs, signs)
+            _copy(best_changes, changes)
             change = 0.0
             for flip in range(kicks.shape[1]):
                 change += _flip(kicks[restart, flip], signs, changes, gram)
-            change += _descend(signs, changes, gram, tolerance)
+            change += _descend_bits(signs, changes, gram, tolerance)
             if change < -tolerance:
-                for k in range(n_bits):
-                    best_signs[k], best_changes[k] = signs[k], changes[k]
+                _copy(signs, best_signs)
+                _copy(changes, best_changes)
         for k in range(n_bits):
             bits[i, k] = best_signs[k] < 0
+
+
+# Sums and minima may be taken in any order, in vector registers; there are no NaN.
+_ANY_ORDER = {"fastmath": {"nnan", "nsz", "reassoc", "contract"}}
+_fast_inner_kernel = partial(inner_kernel, **_ANY_ORDER)
+_fast_kernel = partial(kernel, **_ANY_ORDER)
+
+
+@_fast_inner_kernel
+def _add(row, table):
+    for k in range(len(table)):
+        table[k] += row[k]
+
+
+@_fast_inner_kernel
+def _change(block, value, values, table, couplings):
+    """Give a block another value; return by how much the cost changes."""
+    first = block * (len(table) // len(values))
+    old, new = first + values[block], first + value
+    change = np.float64(table[new]) - np.float64(table[old])
+    out, into = couplings[old], couplings[new]
+    for k in range(len(table)):
+        table[k] += into[k] - out[k]
+    values[block] = value
+    return change
+
+
+@_fast_inner_kernel
+def _least(costs):
+    """Return the smallest entry."""
+    least = costs[0]
+    for k in range(len(costs)):
+        least = min(least, costs[k])
+    return least
+
+
+@_fast_inner_kernel
+def _descend_blocks(values, table, couplings, tolerance):
+    """Give blocks their best values in turn; return by how much the cost changes."""
+    n_blocks = len(values)
+    n_values = len(table) // n_blocks
+    total, unchanged, block = 0.0, 0, 0
+    for _ in range(MAX_SWEEPS * n_blocks):
+        own = table[block * n_values : (block + 1) * n_values]
+        least = _least(own)
+        if least < own[values[block]] - tolerance:
+            value = 0
+            while own[value] > least:
+                value += 1
+            total += _change(block, value, values, table, couplings)
+            unchanged = 0
+        unchanged += 1
+        if unchanged >= n_blocks:
+            break
+        block = block + 1 if block + 1 < n_blocks else 0
+    return total
+
+
+@_fast_kernel
+def improve_blocks(tables, couplings, values, kicks, tolerance):
+    """Improve `values` (n, n_blocks), uint8, in place."""
+    n_blocks, n_entries = values.shape[1], tables.shape[1]
+    n_values = n_entries // n_blocks
+    best_table, table = np.empty(n_entries, np.float32), np.empty(n_entries, np.float32)
+    best, tried = np.empty(n_blocks, np.int64), np.empty(n_blocks, np.int64)
+    for i in range(len(values)):
+        _copy(tables[i], best_table)
+        _copy(values[i], best)
+        for block in range(n_blocks):
+            _add(couplings[block * n_values + best[block]], best_table)
+        _descend_blocks(best, best_table, couplings, tolerance)
+        for restart in range(len(kicks)):
+            _copy(best_table, table)
+            _copy(best, tried)
+            change = 0.0
+            for j in range(kicks.shape[1]):
+                block, value = kicks[restart, j, 0], kicks[restart, j, 1]
+                change += _change(block, value, tried, table, couplings)
+            change += _descend_blocks(tried, table, couplings, tolerance)
+            if change < -tolerance:
+                _copy(table, best_table)
+                _copy(tried, best)
+        _copy(best, values[i])
+
+
+@kernel
+def start_blocks(tables, couplings, values):
+    """Give the blocks of each row, one after the other, their best values so far."""
+    n_blocks = values.shape[1]
+    n_values = tables.shape[1] // n_blocks
+    table = np.empty(tables.shape[1], np.float32)
+    for i in range(len(values)):
+        _copy(tables[i], table)
+        for block in range(n_blocks):
+            first = block * n_values
+            values[i, block] = np.argmin(table[first : first + n_values])
+            _add(couplings[first + values[i, block]], table)

@@ -5,16 +5,10 @@ from numbers import Integral
 import numpy as np
 
 from skhash.base import BaseHasher, LinearLogitsMixin
-from skhash.numerics._projection import (
-    check_enough_columns,
-    column_means,
-    principal_axes,
-    project,
-)
+from skhash.numerics._projection import PrincipalAxes, check_enough_columns
 from skhash.numerics._rotation import fit_itq_rotation, random_rotation
 from skhash.persistence.schema import Plain, reals, wholes
 from skhash.utils._sklearn import Interval
-from skhash.utils.torch import resolve_device, seeded_generator
 
 
 class ITQHash(LinearLogitsMixin, BaseHasher):
@@ -32,7 +26,7 @@ class ITQHash(LinearLogitsMixin, BaseHasher):
         Largest number of rotation steps.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. It is part of the encoder: raw rows are encoded rightly.
+        cosine similarity. Applied in `transform` too, so pass unnormalised rows.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
@@ -111,14 +105,13 @@ class ITQHash(LinearLogitsMixin, BaseHasher):
 
     def _fit_codes(self, X, y, random_state):
         check_enough_columns(X, self.n_bits, "ITQHash")
-        device = resolve_device(self.device)
-        generator = seeded_generator(random_state)
-        self.mean_ = column_means(X)
-        axes = principal_axes(X, self.mean_, self.n_bits, device, generator)
-        projected = project(X, self.mean_, axes, device)
-        start = random_rotation(self.n_bits, generator)
-        rotation, self.objective_ = fit_itq_rotation(projected, start, self.max_iter)
+        found = PrincipalAxes(X, self.n_bits, self.device, random_state)
+        self.mean_ = found.mean
+        start = random_rotation(self.n_bits, found.generator)
+        rotation, self.objective_ = fit_itq_rotation(
+            found.projected(), start, self.max_iter
+        )
         self.n_iter_ = len(self.objective_)
         self.rotation_ = rotation.numpy()
-        self.components_ = (self.rotation_.T @ axes).astype(np.float32)
+        self.components_ = (self.rotation_.T @ found.axes).astype(np.float32)
         self.intercept_ = np.zeros(self.n_bits, dtype=np.float32)

@@ -6,16 +6,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.base import BaseHasher, LinearLogitsMixin
-from skhash.numerics._projection import (
-    check_enough_columns,
-    column_means,
-    principal_axes,
-    project,
-)
+from skhash.numerics._projection import PrincipalAxes, check_enough_columns
 from skhash.persistence.schema import Plain, reals, wholes
 from skhash.utils._sklearn import Interval
 from skhash.utils.chunks import row_chunks
-from skhash.utils.torch import resolve_device, seeded_generator, widest_float
+from skhash.utils.torch import widest_float
 
 # Steps of the centres after each assignment. More of them lower the objective faster,
 # but its value after 50 assignments by less than a thousandth.
@@ -53,7 +48,7 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
         A subspace stops earlier once no row changes its centre.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. It is part of the encoder: raw rows are encoded rightly.
+        cosine similarity. Applied in `transform` too, so pass unnormalised rows.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
@@ -164,20 +159,17 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
 
     def _fit_codes(self, X, y, random_state):
         check_enough_columns(X, self.n_bits, "KMeansHash")
-        device = resolve_device(self.device)
-        generator = seeded_generator(random_state)
-        self.mean_ = column_means(X)
-        axes = principal_axes(X, self.mean_, self.n_bits, device, generator)
-        projected = project(X, self.mean_, axes, device)
+        found = PrincipalAxes(X, self.n_bits, self.device, random_state)
+        self.mean_, projected = found.mean, found.projected()
         starts = np.arange(0, self.n_bits, self.subspace_bits)
         self.subspace_bits_ = np.minimum(self.n_bits - starts, self.subspace_bits)
         variances = projected.square().mean(dim=0).cpu().numpy()
         centers, objectives = [], []
         for own in balanced_subspaces(variances, self.subspace_bits_):
-            found, objective = affinity_kmeans(
+            cells, objective = affinity_kmeans(
                 projected[:, own], self.affinity_weight, self.max_iter
             )
-            centers.append(found @ axes[own])
+            centers.append(cells @ found.axes[own])
             objectives.append(objective)
         self.components_ = np.concatenate(centers).astype(np.float32)
         sizes = np.square(self.components_.astype(np.float64)).sum(axis=1)

@@ -3,14 +3,9 @@
 import numpy as np
 
 from skhash.base import BaseHasher, LinearLogitsMixin
-from skhash.numerics._projection import (
-    check_enough_columns,
-    column_means,
-    principal_axes,
-)
+from skhash.numerics._projection import PrincipalAxes, check_enough_columns
 from skhash.numerics._rotation import random_rotation
 from skhash.utils._sklearn import StrOptions
-from skhash.utils.torch import resolve_device, seeded_generator
 
 
 class PCAHash(LinearLogitsMixin, BaseHasher):
@@ -30,7 +25,7 @@ class PCAHash(LinearLogitsMixin, BaseHasher):
         (Jegou et al., 2010), which evens out the variance of the bits.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. It is part of the encoder: raw rows are encoded rightly.
+        cosine similarity. Applied in `transform` too, so pass unnormalised rows.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
@@ -91,11 +86,9 @@ class PCAHash(LinearLogitsMixin, BaseHasher):
 
     def _fit_codes(self, X, y, random_state):
         check_enough_columns(X, self.n_bits, "PCAHash")
-        device = resolve_device(self.device)
-        generator = seeded_generator(random_state)
-        self.mean_ = column_means(X)
-        axes = principal_axes(X, self.mean_, self.n_bits, device, generator)
+        found = PrincipalAxes(X, self.n_bits, self.device, random_state)
+        self.mean_, axes = found.mean, found.axes
         if self.rotation == "random":
-            axes = random_rotation(self.n_bits, generator).numpy().T @ axes
+            axes = random_rotation(self.n_bits, found.generator).numpy().T @ axes
         self.components_ = axes.astype(np.float32)
         self.intercept_ = np.zeros(self.n_bits, dtype=np.float32)

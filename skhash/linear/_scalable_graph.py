@@ -50,7 +50,7 @@ class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
         distance of training rows and anchors.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. It is part of the encoder: raw rows are encoded rightly.
+        cosine similarity. Applied in `transform` too, so pass unnormalised rows.
     device : str, default="auto"
         Where to fit: "auto", "cpu", "cuda", "cuda:1" or "mps". The kernel features are
         computed on the CPU.

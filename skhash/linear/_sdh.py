@@ -42,8 +42,8 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
     class_ridge : float, default=1.0
         Weight of the size of W, lambda, above 0.
     projection_weight : float, default=1e-5
-        Weight of the distance between the codes and what the features can predict, nu.
-        As small as in the paper, the labels alone decide the training rows' codes.
+        Weight of the distance between the codes and their prediction by the features,
+        nu. As small as in the paper, the labels alone decide the training rows' codes.
     projection_ridge : float, default=1e-2
         Weight of the size of P, r, above 0.
     max_iter : int, default=5
@@ -51,8 +51,8 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
     tol : float, default=1e-5
         Stop once an iteration lowers the objective by less than this share of it.
     normalize : bool, default=False
-        Whether rows are first scaled to unit length. It is part of the encoder: raw
-        rows are encoded rightly.
+        Whether rows are first scaled to unit length. Applied in `transform` too, so
+        pass unnormalised rows.
     device : str, default="auto"
         Where to fit: "auto", "cpu", "cuda" or "cuda:1". The kernel features, and "mps",
         which lacks float64, are computed on the CPU.
@@ -191,13 +191,10 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
         features = np.ones((X.shape[0], len(rows) + 1))
         np.exp(-self.gamma_ * squares, out=features[:, :-1])
 
+        tensors = (torch.from_numpy(one).to(device) for one in (features, y, signs))
+        ridges = self.class_ridge, self.projection_weight, self.projection_ridge
         projection, class_coef, self.objective_ = fit_discrete_codes(
-            torch.from_numpy(features).to(device),
-            torch.from_numpy(y).to(device),
-            torch.from_numpy(signs).to(device),
-            Weights(self.class_ridge, self.projection_weight, self.projection_ridge),
-            self.max_iter,
-            self.tol,
+            *tensors, Weights(*ridges), self.max_iter, self.tol
         )
         self.n_iter_ = len(self.objective_)
         projection = projection.cpu().numpy()
@@ -228,7 +225,7 @@ class Weights(NamedTuple):
 
 
 def fit_discrete_codes(features, classes, codes, weights, max_iter, tol):
-    """Minimise the objective of `SupervisedDiscreteHash`, from these codes on.
+    """Minimise the objective of `SupervisedDiscreteHash`, starting from `codes`.
 
     Parameters
     ----------

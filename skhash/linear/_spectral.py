@@ -5,14 +5,9 @@ from numbers import Real
 import numpy as np
 
 from skhash.base import BaseHasher, LinearLogitsMixin
-from skhash.numerics._projection import (
-    column_means,
-    principal_axes,
-    project,
-)
+from skhash.numerics._projection import PrincipalAxes
 from skhash.persistence.schema import wholes
 from skhash.utils._sklearn import Interval
-from skhash.utils.torch import resolve_device, seeded_generator
 
 
 class SpectralHash(LinearLogitsMixin, BaseHasher):
@@ -40,7 +35,7 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
         few far rows move all cuts.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. It is part of the encoder: raw rows are encoded rightly.
+        cosine similarity. Applied in `transform` too, so pass unnormalised rows.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
@@ -52,7 +47,7 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
     components_ : ndarray of shape (n_bits, n_features), float32
         The principal axis of each bit times the frequency on it, ``pi m / (b - a)``.
     intercept_ : ndarray of shape (n_bits,), float32
-        What makes the phase 0 at the lower end of the axis. Logits are the cosines of
+        Makes the phase 0 at the lower end of the axis. Logits are the cosines of
         ``(x - mean_) components_^T + intercept_``.
     mean_ : ndarray of shape (n_features,), float64
         The mean of the training data.
@@ -118,12 +113,9 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
         self.random_state = random_state
 
     def _fit_codes(self, X, y, random_state):
-        device = resolve_device(self.device)
-        generator = seeded_generator(random_state)
-        self.mean_ = column_means(X)
         n_axes = min(self.n_bits, *X.shape)
-        axes = principal_axes(X, self.mean_, n_axes, device, generator)
-        projected = project(X, self.mean_, axes, device).cpu().numpy()
+        found = PrincipalAxes(X, n_axes, self.device, random_state)
+        self.mean_, projected = found.mean, found.projected().cpu().numpy()
         ends = np.quantile(projected, [self.trim, 1 - self.trim], axis=0)
         low, high = ends.astype(np.float64)
         if not (high > low).any():
@@ -133,7 +125,9 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
             )
         self.axes_, self.modes_ = smoothest_modes(high - low, self.n_bits)
         frequencies = np.pi * self.modes_ / (high - low)[self.axes_]
-        self.components_ = (frequencies[:, None] * axes[self.axes_]).astype(np.float32)
+        self.components_ = (frequencies[:, None] * found.axes[self.axes_]).astype(
+            np.float32
+        )
         self.intercept_ = (-frequencies * low[self.axes_]).astype(np.float32)
 
     def _logits(self, X):

@@ -48,7 +48,7 @@ class SphericalHash(FittedBitsMixin, BaseHasher):
         Largest number of moves of the pivots.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. It is part of the encoder: raw rows are encoded rightly.
+        cosine similarity. Applied in `transform` too, so pass unnormalised rows.
     device : str, default="auto"
         Where to fit: "auto", "cpu", "cuda", "cuda:1" or "mps". Encoding is done on the
         CPU.
@@ -224,7 +224,7 @@ def spread_pivots(products, squares, gram, max_iter: int):
         if sizes.max() > REACH**2 * farthest:
             return best, np.array(imbalance)
         overlaps = shared_rows(products, squares, sizes, mixing)
-        # What is in excess of a quarter, in quarters; a ball overlaps none of its own.
+        # Overlap beyond a quarter, in quarters; none of a ball with itself.
         excess = np.where(pairs, overlaps / quarter - 1, 0.0)
         of_pairs = excess[pairs] if n_pivots > 1 else np.zeros(1)
         imbalance.append((np.abs(of_pairs).mean(), of_pairs.std()))
@@ -247,7 +247,7 @@ def shared_rows(products, squares, sizes, mixing) -> np.ndarray:
     weights = torch.from_numpy(mixing).to(device, torch.float32)
     distances = squares - 2 * weights @ products
     distances += torch.from_numpy(sizes).to(device, torch.float32)[:, None]
-    # The nearer half, and what is as far as its last row up to rounding, so that equal
+    # The nearer half, and rows as far as its last one up to rounding, so that equal
     # rows fall on one side.
     limits = distances.kthvalue(half, dim=1, keepdim=True).values
     limits += ROUNDING * distances.mean(dim=1, keepdim=True)

@@ -1,18 +1,28 @@
 """Losses as exchangeable parts: of reconstruction, and of codes that fit labels."""
 
-from skhash.losses._centers import CSQLoss, MDSHCLoss, OrthoHashLoss
-from skhash.losses._classes import CrossEntropyLoss, SupervisedContrastiveLoss
+from skhash.losses._centers import (
+    CSQLoss,
+    MDSHCLoss,
+    OrthoHashLoss,
+    hash_centers,
+)
 from skhash.losses._discrete import DSDHLoss
-from skhash.losses._dual import DualHashLoss
-from skhash.losses._hash_centers import hash_centers
-from skhash.losses._objective import SupervisedLoss, share_label
-from skhash.losses._pairwise import DHNLoss, DSHLoss, DTSHLoss, HashNetLoss
-from skhash.losses._solvers import (
+from skhash.losses._dual import (
     DualDCSolver,
+    DualHashLoss,
     DualSolver,
     ProxSolver,
     SubgradientSolver,
     WeaklyConvexSolver,
+)
+from skhash.losses._objective import SupervisedLoss, share_label
+from skhash.losses._pairwise import (
+    CrossEntropyLoss,
+    DHNLoss,
+    DSHLoss,
+    DTSHLoss,
+    HashNetLoss,
+    SupervisedContrastiveLoss,
 )
 from skhash.utils.strategies import resolved
 

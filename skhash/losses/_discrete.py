@@ -2,11 +2,11 @@
 
 import torch
 
-from skhash.losses._likelihood_of_pairs import pairwise_likelihood
 from skhash.losses._objective import (
     Objective,
     SupervisedLoss,
     class_indicator,
+    pairwise_likelihood,
     signs_of,
 )
 from skhash.losses._ranges import AUTO, COUNT, NOT_NEGATIVE, POSITIVE
@@ -48,7 +48,7 @@ class DSDHLoss(SupervisedLoss):
     Notes
     -----
     Terms are means here and sums in the paper, so constants differ from published ones.
-    The outputs and codes of all training rows take ``8 n_samples n_bits`` bytes.
+    The outputs and codes of all training rows need ``8 n_samples n_bits`` bytes.
 
     References
     ----------

@@ -1,14 +1,19 @@
-"""A likelihood of pairs, with outputs that are pulled to -1 and +1: DualHash."""
+"""A likelihood of pairs, with outputs that are pulled to -1 and +1: DualHash.
+
+Of the solvers, one without a copy of the outputs adds a term to the loss; one with a
+copy u of them, which takes separate steps, lets outputs and copy pull at each other.
+"""
 
 import warnings
+from abc import abstractmethod
 
 import torch
+from sklearn.base import BaseEstimator
 
-from skhash.losses._likelihood_of_pairs import pairwise_likelihood
-from skhash.losses._objective import Objective, SupervisedLoss
-from skhash.losses._ranges import AUTO, EPOCH, NOT_NEGATIVE, POSITIVE
-from skhash.losses._solvers import SOLVERS, Solver, resolve_solver
+from skhash.losses._objective import Objective, SupervisedLoss, pairwise_likelihood
+from skhash.losses._ranges import AUTO, EPOCH, NOT_NEGATIVE, POSITIVE, SHARE
 from skhash.utils._sklearn import StrOptions
+from skhash.utils.strategies import resolved
 
 # The warning where the dual variable had no part in a fit.
 INERT = (
@@ -16,6 +21,227 @@ INERT = (
     "outputs in [-1, 1] it stays 0 if (1 + extrapolation) * u_step * penalty <= 1. Use "
     "solver='prox' or 'dual_dc', which apply the penalty, or a larger u_step."
 )
+
+
+def soft_threshold(x, threshold) -> torch.Tensor:
+    """Move values towards 0 by `threshold`, not past it."""
+    return x.sign() * (x.abs() - threshold).clamp(min=0)
+
+
+def conjugate_prox(x, step, weight) -> torch.Tensor:
+    """Proximal map of the conjugate of the W penalty.
+
+    The conjugate of ``g(u) = weight | |u| - 1 |`` is ``|v|`` on [-weight, weight] and
+    infinite beyond, so the map is a soft threshold at `step`, then a clip.
+
+    Parameters
+    ----------
+    x : Tensor
+    step : float
+        Any above 0.
+    weight : float
+    """
+    return soft_threshold(x, step).clamp(-weight, weight)
+
+
+def w_prox(x, threshold) -> torch.Tensor:
+    """Proximal map of ``threshold | |x| - 1 |``.
+
+    Values move towards the nearer of -1 and +1 by `threshold`, not past it. At 0, where
+    both are as near, it is +1.
+    """
+    nearer = torch.where(x < 0, -1.0, 1.0)
+    return nearer * (1 + soft_threshold(x.abs() - 1, threshold))
+
+
+def weakly_convex_prox(x, threshold) -> torch.Tensor:
+    """Proximal map of ``threshold |x^2 - 1|``.
+
+    Values beyond [-1, 1] shrink, not past -1 and +1. Within, the objective
+    ``threshold (1 - z^2) + (z - x)^2 / 2`` is convex for a threshold below 1/2: values
+    stretch, and there is no jump. From 1/2 on it is concave, least at an end: values
+    become the nearer of -1 and +1, and 0 becomes +1.
+    """
+    nearer = torch.where(x < 0, -1.0, 1.0)
+    beyond = (x.abs() / (1 + 2 * threshold)).clamp(min=1)
+    if threshold >= 0.5:
+        return nearer * beyond
+    within = (x.abs() / (1 - 2 * threshold)).clamp(max=1)
+    return nearer * within * beyond
+
+
+class Solver(BaseEstimator):
+    """Base of solvers, used for ``solver=None``: no pull."""
+
+    _parameter_constraints: dict = {}
+    has_copy = has_dual = False
+
+    def penalize(self, outputs, w_weight):
+        """Return the term to add to the loss of the network."""
+        return 0.0
+
+
+class SubgradientSolver(Solver):
+    """The penalty ``lambda | |D| - 1 |`` as a part of the loss of the network.
+
+    Examples
+    --------
+    >>> from skhash.losses import DualHashLoss, SubgradientSolver
+    >>> DualHashLoss(SubgradientSolver())
+    DualHashLoss(solver=SubgradientSolver())
+    """
+
+    def penalize(self, outputs, w_weight):
+        return w_weight * (outputs.abs() - 1).abs().mean()
+
+
+class CopySolver(Solver):
+    """Base of the solvers with a copy of the outputs.
+
+    With outputs D, ``lambda`` = `w_weight`, ``rho`` = `penalty`, ``tau`` = `u_step`,
+    every step starts from ``u - tau rho (u - D)``.
+    """
+
+    _parameter_constraints: dict = {"u_step": AUTO}
+    has_copy = True
+    # The value of u_step="auto", times the penalty.
+    _auto_step = 1.0
+
+    def __init__(self, u_step="auto"):
+        self.u_step = u_step
+
+    def update(self, u, v, outputs, w_weight, penalty):
+        """Return the copy u, and the dual variable v, of some rows after a step."""
+        u_step = self._auto_step / penalty if self.u_step == "auto" else self.u_step
+        return self._update(u, v, penalty * (u - outputs), u_step, w_weight)
+
+    @abstractmethod
+    def _update(self, u, v, force, u_step, w_weight):
+        """Return the new u and v; `force` draws u to the outputs."""
+
+
+class ProxSolver(CopySolver):
+    """Steps of u by the proximal map of ``lambda | |u| - 1 |``, without v.
+
+    Parameters
+    ----------
+    u_step : float or "auto", default="auto"
+        tau, the step of u. "auto" is ``1 / penalty``, where u becomes the proximal map
+        of the outputs: their signs from ``w_weight = penalty`` on, so that a larger
+        weight changes nothing more.
+
+    Examples
+    --------
+    >>> from skhash.losses import DualHashLoss, ProxSolver
+    >>> DualHashLoss(ProxSolver(u_step=0.5))
+    DualHashLoss(solver=ProxSolver(u_step=0.5))
+    """
+
+    _prox = staticmethod(w_prox)
+
+    def _update(self, u, v, force, u_step, w_weight):
+        return self._prox(u - u_step * force, u_step * w_weight), v
+
+
+class WeaklyConvexSolver(ProxSolver):
+    """`ProxSolver` for the weakly convex penalty ``lambda |u^2 - 1|``.
+
+    Parameters
+    ----------
+    u_step : float or "auto", default="auto"
+        tau, the step of u. "auto" is ``1 / penalty``, where u becomes the proximal map
+        of the outputs: their signs from ``w_weight = penalty / 2`` on.
+
+    Examples
+    --------
+    >>> from skhash.losses import DualHashLoss, WeaklyConvexSolver
+    >>> DualHashLoss(WeaklyConvexSolver(u_step=0.5))
+    DualHashLoss(solver=WeaklyConvexSolver(u_step=0.5))
+    """
+
+    _prox = staticmethod(weakly_convex_prox)
+
+
+class DualSolver(CopySolver):
+    """The printed algorithm: the penalty of u by its conjugate, with a dual variable.
+
+    ``u+ = u - tau (rho (u - D) + v)``, and ``v+`` is the proximal map of the conjugate
+    at ``v + dual_step (u+ + extrapolation (u+ - u))``. It does not apply the penalty
+    within [-1, 1], and mostly v stays 0; see `DualHashLoss`.
+
+    Parameters
+    ----------
+    u_step : float or "auto", default="auto"
+        tau, the step of u. "auto" is ``1 / (4 penalty)``.
+    dual_step : float, default=1.0
+        Step of v.
+    extrapolation : float, default=1.0
+        How far beyond the new u the v-step looks.
+
+    Examples
+    --------
+    >>> from skhash.losses import DualSolver, DualHashLoss
+    >>> DualHashLoss(DualSolver(dual_step=0.5))
+    DualHashLoss(solver=DualSolver(dual_step=0.5))
+    """
+
+    _parameter_constraints: dict = {
+        **CopySolver._parameter_constraints,
+        "dual_step": POSITIVE,
+        "extrapolation": SHARE,
+    }
+    has_dual = True
+    _auto_step = 0.25
+
+    def __init__(self, u_step="auto", dual_step=1.0, extrapolation=1.0):
+        self.u_step = u_step
+        self.dual_step = dual_step
+        self.extrapolation = extrapolation
+
+    def _update(self, u, v, force, u_step, w_weight):
+        moved = u - u_step * self._pull(force + v, u, w_weight)
+        ahead = moved + self.extrapolation * (moved - u)
+        v = conjugate_prox(v + self.dual_step * ahead, self.dual_step, w_weight)
+        return moved, v
+
+    def _pull(self, force, u, w_weight):
+        return force
+
+
+class DualDCSolver(DualSolver):
+    """`DualSolver` with the part of the penalty that the conjugate loses.
+
+    The u-step follows the gradient of ``lambda max(1 - |u|, 0)`` too, so that the
+    penalty, a difference of convex functions, is applied whole.
+
+    Parameters
+    ----------
+    u_step : float or "auto", default="auto"
+        tau, the step of u. "auto" is ``1 / (4 penalty)``.
+    dual_step : float, default=1.0
+        Step of v.
+    extrapolation : float, default=1.0
+        How far beyond the new u the v-step looks.
+
+    Examples
+    --------
+    >>> from skhash.losses import DualDCSolver, DualHashLoss
+    >>> DualHashLoss(DualDCSolver(extrapolation=0.5))
+    DualHashLoss(solver=DualDCSolver(extrapolation=0.5))
+    """
+
+    def _pull(self, force, u, w_weight):
+        return force - w_weight * u.sign() * (u.abs() < 1)
+
+
+SOLVERS = {
+    None: Solver,
+    "subgradient": SubgradientSolver,
+    "prox": ProxSolver,
+    "wcr": WeaklyConvexSolver,
+    "dual": DualSolver,
+    "dual_dc": DualDCSolver,
+}
 
 
 class DualHashLoss(SupervisedLoss):
@@ -79,9 +305,9 @@ class DualHashLoss(SupervisedLoss):
     rows that validate it is all there is.
 
     The paper's penalties are sums over bits; here they are means, so that `w_weight`
-    and `penalty` mean the same for any number of bits and rows. Its u-step takes the
-    outputs after the step of the network, here those before it. u and v take
-    ``8 n_samples n_bits`` bytes.
+    and `penalty` mean the same for any number of bits and rows. Its u-step uses the
+    outputs after the step of the network, here those before it. u and v need ``8
+    n_samples n_bits`` bytes.
 
     After the fit the encoder has ``dual_active_fraction_``, the share of entries of v
     that were not 0 after an update, over all updates; None for solvers without v.
@@ -129,14 +355,14 @@ class DualHashLoss(SupervisedLoss):
         self.pair_weights = pair_weights
 
     def objective(self, training):
-        solver = resolve_solver(self.solver)
+        solver = resolved(self.solver, SOLVERS, Solver, "solver")
         if not solver.has_copy:
             return PenalizedObjective(self, solver)
         return CopyObjective(self, solver, training)
 
 
 class PenalizedObjective(Objective):
-    """The likelihood of pairs, and what a solver adds to it.
+    """The likelihood of pairs, plus the term of a solver.
 
     Until the warm-up is over, and in validation, it is the likelihood.
     """
@@ -168,7 +394,7 @@ class PenalizedObjective(Objective):
 
 
 class CopyObjective(PenalizedObjective):
-    """The same with a copy of the outputs.
+    """The likelihood of pairs, plus a pull to a copy of the outputs.
 
     The solver adds the mean over rows and bits of ``penalty / 2 (D - u)^2``, with u
     fixed, and updates u and v of the rows of the batch by the outputs of this batch.

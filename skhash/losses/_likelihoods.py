@@ -1,7 +1,7 @@
-"""How likely the data are under what a decoder says: negative log-likelihoods.
+"""Negative log-likelihoods of data, and divergences of bits from a prior.
 
-Each is called as ``likelihood(outputs, X)`` with a decoder's outputs, shape (...,
-n_rows, n_features), and the rows that they should explain, dense or a sparse CSR
+A likelihood is called as ``likelihood(outputs, X)`` with a decoder's outputs, shape
+(..., n_rows, n_features), and the rows that they should explain, dense or a sparse CSR
 tensor; it returns nats, shape (..., n_rows). Outputs of shape (..., 1, n_features) are
 for all rows. `mean` turns outputs into the expected data, and `is_quadratic` says
 whether the loss is quadratic in them.
@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn.functional import softplus
 
-from skhash.utils._torch_sparse import entry_rows, is_sparse, scale_rows
+from skhash.utils._torch_sparse import entry_rows, is_sparse
 
 
 class MultinomialLikelihood(nn.Module):
@@ -21,31 +21,19 @@ class MultinomialLikelihood(nn.Module):
 
     The multinomial coefficient, which no parameter changes, is left out.
 
-    Parameters
-    ----------
-    target : {"values", "presence"}, default="values"
-        Whether x_w is the value in the data (a count or a tf-idf weight) or 1 for each
-        word that occurs.
-
     Examples
     --------
     >>> import torch
     >>> from skhash.losses._likelihoods import MultinomialLikelihood
     >>> X = torch.tensor([[2.0, 0.0]])
-    >>> MultinomialLikelihood("values")(torch.zeros(1, 2), X)  # 2 log 2
+    >>> MultinomialLikelihood()(torch.zeros(1, 2), X)  # 2 log 2
     tensor([1.3863])
-    >>> MultinomialLikelihood("presence")(torch.zeros(1, 2), X)  # log 2
-    tensor([0.6931])
     """
 
     is_quadratic = False
 
-    def __init__(self, target="values"):
-        super().__init__()
-        self.target = target
-
     def forward(self, outputs, X):
-        on_target, total = inner_products(outputs, X, self.target == "presence")
+        on_target, total = inner_products(outputs, X)
         return outputs.logsumexp(dim=-1) * total - on_target
 
     @staticmethod
@@ -112,14 +100,14 @@ class GaussianLikelihood(nn.Module):
         return outputs
 
 
-def make_likelihood(decoder, target="values"):
-    """Return the likelihood of a decoder by its name; `target` is multinomial's."""
-    if decoder == "multinomial":
-        return MultinomialLikelihood(target)
-    return {"bernoulli": BernoulliLikelihood, "gaussian": GaussianLikelihood}[decoder]()
+LIKELIHOODS = {
+    "multinomial": MultinomialLikelihood,
+    "bernoulli": BernoulliLikelihood,
+    "gaussian": GaussianLikelihood,
+}
 
 
-def inner_products(outputs, X, presence=False):
+def inner_products(outputs, X):
     """Return ``sum_w x_w outputs_w`` of each row, and ``sum_w x_w``.
 
     Parameters
@@ -127,11 +115,7 @@ def inner_products(outputs, X, presence=False):
     outputs : Tensor of shape (..., n_rows, n_features) or (..., 1, n_features)
         One for each row, or one for all.
     X : Tensor of shape (n_rows, n_features), dense or sparse CSR
-    presence : bool
-        Whether x_w is replaced by 1 where it is above 0.
     """
-    if presence:
-        X = scale_rows(X, "presence")
     is_shared = outputs.shape[-2] == 1
     if not is_sparse(X):
         products = (outputs @ X.T).squeeze(-2) if is_shared else (outputs * X).sum(-1)
@@ -144,3 +128,29 @@ def inner_products(outputs, X, presence=False):
     products = products.index_add(-1, rows, values)
     total = outputs.new_zeros(n_rows).index_add(0, rows, weights)
     return products, total
+
+
+def bernoulli_kl(logits, prior_logits):
+    """Return ``sum_k KL(Ber(sigmoid(logits_k)) || Ber(sigmoid(prior_logits_k)))``."""
+    p = torch.sigmoid(logits)
+    kl = p * (logits - prior_logits) - softplus(logits) + softplus(prior_logits)
+    return kl.sum(dim=-1)
+
+
+def log_mixture(bits, log_odds):
+    """Return ``log 1/k sum_i prod_j Ber(bits_j; sigmoid(log_odds_ij))``.
+
+    Parameters
+    ----------
+    bits : Tensor of shape (..., n_rows, n_bits)
+        0 and 1.
+    log_odds : Tensor of shape (k, n_rows, n_bits)
+
+    Returns
+    -------
+    log_probability : Tensor of shape (..., n_rows)
+    """
+    # Sum over bits inside, logsumexp over the mixture outside, log k once.
+    on = torch.einsum("...bj,kbj->...kb", bits, log_odds)
+    log_components = on - softplus(log_odds).sum(dim=-1)
+    return log_components.logsumexp(dim=-2) - math.log(len(log_odds))

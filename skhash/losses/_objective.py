@@ -1,12 +1,13 @@
-"""The contract of losses of supervised encoders, and relevance by labels.
+"""The contract of losses of supervised encoders, and functions that they share.
 
 A loss is a small object of parameters. Its `objective` makes, for one fit, a torch
-module that maps the logits of a batch and their labels to a scalar. What a fit
-remembers (centres, a table of codes, the weights of a classifier) are buffers and
-parameters of that module; parameters are trained along with the encoder. A loss that
-remembers nothing writes `of_batch` alone.
+module that maps the logits of a batch and their labels to a scalar. Its state (centres,
+a table of codes, the weights of a classifier) is buffers and parameters of that module;
+parameters are trained along with the encoder. A loss that remembers nothing writes
+`of_batch` alone.
 """
 
+import math
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,10 @@ from dataclasses import dataclass
 import torch
 from sklearn.base import BaseEstimator
 from torch import nn
+from torch.nn.functional import softplus
+
+# The logit of two rows with the same code is half of these, where it is not chosen.
+AUTO_SCALES = {None: 5.0, "balanced": 15.0}
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class Training:
 
 
 class SupervisedLoss(BaseEstimator):
-    """Base of the losses of supervised hashing: one of these methods is to write."""
+    """Base of the losses of supervised hashing: override one of these methods."""
 
     _parameter_constraints: dict = {}
 
@@ -86,14 +91,14 @@ class Objective(nn.Module, metaclass=ABCMeta):
 
     @property
     def remembers(self) -> bool:
-        """Whether a batch is one to keep something of."""
+        """Whether to keep something of a batch."""
         return self.training and not self.frozen
 
     def start_epoch(self, epoch: int) -> None:
-        """Take note that an epoch starts; the first one is 0."""
+        """Called when an epoch starts; the first one is 0."""
 
     def results(self) -> dict:
-        """Return what the encoder is to have as attributes, when training is over."""
+        """Return attributes to set on the trained encoder."""
         return {}
 
     @abstractmethod
@@ -108,7 +113,7 @@ class Objective(nn.Module, metaclass=ABCMeta):
         rows : Tensor of shape (n,), int64
             Positions of the batch among the training rows.
         X : Tensor of shape (n, ...)
-            What the encoder was fed.
+            The inputs of the encoder.
 
         Returns
         -------
@@ -124,7 +129,7 @@ class BatchObjective(Objective):
 
 
 def share_label(labels, others=None) -> torch.Tensor:
-    """Say which pairs share a label.
+    """Return which pairs share a label.
 
     Parameters
     ----------
@@ -152,3 +157,84 @@ def class_indicator(labels, n_classes: int) -> torch.Tensor:
 def signs_of(logits) -> torch.Tensor:
     """Return +1 where a bit is on, as its logit is above 0, else -1."""
     return torch.where(logits > 0, 1.0, -1.0).to(logits)
+
+
+def split_pairs(labels):
+    """Return which pairs of two rows share a label, and which do not.
+
+    Returns
+    -------
+    similar, different : Tensors of shape (n, n), bool
+        Neither has a pair of a row with itself.
+    """
+    shared = share_label(labels)
+    is_self = torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+    return shared & ~is_self, ~shared & ~is_self
+
+
+def mean_where(values, mask) -> torch.Tensor:
+    """Return the mean of the values where `mask` is True, 0 if it nowhere is."""
+    return torch.where(mask, values, 0).sum() / mask.sum().clamp(min=1)
+
+
+def log_cosh(x) -> torch.Tensor:
+    """Return log cosh(x), a smooth |x|."""
+    return softplus(-2 * x.abs()) + x.abs() - math.log(2)
+
+
+def pairwise_likelihood(codes, labels, logit_scale="auto", pair_weights=None):
+    r"""Cross-entropy of whether two rows share a label, by their agreement.
+
+    With codes h in [-1, 1], s = 1 where rows share a label, else 0, and a scale a,
+
+    .. math::
+
+        \frac{1}{n (n - 1)} \sum_{i \ne j} w_{ij}
+        \big[ s_{ij} \log(1 + e^{-\theta_{ij}})
+        + (1 - s_{ij}) \log(1 + e^{\theta_{ij}}) \big], \qquad
+        \theta_{ij} = \frac a2 \langle h_i, h_j \rangle
+
+    which is ``log(1 + exp theta) - s theta``. For signs, ``theta = a (m/2 - d)`` with
+    the Hamming distance d of m bits. A row is no pair with itself. Memory grows with
+    the square of the rows.
+
+    Parameters
+    ----------
+    codes : Tensor of shape (n, n_bits)
+    labels : Tensor of shape (n, 1) or (n, n_classes), int64
+    logit_scale : float or "auto", default="auto"
+        a. "auto" is 5 / n_bits, so that theta is within -2.5 and 2.5, and 15 / n_bits
+        for balanced pairs.
+    pair_weights : {None, "balanced"}, default=None
+        "balanced" weights the similar pairs of a batch, and the others, so that both
+        kinds weigh the same (Cao et al., 2017).
+
+    Returns
+    -------
+    loss : Tensor, a scalar
+    """
+    if logit_scale == "auto":
+        logit_scale = AUTO_SCALES[pair_weights] / codes.shape[1]
+    similar = share_label(labels)
+    theta = logit_scale / 2 * (codes @ codes.T)
+    losses = softplus(torch.where(similar, -theta, theta))
+    weights = torch.ones_like(losses).fill_diagonal_(0)
+    if pair_weights == "balanced":
+        weights = _balanced(similar, weights)
+    return (weights * losses).sum() / max(len(codes) * (len(codes) - 1), 1)
+
+
+def jaccard(labels) -> torch.Tensor:
+    """Return shared labels over all labels of each pair; 0 where there are none."""
+    if labels.shape[1] == 1:
+        return share_label(labels).float()
+    labels = labels.float()
+    shared, counts = labels @ labels.T, labels.sum(dim=1)
+    return shared / (counts[:, None] + counts - shared).clamp(min=1)
+
+
+def _balanced(similar, weights):
+    """Weight pairs so that both kinds have half of the sum."""
+    shares = [(weights * kind).sum() for kind in (similar, ~similar)]
+    scales = [weights.sum() / (2 * share.clamp(min=1)) for share in shares]
+    return weights * torch.where(similar, *scales)

@@ -1,4 +1,4 @@
-"""Counts by Hamming distance, the one thing that every retrieval metric starts from.
+"""Counts by Hamming distance, the input of all retrieval metrics.
 
 A query's ranking is known up to the order of ties once the items at each distance are
 counted, split by their relevance *level* (0 is irrelevant, else the number of shared
@@ -18,14 +18,14 @@ from skhash.utils.threads import map_in_threads, threads_for
 
 _kernels = LateModule("skhash.metrics._kernels")
 
-# Small enough that a chunk's tables stay near the core and that threads share evenly,
-# large enough that handing a chunk over costs nothing beside counting it.
+# Small enough that a chunk's tables stay in the cache and that threads share evenly,
+# large enough that handing over a chunk costs nothing beside counting it.
 QUERY_CHUNK_BYTES = 2**20
 MIN_THREAD_WORK = 2**22  # words compared, milliseconds; below, a thread costs more
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Ranking:
     """Queries against a database, in the layout that the kernels read.
 
     `wanted` holds the class of each query in a column, or its labels as bit masks; the
@@ -110,10 +110,10 @@ class Comparison:
         return map_in_threads(function, chunks, threads)
 
     def _sides(self, rows):
-        """Return what is compared, of a chunk of the queries."""
+        """Return the arguments of the kernels for a chunk of the queries."""
         queries, wanted = self.queries[rows], self.wanted[rows]
         return queries, self.database, wanted, self.classes, self.masks
 
     def _first(self, rows) -> int:
-        """Return the code that the first query of a chunk leaves out, or -1."""
+        """Return the code that the first query of a chunk excludes, or -1."""
         return rows.start if self.exclude_self else -1

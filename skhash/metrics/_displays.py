@@ -37,7 +37,7 @@ class _Display:
         y_database : array-like of shape (n_database,) or (n_database, n_labels)
             The same for the database.
         name : str, default=None
-            What the picture calls it; by default the class of the encoder.
+            The name in the picture; by default the class of the encoder.
         **kwargs : dict
             As in `from_predictions`.
 
@@ -46,14 +46,9 @@ class _Display:
         display : object
             Of this class.
         """
-        return cls.from_predictions(
-            encoder.transform(X_query),
-            encoder.transform(X_database),
-            y_query,
-            y_database,
-            name=type(encoder).__name__ if name is None else name,
-            **kwargs,
-        )
+        codes = encoder.transform(X_query), encoder.transform(X_database)
+        name = type(encoder).__name__ if name is None else name
+        return cls.from_predictions(*codes, y_query, y_database, name=name, **kwargs)
 
     @classmethod
     def from_predictions(
@@ -82,7 +77,7 @@ class _Display:
         database_labels : array-like of shape (n_database,) or (n_database, n_labels)
             The same for the database.
         name : str, default=None
-            What the picture calls it.
+            The name in the picture.
         ax : matplotlib Axes, default=None
             Where to draw; a new figure by default.
         plot_kwargs : dict, default=None

@@ -1,7 +1,7 @@
 """Scores of a Hamming ranking against labels, over its best `k` codes.
 
-Each public function states one definition, as what it makes of counts of hits;
-`_score_hits` counts, and takes the mean over queries last. Graded relevance is in
+Each public function defines one score from counts of hits; `_score_hits` counts, and
+averages over queries last. Graded relevance is in
 `_ndcg`, scores of Hamming balls in `_radius`.
 """
 
@@ -13,8 +13,8 @@ from skhash.metrics._inputs import (
     POSITIVE,
     check_cuts,
     checked,
-    compare_labelled,
-    summarize_cuts,
+    labelled_ranking,
+    summarize,
 )
 
 
@@ -134,8 +134,8 @@ def mean_average_precision_score(
         return _ranking.ratio(precisions, z["relevant" if k is None else normalize], 0)
 
     data = query_codes, database_codes, query_labels, database_labels
-    codes = {"packed": packed, "exclude_self": exclude_self}
-    return _score_hits(average_precision, data, k, ties, average, **codes)
+    ranking = labelled_ranking(data, packed, exclude_self)
+    return _score_hits(average_precision, ranking, k, ties, average)
 
 
 @checked()
@@ -206,8 +206,8 @@ def precision_at_k_score(
         return hits / cuts
 
     data = query_codes, database_codes, query_labels, database_labels
-    codes = {"packed": packed, "exclude_self": exclude_self}
-    return _score_hits(precision, data, k, ties, average, **codes)
+    ranking = labelled_ranking(data, packed, exclude_self)
+    return _score_hits(precision, ranking, k, ties, average)
 
 
 @checked()
@@ -274,47 +274,33 @@ def recall_at_k_score(
         return _ranking.ratio(hits, relevant, 0)
 
     data = query_codes, database_codes, query_labels, database_labels
-    codes = {"packed": packed, "exclude_self": exclude_self}
-    return _score_hits(recall, data, k, ties, average, **codes)
+    ranking = labelled_ranking(data, packed, exclude_self)
+    return _score_hits(recall, ranking, k, ties, average)
 
 
-def _score_hits(value, data, k, ties, average, **codes):
-    """Count, and return the score that `value` makes of the counts.
+def _score_hits(value, ranking, k, ties, average):
+    """Count hits, and return the score that `value` computes from them.
 
-    `value` takes how many codes are relevant to each query, shape (n_queries, 1), the
+    `value` gets the number of codes relevant to each query, shape (n_queries, 1), the
     hits within each cut and the sums of the precisions at them, (n_queries, n_cuts),
     and the cuts. Scores are NaN where nothing is relevant.
     """
-    task = compare_labelled(*data, **codes)
-    cuts = check_cuts("k", k, task.n_ranked)
+    cuts = check_cuts("k", k, ranking.n_ranked)
 
     def score(rows):
-        relevant, hits, precisions = _sums_of_hits(task, rows, cuts, ties)
-        values = value(relevant, hits, precisions, cuts)
+        counts = ranking.counts(rows, 2)
+        sums = [_sums(ranking, rows, counts, cut, ties) for cut in np.atleast_1d(cuts)]
+        relevant = counts[:, :, 1].sum(axis=1, keepdims=True)
+        values = value(relevant, *np.stack(sums, axis=-1), cuts)
         return np.where(relevant > 0, values, np.nan)
 
-    parts = task.map(score, 2)
-    return summarize_cuts(parts, cuts, average, depth=6)
+    values = np.concatenate(ranking.map(score, 2))
+    return summarize(values.reshape(-1, *cuts.shape), average, depth=5)
 
 
-def _sums_of_hits(task, rows, cuts, ties):
-    """Return the number relevant, and by cut the hits and the sum of precisions.
-
-    The first has one column, the others have one for each cut.
-    """
-    counts = task.counts(rows, 2)
-    sums = [_sums_within(task, rows, counts, k, ties) for k in np.atleast_1d(cuts)]
-    hits, precisions = np.stack(sums, axis=-1)
-    return counts[:, :, 1].sum(axis=1, keepdims=True), hits, precisions
-
-
-def _sums_within(task, rows, counts, k, ties):
+def _sums(ranking, rows, counts, k, ties):
     """Return the hits in k ranks and the sum of their precisions."""
-    n, r = counts.sum(axis=2), counts[:, :, 1]
-    if ties == "expected":
-        hits = _ranking.expected_hits(n, r, k)
-        return hits, _ranking.expected_precision_sum(n, r, k)
     if ties == "index":
         unit, flat = np.array([0.0, 1.0]), np.ones(k)
-        return task.ordered_sums(rows, counts, unit, flat)[:, :2].T
-    return _ranking.sorted_sums(n, r, k, best=ties == "best")
+        return ranking.ordered_sums(rows, counts, unit, flat)[:, :2].T
+    return _ranking.sums_within(counts.sum(axis=2), counts[:, :, 1], k, ties)

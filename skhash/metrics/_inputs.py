@@ -10,7 +10,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from skhash.codes import check_packed, pack_bits, packed_to_words
 from skhash.metrics import _ranking
-from skhash.metrics._counts import Comparison
+from skhash.metrics._counts import Ranking
 from skhash.utils._sklearn import Interval, StrOptions, validate_params
 from skhash.utils.arrays import as_array
 from skhash.utils.chunks import dense_chunks
@@ -19,10 +19,6 @@ EMPTY = {"skip": np.nan, "zero": 0.0}
 POSITIVE = Interval(Integral, 1, None, closed="left")
 # Constraints of the parameters of metrics, by name, for scikit-learn to check.
 CONSTRAINTS = {
-    "X_query": ["array-like", "sparse matrix"],
-    "X_database": ["array-like", "sparse matrix", None],
-    "outputs": ["array-like"],
-    "true_neighbors_indices": ["array-like"],
     "k": [POSITIVE, "array-like"],
     "n_neighbors": [POSITIVE],
     "n_retrieved": [POSITIVE, "array-like"],
@@ -42,7 +38,7 @@ CONSTRAINTS = {
 
 
 def checked(**own):
-    """Have parameters checked, by `CONSTRAINTS` but for those of its own."""
+    """Decorate a metric to check parameters by `CONSTRAINTS` and by `own`."""
 
     def decorate(metric):
         names = inspect.signature(metric).parameters
@@ -52,13 +48,11 @@ def checked(**own):
     return decorate
 
 
-def compare_labelled(
-    query_codes, database_codes, query_labels, database_labels, *, packed, exclude_self
-) -> Comparison:
-    """Check codes and labels and lay them out."""
-    codes = _check_codes(query_codes, database_codes, packed, exclude_self)
-    query_labels = _check_labels("query", query_labels, len(codes[0]))
-    database_labels = _check_labels("database", database_labels, len(codes[1]))
+def labelled_ranking(data, packed, exclude_self) -> Ranking:
+    """Check the codes and labels of queries and of the database, and lay them out."""
+    queries, database, n_bits = _check_codes(*data[:2], packed, exclude_self)
+    query_labels = _check_labels("query", data[2], len(queries))
+    database_labels = _check_labels("database", data[3], len(database))
     if query_labels.ndim != database_labels.ndim:
         raise ValueError(
             f"query_labels have {query_labels.ndim} dimension(s) and database_labels "
@@ -66,37 +60,15 @@ def compare_labelled(
             "indicator matrix (2-D)."
         )
     encode = _encode_classes if query_labels.ndim == 1 else _encode_indicators
-    return _lay_out(codes, encode(query_labels, database_labels), exclude_self)
-
-
-def compare_unlabelled(
-    query_codes, database_codes, *, packed, exclude_self
-) -> Comparison:
-    """Check codes and lay them out, where only distances count."""
-    codes = _check_codes(query_codes, database_codes, packed, exclude_self)
-    n_queries, n_database = len(codes[0]), len(codes[1])
-    wanted = np.zeros((n_queries, 1), dtype=np.uint64)
-    classes = np.zeros(n_database, dtype=np.uint64)
-    masks = np.empty((0, n_database), dtype=np.uint64)
-    return _lay_out(codes, (wanted, classes, masks, 1), exclude_self)
-
-
-def _lay_out(codes, labels, exclude_self) -> Comparison:
-    queries, database, n_bits = codes
+    labels = encode(query_labels, database_labels)
     words = np.ascontiguousarray(packed_to_words(database).T)
-    return Comparison(packed_to_words(queries), words, n_bits, *labels, exclude_self)
+    return Ranking(packed_to_words(queries), words, n_bits, *labels, exclude_self)
 
 
-def check_cut(name: str, k: int | None, n_ranked: int) -> int:
-    """Return the number of ranks that count."""
-    if k is None:
-        return n_ranked
-    if k > n_ranked:
-        raise ValueError(
-            f"{name}={k} is more than the {n_ranked} codes that each query ranks; use "
-            f"{name} <= {n_ranked}."
-        )
-    return int(k)
+def unlabelled_ranking(codes, packed, exclude_self) -> Ranking:
+    """Check codes without labels, and lay them out as of one class."""
+    labels = (np.zeros(np.shape(rows)[:1], dtype=int) for rows in codes)
+    return labelled_ranking((*codes, *labels), packed, exclude_self)
 
 
 def check_cuts(name: str, k, n_ranked: int) -> np.ndarray:
@@ -104,7 +76,11 @@ def check_cuts(name: str, k, n_ranked: int) -> np.ndarray:
     cuts = as_array(n_ranked if k is None else k)
     if cuts.ndim > 1 or cuts.size == 0 or cuts.dtype.kind not in "iu" or cuts.min() < 1:
         raise ValueError(f"{name} must be an integer >= 1 or several, got {k!r}.")
-    check_cut(name, int(cuts.max()), n_ranked)
+    if cuts.max() > n_ranked:
+        raise ValueError(
+            f"{name}={cuts.max()} is more than the {n_ranked} codes that each query "
+            f"ranks; use {name} <= {n_ranked}."
+        )
     return cuts
 
 
@@ -127,12 +103,6 @@ def summarize(values: np.ndarray, average: str | None, depth: int = 4):
     sums = np.where(defined, values, 0.0).sum(axis=0)
     means = _ranking.ratio(sums, defined.sum(axis=0), np.nan)
     return means if values.ndim == 2 else float(means)
-
-
-def summarize_cuts(parts, cuts: np.ndarray, average: str | None, depth: int = 5):
-    """Do so for chunks of values with a column a cut; one cut gives no column."""
-    values = np.concatenate(parts)
-    return summarize(values if cuts.ndim else values[:, 0], average, depth)
 
 
 def _check_codes(query_codes, database_codes, packed, exclude_self):
@@ -194,17 +164,13 @@ def _check_indicator(role, labels):
             f"{role}_labels have shape {labels.shape}: for one class a row pass "
             "labels.ravel(); an indicator of several labels has two columns or more."
         )
-    if labels.dtype.kind not in "biuf":
-        raise ValueError(
-            f"Two-dimensional {role}_labels must be an indicator of 0 and 1, got dtype "
-            f"{labels.dtype}; sklearn.preprocessing.MultiLabelBinarizer makes one."
-        )
     values = labels.data if sparse.issparse(labels) else labels
-    wrong = (values != 0) & (values != 1)
-    if wrong.any():
+    wrong = values[~np.isin(values, (0, 1))]
+    if wrong.size or values.dtype.kind not in "biuf":
+        found = wrong[0] if wrong.size else f"dtype {values.dtype}"
         raise ValueError(
             f"Two-dimensional {role}_labels must be an indicator of 0 and 1, got "
-            f"{values[wrong][0]!s}."
+            f"{found!s}; sklearn.preprocessing.MultiLabelBinarizer makes one."
         )
 
 
@@ -236,11 +202,9 @@ def _encode_indicators(query_labels, database_labels):
             f"{database_labels.shape[1]}; a column is one label in both."
         )
     wanted, masks = _label_masks(query_labels), _label_masks(database_labels)
-    most = min(
-        int(np.bitwise_count(rows).sum(axis=1).max()) for rows in (wanted, masks)
-    )
+    most = min(np.bitwise_count(rows).sum(axis=1).max() for rows in (wanted, masks))
     none = np.empty(0, dtype=np.uint64)
-    return wanted, none, np.ascontiguousarray(masks.T), max(most, 1) + 1
+    return wanted, none, np.ascontiguousarray(masks.T), max(int(most), 1) + 1
 
 
 def _label_masks(labels) -> np.ndarray:

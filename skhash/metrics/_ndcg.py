@@ -1,13 +1,13 @@
-"""The score of a Hamming ranking by graded relevance."""
+"""Normalised discounted cumulative gain of a Hamming ranking."""
 
 import numpy as np
 
 from skhash.metrics import _ranking
 from skhash.metrics._inputs import (
     POSITIVE,
-    check_cut,
+    check_cuts,
     checked,
-    compare_labelled,
+    labelled_ranking,
     summarize,
 )
 from skhash.utils._sklearn import StrOptions
@@ -51,7 +51,7 @@ def ndcg_at_k_score(
     k : int, default=None
         The number of ranks that count; all of them by default.
     gain : {"linear", "exponential"}, default="linear"
-        What shared labels are worth.
+        The gain of shared labels.
     ties : {"expected", "index"}, default="expected"
         As in `mean_average_precision_score`.
     average : {"mean"} or None, default="mean"
@@ -86,24 +86,23 @@ def ndcg_at_k_score(
     0.8597
     """
     data = query_codes, database_codes, query_labels, database_labels
-    task = compare_labelled(*data, packed=packed, exclude_self=exclude_self)
-    discount = _ranking.discounts(check_cut("k", k, task.n_ranked))
-    gains = _gains(gain, task.levels)
+    ranking = labelled_ranking(data, packed, exclude_self)
+    discount = _ranking.discounts(int(check_cuts("k", k, ranking.n_ranked)))
+    gains = _gains(gain, ranking.levels)
 
     def score(rows):
-        counts = task.counts(rows, task.levels)
-        by_level = counts.sum(axis=1)[
-            :, ::-1
-        ]  # the ideal order: blocks by falling gain
+        counts = ranking.counts(rows, ranking.levels)
+        # The ideal order: blocks by falling gain.
+        by_level = counts.sum(axis=1)[:, ::-1]
         ideal = _ranking.discounted_gain(by_level, by_level * gains[::-1], discount)
         if ties == "index":
-            found = task.ordered_sums(rows, counts, gains, discount)[:, 2]
+            found = ranking.ordered_sums(rows, counts, gains, discount)[:, 2]
         else:
             n = counts.sum(axis=2)
             found = _ranking.discounted_gain(n, counts @ gains, discount)
         return _ranking.ratio(found, ideal, np.nan)
 
-    return summarize(np.concatenate(task.map(score, task.levels)), average)
+    return summarize(np.concatenate(ranking.map(score, ranking.levels)), average)
 
 
 def _gains(gain: str, levels: int) -> np.ndarray:

@@ -4,14 +4,13 @@ import numpy as np
 from scipy import sparse
 
 from skhash.metrics import _ranking
-from skhash.metrics._exact import exact_neighbors
 from skhash.metrics._inputs import (
-    check_cut,
     check_cuts,
     checked,
-    compare_unlabelled,
-    summarize_cuts,
+    summarize,
+    unlabelled_ranking,
 )
+from skhash.numerics._nearest import exact_neighbors
 from skhash.utils.arrays import as_array, check_array
 
 
@@ -40,8 +39,7 @@ def true_neighbors(
         By growing distance, or by falling cosine or inner product. A zero vector has
         cosine 0 with everything, as in scikit-learn.
     device : str, default="cpu"
-        Where the products are computed: "auto", "cpu", "cuda", "cuda:1" or "mps". It
-        holds a float32 copy of a dense `X_database`.
+        Where the products are computed: "auto", "cpu", "cuda", "cuda:1" or "mps".
     exclude_self : bool, default=False
         Leave database row i out for query i, for an `X_database` that holds the same
         rows as `X_query`.
@@ -89,8 +87,8 @@ def true_neighbors(
             "exclude_self=True leaves row i out for query i, so X_query and X_database "
             f"must be the same rows; got {queries.shape[0]} and {database.shape[0]}."
         )
-    check_cut("n_neighbors", n_neighbors, database.shape[0] - exclude_self)
-    if sparse.issparse(queries) != sparse.issparse(database):
+    check_cuts("n_neighbors", n_neighbors, database.shape[0] - exclude_self)
+    if sparse.issparse(queries) or sparse.issparse(database):
         queries, database = sparse.csr_array(queries), sparse.csr_array(database)
     return exact_neighbors(queries, database, n_neighbors, metric, device, exclude_self)
 
@@ -159,34 +157,29 @@ def neighbor_recall_score(
     >>> neighbor_recall_score([[0, 0, 0]], codes, [[0, 2]], n_retrieved=[1, 2, 3])
     array([0.5 , 0.75, 1.  ])
     """
-    task = compare_unlabelled(
-        query_codes, database_codes, packed=packed, exclude_self=exclude_self
-    )
-    truth = _check_truth(true_neighbors_indices, task)
-    cuts = check_cuts("n_retrieved", n_retrieved, task.n_ranked)
+    ranking = unlabelled_ranking((query_codes, database_codes), packed, exclude_self)
+    truth = _check_truth(true_neighbors_indices, ranking)
+    cuts = check_cuts("n_retrieved", n_retrieved, ranking.n_ranked)
 
     def score(rows):
-        hits = _hits(task, rows, truth[rows], np.atleast_1d(cuts), ties)
+        hits = _hits(ranking, rows, truth[rows], np.atleast_1d(cuts), ties)
         return hits / truth.shape[1]
 
-    return summarize_cuts(task.map(score, 1), cuts, average)
+    values = np.concatenate(ranking.map(score, 1))
+    return summarize(values.reshape(-1, *cuts.shape), average)
 
 
-def _hits(task, rows, truth, cuts, ties) -> np.ndarray:
+def _hits(ranking, rows, truth, cuts, ties) -> np.ndarray:
     """Return the true neighbours within each cut, of shape (n_rows, n_cuts)."""
-    counts = task.counts(rows, 1)
+    counts = ranking.counts(rows, 1)
     if ties == "index":
-        ranks = task.ranks_of(rows, counts, truth)
+        ranks = ranking.ranks_of(rows, counts, truth)
         return np.stack([(ranks <= cut).sum(axis=1) for cut in cuts], axis=1)
     n = counts[:, :, 0]
     r = np.zeros_like(n)
     in_row = np.arange(len(truth))[:, None]
-    np.add.at(r, (in_row, task.distances_to(rows, truth)), 1)
-    if ties == "expected":
-        hits = [_ranking.expected_hits(n, r, cut) for cut in cuts]
-    else:
-        best = ties == "best"
-        hits = [_ranking.sorted_sums(n, r, cut, best)[0] for cut in cuts]
+    np.add.at(r, (in_row, ranking.distances_to(rows, truth)), 1)
+    hits = [_ranking.sums_within(n, r, cut, ties)[0] for cut in cuts]
     return np.stack(hits, axis=1)
 
 
@@ -196,20 +189,20 @@ def _check_vectors(X):
     )
 
 
-def _check_truth(truth, task) -> np.ndarray:
-    """Return the indices in ascending order, which the kernels want."""
+def _check_truth(truth, ranking) -> np.ndarray:
+    """Return the indices in ascending order, as kernels require."""
     truth = as_array(truth)
     if truth.dtype.kind not in "iu" or truth.ndim != 2 or truth.shape[1] == 0:
         raise ValueError(
             "true_neighbors_indices must be integers of shape (n_queries, n_neighbors),"
             f" got dtype {truth.dtype} and shape {truth.shape}."
         )
-    if len(truth) != task.n_queries:
+    if len(truth) != ranking.n_queries:
         raise ValueError(
-            f"true_neighbors_indices have {len(truth)} rows for {task.n_queries} "
+            f"true_neighbors_indices have {len(truth)} rows for {ranking.n_queries} "
             "query_codes; there must be one row for each query."
         )
-    n_database = task.database.shape[1]
+    n_database = ranking.database.shape[1]
     wrong = (truth < 0) | (truth >= n_database)
     if wrong.any():
         raise ValueError(
@@ -224,7 +217,7 @@ def _check_truth(truth, task) -> np.ndarray:
             "twice."
         )
     own = truth == np.arange(len(truth))[:, None]
-    if task.exclude_self and own.any():
+    if ranking.exclude_self and own.any():
         raise ValueError(
             f"Row {np.flatnonzero(own.any(axis=1))[0]} of true_neighbors_indices holds "
             "the query itself, which exclude_self=True leaves out; true_neighbors(X) "

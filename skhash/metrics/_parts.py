@@ -1,4 +1,4 @@
-"""The encoder and the index within a fitted estimator, by what they can do.
+"""The encoder and the index within a fitted estimator, found by their methods.
 
 An *index* has `kneighbors` and holds `packed_codes_`; a search of vectors has an
 ``encoder_`` and an ``index_``; an *encoder* is whatever else has `transform`. No
@@ -17,10 +17,10 @@ from skhash.utils.arrays import as_array
 
 
 class Parts(NamedTuple):
-    """A fitted object taken apart; parts that are missing are None."""
+    """The parts of a fitted object; missing ones are None."""
 
     before: object  # the transformer of all steps in front of the encoder
-    encoder: object  # from what is scored to codes
+    encoder: object  # from the scored rows to codes
     index: object
     is_packed: bool = False  # whether codes come as packed bytes
 
@@ -70,13 +70,13 @@ def _is_index(estimator) -> bool:
 
 
 def packed_codes(parts: Parts, X) -> np.ndarray:
-    """Encode what is scored."""
+    """Encode the rows to score."""
     codes = X if parts.encoder is None else parts.encoder.transform(X)
     return check_packed(codes) if parts.is_packed else pack_bits(codes)
 
 
 def indexed(index):
-    """Return the packed codes and the labels that an index holds, without removed."""
+    """Return the live packed codes of an index, and their labels."""
     labels = getattr(index, "y_", None)
     if labels is None:
         raise ValueError(
@@ -90,7 +90,7 @@ def indexed(index):
 
 
 def are_same_rows(codes, y, database, labels) -> bool:
-    """Tell whether the index is asked for its own rows, each of which finds itself."""
+    """Return whether the queries are the rows of the index."""
     if codes.shape != database.shape or not np.array_equal(codes, database):
         return False
     if sparse.issparse(y) or sparse.issparse(labels):
@@ -100,7 +100,7 @@ def are_same_rows(codes, y, database, labels) -> bool:
 
 
 def is_numeric(X) -> bool:
-    """Tell whether `X` is a matrix of numbers."""
+    """Return whether `X` is a matrix of numbers."""
     if sparse.issparse(X):
         return True
     if hasattr(X, "dtypes"):  # a data frame, whose columns differ

@@ -1,4 +1,4 @@
-"""How far real outputs are from the codes that they become."""
+"""The error of replacing real outputs by their signs."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from skhash.utils.arrays import check_array
 def quantization_error(
     outputs, *, kind: str = "absolute", average: str | None = "mean"
 ):
-    r"""Quantization error: what is lost where outputs are replaced by their signs.
+    r"""Quantization error: the distance of outputs from their signs.
 
     With h the outputs of one row and l their number,
 

@@ -1,9 +1,9 @@
-"""Scores of Hamming balls and counts by distance, which no tie can blur."""
+"""Scores of Hamming balls and counts by distance, which ties do not affect."""
 
 import numpy as np
 
 from skhash.metrics import _ranking
-from skhash.metrics._inputs import EMPTY, checked, compare_labelled, summarize
+from skhash.metrics._inputs import EMPTY, checked, labelled_ranking, summarize
 
 
 @checked()
@@ -76,17 +76,17 @@ def precision_within_radius_score(
     (0.25, 0.5)
     """
     data = query_codes, database_codes, query_labels, database_labels
-    task = compare_labelled(*data, packed=packed, exclude_self=exclude_self)
+    ranking = labelled_ranking(data, packed, exclude_self)
 
     def score(rows):
-        counts = task.counts(rows, 2)
+        counts = ranking.counts(rows, 2)
         inside = counts[:, : radius + 1].sum(axis=1)
         size = inside.sum(axis=1)
         values = _ranking.ratio(inside[:, 1], size, EMPTY[empty_ball])
         relevant = counts[:, :, 1].any(axis=1)
         return np.where(relevant, values, np.nan), size > 0
 
-    values, covered = map(np.concatenate, zip(*task.map(score, 2), strict=True))
+    values, covered = map(np.concatenate, zip(*ranking.map(score, 2), strict=True))
     result = summarize(values, average)
     if not return_coverage:
         return result
@@ -167,10 +167,10 @@ def hamming_precision_recall_curve(
     array([0, 1, 2])
     """
     data = query_codes, database_codes, query_labels, database_labels
-    task = compare_labelled(*data, packed=packed, exclude_self=exclude_self)
+    ranking = labelled_ranking(data, packed, exclude_self)
 
     def curves(rows):
-        inside = task.counts(rows, 2).cumsum(axis=1)
+        inside = ranking.counts(rows, 2).cumsum(axis=1)
         hits = inside[:, :, 1]
         relevant = hits[:, -1:]
         precision = _ranking.ratio(hits, inside.sum(axis=2), EMPTY[empty_ball])
@@ -178,9 +178,9 @@ def hamming_precision_recall_curve(
         shape = np.broadcast_to(relevant, hits.shape)
         return precision, _ranking.ratio(hits, shape, np.nan)
 
-    parts = zip(*task.map(curves, 2), strict=True)
+    parts = zip(*ranking.map(curves, 2), strict=True)
     precision, recall = map(np.concatenate, parts)
-    radii = np.arange(task.n_bits + 1)
+    radii = np.arange(ranking.n_bits + 1)
     return summarize(precision, average), summarize(recall, average), radii
 
 
@@ -241,7 +241,7 @@ def hamming_distance_histogram(
     (array([1, 0, 1]), array([0, 1, 0]))
     """
     data = query_codes, database_codes, query_labels, database_labels
-    task = compare_labelled(*data, packed=packed, exclude_self=exclude_self)
-    chunks = task.map(lambda rows: task.counts(rows, 2).sum(axis=0), 2)
+    ranking = labelled_ranking(data, packed, exclude_self)
+    chunks = ranking.map(lambda rows: ranking.counts(rows, 2).sum(axis=0), 2)
     irrelevant, relevant = sum(chunks).T
     return relevant, irrelevant

@@ -10,7 +10,7 @@ from scipy.special import digamma
 
 
 def below(counts: np.ndarray) -> np.ndarray:
-    """Count what is strictly nearer than each distance."""
+    """Count the codes strictly nearer than each distance."""
     return np.cumsum(counts, axis=1) - counts
 
 
@@ -56,6 +56,13 @@ def sorted_sums(n, r, k: int, best: bool) -> tuple[np.ndarray, np.ndarray]:
     harmonic = digamma(n_before + hits + 1.0) - digamma(n_before + 1.0)
     precisions = hits + (below(r) - n_before) * harmonic
     return hits.sum(axis=1).astype(np.float64), precisions.sum(axis=1)
+
+
+def sums_within(n, r, k: int, ties: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return hits and ``sum P(t) rel(t)`` for ties "expected", "best" or "worst"."""
+    if ties == "expected":
+        return expected_hits(n, r, k), expected_precision_sum(n, r, k)
+    return sorted_sums(n, r, k, best=ties == "best")
 
 
 def discounts(k: int) -> np.ndarray:

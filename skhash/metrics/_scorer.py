@@ -1,6 +1,6 @@
 """Scorers: metrics as the ``scoring`` of GridSearchCV, cross_validate and the like.
 
-A scorer imports no estimator: `_parts` finds encoder and index in what is scored.
+A scorer imports no estimator: `_parts` finds encoder and index in the scored object.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,8 @@ from skhash.metrics._radius import (
 from skhash.metrics._separability import class_distances
 
 _SET_BY_SCORER = {"average", "exclude_self", "packed", "return_coverage"}
-_NOT_ONE_NUMBER = {
+_USE_INSTEAD = {
+    neighbor_recall_score: "make_neighbor_recall_scorer",
     class_distances: "separability_score",
     hamming_distance_histogram: "separability_score",
     hamming_precision_recall_curve: "precision_within_radius_score with a radius",
@@ -61,7 +62,7 @@ class RetrievalScorer(_Scorer):
         estimator : object
             A fitted encoder, index, `HashedNeighbors`, or Pipeline that ends in one.
         X : array-like, sparse matrix or list
-            What the estimator takes.
+            Input of the estimator.
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
             Labels.
 
@@ -81,16 +82,8 @@ class RetrievalScorer(_Scorer):
         else:
             database, labels = indexed(parts.index)
             exclude_self = are_same_rows(codes, y, database, labels)
-        score = self._score_func(
-            codes,
-            database,
-            y,
-            labels,
-            packed=True,
-            exclude_self=exclude_self,
-            **self._kwargs,
-        )
-        return float(score)
+        options = {"packed": True, "exclude_self": exclude_self} | self._kwargs
+        return float(self._score_func(codes, database, y, labels, **options))
 
     def __repr__(self) -> str:
         name = getattr(self._score_func, "__name__", repr(self._score_func))
@@ -114,7 +107,7 @@ class NeighborRecallScorer(_Scorer):
         estimator : object
             A fitted encoder, or a Pipeline or `HashedNeighbors` with one.
         X : array-like, sparse matrix or list
-            What the estimator takes.
+            Input of the estimator.
         y : Ignored
             Not used, present because scorers are called with it.
 
@@ -125,26 +118,16 @@ class NeighborRecallScorer(_Scorer):
         parts = take_apart(estimator)
         if parts.encoder is None:
             raise TypeError(
-                f"{self!r} needs an encoder, but {type(estimator).__name__} takes "
-                "codes and knows no vectors. Score a Pipeline of an encoder and the "
+                f"{self!r} needs an encoder, but {type(estimator).__name__} has "
+                "codes and no vectors. Score a Pipeline of an encoder and the "
                 "index, or codes and labels with make_retrieval_scorer."
             )
-        vectors = self._vectors(parts, X)
+        as_given = is_numeric(X) or parts.before is None
+        vectors = X if as_given else parts.before.transform(X)
         truth = true_neighbors(vectors, None, self._n_neighbors, metric=self._metric)
         codes = packed_codes(parts, X)
-        return neighbor_recall_score(
-            codes,
-            codes,
-            truth,
-            n_retrieved=self._n_retrieved,
-            packed=True,
-            exclude_self=True,
-        )
-
-    def _vectors(self, parts, X):
-        if is_numeric(X) or parts.before is None:
-            return X
-        return parts.before.transform(X)
+        options = {"n_retrieved": self._n_retrieved, "packed": True}
+        return neighbor_recall_score(codes, codes, truth, exclude_self=True, **options)
 
     def __repr__(self) -> str:
         options = [f"n_neighbors={self._n_neighbors}"]
@@ -155,7 +138,7 @@ class NeighborRecallScorer(_Scorer):
 def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
     """Make a scorer of codes against labels from a retrieval metric.
 
-    What is searched depends on what is scored:
+    The database depends on the estimator:
 
     - an encoder, or a Pipeline that ends in one: the fold itself. Each row is a query
       against all others, itself left out (leave-one-out).
@@ -183,7 +166,7 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
     TypeError
         If `score_func` is not callable, compares no labels, or returns no single score.
     ValueError
-        If `kwargs` hold what the scorer sets: ``average``, ``exclude_self``,
+        If `kwargs` hold options that the scorer sets: ``average``, ``exclude_self``,
         ``packed``, ``return_coverage``; or several numbers `k`.
 
     See Also
@@ -210,15 +193,10 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
     """
     if not callable(score_func):
         raise TypeError(f"score_func must be callable, got {score_func!r}.")
-    if score_func is neighbor_recall_score:
+    if score_func in _USE_INSTEAD:
         raise TypeError(
-            "neighbor_recall_score compares with float neighbours and not with labels; "
-            "use make_neighbor_recall_scorer."
-        )
-    if score_func in _NOT_ONE_NUMBER:
-        raise TypeError(
-            f"{score_func.__name__} returns a curve or a pair and not a score; use "
-            f"{_NOT_ONE_NUMBER[score_func]}."
+            f"{score_func.__name__} does not make one number of codes and labels; use "
+            f"{_USE_INSTEAD[score_func]}."
         )
     taken = sorted(_SET_BY_SCORER & kwargs.keys())
     if taken:
@@ -246,7 +224,7 @@ def make_neighbor_recall_scorer(
     n_retrieved : int, default=100
         N codes. The fold must have more rows.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
-        What makes true neighbours.
+        The metric of the true neighbours.
 
     Returns
     -------

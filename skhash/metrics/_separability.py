@@ -1,4 +1,4 @@
-"""Mean distances within and between classes, from counts of bits and not from pairs.
+"""Mean distances within and between classes, computed from counts of bits.
 
 Rows with the same labels form a group. With m rows and o ones at a bit in one group,
 and M and P in another, ``o (M - P) + (m - o) P`` of the pairs differ in that bit.
@@ -11,8 +11,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
-from skhash.metrics._counts import Comparison
-from skhash.metrics._inputs import checked, compare_labelled
+from skhash.metrics._counts import Ranking
+from skhash.metrics._inputs import checked, labelled_ranking
 from skhash.utils.chunks import row_chunks
 
 
@@ -87,15 +87,10 @@ def class_distances(
             "database_labels, or neither."
         )
     alone = database_codes is None
-    task = compare_labelled(
-        codes,
-        codes if alone else database_codes,
-        labels,
-        labels if alone else database_labels,
-        packed=packed,
-        exclude_self=alone,
-    )
-    return _mean_distances(task)
+    if alone:
+        database_codes, database_labels = codes, labels
+    data = codes, database_codes, labels, database_labels
+    return _mean_distances(labelled_ranking(data, packed, exclude_self=alone))
 
 
 @checked()
@@ -149,52 +144,46 @@ def separability_score(
     1.5
     """
     data = query_codes, database_codes, query_labels, database_labels
-    task = compare_labelled(*data, packed=packed, exclude_self=exclude_self)
-    intra, inter = _mean_distances(task)
+    intra, inter = _mean_distances(labelled_ranking(data, packed, exclude_self))
     return inter - intra
 
 
-def _mean_distances(task: Comparison) -> tuple[float, float]:
-    groups = _class_groups if len(task.masks) == 0 else _label_set_groups
-    queries, partners, database = groups(task)
+def _mean_distances(ranking: Ranking) -> tuple[float, float]:
+    is_class = len(ranking.masks) == 0
+    wanted = ranking.wanted
+    having = ranking.classes[:, None] if is_class else ranking.masks.T
+    labels, groups = _unique_rows(np.concatenate([wanted, having]))
+    own, others = np.split(groups, [len(wanted)])
+    queries = _bit_counts(ranking.queries, own, len(labels))
+    database = _bit_counts(ranking.database.T, others, len(labels))
+    # A class has one partner, itself.
+    partners = database if is_class else _sums_of_partners(labels, database)
     every = _distances(queries.sum(axis=0), database.sum(axis=0))
     intra = _distances(queries, partners)
-    if task.exclude_self:
-        differ = np.bitwise_count(task.queries ^ task.database.T).sum(axis=1)
-        if len(task.masks) == 0:
-            same = task.wanted[:, 0] == task.classes
-        else:
-            same = (task.wanted & task.masks.T).any(axis=1)
+    if ranking.exclude_self:
+        differ = np.bitwise_count(ranking.queries ^ ranking.database.T).sum(axis=1)
+        same = (wanted == having if is_class else wanted & having).any(axis=1)
         every -= [differ.sum(), len(differ)]
         intra -= [differ[same].sum(), same.sum()]
     return _mean(intra, "share a label"), _mean(every - intra, "share no label")
 
 
-def _class_groups(task: Comparison):
-    """Return counts of the queries' classes, of their partners, and of the database."""
-    wanted, classes = task.wanted[:, 0].astype(int), task.classes.astype(int)
-    n_classes = 1 + max(wanted.max(), classes.max())
-    database = _bit_counts(task.database.T, classes, n_classes)
-    return _bit_counts(task.queries, wanted, n_classes), database, database
+def _sums_of_partners(labels, counts):
+    """Return the sums of the counts of all groups that share a label with a group.
 
-
-def _label_set_groups(task: Comparison):
-    """Return the same, where a group is a set of labels and has several partners."""
-    wanted, query_groups = _unique_rows(task.wanted)
-    having, groups = _unique_rows(task.masks.T)
-    queries = _bit_counts(task.queries, query_groups, len(wanted))
-    database = _bit_counts(task.database.T, groups, len(having))
-    partners = np.empty_like(queries)
-    for rows in row_chunks(len(wanted), 16 * len(having)):
-        share = np.zeros((rows.stop - rows.start, len(having)), dtype=bool)
-        for mask, other in zip(wanted[rows].T, having.T, strict=True):
+    labels : bit masks of shape (n_groups, n_words)
+    """
+    sums = np.empty_like(counts)
+    for rows in row_chunks(len(labels), 16 * len(labels)):
+        share = np.zeros((rows.stop - rows.start, len(labels)), dtype=bool)
+        for mask, other in zip(labels[rows].T, labels.T, strict=True):
             share |= (mask[:, None] & other) != 0
-        partners[rows] = share.astype(np.float64) @ database
-    return queries, partners, database
+        sums[rows] = share.astype(np.float64) @ counts
+    return sums
 
 
 def _unique_rows(rows) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different rows, and which of them each row is."""
+    """Return the distinct rows, and the number of each row among them."""
     different, which = np.unique(rows, axis=0, return_inverse=True)
     return different, which.reshape(-1)  # NumPy 2.0.0 gives it two dimensions
 

@@ -1,4 +1,4 @@
-"""Search among codes: exact, by their first bits, and of the vectors behind them."""
+"""Search among codes: exact, by prefix, and by the vectors behind the codes."""
 
 from skhash.neighbors._asymmetric import AsymmetricNeighbors
 from skhash.neighbors._hamming import HammingNeighbors

@@ -1,6 +1,5 @@
-"""`AsymmetricNeighbors`: real queries among codes, by what the codes stand for."""
+"""`AsymmetricNeighbors`: search with real-valued queries among decoded codes."""
 
-import sys
 from itertools import chain
 from numbers import Integral, Real
 
@@ -8,14 +7,16 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_consistent_length
 
-from skhash.neighbors._graphs import GraphMixin, as_graph
-from skhash.neighbors._index import BaseIndex, check_candidates, find, fitted_codes
+from skhash.neighbors._graphs import GraphMixin
+from skhash.neighbors._index import BaseIndex
+from skhash.neighbors._params import check_candidates
 from skhash.neighbors.search.algorithm import as_lists
-from skhash.neighbors.search.asymmetric import CodeScorer, by_query, smallest
+from skhash.neighbors.search.asymmetric import CodeScorer, by_query
 from skhash.neighbors.search.vectors import VectorScorer
 from skhash.neighbors.store.decoder import METRICS, read_decoder
-from skhash.neighbors.store.rows import object_array, read_vectors, without_self
+from skhash.neighbors.store.rows import read_vectors, without_self
 from skhash.neighbors.store.select import select
+from skhash.numerics._nearest import smallest
 from skhash.persistence.schema import Plain
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.arrays import as_array, check_array
@@ -23,7 +24,7 @@ from skhash.utils.chunks import row_chunks
 
 
 class AsymmetricNeighbors(GraphMixin, BaseIndex):
-    """Nearest neighbours of real vectors among codes, by what the codes stand for.
+    """Nearest neighbours of real-valued queries among codes, by their decoded vectors.
 
     Queries are not encoded. A code stands for what a linear decoder makes of it, or for
     the real vector that it was made of, and that is compared with the query. Answers
@@ -37,10 +38,10 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     radius : float, default=1.0
         The largest score that `radius_neighbors` finds, inclusive.
     metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
-        What vectors are compared by. `fit` takes it in.
+        How vectors are compared. It is fixed in `fit`.
     error_weight : float, default=0.25
         For "euclidean", how much of the squared error of a code is added to its scores,
-        if errors are given to `fit`, which takes it in. A code that stands for its
+        if errors are given to `fit`. It is fixed there. A code that approximates its
         vector badly looks nearer to queries than the vector is.
     n_candidates : int, default=None
         Compares only so many codes, those nearest by Hamming distance, for which the
@@ -148,7 +149,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, *, decoder=None, errors=None, vectors=None, ids=None):
-        """Take in the codes to search, in place of any before.
+        """Set the codes to search, replacing any before.
 
         Parameters
         ----------
@@ -157,7 +158,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
             Labels, for the scorers of `skhash.metrics`.
         decoder : estimator or tuple (codebook, offset), default=None
-            What the codes decode to: see `asymmetric_scores`.
+            The decoder of the codes: see `asymmetric_scores`.
         errors : array-like of shape (n_samples,), default=None
             The squared distance between each vector and what its code decodes to, such
             as `LinearDecoder.reconstruction_error` returns it, for `error_weight`.
@@ -196,7 +197,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     def partial_fit(
         self, X, y=None, *, decoder=None, errors=None, vectors=None, ids=None
     ):
-        """Add codes behind those that are there.
+        """Append codes.
 
         Parameters
         ----------
@@ -222,14 +223,14 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         Raises
         ------
         ValueError
-            As `fit`, or if the codes do not fit those before, or an id is taken.
+            As `fit`, or if the codes do not fit those before, or an id is in use.
         """
         if not hasattr(self, "_store"):
             arguments = {"decoder": decoder, "errors": errors, "vectors": vectors}
             return self.fit(X, y, ids=ids, **arguments)
         if decoder is not None:
             raise ValueError(
-                "decoder is taken in by fit, or by the first partial_fit, for all "
+                "decoder is set by fit, or by the first partial_fit, for all "
                 "codes; leave it out here."
             )
         if self.has_errors_ != (errors is not None):
@@ -269,7 +270,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             of the fitted vectors are known.
         own : bool, default=False
             Whether row i of `X` is the vector of the code at position i, for all codes;
-            each is left out of its own answer.
+            each is left out of its answer.
         mask, ids, return_ids
             As in `HammingNeighbors.kneighbors`.
 
@@ -295,9 +296,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         if self.n_candidates is not None:
             check_candidates(k, self.n_candidates)
         parts = self._find("nearest", store, selected, X, codes, own, k)
-        scores, positions = map(np.concatenate, zip(*parts, strict=True))
-        found = store.ids_at(positions) if return_ids else positions
-        return (scores, found) if return_distance else found
+        found = map(np.concatenate, zip(*parts, strict=True))
+        return self._answer(store, found, return_distance, return_ids)
 
     def radius_neighbors(
         self,
@@ -311,7 +311,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         ids=None,
         return_ids=False,
     ):
-        """Find all codes whose score for a query is small enough.
+        """Find all codes whose score is at most `radius`, for each query.
 
         Parameters
         ----------
@@ -355,45 +355,19 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         if not isinstance(radius, Real) or not np.isfinite(radius):
             raise ValueError(f"radius must be a finite number, got {radius!r}.")
         parts = self._find("within", store, selected, X, codes, own, radius)
-        scores, positions = map(chain.from_iterable, zip(*parts, strict=True))
-        found = map(store.ids_at, positions) if return_ids else positions
-        found = object_array(list(found))
-        return (object_array(list(scores)), found) if return_distance else found
-
-    def radius_neighbors_graph(
-        self, X=None, radius=None, mode="connectivity", **question
-    ):
-        """Return the codes near enough to each query as a sparse matrix.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_queries, n_features), default=None
-            As in `kneighbors`.
-        radius : float, default=None
-            As in `radius_neighbors`.
-        mode : {"connectivity", "distance"}, default="connectivity"
-            As in `kneighbors_graph`.
-        **question
-            What else `radius_neighbors` takes, such as `mask`.
-
-        Returns
-        -------
-        graph : CSR sparse array of shape (n_queries, n_samples_fit_), float64
-            The entries of a row are ordered by (score, position).
-        """
-        scores, positions = self.radius_neighbors(X, radius, **question)
-        return as_graph(scores, positions, self.n_samples_fit_, mode)
+        found = (list(chain.from_iterable(part)) for part in zip(*parts, strict=True))
+        return self._answer(store, found, return_distance, return_ids)
 
     @property
     def nbytes_(self) -> int:
-        """Bytes of all that the index holds.
+        """Bytes that the index holds.
 
-        They are those of the codes with what goes along with them, of the decoder, and
-        of what was made for searches so far. Files that are mapped into memory count.
+        They include the codes with their columns, the decoder, and what was built for
+        searches so far. Memory-mapped files count.
         """
         store = self._fitted_store()
-        made = made_for(store.codes_key)
-        return store.nbytes + sum(array.nbytes for array in made)
+        made = store.codes_key.get("blocks")
+        return store.nbytes + (made.blocks.nbytes + made.grids.nbytes if made else 0)
 
     @property
     def vectors_(self):
@@ -401,9 +375,9 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         return self._column("vectors")
 
     def _find(self, what, store, selected, X, codes, own, reach):
-        """Search by `what`, "nearest" or "within"; yield answers to some queries each.
+        """Search by `what`, "nearest" or "within"; yield answers for chunks of queries.
 
-        own : whether the queries are the fitted codes, each left out of its own answer
+        own : whether the queries are the fitted codes, each left out of its answer
         """
         n_candidates = int(self.n_candidates or 0)
         if n_candidates >= selected.n:
@@ -413,7 +387,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         scorer = self._scorer(store)
         if what == "within":
             reach = nearest_number(reach, scorer.dtype)
-        # Candidates, their distances and scores, and what sorting takes.
+        # Candidates, their distances and scores, and room for sorting.
         width = n_candidates or (reach if what == "nearest" else 1)
         for rows in row_chunks(max(1, X.shape[0]), 48 * width):
             queries = scorer.read_queries(X[rows], "X")
@@ -423,9 +397,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
                 continue
             if by_codes:
                 count = n_candidates + own
-                found = find(
-                    "nearest", store, selected, codes[rows], count, self.n_jobs
-                )
+                found = self._search("nearest", store, selected, codes[rows], count)
                 _, candidates = without_self(*found, first) if own else found
             else:
                 finder = self._code_scorer(store)
@@ -437,7 +409,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             yield among(scores, candidates, reach)
 
     def _read_errors(self, X, errors, decoder):
-        """Return what is added to the score of each code, or None."""
+        """Return the terms added to the scores of codes, or None."""
         if errors is None:
             return None
         if decoder is None or decoder.metric != "euclidean":
@@ -462,7 +434,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
                 "has none; pass them, kneighbors(X, own=True)."
             )
         if own:
-            codes = fitted_codes(store)
+            codes = store.own_queries()
         elif not n_candidates:
             codes = None
         elif codes is not None:
@@ -489,41 +461,30 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         decoder = store.decoder
         if decoder.metric != self.metric:
             raise ValueError(
-                f"metric={self.metric!r}, but the decoder was taken in for "
+                f"metric={self.metric!r}, but the decoder was set for "
                 f"{decoder.metric!r}; fit again."
             )
         codes = store["words"].view(np.uint8), store["items"]
         return CodeScorer(decoder, *codes, self.n_jobs, store.codes_key)
 
 
-def made_for(key):
-    """Return the arrays that searches have made of the codes that `key` stands for."""
-    search = sys.modules.get("skhash.neighbors.search.table_scan")
-    return [] if search is None else search.made_for(key)
-
-
 def nearest_number(value, dtype):
-    """Return a finite number in the precision of scores, finite too."""
+    """Return a finite number, rounded to the precision of scores and still finite."""
     limits = np.finfo(dtype)
     return dtype.type(np.clip(float(value), float(limits.min), float(limits.max)))
 
 
 def find_among_all(what, scorer, queries, reach, selected, first):
-    """Return scores and positions of the selected codes that are near to each query.
+    """Return scores and positions of the selected codes near each query.
 
-    first : where the code of the first query stands, if each query is a fitted code
-        that is left out of its own answer, or else None
+    first : position of the first query's code, if each query is a fitted code that is
+        left out of its answer, or else None
     """
     own, places, live = first is not None, selected.positions, selected.live
     some = scorer if places is None else scorer.among(places)
     count = reach + own if what == "nearest" else reach
     found = as_lists(getattr(some, what)(queries, count, live), places)
-    if not own:
-        return found
-    if what == "nearest":
-        return without_self(*found, first)
-    kept = [places != first + i for i, places in enumerate(found[1])]
-    return tuple([part[k] for part, k in zip(one, kept, strict=True)] for one in found)
+    return without_self(*found, first) if own else found
 
 
 def within_lists(scores, candidates, radius):

@@ -1,4 +1,4 @@
-"""Neighbours as sparse graphs, as scikit-learn's estimators take them."""
+"""Neighbours as sparse graphs, for scikit-learn's estimators."""
 
 import numpy as np
 from scipy import sparse
@@ -6,7 +6,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 
 class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """Graphs of what has `kneighbors`, and a default number of neighbours."""
+    """Adds neighbour graphs to classes with `kneighbors` and `n_neighbors`."""
 
     def kneighbors_graph(
         self, X=None, n_neighbors=None, mode="connectivity", **question
@@ -22,18 +22,19 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         mode : {"connectivity", "distance"}, default="connectivity"
             Whether entries are 1, or the distance; 0 too is an explicit entry.
         **question
-            What else `kneighbors` takes, such as `mask`.
+            Other parameters of `kneighbors`, such as `mask`.
 
         Returns
         -------
         graph : CSR sparse array of shape (n_queries, n_samples), float64
             The entries of a row are ordered by (distance, position).
         """
+        check_graph_question(question)
         distances, positions = self.kneighbors(X, n_neighbors, **question)
         return as_graph(distances, positions, self._n_features_out, mode)
 
     def transform(self, X):
-        """Return the graph of distances that estimators for precomputed ones take.
+        """Return the distance graph for estimators with ``metric="precomputed"``.
 
         As `sklearn.neighbors.KNeighborsTransformer` does, it holds one neighbour more
         than `n_neighbors`, as a fitted code is its own first neighbour.
@@ -74,8 +75,14 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return tags
 
 
+def check_graph_question(question):
+    """Raise ``TypeError`` for options of a search that a graph cannot have."""
+    for name in question.keys() & {"return_distance", "return_ids"}:
+        raise TypeError(f"A graph holds distances by position; it takes no {name}.")
+
+
 def as_graph(distances, positions, n_samples, mode):
-    """Return neighbours, a row a query of any length, as a sparse matrix."""
+    """Return neighbours, one row of any length per query, as a sparse matrix."""
     if mode not in ("connectivity", "distance"):
         raise ValueError(f"mode must be 'connectivity' or 'distance', got {mode!r}.")
     starts = np.concatenate([[0], np.cumsum([len(found) for found in positions])])

@@ -2,13 +2,16 @@
 
 from numbers import Integral
 
-from skhash.neighbors._graphs import GraphMixin, as_graph
-from skhash.neighbors._index import BaseIndex, find, fitted_codes, prepare
+from skhash.neighbors._graphs import GraphMixin
+from skhash.neighbors._index import BaseIndex, score_codes
 from skhash.neighbors._params import check_count
-from skhash.neighbors.store.rows import object_array, without_self
+from skhash.neighbors.store.rows import without_self
 from skhash.neighbors.store.select import select
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
-from skhash.utils.torch import resolve_device
+from skhash.utils.late import LateModule
+from skhash.utils.torch import inference_device, resolve_device
+
+_searcher = LateModule("skhash.neighbors.search.searcher")
 
 
 class HammingNeighbors(GraphMixin, BaseIndex):
@@ -25,22 +28,24 @@ class HammingNeighbors(GraphMixin, BaseIndex):
     radius : int, default=2
         Distance, inclusive, up to which `radius_neighbors` finds neighbours.
     algorithm : {"auto", "brute", "multi_index", "pruned"}, default="auto"
-        "brute" compares each query with all codes. "multi_index" looks codes up by
-        parts of their bits (Norouzi et al., 2012) where that is faster: for small radii
-        and near neighbours. "pruned" compares only codes that the triangle inequality
-        does not exclude: it keeps them in clusters. "auto" does either where that is
-        faster, once it would have saved the time that its tables or clusters take to
-        make, and searches equal codes once. All are exact, with the same answers. See
-        `prepare` where it is known what will be asked.
+        All are exact, with the same answers. "brute" compares each query with all
+        codes. "multi_index" looks codes up by parts of their bits (Norouzi et al.,
+        2012) where that is faster: for small radii and near neighbours. "pruned"
+        compares only codes that the triangle inequality does not exclude: it keeps them
+        in clusters. "auto" begins with brute force. It makes tables for radii of few
+        bits and for very near neighbours, from 32 768 codes on, and clusters for wider
+        radii and for up to 100 neighbours, from 524 288 codes on: each where it is
+        expected to be faster, once the queries so far would have repaid the time to
+        build it. Call `prepare` where the queries to come are known.
     packed : bool, default=False
         Codes are bits 0/1, a column each, or with True packed bytes (``uint8``, eight
         bits a column, as `transform_packed` and `pack_bits` give). It is never guessed.
     n_jobs : int, default=None
-        Threads. None takes all available cores, or 1 inside a joblib worker, and
-        follows ``joblib.parallel_config(n_jobs=...)``; -1 takes all.
+        Threads. None uses all available cores, or 1 inside a joblib worker, and
+        follows ``joblib.parallel_config(n_jobs=...)``; -1 uses all.
     device : str, default="cpu"
         "cpu" searches without torch. "cuda", "cuda:1", "mps" search there with torch,
-        and on the CPU where there is no such device any more. "auto" takes an
+        and on the CPU where there is no such device any more. "auto" uses an
         accelerator if torch is already imported and finds one.
 
     Attributes
@@ -70,13 +75,13 @@ class HammingNeighbors(GraphMixin, BaseIndex):
     Notes
     -----
     Time is that of comparing all pairs at most; memory is that of the codes, the
-    answer, and tens of megabytes a thread at most. The tables of "multi_index" take up
+    answer, and tens of megabytes a thread at most. The tables of "multi_index" need up
     to 8 bytes a code and part: a code of 64 bits is cut into 4 parts, from 2^22 codes
     on into 3. "pruned" holds the codes again, and 4 to 6 bytes a code more. Both are
     made anew after a change of the codes, when that is due; "auto" makes neither where
-    it would take more than half of the free memory. Clusters that were made are saved
-    with the index, and take as much there. The first search in a fresh
-    installation compiles the kernels, which takes seconds and is then kept on disk.
+    it would need more than half of the free memory. Clusters that were made are saved
+    with the index, in the same size. The first search in a fresh installation compiles
+    the kernels for some seconds and keeps them on disk.
 
     The order of equally near codes is fixed so that answers repeat. Metrics in
     `skhash.metrics` take the expectation over it instead.
@@ -122,7 +127,7 @@ class HammingNeighbors(GraphMixin, BaseIndex):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, *, ids=None, expected_queries=0):
-        """Take in the codes to search, in place of any before.
+        """Set the codes to search, replacing any before.
 
         Parameters
         ----------
@@ -132,7 +137,7 @@ class HammingNeighbors(GraphMixin, BaseIndex):
             Labels, for `score`.
         ids : array-like of shape (n_samples,), default=None
             Names of the codes: integers or strings, no two alike. `remove` and filters
-            take them; without any, they take positions.
+            use them; without any, they use positions.
         expected_queries : int, default=0
             How many queries will be asked of `kneighbors`: see `prepare`.
 
@@ -155,7 +160,7 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         return self.prepare(expected_queries) if expected_queries else self
 
     def prepare(self, expected_queries, *, n_neighbors=None, radius=None):
-        """Make at once what so many queries would repay.
+        """Build now the tables or clusters that these queries would repay.
 
         Tables and clusters, which "auto" otherwise makes when the queries before would
         have repaid them, are made now, if the costs of so many queries say so. The
@@ -201,14 +206,15 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         else:
             check_count("radius", radius)
             what, reach = "within", int(radius)
-        if expected_queries and store.n_live:
-            options = self.n_jobs, self.algorithm, self.device
-            prepare(what, store, reach, expected_queries, *options)
+        is_on_cpu = inference_device(self.device) == "cpu"
+        if expected_queries and store.n_live and is_on_cpu:
+            task = what, store, reach, expected_queries
+            _searcher.prepare(*task, self.n_jobs, self.algorithm)
         return self
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, *, ids=None):
-        """Add codes behind those that are there.
+        """Append codes.
 
         Parameters
         ----------
@@ -229,7 +235,7 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         Raises
         ------
         ValueError
-            As `fit`, or if the codes do not fit those before, or an id is taken.
+            As `fit`, or if the codes do not fit those before, or an id is in use.
         """
         if not hasattr(self, "_store"):
             return self.fit(X, y, ids=ids)
@@ -293,11 +299,8 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         selected = select(store, mask, ids)
         own = X is None
         k = self._check_n_neighbors(n_neighbors, own, selected.n, store.n)
-        distances, positions = self._find("nearest", store, selected, X, k + own)
-        if own:
-            distances, positions = without_self(distances, positions)
-        found = store.ids_at(positions) if return_ids else positions
-        return (distances, found) if return_distance else found
+        found = self._find("nearest", store, selected, X, k + own)
+        return self._answer(store, found, return_distance, return_ids)
 
     def radius_neighbors(
         self,
@@ -342,40 +345,10 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         """
         store = self._fitted_store()
         radius = self.radius if radius is None else radius
-        if not isinstance(radius, Integral) or radius < 0:
-            raise ValueError(
-                "radius counts bits and must be an integer of at least 0, got "
-                f"{radius!r}."
-            )
+        check_count("radius", radius)
         selected = select(store, mask, ids)
-        distances, positions = self._find("within", store, selected, X, int(radius))
-        if X is None:
-            kept = [found != own for own, found in enumerate(positions)]
-            distances = [d[k] for d, k in zip(distances, kept, strict=True)]
-            positions = [p[k] for p, k in zip(positions, kept, strict=True)]
-        found = map(store.ids_at, positions) if return_ids else positions
-        found = object_array(list(found))
-        return (object_array(distances), found) if return_distance else found
-
-    def radius_neighbors_graph(self, X=None, radius=None, mode="connectivity"):
-        """Return the neighbours within a distance of each query as a sparse matrix.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features_in_), default=None
-            As in `radius_neighbors`.
-        radius : int, default=None
-            As in `radius_neighbors`.
-        mode : {"connectivity", "distance"}, default="connectivity"
-            As in `kneighbors_graph`.
-
-        Returns
-        -------
-        graph : CSR sparse array of shape (n_queries, n_samples_fit_), float64
-            The entries of a row are ordered by (distance, position).
-        """
-        distances, positions = self.radius_neighbors(X, radius)
-        return as_graph(distances, positions, self.n_samples_fit_, mode)
+        found = self._find("within", store, selected, X, int(radius))
+        return self._answer(store, found, return_distance, return_ids)
 
     def score(self, X, y):
         """Return the mean average precision of the ranking of the fitted codes.
@@ -398,12 +371,16 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         ValueError
             If the index was fitted without labels.
         """
-        store = self._fitted_store()
-        return self._score_codes(self._read_more_codes(X, store), y)
+        queries = self._read_more_codes(X, self._fitted_store())
+        return score_codes(self, queries, y)
 
     def _find(self, what, store, selected, X, reach):
-        queries = fitted_codes(store) if X is None else self._read_more_codes(X, store)
+        if X is None:
+            queries = store.own_queries()
+        else:
+            queries = self._read_more_codes(X, store)
         if not len(queries):  # those of an index without codes
             return [], []
-        options = self.n_jobs, self.algorithm, self.device
-        return find(what, store, selected, queries, reach, *options)
+        how = self.algorithm, self.device
+        found = self._search(what, store, selected, queries, reach, *how)
+        return without_self(*found) if X is None else found

@@ -1,4 +1,4 @@
-"""`HashedNeighbors`: an encoder and an index as one search of real vectors."""
+"""`HashedNeighbors`: an encoder and an index as one estimator."""
 
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
@@ -17,7 +17,8 @@ from skhash.codes import pack_bits
 from skhash.neighbors._asymmetric import AsymmetricNeighbors
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
-from skhash.persistence import load_estimator, save_estimator
+from skhash.neighbors._index import BaseIndex, score_codes
+from skhash.persistence.estimators import load_estimator, save_estimator
 from skhash.persistence.schema import Part, optional
 from skhash.utils._sklearn import HasMethods, StrOptions, fit_context
 from skhash.utils.arrays import check_array, unit_rows, validate_data
@@ -27,9 +28,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     """Nearest neighbours of real vectors, found by their codes.
 
     An encoder makes the codes, and an index searches them: `HammingNeighbors` by codes
-    of the queries, `AsymmetricNeighbors` by the queries themselves. What that compares
-    them with, it gets: a `skhash.linear.LinearDecoder`, which is fitted to the codes
-    and refines them, or with `keep_vectors` the real vectors.
+    of the queries, `AsymmetricNeighbors` by the queries themselves. The latter gets a
+    `skhash.linear.LinearDecoder`, which is fitted to the codes and refines them, or
+    with `keep_vectors` the real vectors.
 
     Codes decode to vectors as the encoder sees them: of unit length with its
     ``normalize=True``, and behind the other steps where it is a Pipeline. So are the
@@ -95,7 +96,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     >>> index = AsymmetricNeighbors(10, n_candidates=100)
     >>> search = HashedNeighbors(encoder, index, keep_vectors=True).fit(data.train)
 
-    The 100 codes that decode to the nearest vectors, in the order of their own:
+    The 100 codes that decode to the nearest vectors, ordered by the real vectors:
 
     >>> from skhash.linear import LinearDecoder
     >>> search = HashedNeighbors(
@@ -129,7 +130,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y=None, *, ids=None, **fit_params):
-        """Fit the encoder, and take in the codes of the same rows.
+        """Fit the encoder, and index the codes of the same rows.
 
         Parameters
         ----------
@@ -138,11 +139,11 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
             Labels, for the encoder and the index.
         ids : array-like of shape (n_samples,), default=None
-            Names of the vectors, as in `HammingNeighbors.fit`. An encoder that takes
+            Names of the vectors, as in `HammingNeighbors.fit`. An encoder that accepts
             `pairs` gets them too.
         **fit_params
-            What else the encoder's `fit` takes, such as `pairs` and `pair_labels`. With
-            metadata routing enabled, what it requests.
+            Other parameters of the encoder's `fit`, such as `pairs` and `pair_labels`.
+            With metadata routing enabled, those that it requests.
 
         Returns
         -------
@@ -176,7 +177,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         return self
 
     def partial_fit(self, X, y=None, *, ids=None):
-        """Add vectors behind those that are there; the encoder stays as it is.
+        """Append vectors; the encoder stays as it is.
 
         Parameters
         ----------
@@ -215,7 +216,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         return_distance : bool, default=True
             Whether to return the distances too.
         **question
-            What else the index's `kneighbors` takes, such as `mask` and `ids`.
+            Other parameters of the index's `kneighbors`, such as `mask` and `ids`.
 
         Returns
         -------
@@ -235,7 +236,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             X = self._compared(X)
         return index.kneighbors(X, n_neighbors, return_distance, **question)
 
-    @available_if(lambda self: hasattr(self.index or HammingNeighbors, "_score_codes"))
+    @available_if(lambda self: self.index is None or isinstance(self.index, BaseIndex))
     def score(self, X, y):
         """Return the mean average precision of the ranking of the fitted codes.
 
@@ -258,12 +259,12 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             If the search was fitted without labels.
         """
         check_is_fitted(self)
-        return self.index_._score_codes(self._encode(X), y)
+        return score_codes(self.index_, self._encode(X), y)
 
     def save(self, path) -> None:
         """Write the search to a directory, in a file of JSON and safetensors.
 
-        What is written is data only: loading it runs no code. A search that was there
+        The file is data only: loading it runs no code. A search that was there
         before is replaced at once, or not at all if writing fails or the process is
         killed.
 
@@ -336,7 +337,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         return load_estimator(path, cls, mmap=mmap, verify=verify)
 
     def get_metadata_routing(self):
-        """Return what `fit` requests for itself and for the encoder.
+        """Return the metadata that `fit` requests for itself and for the encoder.
 
         Returns
         -------
@@ -354,12 +355,12 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             raise ValueError(f"encoder_ is not for {self.n_features_in_} columns.")
 
     def _check_index(self, index):
-        """Raise ``ValueError`` for parameters that the index has no use for."""
+        """Raise ``ValueError`` for parameters that the index does not support."""
         given = [name for name in ("decoder", "keep_vectors") if getattr(self, name)]
         if given and not isinstance(index, AsymmetricNeighbors):
             raise ValueError(
                 f"{given[0]} says what AsymmetricNeighbors compares queries with, and "
-                f"{type(index).__name__} compares codes; leave it out, or take an "
+                f"{type(index).__name__} compares codes; leave it out, or use an "
                 "AsymmetricNeighbors as index."
             )
         if len(given) == 2 and index.n_candidates is None:
@@ -380,7 +381,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         return pack_bits(self.encoder_.transform(X))
 
     def _encode_database(self, X, index):
-        """Return the codes that the index holds, and what else it takes of them."""
+        """Return the codes that the index holds, and their errors as arguments."""
         if not hasattr(self, "decoder_"):
             return self._encode(X), {}
         _, rows = seen_by(self.encoder_, X)
@@ -393,7 +394,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         return pack_bits(bits), errors
 
     def _fit_decoder(self, X, index):
-        """Return what decodes the codes."""
+        """Return the decoder of the codes."""
         encoder, rows = seen_by(self.encoder_, X)
         if self.decoder == "encoder":
             return encoder

@@ -1,69 +1,40 @@
-"""What the indexes have in common: codes that come and go, and files of them."""
-
-from numbers import Integral
+"""The base of the indexes: adding, removing, saving and loading codes."""
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import check_packed, pack_bits
-from skhash.neighbors._params import check_params
+from skhash.neighbors._graphs import as_graph, check_graph_question
+from skhash.neighbors._params import check_count, check_params
 from skhash.neighbors.store.files import read_store, write_store
 from skhash.neighbors.store.ids import check_same_kind, read_ids
-from skhash.neighbors.store.rows import check_column_fits, read_labels
+from skhash.neighbors.store.rows import check_column_fits, object_array, read_labels
 from skhash.neighbors.store.store import Store
-from skhash.persistence import load_estimator, save_estimator
+from skhash.persistence.estimators import load_estimator, save_estimator
 from skhash.persistence.schema import Columns
 from skhash.utils.arrays import check_array, validate_data
 from skhash.utils.late import LateModule
 from skhash.utils.torch import inference_device
 
-_dispatch = LateModule("skhash.neighbors.search.dispatch")
-
-
-def find(what, store, selected, queries, reach, n_jobs, algorithm="auto", device="cpu"):
-    """Search a store by the Hamming distance, on a device.
-
-    Parameters
-    ----------
-    what : {"nearest", "within"}
-    store : Store
-    selected : Selection
-    queries : ndarray of shape (n_queries, n_bytes), uint8
-    reach : int
-        The number of neighbours, or the radius.
-    n_jobs, algorithm, device
-        As of `HammingNeighbors`.
-    """
-    device = inference_device(device) if selected.n else "cpu"
-    if device == "cpu":
-        return _dispatch.find(what, store, selected, queries, reach, n_jobs, algorithm)
-    from skhash.neighbors.search import _torch
-
-    return _torch.find(what, store, selected, queries, reach, device)
-
-
-def prepare(what, store, reach, n_queries, n_jobs, algorithm, device):
-    """Make at once what so many queries would repay; see `find`."""
-    if inference_device(device) == "cpu":
-        _dispatch.prepare(what, store, reach, n_queries, n_jobs, algorithm)
+_searcher = LateModule("skhash.neighbors.search.searcher")
 
 
 class BaseIndex(BaseEstimator):
-    """Codes with what goes along with them, in a store.
+    """Base of indexes: codes and their columns, in a store.
 
     The store is replaced in one assignment, so that threads that search meanwhile see
-    the old state or the new one, whole. A search takes `_store` once.
+    the old state or the new one, whole. A search reads `_store` once.
     """
 
     _store: Store
     _saved = {"_store": Columns(write_store, read_store)}
 
     def _take_in(self, X, y, ids, decoder=None, vectors=None, added=None):
-        """Fit the codes `X`, in place of any before.
+        """Fit the codes `X`, replacing any before.
 
         added : ndarray of shape (n_samples,), default=None
-            What is added to the score of each code.
+            Terms added to the scores of the codes.
         """
         y, ids, packed = read_labels(X, y), read_ids(ids, X), self._read_codes(X)
         if decoder is not None:
@@ -79,7 +50,7 @@ class BaseIndex(BaseEstimator):
         return self
 
     def _add(self, X, y, ids, vectors=None, added=None):
-        """Fit the codes `X` behind those that are there."""
+        """Append the codes `X`."""
         store = self._fitted_store()
         packed = self._read_more_codes(X, store)
         columns = {"y": read_labels(X, y), "ids": read_ids(ids, X), "vectors": vectors}
@@ -118,8 +89,33 @@ class BaseIndex(BaseEstimator):
         """The labels by position, where they were given."""
         return self._column("y")
 
+    def radius_neighbors_graph(
+        self, X=None, radius=None, mode="connectivity", **question
+    ):
+        """Return the codes within a distance of each query as a sparse matrix.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_columns), default=None
+            As in `radius_neighbors`.
+        radius : float, default=None
+            As in `radius_neighbors`.
+        mode : {"connectivity", "distance"}, default="connectivity"
+            As in `kneighbors_graph`.
+        **question
+            Other parameters of `radius_neighbors`, such as `mask`.
+
+        Returns
+        -------
+        graph : CSR sparse array of shape (n_queries, n_samples_fit_), float64
+            The entries of a row are ordered by (distance, position).
+        """
+        check_graph_question(question)
+        distances, positions = self.radius_neighbors(X, radius, **question)
+        return as_graph(distances, positions, self.n_samples_fit_, mode)
+
     def remove(self, ids):
-        """Take codes out: no search finds them any more.
+        """Remove codes: no search finds them any more.
 
         The positions of the other codes stay as they are, until `compact`.
 
@@ -131,8 +127,8 @@ class BaseIndex(BaseEstimator):
         Returns
         -------
         self : object
-            The index without these codes. It takes a byte a position, and copies no
-            codes.
+            The index without these codes. The call uses a byte a position, and copies
+            no codes.
 
         Raises
         ------
@@ -150,7 +146,7 @@ class BaseIndex(BaseEstimator):
         check_is_fitted(self)
         store = self._store
         if ids is None:
-            raise ValueError("remove takes the ids of codes, got None.")
+            raise ValueError("remove needs the ids of codes, got None.")
         ids = read_ids(ids)
         positions = store.find(ids)
         missing = ids[positions < 0]
@@ -163,7 +159,7 @@ class BaseIndex(BaseEstimator):
         return self
 
     def compact(self):
-        """Give back the memory of removed codes; the others move up to fill the gaps.
+        """Free the memory of removed codes; the others move up to fill the gaps.
 
         Ids stay as they are. The order of the codes does too, so that searches find the
         same codes in the same order as before, at new positions.
@@ -189,7 +185,7 @@ class BaseIndex(BaseEstimator):
     def save(self, path):
         """Write the index to a directory, in a file of JSON and safetensors.
 
-        What is written is data only: loading it runs no code. An index that was there
+        The file is data only: loading it runs no code. An index that was there
         before is replaced at once, or not at all if writing fails or the process is
         killed. Clusters that were made are written too.
 
@@ -203,8 +199,8 @@ class BaseIndex(BaseEstimator):
         FileExistsError
             If `path` is a file, or a directory with other content.
         ValueError
-            If labels are neither numbers nor strings, or a parameter is none that `fit`
-            takes.
+            If labels are neither numbers nor strings, or `fit` would refuse a
+            parameter.
         """
         self._fitted_store()
         save_estimator(self, path)
@@ -213,23 +209,22 @@ class BaseIndex(BaseEstimator):
     def load(cls, path, *, mmap=False, verify=True):
         """Load an index that `save` wrote.
 
-        What the file says of types, shapes and parameters is checked at once, and the
-        content of the arrays too, or with `mmap` when it is first needed. Links are
-        not followed.
+        Types, shapes and parameters are checked at once, and the content of the arrays
+        too, or with `mmap` when it is first needed. Links are not followed.
 
         Parameters
         ----------
         path : path-like
             The directory that was given to `save`.
         mmap : bool, default=False
-            Whether to map the file into memory instead of reading it. It takes
-            milliseconds, and processes share the memory. Adding codes copies them; the
+            Whether to map the file into memory instead of reading it: in
+            milliseconds, with memory shared by processes. Adding codes copies them; the
             file is never written, and nobody else may write or shorten it.
         verify : bool, default=True
             Whether to compare the content of the arrays with their checksums. With
             `mmap` that is done before the first answer, and takes as long as reading
-            the file. What a search takes for granted is looked at without, too: that
-            no bits stand behind those of a code, and which codes are live.
+            the file. What a search relies on is always checked: that no bits stand
+            behind those of a code, and which codes are live.
 
         Returns
         -------
@@ -256,6 +251,36 @@ class BaseIndex(BaseEstimator):
         """
         return load_estimator(path, cls, mmap=mmap, verify=verify)
 
+    def _search(
+        self, what, store, selected, queries, reach, algorithm="auto", device="cpu"
+    ):
+        """Search a store by the Hamming distance, on a device.
+
+        Parameters
+        ----------
+        what, store, selected, queries, reach
+            As of `search.searcher.find`.
+        algorithm, device : str
+            As of `HammingNeighbors`.
+        """
+        device = inference_device(device) if selected.n else "cpu"
+        task = what, store, selected, queries, reach
+        if device == "cpu":
+            return _searcher.find(*task, self.n_jobs, algorithm)
+        from skhash.neighbors.search import _torch
+
+        return _torch.find(*task, device)
+
+    def _answer(self, store, found, return_distance, return_ids):
+        """Return distances and positions, arrays or lists of arrays, as wanted."""
+        distances, positions = found
+        if isinstance(positions, list):
+            positions = list(map(store.ids_at, positions)) if return_ids else positions
+            distances, positions = map(object_array, (distances, positions))
+        elif return_ids:
+            positions = store.ids_at(positions)
+        return (distances, positions) if return_distance else positions
+
     def _fitted_store(self):
         if not hasattr(self, "_store"):
             check_is_fitted(self)  # takes as long as a small search
@@ -275,10 +300,10 @@ class BaseIndex(BaseEstimator):
         else:
             packed = self._read_codes(X)
             validate_data(self, X, reset=False, skip_check_array=True)
-        # Kernels take the width for granted.
+        # Kernels rely on the width.
         if packed.shape[1] != store.n_bytes:
             raise ValueError(
-                f"packed={self.packed} takes these codes for {packed.shape[1]} bytes, "
+                f"packed={self.packed} reads these codes as {packed.shape[1]} bytes, "
                 f"and those of the index have {store.n_bytes}; set packed back to what "
                 "it was in fit, or fit again."
             )
@@ -288,7 +313,7 @@ class BaseIndex(BaseEstimator):
         return check_packed(codes) if self.packed else pack_bits(codes)
 
     def _is_plain(self, X):
-        """Return whether scikit-learn would pass `X` on as it is; asking takes long."""
+        """Return whether scikit-learn would return `X` as it is; its check is slow."""
         return (
             type(X) is np.ndarray
             and X.dtype.kind in "biu"
@@ -301,13 +326,10 @@ class BaseIndex(BaseEstimator):
     def _check_n_neighbors(self, n_neighbors, own, n_found, n):
         """Return how many neighbours to find among `n_found` codes of `n`.
 
-        own : whether queries are the fitted codes, each left out of its own answer
+        own : whether queries are the fitted codes, each left out of its answer
         """
         k = self.n_neighbors if n_neighbors is None else n_neighbors
-        if not isinstance(k, Integral) or k < 1:
-            raise ValueError(
-                f"n_neighbors must be an integer of at least 1, got {k!r}."
-            )
+        check_count("n_neighbors", k, least=1)
         available = n_found - own
         if k > available:
             themselves = " besides the query itself" if own else ""
@@ -317,20 +339,6 @@ class BaseIndex(BaseEstimator):
                 "ask for fewer, or fit more codes."
             )
         return int(k)
-
-    def _score_codes(self, queries, y):
-        """Return the mean average precision of the Hamming ranking of packed codes."""
-        from skhash.metrics import mean_average_precision_score
-
-        store = self._store.compact()
-        if store["y"] is None:
-            raise ValueError(
-                f"score needs the labels of the fitted codes, and this "
-                f"{type(self).__name__} was fitted without any; fit it by "
-                "fit(codes, y)."
-            )
-        sides = queries, store.packed, y, store["y"]
-        return mean_average_precision_score(*sides, packed=True)
 
     def _column(self, name):
         column = self._store[name]
@@ -353,21 +361,25 @@ class BaseIndex(BaseEstimator):
         return hasattr(self, "_store")
 
 
-def fitted_codes(store):
-    """Return all fitted codes, packed, as queries, or raise ``ValueError``."""
-    if store["live"] is not None:
-        raise ValueError(
-            f"{store.n - store.n_live} codes were removed, so the neighbours of every "
-            "fitted code cannot be asked for; call compact() before, or pass the codes "
-            "as X."
-        )
-    return store.packed
+def read_question(index, X, n_neighbors):
+    """Return a fitted index's store, the number of neighbours, and packed queries.
+
+    The number is at most that of the codes.
+    """
+    store = index._fitted_store()
+    k = index._check_n_neighbors(n_neighbors, False, store.n, store.n)
+    return store, k, index._read_more_codes(X, store)
 
 
-def check_candidates(k, n_candidates):
-    """Raise ``ValueError`` where `k` neighbours are more than the candidates."""
-    if k > n_candidates:
+def score_codes(index, queries, y):
+    """Return the mean average precision of the Hamming ranking of packed codes."""
+    from skhash.metrics import mean_average_precision_score
+
+    store = index._store.compact()
+    if store["y"] is None:
         raise ValueError(
-            f"n_neighbors={k} neighbours cannot come from n_candidates={n_candidates}; "
-            "it takes n_candidates >= n_neighbors."
+            f"score needs the labels of the fitted codes, and this "
+            f"{type(index).__name__} was fitted without any; fit it by fit(codes, y)."
         )
+    sides = queries, store.packed, y, store["y"]
+    return mean_average_precision_score(*sides, packed=True)

@@ -1,4 +1,4 @@
-"""Pairs of codes that are near each other, and the groups that they form."""
+"""Pairs of near codes, and the groups that they form."""
 
 from numbers import Integral
 
@@ -7,15 +7,12 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from skhash.codes import check_packed, pack_bits, packed_to_words
-from skhash.neighbors.search.algorithm import Question
-from skhash.neighbors.search.searcher import Searcher
+from skhash.neighbors.search.equal_codes import EqualCodes
 from skhash.utils._sklearn import Interval, validate_params
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
 
-_brute = LateModule("skhash.neighbors.search.brute")
-_equal_codes = LateModule("skhash.neighbors.search.equal_codes")
-_multi_index = LateModule("skhash.neighbors.search.multi_index")
+_searcher = LateModule("skhash.neighbors.search.searcher")
 
 # Codes whose pairs are searched for at a time.
 BLOCK_ROWS = 2**14
@@ -63,7 +60,7 @@ def radius_pairs(codes, radius, *, packed=False, n_jobs=None):
     Notes
     -----
     Codes are sorted for a radius of 0. For a small one they are looked up in tables, as
-    by ``HammingNeighbors(algorithm="multi_index")``; where that would take longer, all
+    by ``HammingNeighbors(algorithm="multi_index")``; where that would be slower, all
     pairs are compared. Memory is that of the codes, the tables and the answer. Of m
     equal codes, that is m (m - 1) / 2 pairs: `duplicate_groups` does without them.
 
@@ -82,7 +79,7 @@ def radius_pairs(codes, radius, *, packed=False, n_jobs=None):
 
 @validate_params(_CONSTRAINTS, prefer_skip_nested_validation=True)
 def duplicate_groups(codes, radius, *, packed=False, n_jobs=None):
-    """Group codes that a chain of near pairs connects.
+    """Group codes connected by chains of near pairs.
 
     Two codes are in one group if one can be reached from the other by steps between
     codes of at most `radius` bits: the groups are the connected components of the graph
@@ -103,7 +100,7 @@ def duplicate_groups(codes, radius, *, packed=False, n_jobs=None):
     -------
     groups : ndarray of shape (n,), int64
         The number of each code's group. Groups are numbered from 0 on in the order of
-        their first codes; a code without neighbours has a group of its own.
+        their first codes; a code without neighbours is a group by itself.
 
     Raises
     ------
@@ -134,7 +131,7 @@ def duplicate_groups(codes, radius, *, packed=False, n_jobs=None):
     array([0, 1])
     """
     words, n_planes = _words(codes, packed)
-    equal = _equal_codes.EqualCodes(words)
+    equal = EqualCodes(words)
     groups = np.arange(len(equal))
     blocks = _pair_blocks(words[equal.firsts], n_planes, int(radius), n_jobs)
     for pairs in _batches((pairs for _, pairs in blocks), size=len(groups)):
@@ -147,7 +144,7 @@ def duplicate_groups(codes, radius, *, packed=False, n_jobs=None):
 
 
 def _batches(blocks, size):
-    """Yield at least `size` pairs at a time, but for the last ones."""
+    """Yield batches of at least `size` pairs; the last may be smaller."""
     batch = []
     for pairs in blocks:
         batch.append(pairs)
@@ -164,15 +161,15 @@ def _words(codes, packed):
 
 
 def _pair_blocks(words, n_planes, radius, n_jobs):
-    """Yield the distances and pairs of one block of codes after the other."""
+    """Yield distances and pairs, block by block of codes."""
     if radius == 0:
-        for pairs in _equal_codes.EqualCodes(words).pair_blocks(BLOCK_ROWS):
+        for pairs in EqualCodes(words).pair_blocks(BLOCK_ROWS):
             yield np.zeros(len(pairs), dtype=np.int32), pairs
         return
     radius = min(radius, n_planes)
-    kinds = {"brute": _brute.Brute, "multi_index": _multi_index.MultiIndex}
-    searcher = Searcher(words, n_planes, kinds)
     # Codes are compared with those behind them, or looked up among these.
-    best = searcher.best(Question("within", radius, n_queries=len(words) / 2))
+    best = _searcher.Searcher(words, n_planes).best(
+        _searcher.Question("within", radius), len(words) / 2, ["brute", "multi_index"]
+    )
     for rows in row_chunks(len(words), 1, BLOCK_ROWS):
         yield best.pairs_behind(rows, radius, n_jobs)

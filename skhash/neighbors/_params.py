@@ -1,4 +1,4 @@
-"""Parameters held against what `fit` takes, and other arguments."""
+"""Checks of parameters and other arguments."""
 
 from functools import lru_cache
 from numbers import Integral
@@ -8,9 +8,9 @@ from skhash.utils._sklearn import validate_parameter_constraints
 
 
 def check_params(estimator) -> None:
-    """Raise scikit-learn's ``ValueError`` for a parameter that `fit` would not take.
+    """Raise scikit-learn's ``ValueError`` for a parameter that `fit` would refuse.
 
-    Values that passed are remembered, as checking them takes as long as a small search.
+    Values that passed are remembered, as the check is as slow as a small search.
     """
     cls = type(estimator)
     try:
@@ -19,10 +19,20 @@ def check_params(estimator) -> None:
         estimator._validate_params()
 
 
-def check_count(name, value):
-    """Raise ``ValueError`` for what is no integer of at least 0."""
-    if not isinstance(value, Integral) or value < 0:
-        raise ValueError(f"{name} must be an integer of at least 0, got {value!r}.")
+def check_count(name, value, least=0):
+    """Raise ``ValueError`` unless `value` is an integer of at least `least`."""
+    if not isinstance(value, Integral) or value < least:
+        raise ValueError(
+            f"{name} must be an integer of at least {least}, got {value!r}."
+        )
+
+
+def check_candidates(k, n_candidates):
+    """Raise ``ValueError`` if `k` exceeds the number of candidates."""
+    if k > n_candidates:
+        raise ValueError(
+            f"n_candidates={n_candidates} must be at least n_neighbors={k}."
+        )
 
 
 @lru_cache

@@ -1,4 +1,4 @@
-"""`PrefixNeighbors`: approximate search that looks at the first bits first."""
+"""`PrefixNeighbors`: approximate search by the first bits of nested codes."""
 
 from numbers import Integral
 
@@ -8,8 +8,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import packed_to_words, packed_width
 from skhash.neighbors._hamming import HammingNeighbors
-from skhash.neighbors._index import check_candidates
-from skhash.neighbors._params import check_params
+from skhash.neighbors._index import read_question
+from skhash.neighbors._params import check_candidates, check_params
 from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.chunks import row_chunks
 from skhash.utils.threads import count_threads, map_in_threads
@@ -27,8 +27,8 @@ class PrefixNeighbors(BaseEstimator):
     of `HammingNeighbors`, but where every code is a candidate. It is the same at every
     call, though.
 
-    Use it for many long codes, such as 512 bits, whose first bits are a code of their
-    own, as those of `NeighborHash` are. On short codes it gains nothing.
+    Use it for many long codes, such as 512 bits, whose first bits are codes too, as
+    those of `NeighborHash` are. On short codes it gains nothing.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class PrefixNeighbors(BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
-        """Take in the codes to search, in place of any before.
+        """Set the codes to search, replacing any before.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class PrefixNeighbors(BaseEstimator):
         if prefix_bits > n_bits:
             raise ValueError(
                 f"prefix_bits={prefix_bits} is more than the {n_bits} bits of the "
-                "codes; take fewer, or search such codes with HammingNeighbors."
+                "codes; use fewer, or search such codes with HammingNeighbors."
             )
         self.prefix_index_ = HammingNeighbors(packed=True, n_jobs=self.n_jobs).fit(
             _prefix(index.packed_codes_, prefix_bits)
@@ -160,14 +160,12 @@ class PrefixNeighbors(BaseEstimator):
         check_params(self)
         if self.prefix_bits != self._prefix_bits:
             raise ValueError(
-                f"prefix_bits={self.prefix_bits}, but the codes were taken in with "
+                f"prefix_bits={self.prefix_bits}, but the codes were fitted with "
                 f"prefix_bits={self._prefix_bits}; fit again."
             )
         k = self.n_neighbors if n_neighbors is None else n_neighbors
-        store = self.index_._fitted_store()
-        k = self.index_._check_n_neighbors(k, False, store.n, store.n)
+        store, k, queries = read_question(self.index_, X, k)
         check_candidates(k, self.n_candidates)
-        queries = self.index_._read_more_codes(X, store)
         candidates = self.prefix_index_.kneighbors(
             _prefix(queries, self._prefix_bits),
             min(int(self.n_candidates), store.n),
@@ -184,14 +182,14 @@ class PrefixNeighbors(BaseEstimator):
 
 
 def _prefix(packed, n_bits):
-    """Return a copy of the first bits, those past them in the last byte at 0."""
+    """Return a copy of the first bits, the last byte padded with 0."""
     prefix = packed[:, : packed_width(n_bits)].copy()
     prefix[:, -1] &= np.uint8(256 - (1 << -n_bits % 8))
     return prefix
 
 
 def _nearest_candidates(words, queries, candidates, k, threads):
-    """Return the distances of the `k` nearest candidates of a query, and positions.
+    """Return distances and positions of the `k` nearest candidates of a query.
 
     Distance and position make one integer, ``distance * n + position``, and no two are
     alike, so that the smallest k in order are the answer.
@@ -209,7 +207,7 @@ def _nearest_candidates(words, queries, candidates, k, threads):
         nearest = np.sort(np.partition(keys, k - 1, axis=1)[:, :k], axis=1)
         distances[rows], positions[rows] = np.divmod(nearest, n)
 
-    # Keys, a gathered word and what comes of it, for each candidate.
+    # Keys, a gathered word and its bit count, for each candidate.
     chunks = row_chunks(len(queries), 32 * candidates.shape[1], BLOCK_BYTES)
     map_in_threads(measure, chunks, threads)
     return distances, positions

@@ -1,7 +1,7 @@
 """Stochastic binary networks as torch modules: their layers, and laws of weights.
 
-What the factory of ``SBNClassifier(architecture=...)`` and gradient estimators of the
-network-wise reach are given. Importing this imports torch.
+For the factory of ``SBNClassifier(architecture=...)`` and gradient estimators of whole
+networks. Importing this imports torch.
 """
 
 from skhash.networks._layers import (

@@ -8,6 +8,7 @@ first, so any layer that reads as many inputs as the one before has units may fo
 
 import math
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -34,9 +35,6 @@ class ChannelNorm(nn.Module):
         Added to variances.
     """
 
-    # As in torch's: while false, batches leave the running statistics as they are.
-    track_running_stats = True
-
     def __init__(self, n_channels, momentum=0.1, eps=1e-5):
         super().__init__()
         self.momentum, self.eps = momentum, eps
@@ -60,9 +58,8 @@ class ChannelNorm(nn.Module):
         h, mean, inverse = torch.native_batch_norm(
             h, self.weight, self.bias, None, None, True, self.momentum, self.eps
         )
-        if self.track_running_stats:
-            var = (inverse**-2 - self.eps).clamp(min=0)
-            self._follow(mean, var, h.numel() // h.shape[1])
+        var = (inverse**-2 - self.eps).clamp(min=0)
+        self._follow(mean, var, h.numel() // h.shape[1])
         scale = self.weight * inverse
         return h, scale, self.bias - mean * scale
 
@@ -82,8 +79,7 @@ class ChannelNorm(nn.Module):
             var, mean = torch.var_mean(h, dim=axes, correction=0)
             if variance is not None:
                 var = var + variance.mean(dim=axes)
-            if self.track_running_stats:
-                self._follow(mean, var, h.numel() // h.shape[1])
+            self._follow(mean, var, h.numel() // h.shape[1])
         scale = self.weight * torch.rsqrt(var + self.eps)
         return scale, self.bias - mean * scale
 
@@ -108,7 +104,7 @@ class _Layer(nn.Module):
         In place of an intercept.
     generator : torch.Generator or None
     geometry : dict
-        What else `LinearMap` takes.
+        Other parameters of `LinearMap`.
     """
 
     # Attributes that tell, with the geometry, how large the layer is.
@@ -129,7 +125,7 @@ class _Layer(nn.Module):
             self.bias = nn.Parameter(start)
 
     def description(self) -> dict:
-        """Return what makes the layer, but for its parameters, as plain data."""
+        """Return the layer without its parameters, as plain data."""
         description = {
             "layer": type(self).__name__,
             "weights": self.weights.law,
@@ -242,7 +238,7 @@ class BinaryConv2d(_Layer):
         How many zeros on each side.
     pool : int or None, default=None
         Width of a maximum pooling in front of norm and noise. PSA, ADF and LocalReparam
-        take it in the first layer only, or not at all.
+        allow it in the first layer only, or not at all.
     noise, weights, batch_norm, generator
         As in `BinaryLinear`; a norm and an intercept have one value a channel.
 
@@ -337,7 +333,7 @@ class StochasticBinaryNetwork(nn.Module):
                 )
 
     def description(self) -> list[dict]:
-        """Return what makes the layers and the head, as plain data."""
+        """Return the layers and the head without parameters, as plain data."""
         return [module.description() for module in [*self.layers, self.head]]
 
     def realize(self, generator=None, deterministic=False):
@@ -388,3 +384,68 @@ class StochasticBinaryNetwork(nn.Module):
             else:
                 X = layer.units.draw(logits, generator)
         return X
+
+
+LAYERS = {layer.__name__: layer for layer in (BinaryConv2d, BinaryLinear)}
+
+
+def rebuild(
+    descriptions, parameters, statistics=(), noise=None
+) -> StochasticBinaryNetwork:
+    """Return the network with this ``description()`` and these parameters.
+
+    Parameters
+    ----------
+    descriptions : list of dict
+    parameters : list of ndarray
+        In the order of the network's ``state_dict``.
+    statistics : list of ndarray
+        Those of norms, if others than among the parameters.
+    noise : Noise or None
+        Of layers whose noise is none of the library's.
+    """
+    n_numbers = sum(map(np.size, parameters))
+    for each in descriptions:
+        _check_size(n_numbers, **each)
+    # First parameters are replaced; they should not move the global generator.
+    generator = torch.Generator()
+    *layers, head = descriptions
+    network = StochasticBinaryNetwork(
+        [_rebuild(noise, generator, **each) for each in layers],
+        RealLinear(head["n_inputs"], head["n_outputs"], generator=generator),
+    )
+    state = dict(zip(network.state_dict(), parameters, strict=True))
+    if statistics:
+        state |= zip(statistics_of(state), statistics, strict=True)
+    network.load_state_dict(
+        {name: torch.tensor(value) for name, value in state.items()}
+    )
+    return network.eval()
+
+
+def statistics_of(state) -> list[str]:
+    """Return the names of the statistics of norms among those of a state."""
+    return [name for name in state if name.endswith(("running_mean", "running_var"))]
+
+
+def _check_size(
+    n_numbers, n_inputs=1, n_outputs=1, input_shape=(1,), n_channels=1, **sizes
+):
+    """Raise ``ValueError`` for a layer of more weights than there are numbers."""
+    side, padding = sizes.get("kernel_size", 1), sizes.get("padding", 0)
+    shape = n_inputs, n_outputs, input_shape[0], n_channels, side, side
+    if {*map(type, (*shape, padding))} != {int} or not 0 <= padding <= side:
+        raise ValueError(f"A layer has the sizes {shape}, and padding={padding}.")
+    if not 1 <= min(shape) <= math.prod(shape) <= n_numbers:
+        raise ValueError(f"A layer has the sizes {shape}, and {n_numbers} numbers.")
+
+
+def _rebuild(own_noise, generator, layer, noise, scale, **arguments):
+    if noise in NOISES:
+        own_noise = NOISES[noise](scale=scale)
+    elif type(own_noise).__name__ != noise:
+        raise ValueError(
+            f"The noise {noise} of the network is none of skhash.noise, and not part "
+            "of what was saved. Set the parameter noise to it."
+        )
+    return LAYERS[layer](noise=own_noise, generator=generator, **arguments)

@@ -21,13 +21,13 @@ class MLP(nn.Module):
         Number of inputs, of units in each hidden layer, and of outputs.
     generator : torch.Generator
         On the CPU; draws the first weights.
-    dropout, input_dropout : float, default=0.0
-        The probability that a hidden unit, or an input, is left out while training.
+    dropout : float, default=0.0
+        The probability that an input or a hidden unit is left out while training.
     """
 
-    def __init__(self, sizes, generator, dropout=0.0, input_dropout=0.0):
+    def __init__(self, sizes, generator, dropout=0.0):
         super().__init__()
-        self.dropout, self.input_dropout = dropout, input_dropout
+        self.dropout = dropout
         shapes = list(zip(sizes[:-1], sizes[1:], strict=True))
         self.coefs = nn.ParameterList(
             _uniform(shape, shape[0], generator) for shape in shapes
@@ -45,13 +45,14 @@ class MLP(nn.Module):
         generator : torch.Generator or None
             Draws what is left out, on the device of `X`.
         """
-        if self.training and self.input_dropout > 0:
-            X = drop_out(X, self.input_dropout, generator)
+        dropout = self.dropout if self.training else 0
+        if dropout:
+            X = drop_out(X, dropout, generator)
         values = sparse_linear(X, self.coefs[0]) + self.intercepts[0]
         for coef, intercept in zip(self.coefs[1:], self.intercepts[1:], strict=True):
             values = values.relu()
-            if self.training and self.dropout > 0:
-                values = drop_out(values, self.dropout, generator)
+            if dropout:
+                values = drop_out(values, dropout, generator)
             values = linear(values, coef.T, intercept)
         return values
 

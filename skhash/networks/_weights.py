@@ -1,4 +1,4 @@
-"""Where the weights of stochastic binary networks come from, one draw a step."""
+"""Laws of the weights of stochastic binary networks, drawn once a step."""
 
 from abc import ABCMeta, abstractmethod
 from numbers import Real
@@ -41,7 +41,7 @@ class WeightLaw(BaseEstimator, metaclass=ABCMeta):
 
     @abstractmethod
     def start(self, shape, n_inputs, generator):
-        """Return first parameters of weights that take `n_inputs` inputs."""
+        """Return first parameters of weights for `n_inputs` inputs."""
 
     @abstractmethod
     def of_real(self, weight):
@@ -66,7 +66,7 @@ class WeightLaw(BaseEstimator, metaclass=ABCMeta):
         """Return the weights of greatest probability."""
 
     def start_training(self, n_rows) -> None:
-        """Take note that a training on so many rows starts."""
+        """Called when a training on so many rows starts."""
         self.n_rows = n_rows
 
     def end_step(self, parameter, lr) -> None:
@@ -74,7 +74,7 @@ class WeightLaw(BaseEstimator, metaclass=ABCMeta):
 
 
 class RealWeights(WeightLaw):
-    """The parameters are the weights.
+    """Real weights: the parameters themselves.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class BinaryWeights(WeightLaw):
         return self.units.noise.icdf(p + 2**-21).to(torch.get_default_dtype())
 
     def of_real(self, weight):
-        # Which size real weights have is of no account in front of a norm.
+        # The size of real weights does not matter in front of a norm.
         return weight / weight.square().mean().sqrt()
 
     def likeliest(self, parameter):
@@ -129,7 +129,7 @@ class BinaryWeights(WeightLaw):
 
 
 class MirrorWeights(BinaryWeights):
-    r"""Weights of -1 and +1, drawn; straight-through as mirror descent.
+    r"""Drawn weights of -1 and +1; straight-through as mirror descent.
 
     A parameter :math:`\eta` is the logit of its weight, which is +1 with probability
     :math:`\theta = F(\eta)` and logistic noise. Its gradient is the estimate of that in

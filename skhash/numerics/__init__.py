@@ -1,1 +1,1 @@
-"""What several families of methods compute with: projections, rotations, scales."""
+"""Numerics that several families of methods share: projections, rotations, scales."""

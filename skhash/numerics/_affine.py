@@ -22,7 +22,7 @@ def affine(X, weights, intercept, mean=None, *, relu=False) -> np.ndarray:
     intercept : ndarray of shape (n_outputs,), float32
     mean : ndarray of shape (n_features,), or None
     relu : bool
-        Whether to replace what is below 0 by 0, and what is infinite by NaN.
+        Whether to replace negative values by 0, and infinite ones by NaN.
 
     Returns
     -------

@@ -11,7 +11,7 @@ from numba import float32, float64, int64, uint8, void
 from skhash.utils.kernels import kernel
 from skhash.utils.llvm import DOUBLE, FLOAT, HALF, INT64, has_features, instruction
 
-# The sums of a tile, some rows by a panel of outputs, stay in registers: they take 24
+# The sums of a tile, some rows by a panel of outputs, stay in registers: they fill 24
 # of 32 vectors, or 12 of 16.
 LANES, _N_VECTORS = (16, 4) if has_features("avx512f") else (8, 2)
 TILE_ROWS, PANEL, HALF_PANEL = 6, LANES * _N_VECTORS, LANES * _N_VECTORS // 2
@@ -77,7 +77,7 @@ def _center(code, rows: uint8[:, :], size: int64, mean: float64[::1], block: MAT
 
 
 def _make_add_products(n_vectors):
-    """Build the function that makes so many vectors of outputs."""
+    """Build the function that computes so many vectors of outputs."""
     vector = ir.VectorType(FLOAT, LANES)
     name = f"llvm.fmuladd.v{LANES}f32"
     offsets = [4 * LANES * i for i in range(n_vectors)]
@@ -92,7 +92,7 @@ def _make_add_products(n_vectors):
         row: int64,
         panel: int64,
     ):
-        """Add to the sums of a tile and a panel what their features make.
+        """Add the products of a tile and a panel to their sums.
 
         tile : its first row in `block`; row : that in `sums`
         weights : float32 (n_features, PANEL)

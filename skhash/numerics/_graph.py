@@ -1,30 +1,19 @@
 """Near neighbours of every training row, as a table of their positions."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
+from skhash.numerics._nearest import beside, chunks_to_compare, smallest_products
 from skhash.numerics._projection import (
-    centered_chunks,
     column_means,
     principal_axes,
     project,
 )
-from skhash.utils.chunks import RowView, row_chunks
-from skhash.utils.late import LateModule
+from skhash.utils.chunks import RowView
 from skhash.utils.torch import multiplies_bfloat16
 
-_nearest = LateModule("skhash.numerics._nearest")
-
-# Distances of this many bytes are held at a time: they stay in a processor's cache.
-TABLE_BYTES = 2**23
-# So many rows are compared with at a time, if they are not wide.
-CHUNK_ROWS = 8192
-# Over three times the unit roundoff of bfloat16, by what it is itself rounded by.
-OFF = 3.1 * 2.0**-8
-# So many rows, drawn at random, say where the mean and the principal axes lie.
+# Number of random rows that give the mean and the principal axes.
 AXES_ROWS = 20_000
 
 
@@ -64,208 +53,63 @@ def neighbor_table(
     """
     if metric == "cosine":
         X = normalize(X) if sparse.issparse(X) else RowView(X, prepare=normalize)
-    comparison = _comparison(X, metric, n_axes, device, generator)
+    comparison = _Comparison(X, metric, n_axes, device, generator)
     queries = comparison.queries(X, anchors)
-    kind = _Search
-    if not sparse.issparse(queries) and multiplies_bfloat16(device):
-        kind = _CoarseSearch
-    search = kind(queries, min(n_neighbors, X.shape[0] - 1), device)
-    # A chunk of dense rows, prepared and centred; of sparse ones few are ever dense.
-    bytes_per_row = 1 if sparse.issparse(X) else 12 * X.shape[1]
-    step = min(CHUNK_ROWS, next(row_chunks(X.shape[0], bytes_per_row)).stop)
-    for rows in row_chunks(X.shape[0], 1, step):
-        search.turn_to(comparison.others(X[rows]), rows.start)
-        for block in row_chunks(len(anchors), 4 * step, TABLE_BYTES):
-            keys = search.keys(block)
-            places = anchors[block] - rows.start
-            itself = np.flatnonzero((places >= 0) & (places < keys.shape[1]))
-            keys[itself, places[itself]] = np.inf
-            search.add(block, keys)
-    return search.rows.cpu().numpy()
+    others = (comparison.others(X[rows]) for rows in chunks_to_compare(X))
+    n_neighbors = min(n_neighbors, X.shape[0] - 1)
+    coarse = not sparse.issparse(queries) and multiplies_bfloat16(device)
+    found = smallest_products(queries, others, n_neighbors, device, anchors, coarse)
+    return found[1]
 
 
-class _Search:
-    """The smallest keys of each query so far, which are products of rows.
-
-    Parameters
-    ----------
-    queries : {Tensor, CSR array} of shape (n_queries, n_columns), float32
-    n_neighbors : int
-    device : torch.device
-
-    Attributes
-    ----------
-    rows : Tensor of shape (n_queries, n_neighbors), int64
-        Whose keys they are, the smallest first.
-    """
-
-    def __init__(self, queries, n_neighbors, device):
-        import torch
-
-        self.queries, self.device = queries, device
-        shape = (queries.shape[0], n_neighbors)
-        self.best = torch.full(shape, torch.inf, device=device)
-        self.rows = torch.zeros(shape, dtype=torch.int64, device=device)
-        self.memory = torch.empty(0, device=device)
-
-    def turn_to(self, others, start):
-        """Go on with a chunk of rows, from `start` on."""
-        self.others, self.start = others, start
-
-    def keys(self, block):
-        """Return the keys of the chunk for a slice of queries.
-
-        On a CPU they are a product of NumPy: on processors of AMD it takes a quarter
-        less than torch's.
-        """
-        import torch
-
-        queries = self.queries[block]
-        if sparse.issparse(queries):
-            products = (queries @ self.others.T).toarray()
-            return torch.from_numpy(products).to(self.device)
-        out = self._place(len(queries), len(self.others))
-        if self.device.type == "cpu":
-            np.matmul(queries.numpy(), self.others.numpy().T, out=out.numpy())
-            return out
-        return torch.mm(queries, self.others.T, out=out)
-
-    def add(self, block, keys):
-        """Take in keys of a slice of queries."""
-        if keys.device.type != "cpu":
-            return self._add_by_torch(block, keys)
-        best = self.best[block].numpy(), self.rows[block].numpy()
-        return _nearest.take_nearest(keys.numpy(), self.start, *best)
-
-    def _add_by_torch(self, block, keys):
-        import torch
-
-        best, rows = self.best[block], self.rows[block]
-        k = best.shape[1]
-        new = torch.topk(keys, min(k, keys.shape[1]), dim=1, largest=False)
-        both = torch.cat([best, new.values], dim=1)
-        both_rows = torch.cat([rows, self.start + new.indices], dim=1)
-        nearest = torch.topk(both, k, dim=1, largest=False)
-        best[:], rows[:] = nearest.values, both_rows.gather(1, nearest.indices)
-
-    def _place(self, *shape):
-        """Return memory that was used before: new one costs more than a product."""
-        n_keys = shape[0] * shape[1]
-        if len(self.memory) < n_keys:
-            self.memory = self.memory.new_empty(n_keys)
-        return self.memory[:n_keys].view(shape)
-
-
-class _CoarseSearch(_Search):
-    """A search by products in bfloat16, whose result is that of float32 nevertheless.
-
-    A key ``<(x, 1), (y, o)>`` of rounded factors, itself rounded, is off by at most
-    ``(3 u + 3 u^2 + u^3) |x| |y| + (2 u + u^2) |o|``, u being the unit roundoff. Two
-    more columns take somewhat more than that off, which makes it a lower bound. Where
-    this leaves open whether a row is among the nearest, its key is made in float32.
-    """
-
-    def __init__(self, queries, n_neighbors, device):
-        import torch
-
-        super().__init__(queries, n_neighbors, device)
-        norms = queries[:, :-1].norm(dim=1)
-        self.coarse_queries = _beside(
-            _beside(queries, norms), torch.ones_like(norms)
-        ).bfloat16()
-
-    def turn_to(self, others, start):
-        super().turn_to(others, start)
-        norms, offsets = others[:, :-1].norm(dim=1), others[:, -1].abs()
-        coarse = _beside(_beside(others, -OFF * norms), -OFF * offsets)
-        self.coarse_others = coarse.bfloat16().T
-
-    def keys(self, block):
-        bounds = self.coarse_queries[block] @ self.coarse_others
-        return self._place(*bounds.shape).copy_(bounds)
-
-    def add(self, block, keys):
-        factors = self.queries[block].numpy(), self.others.numpy()
-        best = self.best[block].numpy(), self.rows[block].numpy()
-        _nearest.take_checked(keys.numpy(), *factors, self.start, *best)
-
-
-@dataclass(frozen=True)
 class _Comparison:
     """How rows are compared: ``<(x, 1), (times y, offset)>`` is the key of y for x.
 
     Dense rows are centred, which changes no order once the offset has what the mean
     adds to a product, and spares float32 the large numbers of data far from the origin.
 
-    Attributes
+    Parameters
     ----------
-    metric : str
-    mean : ndarray of shape (n_features,), float64, or None
-        None leaves rows sparse, and not centred.
-    axes : ndarray of shape (n_axes, n_features) or None
-        None compares the rows themselves.
-    device : torch.device
+    X : {ndarray, CSR array, RowView} of shape (n_samples, n_features)
+        Rows, a sample of which has the mean and the axes. They stay sparse, and are not
+        centred, where they are compared themselves.
+    metric, n_axes, device, generator
+        As in `neighbor_table`.
     """
 
-    metric: str
-    mean: np.ndarray | None
-    axes: np.ndarray | None
-    device: object
+    def __init__(self, X, metric, n_axes, device, generator):
+        import torch
+
+        self.metric, self.device = metric, device
+        self.mean = self.axes = None
+        if sparse.issparse(X) and n_axes is None:
+            return
+        drawn = torch.randperm(X.shape[0], generator=generator)[:AXES_ROWS]
+        sample = X[drawn.sort().values.numpy()] if X.shape[0] > AXES_ROWS else X[:]
+        self.mean = column_means(sample)
+        if n_axes is not None and n_axes < X.shape[1]:
+            n_axes = min(n_axes, sample.shape[0])
+            self.axes = principal_axes(sample, self.mean, n_axes, device, generator)
 
     def queries(self, X, rows):
         """Return some rows with a column of ones."""
-        rows = self._rows(X[rows] if sparse.issparse(X) else RowView(X, rows))
-        return _beside(rows, np.ones(rows.shape[0]))
+        return beside(
+            self._rows(X[rows] if sparse.issparse(X) else RowView(X, rows)), 1
+        )
 
     def others(self, X):
         """Return a chunk of rows, multiplied, with their offsets."""
         rows = self._rows(X)
         if self.metric == "inner_product":
-            offset = np.zeros(X.shape[0]) if self.mean is None else -(X @ self.mean)
-            return _beside(-rows, offset)
+            offset = 0 if self.mean is None else -(X @ self.mean)
+            return beside(-rows, offset)
         squares = rows.power(2) if self.mean is None else rows.square()
-        return _beside(-2 * rows, squares.sum(axis=1))
+        return beside(-2 * rows, squares.sum(axis=1))
 
     def _rows(self, X):
-        import torch
-
         if self.mean is None:
             return X.astype(np.float32)
-        if self.axes is not None:
-            return project(X, self.mean, self.axes, self.device)
-        rows = torch.empty(X.shape, dtype=torch.float32, device=self.device)
-        for block, chunk in centered_chunks(X, self.mean, self.device):
-            rows[block] = chunk
-        return rows
-
-
-def _beside(rows, column):
-    """Return rows with one more column."""
-    import torch
-
-    if sparse.issparse(rows):
-        column = np.asarray(column, dtype=np.float32)[:, None]
-        return sparse.hstack([rows, sparse.csr_array(column)], format="csr")
-    column = torch.as_tensor(column, dtype=torch.float32, device=rows.device)
-    return torch.cat([rows, column[:, None]], dim=1)
-
-
-def _comparison(X, metric, n_axes, device, generator) -> _Comparison:
-    """Return a comparison by at most so many axes of a sample of rows."""
-    import torch
-
-    n_samples, n_features = X.shape
-    is_narrow = n_axes is None or n_axes >= n_features
-    if sparse.issparse(X) and n_axes is None:
-        return _Comparison(metric, None, None, device)
-    drawn = torch.randperm(n_samples, generator=generator)[:AXES_ROWS]
-    sample = X[drawn.sort().values.numpy()] if n_samples > AXES_ROWS else X[:]
-    mean = column_means(sample)
-    if is_narrow:
-        return _Comparison(metric, mean, None, device)
-    n_axes = min(n_axes, sample.shape[0])
-    axes = principal_axes(sample, mean, n_axes, device, generator)
-    return _Comparison(metric, mean, axes, device)
+        return project(X, self.mean, self.axes, self.device)
 
 
 def table_of_graph(graph, n_neighbors, n_samples) -> np.ndarray:
@@ -344,3 +188,36 @@ def label_partners(labels, table, rng) -> np.ndarray:
     partners = table.copy()
     partners[labelled] = members[starts[classes[drawn]] + other]
     return partners
+
+
+def near_rows(X, anchors, n_neighbors, trains, search) -> np.ndarray:
+    """Return the nearest other rows of some rows, the nearest first.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR array, RowView} of shape (n_samples, n_features)
+    anchors : ndarray of shape (n_anchors,), int64
+        The rows whose neighbours are wanted.
+    n_neighbors : int
+    trains : ndarray of shape (n_samples,), bool
+        Which rows are trained on. Their neighbours are among themselves; those of the
+        others are among all rows.
+    search : tuple
+        Further arguments of `neighbor_table`.
+
+    Returns
+    -------
+    table : ndarray of shape (n_anchors, n_near), int64
+        As many as are wanted, or all other rows that are trained on.
+    """
+    if trains.all():
+        return neighbor_table(X, anchors, n_neighbors, *search)
+    known = np.flatnonzero(trains)
+    inside = trains[anchors]
+    rows = X[known] if sparse.issparse(X) else RowView(X, known)
+    places = np.searchsorted(known, anchors[inside])
+    near = known[neighbor_table(rows, places, n_neighbors, *search)]
+    table = np.empty((len(anchors), near.shape[1]), dtype=np.int64)
+    table[inside] = near
+    table[~inside] = neighbor_table(X, anchors[~inside], near.shape[1], *search)
+    return table

@@ -1,84 +1,356 @@
-"""The compiled part of `skhash.numerics._graph`: the smallest keys of a block."""
+"""Nearest rows: the smallest keys, which are products in float32, and exact answers.
 
-from skhash.utils.kernels import inner_kernel, kernel
+A *key* orders rows by distance from a query. Graphs of training rows use keys as they
+come out in float32. `exact_neighbors` gives rows *lower bounds* of their keys instead:
+a product errs by at most ``u d |x| |y|``, u being the unit roundoff and d the number of
+features. The rows of smallest bound are measured again in float64. They hold the answer
+if the k-th distance among them is below every bound outside; else more of them are
+measured. So the answer is proven, not only likely.
+"""
 
-GROUP = 32  # columns that are passed over together where no key can be small enough
+import numpy as np
+from scipy import sparse
 
+from skhash.utils.chunks import dense_rows, row_chunks
+from skhash.utils.late import LateModule
+from skhash.utils.torch import resolve_device
 
-def _smallest_key(keys, first):
-    smallest = keys[first]
-    for i in range(1, GROUP):
-        key = keys[first + i]
-        smallest = key if key < smallest else smallest
-    return smallest
+_kernels = LateModule("skhash.numerics._nearest_kernels")
 
-
-def _product(first, second):
-    total = first[0] * second[0]
-    for i in range(1, len(first)):
-        total += first[i] * second[i]
-    return total
-
-
-def _insert(key, row, nearest, rows):
-    place = len(nearest) - 1
-    while place > 0 and key < nearest[place - 1]:
-        nearest[place], rows[place] = nearest[place - 1], rows[place - 1]
-        place -= 1
-    nearest[place], rows[place] = key, row
-
-
-# Without NaN, and in any order, several numbers are taken at once.
-MANY = {"nnan", "nsz", "reassoc", "contract"}
-_smallest_key = inner_kernel(_smallest_key, fastmath=MANY)
-_product = inner_kernel(_product, fastmath=MANY)
-_insert = inner_kernel(_insert)
+# So many rows are compared with at a time, if they are not wide.
+CHUNK_ROWS = 8192
+# Keys of this many bytes are held at a time: they stay in a processor's cache.
+TABLE_BYTES = 2**23
+# Over three times the unit roundoff of bfloat16, by what it is itself rounded by.
+OFF = 3.1 * 2.0**-8
+# The kernel moves entries of a list one by one; above this length torch selects.
+LONGEST_LIST = 2**10
+# Exact neighbours: candidates beyond k, so that few queries need a second look, by what
+# their number grows in each look, and the bytes of candidates that are held at a time.
+MARGIN, GROWTH, CANDIDATE_BYTES = 32, 4, 2**27
+FLOAT32 = 2.0**-24
+REDUCED = 2.0**-8  # where torch may multiply in TF32 or bfloat16
 
 
-def _take_nearest(keys, start, best_keys, best_rows):
-    """Take what is smaller into the lists of the smallest keys.
-
-    Of equal keys those of the first rows stay.
+def smallest_products(queries, others, n_smallest, device, own=None, coarse=False):
+    """Find the smallest products of each query with other rows.
 
     Parameters
     ----------
-    keys : ndarray of shape (n_queries, n), float32
-    start : int
-        The row that the first column belongs to.
-    best_keys : ndarray of shape (n_queries, n_neighbors), float32
-        Ascending. Written to, as the next one.
-    best_rows : ndarray of shape (n_queries, n_neighbors), int64
+    queries : {Tensor, CSR array} of shape (n_queries, n_columns), float32
+    others : iterable of {Tensor, CSR array} of shape (n_rows, n_columns), float32
+        Chunks of the other rows, the first of which is the largest.
+    n_smallest : int
+        How many to find, at most as many as there are other rows.
+    device : torch.device
+    own : ndarray of shape (n_queries,), int64, default=None
+        The row that each query leaves out.
+    coarse : bool, default=False
+        Whether dense rows are first multiplied in bfloat16, which changes no answer.
+
+    Returns
+    -------
+    keys : ndarray of shape (n_queries, n_smallest), float32
+        The products, in ascending order. Where fewer are finite, infinity follows.
+    rows : ndarray of shape (n_queries, n_smallest), int64
+        Whose they are.
     """
-    n = keys.shape[1]
-    for query in range(len(keys)):
-        own, nearest, rows = keys[query], best_keys[query], best_rows[query]
-        for first in range(0, n, GROUP):
-            if first + GROUP <= n and _smallest_key(own, first) >= nearest[-1]:
-                continue
-            for column in range(first, min(first + GROUP, n)):
-                if own[column] < nearest[-1]:
-                    _insert(own[column], start + column, nearest, rows)
+    kind = _CoarseSearch if coarse else _Search
+    search, start, blocks = kind(queries, n_smallest, device), 0, []
+    for chunk in others:
+        search.turn_to(chunk, start)
+        blocks = blocks or list(
+            row_chunks(queries.shape[0], 4 * chunk.shape[0], TABLE_BYTES)
+        )
+        for block in blocks:
+            keys = search.keys(block)
+            if own is not None:
+                places = own[block] - start
+                itself = np.flatnonzero((places >= 0) & (places < keys.shape[1]))
+                keys[itself, places[itself]] = np.inf
+            search.add(block, keys)
+        start += chunk.shape[0]
+    return search.best.cpu().numpy(), search.rows.cpu().numpy()
 
 
-def _take_checked(bounds, queries, others, start, best_keys, best_rows):
-    """Do as `take_nearest`, with lower bounds of the keys.
+def chunks_to_compare(X) -> list[slice]:
+    """Return slices of rows, each for a chunk of `smallest_products`."""
+    # A chunk of dense rows, prepared and centred; of sparse ones few are ever dense.
+    bytes_per_row = 1 if sparse.issparse(X) else 12 * X.shape[1]
+    step = min(CHUNK_ROWS, next(row_chunks(X.shape[0], bytes_per_row)).stop)
+    return list(row_chunks(X.shape[0], 1, step))
 
-    Where one is small enough, the key is made: the product of the rows of `queries` and
-    `others`.
+
+class _Search:
+    """The smallest keys of each query so far, which are products of rows.
+
+    Parameters
+    ----------
+    queries : {Tensor, CSR array} of shape (n_queries, n_columns), float32
+    n_smallest : int
+    device : torch.device
+
+    Attributes
+    ----------
+    best : Tensor of shape (n_queries, n_smallest), float32
+        The smallest keys, in ascending order.
+    rows : Tensor of shape (n_queries, n_smallest), int64
+        Whose keys they are.
     """
-    n = bounds.shape[1]
-    for query in range(len(bounds)):
-        own, nearest, rows = bounds[query], best_keys[query], best_rows[query]
-        for first in range(0, n, GROUP):
-            if first + GROUP <= n and _smallest_key(own, first) >= nearest[-1]:
-                continue
-            for column in range(first, min(first + GROUP, n)):
-                if own[column] >= nearest[-1]:
-                    continue
-                key = _product(queries[query], others[column])
-                if key < nearest[-1]:
-                    _insert(key, start + column, nearest, rows)
+
+    def __init__(self, queries, n_smallest, device):
+        import torch
+
+        self.queries, self.device = queries, device
+        shape = (queries.shape[0], n_smallest)
+        self.best = torch.full(shape, torch.inf, device=device)
+        self.rows = torch.zeros(shape, dtype=torch.int64, device=device)
+        self.memory = torch.empty(0, device=device)
+
+    def turn_to(self, others, start):
+        """Continue with a chunk of rows, the first of them at `start`."""
+        self.others, self.start = others, start
+
+    def keys(self, block):
+        """Return the keys of the chunk for a slice of queries.
+
+        On a CPU NumPy multiplies: on processors of AMD in a quarter less time than
+        torch.
+        """
+        import torch
+
+        queries = self.queries[block]
+        if sparse.issparse(queries):
+            products = (queries @ self.others.T).toarray()
+            return torch.from_numpy(products).to(self.device)
+        out = self._place(len(queries), len(self.others))
+        if self.device.type == "cpu":
+            np.matmul(queries.numpy(), self.others.numpy().T, out=out.numpy())
+            return out
+        return torch.mm(queries, self.others.T, out=out)
+
+    def add(self, block, keys):
+        """Add keys of a slice of queries."""
+        if keys.device.type != "cpu" or self.best.shape[1] > LONGEST_LIST:
+            return self._add_by_torch(block, keys)
+        best = self.best[block].numpy(), self.rows[block].numpy()
+        return _kernels.take_nearest(keys.numpy(), self.start, *best)
+
+    def _add_by_torch(self, block, keys):
+        import torch
+
+        best, rows = self.best[block], self.rows[block]
+        k = best.shape[1]
+        new = torch.topk(keys, min(k, keys.shape[1]), dim=1, largest=False)
+        both = torch.cat([best, new.values], dim=1)
+        both_rows = torch.cat([rows, self.start + new.indices], dim=1)
+        nearest = torch.topk(both, k, dim=1, largest=False)
+        best[:], rows[:] = nearest.values, both_rows.gather(1, nearest.indices)
+
+    def _place(self, *shape):
+        """Return reused memory: new memory costs more than a product."""
+        n_keys = shape[0] * shape[1]
+        if len(self.memory) < n_keys:
+            self.memory = self.memory.new_empty(n_keys)
+        return self.memory[:n_keys].view(shape)
 
 
-take_nearest = kernel(_take_nearest)
-take_checked = kernel(_take_checked)
+class _CoarseSearch(_Search):
+    """A search by products in bfloat16, with the result of one in float32.
+
+    A key ``<(x, 1), (y, o)>`` of rounded factors, itself rounded, is off by at most
+    ``(3 u + 3 u^2 + u^3) |x| |y| + (2 u + u^2) |o|``, u being the unit roundoff. Two
+    more columns take somewhat more than that off, which makes it a lower bound. Where
+    this leaves open whether a row is among the nearest, its key is made in float32.
+    """
+
+    def __init__(self, queries, n_smallest, device):
+        import torch
+
+        super().__init__(queries, n_smallest, device)
+        norms = queries[:, :-1].norm(dim=1)
+        self.coarse_queries = beside(
+            beside(queries, norms), torch.ones_like(norms)
+        ).bfloat16()
+
+    def turn_to(self, others, start):
+        super().turn_to(others, start)
+        norms, offsets = others[:, :-1].norm(dim=1), others[:, -1].abs()
+        coarse = beside(beside(others, -OFF * norms), -OFF * offsets)
+        self.coarse_others = coarse.bfloat16().T
+
+    def keys(self, block):
+        bounds = self.coarse_queries[block] @ self.coarse_others
+        return self._place(*bounds.shape).copy_(bounds)
+
+    def add(self, block, keys):
+        factors = self.queries[block].numpy(), self.others.numpy()
+        best = self.best[block].numpy(), self.rows[block].numpy()
+        _kernels.take_checked(keys.numpy(), *factors, self.start, *best)
+
+
+def beside(rows, column, device=None):
+    """Return rows with one more column, float32; `device` is that of new tensors."""
+    import torch
+
+    if sparse.issparse(rows):
+        column = sparse.csr_array(np.broadcast_to(column, (rows.shape[0],))[:, None])
+        return sparse.hstack([rows, column], format="csr", dtype=np.float32)
+    rows = torch.as_tensor(rows, dtype=torch.float32, device=device)
+    column = torch.as_tensor(column, dtype=torch.float32, device=rows.device)
+    return torch.cat([rows, column.expand(len(rows))[:, None]], dim=1)
+
+
+def smallest(scores, positions, k):
+    """Return the `k` smallest (score, position) of each row, in this order."""
+    order = np.lexsort((positions, scores))[:, :k]
+    return tuple(np.take_along_axis(a, order, axis=1) for a in (scores, positions))
+
+
+def exact_neighbors(
+    queries, database, n_neighbors, metric, device="cpu", exclude_self=False
+) -> np.ndarray:
+    """Return the nearest rows by distance in float64, equal ones by position.
+
+    Parameters
+    ----------
+    queries : {ndarray, CSR array} of shape (n_queries, n_features)
+        float32 or float64, sparse where `database` is.
+    database : {ndarray, CSR array} of shape (n_rows, n_features)
+    n_neighbors : int
+    metric : {"euclidean", "cosine", "inner_product"}
+    device : str, default="cpu"
+        Where the products in float32 are computed.
+    exclude_self : bool, default=False
+        Leave row i out for query i.
+
+    Returns
+    -------
+    rows : ndarray of shape (n_queries, n_neighbors), int64
+    """
+    search = _Exact(queries, database, metric, resolve_device(device), exclude_self)
+    found = np.empty((queries.shape[0], n_neighbors), dtype=np.int64)
+    pending, width = np.arange(len(found)), n_neighbors + MARGIN
+    while len(pending):
+        row_bytes = 24 * min(width, database.shape[0]) + 24 * database.shape[1]
+        proven = np.empty(len(pending), dtype=bool)
+        for some in row_chunks(len(pending), row_bytes, CANDIDATE_BYTES):
+            rows = pending[some]
+            found[rows], proven[some] = search(rows, n_neighbors, width)
+        pending, width = pending[~proven], GROWTH * width
+    return found
+
+
+class _Exact:
+    """Exact neighbours in float64, of candidates with small bounds in float32.
+
+    Distances here are squared, or products times -1. Vectors are centred (dense,
+    Euclidean) and scaled, which costs little and makes the products small beside the
+    distances. With x and y such vectors and e the error ::
+
+        |x|^2 (1 - e) + [|y|^2 (1 - e) - 2 xy]  <=  |x - y|^2
+                                  -xy - e |y|   <=  -xy         for |x| = 1
+
+    The bracket and the second left side are the products that are searched.
+    """
+
+    def __init__(self, queries, database, metric, device, exclude_self):
+        self.queries, self.database, self.device = queries, database, device
+        self.exclude_self, self.is_unit = exclude_self, metric == "cosine"
+        self.euclidean = metric == "euclidean"
+        # Twice, as the column of offsets is rounded with each of the others.
+        self.error = 2 * (database.shape[1] + 16) * _unit_roundoff()
+        self.center, self.scale = 0, 1.0
+        if self.euclidean and not sparse.issparse(database):
+            self.center = database.mean(axis=0, dtype=np.float64)
+        self.chunks = chunks_to_compare(database)
+        longest = [_lengths(self._scaled(database, rows)).max() for rows in self.chunks]
+        self.scale = 1 / (max(longest) or 1.0)
+
+    def __call__(self, rows, n_neighbors, width):
+        """Return the neighbours of some queries, and which of them are proven."""
+        n = self.database.shape[0]
+        if width >= n:
+            everything = np.broadcast_to(np.arange(n), (len(rows), n))
+            return self._nearest(rows, everything, n_neighbors)[0], True
+        x = self._scaled(self.queries, rows)
+        lengths = _lengths(x)
+        x = beside(x if self.euclidean else _divided(x, lengths), 1.0, self.device)
+        others, own = (
+            map(self._factors, self.chunks),
+            rows if self.exclude_self else None,
+        )
+        with np.errstate(over="ignore", invalid="ignore"):  # seen to below
+            bounds, candidates = smallest_products(x, others, width, self.device, own)
+        found, keys = self._nearest(rows, candidates, n_neighbors)
+        # None outside is nearer where its bound is larger than the largest one inside.
+        # Overflow leaves NaN, or lists that are not full and end in infinity.
+        keys *= self.scale**2
+        if self.euclidean:
+            keys -= lengths**2 * (1 - self.error)
+        else:
+            keys /= _positive(lengths)
+        limits = keys + 1e-30  # products that underflow
+        return found, (limits < bounds[:, -1]) & (bounds[:, -1] < np.inf)
+
+    def _nearest(self, rows, candidates, n_neighbors):
+        """Return the best of each query's candidates, and the key of the last."""
+        pairs = np.repeat(rows, candidates.shape[1]), candidates.ravel()
+        keys = self._measure(*pairs).reshape(candidates.shape)
+        keys, found = smallest(keys, candidates, n_neighbors)
+        return found, keys[:, -1]
+
+    def _measure(self, query_rows, rows):
+        """Measure pairs in float64; equal rows get keys equal to the last bit."""
+        keys = np.empty(len(rows))
+        for pairs in row_chunks(len(keys), 24 * self.database.shape[1]):
+            x = dense_rows(self._rows(self.queries, query_rows[pairs]))
+            y = dense_rows(self._rows(self.database, rows[pairs]))
+            terms = np.square(x - y) if self.euclidean else np.negative(x * y)
+            keys[pairs] = terms.sum(axis=1)
+        if self.exclude_self:
+            keys[query_rows == rows] = np.inf
+        return keys
+
+    def _rows(self, X, rows):
+        """Return some rows in float64, of unit length for cosines."""
+        chunk = X[rows].astype(np.float64, copy=False)
+        return _divided(chunk, _lengths(chunk)) if self.is_unit else chunk
+
+    def _scaled(self, X, rows):
+        return (self._rows(X, rows) - self.center) * self.scale
+
+    def _factors(self, rows):
+        """Return a chunk of the database for `smallest_products`."""
+        y = self._scaled(self.database, rows)
+        lengths = _lengths(y)
+        if self.euclidean:
+            return beside(-2 * y, lengths**2 * (1 - self.error), self.device)
+        return beside(-y, -self.error * lengths, self.device)
+
+
+def _lengths(rows):
+    """Return the lengths of dense or sparse rows."""
+    squares = rows.power(2) if sparse.issparse(rows) else np.square(rows)
+    return np.sqrt(np.ravel(squares.sum(axis=1)))  # sparse matrices sum to matrices
+
+
+def _positive(lengths):
+    """Return lengths with 1 for 0: a zero vector divided by it stays zero."""
+    return np.where(lengths > 0, lengths, 1.0)
+
+
+def _divided(rows, lengths):
+    divisors = _positive(lengths)[:, None]
+    return rows.multiply(1 / divisors) if sparse.issparse(rows) else rows / divisors
+
+
+def _unit_roundoff() -> float:
+    """Return the unit roundoff of float32 products in torch, as the user allows."""
+    import torch
+
+    try:
+        exact = torch.get_float32_matmul_precision() == "highest"
+    except RuntimeError:  # set through torch's older and newer switches at once
+        exact = False
+    return FLOAT32 if exact else REDUCED

@@ -14,7 +14,7 @@ from skhash.utils.torch import inference_device, own_stream
 # Outputs of a hidden layer that are held at a time, so that they stay in the cache.
 HIDDEN_BYTES = 4 * 2**20
 
-# What `scaled_rows` can make of rows.
+# Inputs that `scaled_rows` makes of rows.
 ENCODER_INPUTS = ("values", "unit", "frequency", "presence")
 
 
@@ -40,8 +40,7 @@ def mlp_forward(X, coefs, intercepts, mean=None, device="cpu") -> np.ndarray:
     Raises
     ------
     ValueError
-        If a layer does not take what comes from the one before, or the mean is not that
-        of the rows.
+        If a layer does not fit the one before, or the mean is not that of the rows.
     """
     check_layers(X.shape[1], coefs, intercepts, mean)
     device = inference_device(device)
@@ -71,7 +70,7 @@ def check_layers(width, coefs, intercepts, mean):
 
 
 def _first(X, layers, mean):
-    """Return dense rows, the layers that they go through, and what is subtracted."""
+    """Return dense rows, their layers, and the mean to subtract."""
     if not sparse.issparse(X):
         return X if X.dtype.kind == "f" else X.astype(np.float32), layers, mean
     # The wide first layer is done where the sparse rows are.
@@ -112,12 +111,8 @@ def run_on_device(device, values, layers, mean):
         rows = torch.empty(values.shape, pin_memory=device.type == "cuda")
         precision = np.float64 if values.dtype == np.float64 else np.float32
         subtrahend = np.zeros(1) if mean is None else mean
-        np.subtract(
-            values,
-            subtrahend.astype(precision),
-            out=rows.numpy(),
-            casting="same_kind",
-        )
+        subtrahend = subtrahend.astype(precision)
+        np.subtract(values, subtrahend, out=rows.numpy(), casting="same_kind")
         outputs = rows.to(device, non_blocking=True)
         for i, (coef, intercept) in enumerate(layers):
             # Of infinity it makes NaN, which shows in the end.

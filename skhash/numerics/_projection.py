@@ -4,12 +4,15 @@ import numpy as np
 from scipy import sparse
 
 from skhash.utils.chunks import dense_chunks
+from skhash.utils.torch import resolve_device, seeded_generator
 
 # Up to this width the covariance matrix is formed and decomposed exactly; beyond it,
 # its d^2 entries and d^3 operations cost more than a few passes over the data.
 MAX_COVARIANCE_WIDTH = 4096
 SUBSPACE_PASSES = 7
 OVERSAMPLING = 20
+# So many rows give as good a start of directions as all do.
+START_ROWS = 20_000
 
 
 def column_means(X) -> np.ndarray:
@@ -17,6 +20,36 @@ def column_means(X) -> np.ndarray:
     if sparse.issparse(X):  # whose sum adds up in float32, whatever dtype it is given
         return X.T @ np.ones(X.shape[0]) / X.shape[0]
     return X.mean(axis=0, dtype=np.float64)
+
+
+def mean_and_scale(X) -> tuple[np.ndarray, float]:
+    """Return the mean of each column, and one scale for all: the unit of the data.
+
+    That is the root of the mean variance of the columns, 1 for constant data.
+    """
+    import torch
+
+    mean = column_means(X)
+    if sparse.issparse(X):
+        second = X.power(2).sum(dtype=np.float64) / X.shape[0]
+        variance = (second - mean @ mean) / X.shape[1]
+    else:
+        total = sum(
+            float(chunk.square().sum(dtype=torch.float64))
+            for _, chunk in centered_chunks(X, mean, "cpu")
+        )
+        variance = total / X.size
+    return mean, float(np.sqrt(variance)) if variance > 0 else 1.0
+
+
+def sample_rows(X, generator):
+    """Return at most `START_ROWS` rows, drawn where there are more."""
+    import torch
+
+    if X.shape[0] <= START_ROWS:
+        return X
+    order = torch.randperm(X.shape[0], generator=generator)
+    return X[order[:START_ROWS].numpy()]
 
 
 def centered_chunks(X, mean: np.ndarray, device):
@@ -29,14 +62,16 @@ def centered_chunks(X, mean: np.ndarray, device):
         yield rows, torch.from_numpy(centered).to(device)
 
 
-def project(X, mean: np.ndarray, axes: np.ndarray, device):
-    """Return ``(X - mean) axes^T`` as a float32 tensor on `device`."""
+def project(X, mean: np.ndarray, axes: np.ndarray | None, device):
+    """Return ``(X - mean) axes^T`` as a float32 tensor, ``X - mean`` without axes."""
     import torch
 
-    axes = torch.from_numpy(axes).to(device, torch.float32)
-    result = torch.empty(X.shape[0], len(axes), device=device)
+    width = X.shape[1]
+    if axes is not None:
+        width, axes = len(axes), torch.from_numpy(axes).to(device, torch.float32)
+    result = torch.empty(X.shape[0], width, device=device)
     for rows, chunk in centered_chunks(X, mean, device):
-        result[rows] = chunk @ axes.T
+        result[rows] = chunk if axes is None else chunk @ axes.T
     return result
 
 
@@ -70,6 +105,30 @@ def principal_axes(X, mean, n_axes: int, device, generator) -> np.ndarray:
     largest = np.abs(axes).argmax(axis=1)
     signs = np.sign(axes[np.arange(len(axes)), largest])
     return np.ascontiguousarray(axes * signs[:, None])
+
+
+class PrincipalAxes:
+    """The mean and the principal axes of rows, and rows on these axes.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
+    n_axes : int
+    device : str
+        As the `device` of encoders.
+    random_state : RandomState
+        Seeds `generator`, from which `principal_axes` draws.
+    """
+
+    def __init__(self, X, n_axes, device, random_state):
+        self.X, self.device = X, resolve_device(device)
+        self.generator = seeded_generator(random_state)
+        self.mean = column_means(X)
+        self.axes = principal_axes(X, self.mean, n_axes, self.device, self.generator)
+
+    def projected(self):
+        """Return all rows on the axes, a float32 tensor."""
+        return project(self.X, self.mean, self.axes, self.device)
 
 
 def _scatter(X, mean, device) -> np.ndarray:

@@ -1,8 +1,13 @@
 """Rotations that bring projected data near the corners of a cube."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from skhash.utils.torch import threads_that_pay, widest_float
+
+# A rotation that training only starts from needs fewer rows and steps.
+ROTATION_ROWS, ROTATION_STEPS = 4_000, 10
 
 
 def random_rotation(size: int, generator):
@@ -58,3 +63,37 @@ def _fit_itq_rotation(projected, rotation, max_iter):
         if len(correlations) > 1 and correlations[-1] < correlations[-2]:
             break
     return rotation, n_bits + energy - 2 * np.array(correlations)
+
+
+def rotated_axes(projected, lengths, generator):
+    """Return first directions for codes whose prefixes are codes too.
+
+    The bits that a prefix has beyond the one before are some of the directions of an
+    ITQ rotation of as many leading axes as the prefix has bits, or of all axes.
+
+    Parameters
+    ----------
+    projected : Tensor of shape (n_samples, n_axes), float32
+        Rows on their principal axes. At most 4000 of them, at equal steps, are used.
+    lengths : sequence of int, ascending
+        The prefixes.
+    generator : torch.Generator
+
+    Returns
+    -------
+    directions : ndarray of shape (n_axes, n_bits), float64
+        Orthonormal columns in a block.
+    """
+    sample = projected[:: -(-len(projected) // ROTATION_ROWS)]
+    n_axes = projected.shape[1]
+    directions = np.zeros((n_axes, lengths[-1]))
+    for start, stop in pairwise([0, *lengths]):
+        while start < stop:
+            axes = slice(min(stop, n_axes))
+            inside = sample[:, axes]
+            rotation = random_rotation(inside.shape[1], generator)
+            rotation, _ = fit_itq_rotation(inside, rotation, ROTATION_STEPS)
+            bits = slice(start, min(start + inside.shape[1], stop))
+            directions[axes, bits] = rotation[:, : bits.stop - bits.start].numpy()
+            start = bits.stop
+    return directions

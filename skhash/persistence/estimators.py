@@ -1,4 +1,4 @@
-"""Estimators in directories: what was saved is there as a whole, or not at all.
+"""Saving and loading of estimators in directories, whole or not at all.
 
 A directory holds one file. A save writes another one beside it and renames that over
 it; who opens the file, once, has one state, whatever others save meanwhile.
@@ -11,12 +11,12 @@ from skhash.utils.files import is_unfinished, replacing
 
 FILE = "skhash.safetensors"
 FORMAT_VERSION = 1
-# What versions before the first release wrote.
+# Format of versions before the first release.
 FORMER = "manifest.json"
 
 
 def check_target(path) -> Path:
-    """Return where to save to, if nothing else is there.
+    """Return the path to save to, unless something else is there.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def save_estimator(estimator, path) -> None:
     TypeError
         If the estimator has parts that are no data.
     ValueError
-        If a parameter is none that `fit` takes.
+        If `fit` would refuse a parameter.
     """
     from skhash import __version__
 
@@ -58,7 +58,7 @@ def save_estimator(estimator, path) -> None:
 
 
 def load(path):
-    """Load what a ``save`` method wrote: an encoder, a classifier, an index, a search.
+    """Load a saved encoder, classifier, index or search.
 
     It runs no code from the file. `HammingNeighbors.load` and `HashedNeighbors.load`
     can also map an index into memory.
@@ -103,7 +103,7 @@ def load_estimator(path, cls=None, *, mmap=False, verify=True):
     ----------
     path : path-like
     cls : type or None
-        What is to be at `path`; None is anything.
+        The expected class; None is any.
     mmap : bool
         Whether to map the arrays of an index instead of reading them.
     verify : bool

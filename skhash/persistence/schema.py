@@ -1,4 +1,4 @@
-"""What a class declares of the fitted attributes that its files hold.
+"""Declarations of the fitted attributes that files hold.
 
 ``_saved = {"components_": reals("n_bits", "n_features")}`` in the body of a class says
 that `save` keeps this attribute, and that a file with another one is refused. A class
@@ -18,7 +18,7 @@ LARGEST, TINY = np.finfo(np.float64).max, np.finfo(np.float64).tiny
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """What a fitted attribute is."""
+    """Base of the declarations of a fitted attribute."""
 
     optional: bool = False  # whether it may be missing, or None
 
@@ -97,7 +97,7 @@ class Group(Declared):
 
 @dataclass(frozen=True)
 class Plain(Declared):
-    """A fitted attribute of a type; what else it must be, a class checks itself."""
+    """A fitted attribute of a plain type; its class checks the rest."""
 
     cls: type
 
@@ -107,12 +107,10 @@ class Plain(Declared):
 
 
 @dataclass(frozen=True)
-class Records(Declared):
-    """A list of what JSON can hold, of any length."""
+class Records(Plain):
+    """A list of JSON values, of any length."""
 
-    def check(self, value, sizes):
-        if type(value) is not list:
-            raise ValueError(f"is {str(value)[:50]!r} and no list")
+    cls: type = list
 
 
 @dataclass(frozen=True)
@@ -128,9 +126,9 @@ class Part(Declared):
 
 @dataclass(frozen=True)
 class Columns(Declared):
-    """An attribute that says itself what is saved of it, and may stay in the file.
+    """An attribute that is written and read by its own functions, and may be mapped.
 
-    ``write(value)`` returns arrays by name and what JSON can hold; ``read(arrays,
+    ``write(value)`` returns arrays by name and JSON values; ``read(arrays,
     values, n_features, verify)`` makes the value of `Arrays` again.
     """
 
@@ -139,7 +137,7 @@ class Columns(Declared):
 
 
 def optional(declared):
-    """Declare what may be missing, or None."""
+    """Declare an attribute that may be missing, or None."""
     return replace(declared, optional=True)
 
 
@@ -158,7 +156,7 @@ def labels(name):
     return Attribute((*"iufbU",), (name,))
 
 
-# What all estimators have.
+# Attributes of all estimators.
 COMMON = {
     "n_features_in_": wholes(low=1),
     "feature_names_in_": optional(Attribute(("U",), ("n_features",))),
@@ -166,7 +164,7 @@ COMMON = {
 
 
 def declared_by(cls) -> dict:
-    """Return what a class and its bases declare, by the names of attributes."""
+    """Return the declarations of a class and its bases, by attribute."""
     found = dict(COMMON)
     for base in reversed(cls.__mro__):
         found |= vars(base).get("_saved", {})
@@ -174,7 +172,7 @@ def declared_by(cls) -> dict:
 
 
 def check(estimator) -> None:
-    """Raise ``ValueError`` unless fitted attributes are what their class declares."""
+    """Raise ``ValueError`` unless fitted attributes match the declarations."""
     declared, values = declared_by(type(estimator)), vars(estimator)
     sizes = {"n_features": values.get("n_features_in_")}
     for name, attribute in declared.items():

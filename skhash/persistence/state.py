@@ -1,4 +1,4 @@
-"""Estimators as arrays and as what JSON can hold, and back."""
+"""Conversion of estimators to arrays and JSON, and back."""
 
 import json
 import sys
@@ -27,12 +27,12 @@ MODULES = (
 # The keys that mark such an object, a tuple, which JSON does not know, and a parameter
 # that is a fitted attribute, by whose name.
 CLASS, TUPLE, FITTED = "__class__", "__tuple__", "__fitted__"
-# How many parameters may lie in each other: to show them takes time that doubles.
+# How deep parameters may be nested: each level doubles the time to show them.
 MAX_NESTING = 6
 
 
 def plain_params(estimator) -> dict:
-    """Return the parameters as JSON can hold them; warn of those that it cannot."""
+    """Return the parameters as JSON values; warn of those that are not saved."""
     params = {}
     for name, value in estimator.get_params(deep=False).items():
         if type(value) is FrozenEstimator and value is getattr(
@@ -65,7 +65,7 @@ def _check_is_data(name, cls):
 
 
 def _level_of_user():
-    """Return how far above its caller the first frame outside of the library is."""
+    """Return the stack level of the first frame outside of the library."""
     frame, level = sys._getframe(1), 1
     while frame.f_globals["__name__"].startswith("skhash."):
         frame, level = frame.f_back, level + 1
@@ -90,47 +90,37 @@ def known_class(name: str) -> type | None:
     return cls if is_estimator else None
 
 
-def unfitted(entry: dict, fitted: dict):
-    """Return an estimator of an entry's class, with its parameters, or raise."""
-    params = {
-        name: fitted[value[FITTED]]
-        if isinstance(value, dict) and FITTED in value
-        else value
-        for name, value in entry["params"].items()
-    }
-    estimator = _build(entry["class"], params, "save")
-    estimator._validate_params()
-    return estimator
-
-
-def _build(name, params, method="get_params", depth=0):
-    """Return an object of a known class that has a method; nothing else is called."""
+def _build(name, params, fitted, method="get_params", depth=0):
+    """Build an object of a known class that has the method; nothing else is called."""
     cls = known_class(name)
     if not hasattr(cls, method):
         raise ValueError(f"It holds a {name!r}, which this version does not know.")
     if depth > MAX_NESTING:
         raise ValueError(f"Its parameters are nested more than {MAX_NESTING} deep.")
+    params = {key: _from_plain(one, fitted, depth) for key, one in params.items()}
     try:
-        return cls(**{key: _from_plain(one, depth) for key, one in params.items()})
+        return cls(**params)
     except TypeError as error:
         raise ValueError(
             f"It has parameters that {name} does not know: {error}; update skhash."
         ) from error
 
 
-def _from_plain(value, depth):
+def _from_plain(value, fitted, depth):
     """Undo `_param_to_plain`."""
     if not isinstance(value, dict):
         return value
+    if FITTED in value and not depth:
+        return fitted[value[FITTED]]
     if TUPLE in value:
-        return tuple(_from_plain(item, depth) for item in value[TUPLE])
+        return tuple(_from_plain(item, fitted, depth) for item in value[TUPLE])
     if CLASS not in value:
         return value
-    return _build(value[CLASS], value["params"], depth=depth + 1)
+    return _build(value[CLASS], value["params"], fitted, depth=depth + 1)
 
 
 def described(estimator, name="it") -> tuple[dict, dict]:
-    """Return arrays, and what JSON can hold, that `restored` makes the estimator of.
+    """Return the arrays and JSON values from which `restored` makes the estimator.
 
     name : what errors call it
 
@@ -139,8 +129,8 @@ def described(estimator, name="it") -> tuple[dict, dict]:
     TypeError
         If the estimator, or a fitted attribute, is not one of skhash, or no data.
     ValueError
-        If a fitted attribute is not as its class declares, or a parameter none that
-        `fit` takes.
+        If a fitted attribute is not as its class declares, or `fit` would refuse a
+        parameter.
     """
     cls = type(estimator)
     if cls is FrozenEstimator:
@@ -190,7 +180,7 @@ def in_order(name, array):
 
 
 def restored(entry: dict, arrays, *, verify=True, is_part=False):
-    """Return the estimator that `described` made an entry and arrays of.
+    """Return the estimator from the entry and arrays of `described`.
 
     Parameters
     ----------
@@ -225,7 +215,8 @@ def restored(entry: dict, arrays, *, verify=True, is_part=False):
             fitted[name] = json.loads(own.read()[""].tobytes())
         else:
             fitted[name] = _regrouped(own.read()) if own.arrays else plain
-    estimator = unfitted(entry, fitted)
+    estimator = _build(entry["class"], entry["params"], fitted, "save")
+    estimator._validate_params()
     vars(estimator).update(fitted)
     schema.check(estimator)
     if "feature_names_in_" in fitted:  # scikit-learn compares objects
@@ -234,7 +225,7 @@ def restored(entry: dict, arrays, *, verify=True, is_part=False):
 
 
 def _regrouped(items):
-    """Return the array that is called "", or the arrays as a list or a dict."""
+    """Return the array named "", or the arrays as a list or a dict."""
     if items.keys() == {""}:
         return items[""]
     if items.keys() == {str(i) for i in range(len(items))}:
@@ -243,7 +234,7 @@ def _regrouped(items):
 
 
 def _param_to_plain(value):
-    """As `_to_plain`, with a mark on tuples and on objects of the library's own."""
+    """Do as `_to_plain`, with a mark on tuples and on the library's objects."""
     if isinstance(value, tuple):
         return {TUPLE: [_param_to_plain(item) for item in value]}
     if known_class(class_name(type(value))) is type(value):
@@ -252,7 +243,7 @@ def _param_to_plain(value):
 
 
 def _to_plain(value):
-    """Turn NumPy scalars and sequences into what JSON can hold, or raise TypeError."""
+    """Turn NumPy scalars and sequences into JSON values, or raise TypeError."""
     if isinstance(value, np.ndarray | np.generic):
         return _to_plain(value.tolist())
     if value is None or isinstance(value, bool | int | float | str):

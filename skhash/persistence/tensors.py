@@ -29,7 +29,7 @@ UNKNOWN = "0" * 64
 
 
 def write(file, manifest, arrays) -> None:
-    """Write arrays, and what JSON can hold, to a file that is open.
+    """Write arrays and JSON values to an open file.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def write(file, manifest, arrays) -> None:
 
 
 def _place(array):
-    """Sort arrays so that each begins at a multiple of the size of its items.
+    """Sort arrays so that each begins at a multiple of its item size.
 
     Those that fill whole lines come first, so that the next one begins with a line too,
     and those that fill whole words before the rest.
@@ -69,7 +69,7 @@ def _place(array):
 
 
 def _without_strings(name, array):
-    """Return strings as numbers of characters, one axis more."""
+    """Return strings as character codes, with one more axis."""
     if array.dtype.kind == "U":
         array = array[..., None].view(np.uint32)
     if array.dtype not in NAMES:
@@ -80,7 +80,7 @@ def _without_strings(name, array):
 
 
 def _header(manifest, arrays, sums) -> bytes:
-    """Return all that stands before the first array."""
+    """Return the bytes before the first array."""
     text = json.dumps({**manifest, "sums": sums})
     header, start = {"__metadata__": {"sum": UNKNOWN, "skhash": text}}, 0
     for name, array in arrays.items():
@@ -102,7 +102,7 @@ def _header(manifest, arrays, sums) -> bytes:
 
 
 def _with_sum(content, value: str) -> bytes:
-    """Return a header with a checksum of itself, or `UNKNOWN`, in its place."""
+    """Return the header with its checksum, or `UNKNOWN`, filled in."""
     place = content.index(b'"sum": "') + len(b'"sum": "')
     return content[:place] + value.encode() + content[place + len(UNKNOWN) :]
 
@@ -113,7 +113,7 @@ def _sum_of(content) -> str:
 
 @dataclass(frozen=True)
 class Arrays:
-    """Arrays of a file, which may be maps of it; their content is not checked yet.
+    """Arrays of a file, read or mapped, with content not yet checked.
 
     `sums` has the full names, in which `head` stands before those of `arrays`.
     """
@@ -125,7 +125,7 @@ class Arrays:
     head: str = ""
 
     def below(self, name):
-        """Return what is called ``name`` or ``name/...``, by the rest of the names."""
+        """Return the arrays named ``name`` or ``name/...``, by the rest of the name."""
         own = {
             full.partition("/")[2]: array
             for full, array in self.arrays.items()
@@ -134,7 +134,7 @@ class Arrays:
         return replace(self, arrays=own, head=f"{self.head}{name}/")
 
     def check(self) -> None:
-        """Raise ``ValueError`` where the content of an array was changed."""
+        """Raise ``ValueError`` if an array does not match its checksum."""
         for name, array in self.arrays.items():
             content = np.atleast_1d(array).reshape(-1).view(np.uint8)
             full = f"{self.head}{name}".removesuffix("/")
@@ -156,7 +156,7 @@ def read(path, mmap=False) -> tuple[dict, Arrays]:
     Raises
     ------
     ValueError
-        If it is no such file, a link, cut or damaged. What is forged may raise
+        If it is no such file, a link, cut or damaged. A forged file may raise
         AttributeError, KeyError, RecursionError or TypeError as well.
     """
     if path.is_symlink() or not path.is_file():
@@ -197,7 +197,7 @@ def read(path, mmap=False) -> tuple[dict, Arrays]:
 
 @contextmanager
 def naming_damage(path):
-    """Turn what comes of files that a save would not write into a ``ValueError``."""
+    """Turn exceptions from damaged files into a ``ValueError``."""
     try:
         yield
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:

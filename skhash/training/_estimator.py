@@ -1,4 +1,4 @@
-"""Estimators that are trained by gradient descent: one line from rows to arrays."""
+"""Base classes of estimators that are trained by gradient descent."""
 
 from numbers import Integral, Real
 
@@ -7,18 +7,14 @@ from sklearn.utils.metaestimators import available_if
 
 from skhash.base import BaseHasher, check_magnitude, unchanged_if_it_raises
 from skhash.persistence.schema import Group, Plain, Records, wholes
-from skhash.training._optimizers import Optimizer
-from skhash.utils._sklearn import HasMethods, Interval, StrOptions, fit_context
+from skhash.training._params import Optimizer
+from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.torch import random_state_of_call, resolve_device
 
 # Constraints of the parameters of training, for every trained estimator.
 TRAINING_CONSTRAINTS: dict = {
     "lr": [Interval(Real, 0, None, closed="neither")],
-    "lr_schedule": [
-        StrOptions({"cosine", "inverse_sqrt", "step"}),
-        HasMethods(["start_epoch", "end_step"]),
-        None,
-    ],
+    "lr_schedule": [StrOptions({"cosine", "inverse_sqrt", "step"}), None],
     "max_epochs": [Interval(Integral, 1, None, closed="left")],
     "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "optimizer": [str, type, Optimizer],
@@ -43,7 +39,7 @@ class TrainedMixin:
     Attributes
     ----------
     mean_, scale_
-        What the module standardises rows with.
+        Used to standardise rows.
     weights_, weight_names_ : list of ndarray, list of str
         The state of the module. `save` keeps it.
     history_ : list of dict
@@ -60,13 +56,13 @@ class TrainedMixin:
     }
     # Parameters that a net in training does not depend on.
     _untrained_parameters: tuple[str, ...] = ()
-    # What batch_size="auto" means: about so many steps an epoch train a small set well,
-    # and large batches, within these bounds, a large one fast.
+    # For batch_size="auto": about so many steps an epoch train a small set well, and
+    # large batches, within these bounds, a large one fast.
     _auto_steps = 100
     _auto_batch_sizes = (32, 512)
 
     def _learn(self, X, targets, run) -> None:
-        """Fit: build a module, train it, read it."""
+        """Build a module, train it and read it."""
         net = self._net(self._build(X, targets, run), run, X)
         self._train(net, X, targets, run, history=[])
 
@@ -78,7 +74,7 @@ class TrainedMixin:
             from skhash.training._net import resume
 
             run = self.net_.run.go_on(X, random_state, len(history))
-            params = self.get_params(deep=False) | {"lr": self.lr}
+            params = self.get_params(deep=False)
             net = resume(self.net_, run, params, self._untrained_parameters)
         else:
             run = self._run(X, random_state, n_before=len(history))
@@ -90,31 +86,18 @@ class TrainedMixin:
         """Return the run of a call; `known` are attributes of it."""
         from skhash.training._net import Run
 
-        seeds = draw_seeds(random_state)
+        seeds = random_state.randint(np.iinfo(np.int32).max, size=3).tolist()
         rows = random_state_of_call(self.random_state, known.get("n_before", 0))
         device, share = resolve_device(self.device), self.validation_fraction
         return Run.start(X, device, seeds, share, random_state=rows, **known)
 
     def _net(self, module, run, X):
         """Return a net to train."""
-        from skhash.training._net import HashNet, Optimization
+        from skhash.training._net import HashNet
 
-        optimizer, params = self._optimizer(module)
-        steps = Optimization(
-            lr=self.lr,
-            batch_size=self._resolve_batch_size(X.shape[0]),
-            optimizer=optimizer,
-            params=params,
-            schedule=self.lr_schedule,
-        )
-        return HashNet(
-            module,
-            run,
-            steps,
-            callbacks=self.callbacks,
-            verbose=self.verbose,
-            params=self.get_params(deep=False),
-        )
+        params, optimizer = self.get_params(deep=False), self._optimizer(module)
+        batch_size = self._resolve_batch_size(X.shape[0])
+        return HashNet(module, run, params, batch_size, optimizer)
 
     def _train(self, net, X, targets, run, history) -> None:
         """Train a net and set the fitted attributes."""
@@ -167,8 +150,10 @@ class TrainedMixin:
         return module
 
     def _optimizer(self, module) -> tuple:
-        """Return the optimizer, and its parameters besides the learning rate."""
-        return self.optimizer, {}
+        """Return the class of the optimizer, and parameters besides the step size."""
+        from skhash.training._net import resolve_optimizer
+
+        return resolve_optimizer(self.optimizer)
 
     def _resolve_batch_size(self, n_samples: int) -> int:
         """Return the number of rows in a batch."""
@@ -267,23 +252,8 @@ class BaseNeuralHasher(TrainedMixin, BaseHasher):
         return module, whole_batch(module, X).to(device)
 
 
-def draw_seeds(random_state) -> list[int]:
-    """Draw the seeds of a training.
-
-    Parameters
-    ----------
-    random_state : RandomState instance
-
-    Returns
-    -------
-    seeds : list of int
-        Three: of first weights and batches, of what the module draws, and one to spare.
-    """
-    return random_state.randint(np.iinfo(np.int32).max, size=3).tolist()
-
-
 def arrays_of(module) -> dict[str, np.ndarray]:
-    """Return what a module has learned as arrays of their own, on the CPU.
+    """Copy the learned state of a module to arrays on the CPU.
 
     Parameters
     ----------

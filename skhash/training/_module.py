@@ -1,19 +1,110 @@
-"""The contract of torch modules that are trained."""
+"""Rows, batches of them on a device, and the modules that are trained on them."""
 
 from abc import ABCMeta, abstractmethod
-from contextlib import contextmanager
+from dataclasses import dataclass, fields
 
+import numpy as np
 import torch
+from scipy import sparse
 from torch import nn
+from torch.utils.data import Dataset, Subset
 
-from skhash.training._batches import Rows
+from skhash.utils._torch_sparse import csr_tensor, take_rows
+from skhash.utils.chunks import RowView, dense_rows, row_chunks
+
+# Optional fields of rows, besides their values.
+KNOWN = ("labels", "weights", "partners")
+# A view of rows is held in memory, in float32, up to so many bytes.
+HELD_BYTES = 2**28
+
+
+@dataclass
+class Rows:
+    """Training rows with their labels, weights and partners.
+
+    Attributes
+    ----------
+    X : {ndarray, CSR array, RowView} of shape (n_samples, n_features)
+        float32 or float64.
+    labels : ndarray of shape (n_samples, ...), int64, or None
+    weights : ndarray of shape (n_samples,), float32, or None
+    partners : ndarray of shape (n_samples, n_candidates, n_each), int64, or None
+        Positions of rows. A row of a batch is fed with the `n_each` of one of its
+        candidates, drawn anew each time.
+    split : Split or None
+        Which rows are trained on, and which validate; else as the net's splitter says.
+    """
+
+    X: object
+    labels: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    partners: np.ndarray | None = None
+    split: object | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of standardised rows on the device of a module.
+
+    Where rows are fed with partners, the first partner of every row follows all of
+    them, in their order, then the second one; see `parts`.
+
+    Attributes
+    ----------
+    X : Tensor of shape (n_rows, n_features)
+        Standardised values; dense, or sparse CSR where the module accepts it.
+    rows : Tensor of shape (n_rows,), int64
+        Positions among the rows of the training.
+    labels, weights, partners : Tensors or None
+        As those of `Rows`, of these rows.
+    """
+
+    X: torch.Tensor
+    rows: torch.Tensor
+    labels: torch.Tensor | None = None
+    weights: torch.Tensor | None = None
+    partners: torch.Tensor | None = None
+
+    @classmethod
+    def of(cls, X, **known):
+        """Return a batch of all rows."""
+        return cls(X, torch.arange(len(X), device=X.device), **known)
+
+    def __len__(self):
+        return len(self.X)
+
+    @property
+    def n_parts(self) -> int:
+        """Number of rows fed together: one and its partners."""
+        return 1 if self.partners is None else 1 + self.partners.shape[2]
+
+    def parts(self) -> list["Batch"]:
+        """Return the rows themselves, their first partners, and so on."""
+        columns = [
+            [None] * self.n_parts if value is None else value.chunk(self.n_parts)
+            for value in (getattr(self, field.name) for field in fields(self))
+        ]
+        return [Batch(*values) for values in zip(*columns, strict=True)]
+
+    def take(self, rows: slice) -> "Batch":
+        """Return some of the rows."""
+        return self._changed(take_rows(self.X, rows), lambda value: value[rows])
+
+    def to(self, *args) -> "Batch":
+        """Return it on a device, the values in a dtype."""
+        X = self.X.to(*args)
+        return self._changed(X, lambda value: value.to(X.device))
+
+    def _changed(self, X, change):
+        known = (getattr(self, name) for name in ("rows", *KNOWN))
+        return Batch(X, *(None if value is None else change(value) for value in known))
 
 
 class TrainedModule(nn.Module, metaclass=ABCMeta):
     """A module that computes its own loss.
 
-    ``forward(X)`` maps the values of a batch to outputs, `loss` these to what is
-    minimised. The other methods do nothing unless they are overridden.
+    ``forward(X)`` maps the values of a batch to outputs, `loss` these to a scalar. The
+    other methods do nothing unless they are overridden.
 
     Attributes
     ----------
@@ -26,7 +117,7 @@ class TrainedModule(nn.Module, metaclass=ABCMeta):
         Whether sparse rows are fed as sparse CSR tensors, else dense. Those are not
         centred.
     generator : torch.Generator or None
-        What it draws with, on its device; see `seed`.
+        Its random numbers, on its device; see `seed`.
     """
 
     mean = None
@@ -42,25 +133,25 @@ class TrainedModule(nn.Module, metaclass=ABCMeta):
         Parameters
         ----------
         outputs : Tensor
-            What ``forward(batch.X)`` returned.
+            The result of ``forward(batch.X)``.
         batch : Batch
         """
 
     def rows(self, X, targets, run) -> Rows:
-        """Return the rows that it is fed, with what is known of each.
+        """Return the rows to feed, with their labels, weights and partners.
 
         Parameters
         ----------
         X : {ndarray, CSR array, RowView} of shape (n_samples, n_features)
         targets : object
-            What the estimator has made of ``y``.
+            Made of ``y`` by the estimator.
         run : Run
             Its ``split`` says which rows are trained on.
         """
         return Rows(X, split=run.split)
 
     def learned(self) -> dict[str, torch.Tensor]:
-        """Return the values that training led to, by the names of the state."""
+        """Return the learned state, by name."""
         return self.state_dict()
 
     def seed(self, seed, device) -> None:
@@ -68,39 +159,162 @@ class TrainedModule(nn.Module, metaclass=ABCMeta):
         self.generator = torch.Generator(device).manual_seed(int(seed))
 
     def start_phase(self, phase: int) -> None:
-        """Take note that a phase starts, with a fresh optimizer; the first one is 0."""
+        """Called when a phase starts, with a fresh optimizer; the first one is 0."""
 
     def start_epoch(self, epoch: int) -> None:
-        """Take note that an epoch starts; the first one is 0."""
+        """Called when an epoch starts; the first one is 0."""
 
     def start_step(self, optimizer) -> None:
-        """Do what precedes a step of the optimizer."""
+        """Called before a step of the optimizer."""
 
     def end_step(self, optimizer) -> None:
-        """Do what follows a step of the optimizer."""
-
-    @contextmanager
-    def shadow(self):
-        """Let batches in the block leave no trace but gradients.
-
-        Batch normalisation then uses the statistics of the batch, as always in
-        training, without adding them to those it keeps; and what is drawn with
-        ``generator`` is drawn again after the block.
-        """
-        norms = [
-            layer
-            for layer in self.modules()
-            if getattr(layer, "track_running_stats", False)
-        ]
-        state = self.generator.get_state()
-        _track(norms, False)
-        try:
-            yield
-        finally:
-            _track(norms, True)
-            self.generator.set_state(state)
+        """Called after a step of the optimizer."""
 
 
-def _track(norms, track):
-    for norm in norms:
-        norm.track_running_stats = track
+class FedRows(Dataset):
+    """A dataset of rows prepared for a module.
+
+    `skorch` and its splitters see an ordinary dataset; `BatchIterator` takes the arrays
+    whole, because reading row by row costs several times the training of a small net.
+
+    Parameters
+    ----------
+    rows : Rows
+    module : TrainedModule or None
+        Decides how; None leaves rows as they are.
+    """
+
+    def __init__(self, rows, module=None):
+        self.rows, self.X = rows, rows.X
+        self.mean = None if module is None else module.mean
+        self.scale = 1.0 if module is None else module.scale
+        self.axes = None if module is None else module.axes
+        self.n_columns = (rows.X if self.axes is None else self.axes.T).shape[1]
+        accepts_sparse = module is not None and module.accepts_sparse
+        self.keep_sparse = accepts_sparse and sparse.issparse(rows.X)
+
+    def __len__(self):
+        return self.X.shape[0]
+
+    def __getitem__(self, index):
+        return self.X[index], 0
+
+    def standardized(self, rows) -> np.ndarray:
+        """Return these rows, dense, standardised in the precision of the data."""
+        chunk = self.X[rows]
+        kind = chunk.dtype.type
+        mean = None if self.mean is None else self.mean.astype(kind)
+        axes = None if self.axes is None else self.axes.T.astype(kind)
+        if sparse.issparse(chunk) and axes is not None:
+            chunk = chunk @ axes - mean @ axes  # never dense at its full width
+        else:
+            chunk = dense_rows(chunk)
+            chunk = chunk if mean is None else chunk - mean
+            chunk = chunk if axes is None else chunk @ axes
+        return (chunk / kind(self.scale)).astype(np.float32, copy=False)
+
+    def values(self, rows=slice(None)) -> torch.Tensor:
+        """Return these rows as a tensor on the CPU, sparse where they are kept so."""
+        if self.keep_sparse:
+            return sparse_tensor(self.X[rows])
+        return torch.from_numpy(self.standardized(rows))
+
+
+def sparse_tensor(X) -> torch.Tensor:
+    """Return a CSR matrix as a sparse CSR tensor of float32."""
+    return csr_tensor(
+        torch.from_numpy(X.indptr.astype(np.int64)),
+        torch.from_numpy(X.indices.astype(np.int64)),
+        torch.from_numpy(X.data.astype(np.float32)),
+        X.shape,
+    )
+
+
+class BatchIterator:
+    """Batches of rows as float32 tensors on one device.
+
+    Dense data are standardised and moved to the device once and sliced there. Sparse
+    rows, and views of rows of more than 256 MiB in float32, are taken one batch at a
+    time; of projected rows the size alone decides. A last row
+    that would be alone joins the batch before: statistics of a batch need two.
+
+    Parameters
+    ----------
+    dataset : FedRows or a torch Subset of one
+    batch_size : int
+    device : torch.device
+    generator : torch.Generator or None
+        On the CPU; shuffles the rows, else they come in order.
+
+    Yields
+    ------
+    batch, None : Batch and the missing target
+    """
+
+    def __init__(self, dataset, batch_size, device, generator=None):
+        self.data, rows = unwrap(dataset)
+        self.rows = torch.arange(len(self.data)) if rows is None else rows
+        self.batch_size, self.device, self.generator = batch_size, device, generator
+        self.X = self._on_device() if _is_held(self.data) else None
+        known = {name: getattr(self.data.rows, name) for name in KNOWN}
+        self.known = {
+            name: torch.as_tensor(value).to(device)
+            for name, value in known.items()
+            if value is not None
+        }
+
+    @property
+    def _joins_last_row(self):
+        n_rows, size = len(self.rows), self.batch_size
+        return n_rows > size > 1 and n_rows % size == 1
+
+    def __len__(self):
+        return -(-len(self.rows) // self.batch_size) - self._joins_last_row
+
+    def __iter__(self):
+        order = self.rows
+        if self.generator is not None:
+            order = order[torch.randperm(len(order), generator=self.generator)]
+        batches = list(order.split(self.batch_size))
+        if self._joins_last_row:
+            batches[-2:] = [torch.cat(batches[-2:])]
+        if self.data.rows.partners is not None:
+            batches = [torch.cat([rows, *self._partners(rows)]) for rows in batches]
+        for rows in batches:
+            X = None if self.X is not None else self.data.values(rows.numpy())
+            rows = rows.to(self.device)
+            X = self.X[rows] if X is None else X.to(self.device)
+            known = {name: value[rows] for name, value in self.known.items()}
+            yield Batch(X, rows, **known), None
+
+    def _partners(self, rows):
+        """Draw a candidate of each row; without a generator take the first."""
+        partners = torch.from_numpy(self.data.rows.partners)
+        drawn = torch.zeros(len(rows), dtype=torch.int64)
+        if self.generator is not None:
+            drawn.random_(0, partners.shape[1], generator=self.generator)
+        return partners[rows, drawn].T
+
+    def _on_device(self):
+        shape = len(self.data), self.data.n_columns
+        X = torch.empty(shape, dtype=torch.float32, device=self.device)
+        for rows in row_chunks(len(X), 8 * self.data.X.shape[1]):
+            X[rows] = torch.from_numpy(self.data.standardized(rows)).to(self.device)
+        return X
+
+
+def _is_held(data) -> bool:
+    """Return whether all rows are on the device at once."""
+    if isinstance(data.X, RowView) or data.axes is not None:
+        return 4 * len(data) * data.n_columns <= HELD_BYTES
+    return isinstance(data.X, np.ndarray)
+
+
+def unwrap(dataset):
+    """Return the `FedRows` behind nested subsets, and the positions of their rows."""
+    rows = None
+    while isinstance(dataset, Subset):
+        indices = torch.as_tensor(np.asarray(dataset.indices))
+        rows = indices if rows is None else indices[rows]
+        dataset = dataset.dataset
+    return dataset, rows

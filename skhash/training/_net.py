@@ -1,9 +1,11 @@
-"""The training loop: skorch, held by composition and fed whole batches."""
+"""The training loop: a skorch net fed with whole batches."""
 
 import copy
+import inspect
+import math
 import reprlib
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from numbers import Real
 
 import numpy as np
@@ -11,33 +13,37 @@ import torch
 from scipy import sparse
 from sklearn.base import clone
 from skorch import NeuralNet
-from skorch.callbacks import EpochTimer, PassthroughScoring
+from skorch.callbacks import EpochTimer, PassthroughScoring, PrintLog
 from skorch.dataset import ValidSplit
 from torch.utils.data import Subset
 
-from skhash.training._batches import Batch, BatchIterator, FedRows, Rows, unwrap
-from skhash.training._log import EpochLog
-from skhash.training._optimizers import extra_arguments, resolve_optimizer
-from skhash.training._schedules import resolve_schedule
+from skhash.training._module import Batch, BatchIterator, FedRows, Rows, unwrap
+from skhash.training._params import Optimizer
 from skhash.utils.torch import seeded_globals, threads_that_pay
 
 # Parameters that may change while a net is trained: `resume` sets them, or `fit` reads.
 FREE = ("lr", "batch_size", "verbose", "max_epochs", "random_state")
-# What the record of an epoch keeps of skorch's.
+# Fields of skorch's history that the record of an epoch keeps.
 MEASURED = ("train_loss", "valid_loss", "dur")
-
-
 # Callbacks that every net has, none of which stops it.
-OWN_CALLBACKS = (EpochLog, EpochTimer, PassthroughScoring)
+OWN_CALLBACKS = (EpochTimer, PassthroughScoring, PrintLog)
+# Shares of the step size in an epoch of so many; the first one is 0.
+SCHEDULES = {
+    "cosine": lambda epoch, n: 0.5 * (1 + math.cos(math.pi * min(epoch / n, 1))),
+    "step": lambda epoch, n: 0.1 ** sum(epoch >= share * n for share in (0.6, 0.8)),
+}
+# The abstract optimizer; one that wants the same loss several times, where bits are
+# drawn anew; and one for sparse gradients.
+NO_OPTIMIZERS = ("optimizer", "lbfgs", "sparseadam")
 
 
 class Stopped(Exception):
-    """Training ends here, as a callback wants it."""
+    """Raised where a callback ends the training."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Which rows are trained on, and which validate, as skorch takes it.
+    """Training and validation rows, called as a splitter of skorch.
 
     Attributes
     ----------
@@ -98,7 +104,7 @@ class Run:
         return run._on(X)
 
     def again(self, **changes) -> "Run":
-        """Return a run that draws the same, with some changes."""
+        """Return a run with the same draws, and some changes."""
         return replace(self, generator=self.generator.clone_state(), **changes)
 
     def go_on(self, X, random_state, n_before) -> "Run":
@@ -122,28 +128,6 @@ class Run:
         return np.isin(np.arange(n_samples), self.split.train)
 
 
-@dataclass(frozen=True)
-class Optimization:
-    """The steps of a training.
-
-    Attributes
-    ----------
-    lr : float
-    batch_size : int
-    optimizer : str, type or Optimizer
-    params : dict
-        Other parameters of the optimizer, such as ``weight_decay``.
-    schedule : str, LRSchedule or None
-        How `lr` falls.
-    """
-
-    lr: float
-    batch_size: int
-    optimizer: object
-    params: dict = field(default_factory=dict)
-    schedule: object = None
-
-
 class HashNet(NeuralNet):
     """A skorch net of a `TrainedModule`, ready for `train`.
 
@@ -152,41 +136,39 @@ class HashNet(NeuralNet):
     module : TrainedModule
         With its first weights.
     run : Run
-    steps : Optimization
-    callbacks : list of skorch callbacks or None
-        Cloned, so that what the caller gave stays as it is.
-    verbose : bool or int
-    params : dict or None
+    params : dict
         The parameters of the estimator, which `resume` compares with later ones.
+        Callbacks are cloned, so that those of the caller stay as they are.
+    batch_size : int
+    optimizer : tuple
+        Its class, and parameters besides the step size; see `resolve_optimizer`.
     """
 
-    def __init__(self, module, run, steps, *, callbacks=None, verbose=0, params=None):
-        optimizer, others = resolve_optimizer(steps.optimizer, **steps.params)
-        others = extra_arguments(optimizer, module, run.device) | others
-        callbacks = None if callbacks is None else clone(callbacks, safe=False)
+    def __init__(self, module, run, params, batch_size, optimizer):
+        kind, others = optimizer
+        callbacks = clone(params.get("callbacks"), safe=False)
         if run.splitter is None:
             _check_no_validation(callbacks or [])
         self.run, self.n_before = run, run.n_before
-        self.schedule = resolve_schedule(steps.schedule)
-        self.params = snapshot(params or {})
-        self.n_epochs, self.n_steps, self.first_epoch, self.n_asked = None, 0, 0, 0
+        self.params = snapshot(params)
+        self.n_epochs, self.n_steps, self.first_epoch = None, 0, 0
         module.seed(run.seeds[1], run.device)
+        others = fused_if_known(kind, run.device) | others
         super().__init__(
             module,
             criterion=torch.nn.Identity,
-            optimizer=optimizer,
-            lr=steps.lr,
-            batch_size=steps.batch_size,
+            optimizer=kind,
+            lr=params["lr"],
+            batch_size=batch_size,
             iterator_train=BatchIterator,
             iterator_train__device=run.device,
             iterator_train__generator=run.generator,
             iterator_valid=BatchIterator,
             iterator_valid__device=run.device,
             callbacks=callbacks,
-            callbacks__print_log=EpochLog(),
             train_split=None,
             device=run.device,
-            verbose=int(verbose),
+            verbose=int(params.get("verbose", 0)),
             **{f"optimizer__{name}": value for name, value in others.items()},
         )
         self.initialize()
@@ -199,7 +181,7 @@ class HashNet(NeuralNet):
         self.n_epochs, self.n_steps, self.first_epoch = n_epochs, 0, len(self.history)
 
     def notify(self, method_name, **kwargs):
-        """Call what is to be called, and mark an end that a callback asks for.
+        """Notify callbacks; raise `Stopped` where one of the user ends the training.
 
         A callback of the user stops training as those of skorch do, by
         ``KeyboardInterrupt``. One from elsewhere is the user's own.
@@ -223,10 +205,10 @@ class HashNet(NeuralNet):
         super().on_epoch_begin(net, **kwargs)
         epoch = len(self.history) - 1
         self.module_.start_epoch(self.n_before + epoch)
-        for group in self.optimizer_.param_groups:
-            group["lr"] = self.schedule.start_epoch(
-                group["lr"], self.lr, epoch - self.first_epoch, self.n_epochs
-            )
+        share = SCHEDULES.get(self.params["lr_schedule"])
+        if share is not None and self.n_epochs is not None:
+            for group in self.optimizer_.param_groups:
+                group["lr"] = self.lr * share(epoch - self.first_epoch, self.n_epochs)
 
     def on_batch_begin(self, net, batch=None, training=False, **kwargs):
         super().on_batch_begin(net, batch, training, **kwargs)
@@ -238,8 +220,10 @@ class HashNet(NeuralNet):
         if training:
             self.n_steps += 1
             self.module_.end_step(self.optimizer_)
-            for group in self.optimizer_.param_groups:
-                group["lr"] = self.schedule.end_step(group["lr"], self.n_steps)
+            if self.params["lr_schedule"] == "inverse_sqrt":
+                # Scales the current step size, so changes made by callbacks persist.
+                for group in self.optimizer_.param_groups:
+                    group["lr"] *= (self.n_steps / (self.n_steps + 1)) ** 0.5
 
     def get_train_step_accumulator(self):
         return LastStep()
@@ -253,6 +237,53 @@ class LastStep:
 
     def get_step(self):
         return self.step
+
+
+def resolve_optimizer(optimizer, others=None, **given):
+    """Return a class of optimizers, and its parameters besides the step size.
+
+    Parameters
+    ----------
+    optimizer : str, torch.optim.Optimizer class or Optimizer
+    others : dict or None
+        Optimizers besides those of torch, by their names.
+    **given
+        Parameters of the optimizer that the estimator has.
+    """
+    name, params = optimizer, {}
+    if isinstance(optimizer, Optimizer):
+        name, params = optimizer.name, optimizer.params
+    twice = [one for one in ("lr", *given) if one in params]
+    if twice:
+        raise ValueError(
+            f"optimizer={optimizer!r} has {twice[0]}, which the estimator has a "
+            "parameter for; set that."
+        )
+    return _optimizer_class(name, others or {}), given | params
+
+
+def _optimizer_class(name, others):
+    classes = {key.lower(): value for key, value in vars(torch.optim).items()}
+    known = {key: value for key, value in classes.items() if _takes_steps(value)}
+    known |= others
+    kind = known.get(name.lower()) if isinstance(name, str) else name
+    if kind not in others.values() and not _takes_steps(kind):
+        raise ValueError(
+            f"optimizer={name!r} is not one of {', '.join(sorted(known))}, nor another "
+            "class of torch.optim that takes one step a batch with dense gradients."
+        )
+    return kind
+
+
+def _takes_steps(kind) -> bool:
+    is_class = isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)
+    return is_class and kind.__name__.lower() not in NO_OPTIMIZERS
+
+
+def fused_if_known(kind, device) -> dict:
+    """Ask for one kernel for the whole step, which is several times faster."""
+    is_known = "fused" in inspect.signature(kind).parameters
+    return {"fused": True} if is_known and device.type in ("cpu", "cuda") else {}
 
 
 def _check_no_validation(callbacks):
@@ -280,14 +311,14 @@ def train(net: HashNet, rows: Rows, epochs: int) -> list[dict]:
         If the loss is not finite in the end.
     """
     n_before = len(net.history)
-    net.train_split, net.n_asked = rows.split, epochs
+    net.train_split = rows.split
     # Each parameter takes part in about one multiplication a row.
     n_parameters = sum(parameter.numel() for parameter in net.module_.parameters())
     work = net.batch_size * n_parameters
     data, run = FedRows(rows, net.module_), net.run
     # The `partial_fit` of skorch would take an interrupt of the user for an early end.
     net.notify("on_train_begin", X=data, y=None)
-    # A network of the user's own draws from torch's global generators.
+    # A user's network draws from torch's global generators.
     with threads_that_pay(work), seeded_globals(run.seeds[1], run.device):
         with suppress(Stopped):
             net.fit_loop(data, epochs=epochs)
@@ -308,12 +339,12 @@ def train(net: HashNet, rows: Rows, epochs: int) -> list[dict]:
 
 
 def resolve_splitter(validation_fraction, generator):
-    """Return what splits a dataset, as skorch takes it, or None.
+    """Return a splitter of datasets for skorch, or None.
 
     Parameters
     ----------
     validation_fraction : float, callable or None
-        The share of rows to validate on, or what skorch takes.
+        The share of rows to validate on, or a skorch splitter.
     generator : torch.Generator
         On the CPU; draws the rows of a share.
     """
@@ -332,7 +363,7 @@ def split_rows(splitter, X) -> Split | None:
 
 
 def resume(net: HashNet, run, params, free=()) -> HashNet:
-    """Return a copy of a net to train on, with the step and batch sizes of now.
+    """Return a copy of a net to resume, with the current step and batch sizes.
 
     Parameters
     ----------
@@ -370,7 +401,7 @@ def resume(net: HashNet, run, params, free=()) -> HashNet:
 
 
 def snapshot(params) -> dict:
-    """Return parameters as they are now, whatever becomes of objects among them."""
+    """Copy parameters, so that later changes of objects among them do not show."""
     return {
         name: clone(value, safe=False) if hasattr(value, "get_params") else value
         for name, value in params.items()
@@ -378,7 +409,7 @@ def snapshot(params) -> dict:
 
 
 def _are_same(first, second) -> bool:
-    """Say whether two values of a parameter are equal."""
+    """Return whether two values of a parameter are equal."""
     if first is second:
         return True
     if type(first) is not type(second):
@@ -397,11 +428,11 @@ def _are_same(first, second) -> bool:
 
 
 def whole_batch(module, X, **known) -> Batch:
-    """Return all these rows, and what is known of them, as one batch on the CPU."""
+    """Return all these rows as one batch on the CPU."""
     return Batch.of(FedRows(Rows(X), module).values(), **known)
 
 
 def _positions(dataset) -> np.ndarray:
-    """Return which of the rows behind it a dataset has."""
+    """Return the positions of a dataset's rows among those behind it."""
     data, rows = unwrap(dataset)
     return np.arange(len(data)) if rows is None else rows.numpy()

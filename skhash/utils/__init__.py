@@ -1,1 +1,1 @@
-"""Helpers shared by all of skhash; they know nothing of hashing."""
+"""Helpers for all of skhash, independent of hashing."""

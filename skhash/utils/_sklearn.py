@@ -1,7 +1,7 @@
 """The one door to scikit-learn's private names.
 
-Nothing else in skhash imports a private scikit-learn module, so a change upstream is
-mended here.
+Nothing else in skhash imports a private scikit-learn module, so upstream changes are
+handled here.
 """
 
 from functools import partial
@@ -28,5 +28,5 @@ __all__ = [
     "validate_params",
 ]
 
-# scikit-learn's own functions check what they are given, and pass it on unchecked.
+# scikit-learn's functions check their arguments, and then call these unchecked.
 validate_params = partial(_validate_params, prefer_skip_nested_validation=True)

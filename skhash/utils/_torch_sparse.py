@@ -6,12 +6,12 @@ import torch
 
 
 def is_sparse(X) -> bool:
-    """Say whether a tensor is sparse CSR."""
+    """Return whether a tensor is sparse CSR."""
     return X.layout == torch.sparse_csr
 
 
 def csr_tensor(row_starts, columns, values, shape):
-    """Return a sparse CSR tensor, without torch's warning that the layout is a beta."""
+    """Return a sparse CSR tensor, without torch's warning about its beta state."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return torch.sparse_csr_tensor(row_starts, columns, values, size=shape)
@@ -44,7 +44,7 @@ def take_rows(X, rows: slice):
 
 
 def scale_rows(X, kind: str):
-    """Return rows as a network shall see them.
+    """Return rows scaled as the input of a network.
 
     Parameters
     ----------

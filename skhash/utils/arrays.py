@@ -1,8 +1,8 @@
-"""Arrays as the public functions take them: none of them masked.
+"""Validation of given arrays, which refuses masked ones.
 
-NumPy and scikit-learn drop a mask in silence, and would compute with what is behind it.
-So whatever is given becomes an array here. scikit-learn's functions are those of the
-same names, and nothing else in skhash imports them.
+NumPy and scikit-learn drop a mask silently, and would compute with the values behind
+it. So all input becomes arrays here. The functions wrap scikit-learn's of the same
+names, which nothing else in skhash imports.
 """
 
 from functools import wraps
@@ -18,7 +18,7 @@ from skhash.utils import _sklearn
 
 
 def check_unmasked(array):
-    """Return `array` as it is, or raise ValueError if it is masked."""
+    """Return `array`, or raise ValueError if it is masked."""
     if isinstance(array, np.ma.MaskedArray):
         raise ValueError(
             "A masked array would lose its mask here; pass array.filled(...), or only "
@@ -28,7 +28,7 @@ def check_unmasked(array):
 
 
 def refusing_masks(function):
-    """Return a function that raises ValueError where an argument is masked."""
+    """Wrap a function so that masked arguments raise ValueError."""
 
     @wraps(function)
     def checked(*args, **kwargs):
@@ -39,15 +39,47 @@ def refusing_masks(function):
     return checked
 
 
+def keeping_float64(function, place):
+    """Wrap a function so that it keeps float64 in lists, frames and any byte order.
+
+    scikit-learn finds float64 in native arrays and pandas frames only; it would round
+    others to the first type of its list. `place` is that of the rows among the
+    arguments: the type of labels says nothing.
+    """
+
+    @wraps(function)
+    def checked(*args, **kwargs):
+        allowed = kwargs.get("dtype")
+        is_listed = isinstance(allowed, (list, tuple)) and np.float64 in allowed
+        if is_listed and _holds_float64(args[place]):
+            kwargs["dtype"] = np.float64
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _holds_float64(X):
+    if isinstance(X, (list, tuple)):
+        try:
+            X = np.asarray(X)
+        except ValueError:  # which scikit-learn explains
+            return False
+    if isinstance(X, np.ndarray):
+        return X.dtype.newbyteorder("=") == np.float64
+    types = getattr(X, "dtypes", ())
+    types = types if np.iterable(types) else [types]
+    return "Float64" in map(str, types)  # of polars, or nullable
+
+
 as_array = refusing_masks(np.asarray)
-check_array = refusing_masks(_check_array)
+check_array = refusing_masks(keeping_float64(_check_array, 0))
 check_sample_weight = refusing_masks(_sklearn.check_sample_weight)
 column_or_1d = refusing_masks(_column_or_1d)
-validate_data = refusing_masks(_validate_data)
+validate_data = refusing_masks(keeping_float64(_validate_data, 1))
 
 
 def contiguous_rows(X):
-    """Return rows as sums and kernels read them: in one piece, in float32 or float64.
+    """Return contiguous rows in float32 or float64, for sums and kernels.
 
     Sums depend, in their last digits, on how rows lie in memory. Sparse rows stay as
     they are.

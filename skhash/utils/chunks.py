@@ -26,7 +26,7 @@ def row_chunks(n_rows: int, bytes_per_row: float, budget: int = CHUNK_BYTES):
 
 
 def even_chunks(n_rows: int, n_chunks: int) -> list[slice]:
-    """Return so many slices that cover ``range(n_rows)``, as even as can be.
+    """Return `n_chunks` slices that cover ``range(n_rows)`` as evenly as possible.
 
     Examples
     --------
@@ -50,10 +50,10 @@ def dense_rows(chunk) -> np.ndarray:
 
 
 class RowView:
-    """Dense rows that are taken, and made ready, when they are asked for.
+    """Dense rows that are read and prepared when they are used.
 
-    So much of a file as is used has to be in memory, and no copy of the whole is made
-    for another dtype or for rows of unit length.
+    Only the used part of a file is in memory, and the whole is never copied to another
+    dtype or to unit length.
 
     Parameters
     ----------
@@ -62,13 +62,13 @@ class RowView:
     rows : ndarray of int or None
         Which rows of `X` these are; None is all of them.
     prepare : callable or None
-        Makes floating-point rows of those taken from `X`.
+        Makes floating-point rows of those of `X`.
 
     Attributes
     ----------
     shape : tuple (n_rows, n_features)
     dtype : dtype
-        That of the rows once they are taken, float32 or float64.
+        That of the rows when used, float32 or float64.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Files that are whole or absent, whoever else writes, reads or is killed."""
+"""Writing files whole or not at all, even when processes compete or are killed."""
 
 import os
 import re
@@ -7,15 +7,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 
-# Behind the name of a file that is being written there is this, and in between digits.
+# The suffix of a file that is being written, after its name and digits.
 UNFINISHED = ".part"
-# What is unfinished and was not written to for so many seconds has no writer any more.
+# An unfinished file not written to for so many seconds has no writer any more.
 ABANDONED = 3600
 
 
 @contextmanager
 def replacing(path: Path):
-    """Yield a file to write, which takes the place of `path` once it is complete.
+    """Yield a file to write, which replaces `path` once it is complete.
 
     Each writer writes another file, so that the last one to finish wins, whole. Where
     one fails, its file is removed; where one was killed, the next one removes it after
@@ -43,7 +43,7 @@ def replacing(path: Path):
 
 
 def is_unfinished(path: Path, name: str) -> bool:
-    """Say whether `replacing` calls files so while it writes the file `name`."""
+    """Return whether `path` is an unfinished file `name`, as `replacing` names it."""
     pattern = rf"{re.escape(name)}\.[0-9a-f]{{16}}{re.escape(UNFINISHED)}"
     return re.fullmatch(pattern, path.name) is not None
 
@@ -55,7 +55,7 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def _sync_names(folder: Path) -> None:
-    """Write the names of a directory to the disk, where the system can do that."""
+    """Sync a directory to the disk, where the system supports it."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""What the numba kernels of the library have in common."""
+"""Decorators that compile the numba kernels of the library."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -6,16 +6,15 @@ from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
 
-import llvmlite.binding as llvm
 from numba import njit, types
-from numba.core import cgutils, config
+from numba.core import cgutils
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
 from skhash.utils.threads import fork_locks
 
-with fork_locks[0]:  # as nobody forks now
+with fork_locks[0]:  # no fork meanwhile
     fork_locks.append(global_compiler_lock)
 
 
@@ -25,22 +24,27 @@ def kernel(function: Callable, **options) -> Callable:
     Arrays must be in one piece, rows first. For any other layout no code is compiled,
     and a call raises ``TypeError``.
 
-    Where no folder can be written to, each process compiles anew. `options` are those
-    of ``numba.njit``. A kernel may call what stands in its own folder, here and in
+    Without a writable folder, each process compiles anew. `options` are those of
+    ``numba.njit``. A kernel may call code of its folder, of this file and of
     `skhash.utils.llvm`: when any of that changes, it is compiled again.
     """
     compiled = _compiled(function, **options)
-    if hasattr(compiled, "compile"):  # there is none where numba is told not to
+    if hasattr(compiled, "compile"):  # absent where numba is disabled
         compiled.compile = partial(_compile_contiguous, compiled.compile)
     return compiled
 
 
 def inner_kernel(function: Callable, **options) -> Callable:
-    """Compile what only kernels call, and Python must not.
+    """Compile a function that only kernels may call.
 
-    To compile what Python would call it by takes as long again.
+    Compiling an entry for Python would double the time.
     """
     return _compiled(function, no_cpython_wrapper=True, **options)
+
+
+def inlined_kernel(function: Callable) -> Callable:
+    """Inline a function with many arrays into its callers, to save slow calls."""
+    return inner_kernel(function, forceinline=True)
 
 
 def _compiled(function, **options):
@@ -49,16 +53,24 @@ def _compiled(function, **options):
         compiled = njit(cache=True, **options)(function)
     except RuntimeError:  # numba's "no locator available"
         return njit(**options)(function)
-    # numba itself would look at the file of the function alone, and run old code where
-    # another file that it calls has changed. Without compilation there is no cache.
-    with suppress(AttributeError):
-        folder = Path(function.__code__.co_filename).parent
-        compiled._cache._cache_file._source_stamp = _stamp(folder)
+    _watch_sources(compiled, Path(function.__code__.co_filename).parent)
     return compiled
 
 
+def _watch_sources(compiled, folder):
+    """Have a kernel compiled again when a file that it may call has changed.
+
+    numba would look at the file of the function alone, and run old code where another
+    one has changed. It has no public way to be told of more, so the stamp that its
+    cache compares is overwritten: here alone, and tests/utils/test_kernels.py sees
+    whether that still works. Without compilation there is no cache.
+    """
+    with suppress(AttributeError):
+        compiled._cache._cache_file._source_stamp = _stamp(folder)
+
+
 def _compile_contiguous(compile_any, signature):
-    """Compile for a signature, or raise ``TypeError`` for arrays in another layout."""
+    """Compile for a signature, or raise ``TypeError`` for other array layouts."""
     kinds, _ = normalize_signature(signature)
     for kind in kinds:
         for one in kind if isinstance(kind, types.BaseTuple) else [kind]:
@@ -70,7 +82,7 @@ def _compile_contiguous(compile_any, signature):
 
 
 def address_of(compiled: Callable, *kinds) -> int:
-    """Compile a kernel for these types, and return where its code begins.
+    """Compile a kernel for these types, and return the address of its code.
 
     A kernel that calls another one holds a copy of it, which is compiled again. By its
     address (see `by_address`), code is compiled once for all who call it.
@@ -81,9 +93,9 @@ def address_of(compiled: Callable, *kinds) -> int:
 
 
 def by_address(returned, *kinds) -> Callable:
-    """Make the function by which kernels call one of these types by its address.
+    """Make a function by which kernels call others of these types by address.
 
-    It takes the address, and a tuple of what the kernel takes.
+    Its arguments are the address and a tuple of the kernel's arguments.
     """
 
     @intrinsic
@@ -104,20 +116,9 @@ def by_address(returned, *kinds) -> Callable:
     return call
 
 
-def cache_folder(compiled: Callable) -> Path | None:
-    """Return where the code of a kernel is kept, or None."""
-    place = compiled._cache.cache_path
-    return None if place is None else Path(place)
-
-
-def machine() -> str:
-    """Return the name of the kind of processor that kernels are compiled for."""
-    return config.CPU_NAME or llvm.get_host_cpu_name()
-
-
 @cache
 def _stamp(folder):
-    """Return a number for all that kernels in a folder may call."""
+    """Return a hash of all files that kernels in a folder may call."""
     here = Path(__file__)
     files = [here, here.with_name("llvm.py"), *sorted(folder.glob("*.py"))]
     sources = blake2b(digest_size=16)
@@ -128,7 +129,7 @@ def _stamp(folder):
 
 @intrinsic
 def popcount(typing_context, word):
-    """Count the bits that are set in one word, by the processor's own instruction."""
+    """Count the set bits of a word, by the processor's instruction."""
 
     def codegen(context, builder, signature, args):
         return builder.ctpop(args[0])

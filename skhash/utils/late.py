@@ -1,4 +1,4 @@
-"""Modules that are imported when something of them is first used."""
+"""Modules that are imported at their first use."""
 
 from importlib import import_module
 
@@ -6,10 +6,10 @@ from skhash.utils.threads import late_import
 
 
 class LateModule:
-    """Stand for a module that takes long to import, until something of it is used.
+    """A stand-in for a slow module, which is imported at its first use.
 
-    Kernels stand in modules of their own, as numba takes longer to import than all of
-    `skhash`, and many a program never needs it.
+    Kernels are in separate modules, as numba imports more slowly than all of `skhash`,
+    and many programs never need it.
 
     Parameters
     ----------

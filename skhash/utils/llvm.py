@@ -1,7 +1,7 @@
-"""Functions for kernels, written in the words of LLVM: what has no name in numba.
+"""Functions for kernels written in LLVM, for vector operations that numba lacks.
 
-This is vectors, above all. Everything is plain LLVM code unless it says otherwise, so
-that it runs wherever numba does, at the width that the machine has.
+Everything is plain LLVM code unless noted, so that it runs wherever numba does, at the
+vector width of the machine.
 """
 
 from functools import wraps
@@ -17,12 +17,12 @@ from numba.extending import intrinsic
 BYTE, INT32, INT64 = map(ir.IntType, (8, 32, 64))
 HALF, FLOAT, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 _ARCHITECTURE = llvm.get_process_triple().split("-")[0]
-# What all of these processors have, though LLVM does not name it on macOS.
+# Features of all of these processors, though LLVM does not name them on macOS.
 _EVERYWHERE = {"neon"} if _ARCHITECTURE in ("aarch64", "arm64") else set()
 
 
 def has_features(*names):
-    """Return whether numba compiles for a processor with these."""
+    """Return whether numba compiles for a processor with these features."""
     if config.CPU_FEATURES is not None:
         return all(f"+{name}" in config.CPU_FEATURES for name in names)
     own = config.CPU_NAME in (None, "", "host")
@@ -31,7 +31,7 @@ def has_features(*names):
 
 
 class Code:
-    """What the code of a function is written by: an ``IRBuilder`` with more words.
+    """Writer of LLVM code: an ``IRBuilder`` with more operations.
 
     Addresses are those of bytes, and may be aligned in any way.
     """
@@ -43,17 +43,17 @@ class Code:
         return getattr(self.builder, name)
 
     def at(self, address, n_bytes):
-        """Return the address so many bytes further on."""
+        """Return the address `n_bytes` further on."""
         n_bytes = INT64(n_bytes) if isinstance(n_bytes, int) else n_bytes
         return self.gep(address, [n_bytes])
 
     def read(self, kind, address, n_bytes=0):
-        """Return what stands so many bytes behind an address."""
+        """Return the value `n_bytes` behind an address."""
         pointer = self.bitcast(self.at(address, n_bytes), kind.as_pointer())
         return self.load(pointer, align=1)
 
     def write(self, value, address, n_bytes=0):
-        """Write a value so many bytes behind an address."""
+        """Write a value `n_bytes` behind an address."""
         pointer = self.bitcast(self.at(address, n_bytes), value.type.as_pointer())
         self.store(value, pointer, align=1)
 
@@ -69,26 +69,26 @@ class Code:
         self.call(prefetch, [self.at(address, n_bytes), *options])
 
     def variable(self, value):
-        """Return where a value stands that may change."""
+        """Return the address of a variable that starts with `value`."""
         return cgutils.alloca_once_value(self.builder, value)
 
     def loop(self, n):
-        """Return a context that repeats what is written in it."""
+        """Return a context whose code is repeated `n` times."""
         return cgutils.for_range(self.builder, n)
 
     def spread(self, value, count):
-        """Return the vector that holds `value` so many times."""
+        """Return a vector of `count` times `value`."""
         nothing = ir.Constant(ir.VectorType(value.type, count), ir.Undefined)
         single = self.insert_element(nothing, value, INT32(0))
         places = ir.VectorType(INT32, count)([0] * count)
         return self.shuffle_vector(single, nothing, places)
 
     def at_item(self, array, row, column):
-        """Return the address of an item of an `Array` of two dimensions."""
+        """Return the address of an item of a two-dimensional `Array`."""
         return self.at(array.row(row), self.mul(array.strides[1], column))
 
     def use(self, name, *operands):
-        """Call a function of LLVM that returns what it takes first."""
+        """Call a function of LLVM that returns the type of its first operand."""
         kind = ir.FunctionType(operands[0].type, [one.type for one in operands])
         function = cgutils.get_or_insert_function(self.module, kind, name)
         return self.call(function, operands)
@@ -115,7 +115,7 @@ class Code:
 
 
 class Array:
-    """An array that code is written for."""
+    """An array in LLVM code."""
 
     def __init__(self, context, builder, kind, value):
         array = context.make_array(kind)(context, builder, value=value)
@@ -131,11 +131,11 @@ class Array:
 
 
 def instruction(returned):
-    """Make a function that kernels can call of one that writes its code.
+    """Turn a function that writes LLVM code into one that kernels can call.
 
-    That one takes `Code`, an `Array` for each array, and a value for each number. All
-    have annotations: of numbers and arrays their types, where ``int`` means a number
-    that is known when the kernel is compiled. As code reads memory by these types, an
+    Its arguments are `Code`, an `Array` for each array, and a value for each number.
+    All are annotated with their types, where ``int`` means a number that is known when
+    the kernel is compiled. As code reads memory by these types, an
     array of another type or layout does not compile. ``[::1]`` stands for any shape in
     one piece, ``[:, :]`` for rows that may be apart, and bytes may be booleans. It
     returns a value of the type `returned`, or a tuple of values.

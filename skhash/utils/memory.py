@@ -1,13 +1,12 @@
-"""How much memory there is left to take."""
+"""Measuring the free memory."""
 
 from pathlib import Path
 
 
 def free_memory() -> float:
-    """Return how many bytes this process may still take; infinity if nobody tells.
+    """Return how many bytes this process may still use; infinity if unknown.
 
-    That is what the system calls available, and what the control group leaves where
-    there is a limit. Linux only.
+    The system's available memory, or the rest of the control group's limit. Linux only.
     """
     return min(_of_system(), _of_group())
 
@@ -30,7 +29,7 @@ def _of_group(folder="/sys/fs/cgroup"):
 
 
 def _rows(path):
-    """Return the words of each line of a file, or nothing where there is none."""
+    """Return the words of each line of a file, or nothing if it is missing."""
     try:
         return [line.split() for line in Path(path).read_text().splitlines()]
     except OSError:

@@ -1,11 +1,11 @@
-"""How far a task is, in the words that all of them use."""
+"""Texts that report the progress of a task."""
 
 import shutil
 import sys
 
 
 def short(number: float) -> str:
-    """Write a number in three or four figures: more would be noise.
+    """Format a number in three or four figures.
 
     Examples
     --------
@@ -21,7 +21,7 @@ def short(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Write a time as people say it.
+    """Format a duration for people.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def duration(seconds: float) -> str:
 
 
 def rate_line(done: int, n: int, seconds: float) -> str:
-    """Say how far a task of `n` rows is after these seconds.
+    """Describe the progress of a task of `n` rows after these seconds.
 
     Examples
     --------
@@ -52,34 +52,14 @@ def rate_line(done: int, n: int, seconds: float) -> str:
 
 
 def terminal_width(stream=None) -> int | None:
-    """Return the columns of a terminal, or None where a stream is none.
+    """Return the columns of a terminal, or None if a stream is not one.
 
     Parameters
     ----------
     stream : file, default=None
-        By default the standard output of now.
+        By default the current standard output.
     """
     stream = sys.stdout if stream is None else stream
     if stream is None or not stream.isatty():
         return None
     return max(shutil.get_terminal_size().columns, 20)
-
-
-def fitting(parts: list[str], width: int | None) -> str:
-    """Join the parts of a line, as many as a terminal has room for.
-
-    The first ones matter most. The first alone is cut.
-
-    Examples
-    --------
-    >>> from skhash.utils.progress import fitting
-    >>> fitting(["epoch 1", "loss 0.5", "3 s left"], 20)
-    'epoch 1  loss 0.5'
-    """
-    line = parts[0] if width is None else parts[0][:width]
-    for part in parts[1:]:
-        longer = f"{line}  {part}"
-        if width is not None and len(longer) > width:
-            break
-        line = longer
-    return line

@@ -1,10 +1,10 @@
-"""Strategies: small objects with parameters of their own, and names for them."""
+"""Strategies: small objects with parameters, and names for them."""
 
 from sklearn.base import BaseEstimator, clone
 
 
 def resolved(value, names: dict, base: type, parameter: str) -> BaseEstimator:
-    """Return a fresh strategy of a name, or a clone of the strategy itself.
+    """Return a new strategy by name, or a clone of a given one.
 
     Parameters
     ----------
@@ -12,9 +12,9 @@ def resolved(value, names: dict, base: type, parameter: str) -> BaseEstimator:
     names : dict
         The class of each name, which may be None.
     base : type
-        What strategies derive from.
+        The base class of the strategies.
     parameter : str
-        What the caller's parameter is called.
+        The name of the caller's parameter.
 
     Raises
     ------

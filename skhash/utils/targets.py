@@ -1,8 +1,8 @@
-"""Labels of any type as integers, read the same way by all that learns from them.
+"""Conversion of labels of any type to integers, for all estimators.
 
-Labels are classes, one a row, or columns of 0 and 1 for several labels a row. Who
-learns from rows with and without a label takes -1 for unknown, or ``None`` or "-1"
-among strings, and a row of zeros among several labels.
+Labels are classes, one a row, or columns of 0 and 1 for several labels a row. For
+learning from partly labelled rows, unknown is -1, or ``None`` or "-1" among strings,
+or a row of zeros among several labels.
 """
 
 from numbers import Number
@@ -27,7 +27,7 @@ def encoded_targets(y, estimator) -> tuple[np.ndarray, np.ndarray]:
             (n_samples, n_labels)
         Classes of any type, or a 0/1 column for each of several labels.
     estimator : object
-        Whose name errors tell.
+        Named in errors.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def encoded_targets(y, estimator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def partial_labels(y, *, is_part=False):
-    """Return checked labels of rows of which some may have none.
+    """Return checked labels of partly labelled rows.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def partial_labels(y, *, is_part=False):
             (n_samples, n_labels)
         Classes, unknown as this file says; or a 0/1 column for each of several labels.
     is_part : bool
-        Whether these are some rows of a stream, of which none need have a label.
+        Whether these are some rows of a stream, which may all be unlabelled.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def partial_labels(y, *, is_part=False):
 
 
 def encoded_labels(y) -> np.ndarray:
-    """Return what `partial_labels` does as int64, of shape (n_samples, n_labels).
+    """Return `partial_labels` as int64, of shape (n_samples, n_labels).
 
     That is one column of classes, -1 where unknown, or a 0/1 column for each of several
     labels.
@@ -100,7 +100,7 @@ def encoded_labels(y) -> np.ndarray:
 
 
 def check_shared(codes):
-    """Raise ``ValueError`` where labels say nothing of which rows are similar.
+    """Raise ``ValueError`` if labels make no rows similar, or all.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def _check_given(y, who):
 
 
 def _has_columns(y):
-    """Say whether labels have a column each."""
+    """Return whether labels have a column each."""
     if sparse.issparse(y):
         return True
     shape = as_array(y).shape
@@ -155,7 +155,7 @@ def _checked_indicator(y):
 
 
 def _checked_classes(y):
-    """Return numbers or strings of shape (n,), unknown as above."""
+    """Return numbers or strings of shape (n,), with the marks of unknown classes."""
     if isinstance(y, list | tuple) and np.asarray(y).dtype.kind == "U":
         y = np.array(y, dtype=object)  # NumPy would make strings of all, NaN too
     y = column_or_1d(y, warn=True)
@@ -166,7 +166,7 @@ def _checked_classes(y):
 
 
 def _named(y):
-    """Return an array of objects as one of numbers, or of strings."""
+    """Convert an array of objects to one of numbers or of strings."""
     is_unknown = np.array([one is None or _is_unknown(one) for one in y], dtype=bool)
     known = y[~is_unknown]
     are_names = any(isinstance(one, str) for one in known)

@@ -11,9 +11,9 @@ from threading import RLock
 import joblib
 from joblib.parallel import get_active_backend
 
-# Whoever forks takes these locks before, in this order: one that another thread held
-# would stay locked in the child. The first is held while modules that need numba are
-# imported, where that is late; `kernels` adds that of numba's compiler.
+# Forks acquire these locks before, in this order: one that another thread held would
+# stay locked in the child. The first is held during late imports of modules that need
+# numba; `kernels` adds the lock of numba's compiler.
 fork_locks = [RLock()]
 late_import = fork_locks[0]
 
@@ -23,7 +23,7 @@ REFRESH_SECONDS = 10
 
 # torch's threads (GNU OpenMP) wait for each other in a loop, some milliseconds long
 # unless this says else. Where other processes want the cores, the thread that is waited
-# for gets none meanwhile, and a fit takes up to a hundred times as long; so short a
+# for gets none meanwhile, and a fit is up to a hundred times slower; so short a
 # loop costs an idle machine next to nothing. It is read when torch is imported.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
@@ -43,16 +43,16 @@ def count_threads(n_jobs: int | None) -> int:
 
 
 def threads_for(work: float, least: float, n_jobs: int | None) -> int:
-    """Return how many threads pay for some work: each has to do `least` of it."""
-    # Asking how many there are takes as long as a small search.
+    """Return how many threads to use for `work`: each does `least` of it or more."""
+    # Counting the cores is as slow as a small search.
     return 1 if work < 2 * least else min(count_threads(n_jobs), int(work // least))
 
 
 def granted_cores() -> int:
     """Return how many cores this process may use, as joblib counts them.
 
-    A container may grant fewer than the machine has. To read that takes longer than
-    many a search, so that it is read anew every `REFRESH_SECONDS` only.
+    A container may grant fewer than the machine has. Reading that is slower than many
+    a search, so it is repeated every `REFRESH_SECONDS` only.
     """
     return _count_cores(time.monotonic() // REFRESH_SECONDS)
 
@@ -63,10 +63,10 @@ def _count_cores(_period):
 
 
 def map_in_threads(function: Callable, items: Iterable, threads: int) -> list:
-    """Return ``[function(item) for item in items]``, computed by so many threads.
+    """Return ``[function(item) for item in items]``, computed by some threads.
 
     The calling thread is one of them. The others stay for the next call: joblib starts
-    new ones at every call, which takes longer than many a search.
+    new ones at every call, which is slower than many a search.
     """
     if threads == 1:
         return [function(item) for item in items]

@@ -9,9 +9,8 @@ from sklearn.utils import check_random_state
 
 from skhash.utils.threads import count_threads, granted_cores
 
-# Multiplications below which torch's operations are not shared among threads. Two gain
-# less than half then, and on a busy machine each hand-over can cost a time slice of
-# milliseconds.
+# Multiplications below which torch's operations use one thread. Two would gain less
+# than half, and on a busy machine each hand-over can cost milliseconds.
 MIN_TORCH_WORK = 2**26
 
 
@@ -21,7 +20,7 @@ def resolve_device(device: str):
     Parameters
     ----------
     device : str
-        ``"auto"`` takes CUDA if there is one, then Apple's MPS, then the CPU. Anything
+        ``"auto"`` is CUDA if there is one, then Apple's MPS, then the CPU. Anything
         else is torch's name of a device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``,
         ``"mps"``.
 
@@ -61,7 +60,7 @@ def resolve_device(device: str):
 
 
 def _works(device) -> bool:
-    """Say whether a device of another kind takes numbers, and gives them back."""
+    """Return whether a device of another kind can hold numbers and return them."""
     import torch
 
     try:
@@ -71,7 +70,7 @@ def _works(device) -> bool:
 
 
 def widest_float(device):
-    """Return float64, or float32 for a device that has no wider type, as MPS."""
+    """Return float64, or float32 for devices without it, such as MPS."""
     import torch
 
     try:
@@ -81,7 +80,7 @@ def widest_float(device):
 
 
 def multiplies_bfloat16(device) -> bool:
-    """Say whether this is a CPU with instructions for products in bfloat16."""
+    """Return whether this CPU has instructions for products in bfloat16."""
     import torch
 
     if device.type != "cpu" or not hasattr(torch.cpu, "get_capabilities"):
@@ -91,9 +90,9 @@ def multiplies_bfloat16(device) -> bool:
 
 
 def inference_device(device: str):
-    """Return the device to encode on: the asked one, or the CPU where that is missing.
+    """Return the device to encode on: the requested one, or else the CPU.
 
-    What was fitted on a GPU thus encodes on a machine without one. The CPU is answered
+    A model fitted on a GPU thus encodes on a machine without one. The CPU is returned
     as the string ``"cpu"``, without importing torch where nothing else needs it.
     """
     if device == "cpu" or (device == "auto" and "torch" not in sys.modules):
@@ -108,8 +107,7 @@ def inference_device(device: str):
 def encoding_threads(device: str) -> int:
     """Return how many threads encode at a time.
 
-    Beside a GPU it is two: what one copies there and back is hidden by the product of
-    the other.
+    With a GPU it is two: the copies of one are hidden by the product of the other.
     """
     device = inference_device(device)
     if device == "cpu":
@@ -118,10 +116,9 @@ def encoding_threads(device: str) -> int:
 
 
 def own_stream(device):
-    """Return a context with a stream of its own, where the device has streams.
+    """Return a context with a separate stream, where the device has streams.
 
-    What several threads do runs side by side in it. Whoever leaves it has waited for
-    what was done.
+    Threads run side by side in such contexts. Leaving one waits for its work.
     """
     import torch
 
@@ -139,13 +136,13 @@ def seeded_generator(random_state: np.random.RandomState, device="cpu"):
 
 
 def random_state_of_call(random_state, n_before) -> np.random.RandomState:
-    """Return what a call draws from: the same for the same seed, but not in each call.
+    """Return the random state of a call, which depends on the seed and earlier calls.
 
     Parameters
     ----------
     random_state : int, RandomState instance or None
     n_before : int
-        The epochs of the calls before.
+        The epochs of earlier calls.
     """
     random_state = check_random_state(random_state)
     if not n_before:
@@ -157,8 +154,8 @@ def random_state_of_call(random_state, n_before) -> np.random.RandomState:
 def seeded_globals(seed: int, device="cpu"):
     """Seed torch's global generators, of the CPU and of `device`, inside the block.
 
-    First weights and dropout of most modules draw from them. They are as before at the
-    end.
+    First weights and dropout of most modules draw from them. Their state is restored at
+    the end.
     """
     import torch
 
@@ -177,7 +174,7 @@ def seeded_globals(seed: int, device="cpu"):
 
 @contextmanager
 def threads_that_pay(n_multiplications: float = inf):
-    """Let torch use the granted cores, or one while operations are too small to share.
+    """Let torch use the granted cores, or one thread for small operations.
 
     The number of threads belongs to the process; the old one is restored at the end.
     Where it is smaller, it stays.

@@ -45,14 +45,11 @@ def test_flip_crop_makes_every_crop_of_the_padded_image_and_no_other():
     assert stats.chisquare(list(found.values())).pvalue > 1e-3
 
 
-def test_a_quarter_turn_is_exact():
+def test_quarter_turns_and_shifts_by_pixels_are_exact():
     images, _ = random_images(1, (8, 8))
     turned = affine(images, torch.tensor([math.pi / 2]), torch.zeros(1, 2))
     expected = torch.rot90(images, 1, (2, 3))
     torch.testing.assert_close(turned, expected, atol=1e-5, rtol=0)
-
-
-def test_a_shift_by_pixels_is_exact():
     images, _ = random_images(1)
     moved = affine(images, torch.zeros(1), torch.tensor([[2 / 8, -1 / 16]]))
     expected = torch.zeros_like(images)
@@ -61,9 +58,7 @@ def test_a_shift_by_pixels_is_exact():
 
 
 def test_a_turn_keeps_circles_round_in_images_of_any_shape():
-    y, x = torch.meshgrid(
-        torch.arange(16) - 7.5, torch.arange(24) - 11.5, indexing="ij"
-    )
+    y, x = centered_grid(16, 24)
     blob = torch.exp(-(x**2 + y**2) / 18)[None, None]
     turned = affine(blob, torch.tensor([0.7]), torch.zeros(1, 2))
     # Bilinear interpolation is off by at most curvature / 4 for a step of a pixel.

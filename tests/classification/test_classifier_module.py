@@ -9,7 +9,7 @@ import torch
 from skhash.classification._ensemble import Ensemble
 from skhash.classification._module import ClassifierModule, refresh_statistics
 from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
-from skhash.noise import NOISES
+from skhash.noise import NOISES, Logistic
 
 N_MEMBERS = 2000
 
@@ -24,13 +24,21 @@ def test_units_of_members_are_on_with_their_probability_and_independent(noise):
     with torch.no_grad():
         p = layer.units.noise.cdf(layer.realize()(X))[0]
         ensemble = Ensemble(network, np.zeros(2), 1.0, N_MEMBERS, generator)
-        logits = ensemble.members[0].logits(X)
-        units = [member.units(logits)[0] > 0 for member in ensemble.members]
+        units = [values[0] > 0 for _, values in ensemble.units(X)]
     on = torch.stack(units).double()
     # All equally likely ranges of noise below the logit, and one in part.
     assert ((on.mean(dim=0) - p).abs() < 1 / N_MEMBERS).all()
     correlations = torch.corrcoef(on.T)[[0, 0, 1], [1, 2, 2]]
     assert correlations.abs().max() < 5 / N_MEMBERS**0.5
+
+
+def test_members_differ_by_the_weights_of_the_first_layer_too():
+    layer = BinaryLinear(3, 5, weights="mirror", noise=Logistic(1e-6))
+    network = StochasticBinaryNetwork([layer], RealLinear(5, 2))
+    generator = torch.Generator().manual_seed(0)
+    ensemble = Ensemble(network, np.zeros(3), 1.0, 10, generator)
+    units = [values for _, values in ensemble.units(torch.ones(1, 3))]
+    assert len(torch.cat(units).unique(dim=0)) > 1
 
 
 def test_augmentations_see_the_images_as_they_were():

@@ -1,9 +1,8 @@
-"""The command line: called here, once as a process, and on a fake terminal."""
+"""The command line, called here and once as a process."""
 
 import builtins
 import functools
 import inspect
-import itertools
 import json
 import os
 import re
@@ -11,7 +10,6 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,38 +18,37 @@ from scipy import sparse
 import skhash
 from skhash.auditing import measure
 from skhash.cli import _audit as audit_command
+from skhash.cli import _checks
 from skhash.cli import _encode as encode_command
-from skhash.cli import _files, _main, _terminal, main
+from skhash.cli._main import main
 from skhash.persistence.estimators import FILE
 from skhash.utils.chunks import row_chunks
 
 N, D = 150, 6
 FAST = ["--bits", "8", "--methods", "lsh", "--rescore", "30", "--device", "cpu"]
+FILES = ["audit.png", "decoder", "encoder", "report.html", "report.json"]
 
 
 @pytest.fixture(autouse=True)
-def timed_once(monkeypatch):
-    """Results do not depend on how often the audit takes the time."""
+def small(tmp_path, monkeypatch):
+    """Work in a directory of the test, and take the time once."""
     monkeypatch.setattr(measure, "TIMED_SECONDS", 0.0)
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
 def X():
-    return np.random.default_rng(0).standard_normal((N, D)).astype(np.float32)
+    """Vectors, which are saved as X.npy."""
+    X = np.random.default_rng(0).standard_normal((N, D)).astype(np.float32)
+    np.save("X.npy", X)
+    return X
 
 
 @pytest.fixture
-def vectors(X, tmp_path):
-    path = tmp_path / "vectors.npy"
-    np.save(path, X)
-    return str(path)
-
-
-@pytest.fixture
-def encoder(X, tmp_path):
+def encoder(X):
     """Return a fitted encoder of 5 bits, saved in the directory "encoder"."""
     encoder = skhash.PCAHash(n_bits=5, random_state=0).fit(X)
-    encoder.save(tmp_path / "encoder")
+    encoder.save("encoder")
     return encoder
 
 
@@ -90,12 +87,9 @@ def run(capsys):
 
 @pytest.fixture
 def on_terminal(monkeypatch):
-    """Return a function that makes standard streams terminals of some width."""
+    """Return a function that makes a standard stream a terminal of some width."""
 
-    def on_terminal(width=100, stream="stdout"):
-        for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
-            monkeypatch.delenv(name, raising=False)
-        monkeypatch.setenv("TERM", "xterm-256color")
+    def on_terminal(stream, width=100):
         monkeypatch.setenv("COLUMNS", str(width))
         monkeypatch.setattr(getattr(sys, stream), "isatty", lambda: True)
 
@@ -122,57 +116,53 @@ def table(output):
     """Return the header and the rows of the printed table, as words."""
     lines = output.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("method"))
-    rows = []
-    for line in lines[start:]:
-        if not line.strip():
-            break
-        rows.append(re.split(r"\s{2,}", line.strip()))
-    return rows[0], rows[1:]
+    stop = lines.index("", start)
+    return [re.split(r"\s{2,}", line.strip()) for line in lines[start:stop]]
+
+
+def names_in(folder):
+    return sorted(path.name for path in Path(folder).iterdir())
 
 
 def test_piped_output_of_a_process_is_plain():
-    words = "audit", "--bits", "16", "--methods", "lsh"
+    root = str(Path(skhash.__file__).parents[1])
     done = subprocess.run(
-        [sys.executable, "-m", "skhash", *words],
+        [sys.executable, "-m", "skhash", "audit", "--bits", "16", "--methods", "lsh"],
         capture_output=True,
         text=True,
-        env={
-            **os.environ,
-            "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": str(Path(skhash.__file__).parents[1]),
-        },
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": root},
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout and "\r" not in done.stdout
-    header, rows = table(done.stdout)
-    assert [row[:3] for row in rows] == [["lsh", "16", "2+4"]]
-    assert len(rows[0]) == len(header) == 16
-
-
-def test_version_is_an_argument_of_the_process(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["skhash", "--version"])
-    with pytest.raises(SystemExit):
-        main()
-    assert capsys.readouterr().out.strip() == skhash.__version__
+    header, row = table(done.stdout)
+    assert row[:3] == ["lsh", "16", "2+4"] and len(row) == len(header)
 
 
 class TestArguments:
-    @pytest.mark.parametrize("words", [[], ["audit"], ["encode"]])
+    @pytest.mark.parametrize("words", [[], ["audit"], ["encode"], ["check"]])
     def test_help(self, words, capsys):
         with pytest.raises(SystemExit) as stopped:
             main([*words, "--help"])
         assert stopped.value.code == 0
         assert "None" not in capsys.readouterr().out
 
+    def test_version_is_an_argument_of_the_process(self, monkeypatch, capsys):
+        monkeypatch.setattr(sys, "argv", ["skhash", "--version"])
+        with pytest.raises(SystemExit):
+            main()
+        assert capsys.readouterr().out.strip() == skhash.__version__
+
     def test_defaults_are_those_of_the_function(self, monkeypatch):
         given = {}
 
         def audit(X, y, **options):
-            given.update(options)
+            given.update(options, shape=X.shape, labels=len(y))
             raise ValueError
 
         monkeypatch.setattr(audit_command, "audit", audit)
         assert main(["audit"]) == 2
+        # Without vectors, digits are measured.
+        assert (given.pop("shape"), given.pop("labels")) == ((1797, 64), 1797)
         defaults = inspect.signature(skhash.audit).parameters
         assert given.keys() == defaults.keys() - {"X", "y"}
         assert callable(given.pop("progress"))
@@ -183,79 +173,57 @@ class TestArguments:
             assert value == expected, name
 
     @pytest.mark.parametrize(
-        "words, message",
+        "words",
         [
-            ([], "COMMAND"),
-            (["audit", "--bits", "16,x"], "--bits: '16,x'"),
-            (["audit", "--k", "many"], "--k: .*'many'"),
-            (["audit", "--image-shape", "28"], "'28'"),
-            (["audit", "--metric", "hamming"], "--metric: .*'hamming'"),
-            (["encode", "encoder"], "VECTORS, CODES.npy"),
-            (["audit", "a.npy", "b.npy"], "b.npy"),
+            [],
+            ["audit", "--bits", "16,x"],
+            ["audit", "--k", "many"],
+            ["audit", "--image-shape", "28"],
+            ["audit", "--metric", "hamming"],
+            ["encode", "encoder"],
+            ["audit", "a.npy", "b.npy"],
         ],
     )
-    def test_argparse_refuses(self, words, message, capsys):
+    def test_argparse_refuses(self, words):
         with pytest.raises(SystemExit) as stopped:
             main(words)
         assert stopped.value.code == 2
-        assert re.search(message, capsys.readouterr().err)
 
 
 class TestAudit:
-    def test_without_arguments_digits_are_measured(self, run, monkeypatch):
-        called = []
-
-        def audit(X, y, **options):
-            called.append((X.shape, X.dtype, len(y), options["n_bits"]))
-            return skhash.audit(X, y, **options | {"n_bits": [8], "methods": ["lsh"]})
-
-        monkeypatch.setattr(audit_command, "audit", audit)
-        status, output, _ = run("audit")
-        assert status == 0
-        assert called == [((1797, 64), np.float32, 1797, [16, 32, 64, 128])]
-        assert "mAP" in table(output)[0]
-
-    def test_the_table_holds_what_the_function_measures(self, run, X, vectors):
+    def test_the_table_holds_what_the_function_measures(self, run, X):
         words = ["--bits", "4,8", "--methods", "pca,lsh,int8", "--k", "3"]
         words += ["--metric", "cosine", "--queries", "20", "--seed", "5"]
         words += ["--sample", "120", "--target-recall", "0.5", "--device", "cpu"]
-        status, output, _ = run("audit", vectors, "--rescore", "30", *words)
+        status, output, _ = run("audit", "X.npy", "--rescore", "30", *words)
         assert status == 0
         result = skhash.audit(
             X, n_bits=[4, 8], methods=["pca", "lsh", "int8"], k=3, rescore=30,
             metric="cosine", n_queries=20, random_state=5, sample=120,
             target_recall=0.5, device="cpu",
         )  # fmt: skip
-        header, rows = table(output)
-        assert header == (
-            ["method", "bits", "bytes", "codebook", "fit s", "encode/s", "refine/s"]
-            + ["H/s", "Q/s", "H 3@3", "H 3@30", "Q 3@3", "Q 3@30", "balance", "corr"]
-        )
+        header, *rows = table(output)
         columns = {
-            "H 3@3": ("recall", 6e-4),
-            "H 3@30": ("recall_rescored", 6e-4),
-            "Q 3@3": ("recall_asymmetric", 6e-4),
-            "Q 3@30": ("recall_asymmetric_rescored", 6e-4),
-            "balance": ("bit_balance", 6e-3),
-            "corr": ("bit_correlation", 6e-3),
+            "H 3@3": "recall",
+            "H 3@30": "recall_rescored",
+            "Q 3@3": "recall_asymmetric",
+            "Q 3@30": "recall_asymmetric_rescored",
         }
+        assert {"codebook", "fit s", "encode/s", "H/s", "Q/s"} <= {*header}
         assert len(result.rows) == 4  # pca makes no 8 bits of 6 numbers
         for words, row in zip(rows, result.rows, strict=True):
             cells = dict(zip(header, words, strict=True))
-            assert cells["method"] == row.method
-            assert int(cells["bits"]) == row.n_bits
-            assert sum(map(int, cells["bytes"].split("+"))) == row.bytes_per_vector
-            assert int(cells["bytes"].split("+")[0]) == row.code_bytes
-            for column, (name, rounding) in columns.items():
+            assert cells["method"] == row.method and cells["bits"] == f"{row.n_bits}"
+            code, *floats = map(int, cells["bytes"].split("+"))
+            assert (code, code + sum(floats)) == (row.code_bytes, row.bytes_per_vector)
+            for column, name in columns.items():
                 value = getattr(row, name)
-                expected = None if value is None else pytest.approx(value, abs=rounding)
-                got = None if cells[column] == "-" else float(cells[column])
-                assert got == expected
+                assert cells[column] == ("-" if value is None else f"{value:.3f}")
         said = [str(result.choice), result.reason, result.usage, *result.alternatives]
-        for text in [*said, *result.skipped, "vectors.npy", "150", "metric: cosine"]:
+        for text in [*said, *result.skipped, "X.npy", "150", "metric: cosine"]:
             assert text in output
 
-    def test_rows_are_printed_as_they_are_measured(self, vectors, monkeypatch, capsys):
+    def test_rows_are_printed_as_they_are_measured(self, X, monkeypatch, capsys):
         seen = []
 
         def audit(*arguments, progress, **options):
@@ -266,123 +234,118 @@ class TestAudit:
             return skhash.audit(*arguments, progress=look, **options)
 
         monkeypatch.setattr(audit_command, "audit", audit)
-        assert main(["audit", vectors, *FAST, "--bits", "4,8"]) == 0
+        assert main(["audit", "X.npy", *FAST, "--bits", "4,8"]) == 0
         first, second = filter(None, seen)
-        assert [row[:2] for row in table(first)[1]] == [["lsh", "4"]]
+        assert table(f"{first}\n")[1][:2] == ["lsh", "4"]
         assert [line.split()[:2] for line in second.splitlines()] == [["lsh", "8"]]
 
-    def test_columns_follow_the_options(self, run, vectors, tmp_path):
-        words = *FAST[:-4], "--k", "9", "--rescore", "9"
-        header, _ = table(run("audit", vectors, *words)[1])
+    def test_columns_follow_the_options(self, run, X):
+        header, _ = table(run("audit", "X.npy", *FAST, "--k", "9", "--rescore", "9")[1])
         assert [name for name in header if "9@9" in name] == ["H 9@9", "Q 9@9"]
         assert "mAP" not in header
-        for y, precise in ((np.arange(N) % 3, True), (np.arange(N), False)):
-            np.save(tmp_path / "y.npy", y)
-            output = run("audit", vectors, "--labels", tmp_path / "y.npy", *FAST)[1]
-            cells = dict(zip(*(table(output)[0], table(output)[1][0]), strict=True))
-            assert (cells["mAP"] != "-") == precise
+        for y, is_measured in ((np.arange(N) % 3, True), (np.arange(N), False)):
+            np.save("y.npy", y)
+            rows = table(run("audit", "X.npy", "--labels", "y.npy", *FAST)[1])
+            assert (dict(zip(*rows, strict=True))["mAP"] != "-") == is_measured
 
-    def test_a_sparse_file(self, run, tmp_path):
+    def test_a_sparse_file(self, run):
         X = np.random.default_rng(0).random((N, 40))
         X[X < np.sort(X, axis=1)[:, [-8]]] = 0  # eight values are left in each row
-        sparse.save_npz(tmp_path / "X.npz", sparse.csr_array(X))
-        status, output, _ = run("audit", tmp_path / "X.npz", *FAST, "--json")
-        settings = json.loads(output)["settings"]
+        sparse.save_npz("X.npz", sparse.csr_array(X))
+        settings = json.loads(run("audit", "X.npz", *FAST, "--json")[1])["settings"]
         assert settings["float_bytes_per_vector"] == 64 and settings["sparse"]
 
-    def test_json_and_quiet(self, run, X, vectors, tmp_path, on_terminal):
-        on_terminal(stream="stderr")
-        words = *FAST, "--bits", "4,8"
-        out = tmp_path / "report"
-        status, output, _ = run("audit", vectors, *words, "--json", "--out", out)
+    def test_json_and_quiet(self, run, X, on_terminal):
+        on_terminal("stderr")
+        words = "X.npy", *FAST, "--bits", "4,8"
+        status, output, _ = run("audit", *words, "--json", "--out", "report")
         assert status == 0
         data = json.loads(output)
-        assert data == json.loads((out / "report.json").read_text())
+        assert data == json.loads(Path("report/report.json").read_text())
         options = {"n_bits": [4, 8], "methods": ["lsh"], "rescore": 30, "device": "cpu"}
         result = skhash.audit(X, **options)
         for row, one in zip(data["rows"], result.rows, strict=True):
             assert row["recall"] == one.recall
         assert data["recommended"]["usage"] == result.usage
-        full = run("audit", vectors, *words)[1]
-        status, output, errors = run("audit", vectors, *words, "--quiet", "--out", out)
+        full = run("audit", *words)[1]
+        status, output, errors = run("audit", *words, "--quiet", "--out", "report")
         assert (status, errors) == (0, "")
         assert full.endswith(output) and result.usage in output
         assert "method" not in output
 
+    @pytest.mark.parametrize("width", [80, 100, 150])
+    def test_it_fits_a_terminal(self, run, X, on_terminal, width):
+        np.save("y.npy", np.arange(N) % 3)
+        on_terminal("stdout", width)
+        output = run("audit", "X.npy", "--labels", "y.npy", *FAST)[1]
+        header, row = table(output)
+        assert {"method", "bits", "bytes", "H 10@10", "Q 10@30"} <= {*header}
+        assert len(row) == len(header)
+        assert max(map(len, output.splitlines())) <= width
+        assert ("codebook" in header) == (width == 150)
+        assert ("encode/s" in header) == (width != 80)
+
 
 class TestOut:
-    def test_all_files(self, run, X, vectors, tmp_path):
-        out, codes = tmp_path / "a report" / "of today", tmp_path / "codes.npy"
+    def test_all_files(self, run, X):
+        out = Path("a report", "of today")
         for bits in (4, 8):  # again into the same directory
             words = *FAST, "--bits", bits
-            status, output, _ = run("audit", vectors, "--out", out, *words)
-            assert status == 0
-        names = ["audit.png", "decoder", "encoder", "report.html", "report.json"]
-        assert sorted(path.name for path in out.iterdir()) == names
-        image = pytest.importorskip("PIL.Image")
-        assert image.open(out / "audit.png").size[0] > 1000
+            status, output, _ = run("audit", "X.npy", "--out", out, *words)
+            assert status == 0 and names_in(out) == FILES
+        assert (out / "audit.png").read_bytes().startswith(b"\x89PNG")
         report = json.loads((out / "report.json").read_text())
         assert report["settings"]["n_rows"] == N
         assert [row["n_bits"] for row in report["rows"]] == [8]
         (line,) = [line for line in output.splitlines() if line.startswith("Next: ")]
-        words = shlex.split(line.removeprefix("Next: "))
-        words[words.index("codes.npy")] = codes
-        assert run(*words[1:])[0] == 0
+        assert run(*shlex.split(line.removeprefix("Next: "))[1:])[0] == 0
         result = skhash.audit(X, n_bits=[8], methods=["lsh"], rescore=30, device="cpu")
         packed = result.encoder.transform_packed(X)
-        np.testing.assert_array_equal(np.load(codes), packed)
+        np.testing.assert_array_equal(np.load("codes.npy"), packed)
         decoder = skhash.load(out / "decoder")
         np.testing.assert_array_equal(decoder.codebook_, result.decoder.codebook_)
         assert report["recommended"]["usage"] == result.usage
 
-    def test_page_with_texts_or_pictures(self, run, vectors, tmp_path):
-        texts, out = tmp_path / "texts.txt", tmp_path / "report"
+    def test_page_with_texts_or_pictures(self, run, X):
         lines = [f"<text {number}> caf\xe9" for number in range(N)]
-        texts.write_bytes("\r\n".join(lines).encode("latin-1"))
-        words = ["--image-shape", "2x3", "--out", out, *FAST]
-        assert run("audit", vectors, *words)[0] == 0
-        assert 'width="3" height="2"' in (out / "report.html").read_text("utf-8")
-        assert run("audit", vectors, "--texts", texts, *words)[0] == 0
-        page = (out / "report.html").read_text("utf-8")
-        shown = set(re.findall(r"&lt;text (\d+)&gt; caf\ufffd<", page))
-        named = set(re.findall(r"Query: row (\d+)<", page))
+        Path("texts").write_bytes("\r\n".join(lines).encode("latin-1"))
+        words = ["X.npy", "--image-shape", "2x3", "--out", "report", *FAST]
+        assert run("audit", *words)[0] == 0
+        page = Path("report", "report.html")
+        assert 'width="3" height="2"' in page.read_text("utf-8")
+        assert run("audit", "--texts", "texts", *words)[0] == 0
+        html = page.read_text("utf-8")
+        shown = set(re.findall(r"&lt;text (\d+)&gt; caf\ufffd<", html))
+        named = set(re.findall(r"Query: row (\d+)<", html))
         assert len(named) == 6 and named < shown
-        assert "<img" not in page  # texts say more
-        assert f"skhash encode {out}/encoder {vectors} codes.npy --packed" in page
+        assert "<img" not in html  # texts say more
+        assert "skhash encode report/encoder X.npy codes.npy --packed" in html
 
-    def test_without_matplotlib_there_is_no_picture(
-        self, run, vectors, tmp_path, no_import
-    ):
+    def test_without_matplotlib_there_is_no_picture(self, run, X, no_import):
         no_import("matplotlib")
-        out = tmp_path / "report"
-        status, output, _ = run("audit", vectors, "--out", out, *FAST)
-        assert status == 0
-        assert "scikit-hash[audit]" in output
-        names = ["decoder", "encoder", "report.html", "report.json"]
-        assert sorted(path.name for path in out.iterdir()) == names
+        status, output, _ = run("audit", "X.npy", "--out", "report", *FAST)
+        assert status == 0 and "scikit-hash[audit]" in output
+        assert names_in("report") == FILES[1:]
 
-    def test_a_full_disk_leaves_no_half_report(
-        self, vectors, tmp_path, monkeypatch, capsys, full_disk
-    ):
+    def test_a_full_disk_leaves_no_half_report(self, X, monkeypatch, capsys, full_disk):
         monkeypatch.setattr(audit_command, "_print", lambda *arguments: full_disk())
-        status = main(["audit", vectors, "--out", str(tmp_path / "report"), *FAST])
+        status = main(["audit", "X.npy", "--out", "report", *FAST])
         full_disk(False)
-        assert status == 2
-        assert str(tmp_path / "report" / "report.json") in capsys.readouterr().err
-        assert not list((tmp_path / "report").iterdir())
+        assert status == 2 and "report/report.json" in capsys.readouterr().err
+        assert not names_in("report")
 
     @pytest.mark.parametrize(
         "words, message",
         [
-            (["--texts", "t.txt"], "--texts .* --out"),
-            (["--image-shape", "2x3"], "--image-shape .* --out"),
+            (["--texts", "t.txt"], "--out"),
+            (["--image-shape", "2x3"], "--out"),
             (["--texts", "t.txt", "--out", "r"], "t.txt .*3 .*150"),
             (["--texts", "absent.txt", "--out", "r"], "absent.txt"),
-            (["--image-shape", "2x4", "--out", "r"], "2x4 .*8"),
+            (["--image-shape", "2x4", "--out", "r"], "2, 4"),
             (["--image-shape", "1x2x4", "--out", "r"], "1, 2, 4"),
             (["--out", ""], "--out ''"),
-            (["--out", "vectors.npy"], "vectors.npy"),
-            (["--out", "vectors.npy/report"], "vectors.npy"),
+            (["--out", "X.npy"], "X.npy"),
+            (["--out", "X.npy/report"], "X.npy"),
             (["--out", "dangling"], "dangling"),
             (["--out", "taken"], "encoder"),
             (["--out", "taken too"], "decoder"),
@@ -390,229 +353,130 @@ class TestOut:
         ],
     )
     def test_what_cannot_be_written_is_refused_before_the_audit(
-        self, run, vectors, tmp_path, monkeypatch, words, message
+        self, run, X, monkeypatch, words, message
     ):
         def temporary_file(dir):
             if dir.name == "guarded":  # the superuser may write to any
                 raise PermissionError(13, "Permission denied")
             return open(os.devnull)
 
-        monkeypatch.setattr(_files.tempfile, "TemporaryFile", temporary_file)
+        monkeypatch.setattr(_checks.tempfile, "TemporaryFile", temporary_file)
         monkeypatch.setattr(audit_command, "audit", None)
-        monkeypatch.chdir(tmp_path)
-        (tmp_path / "t.txt").write_text("one\ntwo\nthree")
-        (tmp_path / "taken" / "encoder" / "other").mkdir(parents=True)
-        (tmp_path / "taken too" / "decoder" / "other").mkdir(parents=True)
-        (tmp_path / "guarded").mkdir()
-        (tmp_path / "dangling").symlink_to(tmp_path / "absent")
-        before = sorted(tmp_path.rglob("*"))
-        status, output, errors = run("audit", vectors, *words)
+        Path("t.txt").write_text("one\ntwo\nthree")
+        for folder in ("taken/encoder/other", "taken too/decoder/other", "guarded"):
+            Path(folder).mkdir(parents=True)
+        Path("dangling").symlink_to("absent")
+        before = sorted(Path().rglob("*"))
+        status, output, errors = run("audit", "X.npy", *words)
         assert (status, output) == (2, "")
         assert re.search(message, errors)
-        assert sorted(tmp_path.rglob("*")) == before
+        assert sorted(Path().rglob("*")) == before
 
 
 class TestEncode:
+    WORDS = "encode", "encoder", "X.npy", "codes.npy"
+
     @pytest.mark.parametrize("packed", [False, True])
-    def test_chunks(self, run, X, vectors, encoder, tmp_path, small_chunks, packed):
-        codes = tmp_path / "codes.npy"
-        words = ["--packed"] if packed else []
-        status, output, errors = run(
-            "encode", tmp_path / "encoder", vectors, codes, *words
-        )
+    def test_chunks(self, run, X, encoder, small_chunks, packed):
+        words = [*self.WORDS, *["--packed"] * packed]
+        status, output, errors = run(*words)
         assert (status, errors) == (0, "")
-        transform = encoder.transform_packed if packed else encoder.transform
-        written = np.load(codes)
-        assert written.dtype == np.uint8
-        np.testing.assert_array_equal(written, transform(X))
-        kind = "packed in 1 bytes" if packed else "a byte each"
-        assert output == f"Wrote {codes}: 150 codes of 5 bits, {kind}\n"
-        assert not list(tmp_path.glob("*.part"))
-
-    def test_progress(
-        self, run, X, vectors, encoder, tmp_path, small_chunks, on_terminal, no_import,
-        monkeypatch,
-    ):  # fmt: skip
-        """Each chunk takes two seconds here."""
-        on_terminal(stream="stderr")
-        no_import("rich")
-        clock = itertools.count(100, 2)
-        monkeypatch.setattr(encode_command, "monotonic", lambda: next(clock))
-        words = "encode", tmp_path / "encoder", vectors, tmp_path / "codes.npy"
-        status, _, errors = run(*words)
-        assert status == 0
-        size = next(encode_command.row_chunks(N, X[0].nbytes + 5)).stop
-        rate, left = size / 2, 2 * (N - size) / size
-        line = f"encoding: {size} of 150, {rate:,.0f} rows/s, {left:.0f} s left"
-        assert line in errors
-        assert "encoding: 150 of 150" in errors
-        assert run(*words, "--quiet") == (0, "", "")
-        np.testing.assert_array_equal(
-            np.load(tmp_path / "codes.npy"), encoder.transform(X)
-        )
-
-    @pytest.mark.parametrize("dtype", [np.float16, np.float64])
-    def test_a_value_that_is_not_finite_is_found_in_its_row(
-        self, run, X, encoder, tmp_path, small_chunks, dtype
-    ):
-        rows = X.astype(dtype)
-        rows[77, 1] = -np.inf
-        np.save(tmp_path / "rows.npy", rows)
-        words = "encode", tmp_path / "encoder", tmp_path / "rows.npy"
-        status, _, errors = run(*words, tmp_path / "codes.npy")
-        assert status == 2
-        assert errors == "skhash: Row 77 (from 0) holds NaN or infinity.\n"
-
-    def test_other_formats(self, run, X, encoder, tmp_path, small_chunks):
-        widths = np.full((N, 1), D, dtype="<i4")
-        np.hstack([widths.view("<f4"), X]).astype("<f4").tofile(tmp_path / "X.fvecs")
-        np.savetxt(tmp_path / "X.csv", X, delimiter=",", fmt="%.9g")
-        np.save(tmp_path / "half.npy", X.astype(np.float16))
-        np.save(tmp_path / "whole.npy", np.round(10 * X).astype(np.int16))
-        sparse.save_npz(tmp_path / "X.npz", sparse.csr_array(X))
-        others = {
-            "half.npy": X.astype(np.float16),
-            "whole.npy": np.round(10 * X),
+        expected = (encoder.transform_packed if packed else encoder.transform)(X)
+        np.testing.assert_array_equal(np.load("codes.npy"), expected, strict=True)
+        assert output.startswith("Wrote codes.npy: 150 codes of 5 bits")
+        assert names_in(".") == ["X.npy", "codes.npy", "encoder"]
+        status, output, errors = run(*words, "--json")
+        written = json.loads(output)
+        assert written.pop("seconds") > 0
+        assert written == {
+            **{"codes": "codes.npy", "n_rows": N, "n_bits": 5, "packed": packed},
+            "n_columns": expected.shape[1],
         }
-        for name in ("X.fvecs", "X.csv", "half.npy", "whole.npy", "X.npz"):
-            codes = tmp_path / f"{name}.codes.npy"
-            status, _, errors = run(
-                "encode", tmp_path / "encoder", tmp_path / name, codes
-            )
-            assert (status, errors) == (0, "")
-            expected = encoder.transform(others.get(name, X))
-            np.testing.assert_array_equal(np.load(codes), expected)
 
-    def test_device(self, run, vectors, encoder, tmp_path, monkeypatch):
+    def test_other_formats(self, run, X, encoder, small_chunks):
+        widths = np.full((N, 1), D, dtype="<i4")
+        np.hstack([widths.view("<f4"), X]).astype("<f4").tofile("X.fvecs")
+        np.savetxt("X.csv", X, delimiter=",", fmt="%.9g")
+        np.save("half.npy", X.astype(np.float16))
+        np.save("whole.npy", np.round(10 * X).astype(np.int16))
+        sparse.save_npz("X.npz", sparse.csr_array(X))
+        others = {"half.npy": X.astype(np.float16), "whole.npy": np.round(10 * X)}
+        for name in ("X.fvecs", "X.csv", "half.npy", "whole.npy", "X.npz"):
+            assert run("encode", "encoder", name, "codes.npy", "--quiet") == (0, "", "")
+            expected = encoder.transform(others.get(name, X))
+            np.testing.assert_array_equal(np.load("codes.npy"), expected)
+
+    def test_device(self, run, encoder, monkeypatch):
         seen = []
-        monkeypatch.setattr(
-            encode_command,
-            "encode_file",
-            lambda encoder, *_: seen.append(encoder.device) or (5, 1),
-        )
-        words = ["encode", tmp_path / "encoder", vectors, tmp_path / "codes.npy"]
-        run(*words)
-        run(*words, "--device", "cpu")
+
+        def encode_file(encoder, *_):
+            seen.append(encoder.device)
+            return 5, 1
+
+        monkeypatch.setattr(encode_command, "encode_file", encode_file)
+        run(*self.WORDS)
+        run(*self.WORDS, "--device", "cpu")
         assert seen == ["auto", "cpu"]
 
     @pytest.mark.parametrize("existing", [False, True])
-    @pytest.mark.parametrize("failure", ["nan", "exception", "interrupt"])
+    @pytest.mark.parametrize(
+        "failure, status, message",
+        [
+            ("nan", 2, "Row 140 (from 0) holds NaN or infinity."),
+            (OSError("full"), 2, "full"),
+            (KeyboardInterrupt, 130, "interrupted"),
+            ("full disk", 2, "codes.npy: File too large"),
+        ],
+        ids=str,
+    )
     def test_a_failure_midway_leaves_the_target_as_it_was(
-        self, run, X, vectors, encoder, tmp_path, small_chunks, monkeypatch,
-        existing, failure,
+        self, X, encoder, small_chunks, monkeypatch, capsys, full_disk,
+        existing, failure, status, message,
     ):  # fmt: skip
-        codes = tmp_path / "codes.npy"
-        if existing:
-            codes.write_bytes(b"what was here")
-        transform = skhash.PCAHash.transform
-        calls = []
+        transform, calls = skhash.PCAHash.transform, []
 
         def fail_later(self, rows):
             calls.append(len(rows))
-            if len(calls) == 2:
-                raise KeyboardInterrupt if failure == "interrupt" else OSError("full")
+            if len(calls) == 2 and failure == "full disk":
+                full_disk()
+            elif len(calls) == 2:
+                raise failure
             return transform(self, rows)
 
         if failure == "nan":
             X[140, 2] = np.nan
-            np.save(vectors, X)
+            np.save("X.npy", X)
         else:
             monkeypatch.setattr(skhash.PCAHash, "transform", fail_later)
-        before = sorted(tmp_path.iterdir())
-        status, output, errors = run("encode", tmp_path / "encoder", vectors, codes)
-        expected = {
-            "nan": (2, "skhash: Row 140 (from 0) holds NaN or infinity.\n"),
-            "exception": (2, "skhash: full\n"),
-            "interrupt": (130, "skhash: interrupted\n"),
-        }
-        assert (status, errors) == expected[failure]
-        assert output == ""
-        assert sorted(tmp_path.iterdir()) == before
         if existing:
-            assert codes.read_bytes() == b"what was here"
-
-    def test_refused_targets(self, run, X, vectors, encoder, tmp_path):
-        (tmp_path / "folder.npy").mkdir()
-        targets = {
-            tmp_path / "codes.bin": "codes are written as .npy",
-            tmp_path / "nowhere" / "codes.npy": "there is no directory",
-            tmp_path / "folder.npy": "is a directory",
-            vectors: "holds the vectors",
-        }
-        for target, message in targets.items():
-            status, _, errors = run("encode", tmp_path / "encoder", vectors, target)
-            assert status == 2
-            assert message in errors
-        np.testing.assert_array_equal(np.load(vectors), X)
-
-    def test_vectors_of_another_width(self, run, X, encoder, tmp_path):
-        np.save(tmp_path / "wide.npy", np.hstack([X, X]))
-        status, _, errors = run(
-            "encode", tmp_path / "encoder", tmp_path / "wide.npy", tmp_path / "c.npy"
-        )
-        assert status == 2
-        assert "wide.npy holds vectors of 12 numbers" in errors
-        assert "encodes vectors of 6" in errors
-
-    def test_a_full_disk_is_noticed_midway(
-        self, vectors, encoder, tmp_path, monkeypatch, capsys, full_disk
-    ):
-        transform = skhash.PCAHash.transform
-
-        def fill_disk(self, rows):  # no file may grow; maps of grown ones may
-            full_disk()
-            return transform(self, rows)
-
-        monkeypatch.setattr(skhash.PCAHash, "transform", fill_disk)
-        codes = tmp_path / "codes.npy"
-        before = sorted(tmp_path.iterdir())
-        status = main(["encode", str(tmp_path / "encoder"), vectors, str(codes)])
+            Path("codes.npy").write_bytes(b"what was here")
+        before = names_in(".")
+        found = main([*self.WORDS])
         full_disk(False)
-        assert (status, capsys.readouterr().err) == (
-            2,
-            f"skhash: {codes}: File too large\n",
-        )
-        assert sorted(tmp_path.iterdir()) == before
+        assert found == status
+        assert capsys.readouterr() == ("", f"skhash: {message}\n")
+        assert names_in(".") == before
+        assert not existing or Path("codes.npy").read_bytes() == b"what was here"
 
-    def test_a_full_disk_is_noticed_before_the_work(
-        self, run, vectors, encoder, tmp_path, monkeypatch
-    ):
-        free = SimpleNamespace(free=749)
-        monkeypatch.setattr(_files.shutil, "disk_usage", lambda path: free)
-        words = ["encode", tmp_path / "encoder", vectors, tmp_path / "codes.npy"]
-        status, _, errors = run(*words)
-        assert status == 2
-        assert "codes.npy takes 750 bytes, and its disk has 749 left" in errors
-        assert run(*words, "--packed")[0] == 0
-
-    def test_what_is_no_encoder(self, run, X, vectors, encoder, tmp_path):
-        index = skhash.HammingNeighbors().fit(encoder.transform(X))
-        index.save(tmp_path / "index")
-        status, _, errors = run(
-            "encode", tmp_path / "index", vectors, tmp_path / "c.npy"
-        )
-        assert status == 2
-        assert "index holds a HammingNeighbors, which encodes no vectors" in errors
-
-    def test_no_encoder(self, run, vectors, tmp_path):
-        status, _, errors = run("encode", tmp_path, vectors, tmp_path / "c.npy")
-        assert status == 2
-        assert "is not a saved skhash estimator" in errors
-
-    def test_encoding_as_json(self, run, vectors, encoder, tmp_path):
-        codes = tmp_path / "codes.npy"
-        words = ["encode", tmp_path / "encoder", vectors, codes, "--packed", "--json"]
-        status, output, errors = run(*words)
-        assert (status, errors) == (0, "")
-        written = json.loads(output)
-        assert written.pop("seconds") > 0
-        assert written == {
-            "codes": str(codes),
-            "n_rows": N,
-            "n_bits": 5,
-            "n_columns": np.load(codes).shape[1],
-            "packed": True,
-        }
+    @pytest.mark.parametrize(
+        "words, message",
+        [
+            (("encoder", "X.npy", "codes.bin"), "codes are written as .npy"),
+            (("encoder", "X.npy", "nowhere/codes.npy"), "there is no directory"),
+            (("encoder", "X.npy", "folder.npy"), "is a directory"),
+            (("encoder", "X.npy", "X.npy"), "holds the vectors"),
+            (("encoder", "wide.npy", "c.npy"), "12 numbers, .* encodes vectors of 6"),
+            (("index", "X.npy", "c.npy"), "a HammingNeighbors, which encodes no"),
+            (("absent", "X.npy", "c.npy"), "is not a saved skhash estimator"),
+        ],
+    )
+    def test_what_is_refused(self, run, X, encoder, words, message):
+        Path("folder.npy").mkdir()
+        np.save("wide.npy", np.hstack([X, X]))
+        skhash.HammingNeighbors().fit(encoder.transform(X)).save("index")
+        status, _, errors = run("encode", *words)
+        assert status == 2 and re.search(message, errors)
+        np.testing.assert_array_equal(np.load("X.npy"), X)
 
 
 class TestErrors:
@@ -625,42 +489,25 @@ class TestErrors:
             (["nan.npy"], "Row 3"),
             (["X.npy", "--labels", "short.npy"], "shape (9,) for 150 vectors"),
             (["X.npy", "--labels", "number.npy"], "shape () for 150 vectors"),
-            (["X.npy", "--labels", "column.npy"], "(30, 1)"),
-            (["X.npy", "--labels", "pairs.npy"], "0 and 1"),
             (["X.npy", "--labels", "halves.npy"], "must be classes"),
             (["X.npy", "--labels", "missing.npy"], "missing.npy"),
-            (["X.npy", "--labels", "X.txt"], "X.txt"),
             (["X.npy", "--labels", "text.npy"], "text.npy"),
-            (["X.npy", "--labels", "empty.npy"], "empty.npy"),
             (["--labels", "short.npy"], "--labels"),
             (["X.npy", "--methods", "lsh,foo"], "'foo'"),
-            (
-                ["X.npy", "--bits", "0"],
-                "n_bits",
-            ),
             (["X.npy", "--bits", "99999999999"], "99999999999"),
-            (["X.npy", "--bits", "64", "128"], "--bits 64,128"),
-            (["--bits", "64,", "128", "X.npy"], "--bits 64,128"),
-            (["X.npy", "--k", "200"], "k=200"),
             (["X.npy", "--rescore", "140"], "rescore=140"),
-            (["X.npy", "--target-recall", "90"], "'target_recall'"),
             (["X.npy", "--device", "nowhere"], "'nowhere' is not a device"),
             (["X.npy", "--methods", "pca", "--bits", "7"], "pca at 7 bits"),
         ],
     )
-    def test_one_line_and_status_2(self, run, X, tmp_path, monkeypatch, words, message):
-        monkeypatch.chdir(tmp_path)
-        np.save("X.npy", X)
+    def test_one_line_and_status_2(self, run, X, words, message):
         np.save("short.npy", np.arange(9))
         np.save("number.npy", 9)
-        np.save("column.npy", np.arange(N)[:, None])
-        np.save("pairs.npy", np.arange(2 * N).reshape(N, 2))
         np.save("halves.npy", np.arange(N) / 2)
         X[3, 1] = np.nan
         np.save("nan.npy", X)
-        Path("X.txt").touch()
-        Path("empty.npy").touch()
-        Path("text.npy").write_text("not an array")
+        for name in ("X.txt", "text.npy"):
+            Path(name).write_text("not an array")
         status, output, errors = run("audit", *words)
         assert (status, output) == (2, "")
         (line,) = [line for line in errors.splitlines() if line.startswith("skhash: ")]
@@ -668,23 +515,37 @@ class TestErrors:
         assert errors.endswith(f"{line}\n")
 
     @pytest.mark.parametrize(
-        "error, line",
+        "error, status, line",
         [
-            (ValueError("one\ntwo"), "one two"),
-            (ValueError("one\r\n\u2028two"), "one two"),
-            (ValueError("begun " + 10**6 * "x"), "begun ..."),
-            (MemoryError("1 TiB"), "out of memory, so try fewer rows or bits: 1 TiB"),
-            (RuntimeError("CUDA out of memory"), "out of memory, so try fewer rows or "
-             "bits: CUDA out of memory"),
-            (OSError(28, "No space left"), "No space left"),
+            (ValueError("one\r\n\u2028two"), 2, "one two"),
+            (ValueError("begun " + 10**6 * "x"), 2, "begun ..."),
+            (ValueError("a\x1b[31mb"), 2, "a?[31mb"),
+            (MemoryError("1 TiB"), 2, "out of memory, so .* or bits: 1 TiB"),
+            (RuntimeError("CUDA out of memory"), 2, "out of memory, .*: CUDA .*"),
+            (OSError(28, "No space left"), 2, "No space left"),
+            (KeyboardInterrupt(), 130, "interrupted"),
         ],
-    )  # fmt: skip
-    def test_any_message_becomes_one_line(self, run, vectors, monkeypatch, error, line):
+    )
+    def test_any_message_becomes_one_line(
+        self, run, X, monkeypatch, error, status, line
+    ):
         def fail(*arguments, **options):
             raise error
 
         monkeypatch.setattr(audit_command, "audit", fail)
-        assert run("audit", vectors) == (2, "", f"skhash: {line}\n")
+        found = run("audit", "X.npy")
+        assert found[:2] == (status, "")
+        line = re.escape(line) if ".*" not in line else line
+        assert re.fullmatch(f"skhash: {line}\n", found[2])
+
+    @pytest.mark.parametrize("mistake", [AssertionError, RuntimeError("a mistake")])
+    def test_a_mistake_in_the_program_is_not_hidden(self, X, monkeypatch, mistake):
+        def fail(*arguments, **options):
+            raise mistake
+
+        monkeypatch.setattr(audit_command, "audit", fail)
+        with pytest.raises((AssertionError, RuntimeError)):
+            main(["audit", "X.npy"])
 
     @pytest.mark.parametrize("device", ["nowhere", "meta"])
     @pytest.mark.parametrize(
@@ -694,23 +555,6 @@ class TestErrors:
         status, output, errors = run(*words, "--device", device)
         assert (status, output) == (2, "")
         assert device in errors and "absent" not in errors
-
-    def test_an_interrupt_while_arguments_are_read(self, run, monkeypatch):
-        def interrupt():
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(_main, "_parser", interrupt)
-        assert run("audit") == (130, "", "skhash: interrupted\n")
-
-    def test_a_mistake_in_the_program_is_not_hidden(self, vectors, monkeypatch):
-        for mistake in (AssertionError, RuntimeError("a mistake")):
-
-            def fail(*arguments, mistake=mistake, **options):
-                raise mistake
-
-            monkeypatch.setattr(audit_command, "audit", fail)
-            with pytest.raises((AssertionError, RuntimeError)):
-                main(["audit", vectors])
 
 
 @pytest.fixture
@@ -723,115 +567,61 @@ def closed_stream():
     stream.close()  # fails where the test has left something to write
 
 
-class TestClosedStreams:
-    def test_nobody_reads_the_output(
-        self, vectors, tmp_path, monkeypatch, capsys, closed_stream
-    ):
+class TestStreams:
+    def test_nobody_reads_the_output(self, X, monkeypatch, capsys, closed_stream):
         monkeypatch.setattr(sys, "stdout", closed_stream)
-        status = main(["audit", vectors, "--out", str(tmp_path / "report"), *FAST])
-        assert status == 2
+        assert main(["audit", "X.npy", "--out", "report", *FAST]) == 2
         errors = capsys.readouterr().err
         assert errors.endswith("skhash: standard output: Broken pipe\n")
-        assert (tmp_path / "report" / "report.json").exists()
+        assert Path("report", "report.json").exists()
 
     def test_the_output_is_closed(self, run, monkeypatch):
         monkeypatch.setattr(sys, "stdout", None)
         assert run("audit") == (2, "", "skhash: standard output is closed\n")
 
-    def test_nobody_reads_the_errors(self, monkeypatch, closed_stream):
+    def test_nobody_reads_the_errors(self, X, monkeypatch, closed_stream):
         monkeypatch.setattr(sys, "stderr", closed_stream)
         assert main(["audit", "absent.npy"]) == 2
-
-    def test_errors_are_closed(self, vectors, monkeypatch):
         monkeypatch.setattr(sys, "stderr", None)
-        assert main(["audit", vectors, *FAST]) == 0
-
-
-class TestTerminal:
-    @pytest.mark.parametrize("width", [None, 80, 100, 150])
-    def test_an_audit_fits(self, run, vectors, tmp_path, on_terminal, width):
-        np.save(tmp_path / "y.npy", np.arange(N) % 3)
-        if width is not None:
-            on_terminal(width)
-        output = run("audit", vectors, "--labels", tmp_path / "y.npy", *FAST)[1]
-        header, rows = table(output)
-        assert {"method", "bits", "bytes", "H 10@10", "Q 10@30"} <= {*header}
-        assert all(len(row) == len(header) for row in rows)
-        if width is not None:
-            assert max(map(len, output.splitlines())) <= width
-        assert ("corr" in header) == (width in (None, 150))
-        assert ("encode/s" in header) == (width != 80)
-
-    def test_text_in_one_line_where_piped(self, on_terminal, capsys):
-        text = "some words " * 20 + "and/one/long-path" * 3
-        _terminal.print_text(text)
-        assert capsys.readouterr().out == text + "\n"
-        on_terminal(40)
-        _terminal.print_text(text)
-        lines = capsys.readouterr().out.splitlines()
-        assert len(lines) > 5
-        assert "and/one/long-path" * 3 in lines
-
-    @pytest.mark.parametrize("with_rich", [True, False])
-    def test_progress(self, on_terminal, no_import, capsys, with_rich):
-        with _terminal.progress() as show:
-            show("piped")
-        assert capsys.readouterr().err == ""
-        on_terminal(60, stream="stderr")
-        if with_rich:
-            pytest.importorskip("rich")
-        else:
-            no_import("rich")
-        with _terminal.progress() as show:
-            show("a [red]step")
-            show("")
-            print("a row")
-            show("more")
-        captured = capsys.readouterr()
-        assert captured.out == "a row\n"
-        assert "a [red]step" in captured.err and "more" in captured.err
-        assert with_rich or captured.err == "a [red]step\nmore\n"
+        assert main(["audit", "X.npy", *FAST]) == 0
 
     @pytest.mark.parametrize("command", ["audit", "encode"])
-    def test_steps(
-        self, run, vectors, encoder, tmp_path, small_chunks, on_terminal, no_import,
-        command,
-    ):  # fmt: skip
-        on_terminal(stream="stderr")
-        no_import("rich")
-        words = [tmp_path / "encoder", vectors, tmp_path / "codes.npy"]
-        words = [vectors, *FAST] if command == "audit" else words
-        status, output, errors = run(command, *words)
-        assert status == 0 and len(errors.splitlines()) > 2
+    def test_steps_on_a_terminal(
+        self, run, encoder, small_chunks, on_terminal, no_import, command
+    ):
+        words = ["audit", "X.npy", *FAST] if command == "audit" else TestEncode.WORDS
+        assert run(*words)[2] == ""  # piped
+        on_terminal("stderr")
         last = "lsh at 8 bits" if command == "audit" else "150 of 150"
-        assert last in errors.splitlines()[-1]
-        assert run(command, *words, "--quiet")[2] == ""
+        assert run(*words, "--quiet")[2] == ""
+        assert last in run(*words)[2]  # by rich
+        no_import("rich")
+        errors = run(*words)[2].splitlines()
+        assert len(errors) > 2 and last in errors[-1]
 
 
 class TestCheck:
-    def test_whole_and_damaged_files(self, run, encoder, tmp_path):
+    def test_whole_and_damaged_files(self, run, encoder):
         """Below the directory, too; status and message say what is wrong."""
-        encoder.save(tmp_path / "report" / "again")
+        encoder.save("report/again")
         for folder, paths in {
             "encoder": ["encoder"],
             "report": ["report/again"],
             ".": ["encoder", "report/again"],
         }.items():
-            status, output, errors = run("check", tmp_path / folder)
-            kind = f"a {type(encoder).__name__}, whole"
-            lines = [f"{tmp_path / path}: {kind}" for path in paths]
-            assert (status, output.splitlines(), errors) == (0, lines, "")
-        assert run("check", tmp_path, "--quiet") == (0, "", "")
-        file = tmp_path / "report" / "again" / FILE
+            lines = [f"{path}: a {type(encoder).__name__}, whole" for path in paths]
+            assert run("check", folder) == (0, "\n".join([*lines, ""]), "")
+        assert run("check", ".", "--quiet") == (0, "", "")
+        file = Path("report/again", FILE)
         content = bytearray(file.read_bytes())
         content[-1] ^= 1
         file.write_bytes(content)
-        status, _, errors = run("check", tmp_path)
+        status, _, errors = run("check", ".")
         assert status == 2
-        assert f"{file.parent} is damaged" in errors and "checksum" in errors
+        assert "report/again is damaged" in errors and "checksum" in errors
 
-    def test_nothing_there(self, run, tmp_path):
-        for folder in (tmp_path, tmp_path / "absent"):
+    def test_nothing_there(self, run):
+        for folder in (".", "absent"):
             status, _, errors = run("check", folder)
             assert status == 2
             assert f"{folder} is not a saved skhash estimator" in errors

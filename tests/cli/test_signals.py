@@ -18,12 +18,12 @@ import skhash
 
 CHILD = """
 import json, os, signal, sys
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from unittest.mock import patch
 from skhash import AuditResult, PCAHash, load
 from skhash.auditing import measure, run
-from skhash.cli import main
+from skhash.cli._main import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 reading, writing = os.pipe()
@@ -47,34 +47,32 @@ def before(call):
         return call(*arguments, **options)
     return waits
 
-def dropped(self, *arguments):  # as skorch does, which then ends the fit
-    if self.n_bits > 1:
-        with suppress(KeyboardInterrupt):
-            wait()
-    return fit(self, *arguments)
+def fits(handling):
+    def fit(self, *arguments):
+        if self.n_bits > 1:
+            with handling():
+                wait()
+        return original(self, *arguments)
+    return patch.object(PCAHash, "fit", fit)
 
-def replaced(self, *arguments):  # as faiss does
-    if self.n_bits > 1:
-        try:
-            wait()
-        except KeyboardInterrupt:
-            raise RuntimeError("computation interrupted") from None
-    return fit(self, *arguments)
+def dropped():  # as skorch does, which then ends the fit
+    return suppress(KeyboardInterrupt)
 
-def interrupted(self, *arguments):
-    if self.n_bits > 1:
-        wait()
-    return fit(self, *arguments)
+@contextmanager
+def replaced():  # as faiss does
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise RuntimeError("computation interrupted") from None
 
 def compiled(*arguments):
     wait()
 
-fit = PCAHash.fit
+original = PCAHash.fit
 POINTS = {
-    "fit": patch.object(PCAHash, "fit", interrupted),
-    "dropped": patch.object(PCAHash, "fit", dropped),
-    "replaced": patch.object(PCAHash, "fit", replaced),
-    "engine": patch.object(run, "measure_peer", before(run.measure_peer)),
+    "fit": fits(nullcontext),
+    "dropped": fits(dropped),
+    "replaced": fits(replaced),
     "examples": patch.object(run, "gather_evidence", before(run.gather_evidence)),
     "writing": patch.object(AuditResult, "to_html", before(AuditResult.to_html)),
     "compiling": patch.object(run, "_compile_kernels", compiled),
@@ -98,7 +96,6 @@ MEASURED = {
     "fit": ["lsh"],
     "dropped": ["lsh"],
     "replaced": ["lsh"],
-    "engine": ["lsh", "pca"],
     "examples": ["lsh", "pca", "sign"],
     "writing": ["lsh", "pca", "sign"],
     "compiling": [],

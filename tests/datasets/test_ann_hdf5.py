@@ -69,17 +69,6 @@ def test_other_layouts(tmp_path, change, message):
         read_ann_hdf5(path)
 
 
-def test_damaged_and_missing_files(tmp_path):
-    path = write(tmp_path / "bad.hdf5")
-    whole = path.read_bytes()
-    for damaged in (whole[: len(whole) // 2], b"not HDF5", b""):
-        path.write_bytes(damaged)
-        with pytest.raises(ValueError, match="bad.hdf5 cannot be read as HDF5"):
-            read_ann_hdf5(path)
-    with pytest.raises(FileNotFoundError):
-        read_ann_hdf5(tmp_path / "absent.hdf5")
-
-
 def test_without_h5py_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(ImportError, match=r'pip install "scikit-hash\[hdf5\]"'):

@@ -93,7 +93,10 @@ def test_half_a_file_is_refused_by_name(write, name):
 
 
 @every_reader
-@pytest.mark.parametrize("content", [b"", b"\x07 nothing of any format\n" * 9])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\x07 nothing of any format\n" * 9, b"\xff\xfe\0\x81", b"\x80\4K\1."],
+)
 @pytest.mark.parametrize("suffix", ["", ".gz", ".npy", ".npz", ".csv", ".fvecs"])
 def test_a_file_of_no_format_is_refused_by_name(tmp_path, name, content, suffix):
     path = tmp_path / f"bad{suffix}"

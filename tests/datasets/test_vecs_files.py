@@ -75,9 +75,3 @@ def test_damaged_file(tmp_path, write_vecs, damage, message, mmap):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(ValueError, match=f"bad.fvecs .*{message}"):
         read_fvecs(path, mmap=mmap)
-
-
-def test_components_of_another_type_are_noticed(tmp_path, write_vecs):
-    path = write_vecs(tmp_path / "base.fvecs", np.ones((5, 4), dtype=np.float32))
-    with pytest.raises(ValueError, match="another type"):
-        read_bvecs(path)

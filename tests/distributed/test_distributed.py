@@ -109,7 +109,7 @@ def test_blocks_are_encoded_as_the_whole(normalize):
         expected = encoder.transform_packed(X)
         assert packed.shape == expected.shape and packed.dtype == expected.dtype
         assert_array_equal(packed.compute(), expected)
-        # What only training needs is not sent along, and not lost here.
+        # State that only training needs is not sent along, and not lost here.
         assert not hasattr(_light(encoder), "net_")
         assert hasattr(encoder, "net_") == isinstance(encoder, SGHEncoder)
 

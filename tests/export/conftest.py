@@ -3,8 +3,8 @@ import subprocess
 
 import pytest
 
-# Answers are rows of columns with a space between them, and nothing else. What a script
-# makes is in a schema of its own, and is rolled back.
+# Answers are rows of columns with a space between them, and nothing else. A script
+# works in a separate schema, and is rolled back.
 BEGINNING = r"""
 \set QUIET on
 \set ON_ERROR_STOP on

@@ -102,7 +102,7 @@ def test_sqlite_vec(index, queries, connection):
     ]
     ids, distances = np.moveaxis(np.array(found), 2, 0)
     assert_same_neighbors(index, queries, distances, ids)
-    # The bits are those of its own quantiser of real vectors.
+    # The bits are those of its quantiser of real vectors.
     vector = np.random.default_rng(3).normal(size=24).astype(np.float32)
     (own,) = connection.execute("SELECT vec_quantize_binary(?)", (vector,)).fetchone()
     assert own == reverse_bits(pack_bits((vector > 0)[None])).tobytes()
@@ -175,6 +175,8 @@ def test_bit_strings(bits):
     assert_array_equal(
         bit_strings(pack_bits(bits)), [one + padding for one in expected]
     )
+    with pytest.raises(ValueError, match="must be 0"):
+        bit_strings(np.full((1, 1), 255, np.uint8), n_bits=3)
 
 
 @pytest.mark.parametrize("kind", [int, str])
@@ -196,17 +198,6 @@ def test_arrow_and_parquet(bits, kind, tmp_path):
     assert_array_equal(found, ids[7:10])
 
 
-def test_arrow_refuses_other_codes(bits):
-    arrow = pytest.importorskip("pyarrow", reason="pip install pyarrow")
-    table = to_arrow(pack_bits(bits))
-    little = table.replace_schema_metadata({"bitorder": "little"})
-    with pytest.raises(ValueError, match="'little'"):
-        from_arrow(little)
-    texts = arrow.table({"id": [1], "code": ["0101"]})
-    with pytest.raises(ValueError, match="string"):
-        from_arrow(texts)
-
-
 def test_reversed_bits(bits):
     packed = pack_bits(bits)
     assert_array_equal(
@@ -226,14 +217,6 @@ def test_int8(bits):
         to_int8(packed, "twos")
     with pytest.raises(ValueError, match="int64"):
         from_int8(packed.astype(int), "view")
-
-
-def test_bad_sources(bits):
-    packed = pack_bits(bits)
-    with pytest.raises(ValueError, match="one id a code"):
-        to_pgvector(packed, io.StringIO(), ids=[1, 2])
-    with pytest.raises(ValueError, match="must be 0"):
-        bit_strings(np.full((1, 1), 255, np.uint8), n_bits=3)
 
 
 @pytest.mark.parametrize("export", [to_faiss, to_usearch])

@@ -156,7 +156,7 @@ def uniform_draws(draws):
 
 @dataclass
 class Estimates:
-    """What an estimator gives at each outcome, and the expectations."""
+    """Estimates at each outcome, and their expectations."""
 
     losses: torch.Tensor
     gradients: torch.Tensor

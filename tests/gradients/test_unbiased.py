@@ -60,7 +60,6 @@ UNBIASED = [
     (DisARM(), by_cell),
     (DisARM(2), cells_twice),
     (LocalExpectation(), by_state),
-    (LocalExpectation(), by_state),
     (BitFlip(), by_state_and_order),
     (BitFlip(2), by_state_and_order),
     # A page that shows a function-wise one says that it is unbiased.

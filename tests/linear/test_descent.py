@@ -1,4 +1,7 @@
-"""Descent over bits against enumeration and direct evaluation."""
+"""Descents over bits and over blocks, against enumeration and direct evaluation.
+
+A block of two values, of which the first is zero, is a bit.
+"""
 
 import itertools
 
@@ -6,35 +9,65 @@ import numpy as np
 import pytest
 
 from skhash.linear import _descent
-from skhash.linear._descent import descend, enumerate_codes
+from skhash.linear._descent import BitDescent, BlockDescent, enumerate_codes
 
 
-def problem(n_bits, n=40, seed=0):
-    """Products and Gram matrix of random rows and correlated codewords."""
+def problem(n_blocks, n_values, n=40, n_features=6, seed=0):
+    """Rows, a codebook of correlated entries, and random values."""
     rng = np.random.default_rng(seed)
-    codebook = rng.normal(size=(n_bits, n_bits)) + rng.normal(size=n_bits)
-    X = 3 * rng.normal(size=(n, n_bits))
-    bits = rng.integers(0, 2, size=(n, n_bits), dtype=np.uint8)
-    return X @ codebook.T, codebook @ codebook.T, bits
+    codebook = rng.normal(size=(n_blocks, n_values, n_features))
+    codebook += rng.normal(size=n_features)
+    if n_values == 2:
+        codebook[:, 0] = 0
+    X = 3 * rng.normal(size=(n, n_features))
+    values = rng.integers(0, n_values, size=(n, n_blocks), dtype=np.uint8)
+    return X, codebook.astype(np.float32), values
 
 
-def value(bits, products, gram):
-    bits = bits.astype(float)
-    return np.einsum("ij,jk,ik->i", bits, gram, bits) - 2 * (products * bits).sum(1)
+def errors(X, codebook, values):
+    codebook = codebook.astype(np.float64)
+    decoded = sum(block[own] for block, own in zip(codebook, values.T, strict=True))
+    return np.square(X - decoded).sum(axis=1)
 
 
-def all_codes(n_bits):
-    return np.array(list(itertools.product([0, 1], repeat=n_bits)), dtype=np.uint8)
+def all_errors(X, codebook):
+    """The error of each row by each code, and the codes."""
+    n_blocks, n_values, _ = codebook.shape
+    codes = list(itertools.product(range(n_values), repeat=n_blocks))
+    codes = np.array(codes, dtype=np.uint8)
+    return np.array([errors(x[None], codebook, codes) for x in X]), codes
+
+
+def descent_of(codebook, n_bits=None, **options):
+    n_blocks, n_values, _ = codebook.shape
+    if n_values == 2:
+        return BitDescent(codebook[:, 1], n_blocks, **options)
+    n_bits = n_bits or n_blocks * (n_values.bit_length() - 1)
+    return BlockDescent(codebook, n_bits, **options)
+
+
+def improved(X, codebook, values, anchor=None, bit_cost=0.0, **options):
+    found = values.copy()
+    descent_of(codebook, **options).improve(X, found, anchor, bit_cost)
+    return found
+
+
+def assert_no_other_value_is_better(cost, found, choices):
+    """Of one block; a block is a column of `found`."""
+    end = cost(found)
+    for block, value in itertools.product(range(found.shape[1]), choices):
+        other = found.copy()
+        other[:, block] = value
+        assert (cost(other) >= end - 1e-3).all()
 
 
 @pytest.mark.parametrize("n_bits", [1, 2, 7])
 def test_enumeration_is_brute_force(n_bits):
-    products, gram, _ = problem(n_bits)
-    codes = all_codes(n_bits)
-    found = enumerate_codes(products, gram)
-    for row, bits in zip(products, found, strict=True):
-        values = value(codes, np.broadcast_to(row, (len(codes), n_bits)), gram)
-        np.testing.assert_array_equal(bits, codes[values.argmin()])
+    X, codebook, _ = problem(n_bits, 2)
+    descent = descent_of(codebook)
+    found = enumerate_codes(descent.products(X), descent.gram)
+    values, codes = all_errors(X, codebook)
+    np.testing.assert_array_equal(found, codes[values.argmin(axis=1)])
 
 
 def test_ties_go_to_the_first_code():
@@ -43,74 +76,130 @@ def test_ties_go_to_the_first_code():
     np.testing.assert_array_equal(bits, [[0, 1]])
 
 
+@pytest.mark.parametrize("n_values", [16, 256])
+def test_one_block_has_the_best_of_all_values(n_values):
+    X, codebook, values = problem(1, n_values)
+    best = all_errors(X, codebook)[0].argmin(axis=1)
+    np.testing.assert_array_equal(improved(X, codebook, values)[:, 0], best)
+
+
+@pytest.mark.parametrize("n_blocks, n_values", [(10, 2), (2, 16)])
+def test_restarts_never_lose_and_reach_the_optimum(n_blocks, n_values):
+    X, codebook, values = problem(n_blocks, n_values, n=100, n_features=10)
+    optimum = all_errors(X, codebook)[0].min(axis=1)
+    ends = [
+        errors(X, codebook, improved(X, codebook, values, n_restarts=n))
+        for n in (0, 2, 8, 200)
+    ]
+    for fewer, more in itertools.pairwise(ends):
+        assert (more <= fewer + 1e-3).all()
+    assert (ends[0] > optimum + 1e-3).mean() > 0.1
+    assert (ends[-1] <= optimum + 1e-3).mean() > 0.95
+
+
 @pytest.mark.parametrize("n_restarts", [0, 3])
-@pytest.mark.parametrize("n_bits", [1, 9, 70])
-def test_value_never_rises_and_no_single_flip_lowers_it(n_bits, n_restarts):
-    products, gram, bits = problem(n_bits)
-    found = descend(products, gram, bits, n_restarts=n_restarts)
-    end = value(found, products, gram)
-    slack = 1e-6 * np.trace(gram)
-    assert (end <= value(bits, products, gram) + slack).all()
-    assert (end < value(bits, products, gram) - slack).any()
-    for bit in range(n_bits):
-        flipped = found.copy()
-        flipped[:, bit] ^= 1
-        assert (value(flipped, products, gram) >= end - slack).all()
+@pytest.mark.parametrize(
+    "n_blocks, n_values", [(1, 2), (9, 2), (70, 2), (1, 16), (7, 16), (4, 256)]
+)
+def test_error_never_rises_and_no_other_value_lowers_it(n_blocks, n_values, n_restarts):
+    X, codebook, values = problem(n_blocks, n_values)
+    found = improved(X, codebook, values, n_restarts=n_restarts)
+    end, start = errors(X, codebook, found), errors(X, codebook, values)
+    assert (end <= start + 1e-3).all() and (end < start - 1e-3).any()
+    assert_no_other_value_is_better(
+        lambda codes: errors(X, codebook, codes), found, range(n_values)
+    )
 
 
-def test_descent_is_coordinate_descent_by_hand():
-    products, gram, bits = problem(6)
-    expected = bits.copy()
-    for code, row in zip(expected, products, strict=True):
+@pytest.mark.parametrize("n_values", [2, 16])
+def test_descent_is_coordinate_descent_by_hand(n_values):
+    X, codebook, values = problem(6, n_values)
+    expected = values.copy()
+    for code, x in zip(expected, X, strict=True):
         helped = True
         while helped:
             helped = False
-            for bit in range(6):
-                other = code.copy()
-                other[bit] ^= 1
-                before, after = value(np.array([code, other]), row, gram)
-                if after < before:
-                    code[:] = other
+            for block in range(6):
+                others = np.repeat(code[None], n_values, axis=0)
+                others[:, block] = np.arange(n_values)
+                costs = errors(x[None], codebook, others)
+                if costs.min() < costs[code[block]]:
+                    code[block] = costs.argmin()
                     helped = True
-    np.testing.assert_array_equal(descend(products, gram, bits), expected)
+    np.testing.assert_array_equal(improved(X, codebook, values), expected)
 
 
-def test_restarts_never_lose_and_reach_the_optimum():
-    products, gram, bits = problem(10, n=200)
-    optimum = value(enumerate_codes(products, gram), products, gram)
-    values = [
-        value(descend(products, gram, bits, n_restarts=n), products, gram)
-        for n in (0, 2, 8, 200)
-    ]
-    slack = 1e-6 * np.trace(gram)
-    for fewer, more in itertools.pairwise(values):
-        assert (more <= fewer + slack).all()
-    assert (values[0] > optimum + slack).mean() > 0.1
-    assert (values[-1] <= optimum + slack).mean() > 0.95
-
-
-def test_a_row_does_not_depend_on_blocks_threads_or_other_rows(monkeypatch):
-    products, gram, bits = problem(20, n=50)
-    whole = descend(products, gram, bits, n_restarts=4, n_jobs=1)
-    monkeypatch.setattr(_descent, "BLOCK_ROWS", 7)
-    np.testing.assert_array_equal(
-        descend(products, gram, bits, n_restarts=4, n_jobs=3), whole
+def test_bits_that_the_last_block_lacks_stay_zero():
+    X, codebook, values = problem(3, 16)
+    values[:, -1] &= 0b1100
+    found = improved(X, codebook, values, n_bits=10, n_restarts=20)
+    assert not (found[:, -1] & 0b0011).any()
+    # Of the values that are allowed, no other is better.
+    assert_no_other_value_is_better(
+        lambda last: errors(X, codebook, np.hstack([found[:, :-1], last])),
+        found[:, -1:],
+        (0, 4, 8, 12),
     )
+    assert len(np.unique(found[:, -1])) >= 2
+    start = descent_of(codebook, 10).start(X)
+    assert not (start[:, -1] & 0b0011).any()
+
+
+def test_start_takes_the_best_value_of_each_block_in_turn():
+    X, codebook, _ = problem(4, 16)
+    expected = np.zeros((len(X), 4), dtype=np.uint8)
+    rest = X.copy()
+    for block, entries in enumerate(codebook.astype(np.float64)):
+        distances = np.square(rest[:, None] - entries).sum(axis=2)
+        expected[:, block] = distances.argmin(axis=1)
+        rest -= entries[expected[:, block]]
+    np.testing.assert_array_equal(descent_of(codebook).start(X), expected)
+
+
+@pytest.mark.parametrize("n_values", [2, 16])
+@pytest.mark.parametrize("bit_cost", [0.5, 5.0])
+def test_bits_that_differ_cost(bit_cost, n_values):
+    """The cost is of a descent: no other value of a block has a smaller sum."""
+    X, codebook, values = problem(4, n_values)
+    anchor = np.roll(values, 1, axis=0)
+
+    def differing(codes):
+        return np.bitwise_count(codes ^ anchor).sum(axis=1)
+
+    def cost(codes):
+        return errors(X, codebook, codes) + bit_cost * differing(codes)
+
+    found = improved(X, codebook, values, anchor, bit_cost, n_restarts=3)
+    assert (cost(found) <= cost(values) + 1e-3).all()
+    assert_no_other_value_is_better(cost, found, range(n_values))
+    free = improved(X, codebook, values, n_restarts=3)
+    assert differing(found).sum() < differing(free).sum()
+    kept = improved(X, codebook, values, values, 1e6, n_restarts=5)
+    np.testing.assert_array_equal(kept, values)
+
+
+@pytest.mark.parametrize("n_values", [2, 16, 256])
+def test_a_row_does_not_depend_on_chunks_threads_or_other_rows(n_values, monkeypatch):
+    X, codebook, values = problem(6, n_values, n=50)
+    whole = improved(X, codebook, values, n_restarts=4, n_jobs=1)
+    chunks = _descent.row_chunks
+    monkeypatch.setattr(
+        _descent,
+        "row_chunks",
+        lambda n, size, budget=None: chunks(n, 1, 7 if budget is None else 3),
+    )
+    again = improved(X, codebook, values, n_restarts=4, n_jobs=3)
+    np.testing.assert_array_equal(again, whole)
+    monkeypatch.undo()
     some = [31, 4, 4, 49]
     np.testing.assert_array_equal(
-        descend(products[some], gram, bits[some], n_restarts=4), whole[some]
+        improved(X[some], codebook, values[some], n_restarts=4), whole[some]
     )
 
 
-def test_seed_draws_other_flips():
-    products, gram, bits = problem(40)
-    ends = [descend(products, gram, bits, n_restarts=2, seed=s) for s in (0, 0, 1)]
+@pytest.mark.parametrize("n_blocks, n_values", [(40, 2), (8, 16)])
+def test_seed_draws_other_changes(n_blocks, n_values):
+    X, codebook, values = problem(n_blocks, n_values, n_features=40)
+    ends = [improved(X, codebook, values, n_restarts=2, seed=s) for s in (0, 0, 1)]
     np.testing.assert_array_equal(ends[0], ends[1])
     assert (ends[0] != ends[2]).any()
-
-
-def test_start_is_not_written_to():
-    products, gram, bits = problem(9)
-    before = bits.copy()
-    descend(products, gram, bits, n_restarts=2)
-    np.testing.assert_array_equal(bits, before)

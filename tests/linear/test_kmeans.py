@@ -8,7 +8,6 @@ from sklearn.datasets import load_digits
 
 from skhash.linear import KMeansHash
 from skhash.linear._kmeans import (
-    affinity_error,
     affinity_kmeans,
     balanced_subspaces,
     corners,
@@ -127,18 +126,6 @@ def test_one_bit_has_a_closed_form():
     # (d - 3)^2 + 2 weight (d - 5)^2 is least at d = (3 + 2 weight 5) / (1 + 2 weight).
     np.testing.assert_allclose(np.diff(centers[:, 0]), (3 + 30) / 7)
     np.testing.assert_allclose(shares @ centers, shares @ means)
-
-
-def test_affinity_error_is_a_mean_over_pairs_of_rows():
-    rng = np.random.default_rng(0)
-    centers, nearest = rng.normal(size=(4, 2)), rng.integers(0, 4, 50)
-    hamming = (corners(2)[:, None] != corners(2)).sum(axis=2)
-    targets = 2 * 0.7 * np.sqrt(hamming)
-    of_rows = centers[nearest]
-    distances = np.linalg.norm(of_rows[:, None] - of_rows, axis=2)
-    direct = ((distances - targets[nearest][:, nearest]) ** 2).mean()
-    shares = np.bincount(nearest, minlength=4) / 50
-    np.testing.assert_allclose(affinity_error(centers, shares, targets), direct)
 
 
 def test_objective_is_the_error_of_the_reconstruction(gaussian):

@@ -90,7 +90,7 @@ def test_each_bit_solves_the_generalised_eigenproblem(X):
     scatter = features.T.astype(float) @ features
     signs = {}
     for step, bit in enumerate(order, start=1):
-        # What is learned up to here does not depend on what comes after.
+        # Bits learned up to here do not depend on those after.
         so_far = learn_directions(white, similarity, order[:step], torch.device("cpu"))
         w = whitening @ so_far[bit]
         signs.pop(bit, None)

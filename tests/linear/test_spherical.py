@@ -73,7 +73,7 @@ def test_balls_share_a_quarter_of_the_rows(gaussian):
     assert 0 < encoder.n_iter_ < 100
     assert imbalance[0] <= 0.101 and imbalance[1] <= 0.151
     assert imbalance[0] < encoder.imbalance_[0, 0] / 2
-    # Not one move more than it takes.
+    # Not one move too many.
     early = (encoder.imbalance_[:-1] <= [0.10, 0.15]).all(axis=1)
     assert not early.any()
 

@@ -26,7 +26,7 @@ from skhash.losses import (
     OrthoHashLoss,
     hash_centers,
 )
-from skhash.losses._hash_centers import gilbert_varshamov_distance, multilabel_centers
+from skhash.losses._centers import gilbert_varshamov_distance, multilabel_centers
 
 METHODS = ["hadamard", "bernoulli", "distance"]
 
@@ -124,9 +124,9 @@ def test_centers_of_several_labels_are_signs_of_sums():
 
 @pytest.mark.parametrize("loss", [CSQLoss, MDSHCLoss, OrthoHashLoss])
 def test_unknown_centers_are_refused(loss):
-    with pytest.raises(ValueError, match="'centers' parameter of .* Got 'paley'"):
+    with pytest.raises(ValueError, match="'centers'.*'paley'"):
         make_objective(loss(centers="paley"), classes())
-    with pytest.raises(ValueError, match="centers='paley' is not one of 'bernoulli'"):
+    with pytest.raises(ValueError, match="centers='paley'.*'bernoulli'"):
         hash_centers(3, 8, "paley", torch.Generator())
 
 
@@ -134,29 +134,6 @@ def centers_of(loss, n_bits, n_classes):
     """The centres that a fit starts with, in float64."""
     labels = classes(n_classes, n_classes)
     return make_objective(loss, labels, n_bits, n_classes).centers
-
-
-@pytest.mark.parametrize("n_classes", [10, 100])
-@pytest.mark.parametrize("scale", [1.0, 30.0])
-def test_orthohash_of_perfect_codes(n_classes, scale):
-    """Cosine 1 - m to the own centre and 0 to all others, whatever the length.
-
-    The loss is log(1 + (C - 1) e^{-s (1 - m)}).
-    """
-    loss = OrthoHashLoss("hadamard", margin=0.2, scale=8.0)
-    codes = scale * centers_of(loss, 128, n_classes)
-    found = loss_of(loss, codes, classes(n_classes, n_classes), n_classes)
-    expected = math.log1p((n_classes - 1) * math.exp(-6.4))
-    assert found == pytest.approx(expected, abs=1e-12)
-
-
-def test_orthohash_of_codes_that_are_orthogonal_to_all_centers():
-    """Cosine -m to the own centre and 0 to others: log(1 + 9 e^{s m}), C = 10."""
-    loss = OrthoHashLoss("hadamard", margin=0.2, scale=8.0)
-    centers = centers_of(loss, 16, 10)
-    (code,) = torch.linalg.svd(centers)[2][-1:]
-    found = loss_of(loss, code.expand(10, 16), classes(10, 10), 10)
-    assert found == pytest.approx(math.log1p(9 * math.exp(1.6)), abs=1e-9)
 
 
 @pytest.mark.parametrize("margin_type", ["cos", "arc"])
@@ -185,17 +162,6 @@ def test_orthohash_has_finite_gradients_at_its_centers():
         assert gradient.isfinite().all()
 
 
-def test_unknown_margin_types_are_refused():
-    with pytest.raises(ValueError, match="'margin_type' parameter of .* Got 'sin'"):
-        make_objective(OrthoHashLoss(margin_type="sin"), classes())
-
-
-def test_csq_of_zero_logits():
-    """p = 1/2 has log 2, and |2p - 1| - 1 = -1."""
-    found = loss_of(CSQLoss(quantization_weight=0.3), torch.zeros(6, 8), classes(6))
-    assert found == pytest.approx(math.log(2) + 0.3 * math.log(math.cosh(1)))
-
-
 def test_csq_is_its_formula():
     loss = CSQLoss(quantization_weight=0.3)
     labels, logits = classes(), randn(14, 8)
@@ -222,26 +188,6 @@ def test_csq_leaves_rows_without_a_label_out():
         value(objective, logits, labels),
         value(objective, logits[has_label], labels[has_label]),
     )
-
-
-@pytest.mark.parametrize(
-    "n_bits, n_classes, p, loss",
-    [(16, 10, 0.858486, 0.0295222), (64, 10, None, 0.000602519)],
-)
-def test_mdshc_of_perfect_codes(n_bits, n_classes, p, loss):
-    """Cosine 1 to the own centre and 0 to C - 1 others.
-
-    p = 1 / (1 + (C - 1) e^{-sqrt l}), the others have q = (1 - p) / (C - 1) each, and
-    the loss is -[log p + (C - 1) log(1 - q)] / C. |u| is 1 but for rounding of tanh.
-    """
-    own = 1 / (1 + (n_classes - 1) * math.exp(-math.sqrt(n_bits)))
-    rest = (1 - own) / (n_classes - 1)
-    expected = -(math.log(own) + (n_classes - 1) * math.log1p(-rest)) / n_classes
-    assert expected == pytest.approx(loss, rel=1e-5)
-    assert p is None or own == pytest.approx(p, rel=1e-5)
-    codes = 50 * centers_of("mdshc", n_bits, n_classes)
-    found = loss_of("mdshc", codes, classes(n_classes, n_classes), n_classes)
-    assert found == pytest.approx(expected, rel=1e-9)
 
 
 def test_mdshc_is_its_formula_before_there_are_pairs():

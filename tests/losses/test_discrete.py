@@ -19,7 +19,7 @@ def problem():
 
 
 def objective(codes, pull, targets, classifier=None):
-    """What is minimised over codes, with the best classifier where none is given."""
+    """The objective of codes, with the best classifier where none is given."""
     if classifier is None:
         classifier = ridge_classifier(codes, targets, WEIGHT, RIDGE)
     error = (targets - codes @ classifier).square().sum()

@@ -1,20 +1,19 @@
-"""DualHashLoss: the likelihood, what solvers add to it, and what it remembers."""
+"""DualHashLoss: the likelihood, the terms of solvers, and the state."""
 
 import pytest
 import torch
 from losses.test_solvers import COPYING, M, N, steps, uniform
 
 from skhash.losses import DualHashLoss
-from skhash.losses._likelihood_of_pairs import pairwise_likelihood
-from skhash.losses._objective import Training
-from skhash.losses._solvers import SOLVERS, resolve_solver
+from skhash.losses._dual import SOLVERS
+from skhash.losses._objective import Training, pairwise_likelihood
 
 LABELS = torch.arange(N)[:, None] % 3
 
 
 def objective(solver, warmup_epochs=0, start="codes", **params):
     """Return an objective whose copy starts at numbers, or at outputs for None."""
-    solver = resolve_solver(solver)
+    solver = SOLVERS[solver]() if solver in SOLVERS else solver
     if solver.has_copy:
         solver.set_params(**{"u_step": 0.25} | params)
     loss = DualHashLoss(
@@ -93,7 +92,7 @@ def test_rows_of_the_batch_step_once_and_others_stay(solver):
     u[rows], v[rows] = steps(solver, u_step=0.4)(u[rows], v[rows], LOGITS[rows].tanh())
     gradient(module, LOGITS, rows)
     torch.testing.assert_close(module.u, u, atol=0, rtol=0)
-    if resolve_solver(solver).has_dual:
+    if SOLVERS[solver].has_dual:
         torch.testing.assert_close(module.v, v, atol=0, rtol=0)
         n_active = module.v.count_nonzero().item()
         assert module.n_updates.tolist() == [3 * M, n_active]

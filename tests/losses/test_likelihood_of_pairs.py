@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from skhash.losses._likelihood_of_pairs import jaccard, pairwise_likelihood
+from skhash.losses._objective import jaccard, pairwise_likelihood
 
 RNG = np.random.default_rng(0)
 CODES = torch.from_numpy(RNG.uniform(-1, 1, size=(7, 5)))
@@ -47,22 +47,6 @@ def test_against_the_sum_over_pairs(labels, scale, balanced):
     assert loss.item() == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("n_bits", [16, 32, 64])
-def test_worked_values(n_bits):
-    """theta is m/2 for the same code: log(1 + exp(-m/2)), 1.3e-14 for 64 bits."""
-    ones = torch.ones(1, n_bits, dtype=torch.float64)
-    same = torch.zeros(2, 1, dtype=torch.int64)
-
-    def loss(other):
-        return pairwise_likelihood(torch.cat([ones, other]), same, 1.0).item()
-
-    tail = math.log1p(math.exp(-n_bits / 2))
-    assert loss(ones) == pytest.approx(tail, rel=1e-9)
-    assert loss(-ones) == pytest.approx(n_bits / 2 + tail)
-    half = torch.cat([ones[:, ::2], -ones[:, ::2]], dim=1)
-    assert loss(half) == pytest.approx(math.log(2))
-
-
 @pytest.mark.parametrize(("weights", "theta"), [(None, 2.5), ("balanced", 7.5)])
 def test_auto_scale_bounds_theta(weights, theta):
     """The same code then costs log(1 + e^2.5) if it should not be, of any length.
@@ -75,14 +59,6 @@ def test_auto_scale_bounds_theta(weights, theta):
         codes = torch.ones(2, n_bits, dtype=torch.float64)
         loss = pairwise_likelihood(codes, other, pair_weights=weights)
         assert loss.item() == pytest.approx(share * math.log1p(math.exp(theta)))
-
-
-def test_theta_counts_differing_bits():
-    """At distance m/2 - 1 and scale 1 theta is 1, so p(similar) is sigmoid(1)."""
-    codes = torch.ones(2, 10, dtype=torch.float64)
-    codes[1, :4] = -1
-    loss = pairwise_likelihood(codes, torch.zeros(2, 1).long(), 1.0)
-    assert math.exp(-loss.item()) == pytest.approx(1 / (1 + math.exp(-1)))
 
 
 def test_gradient_in_closed_form():

@@ -1,4 +1,4 @@
-"""What every loss of supervised hashing does, one test a promise."""
+"""The contract of losses of supervised hashing, one test a promise."""
 
 import copy
 import inspect
@@ -306,19 +306,6 @@ def test_a_frozen_objective_remembers_nothing(loss, epoch):
         assert torch.equal(part, follower[name]), name
 
 
-@every_loss
-def test_scikit_learn_can_clone_and_set(loss):
-    parameters = loss.get_params()
-    fresh = type(loss)().set_params(**parameters)
-    assert fresh.get_params() == parameters
-
-    def plain(loss):
-        values = loss.get_params().items()
-        return {name: str(value) for name, value in values}
-
-    assert plain(clone(loss)) == plain(loss)
-
-
 def test_every_class_is_tested_and_has_a_name():
     found = {
         cls
@@ -336,17 +323,9 @@ def test_names_resolve_to_fresh_losses(name):
     assert make_loss(name) is not make_loss(name)
 
 
-def test_losses_resolve_to_clones():
-    loss = DSHLoss(margin=3.0)
-    found = make_loss(loss)
-    assert found is not loss and found.margin == 3.0
-
-
 @pytest.mark.parametrize("loss", ["softmax", None, DHNLoss, 3, ["dhn"]])
 def test_unknown_losses_are_refused_with_what_there_is(loss):
-    with pytest.raises(
-        ValueError, match="is not one of 'contrastive', .*, 'orthohash', nor a"
-    ):
+    with pytest.raises(ValueError, match="'contrastive', .*, 'orthohash'"):
         make_loss(loss)
 
 
@@ -356,7 +335,7 @@ def test_unknown_losses_are_refused_with_what_there_is(loss):
     ids=str,
 )
 def test_parameters_out_of_range_are_named(loss, name):
-    message = f"'{name}' parameter of {type(loss).__name__} must be"
+    message = f"'{name}' parameter of {type(loss).__name__}"
     with pytest.raises(ValueError, match=message):
         make_loss(loss.set_params(**{name: -1.0}))
 
@@ -369,7 +348,7 @@ def test_solvers_within_a_loss_are_set_cloned_and_checked(solver):
     copied = clone(loss)
     assert copied.solver is not loss.solver and copied.solver.u_step == 0.5
     loss = make_loss(loss.set_params(solver__u_step=-1.0))
-    message = f"'u_step' parameter of {solver.__name__} must be"
+    message = f"'u_step' parameter of {solver.__name__}"
     with pytest.raises(ValueError, match=message):
         make_objective(loss, classes())
 
@@ -378,7 +357,7 @@ def test_a_loss_has_to_say_what_it_is():
     class Empty(SupervisedLoss):
         pass
 
-    with pytest.raises(NotImplementedError, match="Empty has to have .*of_batch"):
+    with pytest.raises(NotImplementedError, match="Empty.*of_batch"):
         value(make_objective(Empty(), classes()), randn(N_ROWS, N_BITS), classes())
 
 

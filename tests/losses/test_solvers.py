@@ -1,14 +1,20 @@
-"""Solvers with a copy: fixed points, the dual that stays zero, and its boundary."""
+"""Proximal maps, and solvers with a copy: fixed points, the dual that stays zero."""
 
 import numpy as np
 import pytest
 import torch
 
-from skhash.losses._prox import w_prox, weakly_convex_prox
-from skhash.losses._solvers import SOLVERS, resolve_solver
+from skhash.losses._dual import (
+    SOLVERS,
+    conjugate_prox,
+    soft_threshold,
+    w_prox,
+    weakly_convex_prox,
+)
 
-COPYING = [name for name in SOLVERS if resolve_solver(name).has_copy]
-# What each split applies to u, times `w_weight`. The dual's is the convex hull of W.
+COPYING = [name for name in SOLVERS if SOLVERS[name].has_copy]
+# The penalty that each split applies to u, times `w_weight`. The dual's is the convex
+# hull of W.
 PENALTIES = {
     "dual": lambda u: (u.abs() - 1).clamp(min=0),
     "dual_dc": lambda u: (u.abs() - 1).abs(),
@@ -21,7 +27,7 @@ N, M = 12, 5
 
 def steps(solver, w_weight=0.3, penalty=2.0, **params):
     """Return the update of a copy and its dual, as a function of the outputs too."""
-    solver = resolve_solver(solver).set_params(**{"u_step": 0.25} | params)
+    solver = SOLVERS[solver](**{"u_step": 0.25} | params)
     return lambda u, v, outputs: solver.update(u, v, outputs, w_weight, penalty)
 
 
@@ -107,16 +113,6 @@ def test_the_dual_pulls_no_output_to_a_sign():
 # Solvers that apply the penalty
 
 
-@pytest.mark.parametrize("output", [0.5, -0.2])
-def test_the_corrected_dual_minimises_the_penalty(output):
-    """Within [-1, 1]: the minimum of rho/2 (u - D)^2 + lambda (1 - |u|)."""
-    u, _ = iterate(
-        "dual_dc", torch.full((1, 1), output), torch.full((1, 1), output), 400
-    )
-    expected = w_prox(torch.tensor(output), 0.3 / 2)
-    assert u.item() == pytest.approx(expected.item(), rel=1e-5)
-
-
 @pytest.mark.parametrize(
     ("solver", "prox"), [("prox", w_prox), ("wcr", weakly_convex_prox)]
 )
@@ -127,27 +123,74 @@ def test_a_full_step_is_the_proximal_map_of_the_outputs(solver, prox):
     assert not v.any()
 
 
-@pytest.mark.parametrize("solver", ["prox", "wcr", "dual_dc"])
-def test_repeated_steps_do_not_increase_the_penalised_distance(solver):
-    outputs, u = uniform(N, M), uniform(N, M, seed=1)
-    v = torch.zeros_like(u)
-    values = []
-    for _ in range(20):
-        shortfall = 1 - u.square() if solver == "wcr" else 1 - u.abs()
-        values.append(((u - outputs).square() + 0.3 * shortfall.abs()).sum().item())
-        u, v = steps(solver, u_step=0.1)(u, v, outputs)
-    if solver == "dual_dc":  # until the first u passes 1, where v starts to act
-        values = values[:2]
-    assert np.all(np.diff(values) <= 1e-6) and values[-1] < values[0]
-
-
 def test_the_automatic_step_follows_the_penalty():
     """1 / (4 penalty) with a dual variable, else 1 / penalty."""
     outputs, u, v = (uniform(N, M, seed=seed) for seed in range(3))
     for solver in COPYING:
-        share = 0.25 if resolve_solver(solver).has_dual else 1.0
+        share = 0.25 if SOLVERS[solver].has_dual else 1.0
         for penalty in (0.5, 2.0):
             found = steps(solver, penalty=penalty, u_step="auto")(u, v, outputs)
             expected = steps(solver, penalty=penalty, u_step=share / penalty)
             for one, other in zip(found, expected(u, v, outputs), strict=True):
                 assert torch.equal(one, other)
+
+
+# Proximal maps
+
+GRID = torch.linspace(-8, 8, 16001, dtype=torch.float64)  # in steps of 0.001
+POINTS = torch.from_numpy(np.random.default_rng(0).uniform(-3, 3, 200))
+POINTS = torch.cat([POINTS, torch.tensor([-1.0, 1.0])])
+
+
+def brute_force(x, penalty):
+    """Minimise (z - x)^2 / 2 + penalty(z) over a grid."""
+    objective = (GRID - x[:, None]).square() / 2 + penalty(GRID)
+    return GRID[objective.argmin(dim=1)]
+
+
+@pytest.mark.parametrize(
+    ("weight", "step"), [(0.05, 0.2), (0.5, 0.2), (0.5, 2.0), (2.0, 0.7), (2.0, 3.0)]
+)
+def test_proximal_maps_against_brute_force(weight, step):
+    inside = torch.where(GRID.abs() <= weight, 0.0, torch.inf)
+    for result, penalty in [
+        (soft_threshold(POINTS, step), step * GRID.abs()),
+        (conjugate_prox(POINTS, step, weight), step * GRID.abs() + inside),
+        (w_prox(POINTS, step), step * (GRID.abs() - 1).abs()),
+    ]:
+        expected = brute_force(POINTS, lambda _, penalty=penalty: penalty)
+        torch.testing.assert_close(result, expected, atol=1.1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("threshold", [0, 0.2, 0.49, 0.5, 0.51, 1, 2.5, 5])
+def test_weakly_convex_prox_against_brute_force(threshold):
+    result = weakly_convex_prox(POINTS, threshold)
+    expected = brute_force(POINTS, lambda z: threshold * (z.square() - 1).abs())
+    torch.testing.assert_close(result, expected, atol=1.1e-3, rtol=0)
+    assert (result.sign() == POINTS.sign()).all()
+
+
+@pytest.mark.parametrize("weight", [0.05, 0.5, 2.0])
+def test_conjugate_by_definition(weight):
+    """sup_u (u v - g(u)) is |v| up to `weight`, and grows without bound beyond it."""
+
+    def penalty(u):
+        return weight * (u.abs() - 1).abs()
+
+    for share in (0.0, 0.3, -0.9, 1.0):
+        v = share * weight
+        assert (GRID * v - weight * (GRID.abs() - 1).abs()).max() == pytest.approx(
+            abs(v)
+        )
+    slope = [
+        (u * 1.1 * weight - weight * (u.abs() - 1).abs()).item()
+        for u in GRID[[-1000, -1]]
+    ]
+    assert slope[1] > slope[0]
+
+
+def test_zero_goes_to_plus_one():
+    zero = torch.zeros(1)
+    assert w_prox(zero, 0.25) == 0.25 and w_prox(zero, 7.0) == 1.0
+    assert weakly_convex_prox(zero, 0.49) == 0.0  # there is no jump yet
+    assert weakly_convex_prox(zero, 0.5) == 1.0

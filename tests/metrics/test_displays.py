@@ -1,4 +1,4 @@
-"""What the displays draw is what the metrics say."""
+"""Displays draw the values of the metrics."""
 
 import numpy as np
 import pytest
@@ -59,30 +59,21 @@ def ax():
     return Figure().subplots()
 
 
-@pytest.mark.parametrize("empty_ball", ["skip", "zero"])
-def test_precision_over_recall(codes, ax, empty_ball):
-    display = HammingPrecisionRecallDisplay.from_predictions(
-        *codes, ax=ax, empty_ball=empty_ball
-    )
-    precision, recall, _ = hamming_precision_recall_curve(*codes, empty_ball=empty_ball)
-    np.testing.assert_array_equal(display.line_.get_xdata(), recall)
-    np.testing.assert_array_equal(display.line_.get_ydata(), precision)
+@pytest.mark.parametrize("options", [{}, {"empty_ball": "zero"}])
+def test_precision_over_recall(codes, ax, options):
+    display = HammingPrecisionRecallDisplay.from_predictions(*codes, ax=ax, **options)
+    options = {"empty_ball": "skip"} | options
+    precision, recall, _ = hamming_precision_recall_curve(*codes, **options)
+    np.testing.assert_array_equal(display.line_.get_data(), [recall, precision])
 
 
-def test_precision_over_k(codes, ax):
-    display = PrecisionAtKDisplay.from_predictions(*codes, ax=ax)
-    k = display.line_.get_xdata()
-    assert k[0] == 1 and k[-1] == 350 and (np.diff(k) > 0).all()
-    expected = precision_at_k_score(*codes, k=k)
-    np.testing.assert_array_equal(display.line_.get_ydata(), expected)
-    display = PrecisionAtKDisplay.from_predictions(
-        *codes, ax=ax, k=[3, 30], ties="best"
-    )
-    expected = precision_at_k_score(*codes, k=[3, 30], ties="best")
-    np.testing.assert_array_equal(display.line_.get_ydata(), expected)
-
-
-def test_k_goes_up_to_the_others_without_the_query_itself(codes, ax):
+@pytest.mark.parametrize("options", [{}, {"k": [3, 30], "ties": "best"}])
+def test_precision_over_k(codes, ax, options):
+    display = PrecisionAtKDisplay.from_predictions(*codes, ax=ax, **options)
+    k, precision = display.line_.get_data()
+    expected = precision_at_k_score(*codes, **{"k": k} | options)
+    np.testing.assert_array_equal(precision, expected)
+    assert options or (k[0] == 1 and k[-1] == 350 and (np.diff(k) > 0).all())
     alone = (codes[0], codes[0], codes[2], codes[2])
     display = PrecisionAtKDisplay.from_predictions(*alone, ax=ax, exclude_self=True)
     assert display.k[-1] == 49

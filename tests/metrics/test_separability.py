@@ -8,7 +8,6 @@ from sklearn.exceptions import UndefinedMetricWarning
 from skhash.codes import hamming_distances, pack_bits
 from skhash.metrics import (
     class_distances,
-    make_retrieval_scorer,
     separability_score,
 )
 from skhash.utils import chunks
@@ -66,17 +65,6 @@ def test_leaving_out_the_query_itself(multilabel):
     assert score != pytest.approx(separability_score(*data), rel=1e-6)
 
 
-def test_one_formula_of_the_share_of_ones():
-    codes, labels = random_data(multilabel=False)
-    total = pairs = 0
-    for label in np.unique(labels):
-        members = codes[labels == label]
-        n, p = len(members), members.mean(axis=0)
-        total += n * (n - 1) / 2 * (2 * p * (1 - p) * n / (n - 1)).sum()
-        pairs += n * (n - 1) / 2
-    assert class_distances(codes, labels)[0] == pytest.approx(total / pairs, rel=1e-12)
-
-
 def test_perfect_codes_of_two_classes_are_n_bits_apart():
     codes = np.repeat([[0] * 9, [1] * 9], 4, axis=0)
     labels = np.repeat(["ant", "bee"], 4)
@@ -112,17 +100,6 @@ def test_no_pairs_give_nan_and_a_warning():
 def test_half_a_database_is_named():
     with pytest.raises(ValueError, match="database_labels are None"):
         class_distances([[0, 1]], [1], [[0, 1]])
-
-
-def test_it_scores_an_encoder():
-    class Identity:
-        def transform(self, X):
-            return X
-
-    codes, labels = random_data(multilabel=False)
-    intra, inter = class_distances(codes, labels)
-    scorer = make_retrieval_scorer(separability_score)
-    assert scorer(Identity(), codes, labels) == pytest.approx(inter - intra)
 
 
 def test_groups_in_whatever_shape_numpy_gives_them(monkeypatch):

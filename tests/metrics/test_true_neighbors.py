@@ -6,11 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import load_digits
-from sklearn.metrics.pairwise import cosine_distances
-from sklearn.neighbors import NearestNeighbors
 
 from skhash.codes import hamming_distances, pack_bits
-from skhash.metrics import _exact, neighbor_recall_score, true_neighbors
+from skhash.metrics import neighbor_recall_score, true_neighbors
+from skhash.numerics import _nearest
 
 METRICS = ["euclidean", "cosine", "inner_product"]
 
@@ -69,6 +68,15 @@ def test_float32_input_is_measured_in_float64(vectors, metric):
     np.testing.assert_array_equal(found, brute_force(*vectors, 10, metric))
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("metric", METRICS)
+def test_products_that_float32_does_not_hold(metric):
+    queries, database = np.random.default_rng(0).normal(size=(2, 200, 4))
+    queries[::2] *= 1e60
+    found = true_neighbors(queries, database, 10, metric=metric)
+    np.testing.assert_array_equal(found, brute_force(queries, database, 10, metric))
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 2**32 - 1), st.sampled_from(METRICS), st.integers(1, 60), st.data()
@@ -85,7 +93,8 @@ def test_small_integers_tie_everywhere(seed, metric, n, data):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_one_argument_leaves_each_row_out(metric):
+def test_one_argument_leaves_each_row_out(metric, monkeypatch):
+    monkeypatch.setattr(_nearest, "CHUNK_ROWS", 90)
     X, _ = load_digits(return_X_y=True)
     X = np.concatenate([X[:300], X[:20]])
     found = true_neighbors(X, n_neighbors=5, metric=metric)
@@ -97,22 +106,6 @@ def test_one_argument_leaves_each_row_out(metric):
     np.testing.assert_array_equal(
         np.sort(everything, axis=1),
         [[j for j in range(50) if j != i] for i in range(50)],
-    )
-
-
-def test_scikit_learn_agrees():
-    X, _ = load_digits(return_X_y=True)
-    rng = np.random.default_rng(0)
-    X = X + rng.normal(scale=0.01, size=X.shape)  # no ties, whose order it leaves open
-    search = NearestNeighbors(n_neighbors=7).fit(X[100:])
-    np.testing.assert_array_equal(
-        true_neighbors(X[:100], X[100:], 7),
-        search.kneighbors(X[:100], return_distance=False),
-    )
-    distances = cosine_distances(X[:100], X[100:])
-    np.testing.assert_array_equal(
-        true_neighbors(X[:100], X[100:], 7, metric="cosine"),
-        np.argsort(distances, axis=1)[:, :7],
     )
 
 
@@ -137,18 +130,21 @@ def test_chunks_and_precision_do_not_change_the_answer(vectors, metric, monkeypa
     import torch
 
     reference = true_neighbors(*vectors, 10, metric=metric)
-    monkeypatch.setattr(_exact, "TABLE_BYTES", 8 * 900 * 7)
-    np.testing.assert_array_equal(
-        true_neighbors(*vectors, 10, metric=metric), reference
-    )
-    monkeypatch.setattr(_exact, "MARGIN", 0)
-    np.testing.assert_array_equal(
-        true_neighbors(*vectors, 10, metric=metric), reference
-    )
+    for name, value in {
+        "CHUNK_ROWS": 200,
+        "TABLE_BYTES": 4 * 200 * 7,
+        "CANDIDATE_BYTES": 24 * 900 * 7,
+        "MARGIN": 0,
+        "LONGEST_LIST": 9,
+    }.items():
+        monkeypatch.setattr(_nearest, name, value)
+        found = true_neighbors(*vectors, 10, metric=metric)
+        np.testing.assert_array_equal(found, reference)
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")
     try:
         lowered = true_neighbors(*vectors, 10, metric=metric)
+        assert _nearest._unit_roundoff() == _nearest.REDUCED
     finally:
         torch.set_float32_matmul_precision(before)
     np.testing.assert_array_equal(lowered, reference)
@@ -239,14 +235,6 @@ def test_recall_leaves_each_row_out(coded, ties):
             codes[[i]], codes[rest], positions, n_retrieved=20, ties=ties
         )
         assert recall[i] == pytest.approx(alone)
-
-
-def test_recall_of_packed_codes_is_the_same(coded):
-    queries, database, truth = coded
-    packed = neighbor_recall_score(
-        pack_bits(queries), pack_bits(database), truth, n_retrieved=50, packed=True
-    )
-    assert packed == neighbor_recall_score(*coded, n_retrieved=50)
 
 
 CODES = [[0, 1], [1, 1], [0, 0]]

@@ -12,12 +12,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler, normalize
 
 from skhash import HashedNeighbors, PCAHash, SGHEncoder
-from skhash.codes import pack_bits, unpack_bits
 from skhash.datasets import load_digits_retrieval
 from skhash.linear import LinearDecoder, RandomHyperplaneHash
 from skhash.metrics import (
@@ -88,15 +86,6 @@ def test_all_candidates_by_vectors_are_the_true_neighbors(data):
     np.testing.assert_array_equal(search.kneighbors(data.query)[1], expected)
     own = true_neighbors(data.database, n_neighbors=5)
     np.testing.assert_array_equal(search.kneighbors()[1], own)
-
-
-def test_candidates_are_reranked(data):
-    search = by_vectors(n_candidates=20).fit(data.database)
-    encoder = clone(ENCODER).fit(data.database)
-    by_hand = AsymmetricNeighbors(5, n_candidates=20)
-    by_hand.fit(encoder.transform(data.database), vectors=data.database)
-    expected = by_hand.kneighbors(data.query, codes=encoder.transform(data.query))
-    np.testing.assert_array_equal(search.kneighbors(data.query), expected)
 
 
 @pytest.mark.parametrize("normalize", [False, True])
@@ -299,17 +288,6 @@ def test_graphs_are_those_of_the_neighbors(data):
     assert search.transform(data.query).nnz == 30 * 6
 
 
-def test_a_classifier_follows(data):
-    classifier = make_pipeline(
-        by_vectors(3),
-        KNeighborsClassifier(3, metric="precomputed"),
-    ).fit(data.database, data.database_labels)
-    expected = KNeighborsClassifier(3).fit(data.database, data.database_labels)
-    np.testing.assert_array_equal(
-        classifier.predict(data.query), expected.predict(data.query)
-    )
-
-
 @pytest.mark.parametrize("kind", [HammingNeighbors, AsymmetricNeighbors])
 def test_text_in_a_pipeline(kind):
     words = ["hash", "code", "bit", "near", "far", "query", "index"]
@@ -364,14 +342,6 @@ def test_codes_are_refined_for_the_search(data):
     np.testing.assert_array_equal(
         found, np.argsort(scores, axis=1, kind="stable")[:, :10]
     )
-    # They decode nearer to the rows that were fitted.
-    codes = [pack_bits(encoder.transform(X)), search.index_.packed_codes_]
-    fitted = LinearDecoder().fit(X[:300], encoder.transform(X[:300]))
-    errors = [
-        one.reconstruction_error(X[:300], unpack_bits(packed[:300], 16)).mean()
-        for one, packed in zip((fitted, decoder), codes, strict=True)
-    ]
-    assert errors[1] < errors[0]
 
 
 @pytest.mark.parametrize("params", [{"decoder": REFINER}, {"keep_vectors": True}])

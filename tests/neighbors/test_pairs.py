@@ -10,6 +10,7 @@ from skhash.codes import hamming_distances, pack_bits
 from skhash.neighbors import _pairs, duplicate_groups, radius_pairs
 from skhash.neighbors.search.brute import Brute
 from skhash.neighbors.search.multi_index import MultiIndex
+from skhash.neighbors.search.searcher import Searcher
 
 
 def make_codes(seed, n, n_bits, n_centres):
@@ -79,6 +80,13 @@ def asked(monkeypatch):
     return kinds
 
 
+def let_comparing_cost(times, monkeypatch):
+    def costs(self, *_):
+        return {"brute": times * self.words.size, "pruned": np.inf}
+
+    monkeypatch.setattr(Searcher, "_compare_costs", costs)
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("kind", ["compare", "look up"])
@@ -88,7 +96,7 @@ def test_blocks_and_formats_and_threads(n_jobs, packed, kind, asked, monkeypatch
     monkeypatch.setattr("skhash.neighbors.search.chunks.MIN_THREAD_WORK", 1)
     monkeypatch.setattr("skhash.neighbors.search.multi_index.MIN_THREAD_COST", 1e-9)
     if kind == "look up":
-        monkeypatch.setattr(Brute, "cost", lambda *_: 1e9)
+        let_comparing_cost(10**6, monkeypatch)
     codes = make_codes(0, 700, 24, 60)
     given = pack_bits(codes) if packed else codes
     kwargs = {"packed": packed, "n_jobs": n_jobs}
@@ -106,8 +114,7 @@ def test_blocks_and_formats_and_threads(n_jobs, packed, kind, asked, monkeypatch
 
 def test_what_is_chosen(asked, monkeypatch):
     """Tables where they are hoped to be faster, and are; sorting at radius 0."""
-    cost = Brute.cost
-    monkeypatch.setattr(Brute, "cost", lambda *own: 230 * cost(*own))
+    let_comparing_cost(230, monkeypatch)
     spread = np.random.default_rng(0).integers(0, 2, (1000, 32))
     crowded = spread.copy()
     crowded[:, 1:] = 0

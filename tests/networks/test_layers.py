@@ -224,7 +224,7 @@ class TestMirrorWeights:
         weights = MirrorWeights(prior_strength=2.0)
         found = resolve_weights(weights)
         assert found is not weights and found.prior_strength == 2.0
-        with pytest.raises(ValueError, match="weights='ternary' is not one of"):
+        with pytest.raises(ValueError, match="weights='ternary'"):
             resolve_weights("ternary")
         with pytest.raises(ValueError, match="prior_strength"):
             resolve_weights(MirrorWeights(prior_strength=-1.0))
@@ -317,9 +317,9 @@ class TestNetwork:
 
     def test_sizes_have_to_agree(self):
         layers = [BinaryLinear(3, 4), BinaryLinear(5, 2)]
-        with pytest.raises(ValueError, match="4 units .* reads 5; .* equal"):
+        with pytest.raises(ValueError, match="4 .* 5"):
             StochasticBinaryNetwork(layers, RealLinear(2, 1))
-        with pytest.raises(ValueError, match="at least one layer"):
+        with pytest.raises(ValueError, match="layer"):
             StochasticBinaryNetwork([], RealLinear(2, 1))
-        with pytest.raises(ValueError, match=r"kernel of 5 .*\(1, 4, 9\); take"):
+        with pytest.raises(ValueError, match=r"5 .*\(1, 4, 9\)"):
             BinaryConv2d((1, 4, 9), 2, 5)

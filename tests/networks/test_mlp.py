@@ -7,7 +7,7 @@ from scipy import sparse, stats
 
 from skhash.networks._mlp import MLP, drop_out, sparse_linear
 from skhash.numerics._perceptron import mlp_forward
-from skhash.training._batches import sparse_tensor
+from skhash.training._module import sparse_tensor
 
 
 def seeded(seed=0):
@@ -52,13 +52,6 @@ def test_numpy_forward_is_the_torch_one(make, mean, sizes):
     np.testing.assert_allclose(found, mlp(rows).detach(), atol=1e-5)
 
 
-def test_samples_in_front_pass_through():
-    mlp = MLP([9, 5, 3], seeded()).double()
-    X = torch.from_numpy(sparse_data())
-    stacked = torch.stack([X, 2 * X])
-    torch.testing.assert_close(mlp(stacked), torch.stack([mlp(X), mlp(2 * X)]))
-
-
 @pytest.mark.parametrize("sizes", [(9, 3), (9, 5, 3)])
 def test_sparse_rows_have_the_outputs_and_gradients_of_dense_ones(sizes):
     X = sparse_data()
@@ -82,14 +75,6 @@ def test_rows_without_entries(n_rows):
     assert not coef.grad.any()
 
 
-def test_duplicate_entries_add_up():
-    X = sparse.csr_array(
-        (np.ones(3, np.float32), np.array([1, 1, 2]), np.array([0, 2, 3])), shape=(2, 4)
-    )
-    coef = torch.arange(8.0).reshape(4, 2)
-    np.testing.assert_allclose(sparse_linear(sparse_tensor(X), coef), X @ coef.numpy())
-
-
 def test_first_weights_are_uniform_as_those_of_linear_layers():
     sizes = (50, 200, 30)
     mlp = MLP(sizes, seeded())
@@ -106,17 +91,6 @@ def test_first_weights_are_uniform_as_those_of_linear_layers():
             assert same.pvalue > 1e-3
 
 
-def test_first_weights_are_those_of_the_generator():
-    state = torch.get_rng_state()
-    first, again, other = (
-        torch.cat([p.flatten() for p in MLP([4, 3, 2], seeded(seed)).parameters()])
-        for seed in (0, 0, 1)
-    )
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert torch.equal(torch.get_rng_state(), state)
-
-
 def test_dropout_keeps_means_and_leaves_a_share_out():
     n, p = 100_000, 0.3
     dropped = drop_out(torch.full((n,), 2.0), p, seeded())
@@ -126,46 +100,19 @@ def test_dropout_keeps_means_and_leaves_a_share_out():
     assert abs(dropped.double().mean().item() - 2) < 5 * error * 2 / (1 - p)
 
 
-def test_dropout_is_of_hidden_units_in_training_only():
-    X = torch.from_numpy(sparse_data()).float()
-    plain, leaky = (MLP([9, 40, 3], seeded(), dropout) for dropout in (0.0, 0.5))
-    assert not torch.equal(leaky(X, seeded()), plain(X))
-    assert torch.equal(leaky(X, seeded(1)), leaky(X, seeded(1)))
-    assert not torch.equal(leaky(X, seeded(1)), leaky(X, seeded(2)))
-    leaky.eval()
-    assert torch.equal(leaky(X, seeded()), plain(X))
-    # Without a hidden layer there is nothing to leave out.
-    linear = MLP([9, 3], seeded(), 0.5)
-    assert torch.equal(linear(X, seeded(1)), linear(X, seeded(2)))
-
-
+@pytest.mark.parametrize("hidden", [(), (40,)])
 @pytest.mark.parametrize("make", [torch.from_numpy, sparse_tensor])
-def test_inputs_are_left_out_in_training_only(make):
-    """Entries, of sparse rows too, with the mean of the layer kept."""
+def test_dropout_is_in_training_only(make, hidden):
+    """Of inputs, of sparse rows too, with the mean of the layer kept; and of units."""
     p, n = 0.4, 20_000
     X = np.repeat(sparse_data(1 + 1)[1:].astype(np.float32), n, axis=0)
     rows = make(X if make is torch.from_numpy else sparse.csr_array(X))
-    plain, leaky = (MLP([9, 1], seeded(), 0.0, share) for share in (0.0, p))
+    plain, leaky = (MLP([9, *hidden, 1], seeded(), share) for share in (0.0, p))
     outputs = leaky(rows, seeded()).detach().double()
-    n_entries = np.count_nonzero(X[0])
-    assert 1 < len(outputs.unique(dim=0)) <= 2**n_entries
-    expected = plain(rows)[0].item()
-    assert abs(outputs.mean() - expected) < 5 * outputs.std() / n**0.5
+    if not hidden:
+        n_entries = np.count_nonzero(X[0])
+        assert 1 < len(outputs.unique(dim=0)) <= 2**n_entries
+        expected = plain(rows)[0].item()
+        assert abs(outputs.mean() - expected) < 5 * outputs.std() / n**0.5
     assert torch.equal(leaky(rows, seeded(1)), leaky(rows, seeded(1)))
     assert torch.equal(leaky.eval()(rows, seeded()), plain(rows))
-
-
-def test_mean_of_outputs_under_dropout():
-    """The layer after the dropped units is linear, so its mean is the plain output."""
-    n = 40_000
-    x = torch.linspace(-1, 2, 5).expand(n, -1)
-    leaky = MLP([5, 20, 1], seeded(), dropout=0.4)
-    outputs = leaky(x, seeded()).detach().double()
-    error = outputs.std() / n**0.5
-    assert abs(outputs.mean() - leaky.eval()(x[0])).item() < 5 * error
-
-
-def test_dropout_leaves_the_global_generator_alone():
-    state = torch.get_rng_state()
-    MLP([4, 3, 2], seeded(), 0.5)(torch.ones(2, 4), seeded())
-    assert torch.equal(torch.get_rng_state(), state)

@@ -5,13 +5,13 @@ import torch
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
-from skhash.classification._architectures import Architecture
+from skhash.classification._architectures import make_network
 from skhash.classification._module import ClassifierModule
 from skhash.gradients import resolve_network_gradient
 from skhash.networks import BayesBiNNWeights, MirrorWeights
 from skhash.networks._weights import ProjectedWeights, resolve_weights
 from skhash.noise import Logistic
-from skhash.training._batches import Batch
+from skhash.training._module import Batch
 
 LR = 0.3
 
@@ -19,19 +19,8 @@ LR = 0.3
 def stepped(weights, optimizer=torch.optim.SGD):
     """Return parameters of a layer before and after a step, and dE/dtheta of it."""
     generator = torch.Generator().manual_seed(0)
-    network = (
-        Architecture()
-        .network(
-            (3,),
-            [5, 4],
-            3,
-            noise="logistic",
-            weights=weights,
-            batch_norm=True,
-            generator=generator,
-        )
-        .double()
-    )
+    options = {"noise": "logistic", "batch_norm": True, "generator": generator}
+    network = make_network([], (3,), [5, 4], 3, weights=weights, **options).double()
     module = ClassifierModule(network, resolve_network_gradient("st"))
     module.generator = torch.Generator().manual_seed(1)
     X = torch.randn(20, 3, dtype=torch.float64, generator=generator)

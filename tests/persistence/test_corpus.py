@@ -1,4 +1,4 @@
-"""What released versions saved is loaded, and answers as it did."""
+"""Files of released versions are loaded, and answer as they did."""
 
 import numpy as np
 import pytest

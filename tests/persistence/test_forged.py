@@ -1,61 +1,25 @@
 """Forged files with checksums that fit: refused, or used like any other."""
 
-import copy
 import functools
-import inspect
 import json
 import shutil
 import tracemalloc
+from contextlib import suppress
 
 import mutants
 import numpy as np
 import pytest
 from mutants import read, write
-from savable import CODES, IDS, MAKERS, X, Y, fitted, savable_classes
+from savable import MAKERS, X, fitted, savable_classes, use
 
 import skhash
-from skhash.neighbors import AsymmetricNeighbors
-from skhash.networks import _rebuild
+from skhash.networks import _layers
 from skhash.persistence.estimators import FILE
-
-# What is no use of a fitted estimator.
-OTHER = {"fit", "fit_transform", "get_metadata_routing", "get_params", "load"}
 
 
 def test_every_class_is_in_the_table():
     made = {type(fitted(name)) for name in MAKERS}
     assert made == {*savable_classes().values()}
-
-
-def use(estimator, whole, folder):
-    """Call every public method of an estimator, with what fits `whole`."""
-    names = {name for name in dir(estimator) if not name.startswith(("_", "set_"))}
-    changing = ["prepare", "remove", "compact", "partial_fit"]  # and so the last
-    for name in [*sorted(names - OTHER - {*changing}), *changing]:
-        method = getattr(estimator, name, None)
-        if inspect.ismethod(method):
-            given = arguments(whole, name) | {"path": folder}
-            taken = inspect.signature(method).parameters.keys() & given.keys()
-            method(**{key: given[key] for key in taken})
-
-
-def arguments(estimator, method):
-    """Return what may be given to a method, by the names of parameters."""
-    is_index = hasattr(estimator, "packed_codes_")
-    n_bits = getattr(estimator, "n_bits_", None) or estimator._n_features_out
-    codes = CODES[:60, : estimator.n_features_in_ if is_index else n_bits]
-    takes_codes = is_index or method == "inverse_transform"
-    given = {"X": codes if takes_codes else X, "y": Y, "bits": codes, "codes": codes}
-    given |= {"n_bits": 3, "expected_queries": 9}
-    if isinstance(estimator, AsymmetricNeighbors) and method != "partial_fit":
-        given["X"] = X
-    if method == "remove":
-        given["ids"] = IDS[5:7]
-    if method == "partial_fit":
-        given["ids"] = np.char.add(IDS, " more")
-        if hasattr(estimator, "vectors_"):
-            given["vectors"] = X
-    return given
 
 
 @pytest.fixture(scope="module")
@@ -73,89 +37,20 @@ def test_what_is_whole_can_be_used(name, folder, tmp_path):
     use(skhash.load(folder / name), fitted(name), tmp_path / "again")
 
 
-def other_arrays(array):
-    """Yield arrays of other shapes, types and values; None is for none."""
-    yield None
-    yield array[None]
-    yield array.ravel()[:-1]
-    for axis in range(array.ndim):
-        yield array.repeat(2, axis)
-        yield array.take(range(array.shape[axis] - 1), axis)
-        yield array.take([], axis)
-    for other in (np.uint8, np.int64, np.float16, np.float32, np.float64, bool):
-        if array.dtype.kind != "U" and array.dtype != other:
-            yield array.astype(other)
-    values = {"f": (np.nan, np.inf, 1e30), "i": (-1, 2**31 - 1), "u": (0, 255)}
-    for value in values.get(array.dtype.kind, ()):
-        changed = array.copy()
-        changed.flat[-1] = value
-        yield changed
-
-
-def chosen(forgeries):
-    """Return some of many forgeries."""
-    forgeries = list(forgeries)
-    order = np.random.default_rng(len(forgeries)).permutation(len(forgeries))
-    return [forgeries[i] for i in order[:15]]
-
-
 @pytest.mark.filterwarnings("ignore")  # of numbers that are large
 @pytest.mark.parametrize("name", MAKERS)
-def test_forged_arrays(name, folder, tmp_path):
-    path = shutil.copytree(folder / name, tmp_path / "saved")
-    manifest, whole = read(path)
-    forgeries = ((key, other) for key in whole for other in other_arrays(whole[key]))
-    for key, other in chosen(forgeries):
-        arrays = {name: own for name, own in whole.items() if name != key}
-        arrays |= {} if other is None else {key: np.ascontiguousarray(other)}
-        write(path, manifest, arrays)
-        use_if_loaded(path, fitted(name), f"{key} {other}")
-
-
-VALUES = (None, True, -1, 0, 2, 10**9, 2**70, 0.5, float("nan"), float("inf"))
-VALUES += ("x", [], [7], [None], {}, {"a": 1}, {"__fitted__": "mean_"}, "missing")
-
-
-def paths_below(found, *keys):
-    """Yield the keys that lead to every value in JSON."""
-    for key in found if isinstance(found, dict) else range(len(found)):
-        yield (*keys, key)
-        if isinstance(found[key], dict | list):
-            yield from paths_below(found[key], *keys, key)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", MAKERS)
-def test_forged_values(name, folder, tmp_path):
-    """Anywhere in the manifest."""
-    path = shutil.copytree(folder / name, tmp_path / "saved")
-    whole, arrays = read(path)
-    # What a large parameter asks for, such as restarts, is done when it is asked for.
-    paths = [keys for keys in paths_below(whole) if "params" not in keys[:-1]]
-    for keys, other in chosen((keys, other) for keys in paths for other in VALUES):
-        manifest = copy.deepcopy(whole)
-        holder = functools.reduce(lambda found, key: found[key], keys[:-1], manifest)
-        if other == "missing":
-            del holder[keys[-1]]
-        else:
-            holder[keys[-1]] = other
-        write(path, manifest, arrays)
-        use_if_loaded(path, fitted(name), f"{keys} {other!r:.99}")
-
-
-def use_if_loaded(path, whole, forged):
-    """Use what was loaded; a method may refuse what does not fit it, and no more."""
-    try:
-        loaded = skhash.load(path)
-    except ValueError as error:
-        assert str(path) in str(error)  # noqa: PT017
-        return
-    try:
-        use(loaded, whole, path.parent / "again")
-    except ValueError:
-        pass
-    except Exception as error:
-        raise AssertionError(f"{forged} was loaded") from error
+def test_mutants(name, folder, tmp_path):
+    """A file changed anywhere is refused by a ValueError, or can be used."""
+    for seed in range(20):
+        path = shutil.copytree(folder / name, tmp_path / f"{seed}")
+        mutants.mutate(path, np.random.default_rng(seed))
+        try:
+            loaded = skhash.load(path)
+        except ValueError as error:
+            assert str(path) in str(error)  # noqa: PT017
+            continue
+        with suppress(ValueError):  # a method may refuse what does not fit it
+            use(loaded, fitted(name), path.parent / "again")
 
 
 def refused(path, manifest, arrays, message="is damaged"):
@@ -187,8 +82,8 @@ def test_numbers_beyond_the_file(name, keys, value, folder, tmp_path, monkeypatc
     def never(*_, **__):
         raise AssertionError("a layer is made")
 
-    monkeypatch.setattr(_rebuild, "_rebuild", never)
-    monkeypatch.setattr(_rebuild, "RealLinear", never)
+    monkeypatch.setattr(_layers, "_rebuild", never)
+    monkeypatch.setattr(_layers, "RealLinear", never)
     path = shutil.copytree(folder / name, tmp_path / "saved")
     manifest, arrays = read(path)
     holder = functools.reduce(lambda found, key: found[key], keys[:-1], manifest)
@@ -201,7 +96,7 @@ def test_a_codebook_of_other_blocks(folder, tmp_path):
     path = shutil.copytree(folder / "LinearDecoder of bytes", tmp_path / "saved")
     manifest, arrays = read(path)
     arrays["codebook_"] = np.ones((4, 8, X.shape[1]), dtype=np.float32)
-    refused(path, manifest, arrays, "codebook_ has shape")
+    refused(path, manifest, arrays, "codebook must have shape")
 
 
 @pytest.mark.parametrize(
@@ -353,14 +248,3 @@ def test_names_that_are_no_fitted_attributes(folder, tmp_path):
             other if name == "coefs_/0" else name: arrays[name] for name in arrays
         }
         refused(path, manifest, renamed)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", range(80))
-def test_mutants(seed, folder, tmp_path):
-    """What was changed anywhere is refused by a ValueError, or can be used."""
-    rng = np.random.default_rng(seed)
-    name = str(rng.choice([*MAKERS]))
-    path = shutil.copytree(folder / name, tmp_path / "saved")
-    mutants.mutate(path, rng)
-    use_if_loaded(path, fitted(name), "a mutant")

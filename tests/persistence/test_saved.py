@@ -1,20 +1,19 @@
-"""What is saved: whole or not at all, the same when it is loaded, and data alone."""
+"""Saved files: whole or not at all, the same when loaded, and data alone."""
 
 import json
 import os
 import pickletools
 import re
 import shutil
-import sys
 import warnings
 
 import numpy as np
 import pytest
 from checks import assert_same_state
 from mutants import read, write
-from processes import forked, killed_before, was_killed
 from safetensors.numpy import load_file
-from savable import MAKERS, TRAINED, X, Y, assert_same_answers, fitted
+from savable import MAKERS, X, Y, assert_same_answers, fitted
+from savable import TRAINED as FAST
 from skorch.callbacks import EarlyStopping
 
 import skhash
@@ -26,7 +25,7 @@ from skhash.persistence import tensors
 from skhash.persistence.estimators import FILE
 from skhash.training import LinearSchedule
 
-NAMES = [*MAKERS]
+TRAINED = {**FAST, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +37,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=MAKERS)
 def path(request, folder, tmp_path):
     """A copy of what is saved of an estimator, in a directory of its name."""
     return shutil.copytree(folder / request.param, tmp_path / request.param)
@@ -99,21 +98,15 @@ def test_arrays_begin_where_processors_like_them(path):
 # Damage
 
 
-def test_flipped_bits(path):
-    """Wherever a bit flips, it is refused."""
+def test_flipped_bits_and_files_that_are_cut_or_longer(path):
     whole = (path / FILE).read_bytes()
+    damaged = [whole[:n] for n in (0, 7, 8, 99, -1)] + [whole + b"\0"]
     for place in np.linspace(0, len(whole) - 1, 40).astype(int):
-        damaged = bytearray(whole)
-        damaged[place] ^= 1 << place % 8
-        (path / FILE).write_bytes(damaged)
-        with pytest.raises(ValueError, match=f"^{re.escape(str(path))} is damaged"):
-            skhash.load(path)
-
-
-def test_files_that_are_cut_and_longer_ones(path):
-    whole = (path / FILE).read_bytes()
-    for damaged in (*(whole[:n] for n in (0, 7, 8, 99, -1)), whole + b"\0"):
-        (path / FILE).write_bytes(damaged)
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << place % 8
+        damaged.append(flipped)
+    for content in damaged:
+        (path / FILE).write_bytes(content)
         with pytest.raises(ValueError, match=f"^{re.escape(str(path))} is damaged"):
             skhash.load(path)
 
@@ -183,51 +176,6 @@ def test_what_cannot_be_saved_leaves_the_old_state(path):
     with pytest.raises(ValueError, match="mean_ holds values from nan"):
         broken.save(path)
     assert content(path) == before
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
-@pytest.mark.parametrize("name", ["ITQHash", "HammingNeighbors with clusters"])
-@pytest.mark.parametrize("old", ["HashedNeighbors", None])
-def test_killed_saves(name, old, tmp_path):
-    """Whenever a writer is killed, the old state or the new one is there, whole."""
-    new, states, killed = fitted(name), [], True
-    while killed:
-        path = tmp_path / f"{len(states)}"
-        if old is not None:
-            fitted(old).save(path)
-        killed = killed_before(lambda path=path: new.save(path), len(states))
-        if (path / FILE).exists():
-            loaded = skhash.load(path)
-            states.append(name if type(loaded) is type(new) else old)
-            assert_same_answers(loaded, fitted(states[-1]))
-        else:
-            states.append(None)
-        new.save(path)
-        assert_same_answers(skhash.load(path), new)
-    # The header twice, a write an array, the content to the disk, and the name.
-    assert states[0] == old and states[-1] == name
-    n_old = states.index(name)
-    assert n_old >= 4 + len(read(path)[1])
-    assert states == [old] * n_old + [name] * (len(states) - n_old)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
-def test_writers_and_readers_at_once(tmp_path):
-    """Each one who opens sees a state that was saved, and the last one stays."""
-    names = ["ITQHash", "HammingNeighbors", "LinearDecoder of bytes"]
-    fitted(names[0]).save(tmp_path)
-
-    def save_often(name):
-        for _ in range(20):
-            fitted(name).save(tmp_path)
-
-    expected = {type(fitted(name)): fitted(name) for name in names}
-    processes = [forked(lambda name=name: save_often(name)) for name in names]
-    for _ in range(30):
-        loaded = skhash.load(tmp_path)
-        assert_same_answers(loaded, expected[type(loaded)])
-    assert not any([was_killed(process) for process in processes])
-    assert [file.name for file in tmp_path.iterdir()] == [FILE]
 
 
 @of_one
@@ -339,7 +287,7 @@ def test_classes_of_others_are_not_saved(tmp_path):
 
 
 def test_long_histories_and_many_names(tmp_path):
-    """What grows with use is no part of the header, which is bounded."""
+    """Data that grow with use are no part of the header, which is bounded."""
     pandas = pytest.importorskip("pandas")
     names = [f"{'long ' * 5}{i}" for i in range(40_000)]
     rows = np.random.default_rng(0).normal(size=(4, 40_000))

@@ -1,4 +1,4 @@
-"""What is held and answered, as plainly as NumPy says it."""
+"""Plain NumPy models of an index and its answers."""
 
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from processes import forked, was_killed
-from stress.drawn import Codes, chance_chooses, lengths, rngs, sizes
+from stress.drawn import Codes, lengths, rngs, sizes
 from stress.plain import assert_answers, first_of, groups_of, hamming_distances
 from stress.test_indexes import LiveIndex
 
@@ -33,9 +33,8 @@ def test_near_pairs_and_groups(rng, n, n_bits):
     bits = Codes(rng, n_bits).draw(rng, n)
     distances = hamming_distances(bits, bits)
     radius = int(np.quantile(distances, rng.choice([0, 0.001, 0.01, 0.1])))
-    with chance_chooses(rng):
-        found, pairs = radius_pairs(bits, radius, n_jobs=2)
-        groups = duplicate_groups(np.packbits(bits, axis=1), radius, packed=True)
+    found, pairs = radius_pairs(bits, radius, n_jobs=2)
+    groups = duplicate_groups(np.packbits(bits, axis=1), radius, packed=True)
     near = distances <= radius
     first, second = np.nonzero(np.triu(near, k=1))
     order = np.lexsort((second, distances[first, second], first))
@@ -84,8 +83,7 @@ def test_prefixes(rng, n, n_bits):
     n_first, n_candidates = (int(rng.integers(1, 1 + most)) for most in (n_bits, 2 * n))
     options = {"prefix_bits": n_first, "n_candidates": n_candidates}
     k = int(rng.integers(1, 1 + min(n, n_candidates)))
-    with chance_chooses(rng):
-        found = PrefixNeighbors(**options).fit(bits).kneighbors(queries, k)
+    found = PrefixNeighbors(**options).fit(bits).kneighbors(queries, k)
     first_scores = hamming_distances(queries[:, :n_first], bits[:, :n_first])
     allowed = np.ones(first_scores.shape, dtype=bool)
     allowed = first_of(first_scores, allowed, n_candidates)
@@ -93,7 +91,7 @@ def test_prefixes(rng, n, n_bits):
 
 
 class Crowd(LiveIndex):
-    """An index that many use at a time, each with random numbers of its own."""
+    """An index that many use at a time, each with its own random numbers."""
 
     def __init__(self, rng, n, n_bits):
         super().__init__()
@@ -138,7 +136,7 @@ def test_threads_search_beside_a_writer(rng, n, n_bits, n_steps):
     def write():
         nonlocal done
         for seed in seeds[0]:
-            # What comes of the change is known before anyone can see it.
+            # The result of the change is known before anyone can see it.
             future = copy.copy(crowd)
             future.index = copy.deepcopy(crowd.index)
             change(future, np.random.default_rng(seed))

@@ -1,4 +1,4 @@
-"""What is imported late, and that it is."""
+"""Modules that are imported late."""
 
 import subprocess
 import sys

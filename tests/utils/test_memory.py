@@ -41,12 +41,11 @@ def test_nothing_is_made_that_does_not_fit(monkeypatch, free):
     monkeypatch.setattr(searcher, "free_memory", lambda: free)
     codes = np.random.default_rng(0).integers(0, 256, (200_000, 8), dtype=np.uint8)
     index = HammingNeighbors(packed=True).fit(codes).prepare(10**9, radius=1)
-    tables = index._store.codes_key.searcher.algorithms["multi_index"]
-    assert (tables.parts is not None) == (free > 0)
+    made = index._store.codes_key.get("searcher").algorithms
+    assert made["multi_index"].is_made == (free > 0)
     found = index.radius_neighbors(codes[:50], 1, return_distance=False)
     assert all(i in some for i, some in enumerate(found))
-    # What the user names is made whatever it takes.
+    # An algorithm that the user names is made at any cost.
     named = HammingNeighbors(packed=True, algorithm="pruned").fit(codes)
     named.kneighbors(codes[:50], 1)
-    clusters = named._store.codes_key.searcher.algorithms["pruned"]
-    assert clusters.index is not None
+    assert named._store.codes_key.get("searcher").algorithms["pruned"].is_made

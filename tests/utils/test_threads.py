@@ -7,12 +7,13 @@ import sys
 import threading
 
 import joblib
-import numba
-import numpy as np
 import pytest
 from numba.core.compiler_lock import global_compiler_lock
 
-from skhash.utils import kernels, threads
+from skhash.utils import (
+    kernels,  # noqa: F401, adds the lock of the compiler to those of a fork
+    threads,
+)
 from skhash.utils.threads import count_threads, late_import, map_in_threads
 
 
@@ -101,25 +102,6 @@ def test_a_forked_process_has_threads_of_its_own():
     program.start()
     program.join(60)
     assert program.exitcode == 0
-
-
-def test_kernels_compile_where_nothing_can_be_written(monkeypatch):
-    def njit_without_a_folder(cache=False, **options):
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return numba.njit(**options)
-
-    monkeypatch.setattr(kernels, "njit", njit_without_a_folder)
-
-    @kernels.kernel
-    def count(words):
-        total = 0
-        for word in words:
-            total += kernels.popcount(word)
-        return total
-
-    words = np.array([0, 1, 2**63 + 7, 2**64 - 1], dtype=np.uint64)
-    assert count(words) == np.bitwise_count(words).sum()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")

@@ -10,7 +10,6 @@ from skhash.utils.torch import (
     MIN_TORCH_WORK,
     inference_device,
     resolve_device,
-    seeded_generator,
     threads_that_pay,
 )
 
@@ -30,8 +29,9 @@ def three_threads(monkeypatch):
 def test_small_work_is_not_shared_and_the_setting_is_restored(
     work, threads, three_threads
 ):
-    with threads_that_pay(work):
+    with pytest.raises(KeyError), threads_that_pay(work):
         assert torch.get_num_threads() == threads
+        raise KeyError
     assert torch.get_num_threads() == 3
 
 
@@ -62,12 +62,6 @@ def test_a_fit_takes_the_granted_cores(three_threads, monkeypatch):
     assert torch.get_num_threads() == 3
 
 
-def test_threads_are_restored_after_an_error(three_threads):
-    with pytest.raises(KeyError), threads_that_pay(0):
-        raise KeyError
-    assert torch.get_num_threads() == 3
-
-
 def test_devices():
     assert resolve_device("cpu") == torch.device("cpu")
     assert resolve_device("auto").type in ("cpu", "cuda", "mps")
@@ -76,15 +70,6 @@ def test_devices():
     with pytest.raises(ValueError, match=r"device='cuda:99'.*finds \d+ cuda device"):
         resolve_device("cuda:99")
     assert inference_device("cuda:99") == "cpu"
-
-
-def test_generators_follow_the_random_state():
-    draws = [
-        torch.rand(3, generator=seeded_generator(np.random.RandomState(seed)))
-        for seed in (0, 0, 1)
-    ]
-    assert torch.equal(draws[0], draws[1])
-    assert not torch.equal(draws[0], draws[2])
 
 
 @pytest.mark.parametrize("device", ["meta", "meta:2", "vulkan", "ipu:1"])

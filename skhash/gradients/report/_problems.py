@@ -1,14 +1,7 @@
-"""Models to measure gradients of, each as a module with a loss.
-
-A problem has ``gradient(estimator, batch, seed)``, which returns one drawn gradient as
-a flat tensor, ``groups``, which names slices of it, ``widths``, the numbers of units of
-its layers, ``is_network``, whether its estimators are those of a network, and
-``n_rows``, ``batch_rows`` and ``n_batches``.
-"""
+"""Models to measure gradients of, each as a module with a loss: a `Problem`."""
 
 import copy
 import re
-from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -22,46 +15,36 @@ from skhash.utils.arrays import as_array, contiguous_rows
 
 
 def make_problem(model, X, y, loss, batch_size, device):
-    """Return the problem of a model, or raise if it is none of those that work."""
+    """Return the problem of a model, or raise if it is not supported."""
     if hasattr(model, "_training_batch"):
         return _fitted_problem(model, X, y, loss, batch_size, device)
-    X = _floating(X)
+    if isinstance(model, nn.Module) == (loss is None) or not callable(model):
+        raise TypeError(
+            f"model={model!r} with loss={loss!r}: give a function of bits alone, a "
+            "torch module and its loss, or an encoder that was trained with drawn bits."
+        )
+    if not isinstance(X, torch.Tensor):
+        X = torch.as_tensor(contiguous_rows(as_array(X)))
+    X = X.detach() if X.is_floating_point() else X.to(torch.get_default_dtype())
     if X.ndim < 2 or not len(X):
         raise ValueError(
             f"X has the shape {tuple(X.shape)}; give two axes, or more for a model "
             "that reads them, and at least one row."
         )
     if loss is None:
-        if isinstance(model, nn.Module) or not callable(model):
-            raise TypeError(
-                f"model={model!r} is neither a function of bits nor an encoder that "
-                "was trained with drawn bits; with a torch module pass loss= as well."
-            )
         if y is not None or batch_size not in (None, len(X)):
             raise ValueError(
                 "A function of bits sees all rows at once and no targets: leave "
                 f"batch_size={batch_size!r} and y out, or pass a module and loss=."
             )
         model, loss = _Logits(X), model
-    elif not isinstance(model, nn.Module):
-        raise TypeError(
-            f"model={model!r} is no torch module, and loss= belongs to one: pass a "
-            "module that maps rows to logits, or leave loss= out."
-        )
-    elif not any(parameter.requires_grad for parameter in model.parameters()):
-        raise ValueError(
-            f"No parameter of model={model!r} has requires_grad, so there is no "
-            "gradient to measure."
-        )
-    if y is not None and len(y) != len(X):
-        raise ValueError(f"y has {len(y)} rows, but X has {len(X)}.")
     return _own_problem(model, X, y, loss, batch_size, device)
 
 
 def _fitted_problem(model, X, y, loss, batch_size, device):
-    """Take the module that an encoder or a classifier was trained with."""
+    """Return the problem of the module of a fitted encoder or classifier."""
     if loss is not None:
-        raise ValueError(
+        raise TypeError(
             f"A fitted {type(model).__name__} has a loss of its own; leave loss= out."
         )
     module, batch = model._training_batch(X, y)
@@ -78,25 +61,25 @@ def _fitted_problem(model, X, y, loss, batch_size, device):
 
 
 def _own_problem(model, X, y, loss, batch_size, device):
-    from skhash.training._batches import Batch
+    from skhash.training._module import Batch
 
+    trained = [each.dtype for each in model.parameters() if each.requires_grad]
+    if not trained:
+        raise ValueError(
+            f"No parameter of model={model!r} has requires_grad, so there is no "
+            "gradient to measure."
+        )
+    if y is not None:
+        y = y if isinstance(y, torch.Tensor) else torch.as_tensor(np.array(as_array(y)))
+        y = y.to(trained[0]) if y.is_floating_point() else y
+        if len(y) != len(X):
+            raise ValueError(f"y has {len(y)} rows, but X has {len(X)}.")
     module = _OwnModule(copy.deepcopy(model), loss)
-    X = X.to(next(model.parameters()).dtype)
-    if y is not None and not isinstance(y, torch.Tensor):
-        y = torch.as_tensor(np.array(as_array(y)))
-    y = y.to(X.dtype) if y is not None and y.is_floating_point() else y
     return Problem(module, Batch.of(X, labels=y), batch_size, device)
 
 
-def _floating(X):
-    if not isinstance(X, torch.Tensor):
-        X = torch.as_tensor(contiguous_rows(as_array(X)))
-    X = X.detach()
-    return X if X.is_floating_point() else X.to(torch.get_default_dtype())
-
-
 class _Logits(nn.Module):
-    """The model behind a function of bits: its logits, whatever the rows."""
+    """The model of a function of bits: logits that do not depend on rows."""
 
     def __init__(self, logits):
         super().__init__()
@@ -107,7 +90,7 @@ class _Logits(nn.Module):
 
 
 class _OwnModule(nn.Module):
-    """A user's model and loss, as the modules of the library's encoders are.
+    """A user's model and loss, as a module like those of the encoders.
 
     Parameters
     ----------
@@ -122,16 +105,16 @@ class _OwnModule(nn.Module):
         self.model, self.generator = model, None
         # A module would be registered: the parameters of the model are what counts.
         self.function = partial(function)
-        self.is_network = hasattr(model, "realize")
         st = StraightThrough()
-        self.gradient = LayerwiseNetwork(st) if self.is_network else st
+        self.gradient = LayerwiseNetwork(st) if hasattr(model, "realize") else st
 
     def forward(self, X):
-        return X if self.is_network else self.model(X)
+        return X
 
-    def loss(self, outputs, batch):
+    def loss(self, X, batch):
+        targets = () if batch.labels is None else (batch.labels,)
+
         def losses_of(values):
-            targets = () if batch.labels is None else (batch.labels,)
             losses = self.function(values, *targets)
             if losses.shape != values.shape[:-1]:
                 raise ValueError(
@@ -142,12 +125,10 @@ class _OwnModule(nn.Module):
             return losses
 
         known = {"generator": self.generator, "rows": batch.rows}
-        if self.is_network:
-            losses = self.gradient.network_surrogate(
-                losses_of, self.model, batch.X, **known
-            )
+        if isinstance(self.gradient, NetworkGradient):
+            losses = self.gradient.network_surrogate(losses_of, self.model, X, **known)
         else:
-            losses = self.gradient.surrogate(losses_of, outputs, **known)
+            losses = self.gradient.surrogate(losses_of, self.model(X), **known)
         return losses.mean()
 
 
@@ -163,30 +144,33 @@ class Problem:
         All rows.
     batch_size : int or None
     device : torch.device
+
+    Attributes
+    ----------
+    groups : dict of slice
+        Of a gradient, by names of parts of the module.
+    widths : list of int
+        The numbers of units of its layers.
     """
 
     def __init__(self, module, batch, batch_size, device):
         self.module, self.device = module.to(device), device
-        named = {
-            name: parameter
-            for name, parameter in self.module.named_parameters()
-            if parameter.requires_grad
-        }
-        self.parameters = list(named.values())
-        self.is_network = isinstance(self.module.gradient, NetworkGradient)
-        self.groups = _slices(named, _layer_of if self.is_network else _part_of)
+        self.is_network = isinstance(module.gradient, NetworkGradient)
+        named = [named for named in module.named_parameters() if named[1].requires_grad]
+        self.parameters = [parameter for _, parameter in named]
+        self.groups = _slices(named, self.is_network)
         self.batch = batch.to(device, self.parameters[0].dtype)
-        self.n_rows = len(batch)
-        self.batch_rows = min(batch_size or self.n_rows, self.n_rows)
-        self.n_batches = -(-self.n_rows // self.batch_rows)
+        self.batch_rows = min(batch_size or len(batch), len(batch))
+        self.n_batches = -(-len(batch) // self.batch_rows)
         # Changes of a call are put back before the next: all see the same model.
-        self.attributes = dict(vars(self.module))
-        self.buffers = [buffer.clone() for buffer in self.module.buffers()]
+        self.attributes = dict(vars(module))
+        self.buffers = [buffer.clone() for buffer in module.buffers()]
         probe = _Probe()
         self.gradient(LayerwiseNetwork(probe) if self.is_network else probe, 0, 0)
         self.widths = getattr(probe, "widths", [])
 
     def gradient(self, estimator, batch, seed):
+        """Return one drawn gradient of a batch as a flat tensor."""
         rows = slice(batch * self.batch_rows, (batch + 1) * self.batch_rows)
         batch = self.batch.take(rows)
         vars(self.module).update(self.attributes)
@@ -195,29 +179,18 @@ class Problem:
         self.module.gradient = estimator
         self.module.generator = seeded(seed, self.device)
         loss = self.module.loss(self.module(batch.X), batch)
-        gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
-        return torch.cat(
-            [
-                (torch.zeros_like(values) if part is None else part).flatten()
-                for values, part in zip(self.parameters, gradients, strict=True)
-            ]
+        found = torch.autograd.grad(
+            loss, self.parameters, allow_unused=True, materialize_grads=True
         )
+        return torch.cat([part.flatten() for part in found])
 
 
 class _Probe(StraightThrough):
-    """Sees how many units a module has, layer by layer."""
+    """Records the number of units of a module, layer by layer."""
 
     def sample(self, logits, generator=None, **options):
         self.widths = [*getattr(self, "widths", []), logits.shape[-1]]
         return super().sample(logits, generator, **options)
-
-
-@contextmanager
-def own_random(device):
-    """Leave torch's global generators as they were, whatever the block draws."""
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices), torch.enable_grad():
-        yield
 
 
 def seeded(seed, device):
@@ -232,22 +205,15 @@ def seeded(seed, device):
     return torch.Generator(device=device).manual_seed(seed)
 
 
-def _part_of(name):
-    """Return the first component of the name of a parameter in the user's model."""
-    return name.removeprefix("model.").split(".")[0]
+def _slices(named, is_network):
+    """Return the slice of each group of parameters, and of all if there are several.
 
-
-def _layer_of(name):
-    """Return the layer of a network that a parameter is in: "layers.0" or "head"."""
-    found = re.search(r"layers\.\d+|head", name)
-    return found[0] if found else _part_of(name)
-
-
-def _slices(named, group_of):
-    """Return the slice of each group of parameters, and of all if there are several."""
+    A group is a layer of a network, or what the names of parameters begin with.
+    """
     sizes = {}
-    for name, parameter in named.items():
-        group = group_of(name)
+    for name, parameter in named:
+        layer = re.search(r"layers\.\d+|head", name) if is_network else None
+        group = layer[0] if layer else name.removeprefix("model.").split(".")[0]
         sizes[group] = sizes.get(group, 0) + parameter.numel()
     ends = np.cumsum(list(sizes.values())).tolist()
     slices = dict(zip(sizes, map(slice, [0, *ends[:-1]], ends), strict=True))

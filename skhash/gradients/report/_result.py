@@ -1,8 +1,8 @@
 """The result of `gradient_report`: rows of measurements, a table and a plot."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-import numpy as np
+from skhash.gradients.report._trials import Row
 
 # The measurements that a plot shows, with their labels.
 PANELS = {
@@ -14,106 +14,38 @@ PANELS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class GradientRow:
-    """The measurements of one estimator on one group of parameters.
-
-    With g the reference and h the estimate of a trial; E is the mean over trials and
-    batches.
-
-    Attributes
-    ----------
-    estimator, group : str
-    cosine : float
-        ``E <g, h> / (|g| |h|)``, a gradient of zeros counted as 0.
-    cosine_low, cosine_high : float
-        The ends of the central 70 % of the trials, each the mean over its batches.
-    improvement : float
-        ``-E <g, h> / sqrt(E |h|^2)``: lower is better.
-    optimum : float
-        The improvement of the reference itself, ``-sqrt(E |g|^2)``.
-    rmse, relative_rmse : float
-        ``sqrt(E |h - g|^2)``, and this over ``sqrt(E |g|^2)``.
-    bias : float
-        The norm of the mean over trials of h - g, over that of g.
-    bias_floor : float
-        The bias that chance alone would show where there is none: the standard
-        deviation of h over the root of the number of trials, and the noise of the
-        reference.
-    spread : float
-        The standard deviation of h, ``sqrt(E |h - E h|^2)``, over the norm of g.
-    n_zero : int
-        In how many trials and batches h was zero.
-    """
-
-    estimator: str
-    group: str
-    cosine: float
-    cosine_low: float
-    cosine_high: float
-    improvement: float
-    optimum: float
-    rmse: float
-    relative_rmse: float
-    bias: float
-    bias_floor: float
-    spread: float
-    n_zero: int
-
-    @classmethod
-    def of(cls, label, group, number, trials, truth) -> "GradientRow":
-        """Measure the trials of an estimator on the group of this number."""
-        kept = (trials.products, trials.squares, trials.errors)
-        products, squares, errors = (values[..., number] for values in kept)
-        n_trials, n_batches = products.shape
-        norms = truth.squared_norms[:, number]
-        norm = np.sqrt(norms.mean())
-        cosines = _ratio(products, np.sqrt(squares * norms)).mean(axis=1)
-        low, high = np.quantile(cosines, [0.15, 0.85]).tolist()
-        error = errors.mean()
-        squared_bias = trials.squared_biases[number] / n_batches
-        variance = max(0.0, error - squared_bias) * n_trials / (n_trials - 1)
-        floor = variance / n_trials + truth.squared_noise[number] / n_batches
-        # Relative to a gradient of zeros all is infinite, or NaN.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            relative = np.sqrt([error, squared_bias, floor, variance]) / norm
-        relative_rmse, bias, bias_floor, spread = relative.tolist()
-        return cls(
-            estimator=label,
-            group=group,
-            cosine=float(cosines.mean()),
-            cosine_low=low,
-            cosine_high=high,
-            improvement=float(-_ratio(products.mean(), np.sqrt(squares.mean()))),
-            optimum=float(-norm),
-            rmse=float(np.sqrt(error)),
-            relative_rmse=relative_rmse,
-            bias=bias,
-            bias_floor=bias_floor,
-            spread=spread,
-            n_zero=int((squares == 0).sum()),
-        )
-
-
 @dataclass(frozen=True, repr=False)
 class GradientReport:
     """The measurements of `gradient_report`.
 
     Attributes
     ----------
-    rows : list
-        One an estimator and group, in the order in which they were asked for, with the
-        attributes ``estimator``, ``group``, ``cosine``, ``cosine_low``,
-        ``cosine_high``, ``improvement``, ``optimum``, ``rmse``, ``relative_rmse``,
-        ``bias``, ``bias_floor``, ``spread`` and ``n_zero``.
+    rows : list of named tuples
+        One an estimator and group of parameters, in the order in which they were asked
+        for. With g the reference and h the estimate of a trial, E the mean over trials
+        and batches:
+
+        * ``estimator`` and ``group``;
+        * ``cosine``, ``E <g, h> / (|g| |h|)``, a gradient of zeros counted as 0;
+          ``cosine_low`` and ``cosine_high``, the ends of the central 70 % of the
+          trials, each the mean over its batches;
+        * ``improvement``, ``-E <g, h> / sqrt(E |h|^2)``: lower is better; ``optimum``,
+          that of the reference itself, ``-sqrt(E |g|^2)``;
+        * ``rmse``, ``sqrt(E |h - g|^2)``; ``relative_rmse``, this over
+          ``sqrt(E |g|^2)``, as all that follow;
+        * ``bias``, the norm of the mean over trials of h - g; ``bias_floor``, the bias
+          that chance alone would show where there is none: the standard deviation of h
+          over the root of the number of trials, and the noise of the reference;
+        * ``spread``, the standard deviation of h, ``sqrt(E |h - E h|^2)``;
+        * ``n_zero``, in how many trials and batches h was zero.
     settings : dict
-        What was measured: the reference, its ``reference_noise`` (its root mean squared
-        error relative to its norm, for each group) and the ``cosine_ceiling`` that this
-        noise puts on the cosine similarity of even the true gradient; numbers of trials
-        and rows, groups with their numbers of parameters, and so on.
+        The reference, its ``reference_noise`` (its root mean squared error relative to
+        its norm, for each group) and the ``cosine_ceiling`` that this noise puts on the
+        cosine similarity of even the true gradient; numbers of trials, rows, batches
+        and units, and groups with their numbers of parameters.
     """
 
-    rows: list[GradientRow]
+    rows: list[Row]
     settings: dict
 
     def __repr__(self) -> str:
@@ -132,16 +64,6 @@ class GradientReport:
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = ["  ".join(map(str.rjust, line, widths)) for line in table]
         return "\n".join([repr(self), *lines])
-
-    def to_frame(self):
-        """Return the rows as a pandas DataFrame, one column a measurement."""
-        import pandas as pd
-
-        return pd.DataFrame(self.to_dict()["rows"])
-
-    def to_dict(self) -> dict:
-        """Return all as plain data, ready for JSON."""
-        return {"settings": self.settings, "rows": [asdict(row) for row in self.rows]}
 
     def plot(self, group="all"):
         """Draw all measurements of every estimator side by side.
@@ -166,13 +88,9 @@ class GradientReport:
         if group not in groups:
             raise ValueError(f"group={group!r} is not one of {', '.join(groups)}.")
         rows = [row for row in self.rows if row.group == group]
-        places = range(len(rows))
+        places, size = range(len(rows)), (2.3 * len(PANELS), 1.2 + 0.3 * len(rows))
         figure, axes = plt.subplots(
-            1,
-            len(PANELS),
-            figsize=(2.3 * len(PANELS), 1.2 + 0.3 * len(rows)),
-            sharey=True,
-            layout="constrained",
+            1, len(PANELS), figsize=size, sharey=True, layout="constrained"
         )
         for ax, (name, label) in zip(axes, PANELS.items(), strict=True):
             ax.plot([getattr(row, name) for row in rows], places, "o")
@@ -194,8 +112,3 @@ class GradientReport:
         title = f"{group}, {self.settings['n_trials']} trials"
         figure.suptitle(title, fontsize="medium")
         return axes
-
-
-def _ratio(top, bottom):
-    """Divide, with 0 where the divisor is 0."""
-    return np.divide(top, bottom, out=np.zeros_like(bottom), where=bottom > 0)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from numbers import Integral
 
 import numpy as np
+import torch
 from sklearn.utils import check_random_state
 
 from skhash.gradients._antithetic import ARM
@@ -11,11 +12,11 @@ from skhash.gradients._base import GradientEstimator
 from skhash.gradients._exact import Exact
 from skhash.gradients._exact_network import ExactNetwork
 from skhash.gradients._network import NetworkGradient
-from skhash.gradients.report._problems import make_problem, own_random
-from skhash.gradients.report._result import GradientReport, GradientRow
-from skhash.gradients.report._trials import run_trials, sampled_reference
+from skhash.gradients.report._problems import make_problem
+from skhash.gradients.report._result import GradientReport
+from skhash.gradients.report._trials import Reference, measure
 from skhash.utils._sklearn import Interval, validate_params
-from skhash.utils.torch import resolve_device
+from skhash.utils.torch import resolve_device, seeded_globals
 
 # Up to so many units the reference is an enumeration of all states.
 MAX_EXACT_BITS = 12
@@ -46,7 +47,7 @@ def gradient_report(
     random_state=None,
     device="cpu",
 ) -> GradientReport:
-    r"""Measure how well gradient estimators do on a model, at its present parameters.
+    r"""Measure gradient estimators on a model, at its present parameters.
 
     Every estimator draws its gradient h many times, which is compared with a reference
     g. With E the mean over trials and batches, the measurements are the expected cosine
@@ -80,38 +81,37 @@ def gradient_report(
           ``realize``, with `loss`: the same, by estimators of whole networks;
         * an encoder that was trained with a gradient estimator, such as
           `skhash.StochasticAutoencoderHash`, or a fitted `skhash.SBNClassifier`: the
-          gradient of its own loss.
+          gradient of its loss.
     X : array-like or Tensor of shape (n_rows, n_columns)
         For a function the logits, else the rows that the loss is computed on. A module
-        may take more axes, such as those of images.
+        may accept more axes, such as those of images.
     estimators : list or dict
         Names as of `gradient=`, or instances of classes of `skhash.gradients`; a dict
         gives the labels.
     loss : callable or None, default=None
         Only for a torch module: maps values of its units, or outputs of a network,
         shape (..., n_rows, n), to losses, shape (..., n_rows), as ``loss(values)``, or
-        where `y` is given as ``loss(values, y)``. The first axes are samples. What else
-        it holds, such as a decoder, is used as it is.
+        where `y` is given as ``loss(values, y)``. The first axes are samples. Its other
+        parts, such as a decoder, are used as they are.
     y : array-like of shape (n_rows, ...) or None, default=None
-        What `loss` takes besides: targets, such as `X` itself. The classes, for a
-        classifier.
+        Targets of `loss`, such as `X` itself. The classes, for a classifier.
     n_trials : int, default=100
         How often each estimator draws its gradient of each batch.
     reference_samples : int, default=1000
         The true gradient is found by enumerating all states up to 12 units a layer.
         Above, it is the mean of so many samples of `ARM`.
     batch_size : int or None, default=None
-        Rows in a batch, of which each has a gradient and reference of its own; by
-        default all. A function sees all rows at once.
+        Rows in a batch, each with its own gradient and reference; by default all. A
+        function sees all rows at once.
     random_state : int, RandomState instance or None, default=None
         Draws the seeds, which are the same for every estimator.
     device : str, default="cpu"
-        Where to compute. What `loss` holds has to be there.
+        Where to compute. The tensors of `loss` have to be there.
 
     Returns
     -------
     report : GradientReport
-        With ``rows``, ``settings``, ``to_frame()``, ``to_dict()`` and ``plot()``.
+        With ``rows``, ``settings`` and ``plot()``; ``print`` shows a table.
 
     Raises
     ------
@@ -124,10 +124,9 @@ def gradient_report(
     -----
     Of a module, the groups of parameters are the first components of their names, and
     "all"; of a network its layers. A classifier is measured with batch norms at rest,
-    and with its present ``n_draws`` draws of the noise in each estimate. An
-    estimator with a memory, such as a moving baseline, starts afresh and learns over
-    the trials. A sampled reference has noise of its own, which enters every
-    measurement: ``settings`` tell how much.
+    and with its present ``n_draws``. An estimator with a memory, such as a moving
+    baseline, starts afresh and learns over the trials. A sampled reference is noisy,
+    which enters every measurement: ``settings`` tell how much.
 
     References
     ----------
@@ -153,7 +152,7 @@ def gradient_report(
     >>> [row.bias > 3 * row.bias_floor for row in report.rows]
     [True, False, False]
 
-    An encoder and a decoder of one's own. A linear loss is exact for straight-through:
+    A custom encoder and decoder. A linear loss is exact for straight-through:
 
     >>> encoder, decoder = torch.nn.Linear(4, 3), torch.nn.Linear(3, 4)
     >>> X = torch.randn(5, 4)
@@ -165,42 +164,33 @@ def gradient_report(
     """
     device = resolve_device(device)
     random = check_random_state(random_state)
-    with own_random(device):
+    with seeded_globals(0, device), torch.enable_grad():
         problem = make_problem(model, X, y, loss, batch_size, device)
         estimators = _labelled(estimators, _resolver(problem))
         seeds = _seeds(random, n_trials, problem.n_batches)
         truth = _make_reference(problem, reference_samples, random)
-        trials = {
-            label: run_trials(problem, estimator, truth, seeds)
+        rows = [
+            row
             for label, estimator in estimators.items()
-        }
-    rows = [
-        GradientRow.of(label, group, number, of_label, truth)
-        for label, of_label in trials.items()
-        for number, group in enumerate(problem.groups)
-    ]
+            for row in measure(problem, label, estimator, truth, seeds)
+        ]
     noise = truth.relative_noise()
     ceiling = np.sqrt(np.clip(1 - noise**2, 0, 1))
     settings = {
-        "n_trials": int(n_trials),
-        "n_rows": problem.n_rows,
+        "n_trials": n_trials,
+        "n_rows": len(problem.batch),
         "n_batches": problem.n_batches,
-        "batch_size": problem.batch_rows,
         "n_bits": problem.widths[0] if len(problem.widths) == 1 else problem.widths,
         "groups": {name: s.stop - s.start for name, s in problem.groups.items()},
         "reference": truth.name,
         "reference_noise": dict(zip(problem.groups, noise.tolist(), strict=True)),
         "cosine_ceiling": dict(zip(problem.groups, ceiling.tolist(), strict=True)),
-        "random_state": (
-            int(random_state) if isinstance(random_state, Integral) else None
-        ),
-        "device": str(device),
     }
     return GradientReport(rows, settings)
 
 
 def _resolver(problem):
-    """Return what makes estimators of one layer, or of a network."""
+    """Return the resolver for estimators of one layer, or of a network."""
     from skhash.gradients import resolve_gradient, resolve_network_gradient
 
     return resolve_network_gradient if problem.is_network else resolve_gradient
@@ -211,17 +201,16 @@ def _labelled(estimators, resolve) -> dict[str, GradientEstimator | NetworkGradi
     if isinstance(estimators, str | GradientEstimator | NetworkGradient):
         estimators = [estimators]
     if not isinstance(estimators, Mapping):
-        labels = [e if isinstance(e, str) else repr(e) for e in estimators]
-        twice = [label for label in labels if labels.count(label) > 1]
-        if twice:
+        labels = list(map(str, estimators))
+        if len({*labels}) < len(labels):
             raise ValueError(
-                f"estimators has {twice[0]!r} more than once: give a dict from labels "
-                "to estimators."
+                f"estimators has some more than once, of {', '.join(labels)}: give a "
+                "dict from labels to estimators."
             )
         estimators = dict(zip(labels, estimators, strict=True))
     if not estimators:
         raise ValueError("estimators is empty: give at least one, such as ['st'].")
-    return {str(label): resolve(e) for label, e in estimators.items()}
+    return {str(label): resolve(each) for label, each in estimators.items()}
 
 
 def _make_reference(problem, n_samples, random):
@@ -229,13 +218,13 @@ def _make_reference(problem, n_samples, random):
     if few and (problem.is_network or len(problem.widths) == 1):
         exact = ExactNetwork() if problem.is_network else Exact()
         seeds, name = np.zeros((1, problem.n_batches), dtype=int), repr(exact)
-        return sampled_reference(problem, exact, seeds, name)
+        return Reference(problem, exact, seeds, name)
     per_call = min(n_samples, REFERENCE_CHUNK)
     n_calls = max(2, -(-n_samples // per_call))  # from two on, their spread shows
     seeds = _seeds(random, n_calls, problem.n_batches)
     name = f"ARM, {n_calls * per_call} samples"
     estimator = _resolver(problem)(ARM(n_samples=per_call))
-    return sampled_reference(problem, estimator, seeds, name)
+    return Reference(problem, estimator, seeds, name)
 
 
 def _seeds(random, *shape):

@@ -1,15 +1,15 @@
-"""The kernels of asymmetric search: real queries against packed codes.
+"""The kernels of asymmetric search: real-valued queries against packed codes.
 
 The score of code i for query q is ``max(floor, factor_i * sum_q(i) + term_i)``, where
 the sum is that of one table entry per byte of the code, see `lanes`. The item of a
 code holds term and factor, or the term alone, and the factor is 1.
 Every kernel adds in the same order, so a pair has one score, to the last bit.
 
-What all of them take, floats being float32:
+Arguments of all of them, floats being float32:
 
 * queries (n_queries, n_bytes, 256): their tables;
 * codes: packed (n, n_bytes or more) : uint8, items (n, 1) or (n, 2), floor;
-* work, to work in: tables (n_bytes, 256, LANES), lanes (2, LANES).
+* work, buffers: tables (n_bytes, 256, LANES), lanes (2, LANES).
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ _ZERO, _ONE = np.float32(0), np.float32(1)
 def _stand_side_by_side(queries, first, tables):
     """Put the tables of up to LANES queries from `first` on side by side.
 
-    Return how many they are. What stands in the places of missing ones is not used.
+    Return their number. Places of missing ones are not used.
     """
     present = min(LANES, len(queries) - first)
     for byte in range(tables.shape[0]):

@@ -1,4 +1,4 @@
-"""Words with a bit a code, and numbers that are answers."""
+"""Words with a bit a code, and answers encoded as numbers."""
 
 import numpy as np
 from llvmlite import ir

@@ -1,4 +1,4 @@
-"""The inner loop of the search, a vector of distances at a time.
+"""The inner loop of brute-force search, a vector of distances at a time.
 
 Codes are turned on their side: a *plane* holds one bit of 256 or 512 codes, so that one
 vector operation acts on all of them. The distance to a query is the sum of 0/1 planes,
@@ -14,34 +14,17 @@ things make this cheaper than counting bits word by word:
   that falls out at the top says which codes are near, one bit a code.
 """
 
-from typing import NamedTuple
-
 from llvmlite import ir
 from numba import int64, uint8, uint64, void
 
 from skhash.utils.llvm import BYTE, INT32, INT64, has_features, instruction
 
-
-class Way(NamedTuple):
-    """How planes are added up.
-
-    Attributes
-    ----------
-    lanes : int
-        Words in a vector. One plane of a block fills it, so a block has 64 codes a
-        lane.
-    ternary : bool
-        Whether one instruction takes any function of three bits, as AVX-512 has it. A
-        full adder then takes two.
-    """
-
-    lanes: int
-    ternary: bool
-
-
-# Kernels know them by their numbers. The plain one runs everywhere.
-WAYS = (Way(4, False), Way(4, True), Way(8, True))
-PLAIN, TERNARY, WIDE = range(3)
+# Whether one instruction computes any function of three bits, as with AVX-512: a full
+# adder then needs two. And the words in a vector: one plane of a block fills it, so a
+# block has 64 codes a lane.
+_IS_TERNARY = has_features("avx512f")
+LANES = 8 if _IS_TERNARY else 4
+_VECTOR = ir.VectorType(INT64, LANES)
 GROUP = 3  # planes whose sum the table holds: the most that two digits can count
 # In the table, two sum planes come first, then eight carry planes.
 SUMS, GROUP_PLANES = 2, 10
@@ -52,17 +35,12 @@ CHOICE = 32  # times the number of a plane in a group: what `choices` hold
 STRAIGHT = (64, 128, 256)
 SHORT, LONG = 9, 24
 STEPS = {SHORT: 8, LONG: 32}
-# What three bits add up to, for each of their eight values: the digit, and the carry.
+# Sum of three bits, for each of their eight values: the digit, and the carry.
 _TERNARY_SUM, _TERNARY_CARRY = 0b10010110, 0b11101000
 
 
-def possible_ways() -> tuple:
-    """Return the ways that may be the fastest on this machine."""
-    return (TERNARY, WIDE) if has_features("avx512f", "avx512vl") else (PLAIN,)
-
-
 def program_of(n_planes: int) -> int:
-    """Return the program that sums so many planes."""
+    """Return the program that sums `n_planes` planes."""
     if n_planes in STRAIGHT:
         return n_planes
     return SHORT if n_planes < 2**SHORT else LONG
@@ -86,9 +64,8 @@ class _Adder:
     become one, and a carry one level up. What leaves the top level is the answer.
     """
 
-    def __init__(self, code, way, digits=()):
-        self.code, self.way = code, way
-        self.vector = ir.VectorType(INT64, way.lanes)
+    def __init__(self, code, digits=()):
+        self.code = code
         self.waiting = [[digit] for digit in digits]
         self.overflow = None
 
@@ -105,7 +82,7 @@ class _Adder:
 
     def add_group(self, table, choice, group, single=False):
         """Add a query's sum over three planes (or over a last, `single` one)."""
-        plane_bytes = 8 * self.way.lanes
+        plane_bytes = 8 * LANES
 
         def chosen(which, first):
             byte = self.code.read(BYTE, choice, 2 * group + which)
@@ -114,7 +91,7 @@ class _Adder:
             )
             place = self.code.at(table, offset)
             first += GROUP_PLANES * group
-            return self.code.read(self.vector, place, plane_bytes * first)
+            return self.code.read(_VECTOR, place, plane_bytes * first)
 
         if not single:
             self.add(1, chosen(0, SUMS))
@@ -129,8 +106,8 @@ class _Adder:
 
     def full_adder(self, a, b, c):
         code = self.code
-        if self.way.ternary:
-            name = f"llvm.x86.avx512.pternlog.q.{64 * self.way.lanes}"
+        if _IS_TERNARY:
+            name = f"llvm.x86.avx512.pternlog.q.{64 * LANES}"
             tables = INT32(_TERNARY_SUM), INT32(_TERNARY_CARRY)
             return tuple(code.use(name, a, b, c, table) for table in tables)
         differ = code.xor(a, b)
@@ -150,16 +127,16 @@ def _sum_straight(code, adder, n_planes, table, choice):
 
 def _sum_in_loop(code, adder, step, table, choice, n_groups):
     """Sum as many groups as there are, some a turn; return what overflows."""
-    way, digits = adder.way, [digit for (digit,) in adder.waiting]
+    digits = [digit for (digit,) in adder.waiting]
     places = [code.variable(digit) for digit in digits]
-    overflow = code.variable(adder.vector([0] * way.lanes))
-    group_bytes = 8 * way.lanes * GROUP_PLANES
+    overflow = code.variable(_VECTOR([0] * LANES))
+    group_bytes = 8 * LANES * GROUP_PLANES
     with code.loop(code.udiv(n_groups, INT64(step))) as loop:
 
         def skip(address, n_bytes):
             return code.at(address, code.mul(loop.index, INT64(n_bytes)))
 
-        adder = _Adder(code, way, [code.load(place) for place in places])
+        adder = _Adder(code, [code.load(place) for place in places])
         adder.overflow = code.load(overflow)
         rows = skip(table, step * group_bytes), skip(choice, step * 2)
         for group in range(step):
@@ -175,7 +152,6 @@ def _sum_in_loop(code, adder, step, table, choice, n_groups):
 def find_near(
     code,
     program: int,
-    way: int,
     table: uint64[::1],
     choices: uint8[:, ::1],
     bias: uint64[:, ::1],
@@ -191,18 +167,17 @@ def find_near(
     table : uint64 (1-d); choices : uint8 (queries, 2 * groups); bias : uint64 (queries,
     levels); hits : uint64 (slots, lanes); asked : int64 (n,).
     """
-    way, slots = WAYS[way], code.variable(INT64(0))
-    lanes = way.lanes
-    n_groups = code.udiv(table.shape[0], INT64(GROUP_PLANES * lanes))
+    slots = code.variable(INT64(0))
+    n_groups = code.udiv(table.shape[0], INT64(GROUP_PLANES * LANES))
     with code.loop(asked.shape[0]) as loop:
         query, slot = code.read(INT64, asked.row(loop.index)), code.load(slots)
         code.write(query, asked.row(slot))
         digits = [
-            code.spread(code.read(INT64, bias.row(query), 8 * level), lanes)
+            code.spread(code.read(INT64, bias.row(query), 8 * level), LANES)
             for level in range(n_levels(program))
         ]
         rows = table.start, choices.row(query)
-        adder = _Adder(code, way, digits)
+        adder = _Adder(code, digits)
         if program in STRAIGHT:
             far = _sum_straight(code, adder, program, *rows)
         else:
@@ -221,7 +196,6 @@ def fill_rows(
     first: int64,
     word: int64,
     planes: uint64[:, ::1],
-    way: int,
 ):
     """Write one word of the codes from `first` on to 64 rows, a row behind the other.
 
@@ -230,71 +204,65 @@ def fill_rows(
 
     words : uint64 (codes, n_words); planes : uint64 (planes, lanes).
     """
-    lanes = WAYS[way].lanes
-    vector, last = ir.VectorType(INT64, lanes), code.sub(words.shape[0], INT64(1))
+    last = code.sub(words.shape[0], INT64(1))
     target = planes.row(code.mul(word, INT64(64)))
     with code.loop(INT64(64)) as loop:
-        row = vector([0] * lanes)
-        for lane in range(lanes):
+        row = _VECTOR([0] * LANES)
+        for lane in range(LANES):
             position = code.add(code.add(first, loop.index), INT64(64 * lane))
             is_there = code.icmp_signed("<", position, last)
             position = code.select(is_there, position, last)
             own = code.read(INT64, code.at_item(words, position, word))
             row = code.insert_element(row, own, INT32(lane))
-        code.write(row, target, code.mul(loop.index, INT64(8 * lanes)))
+        code.write(row, target, code.mul(loop.index, INT64(8 * LANES)))
 
 
 @instruction(void)
-def transpose(code, square: uint64[:, ::1], first: int64, way: int):
+def transpose(code, square: uint64[:, ::1], first: int64):
     """Transpose squares of 64 x 64 bits, side by side in 64 rows, in place.
 
     square : uint64 (rows, lanes), from `first` on.
     """
-    lanes = WAYS[way].lanes
-    vector, start = ir.VectorType(INT64, lanes), square.row(first)
-    row_bytes = 8 * lanes
+    start, row_bytes = square.row(first), 8 * LANES
     with code.loop(INT64(6)) as step:
         # Squares of this width change places with those as far to the right: 32 to 1.
         width = code.lshr(INT64(32), step.index)
         period = code.add(code.shl(INT64(1), width), INT64(1))
         ones = code.udiv(INT64(2**64 - 1), period)
-        shift, mask = code.spread(width, lanes), code.spread(ones, lanes)
+        shift, mask = code.spread(width, LANES), code.spread(ones, LANES)
         distance = code.mul(width, INT64(row_bytes))
         with code.loop(INT64(32)) as pair:
             before = code.and_(pair.index, code.neg(width))
             row = code.mul(code.add(pair.index, before), INT64(row_bytes))
             places = code.at(start, row), code.at(start, code.add(row, distance))
-            low, high = (code.read(vector, place) for place in places)
+            low, high = (code.read(_VECTOR, place) for place in places)
             differ = code.and_(code.xor(code.lshr(low, shift), high), mask)
             code.write(code.xor(low, code.shl(differ, shift)), places[0])
             code.write(code.xor(high, differ), places[1])
 
 
 @instruction(void)
-def fill_table(code, planes: uint64[:, ::1], table: uint64[::1], way: int):
-    """Write the digits of a ^ qa + b ^ qb + c ^ qc for all values of qa, qb, qc.
+def fill_table(code, planes: uint64[:, ::1], table: uint64[::1]):
+    """Write the digits of ``(a ^ qa) + (b ^ qb) + (c ^ qc)`` for all qa, qb, qc.
 
     planes : uint64 (planes, lanes), of which each three a, b, c make a group; table :
     uint64 (1-d).
     """
-    way = WAYS[way]
-    plane_bytes = 8 * way.lanes
-    n_groups = code.udiv(table.shape[0], INT64(GROUP_PLANES * way.lanes))
-    adder = _Adder(code, way)
+    plane_bytes = 8 * LANES
+    n_groups = code.udiv(table.shape[0], INT64(GROUP_PLANES * LANES))
+    adder = _Adder(code)
     with code.loop(n_groups) as loop:
         source = code.at(planes.start, code.mul(loop.index, INT64(GROUP * plane_bytes)))
         target = code.at(
             table.start, code.mul(loop.index, INT64(GROUP_PLANES * plane_bytes))
         )
-        a, b, c = (
-            code.read(adder.vector, source, plane_bytes * i) for i in range(GROUP)
-        )
+        a, b, c = (code.read(_VECTOR, source, plane_bytes * i) for i in range(GROUP))
         for flips in range(4):
             x = code.not_(a) if flips & 1 else a
             y = code.not_(b) if flips & 2 else b
             total, carry = adder.full_adder(x, y, c)
             code.write(carry, target, plane_bytes * (SUMS + flips))
-            # All three flipped: what counted does not, and the other way round.
+            # All three flipped: each bit counts if it did not before.
             code.write(code.not_(carry), target, plane_bytes * (SUMS + 7 - flips))
             if flips < SUMS:
                 code.write(total, target, plane_bytes * flips)

@@ -9,14 +9,14 @@ vector operations of `bitslice` and nothing else.
 Bit r of a word is the plane r of its codes: bytes must stand in words the way they do
 on a little-endian machine, which is all that numba compiles for.
 
-Few queries do without blocks: see `rowwise`. What kernels work in is made by
-`search.brute`, as numba takes long to compile an allocation. What all of them take:
+Few queries do without blocks: see `rowwise`. Buffers are allocated by
+`search.brute`, as numba compiles allocations slowly. Arguments of all kernels:
 words (n, n_words) and queries (n_queries, n_words) : uint64, read-only; live : see
 `is_live`.
 """
 
 from collections import namedtuple
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 from numba import int64, types, uint8, uint64
@@ -41,38 +41,37 @@ from skhash.neighbors.kernels.rowwise import VECTOR_WORDS, next_near
 from skhash.utils.kernels import (
     address_of,
     by_address,
+    inlined_kernel,
     inner_kernel,
     kernel,
     popcount,
 )
 
-# Turning a block of codes on its side costs as much as comparing it with so many: more
+# Transposing a block of codes costs as much as comparing it with so many queries: more
 # where one instruction counts the bits of a vector.
 FEW_QUERIES = 40 if VECTOR_WORDS == 8 else 12
 # Codes that few queries are compared with in turn, so that they stay in the cache.
 SLAB = 2**13
-# So many codes for each of k tell where to begin; more take longer than they save.
+# So many codes for each of k give a first threshold; more cost more than they save.
 SEEDS, MIN_SEEDS = 8, 256
-# A call with so many arrays would take longer than what it does.
-_inlined = partial(inner_kernel, forceinline=True)
 
 
-# What many queries are compared in. find : the address of `_find_in_block`, for the
-# program and the way; planes (planes, lanes) and table (1-d) of one block;
+# Buffers for many queries. find : the address of `_find_in_block`, for the
+# program; planes (planes, lanes) and table (1-d) of one block;
 # choices (queries, 2 * groups) and bias (queries, levels); hits (queries + 1, lanes)
-# and hit_queries (queries + 1,), where one slot more than queries takes answers that
-# are no hits; asked (queries,) : int64, all of them.
+# and hit_queries (queries + 1,), where the last slot is for answers that are no hits;
+# asked (queries,) : int64, all of them.
 Work = namedtuple(
-    "Work", "find program way planes table choices bias hits hit_queries asked"
+    "Work", "find program planes table choices bias hits hit_queries asked"
 )
 
 
-# What few queries are compared in. patterns (queries, a vector of words or more) :
+# Buffers for few queries. patterns (queries, a vector of words or more) :
 # uint64, the words of a query, over and over; distances (64,) : int64, room.
 FewWork = namedtuple("FewWork", "patterns distances")
 
 
-# What queries found so far, a row each, in room that may be full of anything before.
+# Answers of queries so far, a row each, uninitialised before.
 # states (n_queries, 3) : int64, the threshold, how many are nearer, and how many there
 # are; histograms (n_queries, n_distances) : int64, how many at each distance that words
 # can have; distances and positions (n_queries, capacity), the capacity being n or more
@@ -90,33 +89,33 @@ def _set_threshold(bias, threshold):
 
 
 @inner_kernel
-def _find_in_block(words, start, asked, work, program, way):
+def _find_in_block(words, start, asked, work, program):
     """Find the hits of the codes from `start` on; return how many queries have any.
 
-    asked : the queries to compare; program and way are known when this is compiled.
+    asked : the queries to compare; the program is known when this is compiled.
     """
     near = work.hit_queries[: len(asked)]
     for i in range(len(asked)):
         near[i] = asked[i]
     planes, table = work.planes, work.table
     for word in range(words.shape[1]):
-        fill_rows(words, start, word, planes, way)
-        transpose(planes, 64 * word, way)
-    fill_table(planes, table, way)
-    return find_near(program, way, table, work.choices, work.bias, work.hits, near)
+        fill_rows(words, start, word, planes)
+        transpose(planes, 64 * word)
+    fill_table(planes, table)
+    return find_near(program, table, work.choices, work.bias, work.hits, near)
 
 
 _INDICES, _PLANES = int64[::1], uint64[:, ::1]
-_WORK = [int64] * 3 + [_PLANES, uint64[::1], uint8[:, ::1], _PLANES, _PLANES]
+_WORK = [int64] * 2 + [_PLANES, uint64[::1], uint8[:, ::1], _PLANES, _PLANES]
 _WORK = types.NamedTuple([*_WORK, _INDICES, _INDICES], Work)
 _BLOCK = types.Array(uint64, 2, "C", readonly=True), int64, _INDICES, _WORK
-_find_by_address = by_address(int64, *_BLOCK, int64, int64)
+_find_by_address = by_address(int64, *_BLOCK, int64)
 
 
 @cache
-def block_finder(program, way):
-    """Return the address of `_find_in_block` for a program, and a way to add."""
-    return address_of(_find_in_block, *_BLOCK, *map(types.literal, (program, way)))
+def block_finder(program):
+    """Return the address of `_find_in_block` for a program."""
+    return address_of(_find_in_block, *_BLOCK, types.literal(program))
 
 
 @inner_kernel
@@ -161,9 +160,9 @@ def _compact(k, state, distances, positions):
     return kept
 
 
-@_inlined
+@inlined_kernel
 def _take(words, first, bits, queries, q, k, found):
-    """Take in codes behind `first`, one for each bit set; bring the threshold down."""
+    """Add codes behind `first`, one for each bit set; lower the threshold."""
     states, histograms, distances, positions = found
     threshold, below, size = states[q, 0], states[q, 1], states[q, 2]
     while bits:
@@ -198,9 +197,9 @@ def _unfinished(asked, states):
 
 @inner_kernel
 def _seed(words, live, queries, n_planes, k, found):
-    """Begin with nothing found, and thresholds that the first codes bring down.
+    """Begin with nothing found, and thresholds from counts of the first codes.
 
-    Those are only counted; without that, all of them would be taken in.
+    Without these counts, all of the first codes would be added.
     """
     states, histograms = found[:2]
     stop = min(len(words), max(MIN_SEEDS, SEEDS * k))
@@ -221,7 +220,7 @@ def _seed(words, live, queries, n_planes, k, found):
 
 @inner_kernel
 def _sort(k, found, distances, positions):
-    """Order what was found by (distance, position): a counting sort."""
+    """Sort the codes found by (distance, position): a counting sort."""
     for q in range(len(distances)):
         threshold, size, slots = (
             found.states[q, 0],
@@ -243,15 +242,6 @@ def _sort(k, found, distances, positions):
 
 
 @kernel
-def count_hits(words, work):
-    """Count how often a query has hits in a block."""
-    n, find, program, way = 0, work.find, work.program, work.way
-    for start in range(0, len(words), 64 * work.hits.shape[1]):
-        n += _find_by_address(find, (words, start, work.asked, work, program, way))
-    return n
-
-
-@kernel
 def nearest(words, live, queries, n_planes, work, found, distances, positions):
     """Write the nearest of each query, ordered by (distance, position).
 
@@ -261,9 +251,9 @@ def nearest(words, live, queries, n_planes, work, found, distances, positions):
     _seed(words, live, queries, n_planes, k, found)
     for q in range(len(queries)):
         _set_threshold(work.bias[q], states[q, 0])
-    find, program, way, lanes = work.find, work.program, work.way, work.hits.shape[1]
+    find, program, lanes = work.find, work.program, work.hits.shape[1]
     for start in range(0, len(words), 64 * lanes):
-        n_hits = _find_by_address(find, (words, start, asked, work, program, way))
+        n_hits = _find_by_address(find, (words, start, asked, work, program))
         n_done = 0
         for slot in range(n_hits):
             q = work.hit_queries[slot]
@@ -286,7 +276,7 @@ def nearest(words, live, queries, n_planes, work, found, distances, positions):
 
 @kernel
 def nearest_to_few(words, live, n_planes, work, found, distances, positions):
-    """Do what `nearest` does, code by code, for the queries in `work`."""
+    """Search like `nearest`, code by code, for the queries in `work`."""
     states, k, queries = found.states, distances.shape[1], work.patterns
     _seed(words, live, queries, n_planes, k, found)
     for start in range(0, len(words), SLAB):
@@ -330,11 +320,11 @@ def within(words, live, queries, work, begin, counts, found):
     for; found : int64, with room for a block of all queries at least.
     """
     size, asked = 0, work.asked
-    find, program, way, lanes = work.find, work.program, work.way, work.hits.shape[1]
+    find, program, lanes = work.find, work.program, work.hits.shape[1]
     for start in range(begin, len(words), 64 * lanes):
         if size + 64 * lanes * len(queries) > len(found):
             return start, size
-        n_hits = _find_by_address(find, (words, start, asked, work, program, way))
+        n_hits = _find_by_address(find, (words, start, asked, work, program))
         for slot in range(n_hits):
             q = work.hit_queries[slot]
             for lane in range(lanes):
@@ -346,7 +336,7 @@ def within(words, live, queries, work, begin, counts, found):
 
 @kernel
 def within_of_few(words, live, work, begin, counts, found):
-    """Do what `within` does, code by code, for the queries in `work`."""
+    """Search like `within`, code by code, for the queries in `work`."""
     size, too_far, queries = 0, counts.shape[1], work.patterns
     for start in range(begin, len(words), SLAB):
         if size + SLAB * len(queries) > len(found):

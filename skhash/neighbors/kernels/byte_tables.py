@@ -1,8 +1,8 @@
-"""Sums of what 512 codes look up in small tables, as vector instructions.
+"""Sums of table look-ups for 512 codes, as vector instructions.
 
 The bytes of a block of codes stand side by side, the first of all codes, then the
-second, so that one vector holds the same byte of many. What each value of it adds is a
-byte too, and a sum stays at 255 if it is larger.
+second, so that one vector holds the same byte of many. Each value of it adds a byte
+too, and a sum stays at 255 if it is larger.
 
 Processors with AVX-512 VBMI look 64 bytes up at once in a table of 256, which fills
 four registers. Those with AVX2 look 32 up in a table of 16: there, the halves of a byte
@@ -15,17 +15,10 @@ from llvmlite import ir
 from numba import boolean, float32, int64, uint8, uint64, void
 from numba.core.types import UniTuple
 
-from skhash.utils.llvm import (
-    BYTE,
-    FLOAT,
-    INT32,
-    INT64,
-    has_features,
-    instruction,
-)
+from skhash.utils.llvm import BYTE, FLOAT, INT32, INT64, has_features, instruction
 
 BLOCK = 512  # codes in a block
-MOST = 255  # the sum that stands for all larger ones
+MOST = 255  # stands for all larger sums
 _FLOATS = ir.VectorType(FLOAT, 16)
 
 # Each way below adds to so many vectors of sums at a time, its `parts`, that these, the
@@ -42,7 +35,7 @@ class _Bytes:
         return [code.read(self.vector, address, 64 * part) for part in range(4)]
 
     def look_up(self, code, tables, values):
-        """Return what a vector of values adds, in summands."""
+        """Return the summands of a vector of values."""
         name = "llvm.x86.avx512.vpermi2var.qi.512"
         low, high = (
             code.use(name, tables[part], values, tables[part + 1]) for part in (0, 2)
@@ -207,7 +200,7 @@ def make_find_low(way):
 
 
 def choose_way():
-    """Return how this processor looks bytes up, or None."""
+    """Return the look-up class for this processor, or None."""
     if has_features("avx512f", "avx512bw", "avx512vbmi"):
         return _Bytes()
     if has_features("avx2"):

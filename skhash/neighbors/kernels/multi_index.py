@@ -43,7 +43,7 @@ def _found_before(words, position, queries, q, tables, part):
 
 @inner_kernel
 def _look_up(words, live, tables, batch, q, radius, found, size):
-    """Append what one query finds; return the size, even where `found` is full."""
+    """Append the codes found by one query; return the size, even if `found` is full."""
     for part in range(len(tables.firsts)):
         for flip in range(tables.flip_starts[part], tables.flip_starts[part + 1]):
             entry = tables.firsts[part] + (batch.keys[q, part] ^ tables.flips[flip])

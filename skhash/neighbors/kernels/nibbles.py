@@ -21,7 +21,7 @@ from numba.core import cgutils
 from skhash.utils.llvm import BYTE, INT32, INT64, has_features, instruction
 
 BLOCK = 128  # codes in a block
-MOST = 255  # the distance that stands for all larger ones
+MOST = 255  # stands for all larger distances
 WORD_NIBBLES = 16
 
 # Bytes in a vector, and the instruction that looks up as many of them.
@@ -38,7 +38,7 @@ def has_shuffle():
 
 
 def _tables(code):
-    """Return where the 16 tables stand: how many bits differ, for two nibbles."""
+    """Return the address of the 16 tables: how many bits differ, for two nibbles."""
     counts = bytearray((a ^ b).bit_count() for a in range(16) for b in range(16))
     value = ir.Constant(ir.ArrayType(BYTE, len(counts)), counts)
     tables = cgutils.global_constant(code, "nibble_tables", value)

@@ -18,7 +18,7 @@ _VECTOR = ir.VectorType(FLOAT, _WIDTH)
 def _make_multiply(n_queries, n_vectors):
     """Build the function that multiplies some queries by the entries of a block.
 
-    n_vectors : how many vectors of entries it takes at a time
+    n_vectors : how many vectors of entries to multiply at a time
     """
     span = n_vectors * _WIDTH
 

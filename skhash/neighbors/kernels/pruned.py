@@ -4,14 +4,13 @@ A query keeps the k first codes in the order of (distance, position) in a heap: 
 enters if it comes before the last of them.
 
 Distances are bytes; 255 stands for larger ones too, which are computed anew where it
-matters. Where one byte more would be needed to be sure, more is compared than need be.
+matters. Where a byte is not precise enough, more codes are compared.
 
-What all kernels take: index : `Index`; live : see `is_live`; batch : `Batch`; whole and
-rings : `Rings`, of clusters that are needed as a whole, and of blocks.
+Arguments of all kernels: index : `Index`; live : see `is_live`; batch : `Batch`; whole
+and rings : `Rings`, of clusters that are needed as a whole, and of blocks.
 """
 
 from collections import namedtuple
-from functools import partial
 
 import numpy as np
 
@@ -23,23 +22,14 @@ from skhash.neighbors.kernels.bits import (
     trailing_zeros,
 )
 from skhash.neighbors.kernels.heap import comes_before, replace_top
-from skhash.neighbors.kernels.nibbles import (
-    BLOCK,
-    MOST,
-    fetch,
-    in_reach,
-    near,
-    unpack,
-)
-from skhash.utils.kernels import inner_kernel, kernel, popcount
+from skhash.neighbors.kernels.nibbles import BLOCK, MOST, fetch, in_reach, near, unpack
+from skhash.utils.kernels import inlined_kernel, inner_kernel, kernel, popcount
 
-# Of so many clusters, evenly spread, a batch of queries looks which are near.
+# Evenly spread clusters that a batch of queries samples to find near ones.
 SOME_CLUSTERS = 256
 # Blocks that one query chooses among at a time, and how long before their turn they are
 # asked for from memory.
 SPAN, AHEAD = 128, 4
-# A call with so many arrays would take longer than what it does.
-_inlined = partial(inner_kernel, forceinline=True)
 
 
 # Codes in clusters, cut into blocks; in each, those far from the center first: blocks
@@ -52,7 +42,7 @@ Index = namedtuple(
     "Index",
     "blocks starts lowest positions clusters sizes center_blocks center_choices",
 )
-# What tells whether a query needs a block: owners (n_blocks,) : int64, the cluster;
+# Bounds for whether a query needs a block: owners (n_blocks,) : int64, the cluster;
 # tops (n_blocks,) : uint8, the largest distance to the center; places (n_blocks,) :
 # uint8, see `_place`, the least at the largest distance. Of clusters that are needed as
 # a whole, tops and places are 0.
@@ -113,9 +103,9 @@ def _distance(blocks, block, i, queries, q):
     return distance
 
 
-@_inlined
+@inlined_kernel
 def _take_hits(index, block, live, batch, q, last):
-    """Take the codes of a block in that come before the last one in a heap.
+    """Add the codes of a block that come before the last one in a heap.
 
     Return how far away the k-th nearest may be, which was `last` before.
     """
@@ -141,7 +131,7 @@ def _take_hits(index, block, live, batch, q, last):
     return min(distances[0], last)
 
 
-@_inlined
+@inlined_kernel
 def _count_hits(index, block, live, batch, q, last):
     """Count codes nearer than `last`; return the distance of the k-th, or `last`."""
     start, stop = index.starts[block], index.starts[block + 1]
@@ -168,7 +158,7 @@ def _count_hits(index, block, live, batch, q, last):
 
 @inner_kernel
 def _place(last, batch, q, n):
-    """Return behind which place codes as far away as the last neighbour come too late.
+    """Return the place behind which codes at the last distance come too late.
 
     Places are positions in a byte, 0 to 255 for all codes; 255 is that of none.
     """
@@ -179,7 +169,7 @@ def _place(last, batch, q, n):
 
 @inner_kernel
 def _radius(counts, n_codes):
-    """Return how far away to go for so many codes."""
+    """Return the radius that holds so many codes."""
     n, radius = counts[0], 0
     while n < n_codes and radius < MOST - 1:
         radius += 1
@@ -189,7 +179,7 @@ def _radius(counts, n_codes):
 
 @inner_kernel
 def _first_reach(index, batch, n_codes):
-    """Write how far away to go for clusters that have about `n_codes` together."""
+    """Write the reach at which clusters have about `n_codes` together."""
     n_groups = len(batch.reach)
     step = max(1, len(index.sizes) // SOME_CLUSTERS)
     for cluster in range(0, len(index.sizes), step):
@@ -202,9 +192,9 @@ def _first_reach(index, batch, n_codes):
         batch.counts[q] = 0
 
 
-@_inlined
+@inlined_kernel
 def _choose_queries(rings, cluster, block, batch, reach):
-    """Write which queries need a block; return how many.
+    """Write the queries that need a block; return how many.
 
     Rings begin at ``reach + tops``; those that begin right there hold codes that are at
     best as far away as the last neighbour, and may come too late.
@@ -242,7 +232,7 @@ def _count_near(index, whole, live, batch):
 
 @inner_kernel
 def _take_rings(index, rings, live, batch):
-    """Find the neighbours, in the rings that may hold some.
+    """Find the neighbours in the rings that may hold some.
 
     Blocks of a cluster follow each other inwards, so that behind one that no query
     needs, none is needed.
@@ -264,7 +254,7 @@ def _take_rings(index, rings, live, batch):
 
 @inner_kernel
 def _compare_with_centers(index, query_blocks, batch):
-    """Write how far away the centers are from queries."""
+    """Write the distances of the centers from queries."""
     n_groups, zero = len(query_blocks), np.uint8(0)
     for group in range(n_groups):
         unpack(query_blocks, group, batch.nibbles)
@@ -289,7 +279,7 @@ def nearest(index, whole, rings, live, n_first, query_blocks, batch):
 
 @inner_kernel
 def _choose_blocks(rings, start, stop, batch, reach, place):
-    """Write which of some blocks one query needs; return how many."""
+    """Write the blocks, of some, that one query needs; return how many."""
     n = 0
     for block in range(start, stop):
         owner = rings.owners[block]
@@ -311,7 +301,7 @@ def _is_near(blocks, batch, i, n_chosen, q, last):
 
 @inner_kernel
 def _count_near_one(index, whole, live, batch, q, radius):
-    """Do what `_count_near` does, for one query and a radius; return how near."""
+    """Count like `_count_near`, for one query and a radius; return how near."""
     last = np.int64(batch.lasts[0, 0])
     for start in range(0, len(index.blocks), SPAN):
         stop = min(start + SPAN, len(index.blocks))
@@ -331,7 +321,7 @@ def _compare_one_with_centers(index, batch, q):
 
 @kernel
 def nearest_to_few(index, whole, rings, live, n_first, part, batch):
-    """Do what `nearest` does, query by query, for codes in some of the blocks.
+    """Search like `nearest`, query by query, for codes in some of the blocks.
 
     part : the first block, and where they end.
     """
@@ -353,7 +343,7 @@ def nearest_to_few(index, whole, rings, live, n_first, part, batch):
                     last = _take_hits(index, batch.chosen[i], live, batch, q, last)
 
 
-@_inlined
+@inlined_kernel
 def _note_hits(index, block, live, batch, q, radius, found, size):
     """Append the codes of a block within the radius; return the new size."""
     start, stop = index.starts[block], index.starts[block + 1]
@@ -402,7 +392,7 @@ def within(index, rings, live, radius, query_blocks, begin, batch, found):
 
 @kernel
 def within_of_one(index, rings, live, radius, part, q, batch, found):
-    """Do what `within` does, for one query, and for codes in some of the blocks.
+    """Search like `within`, for one query, and for codes in some of the blocks.
 
     part : the first block, and where they end.
     """

@@ -1,6 +1,6 @@
 """The inner loop of the search for few queries: 64 codes at a time, code by code.
 
-Turning codes on their side, as `bitslice` does, takes as long as comparing them with
+Transposing codes, as `bitslice` does, costs as much as comparing them with
 some queries. For fewer, the bits that differ are counted word by word, four or eight
 words to a vector, and the counts of the words of a code are brought together.
 """
@@ -66,13 +66,13 @@ def _some_distances(code, codes, pattern, n_words):
 
 
 def _every_other(step):
-    """Return places in two vectors: of even and of odd groups of so many words."""
+    """Return places in two vectors: of even and of odd groups of words."""
     groups = np.arange(2 * VECTOR_WORDS).reshape(-1, 2, step)
     return groups[:, 0].ravel(), groups[:, 1].ravel()
 
 
-# How what stands side by side is brought together. Of words the order is that of an
-# instruction which moves none across 128 bits.
+# How neighbouring counts are added. The order of words is that of an instruction which
+# moves none across 128 bits.
 _PAIRS = [half.tolist() for half in _every_other(2)]
 _NEIGHBORS = [half.reshape(2, -1).T.ravel().tolist() for half in _every_other(1)]
 

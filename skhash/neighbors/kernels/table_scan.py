@@ -1,8 +1,8 @@
-"""The kernels of asymmetric search by bounds: real queries against blocks of codes.
+"""The kernels of asymmetric search by bounds, on blocks of codes.
 
 The score of a code is ``factor * total + term``, see `asymmetric`, and its total a sum
-of table entries, one a byte. What this scan adds up instead are bytes: how many steps
-an entry lies above the least of its table, rounded down. As many steps above the least
+of table entries, one a byte. This scan adds up bytes instead: how many steps an entry
+lies above the least of its table, rounded down. As many steps above the least
 of all sums lies the total, or higher, so that a code whose steps are too many cannot be
 among those that are looked for. All others are scored as `asymmetric` does, to the last
 bit.
@@ -12,7 +12,7 @@ is bounded by the sum of steps. With both, a score of at most s is ``total + ter
 factor - s / factor <= 0``; the rows are on grids of ``term / factor`` and
 ``1 / factor``.
 
-What all kernels take:
+Arguments of all kernels:
 
 * codes: `Codes`; live: see `bits.is_live`;
 * queries: float32 (n_queries, n_bytes, 256), the tables of `Decoder.tables`;
@@ -20,7 +20,6 @@ What all kernels take:
 """
 
 from collections import namedtuple
-from functools import partial
 
 import numpy as np
 
@@ -34,7 +33,7 @@ from skhash.neighbors.kernels.byte_tables import (
     write_steps,
 )
 from skhash.neighbors.kernels.heap import replace_top
-from skhash.utils.kernels import inner_kernel, kernel
+from skhash.utils.kernels import inlined_kernel, inner_kernel, kernel
 
 # Codes in blocks: blocks (n_blocks, n_rows, 512) : uint8, their bytes, and behind them
 # a row a grid; grids (n_rows - n_bytes, 2) : float64, the lowest value and the step;
@@ -54,8 +53,6 @@ SAMPLED_BLOCKS, SAMPLED_CODES = 16, 64
 FIRST_STAGE, NEXT_STAGE = 4, 4
 # Numbers of steps are made so much smaller, which is more than rounding adds.
 _SHY = 1 - 2.0**-20
-# A call with so many arrays would take longer than what it does.
-_inlined = partial(inner_kernel, forceinline=True)
 # The largest relative error of one operation on float32 numbers.
 _ROUNDING = 2.0**-24
 # The largest absolute error of one that ends below the normal numbers, and a number
@@ -84,9 +81,9 @@ def fill_blocks(packed, values, grids, blocks):
                 rows[n_bytes + one, i] = place
 
 
-@_inlined
+@inlined_kernel
 def _score(codes, query, position):
-    """Return the score of a code, as the kernels of `asymmetric` have it."""
+    """Return the score of a code, as the kernels of `asymmetric` compute it."""
     rows, column = codes.blocks[position // BLOCK], position % BLOCK
     total = _ZERO
     for byte in range(len(query)):
@@ -98,7 +95,7 @@ def _score(codes, query, position):
 
 @inner_kernel
 def _error(codes, bounds):
-    """Return what rounding does to a total, to its sum with a term, and to bounds."""
+    """Return a bound of the rounding errors of totals, sums with a term, and bounds."""
     largest, n_rows = 0.0, len(bounds)
     if codes.items.shape[1] == 2:
         n_rows -= len(codes.grids)
@@ -110,7 +107,7 @@ def _error(codes, bounds):
 
 @inner_kernel
 def _bound_rows(codes, query, score, bounds):
-    """Write the least that each value of a row adds, for scores of at most `score`."""
+    """Write lower bounds of each row's summands, for scores of at most `score`."""
     n_bytes, grids = len(query), codes.grids
     for byte in range(n_bytes):
         for value in range(256):
@@ -126,7 +123,7 @@ def _bound_rows(codes, query, score, bounds):
 
 @inner_kernel
 def _halve(bounds, halves):
-    """Write what the halves of each value add, the higher first: no more than both."""
+    """Write bounds for the halves of each value, the higher first."""
     for row in range(len(bounds)):
         table, high, low = bounds[row], halves[row, :16], halves[row, 16:]
         low[:] = 0
@@ -142,7 +139,7 @@ def _halve(bounds, halves):
 
 @inner_kernel
 def _limit(reach, scale):
-    """Return how many steps a code may have whose sum is at most `reach`, or -1."""
+    """Return the most steps of a code whose sum is at most `reach`, or -1."""
     lowest, times, _ = scale
     steps = (reach - lowest) * times
     return int(min(np.floor(steps * (1 + 1e-9) + 1e-9), MOST - 1.0))
@@ -150,7 +147,7 @@ def _limit(reach, scale):
 
 @inner_kernel
 def _reach(codes, score, error):
-    """Return what the sum of a code is at most whose score is at most `score`."""
+    """Return the largest sum of a code whose score is at most `score`."""
     return error if codes.items.shape[1] == 2 else score + error
 
 
@@ -193,7 +190,7 @@ def _make_steps(codes, query, score, work, q):
 
 @kernel
 def first_limits(codes, live, queries, scores):
-    """Write a score to each row's first place that k codes have, or infinity.
+    """Write to each row's first place a score that k codes reach, or infinity.
 
     scores (n_queries, k) : what some codes have, as a heap.
     """
@@ -211,9 +208,9 @@ def first_limits(codes, live, queries, scores):
                         replace_top(scores[q], places, score, position)
 
 
-@_inlined
+@inlined_kernel
 def _list_found(found, block, n, live, places):
-    """Write which codes of a block were found; return how many they are.
+    """Write the codes of a block that were found; return how many.
 
     places : int64 (512,)
     """

@@ -1,4 +1,4 @@
-"""The kernel that compares real queries with real vectors, read where they lie."""
+"""The kernel that compares queries with vectors in place."""
 
 from functools import partial
 
@@ -7,7 +7,7 @@ import numpy as np
 from skhash.utils.kernels import kernel
 
 
-# Sums may be reordered, so that they are taken several terms at a time.
+# Sums may be reordered, so that several terms are added at a time.
 @partial(kernel, fastmath={"reassoc"})
 def score_vectors(vectors, positions, queries, euclidean, cosine, scores):
     """Write scores (n_queries, m) of the rows at each query's own positions.

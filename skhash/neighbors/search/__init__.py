@@ -1,1 +1,1 @@
-"""Search among codes and among what they decode to."""
+"""Search among codes and among decoded codes."""

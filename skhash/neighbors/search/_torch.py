@@ -16,18 +16,17 @@ Bytes a pair, counted for CUDA, half precision and k = 10, not measured:
 * keys of groups, and of the codes in 10 groups: 0.5 at 64 bits, 1.3 at 512.
 
 Keys of all pairs, in int64, would take 156: a product is written, five operations make
-the key, and a selection reads it ten times. To unpack takes 27 bytes a byte of code,
+the key, and a selection reads it ten times. Unpacking moves 27 bytes a byte of code,
 once for all queries. Products in int8 would be exact too, and twice as fast, but four
 bytes wide.
 
 Products are exact, whatever torch may round. Up to 2048 bits, every partial sum, in any
 order, is a whole number that half precision holds, so that it does not matter how
-products are split, accumulated and reduced. Longer codes take float32. TF32 holds the
+products are split, accumulated and reduced. Longer codes need float32. TF32 holds the
 signs, and adds them in float32, so that it may be on or off.
 """
 
 from math import isqrt
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -35,27 +34,27 @@ import torch
 from skhash.neighbors.search.algorithm import Question, as_lists
 from skhash.utils.chunks import row_chunks
 
-# Bytes that a search takes on the device, kept codes apart: an eighth for queries and
+# Bytes that a search uses on the device, kept codes apart: an eighth for queries and
 # their best, a quarter for the signs of a block of codes, half for their products, and
 # an eighth for pairs within the radius. Below 2^33, keys in a block fit in int32.
 BLOCK_BYTES = 2**30
 # Whole numbers up to this are exact in half precision.
 HALF_EXACT = 2048
-# Codes stay on the device if they take at most this share of its free memory, or so
+# Codes stay on the device if they fill at most this share of its free memory, or so
 # many bytes where torch does not tell what is free.
 KEPT_SHARE, KEPT_BYTES = 0.5, 2**30
 # Groups are at least so large, which keeps rows of products aligned for the device.
 MIN_GROUP = 8
-# In how many groups of a block to expect codes within the radius of a query.
+# Expected groups of a block with codes within the radius of a query.
 GROUPS_WITHIN = 64
 
 
 def find(what, store, selected, queries, reach, device):
-    """Search a store on the device; see `skhash.neighbors.search.dispatch.find`."""
+    """Search a store on the device; see `skhash.neighbors.search.searcher.find`."""
     positions = selected.positions
     if selected.live is not None:
         positions = np.flatnonzero(selected.live)
-    # "cuda" is whichever device is current, but the codes stay on one.
+    # "cuda" is the device that is current, but the codes stay on one.
     device = torch.empty(0, device=device).device
     some = DeviceSearch(_kept(store, device), device, positions)
     found = getattr(some, what)(queries, Question(what, reach))
@@ -73,7 +72,7 @@ class DeviceSearch:
     positions : ndarray of shape (n,), int64, default=None
         Searches only these of the codes, and answers with indices of this array.
     budget : int
-        Bytes that a search may take on the device.
+        Bytes that a search may use on the device.
     """
 
     def __init__(self, packed, device, positions=None, budget=BLOCK_BYTES):
@@ -118,7 +117,7 @@ class DeviceSearch:
         return distance[order].astype(np.int32), position[order], counts
 
     def _near(self, products, least):
-        """Yield query, distance and position of products that are at least so large."""
+        """Yield query, distance and position of products of at least `least`."""
         size = products.shape[2]
         query, group = torch.nonzero(products.amax(2) >= least, as_tuple=True)
         for few in row_chunks(len(query), 128 * size, self.budget // 8):
@@ -129,7 +128,7 @@ class DeviceSearch:
             yield torch.stack([query[few][row], distance, position])
 
     def _tiles(self, queries, n_groups):
-        """Yield products of some codes and some queries until all have met.
+        """Yield products of queries and codes, tile by tile.
 
         Each block of codes is unpacked once. Its groups are of a size at which finding
         `n_groups` of them costs about as much as looking into them.
@@ -165,7 +164,7 @@ class DeviceSearch:
             bytes_per_query = bytes_per_code + dtype.itemsize * n_columns
             bytes_per_query += 16 * (n_columns // size + n_looked_into) + 96 * n_groups
             for some in row_chunks(len(queries), bytes_per_query, self.budget // 2):
-                # Automatic mixed precision would take bfloat16, which rounds sums.
+                # Automatic mixed precision would use bfloat16, which rounds sums.
                 with torch.autocast(self.device.type, enabled=False):
                     products = _unpack(queries[some], signs) @ code_signs
                 products[:, n_columns - missing :] = -n_bits - 2
@@ -208,22 +207,24 @@ def _unpack(packed, signs):
 def _to_device(packed, device):
     if isinstance(packed, torch.Tensor):
         return packed
-    # Torch takes an array only if that may be written, which nobody does.
+    # Torch accepts only writable arrays, though nobody writes to this one.
     return torch.from_numpy(np.require(packed, requirements="CW")).to(device)
 
 
 def _kept(store, device):
-    """Return all packed codes on the device, or as they are if they are too many."""
-    kept = _KEPT.setdefault(store.codes_key, {})
-    if device not in kept:
-        packed = store.packed
-        if packed.size > _room(device):
-            return packed
-        codes = torch.empty(packed.shape, dtype=torch.uint8, device=device)
-        for rows in row_chunks(len(packed), packed.shape[1]):
-            codes[rows] = _to_device(packed[rows], device)
-        kept[device] = codes
-    return kept[device]
+    """Return packed codes on the device, or unmoved if they are too many."""
+
+    def copy():
+        if store.packed.size > _room(device):
+            return None
+        codes = torch.empty(store.packed.shape, dtype=torch.uint8, device=device)
+        for rows in row_chunks(store.n, store.n_bytes):
+            codes[rows] = _to_device(store.packed[rows], device)
+        return codes
+
+    # They stay there as long as a store of them exists.
+    kept = store.codes_key.once(device, copy)
+    return store.packed if kept is None else kept
 
 
 def _room(device):
@@ -231,10 +232,6 @@ def _room(device):
     if device.type != "cuda":
         return KEPT_BYTES
     free, _ = torch.cuda.mem_get_info(device)
-    # Torch holds memory that it has no use for, as of an index that is gone.
+    # Torch keeps unused memory, as of an index that is gone.
     held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return KEPT_SHARE * (free + held)
-
-
-# Codes stay on a device as long as a store of them is there, and until then only.
-_KEPT: WeakKeyDictionary = WeakKeyDictionary()

@@ -1,4 +1,4 @@
-"""Asymmetric scores: queries stay real, and codes stand for what they decode to."""
+"""Asymmetric scores: queries stay real-valued, and codes are decoded."""
 
 from numbers import Integral
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from skhash.codes import check_packed, pack_bits, packed_width
 from skhash.neighbors.store.decoder import METRICS, read_decoder
+from skhash.numerics._nearest import smallest
 from skhash.utils._sklearn import StrOptions, validate_params
 from skhash.utils.chunks import CHUNK_BYTES, dense_rows, even_chunks, row_chunks
 from skhash.utils.late import LateModule
@@ -32,7 +33,7 @@ MIN_THREAD_WORK = 2**23
 def asymmetric_scores(
     X_query, codes, decoder, *, metric="euclidean", packed=False, n_jobs=None
 ):
-    r"""Score codes for real queries; the smaller the score, the nearer the code.
+    r"""Score codes for real-valued queries; smaller is nearer.
 
     The query is not encoded. A code h stands for the vector that a linear decoder makes
     of it, :math:`\hat x = o + \sum_k h_k b_k`, with offset o and codebook b. Then the
@@ -56,7 +57,7 @@ def asymmetric_scores(
         itself, and scores are of that space. Nothing else is done to queries: they must
         be in the space of the codebook.
     metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
-        What to compare by.
+        How to compare.
     packed : bool, default=False
         The format of `codes`.
     n_jobs : int, default=None
@@ -112,7 +113,7 @@ def asymmetric_scores(
 
 
 class CodeScorer:
-    """Scores of codes by what they decode to: of all, of candidates, or the smallest.
+    """Scores of decoded codes: of all, of candidates, or the smallest.
 
     Queries must have passed `read_queries`.
 
@@ -120,12 +121,12 @@ class CodeScorer:
     ----------
     decoder : Decoder
     packed_codes : ndarray of shape (n_codes, n_bytes or more), uint8
-        The codes, and what fills their words up, in one piece.
+        The codes, padded to whole words, contiguous.
     items : ndarray of shape (n_codes, 1) or (n_codes, 2), float32
-        What `Decoder.items` returns; NaN for a code that `nearest` is to leave out.
+        As from `Decoder.items`; NaN for a code that `nearest` is to leave out.
     n_jobs : int or None
-    key : object that stands for these codes and goes with them, default=None
-        With it, what is made of the codes for one search is there for the next.
+    key : CodesKey, default=None
+        Caches what is built from the codes for the next search.
     """
 
     dtype = np.dtype(np.float32)
@@ -185,14 +186,14 @@ class CodeScorer:
         )
 
     def _scan(self):
-        """Return the module that searches by blocks, where there are any."""
+        """Return the module that searches by blocks, or None without blocks."""
         has_blocks = self.key is not None and len(self.packed_codes) > 0
         return _table_scan if has_blocks and _table_scan.is_fast() else None
 
     def _run(self, kernel, n_scored, queries, *arrays):
         """Call a kernel on slices of the queries and of `arrays`, in threads.
 
-        n_scored : codes that a query is compared with
+        n_scored : codes compared with each query
         """
         n_queries, n_bytes = queries.shape[0], self.n_bytes
         codes = self.packed_codes, self.items, lowest_score(self.decoder.metric)
@@ -216,18 +217,12 @@ class CodeScorer:
 
 
 def lowest_score(metric):
-    """Return what no score is below."""
+    """Return a lower bound of all scores."""
     return np.float32(-np.inf if metric == "inner_product" else 0)
 
 
-def smallest(scores, positions, k):
-    """Return the `k` smallest (score, position) of each row, in this order."""
-    order = np.lexsort((positions, scores))[:, :k]
-    return tuple(np.take_along_axis(a, order, axis=1) for a in (scores, positions))
-
-
 def within_by_chunks(score, shape, radius, live=None):
-    """Return scores and positions of all that lie within a radius, and their counts.
+    """Return scores, positions and counts of all rows within a radius.
 
     They are ordered by query, score and position.
 

@@ -3,39 +3,41 @@
 import numpy as np
 
 from skhash.neighbors.kernels import brute as kernels
+from skhash.neighbors.kernels.bits import ALL
+from skhash.neighbors.kernels.bitslice import (
+    CHOICE,
+    GROUP,
+    GROUP_PLANES,
+    LANES,
+    n_groups,
+    n_levels,
+    program_of,
+)
 from skhash.neighbors.kernels.brute import FEW_QUERIES
 from skhash.neighbors.kernels.rowwise import VECTOR_WORDS
 from skhash.neighbors.search.algorithm import Algorithm, Question
-from skhash.neighbors.search.blocks import block_workspace
-from skhash.neighbors.search.chunks import (
-    live_codes,
-    read_only,
-    run,
-)
+from skhash.neighbors.search.chunks import live_codes, read_only, run, zeros_aligned
 from skhash.neighbors.search.merge import merge_neighbors
 from skhash.utils.chunks import even_chunks
 from skhash.utils.threads import map_in_threads, threads_for
 
 # Codes within a radius that a thread finds at a time.
 WITHIN_ROOM = 2**20
-# Codes that a query keeps at the least besides the k nearest so far.
+# Least room of a query for codes besides the k nearest so far.
 MIN_ROOM = 256
-# Pairs of words that few queries leave a thread, or it does not pay: a thread may take
-# .3 ms to wake, in which a core reads 10 MB.
+# Least pairs of words per thread for few queries: a thread may need .3 ms to wake, in
+# which a core reads 10 MB.
 MIN_FEW_WORK = 2**22
-# Neighbours for which the room of a search is kept for the next.
+# Up to so many neighbours, buffers are kept for the next search.
 MAX_KEPT = 1024
 
 
 class Brute(Algorithm):
-    """Compares a query with every code, many queries at a time where there are many."""
+    """Compares queries with every code, many at a time where there are many."""
 
-    def __init__(self, words, n_planes, before=None):
-        super().__init__(read_only(words), n_planes, before)
+    def __init__(self, words, n_planes):
+        super().__init__(read_only(words), n_planes)
         self._rooms = []
-
-    def cost(self, question):
-        return question.share * self.words.size
 
     def nearest(self, queries, question):
         if len(queries) < FEW_QUERIES:
@@ -46,7 +48,7 @@ class Brute(Algorithm):
 
         def search_chunk(rows):
             chunk = queries[rows]
-            work = block_workspace(self.n_planes, chunk, self.n_planes + 1)
+            work = _block_work(self.n_planes, chunk, self.n_planes + 1)
             found = _found_room(len(chunk), words, k)
             task = words, live, chunk, self.n_planes, work, found
             kernels.nearest(*task, distances[rows], positions[rows])
@@ -70,7 +72,7 @@ class Brute(Algorithm):
         return distances, positions
 
     def _room(self, shape):
-        """Return the room of an earlier call, where no other thread has it."""
+        """Return the buffers of an earlier call, unless another thread uses them."""
         try:
             room = self._rooms.pop()
         except IndexError:
@@ -127,8 +129,8 @@ class Brute(Algorithm):
     def _parts(self, queries, question):
         """Return parts of the codes for threads to search, where queries are too few.
 
-        Few queries leave most time to reading the codes, which each thread does for its
-        part alone. A part is its first position, the search, and its question.
+        With few queries, reading the codes dominates, so each thread reads one part. A
+        part is its first position, the search, and its question.
         """
         n, parts = len(self.words), []
         if len(queries) >= FEW_QUERIES or n * queries.size < 2 * MIN_FEW_WORK:
@@ -150,7 +152,7 @@ class Brute(Algorithm):
             room.patterns[:] = queries[:, None]
             search, task = kernels.within_of_few, (room.work,)
         else:
-            work = block_workspace(self.n_planes, queries, radius + 1)
+            work = _block_work(self.n_planes, queries, radius + 1)
             search, task = kernels.within, (queries, work)
         counts = np.zeros((len(queries), radius + 1), dtype=np.int64)
         hits, found, start = np.empty(WITHIN_ROOM, dtype=np.int64), [], 0
@@ -165,7 +167,7 @@ class Brute(Algorithm):
 
 
 def _search_parts(parts, queries):
-    """Return what was found in each part of the codes, by positions among all."""
+    """Search each part of the codes; return answers by positions among all."""
 
     def search(part):
         start, some, question = part
@@ -176,7 +178,7 @@ def _search_parts(parts, queries):
 
 
 def _join(parts, n_queries):
-    """Join what was found in parts of the codes, which follow each other."""
+    """Concatenate the answers of consecutive parts of the codes."""
     distances, positions, counts = map(np.concatenate, zip(*parts, strict=True))
     query = np.repeat(np.arange(len(counts)) % n_queries, counts)
     order = np.lexsort((distances, query))
@@ -185,22 +187,48 @@ def _join(parts, n_queries):
 
 
 def _levels(counts):
-    """Return the distances that are counted, each as often as it is."""
+    """Return the distances that are counted, repeated by their counts."""
     levels = np.arange(counts.shape[1], dtype=np.int32)
     return np.repeat(np.tile(levels, len(counts)), counts.ravel())
 
 
-def _found_capacity(n, k):
-    """Return for how many codes to keep room, a query, while searching.
+def _block_work(n_planes, queries, threshold):
+    """Return the buffers to find codes nearer than `threshold` for many queries."""
+    n_queries, n_words = queries.shape
+    program, groups = program_of(n_planes), n_groups(n_planes)
+    levels = n_levels(program)
+    bias = np.empty((n_queries, levels), dtype=np.uint64)
+    # Sums shall overflow from the threshold on.
+    start = 2**levels - threshold
+    bias[:] = [ALL if start >> level & 1 else 0 for level in range(levels)]
+    n_rows, vector = max(GROUP * groups, 64 * n_words), 8 * LANES
+    return kernels.Work(
+        find=kernels.block_finder(program),
+        program=program,
+        # Planes past the last bit stay 0, in codes and queries alike.
+        planes=zeros_aligned((n_rows, vector)).view(np.uint64),
+        table=zeros_aligned((GROUP_PLANES * groups * vector,)).view(np.uint64),
+        choices=_choices(queries, groups),
+        bias=bias,
+        hits=zeros_aligned((n_queries + 1, vector)).view(np.uint64),
+        hit_queries=np.empty(n_queries + 1, dtype=np.int64),
+        asked=np.arange(n_queries),
+    )
 
-    When it is full, all but k are dropped; this bounds the cost of that by the cost of
-    filling it again.
-    """
-    return min(n, k + max(k, MIN_ROOM))
+
+def _choices(queries, n_groups):
+    """Return the place of each query's digits in a group of the table."""
+    bits = np.zeros((len(queries), GROUP * n_groups), dtype=np.uint8)
+    flips = np.unpackbits(queries.view(np.uint8), axis=1, bitorder="little")
+    width = min(bits.shape[1], flips.shape[1])
+    bits[:, :width] = flips[:, :width]
+    a, b, c = (bits[:, i::GROUP] for i in range(GROUP))
+    choices = np.stack([a + 2 * b + 4 * c, a ^ b ^ c], axis=2) * np.uint8(CHOICE)
+    return choices.reshape(len(queries), 2 * n_groups)
 
 
 class _FewRoom:
-    """What a search for few queries works in; it may serve others after it.
+    """Buffers of a search for few queries, reused by later ones.
 
     shape : tuple (n_queries, n_words, k); patterns (n_queries, repeats, n_words) :
     uint64, the queries over and over, which the caller writes.
@@ -216,14 +244,18 @@ class _FewRoom:
 
 
 def _answers(n_queries, k):
-    """Return room for answers: positions, whatever words hold."""
+    """Return zeroed arrays for distances and positions."""
     shape = n_queries, k
     return np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int64)
 
 
 def _found_room(n_queries, words, k):
-    """Return room for what so many queries find; histograms take any distance."""
-    capacity = _found_capacity(len(words), k)
+    """Return buffers for the codes that queries find, and histograms of distances.
+
+    When it is full, all but k are dropped; the cost of that is bounded by the cost of
+    filling it again.
+    """
+    capacity = min(len(words), k + max(k, MIN_ROOM))
     return kernels.Found(
         np.empty((n_queries, 3), dtype=np.int64),
         np.empty((n_queries, 64 * words.shape[1] + 2), dtype=np.int64),

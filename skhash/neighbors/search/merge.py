@@ -1,14 +1,15 @@
-"""One answer from the answers of many machines."""
+"""Merging the answers of many machines."""
 
 from numbers import Integral
 
 import numpy as np
 
+from skhash.numerics._nearest import smallest
 from skhash.utils.arrays import as_array
 
 
 def merge_neighbors(results, n_neighbors=None):
-    """Merge the nearest neighbours that were found in parts of a database.
+    """Merge the nearest neighbours found in parts of a database.
 
     The parts may be searched by any engine on any number of machines. The merge is the
     one that a single machine with all codes would have answered, if each part is
@@ -68,7 +69,4 @@ def merge_neighbors(results, n_neighbors=None):
             f"n_neighbors={n_neighbors!r} were asked for, and the parts have "
             f"{len(distances.T)} for a query; ask each part for as many."
         )
-    order = np.lexsort((positions, distances), axis=1)[:, :n_neighbors]
-    return tuple(
-        np.take_along_axis(array, order, axis=1) for array in (distances, positions)
-    )
+    return smallest(distances, positions, n_neighbors)

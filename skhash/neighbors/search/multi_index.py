@@ -1,10 +1,10 @@
-"""Multi-index hashing: codes within a small radius, found without looking at the rest.
+"""Multi-index hashing: codes within a small radius, found by table look-ups.
 
 A code is cut into m parts of its bits. If two codes differ by r bits in all, they
 differ by r // m bits or fewer in some part, so it is enough to look up, for each part,
-the codes that have the query's bits there but for so many (Norouzi, Punjani and Fleet,
-2012). What is found is compared whole. The answer is exact; only the time depends on
-the data.
+the codes that differ from the query there by at most so many (Norouzi, Punjani and
+Fleet, 2012). Codes found are then compared whole. The answer is exact; only the time
+depends on the data.
 """
 
 from functools import lru_cache
@@ -20,13 +20,13 @@ from skhash.neighbors.search.chunks import live_codes, read_only
 from skhash.utils.chunks import even_chunks, row_chunks
 from skhash.utils.threads import fork_locks, map_in_threads, threads_for
 
-# Rows from which correlations of bits are taken.
+# Rows for the correlations of bits.
 SAMPLE_ROWS = 10_000
-# Queries answered at a time, a thread, and the answers that it has room for; one query
-# that has more gets the room it needs.
+# Queries answered at a time per thread, and its room for answers; a query with more
+# gets the room it needs.
 CHUNK, ROOM = 1024, 2**16
-# The cost of what a thread takes about as long to start as to do, see `Algorithm`; that
-# of a query, of a look-up, and of a code that is compared. The last two miss the cache.
+# The cost of work that is worth a thread, see `searcher`; that of a query, of a
+# look-up, and of a code that is compared. The last two miss the cache.
 MIN_THREAD_COST = 2**23
 QUERY_COST, LOOKUP_COST, CODE_COST = 40_000.0, 400.0, 250.0
 
@@ -36,7 +36,7 @@ class MultiIndex(Algorithm):
 
     Notes
     -----
-    It takes 4 bytes a code and part (8 from 2^31 codes on), and tables of no more
+    Memory is 4 bytes a code and part (8 from 2^31 codes on), and tables of no more
     entries than there are codes. Parts have at most log2(n) bits: a million codes of 64
     bits have 4 parts of 16, from 2^22 codes on there are 3 parts of 21 or 22.
     """
@@ -44,7 +44,8 @@ class MultiIndex(Algorithm):
     making = 8000.0
     parts = _crowds = None
 
-    def is_made(self, question):
+    @property
+    def is_made(self):
         return self.parts is not None
 
     def bytes_to_make(self):
@@ -52,7 +53,7 @@ class MultiIndex(Algorithm):
         n = len(self.words)
         return n * ((4 if n < 2**31 else 8) * (_n_parts(n, self.n_planes) + 1) + 8)
 
-    def make(self, question=None):
+    def make(self, n_jobs=None):
         n, n_words = self.words.shape
         bits = _bits(self.words[:: -(-n // SAMPLE_ROWS)], self.n_planes)
         parts = _parts(bits, _n_parts(n, self.n_planes))
@@ -76,34 +77,27 @@ class MultiIndex(Algorithm):
         self._crowds = tuple(crowds)
         self.parts = parts
 
-    def cost(self, question):
-        if question.what == "within":
-            return self._look_up_cost(question.reach, question.share)
-        cost, radii = self._plan(question)
-        if question.share == 1:
-            question.notes[self] = radii
-        return cost
+    def look_up_cost(self, radius):
+        """Return the cost of a query: measured, or estimated before tables exist."""
+        return _cost(len(self.words), self.n_planes, self._crowds, radius)
 
-    def _look_up_cost(self, radius, share=1.0):
-        """Return what a query costs: as known, or hoped for."""
-        crowds = self._crowds if share == 1 else None
-        return _cost(int(share * len(self.words)), self.n_planes, crowds, radius)
+    def plan(self, reached, compare):
+        """Return the cost of a query for neighbours, and the radii of its look-ups.
 
-    def _plan(self, question):
-        """Return the cost of looking neighbours up, and within which radii to do so.
+        The radii are the largest with the same look-ups in each part. Queries whose
+        neighbours are farther away are compared with all codes.
 
-        They are the largest for which the bits in each part differ by as few. Queries
-        whose neighbours are farther away are compared with all codes.
+        Parameters
+        ----------
+        reached : ndarray of shape (n_queries,)
+            The distance of the last neighbour of similar queries.
+        compare : float
+            The cost of comparing a query with all codes.
         """
-        past = question.memory.past("nearest", question.reach)
-        if past is None:
-            return np.inf, []
-        others = (one for one in self.before.values() if one.is_made(question))
-        compare, reached = min(one.cost(question) for one in others), past[1]
-        n_parts = _n_parts(int(question.share * len(self.words)), self.n_planes)
+        n_parts = _n_parts(len(self.words), self.n_planes)
         spent, rest, radii, best = 0.0, 1.0, [], (np.inf, [])
         for radius in range(n_parts - 1, self.n_planes, n_parts):
-            spent += rest * self._look_up_cost(radius, question.share)
+            spent += rest * self.look_up_cost(radius)
             if spent >= min(compare, best[0]):
                 break
             radii.append(radius)
@@ -112,26 +106,32 @@ class MultiIndex(Algorithm):
         return best
 
     def nearest(self, queries, question):
+        """Find the nearest codes; see `Algorithm.nearest`.
+
+        Returns
+        -------
+        distances, positions
+        rest : ndarray of int64
+            The queries without an answer: fewer codes than that are within the radii.
+        """
         k = question.reach
         distances = np.empty((len(queries), k), dtype=np.int32)
         positions = np.empty((len(queries), k), dtype=np.int64)
         rest = np.arange(len(queries))
-        for radius in question.notes[self]:
+        for radius in question.radii:
             if not len(rest):
                 break
             near, found, counts = self.find(
                 queries[rest], radius, k, question.n_jobs, question.live
             )
-            # As many as that within the radius, so none beyond it is nearer.
+            # So many are within the radius, so none beyond it is nearer.
             proven = counts == k
             starts = (np.cumsum(counts) - counts)[proven]
             slots = starts[:, None] + np.arange(k)
             distances[rest[proven]] = near[slots]
             positions[rest[proven]] = found[slots]
             rest = rest[~proven]
-        if len(rest):
-            distances[rest], positions[rest] = question.rest(queries[rest])
-        return distances, positions
+        return distances, positions, rest
 
     def within(self, queries, question):
         n = len(self.words)
@@ -176,7 +176,7 @@ class MultiIndex(Algorithm):
                     room = np.empty(missing, dtype=np.int64)
             return np.concatenate(found)
 
-        cost = len(queries) * self._look_up_cost(radius)
+        cost = len(queries) * self.look_up_cost(radius)
         threads = threads_for(cost, MIN_THREAD_COST, n_jobs)
         n_chunks = threads * -(-len(queries) // (CHUNK * threads))
         chunks = even_chunks(len(queries), min(len(queries), n_chunks))
@@ -184,7 +184,7 @@ class MultiIndex(Algorithm):
         return (found >> POSITION_BITS).astype(np.int32), found & POSITION, counts
 
     def _tables(self, radius):
-        """Return the tables, and what to look up there, for kernels."""
+        """Return the tables, and the look-ups in them, for kernels."""
         radii = _radii(len(self.parts), radius)
         widths = map(len, self.parts)
         flips = [_flips(*part) for part in zip(widths, radii, strict=True)]
@@ -200,7 +200,7 @@ class MultiIndex(Algorithm):
 
 
 def _n_parts(n, n_planes):
-    """Return how many parts the codes are cut into: of log2(n) bits at most."""
+    """Return the number of parts, each of at most log2(n) bits."""
     return -(-n_planes // max(1, n.bit_length() - 1))
 
 
@@ -215,11 +215,11 @@ def _radii(n_parts, radius):
 
 @lru_cache(maxsize=256)
 def _cost(n, n_planes, crowds, radius):
-    """Return what it costs to look a query up in tables of `n` codes.
+    """Return the cost of looking a query up in tables of `n` codes.
 
     crowds : tuple of float, or None
-        How many codes a query finds in an entry of each table; None hopes that all
-        entries have as many.
+        How many codes a query finds in an entry of each table; None assumes that all
+        entries have equally many.
     """
     widths = _widths(n_planes, _n_parts(n, n_planes))
     crowds = crowds or [n / 2**width for width in widths]
@@ -241,13 +241,13 @@ def _bits(words, n_planes):
 
 
 def _parts(bits, n_parts):
-    """Share the bits out evenly, each to the part where it is least like the others.
+    """Share out the bits evenly, each to the part that it correlates least with.
 
-    Bits that go together in a part leave most of its table empty, and the rest crowded.
+    Correlated bits in a part leave most of its table empty, and the rest crowded.
     """
     n_planes = bits.shape[1]
     centered = bits - bits.mean(axis=0, dtype=np.float32)
-    # NumPy's threads would never end a product in the middle of which somebody forks.
+    # A fork in the middle of a product would hang NumPy's threads.
     with fork_locks[0]:
         covariance = centered.T @ centered
     spread = np.sqrt(np.maximum(np.diagonal(covariance), 1e-12))

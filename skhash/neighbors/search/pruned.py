@@ -1,4 +1,4 @@
-"""Pruned search: codes that the triangle inequality excludes are not compared.
+"""Pruned search: skips codes that the triangle inequality excludes.
 
 Codes stand in clusters, each with a center c, ordered by their distance to it. With
 r the distance of a query q to the k-th nearest found so far, or the radius, a code x
@@ -6,8 +6,6 @@ can be as near only if ``d(x, c) >= d(q, c) - r``, so that the outer ring of a c
 is left, or nothing. The rings of many queries are compared together, block by block.
 The answer is exact; only the time depends on the data.
 """
-
-from collections import defaultdict
 
 import numpy as np
 
@@ -21,29 +19,19 @@ from skhash.neighbors.search.chunks import (
     read_only,
     run,
     threads_for_pairs,
+    zeros_aligned,
 )
-from skhash.neighbors.store.clusters import Clusters as Arrays
-from skhash.neighbors.store.clusters import position_type
+from skhash.neighbors.store.clusters import ClusterArrays, position_type
 from skhash.utils.chunks import even_chunks, row_chunks
-from skhash.utils.llvm import has_features
 from skhash.utils.threads import map_in_threads
 
 # Of n codes, this times n^(2/3) are centers.
 CENTERS = 0.2
-# Queries answered at a time, a thread: many, as they share the unpacking of blocks; and
-# how many are too few for that.
+# Queries answered at a time per thread: many, as they share the unpacking of blocks;
+# and how many are too few for that.
 CHUNK, FEW_QUERIES = 1024, 16
 # Codes, and codes a neighbour, that a query is compared with at first.
 FIRST_CODES, FIRST_CODES_EACH = 8192, 128
-# Comparing what clusters leave takes the time of comparing all, times the share that is
-# left, times this, for many queries and for few. Measured on 64-bit codes of word
-# vectors, 1 and 10 million, for 1 to 100 neighbours. AVX-512 gains comparing all more.
-LEFT_COST, FEW_LEFT_COST = (4.0, 6.0) if has_features("avx512f") else (2.2, 3.4)
-# What else a query costs, of many and of few.
-QUERY_COST, FEW_QUERY_COST = 20_000.0, 400_000.0
-# Fewer codes are compared sooner than clusters tell them apart; for more neighbours,
-# keeping them in order would take too long.
-MIN_CLUSTERED, MAX_REACH = 2**19, {"nearest": 100, "within": MOST - 1}
 # Comparing a code with a center, while clusters are made.
 CENTER_COST = 6.0
 # More centers than this stand in groups, of which so many are looked through for each
@@ -51,11 +39,8 @@ CENTER_COST = 6.0
 MAX_COMPARED, PROBED, ASSIGNED = 2**12, 32, 2**18
 # Codes within a radius that a thread finds at a time, at least.
 ROOM = 2**16
-# How many queries tell, by so many codes, which share clusters leave, and what has to
-# be spent before they are asked, of which that takes a small part.
-MAX_JUDGES, SAMPLE, JUDGED_COST = 32, 4096, 2.0**31
-# Bytes in a line of the cache.
-LINE = 64
+# Size of the sample that tells which share clusters leave.
+SAMPLE = 4096
 
 
 class Clusters(Algorithm):
@@ -63,35 +48,30 @@ class Clusters(Algorithm):
 
     Notes
     -----
-    It holds the codes again, with some places empty at the ends of clusters, and 4
+    They hold the codes again, with some places empty at the ends of clusters, and 4
     bytes a code more (8 from 2^31 codes on). Each code goes to a near one of the
     centers.
     """
 
     index = arrays = None
 
-    def __init__(self, words, n_planes, before=None):
-        super().__init__(words, n_planes, before)
-        # By what is asked, and its reach: the share of the codes that is left, and what
-        # has been spent since that was judged.
-        self.left, self.unjudged = {}, defaultdict(float)
+    @property
+    def is_made(self):
+        return self.index is not None
 
     @property
     def making(self):
         n = _n_centers(len(self.words))
         return CENTER_COST * (n if n <= MAX_COMPARED else (PROBED + 1) * n**0.5)
 
-    def is_made(self, question):
-        return self.index is not None
-
     def bytes_to_make(self):
         # The codes in blocks, and some numbers a code.
         return self.words.nbytes + 32 * len(self.words)
 
-    def make(self, question):
+    def make(self, n_jobs=None):
         words, n = read_only(self.words), len(self.words)
         centers = Centers(words)
-        owners = centers.assign(words, question.n_jobs)
+        owners = centers.assign(words, n_jobs)
         order, away = _order(words, owners, centers.codes, self.n_planes)
         sizes = np.bincount(owners, minlength=len(centers.codes))
         owners, starts = _layout(sizes)
@@ -99,7 +79,7 @@ class Clusters(Algorithm):
         # Of codes equally far from the center, the first is the earliest.
         places = (order[starts].astype(np.int64) * 256 // n).astype(np.uint8)
         self.take(
-            Arrays(
+            ClusterArrays(
                 sizes=sizes,
                 centers=centers.codes.view(np.uint8),
                 blocks=_blocks(words, order, starts),
@@ -110,7 +90,7 @@ class Clusters(Algorithm):
         )
 
     def take(self, arrays):
-        """Search what was made before, here or for a file."""
+        """Use clusters that were made before, here or in a file."""
         self.arrays, centers = arrays, arrays.centers.view(np.uint64)
         sizes, rings = read_only(arrays.sizes), map(read_only, arrays.rings)
         (owners, starts), nowhere = _layout(sizes), np.zeros_like(arrays.rings[0])
@@ -127,87 +107,34 @@ class Clusters(Algorithm):
             center_choices=_choices(centers),
         )
 
-    def cost(self, question):
-        if question.what == "within" and question.reach >= MOST:
-            return np.inf
-        if question.algorithm == "pruned":
-            return 0.0  # asked for by name, it answers
-        n_words, kind = question.share * self.words.size, _kind(question)
-        if kind not in self.left or question.share * len(self.words) < MIN_CLUSTERED:
-            return np.inf
-        left = self.left[kind] * n_words
-        if question.n_queries < FEW_QUERIES:
-            return FEW_QUERY_COST + FEW_LEFT_COST * left
-        return QUERY_COST + LEFT_COST * left
-
-    def expect(self, question, cost):
-        kind, most = _kind(question), MAX_REACH[question.what]
-        if question.reach > most or len(self.words) < MIN_CLUSTERED:
-            return False
-        self.unjudged[kind] += cost
-        past = question.memory.past(question.what, question.reach)
-        is_due = past is not None and self.unjudged[kind] >= JUDGED_COST
-        if is_due:
-            self.unjudged[kind] = 0.0
-            step = -(-len(past[0]) // MAX_JUDGES)
-            queries, reached = (part[::step] for part in past)
-            self.left[kind] = share_left(self.words, queries, reached)
-        return is_due
-
     def nearest(self, queries, question):
         queries, k = read_only(queries), question.reach
         n_first = max(FIRST_CODES, FIRST_CODES_EACH * k)
         task = self.index, self.whole, self.rings, live_codes(question.live), n_first
-        search = self._nearest_to_many
-        if len(queries) < FEW_QUERIES:
-            search = self._nearest_to_few
-        keys = search(task, queries, k, question.n_jobs)
-        keys.sort(axis=1)
-        return (keys[:, :k] >> POSITION_BITS).astype(np.int32), keys[:, :k] & POSITION
 
-    def _nearest_to_many(self, task, queries, k, n_jobs):
-        n_centers = len(self.index.sizes)
-        keys = np.empty((len(queries), k), dtype=np.int64)
-
-        def search(rows):
-            blocks = _blocks(queries[rows])
-            n_groups = len(blocks)
-            batch = self._batch(queries[rows], k, n_centers * n_groups, n_groups)
+        def find(rows, batch, blocks):
             kernels.nearest(*task, blocks, batch)
-            keys[rows] = batch.distances << POSITION_BITS | batch.positions
+            return batch.distances << POSITION_BITS | batch.positions
 
-        bytes_per_query = n_centers + 8 * (2 * k + MOST)
-        run(search, self.index.positions, queries, n_jobs, bytes_per_query, CHUNK)
-        return keys
-
-    def _nearest_to_few(self, task, queries, k, n_jobs):
-        def search(part):
-            batch = self._batch(queries, k, len(self.index.center_blocks), 1)
+        def find_in(part, batch):
             kernels.nearest_to_few(*task, (part.start, part.stop), batch)
             return batch.distances << POSITION_BITS | batch.positions
 
-        # Each thread finds how near the neighbours are, and looks through its part.
-        parts = self._parts(queries, ("nearest", k), n_jobs)
-        return np.concatenate(map_in_threads(search, parts, len(parts)), axis=1)
+        if len(queries) < FEW_QUERIES:
+            # Each thread finds how near the neighbours are, and looks through its part.
+            keys = np.concatenate(self._for_few(find_in, queries, k, question), axis=1)
+        else:
+            keys = np.concatenate(self._for_many(find, queries, k, question))
+        keys.sort(axis=1)
+        return (keys[:, :k] >> POSITION_BITS).astype(np.int32), keys[:, :k] & POSITION
 
     def within(self, queries, question):
         queries, radius = read_only(queries), question.reach
         task = self.index, self.rings, live_codes(question.live), radius
-        if len(queries) < FEW_QUERIES:
-            keys = self._within_of_few(task, queries, question.n_jobs)
-            return _in_order(keys, len(queries), radius)
-        chunks = self._within_of_many(task, queries, question.n_jobs)
-        return tuple(map(np.concatenate, zip(*chunks, strict=True)))
 
-    def _within_of_many(self, task, queries, n_jobs):
-        n_centers, radius = len(self.index.sizes), task[-1]
-
-        def search(rows):
-            blocks = _blocks(queries[rows])
-            n_groups = len(blocks)
-            batch = self._batch(queries[rows], 1, n_centers * n_groups, n_groups)
+        def find(rows, batch, blocks):
             batch.reach[:] = radius
-            room = np.empty(max(ROOM, BLOCK * n_groups * BLOCK), dtype=np.int64)
+            room = np.empty(max(ROOM, BLOCK * len(blocks) * BLOCK), dtype=np.int64)
             begin, found = 0, []
             while begin < len(self.index.blocks):
                 begin, size = kernels.within(*task, blocks, begin, batch, room)
@@ -215,37 +142,50 @@ class Clusters(Algorithm):
             # Chunk by chunk: keys of more queries would not fit in 64 bits.
             return _in_order(np.concatenate(found), rows.stop - rows.start, radius)
 
-        bytes_per_query = n_centers + 8 * (BLOCK + MOST)
-        everything = self.index.positions
-        return run(search, everything, queries, n_jobs, bytes_per_query, CHUNK)
-
-    def _within_of_few(self, task, queries, n_jobs):
-        radius = task[-1]
-
-        def search(part):
-            batch = self._batch(queries, 1, len(self.index.center_blocks), 1)
+        def find_in(part, batch):
             room = np.empty(max(ROOM, kernels.SPAN * BLOCK), dtype=np.int64)
             found = [room[:0]]  # there may be more threads than blocks
             for q in range(len(queries)):
-                begin, stop = part.start, part.stop
-                while begin < stop:
-                    begin, size = kernels.within_of_one(
-                        *task, (begin, stop), q, batch, room
-                    )
+                span = part.start, part.stop
+                while span[0] < span[1]:
+                    begin, size = kernels.within_of_one(*task, span, q, batch, room)
                     found.append(room[:size].copy())
+                    span = begin, part.stop
             return np.concatenate(found)
 
-        parts = self._parts(queries, ("within", radius), n_jobs)
-        return np.concatenate(map_in_threads(search, parts, len(parts)))
+        if len(queries) < FEW_QUERIES:
+            keys = np.concatenate(self._for_few(find_in, queries, 1, question))
+            return _in_order(keys, len(queries), radius)
+        chunks = self._for_many(find, queries, 1, question)
+        return tuple(map(np.concatenate, zip(*chunks, strict=True)))
 
-    def _parts(self, queries, kind, n_jobs):
-        """Return parts of the blocks for threads, where queries are few."""
-        work = self.left.get(kind, 1.0) * len(self.words) * queries.size
-        threads = threads_for_pairs(work, n_jobs)
-        return even_chunks(len(self.index.blocks), threads)
+    def _for_many(self, find, queries, k, question):
+        """Call ``find(rows, batch, blocks)`` on chunks of the queries, in threads."""
+        n_centers = len(self.index.sizes)
+
+        def search(rows):
+            blocks = _blocks(queries[rows])
+            n_away = n_centers * len(blocks)
+            batch = self._batch(queries[rows], k, n_away, len(blocks))
+            return find(rows, batch, blocks)
+
+        bytes_per_query = n_centers + 8 * (2 * k + BLOCK + MOST)
+        everything, n_jobs = self.index.positions, question.n_jobs
+        return run(search, everything, queries, n_jobs, bytes_per_query, CHUNK)
+
+    def _for_few(self, find, queries, k, question):
+        """Call ``find(part, batch)`` on parts of the blocks, in threads."""
+        work = question.left * len(self.words) * queries.size
+        threads = threads_for_pairs(work, question.n_jobs)
+        parts = even_chunks(len(self.index.blocks), threads)
+
+        def search(part):
+            return find(part, self._batch(queries, k, len(self.index.center_blocks), 1))
+
+        return map_in_threads(search, parts, len(parts))
 
     def _batch(self, queries, k, n_away, n_groups):
-        """Return what kernels work in; see `kernels.pruned.Batch`."""
+        """Return the buffers of kernels; see `kernels.pruned.Batch`."""
         choices, n = _choices(queries), len(queries)
         n_chosen, everywhere = max(n, kernels.SPAN), self.n_planes + 1
         batch = kernels.Batch(
@@ -268,19 +208,15 @@ class Clusters(Algorithm):
 
 
 def _layout(sizes):
-    """Return whose each block is, and where it begins among the codes in order."""
+    """Return the cluster of each block, and where its codes begin."""
     n_blocks = -(-sizes // BLOCK)
     owners = np.repeat(np.arange(len(sizes)), n_blocks)
     inner = np.arange(len(owners)) - (np.cumsum(n_blocks) - n_blocks)[owners]
     return owners, (np.cumsum(sizes) - sizes)[owners] + BLOCK * inner
 
 
-def _kind(question):
-    return question.what, question.reach
-
-
 def _in_order(keys, n_queries, radius):
-    """Return distances, positions and counts of what `kernels.within` noted."""
+    """Return distances, positions and counts from the answers of `kernels.within`."""
     keys.sort()
     queries, distances = np.divmod(keys >> POSITION_BITS, radius + 1)
     counts = np.bincount(queries, minlength=n_queries)
@@ -292,11 +228,11 @@ def _n_centers(n):
 
 
 class Centers:
-    """Codes that the others are near to: some of them, evenly spread.
+    """Cluster centers: some of the codes, evenly spread.
 
     Where they are many, they stand in groups around heads. A code is compared with the
     heads, and then with the centers of the groups around the nearest one: it may miss
-    the nearest center by a little, and takes far fewer comparisons.
+    the nearest center by a little, with far fewer comparisons.
 
     Attributes
     ----------
@@ -310,7 +246,7 @@ class Centers:
         codes = words[:: len(words) // _n_centers(len(words))]
         n_groups = 1 if len(codes) <= MAX_COMPARED else int(len(codes) ** 0.5)
         heads = read_only(codes[:: len(codes) // n_groups])
-        groups = _nearest(heads, codes)[0]
+        groups = _nearest(heads, codes)
         # Of equal heads, one alone has a group.
         kept, sizes = np.unique(groups, return_counts=True)
         self.heads, self.starts = read_only(heads[kept]), np.cumsum([0, *sizes])
@@ -325,16 +261,15 @@ class Centers:
 
         def search(rows):
             some, own = words[rows], owners[rows]
-            heads = _nearest(self.heads, some, head_blocks)[0]
+            heads = _nearest(self.heads, some, head_blocks)
             order = np.argsort(heads, kind="stable")
             ends = np.cumsum(np.bincount(heads, minlength=len(around)))
             for head, places in enumerate(np.split(order, ends[:-1])):
                 if len(places):
                     members = around[head]
                     centers = self.codes[members]
-                    own[places] = members[
-                        _nearest(centers, some[places], blocks[head])[0]
-                    ]
+                    nearest = _nearest(centers, some[places], blocks[head])
+                    own[places] = members[nearest]
 
         most = max(map(len, around))
         chunk = ASSIGNED if len(around) > 1 else CHUNK
@@ -350,19 +285,19 @@ class Centers:
 
 
 def _nearest(centers, words, blocks=None):
-    """Return the nearest center of each code, the first of several, and how far."""
+    """Return the nearest center of each code, the first of several."""
     blocks = _blocks(centers) if blocks is None else blocks
     choices, owners = _choices(words), np.empty(len(words), dtype=np.int64)
     best = np.empty(len(words), dtype=np.uint8)
     task = blocks, len(centers), choices, _rows(choices.shape[1]), _rows(1)
     kernels.assign(*task, best, owners)
-    return owners, best
+    return owners
 
 
 def _order(words, owners, centers, n_planes):
-    """Return positions by cluster, then inwards, then as they are.
+    """Return positions by cluster, then inwards, then ascending; and distances.
 
-    And how far each code is away from its center.
+    Distances are those of the codes from their centers.
     """
     away = np.empty(len(words), dtype=np.int32)
     keys = np.empty(len(words), dtype=np.int64)
@@ -397,10 +332,8 @@ def _choices(words):
 
 
 def _rows(n):
-    """Return room for n times 128 bytes, where no vector lies on two cache lines."""
-    room = np.empty(n * BLOCK + LINE, dtype=np.uint8)
-    start = -room.ctypes.data % LINE
-    return room[start : start + n * BLOCK].reshape(n, BLOCK)
+    """Return room for n times 128 bytes."""
+    return zeros_aligned((n, BLOCK))
 
 
 def share_left(words, queries, reached):
@@ -409,7 +342,7 @@ def share_left(words, queries, reached):
     The centers, which are compared too, count as left.
 
     reached : ndarray of shape (n_queries,), int32
-        How far away the last neighbour of each query is.
+        The distance of the last neighbour of each query.
     """
     centers = Centers(words)
     some = read_only(words[:: -(-len(words) // SAMPLE)])

@@ -1,179 +1,311 @@
-"""Answers questions by the algorithm that is expected to be the fastest."""
+"""Search on the CPU, and the rule by which ``algorithm="auto"`` chooses.
 
-from dataclasses import replace
+Costs are those of a query on one core, in pairs of words that brute force compares in
+the same time: 1.3e-10 seconds where they were measured (x86_64, AVX2), and a third of
+that with AVX-512. Most others wait for memory, and a wait lasts some hundred pairs on
+any machine that has vectors of 16 to 32 bytes. Where two algorithms cost about as much,
+a wrong choice costs little. With n words of codes in all:
+
+- Brute force costs n. Fewer than 2^15 codes are always searched so.
+- Tables cost 40 000, and for each look-up 400, and 250 for each code found there; see
+  `MultiIndex.look_up_cost`. A radius tells how many they are. For neighbours, the last
+  queries tell: those whose neighbours are too far away are compared.
+- Clusters cost 20 000 and a few times the share of n that they leave, from half a
+  million codes on, for radii and for up to 100 neighbours. The last queries and a
+  sample of the codes tell that share, whenever two billion pairs have been compared.
+
+Tables or clusters are made when the questions so far would have repaid it, had they
+been there from the beginning, where they need at most half of the free memory.
+"""
+
 from threading import Lock
 
-from skhash.neighbors.search.memory import MEMORY, Memory
-from skhash.neighbors.search.plan import plan
+import numpy as np
+
+from skhash.codes import packed_to_words
+from skhash.neighbors.kernels.nibbles import MOST
+from skhash.neighbors.search.algorithm import Question, as_lists
+from skhash.neighbors.search.brute import Brute
+from skhash.neighbors.search.multi_index import MultiIndex
+from skhash.neighbors.search.pruned import FEW_QUERIES, Clusters, share_left
+from skhash.utils.llvm import has_features
 from skhash.utils.memory import free_memory
 
-# Among fewer codes, to think of anything but comparing takes longer than that.
-MIN_CODES = 2**15
-# Costs are weighed again when so much has been spent since, or for other questions; as
-# many queries as this are alike.
-WEIGHED_COST, MANY = 2.0**22, 16
-# What is made may take so much of the memory that is free.
+ALGORITHMS = {"brute": Brute, "pruned": Clusters, "multi_index": MultiIndex}
+# Fewer codes are searched by brute force, and fewer without clusters. For more
+# neighbours, clusters would be too slow to keep them in order.
+MIN_CODES, MIN_CLUSTERED = 2**15, 2**19
+MAX_REACH = {"nearest": 100, "within": MOST - 1}
+# The fixed cost of clusters, and how much more comparing what they leave costs,
+# for many queries and for few: measured on 64-bit codes of word vectors, 1 and 10
+# million, for 1 to 100 neighbours. AVX-512 gains brute force more.
+START_COST, FEW_START_COST = 20_000.0, 400_000.0
+LEFT_COST, FEW_LEFT_COST = (4.0, 6.0) if has_features("avx512f") else (2.2, 3.4)
+# How many of the last queries are kept to tell distances of neighbours, how many are
+# needed, and how many tell which share clusters leave, whenever so much has been spent.
+MEMORY, ENOUGH, JUDGES, JUDGED_COST = 256, 16, 32, 2.0**31
+# Costs are compared again when so much has been spent: that is as slow as a small
+# search. So many kinds of questions are remembered.
+WEIGHED_COST, MAX_KINDS = 2.0**22, 64
+# Tables and clusters may use this share of the free memory.
 FREE_SHARE = 0.5
 
 
+def find(what, store, selected, queries, reach, n_jobs, algorithm):
+    """Search a store for packed queries by the algorithm named, or the best one.
+
+    Parameters
+    ----------
+    what : {"nearest", "within"}
+    store : Store
+    selected : Selection
+    queries : ndarray of shape (n_queries, n_bytes), uint8
+    reach : int
+        The number of neighbours, or the radius.
+    n_jobs : int or None
+    algorithm : {"auto", "brute", "multi_index", "pruned"}
+
+    Returns
+    -------
+    distances, positions
+        Arrays of shape (n_queries, reach) of the nearest, or lists of arrays of all
+        within the radius, ordered by (distance, position).
+    """
+    queries, n_planes = packed_to_words(queries), 8 * store.n_bytes
+    if what == "within":
+        reach = min(reach, n_planes)
+    question = Question(what, reach, n_jobs, selected.live)
+    if selected.positions is not None:
+        some = Brute(store["words"][selected.positions], n_planes)
+        return as_lists(getattr(some, what)(queries, question), selected.positions)
+    found = searcher_of(store).answer(queries, question, algorithm)
+    return found if what == "nearest" else as_lists(found)
+
+
+def prepare(what, store, reach, n_queries, n_jobs, algorithm):
+    """Build now the structures that so many queries would repay; see `find`."""
+    if what == "within":
+        reach = min(reach, 8 * store.n_bytes)
+    question = Question(what, reach, n_jobs, store["live"])
+    searcher_of(store).prepare(question, n_queries, algorithm)
+
+
+def searcher_of(store):
+    """Return the searcher of a store, shared by all stores of the same codes."""
+    return store.codes_key.once(
+        "searcher",
+        # The words are checked if they were read from a file, and so the clusters.
+        lambda: Searcher(store["words"], 8 * store.n_bytes, store.codes_key.clusters),
+    )
+
+
+class History:
+    """Statistics of past questions of one kind, such as those for 10 neighbours.
+
+    Attributes
+    ----------
+    past : tuple (queries, reached)
+        The last queries, and the distance that each reached: that of the last
+        neighbour, or the radius.
+    left : float
+        The share of the codes that clusters leave; infinity if unknown.
+    spent : float
+        The cost since that was estimated.
+    radii : list of int
+        The radii within which tables look neighbours up.
+    choices : dict of tuple (name, cost, n_queries)
+        By the algorithm asked for, and whether queries are few: the algorithm chosen,
+        its cost, and how many queries came since that choice.
+    """
+
+    def __init__(self, n_words):
+        self.past = np.empty((0, n_words), np.uint64), np.empty(0, np.int32)
+        self.left, self.spent, self.radii, self.choices = np.inf, 0.0, [], {}
+
+    def note(self, queries, question, found):
+        """Remember an answer."""
+        if question.what == "nearest":
+            reached = found[0][-MEMORY:, -1]
+        else:
+            reached = np.full(min(len(queries), MEMORY), question.reach, dtype=np.int32)
+        new = zip((queries[-MEMORY:], reached), self.past, strict=True)
+        self.past = tuple(np.concatenate(parts)[:MEMORY] for parts in new)
+
+
 class Searcher:
-    """Searches codes by some algorithms.
+    """Searches codes by brute force, clusters or tables.
 
     Parameters
     ----------
     words : ndarray of shape (n, n_words), uint64
     n_planes : int
-    kinds : dict of type
-        Algorithms by name. Nothing has to be made for the first.
+    clusters : ClusterArrays, default=None
+        The clusters, if they were made before.
     """
 
-    def __init__(self, words, n_planes, kinds):
-        self.words, self.algorithms, self.memory = words, {}, Memory()
-        for name, kind in kinds.items():
-            self.algorithms[name] = kind(words, n_planes, dict(self.algorithms))
-        self._first = next(iter(kinds))
-        self._making, self._fitting = Lock(), set()
-        # The last question that was weighed, what answers it, and how many asked since.
-        self._last = None, None, {}, 0.0, 0
+    def __init__(self, words, n_planes, clusters=None):
+        self.words, self.algorithms = words, {}
+        for name, kind in ALGORITHMS.items():
+            self.algorithms[name] = kind(words, n_planes)
+        if clusters is not None:
+            self.algorithms["pruned"].take(clusters)
+        # The cost each could have saved so far, had it been made from the beginning.
+        self._saved = dict.fromkeys(ALGORITHMS, 0.0)
+        self._histories, self._making = {}, Lock()
 
-    def answer(self, queries, question):
-        """Answer a question; see `Algorithm.nearest` and `Algorithm.within`."""
-        if question.algorithm == "auto" and len(self.words) < MIN_CODES:
-            question.algorithm = self._first
-        if question.algorithm == self._first:
-            return getattr(self.algorithms[self._first], question.what)(
-                queries, question
-            )
-        question.memory, question.n_queries = self.memory, len(queries)
-        if question.algorithm == "auto":
-            names = [*self.algorithms]
-            name = self._last_or_best(question, names)
-        else:
-            names = [self._first, question.algorithm]
-            name, _ = self._best(question, names)
-        found = self._ask(name, queries, question, names)
-        self.memory.note(question, queries, found)
-        return found
-
-    def prepare(self, question, n_queries):
-        """Make at once what so many queries would repay.
-
-        They are taken to be like the codes: some of those ask, each without itself.
-        """
-        if question.algorithm == "auto" and len(self.words) < MIN_CODES:
-            return
-        question.memory, names = self.memory, [*self.algorithms]
-        if question.algorithm == "auto":
-            some = self.words[:: -(-len(self.words) // MEMORY)]
-            asked, live = question, question.live
-            if question.what == "nearest":
-                n_live = len(self.words) if live is None else int(live.sum())
-                asked = replace(question, reach=min(question.reach + 1, n_live))
-            first = self.algorithms[self._first]
-            self.memory.note(question, some, getattr(first, question.what)(some, asked))
-        else:
-            names = [
-                name for name in names if name in (self._first, question.algorithm)
-            ]
-        question.n_queries = min(n_queries, MANY)
-        self._best(question, names, n_queries)
-
+    @property
     def clusters(self):
-        """Return the clusters that were made, as arrays, or None."""
+        """The clusters that were made, as arrays, or None."""
         return self.algorithms["pruned"].arrays
 
-    def best(self, question):
-        """Return the algorithm that answers at the least cost; make it if it is due."""
-        return self.algorithms[self._best(question, [*self.algorithms])[0]]
+    def answer(self, queries, question, algorithm="auto"):
+        """Answer a question; see `Algorithm.nearest` and `Algorithm.within`."""
+        if self._only_compares(algorithm):
+            return self._ask("brute", queries, question)
+        history = self._history(question)
+        name = self._choose(question, history, len(queries), algorithm)
+        if name != "brute":
+            known = {"left": min(1.0, history.left), "radii": history.radii}
+            question = question._replace(**known)
+        found = self._ask(name, queries, question)
+        if name == "multi_index" and question.what == "nearest":
+            *found, rest = found
+            if len(rest):
+                costs = self._compare_costs(history, len(rest) < FEW_QUERIES)
+                name = min(self._made(costs), key=costs.get)
+                others = self._ask(name, queries[rest], question)
+                for own, other in zip(found, others, strict=True):
+                    own[rest] = other
+        history.note(queries, question, found)
+        return tuple(found)
 
-    def _ask(self, name, queries, question, names):
-        """Return the answer of one algorithm; those named before it may help."""
-        before = names[: names.index(name)]
+    def prepare(self, question, n_queries, algorithm="auto"):
+        """Build now the structures that so many queries would repay.
 
-        def rest(left):
-            some = replace(question, n_queries=len(left))
-            return self._ask(self._best(some, before)[0], left, some, before)
+        They are assumed to be like the codes: a sample of these ask, each without
+        itself.
+        """
+        if self._only_compares(algorithm):
+            return
+        history = self._history(question)
+        if algorithm != "pruned":
+            some, asked, live = self.words, question, question.live
+            some = some[:: -(-len(some) // MEMORY)]
+            if question.what == "nearest":
+                n_live = len(self.words) if live is None else int(live.sum())
+                asked = question._replace(reach=min(question.reach + 1, n_live))
+            history.note(some, asked, self._ask("brute", some, asked))
+        self._choose(question, history, n_queries, algorithm)
 
-        question.rest = rest
+    def best(self, question, n_queries, names):
+        """Return the best of some algorithms; make it if so many queries repay it."""
+        task = question, self._history(question), n_queries, names
+        return self.algorithms[self._weigh(*task, few=False)[0]]
+
+    def _only_compares(self, algorithm):
+        least = MIN_CODES if algorithm == "auto" else 1
+        return algorithm == "brute" or len(self.words) < least
+
+    def _ask(self, name, queries, question):
         return getattr(self.algorithms[name], question.what)(queries, question)
 
-    def _last_or_best(self, question, names):
-        """Return what answered the same question a moment ago, or the best algorithm.
+    def _history(self, question):
+        kind = question.what, question.reach
+        history = self._histories.get(kind)
+        if history is None:
+            if len(self._histories) >= MAX_KINDS:
+                self._histories.clear()
+            history = self._histories[kind] = History(self.words.shape[1])
+        return history
 
-        To weigh the costs takes as long as a small search.
-        """
-        n_queries = question.n_queries
-        kind = question.what, question.reach, min(n_queries, MANY)
-        last_kind, name, notes, cost, waiting = self._last
+    def _choose(self, question, history, n_queries, algorithm):
+        """Return the algorithm to answer with; one that is due is made first."""
+        if algorithm == "pruned":
+            is_able = question.what == "nearest" or question.reach < MOST
+            return "pruned" if is_able and self._make("pruned", question) else "brute"
+        few = n_queries < FEW_QUERIES
+        name, cost, waiting = history.choices.get((algorithm, few), ("", np.inf, 0))
         waiting += n_queries
-        if question.live is None and last_kind == kind:
-            if waiting * cost < WEIGHED_COST:
-                question.notes = notes
-                self._last = kind, name, notes, cost, waiting
-                return name
-            n_queries = waiting
-        name, cost = self._best(question, names, n_queries)
-        if question.live is None:
-            self._last = kind, name, question.notes, cost, 0
+        if waiting * cost >= WEIGHED_COST:
+            names = [*ALGORITHMS] if algorithm == "auto" else ["brute", algorithm]
+            task = question, history, waiting, names
+            (name, cost), waiting = self._weigh(*task, few, algorithm), 0
+        history.choices[algorithm, few] = name, cost, waiting
         return name
 
-    def _best(self, question, names, n_queries=None):
-        """Return which of some algorithms answers at the least cost, and that.
+    def _weigh(self, question, history, n_queries, names, few, algorithm="auto"):
+        """Return the cheapest of some algorithms for a query, and its cost.
 
-        n_queries : those that count, by default those of the question
+        A cheaper one that is due is made first; one that the user named always is.
         """
-        n_queries = n_queries or question.n_queries
-        if len(names) == 1:
-            return names[0], 0.0
-        some = {name: self.algorithms[name] for name in names}
-        made = [name for name in names if some[name].is_made(question)]
-        costs = {name: one.cost(question) for name, one in some.items()}
-        if question.algorithm == "auto":
-            now = n_queries * min([costs[name] for name in made])
-            if any([one.expect(question, now) for one in some.values()]):
-                costs = {name: one.cost(question) for name, one in some.items()}
-        if min(costs, key=costs.get) not in made:
-            due = self._due(question, some, made, n_queries, costs)
-            if due is not None and self._make(some[due], question):
-                made.append(due)
-                costs[due] = some[due].cost(question)  # no longer what it hopes for
-        best = min(made, key=costs.get)
+        costs = self._costs(question, history, few)
+        now = min(costs[name] for name in self._made(names))
+        if algorithm == "auto" and self._judge(question, history, n_queries * now):
+            costs = self._costs(question, history, few)
+        for name in names:
+            self._saved[name] += n_queries * max(0.0, now - costs[name])
+        cheaper = [name for name in names if costs[name] < now]
+        due = [name for name in cheaper if name == algorithm or self._is_due(name)]
+        if due and self._make(min(due, key=costs.get), question):
+            costs = self._costs(question, history, few)  # as known, no longer hoped for
+        best = min(self._made(names), key=costs.get)
         return best, costs[best]
 
-    def _due(self, question, some, made, n_queries, costs):
-        """Return what to make, or None; see `plan`."""
-        others = {name: some[name] for name in some if name not in made}
-        n_words = self.words.size
-        if question.algorithm == "auto":
-            others = {name: one for name, one in others.items() if self._fits(name)}
-        else:
-            n_words = 0  # What the user named need not be repaid.
-        due, saved = plan(
-            {name: n_queries * costs[name] for name in (*made, *others)},
-            made,
-            {name: n_words * one.making for name, one in others.items()},
-            {name: one.account(question).saved for name, one in others.items()},
+    def _costs(self, question, history, few):
+        """Return the cost of a query by algorithm, made or not."""
+        tables, costs = (
+            self.algorithms["multi_index"],
+            self._compare_costs(history, few),
         )
-        for name, one in others.items():
-            one.account(question).saved = saved[name]
-        return due
+        if question.what == "within":
+            cost = tables.look_up_cost(question.reach)
+        elif len(history.past[1]) < ENOUGH:
+            cost, history.radii = np.inf, []
+        else:
+            compare = min(costs[name] for name in self._made(costs))
+            cost, history.radii = tables.plan(history.past[1], compare)
+        return {**costs, "multi_index": cost}
 
-    def _fits(self, name):
-        """Return whether there is memory for what an algorithm makes, or was before."""
-        if name not in self._fitting:
-            needed = self.algorithms[name].bytes_to_make()
-            if needed > FREE_SHARE * free_memory():
-                return False
-            self._fitting.add(name)
+    def _compare_costs(self, history, few):
+        n_words = float(self.words.size)
+        start, each = START_COST, LEFT_COST
+        if few:
+            start, each = FEW_START_COST, FEW_LEFT_COST
+        return {"brute": n_words, "pruned": start + each * history.left * n_words}
+
+    def _made(self, names):
+        return [name for name in names if self.algorithms[name].is_made]
+
+    def _judge(self, question, history, cost):
+        """Estimate now and then which share clusters leave; return whether it did."""
+        if len(self.words) < MIN_CLUSTERED or question.reach > MAX_REACH[question.what]:
+            return False
+        queries, reached = history.past
+        history.spent += cost
+        if history.spent < JUDGED_COST or len(reached) < ENOUGH:
+            return False
+        step = -(-len(reached) // JUDGES)
+        history.left = share_left(self.words, queries[::step], reached[::step])
+        history.spent = 0.0
         return True
 
-    def _make(self, algorithm, question):
-        """Make what is due; return False if another thread is about that."""
-        if not self._making.acquire(blocking=False):
-            return False
-        try:
-            if not algorithm.is_made(question):
-                algorithm.make(question)
-            return True
-        finally:
-            self._making.release()
+    def _is_due(self, name):
+        """Return whether an algorithm would have repaid its making, and fits."""
+        algorithm = self.algorithms[name]
+        return (
+            self._saved[name] > algorithm.making * self.words.size
+            and algorithm.bytes_to_make() <= FREE_SHARE * free_memory()
+        )
+
+    def _make(self, name, question):
+        """Make an algorithm ready; return False if another thread is doing it."""
+        algorithm = self.algorithms[name]
+        if not algorithm.is_made:
+            if not self._making.acquire(blocking=False):
+                return False
+            try:
+                if not algorithm.is_made:
+                    algorithm.make(question.n_jobs)
+            finally:
+                self._making.release()
+        return True

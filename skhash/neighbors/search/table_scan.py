@@ -1,27 +1,25 @@
-"""Nearest codes by bounds of their scores, which are summed up as bytes."""
+"""Nearest codes by bounds of their scores, summed up as bytes."""
 
 from functools import partial
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from skhash.neighbors.kernels import byte_tables
 from skhash.neighbors.kernels import table_scan as kernels
-from skhash.neighbors.search.asymmetric import by_query, lowest_score, smallest
-from skhash.neighbors.search.chunks import live_codes, read_only
+from skhash.neighbors.search.asymmetric import by_query, lowest_score
+from skhash.neighbors.search.chunks import live_codes, read_only, zeros_aligned
+from skhash.numerics._nearest import smallest
 from skhash.utils.chunks import dense_rows, even_chunks, row_chunks
 from skhash.utils.threads import map_in_threads, threads_for
 
-# Queries look at a block of codes in turn, so many that their tables stay in the
-# second-level cache.
+# Queries that share a block of codes: their tables stay in the second-level cache.
 CHUNK_BYTES = 2**21
 # Codes times bytes, over all pairs, below which a thread does not pay.
 MIN_THREAD_WORK = 2**22
-LINE = 64
 
 
 def is_fast():
-    """Return whether this processor looks bytes up in registers."""
+    """Return whether this processor can look bytes up in registers."""
     return byte_tables.find_low is not None
 
 
@@ -62,13 +60,11 @@ def within(scorer, queries, radius, live):
 
 
 def _run(search, scorer, queries, live):
-    """Call `search` in threads; return its answers, and whether all are to all queries.
+    """Call `search` in threads; return answers, and whether each has all queries.
 
     Threads share the queries, or the blocks of codes where queries are few.
     """
-    codes = _BLOCKS.get(scorer.key)
-    if codes is None:
-        codes = _BLOCKS.setdefault(scorer.key, make_blocks(scorer))
+    codes = scorer.key.once("blocks", lambda: make_blocks(scorer))
     live, n_queries = live_codes(live), queries.shape[0]
     n_bytes, n_blocks = scorer.n_bytes, len(codes.blocks)
     work = n_queries * len(scorer.packed_codes) * n_bytes
@@ -96,14 +92,8 @@ def _run(search, scorer, queries, live):
     return found, False
 
 
-def made_for(key):
-    """Return the arrays that were made of the codes that `key` stands for."""
-    codes = _BLOCKS.get(key)
-    return [] if codes is None else [codes.blocks, codes.grids]
-
-
 def make_blocks(scorer):
-    """Return the codes of a scorer as the kernels take them."""
+    """Return the codes of a scorer in the layout of the kernels."""
     packed, items, metric = scorer.packed_codes, scorer.items, scorer.decoder.metric
     n, n_bytes, block = len(packed), scorer.n_bytes, byte_tables.BLOCK
     chunks = [
@@ -117,7 +107,7 @@ def make_blocks(scorer):
     lowest = np.min([low for low, _ in ranges], axis=0)
     highest = np.max([high for _, high in ranges], axis=0)
     grids = np.stack([lowest, (highest - lowest) / 255], axis=1)
-    blocks = _aligned((-(-n // block), n_bytes + len(grids), block))
+    blocks = zeros_aligned((-(-n // block), n_bytes + len(grids), block))
     for rows in chunks:
         values = grid_values(items[rows], metric)
         own = blocks[rows.start // block : rows.stop // block]
@@ -128,7 +118,7 @@ def make_blocks(scorer):
 
 
 def grid_values(items, metric):
-    """Return the numbers of each code that get rows of their own, float64."""
+    """Return the numbers of each code that get separate rows, float64."""
     items = items.astype(np.float64)
     if metric == "inner_product":
         return items[:, :0]
@@ -145,18 +135,7 @@ def _work(n_queries, codes):
         bounds=np.empty((n_rows, 256), dtype=np.float32),
         halves=np.empty((n_rows, 32), dtype=np.float32),
         lowest=np.empty(2 * n_rows, dtype=np.float32),
-        tables=_aligned((n_queries, n_rows, byte_tables.ENTRIES)),
+        tables=zeros_aligned((n_queries, n_rows, byte_tables.ENTRIES)),
         scales=np.empty((n_queries, 3)),
         found=np.empty(byte_tables.BLOCK // 64, dtype=np.uint64),
     )
-
-
-def _aligned(shape):
-    """Return bytes of zeros in which no vector lies on two lines of the cache."""
-    room = np.zeros(np.prod(shape) + LINE, dtype=np.uint8)
-    start = -room.ctypes.data % LINE
-    return room[start : start + np.prod(shape)].reshape(shape)
-
-
-# What is made for codes goes with them, and outlives the removal of some.
-_BLOCKS: WeakKeyDictionary = WeakKeyDictionary()

@@ -1,8 +1,9 @@
-"""Scores of candidates by the real vectors that their codes were made of."""
+"""Scores of candidates by the real vectors behind their codes."""
 
 import numpy as np
 
-from skhash.neighbors.search.asymmetric import smallest, within_by_chunks
+from skhash.neighbors.search.asymmetric import within_by_chunks
+from skhash.numerics._nearest import smallest
 from skhash.utils.arrays import check_array
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
@@ -15,7 +16,7 @@ BLOCK_BYTES = 2**24
 
 
 class VectorScorer:
-    """Scores of candidates by the real vectors that their codes were made of.
+    """Scores of candidates by the real vectors behind their codes.
 
     They are computed in float32, or in float64 if the vectors are wider.
     """
@@ -53,12 +54,12 @@ class VectorScorer:
 
     def within(self, queries, radius, live=None):
         """Return scores and positions of all vectors within a radius, and counts."""
-        return within_by_chunks(
-            lambda rows: self._score_all(queries[rows], self.places),
-            (len(queries), len(self.places)),
-            radius,
-            live,
-        )
+
+        def score(rows):
+            return self._score_all(queries[rows], self.places)
+
+        shape = len(queries), len(self.places)
+        return within_by_chunks(score, shape, radius, live)
 
     def _score_all(self, queries, positions):
         shape = len(queries), len(positions)
@@ -79,7 +80,7 @@ class VectorScorer:
         blocks = row_chunks(len(queries), query_bytes, BLOCK_BYTES)
         map_in_threads(score, blocks, count_threads(self.n_jobs))
         wrong = np.isnan(scores)
-        if wrong.any():  # those that are mapped from a file were not read before
+        if wrong.any():  # memory-mapped vectors were not checked before
             position = candidates[wrong][0]
             raise ValueError(
                 f"The score of the vector at position {position} is NaN: it holds NaN "

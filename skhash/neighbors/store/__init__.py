@@ -1,1 +1,1 @@
-"""What an index holds, in memory and in files."""
+"""The content of an index, in memory and in files."""

@@ -7,8 +7,8 @@ import numpy as np
 BLOCK = 128  # codes that stand side by side
 
 
-class Clusters(NamedTuple):
-    """Codes in the order of clusters, cut into blocks; far from the center comes first.
+class ClusterArrays(NamedTuple):
+    """Codes in clusters, cut into blocks, those far from the center first.
 
     Attributes
     ----------
@@ -36,43 +36,6 @@ class Clusters(NamedTuple):
     rings: np.ndarray
 
 
-def check_clusters(clusters, n, n_bytes):
-    """Raise ``ValueError`` unless kernels find everything within the arrays.
-
-    n : the number of codes; n_bytes : of a code in whole words. The content of the
-    large arrays is not looked at: see `check_positions`.
-    """
-    sizes = clusters.sizes
-    kind = position_type(n)
-    is_counted = (
-        sizes.dtype == np.int64
-        and sizes.ndim == 1
-        and sizes.min(initial=0) >= 0
-        and sizes.max(initial=0) <= n
-        and sizes.sum(dtype=float) == n
-    )
-    n_blocks = int((-(-sizes // BLOCK)).sum()) if is_counted else 0
-    expected = {
-        "centers": (np.uint8, (len(sizes), n_bytes)),
-        "blocks": (np.uint8, (n_blocks, n_bytes, BLOCK)),
-        "positions": (kind, (n,)),
-        "lowest": (kind, (n_blocks,)),
-        "rings": (np.uint8, (2, n_blocks)),
-    }
-    for name, (dtype, shape) in expected.items():
-        array = getattr(clusters, name)
-        is_right = array.dtype == dtype and array.shape == shape
-        if not (is_counted and is_right and array.flags.c_contiguous):
-            raise ValueError(f"The clusters ({name}) do not fit the {n} codes.")
-
-
-def check_positions(clusters, n):
-    """Raise ``ValueError`` where a position is none of ``range(n)``."""
-    positions = clusters.positions
-    if positions.min(initial=0) < 0 or positions.max(initial=0) >= max(1, n):
-        raise ValueError(f"Positions of the clusters are not those of {n} codes.")
-
-
 def position_type(n):
-    """Return the type of numbers that tell positions of so many codes."""
+    """Return the integer type for positions of `n` codes."""
     return np.dtype(np.int32 if n < 2**31 else np.int64)

@@ -1,10 +1,16 @@
-"""What codes decode to, and what scoring real queries against them takes."""
+"""Decoding of codes, and terms and tables to score real-valued queries."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from skhash.codes import check_packed, packed_width
+from skhash.numerics._decoder import (
+    bits_of_block,
+    block_values,
+    check_codebook,
+    sum_of_entries,
+)
 from skhash.utils.arrays import check_array, unit_rows
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
@@ -12,8 +18,6 @@ from skhash.utils.late import LateModule
 _products = LateModule("skhash.neighbors.kernels.products")
 
 METRICS = ("euclidean", "inner_product", "cosine")
-# How many values a block of 4 or 8 bits has.
-BLOCK_ENTRIES = ((16,), (256,))
 # A sum this much shorter than its parts is zero up to rounding.
 ROUNDING = 64 * np.finfo(np.float64).eps
 
@@ -37,44 +41,19 @@ def read_decoder(decoder, metric):
     n_bits = getattr(decoder, "n_bits_", None)
     if n_bits is None:
         n_bits = len(codebook) * bits_of_block(codebook)
-    check_shapes(codebook, offset, n_bits)
+    check_codebook(codebook, offset, n_bits)
     normalized = bool(getattr(decoder, "normalize", False))
     return Decoder(codebook, offset, int(n_bits), normalized, metric)
 
 
-def check_shapes(codebook, offset, n_bits):
-    """Raise ``ValueError`` unless these can be a decoder of codes of `n_bits`."""
-    if codebook.ndim > 2 and codebook.shape[1:-1] not in BLOCK_ENTRIES:
-        raise ValueError(
-            "codebook must have shape (n_bits, n_features), (n_blocks, 16, n_features) "
-            f"or (n_blocks, 256, n_features), got {codebook.shape}."
-        )
-    if offset.shape != codebook.shape[-1:]:
-        raise ValueError(
-            f"offset must have shape {codebook.shape[-1:]}, as the codebook has shape "
-            f"{codebook.shape}, got {offset.shape}."
-        )
-    n_blocks = -(-n_bits // bits_of_block(codebook))
-    if n_blocks != len(codebook):
-        raise ValueError(
-            f"A codebook of shape {codebook.shape} is not one for {n_bits} bits, which "
-            f"are {n_blocks} blocks."
-        )
-
-
-def bits_of_block(codebook) -> int:
-    """Return how many bits choose an entry of the codebook."""
-    return 1 if codebook.ndim == 2 else codebook.shape[1].bit_length() - 1
-
-
 def items_per_code(metric) -> int:
-    """Return how many floats `Decoder.items` has of a code."""
+    """Return how many floats per code `Decoder.items` has."""
     return 2 if metric == "cosine" else 1
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """What codes decode to, and how that is compared.
+    """A linear decoder of codes, and the metric of the decoded vectors.
 
     A code is cut into blocks of 1, 4 or 8 bits. It decodes to the offset and the sum of
     an entry of the codebook for each block.
@@ -82,8 +61,8 @@ class Decoder:
     Attributes
     ----------
     codebook : ndarray of shape (n_bits, n_features), float64
-        What each bit that is set adds; or of shape (n_blocks, 16 or 256, n_features),
-        float32, what each value of a block adds, its first bit being the highest.
+        Vectors that set bits add; or of shape (n_blocks, 16 or 256, n_features),
+        float32, those that values of a block add, its first bit being the highest.
     offset : ndarray of shape (n_features,), float64
     n_bits : int
         Those of a code. Where they do not fill the last block, zeros follow.
@@ -114,7 +93,7 @@ class Decoder:
         if n_columns != (packed_width(n_bits) if packed else n_bits):
             raise ValueError(
                 f"Codes have {n_columns} {'bytes' if packed else 'bits'}, but the "
-                f"decoder is for {n_bits} bits; take the one of the same encoder."
+                f"decoder is for {n_bits} bits; use the one of the same encoder."
             )
         check_packed(packed_codes, n_bits)
 
@@ -136,16 +115,15 @@ class Decoder:
         return self.codebook.nbytes + self.offset.nbytes
 
     def items(self, packed_codes, added=None):
-        """Return what scoring takes of each code, float32.
+        """Return the terms and factors of the scores of codes, float32.
 
         added : ndarray of shape (n_codes,), default=None
-            What is added to the squared distance of each.
+            Terms added to their squared distances.
 
         Returns
         -------
         items : ndarray of shape (n_codes, 1), or (n_codes, 2) for "cosine"
-            What is added to the sum of what blocks add, and what that is multiplied
-            with before.
+            Terms added to the sums of the blocks, and factors of the sums before.
         """
         items = np.zeros((len(packed_codes), items_per_code(self.metric)), np.float32)
         if self.metric == "inner_product":
@@ -157,7 +135,10 @@ class Decoder:
         entries = entries.reshape(*self.codebook.shape[:-1], -1)
         row_bytes = 32 * (self.n_bits + entries.shape[-1])
         for rows in row_chunks(len(packed_codes), row_bytes):
-            beyond = sum_of_entries(packed_codes[rows], entries)
+            values = block_values(
+                packed_codes[rows], bits_of_block(entries), len(entries)
+            )
+            beyond = sum_of_entries(values, entries)
             if self.metric == "cosine":
                 parts = angles_to(offset, beyond)
             else:
@@ -167,12 +148,12 @@ class Decoder:
             items[rows] /= 2
         return items
 
-    @np.errstate(over="ignore", invalid="ignore")  # what is infinite is refused
+    @np.errstate(over="ignore", invalid="ignore")  # infinite values are refused
     def tables(self, X, n_bytes):
-        """Return what each value of a byte adds to the sum of a code.
+        """Return lookup tables: what each value of a byte adds to the sum of a code.
 
-        They have shape (n_queries, n_bytes, 256), float32. What all codes have is in
-        those of the first byte.
+        They have shape (n_queries, n_bytes, 256), float32. Terms common to all codes
+        are in those of the first byte.
         """
         X = np.array(X, dtype=np.float64, order="C")
         if self.metric == "euclidean":
@@ -207,12 +188,12 @@ class Decoder:
 
     @property
     def _features(self):
-        """The codebook with the entries of a feature side by side."""
+        """The codebook, with the entries of a feature side by side."""
         return np.ascontiguousarray(self.codebook.transpose(0, 2, 1))
 
 
 def is_plain(X, n_features):
-    """Return whether scikit-learn would pass `X` on as it is; asking takes long."""
+    """Return whether scikit-learn would return `X` as it is; its check is slow."""
     return (
         type(X) is np.ndarray
         and X.dtype in (np.float64, np.float32)
@@ -223,31 +204,8 @@ def is_plain(X, n_features):
     )
 
 
-def sum_of_entries(packed_codes, entries):
-    """Return what codes decode to without the offset, (n, n_features), float64.
-
-    entries : of shape (n_bits, n_features) or (n_blocks, 2**g, n_features)
-    """
-    if entries.ndim == 2:
-        bits = np.unpackbits(packed_codes, axis=1, count=len(entries))
-        return bits.astype(np.float64) @ entries
-    values = block_values(packed_codes, bits_of_block(entries))
-    total = np.zeros((len(packed_codes), entries.shape[-1]))
-    for block, own in enumerate(entries):
-        total += own[values[:, block]]
-    return total
-
-
-def block_values(packed_codes, block_bits):
-    """Return the values of blocks of 4 or 8 bits, (n, n_blocks), uint8."""
-    if block_bits == 8:
-        return packed_codes
-    halves = np.stack([packed_codes >> 4, packed_codes & 15], axis=2)
-    return halves.reshape(len(packed_codes), -1)
-
-
 def tables_of_bytes(own, starts, n_bytes):
-    """Return what values of bytes add, of what bits or values of blocks add.
+    """Return tables by byte, summed up from those by bit or by block.
 
     own : float32 (n_queries, n_bits) or (n_queries, n_blocks, 2**g); starts :
     (n_queries,), what the first byte adds besides
@@ -276,7 +234,7 @@ def tables_of_bytes(own, starts, n_bytes):
 
 
 def angles_to(offset, beyond):
-    """Return what the cosine of a query takes of vectors ``x = offset + beyond``.
+    """Return the terms and factors of cosines to vectors ``x = offset + beyond``.
 
     With unit vectors u along the offset and q of the query, the score
     ``1 - q^T x / |x|`` is ``(|x| - u^T x) / |x|``, which is of x alone, plus

@@ -1,7 +1,7 @@
-"""What is saved of a store: its columns, its decoder and its clusters.
+"""Files of a store: its columns, its decoder and its clusters.
 
-Codes stand in rows of whole words, so that a map of the file is what the kernels take,
-and opening it reads none of them.
+Codes stand in rows of whole words, so that kernels read a map of the file directly, and
+opening it reads none of them.
 
 Checksums find accidents. A file may hold anything and the checksum that fits, and still
 must not make a kernel leave its arrays: so types, shapes and some content are checked.
@@ -10,28 +10,25 @@ must not make a kernel leave its arrays: so types, shapes and some content are c
 import numpy as np
 
 from skhash.codes import packed_width
-from skhash.neighbors.store.clusters import Clusters, check_clusters, check_positions
-from skhash.neighbors.store.decoder import (
-    METRICS,
-    Decoder,
-    check_shapes,
-    items_per_code,
-)
+from skhash.neighbors.store.clusters import BLOCK, ClusterArrays, position_type
+from skhash.neighbors.store.decoder import METRICS, Decoder, items_per_code
 from skhash.neighbors.store.store import Store
+from skhash.numerics._decoder import check_codebook
 from skhash.persistence.state import in_order
 from skhash.persistence.tensors import naming_damage
 
 # Arrays with a row a code, those of a decoder, of clusters, and all.
 COLUMNS = ("y", "ids", "live", "vectors", "items")
 DECODER = ("codebook", "offset", "items")
-CLUSTERS = {f"cluster_{name}": name for name in Clusters._fields}
+CLUSTERS = {f"cluster_{name}": name for name in ClusterArrays._fields}
 ARRAYS = ("codes", *COLUMNS, "codebook", "offset", *CLUSTERS)
 
 
 def write_store(store) -> tuple[dict, dict]:
-    """Return the arrays of a store by name, and what JSON can hold of it."""
+    """Return the arrays of a store by name, and its values for JSON."""
     arrays, scoring = {"codes": store["words"].view(np.uint8), **store.columns()}, None
-    clusters = store.codes_key.made_clusters()
+    searcher = store.codes_key.get("searcher")
+    clusters = (searcher or store.codes_key).clusters
     if clusters is not None:
         arrays |= {name: getattr(clusters, own) for name, own in CLUSTERS.items()}
     if store.decoder is not None:
@@ -48,9 +45,9 @@ def write_store(store) -> tuple[dict, dict]:
 
 
 def read_store(saved, values, n_features, verify):
-    """Return the store of the `Arrays` and values that `write_store` returned.
+    """Return the store from the `Arrays` and values of `write_store`.
 
-    Of a map the content is checked before it is first used.
+    The content of a map is checked before its first use.
     """
     arrays, n_bytes = saved.arrays, values["n_bytes"]
     unknown = sorted(arrays.keys() - set(ARRAYS))
@@ -69,7 +66,7 @@ def read_store(saved, values, n_features, verify):
                 saved.check()
             _check_content(arrays, n_bits)
             if clusters is not None:
-                check_positions(clusters, len(arrays["codes"]))
+                _check_positions(clusters, len(arrays["codes"]))
 
     if saved.mapped:
         store.check_first(check)
@@ -79,7 +76,7 @@ def read_store(saved, values, n_features, verify):
 
 
 def _check_arrays(arrays, n_bytes, n_features):
-    """Return the bits of a code, or raise unless types and shapes are those of a save.
+    """Return the number of bits, or raise unless types and shapes are those of a save.
 
     arrays : dict of ndarrays, or of memory maps, of which nothing is read
     """
@@ -136,7 +133,7 @@ def _read_decoder(arrays, scoring, n_bits):
     ):
         raise ValueError("Its decoder does not fit the codes.")
     codebook, offset = arrays["codebook"], arrays["offset"]
-    check_shapes(codebook, offset, scoring["n_bits"])
+    check_codebook(codebook, offset, scoring["n_bits"])
     return Decoder(codebook, offset, **scoring)
 
 
@@ -147,13 +144,50 @@ def _read_clusters(arrays):
         return None
     if len(there) < len(CLUSTERS):
         raise ValueError(f"Of its clusters, there are {sorted(there)} alone.")
-    clusters = Clusters(**there)
-    check_clusters(clusters, *arrays["codes"].shape)
+    clusters = ClusterArrays(**there)
+    _check_clusters(clusters, *arrays["codes"].shape)
     return clusters
 
 
+def _check_clusters(clusters, n, n_bytes):
+    """Raise ``ValueError`` if kernels would read outside the arrays.
+
+    n : the number of codes; n_bytes : of a code in whole words. The content of the
+    large arrays is not looked at: see `_check_positions`.
+    """
+    sizes = clusters.sizes
+    kind = position_type(n)
+    is_counted = (
+        sizes.dtype == np.int64
+        and sizes.ndim == 1
+        and sizes.min(initial=0) >= 0
+        and sizes.max(initial=0) <= n
+        and sizes.sum(dtype=float) == n
+    )
+    n_blocks = int((-(-sizes // BLOCK)).sum()) if is_counted else 0
+    expected = {
+        "centers": (np.uint8, (len(sizes), n_bytes)),
+        "blocks": (np.uint8, (n_blocks, n_bytes, BLOCK)),
+        "positions": (kind, (n,)),
+        "lowest": (kind, (n_blocks,)),
+        "rings": (np.uint8, (2, n_blocks)),
+    }
+    for name, (dtype, shape) in expected.items():
+        array = getattr(clusters, name)
+        is_right = array.dtype == dtype and array.shape == shape
+        if not (is_counted and is_right and array.flags.c_contiguous):
+            raise ValueError(f"The clusters ({name}) do not fit the {n} codes.")
+
+
+def _check_positions(clusters, n):
+    """Raise ``ValueError`` if a position is outside ``range(n)``."""
+    positions = clusters.positions
+    if positions.min(initial=0) < 0 or positions.max(initial=0) >= max(1, n):
+        raise ValueError(f"Positions of the clusters are not those of {n} codes.")
+
+
 def _check_content(arrays, n_bits):
-    """Raise ``ValueError`` unless the arrays hold what they can; this reads them."""
+    """Raise ``ValueError`` for impossible content of the arrays, which are read."""
     codes = arrays["codes"]
     if n_bits < 8 * codes.shape[1]:
         last_words = codes[:, -8:].view(np.uint64)

@@ -1,4 +1,4 @@
-"""Ids of codes, and where the codes that have them stand."""
+"""Ids of codes, and their positions."""
 
 import numpy as np
 from sklearn.utils import check_consistent_length
@@ -40,7 +40,7 @@ def read_ids(ids, X=None):
 
 
 def check_same_kind(known, ids):
-    """Raise ``ValueError`` where one are strings and the others integers."""
+    """Raise ``ValueError`` if some ids are strings and the others integers."""
     if len(ids) and (known.dtype.kind == "U") != (ids.dtype.kind == "U"):
         names = {"U": "strings", "i": "integers"}
         raise ValueError(
@@ -51,7 +51,7 @@ def check_same_kind(known, ids):
 
 
 class IdLookup:
-    """Finds the positions of ids. A lookup never changes.
+    """An immutable map from ids to positions.
 
     It holds sorted runs, each at least twice as long as the next: a new run is merged
     with those that are too short, so that an id is sorted in some log2(n) times at

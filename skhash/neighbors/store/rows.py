@@ -1,4 +1,4 @@
-"""What goes along with codes row by row, and the row of a query itself."""
+"""Columns beside the codes, and removal of a query from its answer."""
 
 import numpy as np
 from scipy import sparse
@@ -47,7 +47,7 @@ def _is_mapped(array):
 def check_column_fits(name, known, new):
     """Raise ``ValueError`` unless `new` rows of a column can follow the `known` ones.
 
-    `name` is the column, and the parameter that takes it.
+    `name` is that of the column and of its parameter.
     """
     column = {"y": "labels"}.get(name, name)
     if (known is None) != (new is None):
@@ -64,11 +64,17 @@ def check_column_fits(name, known, new):
 
 
 def without_self(distances, positions, first=0):
-    """Return neighbours with one column less: row i without ``first + i``.
+    """Return the neighbours of query i without the code ``first + i``.
 
-    Where that is missing in row i, since more codes equal to it than fit in come before
-    it, the last one goes.
+    Arrays lose one column. A row without the code, as too many equal codes come before
+    it, loses its last one.
     """
+    if isinstance(positions, list):
+        kept = [places != first + i for i, places in enumerate(positions)]
+        return tuple(
+            [part[k] for part, k in zip(parts, kept, strict=True)]
+            for parts in (distances, positions)
+        )
     kept = positions != np.arange(first, first + len(positions))[:, None]
     kept[kept.all(axis=1), -1] = False
     shape = len(kept), kept.shape[1] - 1

@@ -1,4 +1,4 @@
-"""Which codes a question is about: those that are live, or some of them by a filter."""
+"""Selection of the codes to search: all live ones, or those that pass a filter."""
 
 from typing import NamedTuple
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from skhash.utils.arrays import as_array
 
-# A scan passes over codes that do not count, at the cost of those that do. Where fewer
-# than this share count, copying them out is cheaper.
+# A scan passes over filtered codes at the cost of the others. Where fewer than this
+# share pass the filter, copying them out is cheaper.
 SCAN_SHARE = 0.5
 
 
@@ -30,7 +30,7 @@ class Selection(NamedTuple):
 
 
 def select(store, mask=None, ids=None):
-    """Return which codes of the store may be found.
+    """Return the codes of the store that may be found.
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
-"""What an index holds: codes, and what goes along with them row by row."""
+"""The content of an index: codes, and columns beside them row by row."""
+
+from threading import Lock
 
 import numpy as np
 
@@ -7,27 +9,36 @@ from skhash.neighbors.store.ids import IdLookup, check_same_kind, read_ids
 
 
 class CodesKey:
-    """Stands for the codes, removed ones among them, in stores that have the same.
+    """Identity of codes shared by stores, removed codes included.
 
-    What is made for them goes with them, and outlives the removal of some.
+    It caches what searches build from the codes, which outlives removals.
 
-    Attributes
+    Parameters
     ----------
-    searcher : Searcher or None
-    clusters : Clusters or None
+    clusters : ClusterArrays, default=None
         Those of a file, if the index was saved with some.
     """
 
     def __init__(self, clusters=None):
-        self.searcher, self.clusters = None, clusters
+        self.clusters, self._made, self._making = clusters, {}, Lock()
 
-    def made_clusters(self):
-        """Return the clusters that were made or read, or None."""
-        return self.clusters if self.searcher is None else self.searcher.clusters()
+    def get(self, name):
+        """Return the cached value of this name, or None."""
+        return self._made.get(name)
+
+    def once(self, name, make):
+        """Return the cached value of this name; `make` it if there is none."""
+        made = self._made.get(name)
+        if made is None:
+            with self._making:
+                made = self._made.get(name)
+                if made is None:
+                    made = self._made[name] = make()
+        return made
 
 
 class Store:
-    """Columns of equal length, one row a code. A store never changes.
+    """Immutable columns of equal length, one row a code.
 
     Adding and removing make another store, which may share the memory: a reader that
     holds one store through a whole question is never disturbed by a writer.
@@ -36,16 +47,15 @@ class Store:
     ----------
     packed : ndarray of shape (n, n_bytes), uint8
     decoder : Decoder, default=None
-        What codes decode to.
+        The decoder of the codes.
     n_bytes : int, default=None
         How many bytes of `packed` are codes, if zeros follow.
-    clusters : Clusters, default=None
+    clusters : ClusterArrays, default=None
         Those of the codes, if they were made.
     **columns : ndarray of shape (n, ...), or None
-        What else a code has: "y", its label; "ids", of int64 or str; "live", a bool,
-        False for a code that was removed; "vectors", the real vector that it was made
-        of; "items", what the decoder says of it. None stands for a column that is
-        missing.
+        Further columns: "y", the label; "ids", of int64 or str; "live", a bool, False
+        for a code that was removed; "vectors", the real vector that it was made of;
+        "items", as `Decoder.items` returns them. None stands for a missing column.
     """
 
     def __init__(self, packed, decoder=None, *, n_bytes=None, clusters=None, **columns):
@@ -88,12 +98,22 @@ class Store:
         n_bytes = sum(column.nbytes for column in columns if column is not None)
         return n_bytes + (0 if self.decoder is None else self.decoder.nbytes)
 
+    def own_queries(self):
+        """Return all codes, packed, as queries, or raise ``ValueError``."""
+        if self["live"] is not None:
+            raise ValueError(
+                f"{self.n - self.n_live} codes were removed, so the neighbours of "
+                "every fitted code cannot be asked for; call compact() before, or pass "
+                "the codes as X."
+            )
+        return self.packed
+
     def columns(self):
-        """Return all columns but the words, by name, without room to grow into."""
+        """Return all columns but the words, by name, without spare room."""
         return {name: self[name] for name in self._rooms if name != "words"}
 
     def append(self, packed, **columns):
-        """Return a store with more rows behind those of this one.
+        """Return a store with more rows appended.
 
         Its columns must be those of this store, but for "live".
 
@@ -138,7 +158,7 @@ class Store:
         return self._with({**rooms, "live": None}, self.n_live, None)
 
     def find(self, ids):
-        """Return where the live codes with these ids stand, or -1 where there is none.
+        """Return the positions of the live codes with these ids, or -1 for none.
 
         Of a store without ids, the ids are the positions.
         """
@@ -162,7 +182,7 @@ class Store:
         return self["ids"][positions]
 
     def lookup(self):
-        """Return where the ids are: made here where it is not known yet.
+        """Return the lookup of ids, built at its first use.
 
         Raises
         ------

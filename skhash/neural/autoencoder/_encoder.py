@@ -8,11 +8,14 @@ from sklearn.utils.extmath import row_norms
 
 from skhash.base import MLPLogitsMixin
 from skhash.codes import check_bits
-from skhash.neural.autoencoder._correction import Correction, resolve_correction
-from skhash.neural.autoencoder._posterior import Posterior, resolve_posterior
+from skhash.neural.autoencoder._parts import (
+    Correction,
+    Posterior,
+    resolve_correction,
+    resolve_posterior,
+)
 from skhash.numerics import _perceptron as mlp
-from skhash.numerics._projection import column_means
-from skhash.numerics._scale import total_scale
+from skhash.numerics._projection import mean_and_scale
 from skhash.persistence.schema import TINY, Group, optional, reals, wholes
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
@@ -30,10 +33,10 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
 
         E_{q(s|x)}[-\log p(x|s)] + \lambda \, KL(q(s|x) \,\|\, p(s))
 
-    with the prior p(s) of independent bits, and `kl_weight` for lambda: at 0 it is the
+    with the prior p(s) of fair coins, and `kl_weight` for lambda: at 0 it is the
     autoencoder of Shekhovtsov and Yanush (2021, equation 60), at 1 the evidence bound.
-    `gradient` is what differentiates the expectation over bits. The code is the
-    likeliest one: bit = 1 where the logit is above 0.
+    `gradient` differentiates the expectation over bits. The code is the likeliest one:
+    bit = 1 where the logit is above 0.
 
     With ``posterior="independent"`` bits are independent given the row and the
     divergence is exact (as in NASH; Shen et al., 2018). With `CorrelatedPosterior`
@@ -65,13 +68,9 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     decoder_hidden_layer_sizes : sequence of int or None, default=()
         Units of the decoder's hidden layers; ``()`` is a linear decoder, None mirrors
         the encoder.
-    target : {"values", "presence"}, default="values"
-        What the multinomial decoder explains: each word times its value in `X` (a count
-        or a tf-idf weight), or each distinct word once. On tf-idf rows the first is
-        somewhat better for retrieval.
     encoder_input : {"auto", "unit", "values", "frequency", "presence"}, default="auto"
-        What the encoder sees: rows of unit length, the values, their shares of the
-        row's sum, or 1 where above 0. "auto" is "unit", or "values" for "gaussian".
+        Input of the encoder: rows of unit length, the values, their shares of the row's
+        sum, or 1 where above 0. "auto" is "unit", or "values" for "gaussian".
     posterior : {"independent", "correlated"} or posterior, default="independent"
         Whether bits are independent given the row, or depend on each other, as a
         `CorrelatedPosterior` has it.
@@ -81,18 +80,12 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     noise : {"logistic", "uniform", "triangular", "normal"} or noise, default="logistic"
         A unit is on where its logit exceeds this noise, see `skhash.noise`.
     kl_weight : float or callable, default=0.03
-        The weight lambda, or what gives it for the number of steps done, such as
+        The weight lambda, or a function of the number of steps done, such as
         ``LinearSchedule(0, 1, n_steps=1000)`` of `skhash.training`.
-    prior : float, default=0.5
-        The prior probability that a bit is 1.
-    decoder_noise : float or callable, default=0.0
-        Standard deviation of Gaussian noise that is added to the bits that the decoder
-        sees in training, or what gives it for the number of steps done.
     dropout : float, default=0.5
-        The probability that a hidden unit of the encoder is left out in a step.
-    input_dropout : float, default=0.5
-        The probability that an entry of a row is hidden from the encoder in a step,
-        while the decoder has to explain it all the same.
+        The probability that a hidden unit of the encoder is left out in a step, and
+        that an entry of a row is hidden from the encoder, while the decoder has to
+        explain it all the same.
     correction : str, Correction or None, default=None
         A second phase, `Correction`, whose gradient corrects the bias of the first; or
         the name of that gradient.
@@ -100,7 +93,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         Whether rows are first scaled to unit length.
     lr : float, default=3e-3
         Step size.
-    lr_schedule : {"cosine", "inverse_sqrt", "step"}, LRSchedule or None, default=None
+    lr_schedule : {"cosine", "inverse_sqrt", "step"} or None, default=None
         How the step size falls. A correction starts it afresh, for its own epochs.
     max_epochs : int, default=12
         Number of passes over the data, before the correction. Codes of 16 bits and
@@ -108,8 +101,8 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     batch_size : int or "auto", default="auto"
         Rows in a batch; "auto" is a hundredth of all, but 32 to 512.
     optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"
-        A class of `torch.optim` or its name in any case, "storm", or these with
-        parameters of their own; see `skhash.training.Optimizer`.
+        A class of `torch.optim` or its name in any case, or these with parameters; see
+        `skhash.training.Optimizer`.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
@@ -134,7 +127,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     covariance_intercept_ : ndarray of shape (n_bits * (1 + rank),), float32
         The layer that gives sigma and V (`CorrelatedPosterior` only).
     mean_ : ndarray of shape (n_features,), float64, or None
-        What is subtracted from rows ("gaussian" only).
+        Subtracted from rows ("gaussian" only).
     scale_ : float
         Root of the mean variance of the columns, the unit inside; 1 unless "gaussian".
     rho_ : float
@@ -149,7 +142,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     weights_, weight_names_ : list of ndarray, list of str
         The state of the trained module.
     net_ : skorch net
-        What `partial_fit` goes on from; ``net_.module_`` is the torch module.
+        Resumed by `partial_fit`; ``net_.module_`` is the torch module.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -162,9 +155,9 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
 
     Notes
     -----
-    Sparse rows stay sparse in the encoder and in the likelihood of words. What becomes
-    dense is a batch of the decoder's outputs and, with "gaussian", which centres the
-    data, a batch of rows.
+    Sparse rows stay sparse in the encoder and in the likelihood of words. Only
+    batches become dense: of the decoder's outputs and, with "gaussian", which centres
+    the data, of rows.
 
     In the mixture bound the sum over bits is inside the logsumexp, which runs over the
     draws, and log k is subtracted once, as in equations 9 and 10 of Zheng et al. The
@@ -214,16 +207,12 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         "hidden_layer_sizes": ["array-like"],
         "decoder": [StrOptions({"multinomial", "gaussian", "bernoulli"})],
         "decoder_hidden_layer_sizes": ["array-like", None],
-        "target": [StrOptions({"values", "presence"})],
         "encoder_input": [StrOptions({"auto", *mlp.ENCODER_INPUTS})],
         "posterior": [StrOptions({"independent", "correlated"}), Posterior],
         "gradient": [str, HasMethods(["surrogate"])],
         "noise": [str, HasMethods(["cdf"])],
         "kl_weight": [Interval(Real, 0, None, closed="left"), callable],
-        "prior": [Interval(Real, 0, 1, closed="neither")],
-        "decoder_noise": [Interval(Real, 0, None, closed="left"), callable],
         "dropout": [Interval(Real, 0, 1, closed="left")],
-        "input_dropout": [Interval(Real, 0, 1, closed="left")],
         "correction": [str, Correction, None],
     }
 
@@ -234,16 +223,12 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         hidden_layer_sizes=(512,),
         decoder="multinomial",
         decoder_hidden_layer_sizes=(),
-        target="values",
         encoder_input="auto",
         posterior="independent",
         gradient="st",
         noise="logistic",
         kl_weight=0.03,
-        prior=0.5,
-        decoder_noise=0.0,
         dropout=0.5,
-        input_dropout=0.5,
         correction=None,
         normalize=False,
         lr=3e-3,
@@ -261,16 +246,12 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.decoder = decoder
         self.decoder_hidden_layer_sizes = decoder_hidden_layer_sizes
-        self.target = target
         self.encoder_input = encoder_input
         self.posterior = posterior
         self.gradient = gradient
         self.noise = noise
         self.kl_weight = kl_weight
-        self.prior = prior
-        self.decoder_noise = decoder_noise
         self.dropout = dropout
-        self.input_dropout = input_dropout
         self.correction = correction
         self.normalize = normalize
         self.lr = lr
@@ -285,7 +266,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         self.verbose = verbose
 
     def inverse_transform(self, X) -> np.ndarray:
-        """Decode bits into what the decoder expects.
+        """Decode bits into expected data.
 
         Parameters
         ----------
@@ -300,12 +281,12 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         """
         import torch
 
-        from skhash.losses._likelihoods import make_likelihood
+        from skhash.losses._likelihoods import LIKELIHOODS
 
         bits = check_bits(X)
         self._check_code_length(bits)
         layers = self.decoder_coefs_, self.decoder_intercepts_
-        likelihood = make_likelihood(self.decoder)
+        likelihood = LIKELIHOODS[self.decoder]
         decoded = np.empty((len(bits), self.n_features_in_), dtype=np.float32)
         for rows in row_chunks(len(bits), 8 * self.n_features_in_):
             outputs = torch.from_numpy(mlp.mlp_forward(bits[rows], *layers))
@@ -324,7 +305,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         n_samples : int, default=100
             Draws to average over; the standard error falls with their root.
         random_state : int, RandomState instance or None, default=None
-            Draws the samples; None takes that of the estimator.
+            Draws the samples; None uses that of the estimator.
 
         Returns
         -------
@@ -349,8 +330,6 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         return bound - self.n_features_in_ * np.log(self.scale_)
 
     def _check_saved(self):
-        from skhash.neural.autoencoder._posterior import resolve_posterior
-
         super()._check_saved()
         coefs, n_bits = self.decoder_coefs_, self._n_features_out
         mlp.check_layers(n_bits, coefs, self.decoder_intercepts_, None)
@@ -369,7 +348,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
 
     def _logits(self, X):
         if self.decoder != "gaussian":
-            self._check_computed(row_norms(X), X)  # which some inputs are divided by
+            self._check_computed(row_norms(X), X)  # divides some inputs
         return super()._logits(mlp.scaled_rows(X, self._encoder_input))
 
     @property
@@ -400,24 +379,22 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         return (self.max_epochs, *([correction.n_epochs] if correction else []))
 
     def _build(self, X, targets, run):
-        X, known = run.trained(X), {}
-        if self.decoder == "gaussian":
-            mean = column_means(X)
-            known = {"mean": mean, "scale": total_scale(X, mean)}
-        return self._module_of(X.shape[1], self.n_bits, run.generator, **known)
+        X = run.trained(X)
+        unit = mean_and_scale(X) if self.decoder == "gaussian" else (None, 1.0)
+        return self._module_of(X.shape[1], self.n_bits, run.generator, *unit)
 
     def _module(self, run):
-        unused = seeded_generator(np.random.RandomState(0))
-        fitted = {"mean": self.mean_, "scale": self.scale_, "n_steps": self.n_steps_}
         sizes = self.n_features_in_, self._n_features_out
-        module = self._module_of(*sizes, unused, **fitted)
+        unused = seeded_generator(np.random.RandomState(0))
+        unit = self.mean_, self.scale_
+        module = self._module_of(*sizes, unused, *unit, n_steps=self.n_steps_)
         module.start_phase(len(self._phases(0)) - 1)
         return module
 
-    def _module_of(self, n_features, n_bits, generator, **known):
-        """Return the module of the parameters, its weights random."""
+    def _module_of(self, n_features, n_bits, generator, mean, scale, n_steps=0):
+        """Return a module for these parameters, with random weights."""
         from skhash.gradients import BernoulliUnits, resolve_gradient
-        from skhash.losses._likelihoods import make_likelihood
+        from skhash.losses._likelihoods import LIKELIHOODS
         from skhash.networks._mlp import MLP
         from skhash.neural.autoencoder._module import StochasticAutoencoder
 
@@ -429,18 +406,18 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         decoder_hidden = mlp.check_layer_sizes(sizes, "decoder_hidden_layer_sizes")
         sizes = [n_features, *hidden, posterior.n_heads(n_bits)]
         return StochasticAutoencoder(
-            MLP(sizes, generator, self.dropout, self.input_dropout),
+            MLP(sizes, generator, self.dropout),
             MLP([n_bits, *decoder_hidden, n_features], generator),
-            make_likelihood(self.decoder, self.target),
+            LIKELIHOODS[self.decoder](),
             posterior,
             gradient=resolve_gradient(self.gradient),
             correction=correction and correction.make_gradient(),
             units=BernoulliUnits(self.noise),
             kl_weight=self.kl_weight,
-            decoder_noise=self.decoder_noise,
-            prior_logit=np.log(self.prior / (1 - self.prior)),
             encoder_input=self._encoder_input,
-            **known,
+            mean=mean,
+            scale=scale,
+            n_steps=n_steps,
         )
 
     def _read(self, module, X, run):

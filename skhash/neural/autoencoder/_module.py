@@ -3,7 +3,6 @@
 import torch
 
 from skhash.training._module import TrainedModule
-from skhash.training._weights import weight_at
 from skhash.utils._torch_sparse import scale_rows
 
 
@@ -13,23 +12,21 @@ class StochasticAutoencoder(TrainedModule):
     Parameters
     ----------
     encoder, decoder : nn.Module
-        `MLP`; the encoder gives the heads of the posterior, the decoder what the
-        likelihood takes.
+        `MLP`; the encoder gives the heads of the posterior, the decoder the outputs for
+        the likelihood.
     likelihood : nn.Module
         ``likelihood(outputs, X)`` is the reconstruction loss of each row.
     posterior : Posterior
     gradient : GradientEstimator
     correction : GradientEstimator or None
-        What takes its place in a second phase.
+        Replaces it in a second phase.
     units : BernoulliUnits
         Of 0/1 coding.
-    kl_weight, decoder_noise : float or callable
-        A number, or what gives one for the number of steps done.
-    prior_logit : float
-        Log-odds of the prior of each bit.
+    kl_weight : float or callable
+        A number, or a function of the number of steps done.
     encoder_input : {"values", "unit", "frequency", "presence"}
     mean, scale
-        What the data are standardised with.
+        Used to standardise the data.
     n_steps : int
         The steps of the optimizer before.
     """
@@ -45,8 +42,6 @@ class StochasticAutoencoder(TrainedModule):
         units,
         correction=None,
         kl_weight=0.0,
-        decoder_noise=0.0,
-        prior_logit=0.0,
         encoder_input="values",
         mean=None,
         scale=1.0,
@@ -56,10 +51,7 @@ class StochasticAutoencoder(TrainedModule):
         self.encoder, self.decoder = encoder, decoder
         self.likelihood, self.posterior = likelihood, posterior
         self.gradient, self.correction, self.units = gradient, correction, units
-        self.kl_weight, self.decoder_noise = kl_weight, decoder_noise
-        prior_logit = torch.tensor(float(prior_logit))
-        self.register_buffer("prior_logit", prior_logit, persistent=False)
-        self.encoder_input = encoder_input
+        self.kl_weight, self.encoder_input = kl_weight, encoder_input
         self.mean, self.scale, self.n_steps = mean, scale, n_steps
         gaussian = likelihood.is_quadratic
         self.accepts_sparse = not gaussian
@@ -103,8 +95,9 @@ class StochasticAutoencoder(TrainedModule):
             Which rows of the data these are.
         """
         draws = self.posterior.draw(heads, self.generator)
-        kl = self.posterior.divergence(draws, self.units.noise, self.prior_logit)
-        weight = weight_at(self.kl_weight, self.n_steps)
+        kl = self.posterior.divergence(draws, self.units.noise)
+        weight = self.kl_weight
+        weight = weight(self.n_steps) if callable(weight) else weight
 
         def loss(bits):
             return reconstruct(bits) + weight * kl(bits)
@@ -122,18 +115,12 @@ class StochasticAutoencoder(TrainedModule):
 
     def reconstruction(self, X):
         """Return the function from bits to the reconstruction loss of each row of X."""
-        disturbance, coef = 0.0, self.decoder.coefs[0]
-        noise = weight_at(self.decoder_noise, self.n_steps) if self.training else 0.0
-        if noise:
-            # One draw for all codes that are tried, so that they differ in bits alone.
-            normal = coef.new_empty(X.shape[0], len(coef))
-            disturbance = noise * normal.normal_(generator=self.generator)
 
         def reconstruct(bits):
             # Codes that all rows share, as `Exact` has them, are decoded once.
             if bits.stride(-2) == 0:
                 bits = bits[..., :1, :]
-            return self.likelihood(self.decoder(bits + disturbance), X)
+            return self.likelihood(self.decoder(bits), X)
 
         return reconstruct
 
@@ -152,5 +139,5 @@ class StochasticAutoencoder(TrainedModule):
         """Return one sample of the evidence bound of each row; see `losses`."""
         draws = self.posterior.draw(heads, self.generator)
         bits = self.units.draw(draws[0], self.generator)
-        kl = self.posterior.divergence(draws, self.units.noise, self.prior_logit)
+        kl = self.posterior.divergence(draws, self.units.noise)
         return -reconstruct(bits) - kl(bits)

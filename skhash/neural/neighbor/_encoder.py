@@ -7,15 +7,19 @@ import numpy as np
 from scipy import sparse
 
 from skhash.base import MLPLogitsMixin
-from skhash.neural._start import rotated_axes, sample_rows
 from skhash.numerics._perceptron import (
     check_layer_sizes,
     layers_of,
     mlp_forward,
     split_columns,
 )
-from skhash.numerics._projection import column_means, principal_axes, project
-from skhash.numerics._scale import total_scale
+from skhash.numerics._projection import (
+    mean_and_scale,
+    principal_axes,
+    project,
+    sample_rows,
+)
+from skhash.numerics._rotation import rotated_axes
 from skhash.persistence.schema import TINY, Plain, optional, reals
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
@@ -59,11 +63,11 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     is the correlation of agreement and distance over the pairs of a batch, in which a
     pair at distance d counts ``exp(-3 d^2 / mean d^2)``. D_m is a linear decoder, and
     the bar is the mean over entries of rows in units of their spread. The outer
-    sum is over lengths: agreement over the first m bits makes every such prefix a code
-    of its own (Kusupati et al., 2022). A sign is +1 with probability ``sigmoid(2 a)``
-    of its logit a, so that its mean is ``tanh(a)``. By default ``tanh(b a)`` stands for
-    the sign while training, with b growing from 1 to 5 over the epochs (Cao et al.,
-    2017), so that gradients are exact ones of what is minimised.
+    sum is over lengths: agreement over the first m bits makes every such prefix a
+    separate code (Kusupati et al., 2022). A sign is +1 with probability
+    ``sigmoid(2 a)`` of its logit a, so that its mean is ``tanh(a)``. By default
+    ``tanh(b a)`` stands for the sign while training, with b growing from 1 to 5 over
+    the epochs (Cao et al., 2017), so that gradients of the objective are exact.
 
     Parameters
     ----------
@@ -77,7 +81,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     hidden_layer_sizes : sequence of int, default=()
         Units in the hidden layers of the encoder. Without any it is linear.
     nested : bool or sequence of int, default=True
-        The lengths m to train besides `n_bits`: True takes 8, 16, 32, ..., False none.
+        The lengths m to train besides `n_bits`: True is 8, 16, 32, ..., False none.
         Those of a sequence that are not below `n_bits` are passed over.
     temperature : float, default=0.6
         T above: a low one looks at the nearest rows of a batch only.
@@ -94,15 +98,15 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         faster. Or the neighbours themselves, as from `kneighbors_graph`.
     max_train_samples : int or None, default=20_000
         Find the neighbours of at most so many rows, drawn at random, among all rows,
-        and train on these pairs. None takes all rows, for which comparing all pairs
-        takes time that grows with their square.
+        and train on these pairs. None uses all rows, in time that grows with their
+        square.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. It is part of the encoder: raw rows are encoded rightly.
+        cosine similarity. Applied in `transform` too, so pass unnormalised rows.
     lr : float, default=0.1
         Step size, in units of the spread of a logit. It needs no tuning to the unit of
         the data, which are standardised inside, nor to the width of the layers.
-    lr_schedule : {"cosine", "inverse_sqrt", "step"}, LRSchedule or None
+    lr_schedule : {"cosine", "inverse_sqrt", "step"} or None
         How the step size falls; by default "cosine".
     max_epochs : int or "auto", default="auto"
         Number of passes over the rows that are trained on. "auto" is as many as make
@@ -111,8 +115,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         Rows in a batch, each with its partner. Every row sees all other rows' partners
         as negatives. "auto" is a hundredth of all rows, from 32 to 256.
     optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"
-        A class of `torch.optim` or its name in any case, "storm", or these with
-        parameters of their own; see `skhash.training.Optimizer`.
+        A class of `torch.optim` or its name in any case, or these with parameters; see
+        `skhash.training.Optimizer`.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
@@ -139,7 +143,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     lengths_ : list of int
         The lengths that were trained, `n_bits` the last.
     axes_ : ndarray of shape (n_axes, n_features), float64
-        The principal axes by whose coordinates rows are fed to training.
+        The principal axes of the coordinates that training uses.
     weights_, weight_names_ : list of ndarray, list of str
         The state of the trained module.
     history_ : list of dict
@@ -148,7 +152,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     n_iter_ : int
         Number of epochs trained.
     net_ : skorch net
-        What `partial_fit` goes on from; ``net_.module_`` is the torch module.
+        Resumed by `partial_fit`; ``net_.module_`` is the torch module.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -161,17 +165,17 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
 
     Notes
     -----
-    Neighbours take ``max_train_samples n_samples min(n_features, 128)``
+    Neighbours need ``max_train_samples n_samples min(n_features, 128)``
     multiplications, once: a minute of one core for 20 000 of a million rows. Where the
     processor multiplies in bfloat16, such products find which rows may be neighbours,
     and float32 decides; the codes are as without, up to rounding.
 
     Rows may be a memory map, and float16. They are read in chunks, as they are: once
     each to be checked, for their range, and for the graph. What is computed from
-    samples (the mean, the scale, the start and the axes of the graph) takes 20 000
-    rows. Pairs that are trained on are at most ``max_train_samples (n_neighbors + 1)``
-    rows; up to 256 MiB in float32 they are held, beyond that read as they are fed. So
-    memory does not grow with the rows, but for some integers a row.
+    samples (the mean, the scale, the start and the axes of the graph) uses 20 000 rows.
+    Pairs that are trained on are at most ``max_train_samples (n_neighbors + 1)`` rows;
+    up to 256 MiB in float32 they are held, beyond that read as they are fed. So memory
+    does not grow with the rows, but for some integers a row.
 
     Rows are trained on by their coordinates along at most ``max(256, n_bits)``
     principal axes; the encoder is one of all columns nevertheless. It starts at ITQ
@@ -402,8 +406,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         rows = run.trained(np.arange(X.shape[0]))
         n_samples = X.shape[0]
         X = X[np.sort(sample_rows(rows, run.generator))]
-        mean = column_means(X)
-        scale = total_scale(X, mean)
+        mean, scale = mean_and_scale(X)
         n_axes = min(max(self.n_bits, FEWEST_AXES), *X.shape)
         axes = principal_axes(X, mean, n_axes, run.device, run.generator)
         projected = (project(X, mean, axes, run.device) / scale).cpu()
@@ -443,7 +446,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         if self.gradient != "annealed_tanh":
             gradient = resolve_gradient(self.gradient)
             gradient = require_layerwise(gradient, type(self).__name__)
-        # What is near by a graph or an inner product need not be by distance.
+        # Rows near by a graph or an inner product need not be near by distance.
         by_distance = isinstance(self.graph, str) and self.metric != "inner_product"
         few = min(1.0, MANY_ROWS / n_samples) ** DECAY_WITH_ROWS
         return NeighborModule(
@@ -510,14 +513,14 @@ def _truncated(state, lengths) -> dict:
     }
     decoder = f"decoders.{len(lengths) - 1}"
     if decoder in state:
-        # They are as many times larger than they are used as the root of the length.
+        # Stored larger than used, by the root of the length.
         root = np.float32(np.sqrt(n_bits / len(state[decoder])))
         state[decoder] = state[decoder][:n_bits] * root
     return state
 
 
 def _of_columns(coef, module):
-    """Return weights of the columns of raw rows from those of what is fed."""
+    """Return weights of the columns of raw rows from those of the projected ones."""
     if module.axes is not None:
         coef = module.axes.T @ coef
     return (coef / module.scale).astype(np.float32)

@@ -1,26 +1,23 @@
-"""The network of `skhash.neural.NeighborHash`."""
+"""The network of `skhash.neural.NeighborHash`, and the losses of pairs and lengths."""
 
 import math
+from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import nn
 
 from skhash.gradients import BernoulliUnits
-from skhash.neural.neighbor._losses import (
-    TINY,
-    Distances,
-    PairLoss,
-    ReconstructionLoss,
-    agreements,
-    product,
-)
 from skhash.training._module import TrainedModule
 from skhash.utils.torch import multiplies_bfloat16
 
 # +1 with probability sigmoid(2 a): their mean is tanh(a), of slope 1 at the threshold.
 SIGNS = BernoulliUnits(coding="pm1")
-# How much steeper than at first the curves are, at last, that stand for signs.
+# Final slope of the curves that stand for signs, relative to the first one.
 STEEPEST = 5.0
+TINY = 1e-35  # keeps divisors and arguments of logarithms above 0
+# How fast the weight of a pair falls with its distance.
+DECAY = 3.0
 
 
 class NeighborModule(TrainedModule):
@@ -35,11 +32,11 @@ class NeighborModule(TrainedModule):
     Parameters
     ----------
     mean, scale : ndarray of shape (n_features,), float
-        What the data are standardised with.
+        Used to standardise the data.
     axes : ndarray of shape (n_inputs, n_features) or None
-        What standardised rows are projected on before they are fed.
+        Standardised rows are projected on these before they are fed.
     coefs, intercepts : lists of ndarrays of shapes (n_inputs, n_outputs), (n_outputs,)
-        The layers, on what is fed.
+        The layers, for projected rows.
     skip_coef : ndarray of shape (n_inputs, n_bits) or None
         A linear map beside the layers, added to their outputs.
     lengths : sequence of int
@@ -51,7 +48,7 @@ class NeighborModule(TrainedModule):
     n_epochs : int
         b is 1 in the first of so many epochs, 5 in the last, and stays so.
     distance_weight, reconstruction_weight : float
-        What the losses of distances and of reconstruction count; see `PairLoss` and
+        Weights of the losses of distances and of reconstruction; see `PairLoss` and
         `ReconstructionLoss`. They are left out with labels.
     unit_rows : bool
         Whether these are those of raw rows of unit length.
@@ -123,7 +120,7 @@ class NeighborModule(TrainedModule):
         self.is_coarse = smooth and multiplies_bfloat16(self.origin.device)
 
     def loss(self, logits, batch):
-        """Return the loss of a batch: the sum over lengths of what each one adds."""
+        """Return the loss of a batch, a sum over lengths."""
         signs = self._signs(logits)
         agreement = agreements(*signs.chunk(2), self.lengths)
         known, distances = _known(*batch.parts()), None
@@ -160,14 +157,14 @@ class NeighborModule(TrainedModule):
         return self.gradient.sample(logits, self.generator, units=SIGNS)
 
     def _compared(self, X):
-        """Return rows as distances are those of, of unit length if the raw ones are."""
+        """Return rows to measure distances of, of unit length if the raw ones are."""
         return nn.functional.normalize(X + self.origin) if self.unit_rows else X
 
 
 def _known(own, theirs):
-    """Say which partners of other rows are known to be near a row too, shape (n, n)."""
+    """Return which partners of other rows are near a row too: a mask (n, n)."""
     # A table of the distinct partners by the rows that they are near to, its last row
-    # for what is no partner here. To compare pair by pair takes longer.
+    # for rows that are no partners here. Comparing pair by pair is slower.
     near = torch.cat([own.rows[:, None], own.partners[:, :, 0]], dim=1)
     distinct, places = theirs.rows.unique(return_inverse=True)
     slots = torch.searchsorted(distinct, near).clamp_(max=len(distinct) - 1)
@@ -184,7 +181,7 @@ def _known(own, theirs):
 
 
 def _standardized(rows):
-    """Return rows about their mean, in units of their spread."""
+    """Return centred rows in units of their spread."""
     rows = rows - rows.mean(dim=0)
     return rows / (rows.square().mean().sqrt() + TINY)
 
@@ -199,3 +196,172 @@ def _stretched(coef):
 
 def _shrunk(coef):
     return coef / math.sqrt(len(coef))
+
+
+def product(left, right, in_bfloat16):
+    """Return the product of two matrices, rounded to bfloat16 first if wanted."""
+    if not in_bfloat16:
+        return left @ right
+    return (left.bfloat16() @ right.bfloat16()).to(left.dtype)
+
+
+def agreements(rows, partners, lengths):
+    """Return the agreement of rows and partners over the first bits.
+
+    Parameters
+    ----------
+    rows, partners : Tensors of shape (n, n_bits)
+        Signs, or relaxed ones, from -1 to 1.
+    lengths : sequence of int, ascending
+
+    Returns
+    -------
+    agreement : Tensor of shape (n_lengths, n, n)
+        ``<row_i, partner_j>`` over the first m bits, for each length m.
+    """
+    blocks = [slice(*bounds) for bounds in pairwise([0, *lengths])]
+    products = [rows[:, block] @ partners[:, block].T for block in blocks]
+    return torch.stack(products).cumsum(dim=0)
+
+
+@dataclass(frozen=True)
+class Distances:
+    """Distances of pairs, and how much each pair counts.
+
+    Attributes
+    ----------
+    weights : Tensor of shape (n, n)
+        ``exp(-3 d^2 / mean d^2)`` of a pair at distance d, divided by the sum.
+    centred : Tensor of shape (n, n)
+        Distances less their weighted mean.
+    variance : Tensor, a scalar
+        Their weighted variance.
+    """
+
+    weights: torch.Tensor
+    centred: torch.Tensor
+    variance: torch.Tensor
+
+    @classmethod
+    def of(cls, rows, partners):
+        """Return the distances between rows of two Tensors of shape (n, n_features)."""
+        squares = rows.square().sum(dim=1)[:, None] + partners.square().sum(dim=1)
+        squares = squares.addmm_(rows, partners.T, alpha=-2).clamp_(min=0)
+        weights = torch.exp(squares * (-DECAY / (squares.mean() + TINY)))
+        weights /= weights.sum()
+        centred = squares.sqrt_()
+        centred -= (weights * centred).sum()
+        return cls(weights, centred, (weights * centred.square()).sum())
+
+
+class PairLoss(torch.autograd.Function):
+    r"""Sum over lengths m of a contrastive loss and a loss of distances.
+
+    With ``l_ij = <row_i, partner_j> / (m T_m)``, ``T_m = T / sqrt(m)``, the first is
+    the mean over i of ``-l_ii + (log sum_j exp l_ij + log sum_j exp l_ji) / 2``. The
+    second counts `weight` m times: ``1 - r^2``, r being the weighted correlation of
+    agreement and distance over all pairs.
+
+    Its gradient comes from the formula, together with the value: a backward pass, and
+    the values kept for it, would be most of the time of a step.
+
+    Parameters
+    ----------
+    agreement : Tensor of shape (n_lengths, n, n)
+        As from `agreements`.
+    lengths : sequence of int
+    temperature : float
+        T.
+    known : Tensor of shape (n, n), bool, or None
+        Pairs that are left out of both sums.
+    distances : Distances or None
+        None leaves the second loss out.
+    weight : float
+    """
+
+    @staticmethod
+    def forward(ctx, agreement, lengths, temperature, known, distances, weight):
+        sizes = agreement.new_tensor(lengths)[:, None, None]
+        loss, gradient = _contrastive(agreement, sizes, temperature, known)
+        if distances is not None:
+            off, gradient_of_off = _off_distance(agreement, distances, weight * sizes)
+            loss, gradient = loss + off, gradient.add_(gradient_of_off)
+        ctx.save_for_backward(gradient)
+        return loss
+
+    @staticmethod
+    def backward(ctx, of_loss):
+        (gradient,) = ctx.saved_tensors
+        return of_loss * gradient, None, None, None, None, None
+
+
+def _contrastive(agreement, sizes, temperature, known):
+    n = agreement.shape[1]
+    # At most 0, since m signs agree at most m times, so that no sum overflows.
+    slope = 1 / (temperature * sizes.sqrt())
+    logits = (agreement - sizes) * slope
+    terms = torch.exp(logits)
+    if known is not None:
+        terms.masked_fill_(known, 0.0)
+    of_rows = terms.sum(dim=2, keepdim=True) + TINY
+    of_partners = terms.sum(dim=1, keepdim=True) + TINY
+    own = logits.diagonal(dim1=1, dim2=2).sum()
+    loss = ((of_rows.log().sum() + of_partners.log().sum()) / 2 - own) / n
+    gradient = terms.mul_(0.5 / of_rows + 0.5 / of_partners)
+    gradient.diagonal(dim1=1, dim2=2).sub_(1)
+    return loss, gradient.mul_(slope / n)
+
+
+def _off_distance(agreement, distances, weights):
+    mean = (distances.weights * agreement).sum(dim=(1, 2), keepdim=True)
+    # A mean of squares less the square of the mean may be all rounding, or below zero.
+    centred = agreement - mean
+    weighted = distances.weights * centred
+    covariance, variance = (
+        (weighted * values).sum(dim=(1, 2), keepdim=True)
+        for values in (distances.centred, centred)
+    )
+    variances = distances.variance * variance + TINY
+    share = covariance.square() / variances
+    ahead = (covariance / variances) * distances.centred
+    spread = (share * distances.variance / variances) * centred
+    gradient = (2 * weights * distances.weights) * (spread - ahead)
+    return (weights * (1 - share)).sum(), gradient
+
+
+class ReconstructionLoss(torch.autograd.Function):
+    """Error of rows decoded from their codes, summed over lengths m.
+
+    It is the mean squared error of an entry, ``sqrt(m)`` times, of a linear decoder of
+    the first m bits. Its gradient comes from the formula, as that of `PairLoss`.
+
+    Parameters
+    ----------
+    signs : Tensor of shape (n, n_bits)
+    target : Tensor of shape (n, n_features)
+        The rows.
+    in_bfloat16 : bool
+        See `product`.
+    decoders : Tensors of shape (length, n_features)
+        A decoder for each length, ``sqrt(m)`` times as large as it is used, so that one
+        step size suits them all.
+    """
+
+    @staticmethod
+    def forward(ctx, signs, target, in_bfloat16, *decoders):
+        loss, of_signs, of_decoders = 0.0, torch.zeros_like(signs), []
+        for decoder in decoders:
+            root = math.sqrt(len(decoder))
+            own = signs[:, : len(decoder)]
+            error = product(own, decoder / root, in_bfloat16) - target
+            loss = loss + root * error.square().mean()
+            slope = error.mul_(2 / error.numel())
+            of_signs[:, : len(decoder)] += product(slope, decoder.T, in_bfloat16)
+            of_decoders.append(product(own.T, slope, in_bfloat16))
+        ctx.save_for_backward(of_signs, *of_decoders)
+        return loss
+
+    @staticmethod
+    def backward(ctx, of_loss):
+        of_signs, *of_decoders = (of_loss * saved for saved in ctx.saved_tensors)
+        return of_signs, None, None, *of_decoders

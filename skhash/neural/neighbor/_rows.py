@@ -1,4 +1,4 @@
-"""Rows to train on with near ones for partners, of a stream too."""
+"""Training rows with near rows as partners, also for streams."""
 
 from dataclasses import dataclass
 
@@ -6,9 +6,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_consistent_length
 
-from skhash.neural._near import near_rows
-from skhash.numerics._graph import label_partners, table_of_graph
-from skhash.training._batches import Rows
+from skhash.numerics._graph import label_partners, near_rows, table_of_graph
+from skhash.training._module import Rows
 from skhash.training._net import Split
 from skhash.utils.chunks import RowView
 from skhash.utils.targets import encoded_labels
@@ -22,7 +21,7 @@ BANK_ROWS = 10_000
 
 @dataclass(frozen=True)
 class NearRows:
-    """Rows that are fed with near ones; the attributes are those of `NeighborHash`."""
+    """Finds near rows as partners; attributes as in `NeighborHash`."""
 
     n_neighbors: int
     metric: str
@@ -39,7 +38,7 @@ class NearRows:
             Labels.
         run : Run
         bank : tuple of rows and labels, or None
-            What the call before has kept.
+            Kept by the call before.
         """
         if y is not None:
             check_consistent_length(X, y)
@@ -71,7 +70,7 @@ class NearRows:
 
 
 def paired(X, y, anchors, near, trains, rng) -> Rows:
-    """Return rows to train on, with the rows near them for partners."""
+    """Return rows to train on, with near rows as partners."""
     # Rows that are neither trained on nor near one of those are of no use.
     used, places = np.unique(np.c_[anchors, near], return_inverse=True)
     places = places.reshape(len(anchors), -1)
@@ -89,7 +88,7 @@ def paired(X, y, anchors, near, trains, rng) -> Rows:
 
 
 def drawn(X, y, rows, n_rows, rng):
-    """Return at most so many of these rows and their labels, drawn at random."""
+    """Return at most `n_rows` of these rows, drawn at random, and their labels."""
     if len(rows) > n_rows:
         rows = np.sort(rng.permutation(rows)[:n_rows])
     return X[rows], None if y is None else y[rows]
@@ -136,7 +135,7 @@ def _without_held_out(table, anchors, trains):
 
 
 def _label_partners(labels, table, trains, rng):
-    """As `label_partners`; rows to train on have only such partners."""
+    """Return `label_partners`; rows to train on have only such partners."""
     unknown = -1 if labels.shape[1] == 1 else 0
     partners = label_partners(np.where(trains[:, None], labels, unknown), table, rng)
     if trains.all():

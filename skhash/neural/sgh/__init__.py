@@ -1,8 +1,12 @@
 """Stochastic Generative Hashing."""
 
 from skhash.neural.sgh._encoder import SGHEncoder
-from skhash.neural.sgh._pairs import GivenPairs, LabelPairs, NeighborPairs
-from skhash.neural.sgh._scales import LatentScale
+from skhash.neural.sgh._parts import (
+    GivenPairs,
+    LabelPairs,
+    LatentScale,
+    NeighborPairs,
+)
 
 __all__ = [
     "GivenPairs",

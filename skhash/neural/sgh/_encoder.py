@@ -8,13 +8,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from skhash.base import LinearLogitsMixin
 from skhash.codes import CODINGS, check_bits
-from skhash.linear._decoder import LinearDecoderMixin, decode
-from skhash.neural._start import sample_rows, starting_directions
-from skhash.neural.sgh._pairs import PairSource, resolve_pairs
-from skhash.neural.sgh._scales import CodewordScale, resolve_scale
-from skhash.neural.sgh._start import SGHStart, closed_form_decoder, sgh_start
-from skhash.numerics._projection import column_means
-from skhash.numerics._scale import total_scale
+from skhash.linear._decoder import LinearDecoderMixin
+from skhash.neural.sgh._parts import (
+    LatentScale,
+    PairSource,
+    resolve_pairs,
+    resolve_scale,
+)
+from skhash.neural.sgh._start import closed_form_decoder, sgh_start, starting_directions
+from skhash.numerics._decoder import sum_of_entries
+from skhash.numerics._projection import mean_and_scale, sample_rows
 from skhash.persistence.schema import TINY, optional, reals
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import Interval, StrOptions
@@ -39,8 +42,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     with the normaliser of the model kept, which for this decoder is tractable. The code
     of a vector is the likeliest one: bit = 1 where the logit is above 0.
 
-    With `LatentScale` (section E.1 of the supplement) each bit of each row has a scale
-    z of its own. The energy is then averaged over z too, and ``KL(q(z|x) || p(z))`` is
+    With `LatentScale` (section E.1 of the supplement) each bit of each row has its own
+    scale z. The energy is then averaged over z too, and ``KL(q(z|x) || p(z))`` is
     added, unweighted.
 
     With pairs of rows that are known to be similar (y = 1) or not (section E.2), rows
@@ -77,8 +80,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         training rows and keeps the one whose codes keep more near neighbours. The
         codebook starts at its least-squares fit.
     scale : {"latent"}, LatentScale or None, default=None
-        What the codewords are multiplied by: nothing, or a latent scale of each bit and
-        row, `LatentScale`.
+        Multiplies the codewords: None, or a latent scale of each bit and row,
+        `LatentScale`.
     kl_weight : float, default=0.1
         The weight lambda. At 1 the objective is the free energy itself, a bound of the
         log likelihood, whose posterior collapses on data without structure: bits die.
@@ -94,11 +97,11 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         rows whose class is known, `LabelPairs`; or near neighbours, `NeighborPairs`.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. It is part of the encoder: raw rows are encoded rightly.
+        cosine similarity. Applied in `transform` too, so pass unnormalised rows.
     lr : float, default=0.01
         Step size. It needs no tuning to the unit of the data, which are standardised
         inside by their mean and one common scale.
-    lr_schedule : {"cosine", "inverse_sqrt", "step"}, LRSchedule or None, default=None
+    lr_schedule : {"cosine", "inverse_sqrt", "step"} or None, default=None
         How the step size falls; "inverse_sqrt" is that of Theorem 5 of the paper. On an
         encoder that was loaded from a file it starts afresh, with the optimizer.
     averaging : {"last", "random", "mean"}, default="last"
@@ -112,8 +115,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     batch_size : int or "auto", default="auto"
         Rows in a batch; "auto" is a hundredth of all, but 32 to 512.
     optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"
-        A class of `torch.optim` or its name in any case, "storm", or these with
-        parameters of their own; see `skhash.training.Optimizer`.
+        A class of `torch.optim` or its name in any case, or these with parameters; see
+        `skhash.training.Optimizer`.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
@@ -138,11 +141,11 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     scale_ : float
         Root of the mean variance of the columns, the unit inside.
     codebook_ : ndarray of shape (n_bits, n_features), float32
-        What each bit adds to the decoded vector when it is 1: U in the data's unit, or
-        2 U for "pm1". The scales of columns are in it; latent ones are taken as 1.
+        The vector that each bit of value 1 adds: U in the data's unit, or 2 U for
+        "pm1". The scales of columns are in it; latent ones are taken as 1.
     offset_ : ndarray of shape (n_features,), float32
-        What a code of zeros decodes to: alpha in the data's unit, or alpha less the sum
-        of the codewords for "pm1".
+        The decoded code of zeros: alpha in the data's unit, or alpha less the sum of
+        the codewords for "pm1".
     prior_logits_ : ndarray of shape (n_bits,), float32
         Log-odds of the prior of each bit.
     rho_ : float
@@ -162,7 +165,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     weights_, weight_names_ : list of ndarray, list of str
         The state of the trained module.
     net_ : skorch net
-        What `partial_fit` goes on from; ``net_.module_`` is the torch module.
+        Resumed by `partial_fit`; ``net_.module_`` is the torch module.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -212,7 +215,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         "coding": [StrOptions({"01", "pm1"})],
         "gradient": [StrOptions({"analytic", "exact", "linear"})],
         "init": [StrOptions({"auto", "itq", "pca", "random"})],
-        "scale": [StrOptions({"latent"}), CodewordScale, None],
+        "scale": [StrOptions({"latent"}), LatentScale, None],
         "kl_weight": [Interval(Real, 0, None, closed="left")],
         "weight_penalty": [Interval(Real, 0, None, closed="left")],
         "refit_decoder": ["boolean"],
@@ -307,7 +310,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         thousands, drawn at random. Later calls keep the optimizer's state; on an
         encoder that was loaded from a file, or copied off an accelerator, the optimizer
         starts afresh. Of the parameters `lr` and `batch_size` may change from call to
-        call, and `max_epochs` is not used. Each call draws pairs of its own.
+        call, and `max_epochs` is not used. Each call draws new pairs.
 
         Parameters
         ----------
@@ -364,9 +367,9 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
             )
         low, step = CODINGS[self.coding]
         values = ((low + step * bits) * scales - low) / step
-        return decode(values, self.codebook_, self.offset_)
+        return sum_of_entries(values, self.codebook_, self.offset_)
 
-    @available_if(lambda self: resolve_scale(self.scale).is_latent)
+    @available_if(lambda self: self.scale is not None)
     def latent_scales(self, X) -> np.ndarray:
         """Return the posterior mean of the scale of each bit, with `LatentScale`.
 
@@ -411,10 +414,10 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         return energy + self.n_features_in_ * np.log(self.scale_)
 
     def _check_saved(self):
-        scale, needed = resolve_scale(self.scale), ["pair_scale_", "pair_offset_"]
+        needed = ["pair_scale_", "pair_offset_"]
         if self.pair_scale_ is self.pair_offset_ is None:
             needed = []
-        if scale.is_latent:
+        if self.scale is not None:
             needed += ["scale_components_", "scale_intercept_"]
         missing = [name for name in needed if getattr(self, name, None) is None]
         if missing:
@@ -427,32 +430,33 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
 
     def _build(self, X, targets, run):
         X = run.trained(X)
-        mean = column_means(X)
-        scale = total_scale(X, mean)
+        mean, scale = mean_and_scale(X)
         sample = sample_rows(X, run.generator)
         directions = starting_directions(
             sample, mean, self.n_bits, self.init, run.device, run.generator
         )
         start = sgh_start(X, mean, scale, directions, self.coding, run.device)
-        resolve_scale(self.scale).start(start, X, mean, scale)
-        has_pairs = targets is not None or resolve_pairs(self.pairs).is_always_learned
-        return self._module_of(start, mean, scale, has_pairs, run)
+        return self._module_of(start, mean, scale, targets is not None, run)
 
     def _module(self, run):
         n_bits, n_features = self.components_.shape
         of_bits, of_features = np.zeros(n_bits), np.zeros(n_features)
-        weights = np.zeros((n_features, n_bits))
-        start = SGHStart(weights, of_bits, weights.T, of_features, of_bits, 0.0)
-        if resolve_scale(self.scale).is_latent:
-            start.add_latent_scales()
+        start = {
+            "weight": np.zeros((n_features, n_bits)),
+            "bias": of_bits,
+            "codebook": np.zeros((n_bits, n_features)),
+            "offset": of_features,
+            "prior_logits": of_bits,
+            "log_rho": 0.0,
+        }
         has_pairs = self.pair_scale_ is not None
         return self._module_of(start, self.mean_, self.scale_, has_pairs, run)
 
     def _module_of(self, start, mean, scale, has_pairs, run):
-        from skhash.neural.sgh._iterates import KeptIterates
-        from skhash.neural.sgh._module import SGHModule
-        from skhash.neural.sgh._pair_likelihood import PairLikelihood
+        from skhash.neural.sgh._module import KeptIterates, PairLikelihood, SGHModule
 
+        source, latent = resolve_pairs(self.pairs), resolve_scale(self.scale)
+        has_pairs = has_pairs or source.is_always_learned
         kept = None
         if run is not None and self.averaging != "last":
             kept = KeptIterates(self.averaging, run.seeds[2])
@@ -460,9 +464,9 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
             start,
             mean=mean,
             scale=scale,
-            scale_std=resolve_scale(self.scale).std,
-            pairs=PairLikelihood(len(start.bias)) if has_pairs else None,
-            pair_source=resolve_pairs(self.pairs),
+            scale_std=latent and latent.std,
+            pairs=PairLikelihood(len(start["bias"])) if has_pairs else None,
+            pair_source=source,
             kept=kept,
             coding=self.coding,
             gradient=self.gradient,
@@ -471,7 +475,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         )
 
     def _refit_decoder(self, module, X, device):
-        """Set decoder and prior of what was learned to their optimum."""
+        """Set decoder and prior to their optimum for the learned encoder."""
         import torch
 
         result = module.learned()
@@ -489,14 +493,18 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
             result[name].copy_(torch.from_numpy(np.asarray(value, dtype=np.float32)))
 
     def _read(self, module, X, run):
-        scaling = resolve_scale(self.scale)
-        if self.refit_decoder and scaling.is_none and run.phases is not None:
+        if self.refit_decoder and self.scale is None and run.phases is not None:
             self._refit_decoder(module, run.trained(X), run.device)
         values, mean, unit = arrays_of(module), module.mean, np.float32(module.scale)
-        attributes, codebook = scaling.read_out(values, unit), values["codebook"]
         low, step = CODINGS[self.coding]
+        codebook, fitted = values["codebook"], {}
         offset = values["offset"] + low * codebook.sum(axis=0)
-        return attributes | {
+        if module.scale_std is not None:
+            std = np.float32(module.scale_std)
+            weight = np.ascontiguousarray(values["scale_weight"].T)
+            fitted["scale_components_"] = weight * (std / unit)
+            fitted["scale_intercept_"] = values["scale_bias"] * std
+        return fitted | {
             "components_": np.ascontiguousarray(values["weight"].T) / unit,
             "intercept_": values["bias"],
             "codebook_": codebook * np.float32(step * module.scale),

@@ -4,15 +4,19 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import torch
 from torch import nn
+from torch.nn.functional import softplus
 
 from skhash.codes import CODINGS
-from skhash.gradients._base import attach_gradient, uniform_like
-from skhash.losses._divergences import bernoulli_kl
-from skhash.neural.sgh._iterates import KeptIterates
-from skhash.training._batches import Rows
-from skhash.training._module import TrainedModule
+from skhash.gradients._base import BernoulliUnits, attach_gradient, uniform_like
+from skhash.losses._likelihoods import bernoulli_kl
+from skhash.noise import Logistic
+from skhash.training._module import Rows, TrainedModule
+
+# On with probability sigmoid(logit), as the model has it.
+SIGNS = BernoulliUnits(Logistic(scale=2.0), "pm1")
 
 
 class SGHModule(TrainedModule):
@@ -37,19 +41,19 @@ class SGHModule(TrainedModule):
 
     Parameters
     ----------
-    start : SGHStart
-        First values of the parameters, on standardised data.
+    start : dict of ndarray
+        First values of the parameters, on standardised data, as from `sgh_start`.
     mean : ndarray of shape (d,), float64
     scale : float
-        What the data are standardised with.
-    scale_std : float
-        The standard deviation of the prior of latent scales. The mean of z is
-        ``1 + scale_std * (x scale_weight + scale_bias)``.
+        Used to standardise the data.
+    scale_std : float or None
+        The standard deviation of the prior of latent scales, None without them. The
+        mean of z is ``1 + scale_std * (x scale_weight + scale_bias)``, at first 1.
     pairs : PairLikelihood or None
     pair_source : PairSource or None
-        Says which pairs a batch makes up, and what they count.
+        Says which pairs a batch makes up, and their weights.
     kept : KeptIterates or None
-        What the result is, if not the last iterate.
+        The result, if not the last iterate.
     coding, gradient, kl_weight, weight_penalty
         As in `SGHEncoder`.
     """
@@ -60,10 +64,10 @@ class SGHModule(TrainedModule):
         *,
         mean,
         scale,
-        scale_std=1.0,
+        scale_std=None,
         pairs=None,
         pair_source=None,
-        kept: KeptIterates | None = None,
+        kept=None,
         coding="01",
         gradient="analytic",
         kl_weight=1.0,
@@ -71,9 +75,14 @@ class SGHModule(TrainedModule):
     ):
         super().__init__()
         self.mean, self.scale = mean, scale
-        for name, values in vars(start).items():
-            self.register_parameter(name, _parameter(values))
         self.scale_std = scale_std
+        if scale_std is not None:
+            zeros = {"scale_weight": start["weight"], "scale_bias": start["bias"]}
+            start = start | {name: np.zeros_like(one) for name, one in zeros.items()}
+        for name, values in start.items():
+            # A copy: training must not reach the arrays that it starts from.
+            values = torch.tensor(values, dtype=torch.float32).contiguous()
+            self.register_parameter(name, nn.Parameter(values))
         self.pairs, self.pair_source = pairs, pair_source
         self.kept = kept
         self.coding = coding
@@ -97,7 +106,7 @@ class SGHModule(TrainedModule):
         return X @ self.weight + self.bias
 
     def loss(self, logits, batch):
-        """Return the mean free energy of the rows, plus the penalty and the pairs'."""
+        """Return the mean free energy of the rows, plus penalty and loss of pairs."""
         more = 0.5 * self.weight_penalty * self.codebook.square().sum()
         X = batch.X
         if batch.partners is not None:
@@ -136,7 +145,7 @@ class SGHModule(TrainedModule):
         ``1 / (1 / scale_std^2 + E[h_k^2] |u_k|^2 / rho^2)``. They pass no gradient:
         there is none at a minimum.
         """
-        if self.scale_weight is None:
+        if self.scale_std is None:
             return None
         mean = 1 + self.scale_std * (X @ self.scale_weight + self.scale_bias)
         with torch.no_grad():
@@ -154,14 +163,14 @@ class SGHModule(TrainedModule):
         return state if self.kept is None else state | self.kept.values
 
     def start_step(self, optimizer):
-        """Note what a step of the optimizer starts from."""
+        """Record the parameters before a step of the optimizer."""
         if self.kept is not None:
             self.kept.add(self, optimizer.param_groups[0]["lr"])
 
 
 @dataclass
 class LatentScales:
-    """Independent Gaussians, the posterior of the scale of each bit of each row.
+    """Independent Gaussian posteriors of the scale of each bit of each row.
 
     Parameters
     ----------
@@ -188,13 +197,6 @@ class LatentScales:
         return 0.5 * kl.sum(dim=-1)
 
 
-def _parameter(values):
-    if values is None:
-        return None
-    # A copy: training must not reach the arrays that it starts from.
-    return nn.Parameter(torch.tensor(values, dtype=torch.float32).contiguous())
-
-
 def analytic_squared_error(
     X, offset, logits, codebook, coding, generator=None, scales=None
 ):
@@ -217,8 +219,8 @@ def analytic_squared_error(
 def _squared_error(X, offset, mean, codebook):
     """Return ``|x - offset - mean U|^2`` of each row.
 
-    Short codes of wide rows take it by the square of a sum, which writes no residual
-    and needs a product with `X` less in the gradient.
+    Short codes of wide rows use the square of a sum, which writes no residual and saves
+    a product with `X` in the gradient.
     """
     if 2 * len(codebook) > codebook.shape[1]:
         return (X - offset - mean @ codebook).square().sum(dim=1)
@@ -272,3 +274,107 @@ SQUARED_ERRORS = {
     "exact": sampled_squared_error,
     "linear": partial(sampled_squared_error, is_linear=True),
 }
+
+
+class KeptIterates:
+    """A random iterate of a training, or the mean of all, in one pass.
+
+    Iterate i, the parameters before step i, where its gradient is, has a weight in
+    proportion to the size of that step, ``gamma_i``. One pass is enough and the number
+    of steps need not be known.
+
+    Parameters
+    ----------
+    averaging : {"random", "mean"}
+        "random" keeps one iterate, i with probability ``gamma_i / sum_j gamma_j``;
+        "mean" keeps the mean under these probabilities.
+    seed : int
+        Draws the random one, apart from all other draws of the training.
+
+    Attributes
+    ----------
+    values : dict of str to Tensor
+        The kept value of each parameter.
+    """
+
+    def __init__(self, averaging, seed=0):
+        self.averaging = averaging
+        self.generator = torch.Generator().manual_seed(seed)
+        self.total = 0.0
+        self.values = {}
+
+    def add(self, module, weight) -> None:
+        """Add the parameters of a module before a step of size `weight`."""
+        self.total += weight
+        share = weight / self.total
+        iterate = {name: value.detach() for name, value in module.named_parameters()}
+        if self.averaging == "random":
+            # Reservoir sampling: the newest replaces the kept one with its share.
+            if torch.rand((), generator=self.generator) < share:
+                self.values = {name: value.clone() for name, value in iterate.items()}
+        elif not self.values:
+            self.values = {name: value.clone() for name, value in iterate.items()}
+        else:
+            for name, value in iterate.items():
+                self.values[name].lerp_(value, share)
+
+
+class PairLikelihood(nn.Module):
+    """Rows are similar with probability ``sigmoid(scale * agreement + offset)``.
+
+    The agreement of two codes is the inner product of their bits as -1/+1, which is
+    ``n_bits`` less twice their Hamming distance. Scale and offset are learned; they
+    start where an even chance is halfway between codes that are strangers, whose
+    agreement is 0, and equal ones.
+    """
+
+    def __init__(self, n_bits):
+        super().__init__()
+        scale = 3 / math.sqrt(n_bits)
+        self.scale = nn.Parameter(torch.tensor(scale))
+        self.offset = nn.Parameter(torch.tensor(-scale * n_bits / 2))
+
+    def loss(self, rows, others, similar, weight, generator=None):
+        """Return minus the weighted sum of the log likelihoods, at sampled bits.
+
+        All pairs of a row and another are taken. Its gradient in the logits is the
+        distributional derivative with exact finite differences, so its mean over the
+        draws is that of the expectation. For ``f(t)`` of agreement t, switching on a
+        bit of sign b whose counterpart has the sign v changes it by::
+
+            v [f(t + 2) - f(t - 2)] / 2 - b [f(t + 2) - 2 f(t) + f(t - 2)] / 2
+
+        so that all bits of all pairs cost one product more than the agreements.
+
+        Parameters
+        ----------
+        rows, others : Tensors of shape (..., n, n_bits) and (..., m, n_bits)
+            Logits a of the bits, which are on with probability ``sigmoid(a)``.
+        similar, weight : Tensors of shape (..., n, m)
+            1 for similar pairs and 0 for others; and the weights of pairs.
+        generator : torch.Generator or None
+            Draws the bits.
+
+        Returns
+        -------
+        loss : Tensor, a scalar
+        """
+        signs, other_signs = (SIGNS.draw(x, generator) for x in (rows, others))
+        agreement = signs @ other_signs.mT
+        logit = self.scale * agreement + self.offset
+        normalizer = softplus(logit)
+        losses = weight * (normalizer - similar * logit)
+        with torch.no_grad():
+            more, less = (
+                softplus(logit + 2 * self.scale),
+                softplus(logit - 2 * self.scale),
+            )
+            slope = weight * ((more - less) / 2 - 2 * self.scale * similar)
+            bend = weight * ((more + less) / 2 - normalizer)
+            steps = slope @ other_signs - signs * bend.sum(-1)[..., None]
+            other_steps = slope.mT @ signs - other_signs * bend.sum(-2)[..., None]
+        no_losses = losses.new_zeros(other_signs.shape[:-1])
+        return (
+            attach_gradient(losses.sum(-1), torch.sigmoid(rows), steps).sum()
+            + attach_gradient(no_losses, torch.sigmoid(others), other_steps).sum()
+        )

@@ -1,13 +1,14 @@
-"""Where the model starts: the codebook that fits the first directions."""
-
-from dataclasses import dataclass
+"""First values of SGHEncoder: hash directions, and the codebook that fits them."""
 
 import numpy as np
 from scipy import linalg
 from scipy.special import logit
 
 from skhash.codes import CODINGS
-from skhash.numerics._projection import centered_chunks, project
+from skhash.metrics import neighbor_recall_score
+from skhash.numerics._nearest import exact_neighbors
+from skhash.numerics._projection import centered_chunks, principal_axes, project
+from skhash.numerics._rotation import fit_itq_rotation, random_rotation
 from skhash.utils.torch import widest_float
 
 # Spread of the first logits. At 3 a typical bit is 95 % sure: sharp enough that the
@@ -15,34 +16,98 @@ from skhash.utils.torch import widest_float
 LOGIT_SPREAD = 3.0
 # A codebook is fitted with this share of ridge, which only matters for constant bits.
 RIDGE = 1e-4
+ITQ_STEPS = 50
+# `init="auto"` compares starts by the neighbours that they keep among so many rows:
+# with fewer, ITQ and PCA come close to each other where on all rows they do not.
+AUTO_ROWS, AUTO_QUERIES, AUTO_NEIGHBORS = 20_000, 1_000, 10
 
 
-@dataclass
-class SGHStart:
-    """First values of the model's parameters, on standardised data."""
+def starting_directions(X, mean, n_bits, init, device, generator) -> np.ndarray:
+    """Return the first hash directions, rows of shape (n_bits, n_features), float64.
 
-    weight: np.ndarray  # (n_features, n_bits)
-    bias: np.ndarray  # (n_bits,)
-    codebook: np.ndarray  # (n_bits, n_features)
-    offset: np.ndarray  # (n_features,)
-    prior_logits: np.ndarray  # (n_bits,)
-    log_rho: float
-    scale_weight: np.ndarray | None = None  # (n_features, n_bits)
-    scale_bias: np.ndarray | None = None  # (n_bits,)
+    Parameters
+    ----------
+    init : {"auto", "itq", "pca", "random"}
+        "auto" is "itq" or "pca", whichever keeps more neighbours of a sample.
+    """
+    n_features = X.shape[1]
+    if init == "random":
+        return _gaussian(n_bits, n_features, generator)
+    n_axes = min(n_bits, *X.shape)
+    axes = principal_axes(X, mean, n_axes, device, generator)
+    if init == "pca":
+        return _pca_directions(axes, n_bits, generator)
+    itq = _itq_directions(X, mean, axes, n_bits, device, generator)
+    if init == "itq":
+        return itq
+    candidates = [itq, _pca_directions(axes, n_bits, generator)]
+    recalls = _neighbor_recalls(X, mean, candidates, generator)
+    return candidates[int(np.argmax(recalls))]
 
-    def add_latent_scales(self) -> None:
-        """Let latent scales start at the mean of their prior."""
-        self.scale_weight = np.zeros_like(self.weight)
-        self.scale_bias = np.zeros_like(self.bias)
+
+def _gaussian(n_rows, n_columns, generator) -> np.ndarray:
+    import torch
+
+    return torch.randn(
+        n_rows, n_columns, generator=generator, dtype=torch.float64
+    ).numpy()
 
 
-def sgh_start(X, mean, scale, directions, coding, device) -> SGHStart:
-    """Scale the directions to the wanted spread and fit the rest in closed form."""
+def _pca_directions(axes, n_bits, generator) -> np.ndarray:
+    """Return the axes; bits beyond their number are random mixtures of them."""
+    n_more = n_bits - len(axes)
+    return np.vstack([axes, _gaussian(n_more, len(axes), generator) @ axes])
+
+
+def _itq_directions(X, mean, axes, n_bits, device, generator) -> np.ndarray:
+    """Return enough ITQ rotations of the axes to fill the bits."""
+    projected = project(X, mean, axes, device)
+    blocks = []
+    for _ in range(-(-n_bits // len(axes))):
+        start = random_rotation(len(axes), generator)
+        rotation, _ = fit_itq_rotation(projected, start, ITQ_STEPS)
+        blocks.append(rotation.numpy().T @ axes)
+    return np.vstack(blocks)[:n_bits]
+
+
+def _neighbor_recalls(X, mean, candidates, generator) -> list[float]:
+    """Return recall 10@10 of each candidate's codes among sampled rows."""
+    import torch
+
+    order = torch.randperm(X.shape[0], generator=generator).numpy()
+    sample = X[order[:AUTO_ROWS]]
+    n_queries = min(AUTO_QUERIES, sample.shape[0] // 2)
+    queries, database = sample[:n_queries], sample[n_queries:]
+    n_neighbors = min(AUTO_NEIGHBORS, database.shape[0])
+    if n_queries == 0:
+        return [0.0] * len(candidates)
+    truth = exact_neighbors(queries, database, n_neighbors, "euclidean")
+    recalls = []
+    for directions in candidates:
+        threshold = directions @ mean
+        query_bits, database_bits = (
+            np.asarray(rows @ directions.T > threshold, dtype=np.uint8)
+            for rows in (queries, database)
+        )
+        recalls.append(
+            neighbor_recall_score(
+                query_bits, database_bits, truth, n_retrieved=n_neighbors
+            )
+        )
+    return recalls
+
+
+def sgh_start(X, mean, scale, directions, coding, device) -> dict:
+    """Return first values of the parameters of an `SGHModule`, on standardised data.
+
+    The directions are scaled to the wanted spread, and the rest is fitted in closed
+    form.
+    """
     spread = float(project(X, mean, directions, device).std(correction=0)) or 1.0
     weight = directions.T * (LOGIT_SPREAD * scale / spread)
     bias = np.zeros(len(directions))
     decoder = closed_form_decoder(X, mean, scale, weight, bias, coding, device)
-    return SGHStart(weight=weight, bias=bias, **decoder)
+    return {"weight": weight, "bias": bias, **decoder}
 
 
 def closed_form_decoder(
@@ -60,12 +125,12 @@ def closed_form_decoder(
         The encoder, on standardised data.
     coding : {"01", "pm1"}
     penalty : float
-        What is added to the ridge: the weight of ``|U|_F^2`` beside the mean error.
+        Added to the ridge: the weight of ``|U|_F^2`` beside the mean error.
 
     Returns
     -------
     decoder : dict
-        ``codebook``, ``offset``, ``prior_logits`` and ``log_rho`` of `SGHStart`.
+        ``codebook``, ``offset``, ``prior_logits`` and ``log_rho``.
     """
     import torch
 

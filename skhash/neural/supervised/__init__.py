@@ -1,6 +1,5 @@
-"""Codes that follow labels."""
+"""Codes learned from labels."""
 
-from skhash.neural.supervised._dual import DualHashEncoder
-from skhash.neural.supervised._encoder import SupervisedHash
+from skhash.neural.supervised._encoder import DualHashEncoder, SupervisedHash
 
 __all__ = ["DualHashEncoder", "SupervisedHash"]

@@ -1,8 +1,8 @@
-"""Codes learned from labels, by any of the losses of supervised hashing."""
+"""Codes learned from labels: by any loss of supervised hashing, and by DualHash."""
 
 import copy
 import math
-from functools import partial
+from functools import partial, partialmethod
 from numbers import Integral, Real
 
 import numpy as np
@@ -13,8 +13,7 @@ from skhash.base import MLPLogitsMixin
 from skhash.linear import ITQHash
 from skhash.metrics import class_distances
 from skhash.numerics._perceptron import check_layer_sizes
-from skhash.numerics._projection import column_means
-from skhash.numerics._scale import total_scale
+from skhash.numerics._projection import mean_and_scale
 from skhash.persistence.schema import (
     TINY,
     Group,
@@ -30,12 +29,12 @@ from skhash.utils.chunks import row_chunks
 from skhash.utils.targets import check_shared, encoded_targets
 from skhash.utils.torch import inference_device, seeded_globals
 
-# Rows that a network of the user's own encodes at once.
+# Rows that a user's network encodes at once.
 ENCODED_ROWS = 256
 
 
 class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
-    """Codes that are near for rows that share a label, by a loss of choice.
+    """Codes that are near for rows that share a label, by any supervised loss.
 
     A network maps rows to logits, and training minimises the loss of each batch of
     logits and labels. The losses are those of deep hashing; see `skhash.losses`.
@@ -69,7 +68,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         Whether rows are first scaled to unit length.
     lr : float, default=1e-3
         Step size of the optimizer.
-    lr_schedule : {"cosine", "inverse_sqrt", "step"}, LRSchedule or None, default=None
+    lr_schedule : {"cosine", "inverse_sqrt", "step"} or None, default=None
         How the step size falls.
     max_epochs : int, default=30
         Number of passes over the data.
@@ -78,7 +77,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         hundredth of all rows, from 32 to 512.
     optimizer : str, torch.optim.Optimizer class or Optimizer, default="adamw"
         A class of `torch.optim` or its name in any case, "storm", or these with
-        parameters of their own; see `skhash.training.Optimizer`.
+        parameters; see `skhash.training.Optimizer`.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
@@ -86,7 +85,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
-        Draws the first weights, the order of rows, dropout and what the loss draws.
+        Draws the first weights, the order of rows, dropout and the draws of the loss.
     verbose : bool or int, default=False
         Whether to print a line each epoch.
 
@@ -124,7 +123,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     See Also
     --------
     DualHashEncoder : This with the likelihood of pairs, and a penalty on the outputs.
-    NeighborHash : Codes of near neighbours, which takes labels too.
+    NeighborHash : Codes of near neighbours, also with labels.
     HammingNeighbors : Searches the codes.
 
     Examples
@@ -251,9 +250,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
 
         self._set_input_shape()
         seed = int(torch.randint(2**31, (), generator=run.generator))
-        start = run.trained(X)
-        mean = column_means(start)
-        scale = total_scale(start, mean)
+        mean, scale = mean_and_scale(run.trained(X))
         with seeded_globals(seed):
             encoder = self._new_encoder(self.n_bits)
             check_outputs(encoder, self.n_features_in_, self.n_bits)
@@ -332,7 +329,11 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         }
 
     def _optimizer(self, module):
-        return self.optimizer, {"weight_decay": self.weight_decay}
+        from skhash.neural.supervised._storm import Storm
+        from skhash.training._net import resolve_optimizer
+
+        others = {"storm": partial(Storm, shadow=module.shadow)}
+        return resolve_optimizer(self.optimizer, others, weight_decay=self.weight_decay)
 
     def _fit_codes(self, X, y, random_state):
         super()._fit_codes(X, y, random_state)
@@ -375,7 +376,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         return super()._logits(X) if self._rowwise else self._run_module(X)
 
     def _run_module(self, X):
-        """Return the logits of a network of the user's own."""
+        """Return the logits of a user's network."""
         import torch
 
         from skhash.training._net import whole_batch
@@ -396,3 +397,123 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+class DualHashEncoder(SupervisedHash):
+    """Codes of labelled rows: near for rows that share a label, and pulled to signs.
+
+    This is `SupervisedHash` with the loss of DualHash (2025), which pulls the outputs
+    of the network to -1 and +1, and batches that grow with the data. See
+    `skhash.losses.DualHashLoss` for the problem and its solvers.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length of the codes.
+    loss : str or SupervisedLoss, default="dualhash"
+        "dualhash" is `skhash.losses.DualHashLoss` with its defaults. Those of an
+        instance are set as ``loss__w_weight`` and ``loss__solver__u_step``.
+    module : callable or None, default=None
+        A factory ``(n_features, n_bits) -> torch.nn.Module`` of the network, such as a
+        function or a class. None is a perceptron.
+    hidden_layer_sizes : sequence of int, default=(512,)
+        Units in the hidden layers of the perceptron, each with batch normalisation and
+        ReLU.
+    dropout : float, default=0.0
+        The probability that a hidden unit of the perceptron is left out in training.
+    balanced : bool, default=True
+        Whether the perceptron's logits are normalised over the batch, so that bits are
+        near to balanced.
+    input_shape : sequence of int or None, default=None
+        The shape in which `module` gets each row, such as ``(1, 28, 28)``. None is
+        one axis.
+    weight_decay : float, default=5e-4
+        That of the optimizer.
+    normalize : bool, default=False
+        Whether rows are first scaled to unit length.
+    lr : float, default=1e-3
+        Step size of the optimizer.
+    lr_schedule : {"cosine", "inverse_sqrt", "step"} or None, default=None
+        How the step size falls.
+    max_epochs : int, default=30
+        Number of passes over the data.
+    batch_size : int or "auto", default="auto"
+        Rows in a batch; losses of pairs see only those of the same batch. "auto" is a
+        hundredth of all rows, from 32 to 512.
+    optimizer : str, torch.optim.Optimizer class or Optimizer, default="adamw"
+        A class of `torch.optim` or its name in any case, "storm", or these with
+        parameters; see `skhash.training.Optimizer`.
+    callbacks : list of skorch callbacks or None, default=None
+        Such as `skorch.callbacks.EarlyStopping`.
+    validation_fraction : float, callable or None, default=None
+        Share of the rows to compute ``valid_loss`` on, the likelihood alone, or a
+        skorch splitter.
+    device : str, default="auto"
+        Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
+    random_state : int, RandomState instance or None, default=None
+        Draws the first weights, the order of rows, dropout and the draws of the loss.
+    verbose : bool or int, default=False
+        Whether to print a line each epoch.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes, or the numbers of the labels.
+    dual_active_fraction_ : float or None
+        The share of entries of v that were not 0 after an update, over all updates;
+        None for solvers without v.
+    quantization_error_ : float
+        The mean of ``(|tanh(logit)| - 1)^2`` on the training rows.
+    intra_distance_, inter_distance_ : float
+        The mean Hamming distance of training rows that share a label, and of others.
+    separability_ : float
+        ``inter_distance_ - intra_distance_``.
+    coefs_, intercepts_ : lists of ndarrays, float32, or None
+        The layers of the perceptron as it encodes, of shapes (n_inputs, n_outputs) and
+        (n_outputs,).
+    weights_, weight_names_ : list of ndarrays, list of str
+        The state of the trained network.
+    mean_ : ndarray of shape (n_features,), or None for a data set
+        The mean of the training data.
+    scale_ : float
+        Root of the mean variance of the columns, the unit inside.
+    history_ : list of dict
+        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
+        ``valid_loss`` of each epoch.
+    n_iter_ : int
+        Number of epochs trained.
+    net_ : skorch net
+        ``net_.module_`` is the torch module; its ``objective`` holds u and v.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `X` has names that are all strings.
+
+    See Also
+    --------
+    SupervisedHash : The other losses of supervised hashing.
+    HammingNeighbors : Searches the codes.
+
+    References
+    ----------
+    "DualHash: A stochastic primal-dual algorithm with theoretical guarantee for deep
+    hashing", arXiv:2510.18218, 2025.
+
+    Examples
+    --------
+    >>> from skhash import DualHashEncoder
+    >>> from skhash.datasets import load_digits_retrieval
+    >>> data = load_digits_retrieval()
+    >>> encoder = DualHashEncoder(n_bits=16, max_epochs=10, random_state=0)
+    >>> encoder = encoder.fit(data.train, data.train_labels)
+    >>> encoder.transform(data.query).shape
+    (297, 16)
+    >>> encoder.intra_distance_ < 2 < 6 < encoder.inter_distance_
+    True
+    """
+
+    _saved = {"dual_active_fraction_": optional(Plain(float))}
+    # Its parameters are those of `SupervisedHash`; two have other defaults.
+    __init__ = partialmethod(
+        SupervisedHash.__init__, loss="dualhash", batch_size="auto"
+    )

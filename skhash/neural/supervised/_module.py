@@ -1,12 +1,11 @@
-"""What supervised encoders train: a network and an objective on its logits."""
+"""Module of supervised encoders: a network and an objective on its logits."""
 
 from contextlib import contextmanager
 
 import torch
 from torch import nn
 
-from skhash.training._batches import Rows
-from skhash.training._module import TrainedModule
+from skhash.training._module import Rows, TrainedModule
 
 
 class SupervisedModule(TrainedModule):
@@ -19,7 +18,7 @@ class SupervisedModule(TrainedModule):
     encoder : torch.nn.Module
     mean : ndarray of shape (n_features,) or None
     scale : float
-        What rows are standardised with before the encoder sees them.
+        Used to standardise rows before the encoder sees them.
     objective : Objective or None
         None where it is not trained.
     """
@@ -49,12 +48,26 @@ class SupervisedModule(TrainedModule):
 
     @contextmanager
     def shadow(self):
-        self.objective.frozen = True
+        """Let batches in the block leave no trace but gradients.
+
+        Batch normalisation then uses the statistics of the batch, as always in
+        training, without adding them to those it keeps.
+        """
+        norms = [
+            layer
+            for layer in self.modules()
+            if getattr(layer, "track_running_stats", False)
+        ]
+        self._set_traceless(norms, True)
         try:
-            with super().shadow():
-                yield
+            yield
         finally:
-            self.objective.frozen = False
+            self._set_traceless(norms, False)
+
+    def _set_traceless(self, norms, is_traceless):
+        self.objective.frozen = is_traceless
+        for norm in norms:
+            norm.track_running_stats = not is_traceless
 
 
 def hashing_perceptron(sizes, dropout=0.0, balanced=True) -> nn.Sequential:
@@ -82,7 +95,7 @@ def hashing_perceptron(sizes, dropout=0.0, balanced=True) -> nn.Sequential:
 
 @torch.no_grad()
 def folded_layers(encoder: nn.Sequential):
-    """Return the linear layers that a `hashing_perceptron` is when it encodes.
+    """Return linear layers equal to a `hashing_perceptron` in evaluation.
 
     Batch normalisation then is a scale and a shift of each output, which go into the
     linear layer before it.
@@ -114,7 +127,7 @@ def _as_arrays(tensors):
 
 
 def check_outputs(encoder, n_features, n_bits):
-    """Raise an error where a network does not make one logit for each bit."""
+    """Raise an error unless a network makes one logit for each bit."""
     with torch.no_grad():
         outputs = encoder.eval()(torch.zeros(2, n_features))
     encoder.train()

@@ -10,7 +10,7 @@ from searches import nearest, within
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from skhash.codes import hamming_distances, pack_bits
-from skhash.neighbors.search import _torch, dispatch
+from skhash.neighbors.search import _torch, searcher
 from skhash.neighbors.search._torch import DeviceSearch
 from skhash.neighbors.store.select import select
 from skhash.neighbors.store.store import Store
@@ -169,18 +169,6 @@ class LargestMemory(TorchDispatchMode):
         self.most = max(self.most, self.now)
 
 
-def test_the_meter_of_memory():
-    with LargestMemory() as memory:
-        one = torch.zeros(1000, dtype=torch.uint8)
-        view = one[3:]
-        del one
-        two = view.int()  # 4 * 997 bytes beside 1000
-        del view, two
-        torch.zeros(4000, dtype=torch.uint8)
-    assert memory.most == 1000 + 4 * 997
-    assert memory.now == 0
-
-
 @pytest.mark.parametrize("n_bits", [16, 64, 512])
 def test_memory_stays_within_the_budget(n_bits):
     packed, budget = make_codes(0, 4000, n_bits), 2**20
@@ -223,7 +211,7 @@ def test_find_answers_as_the_cpu(n_bits, room, device, monkeypatch):
             answers = _torch.find(
                 what, store, selected, queries, reach, torch.device(device)
             )
-            expected = dispatch.find(what, store, selected, queries, reach, 1, "brute")
+            expected = searcher.find(what, store, selected, queries, reach, 1, "brute")
             for one, expected_one in zip(answers, expected, strict=True):
                 assert len(one) == len(expected_one) == len(queries)
                 for row, expected_row in zip(one, expected_one, strict=True):
@@ -242,7 +230,6 @@ def test_codes_go_to_the_device_once_and_leave_with_the_store(monkeypatch):
             send(packed, device),
         )[1],
     )
-    _torch._KEPT.clear()
     store, queries = Store(make_codes(0, 300, 64)), make_codes(1, 9, 64)
 
     def ask(store):
@@ -255,17 +242,15 @@ def test_codes_go_to_the_device_once_and_leave_with_the_store(monkeypatch):
     # The codes are the same after a removal, but not after an addition.
     store = store.remove([5])
     assert ask(store) == [(9, 8)]
+    kept = weakref.ref(store.codes_key.get(CPU))
     store = store.append(queries, ids=None)
     gc.collect()
-    assert len(_torch._KEPT) == 0
+    assert kept() is None
     assert ask(store) == [(309, 8), (9, 8)]
     # Codes that do not fit are sent at each call.
     monkeypatch.setattr(_torch, "_room", lambda device: 309 * 8 - 1)
     other = Store(make_codes(0, 309, 64))
     assert ask(other) == ask(other) == [(9, 8), (309, 8)]
-    del store
-    gc.collect()
-    assert not any(_torch._KEPT.values())
 
 
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)

@@ -11,7 +11,6 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy import sparse, stats
 from scipy.special import expit, logsumexp
 from torch.distributions import Bernoulli, Normal
-from torch.nn.functional import softplus
 
 from skhash.gradients import (
     ARM,
@@ -24,7 +23,6 @@ from skhash.gradients import (
     ReinforceLOO,
     StraightThrough,
 )
-from skhash.losses._divergences import log_mixture
 from skhash.losses._likelihoods import (
     BernoulliLikelihood,
     GaussianLikelihood,
@@ -33,10 +31,10 @@ from skhash.losses._likelihoods import (
 from skhash.networks._mlp import MLP
 from skhash.neural.autoencoder import CorrelatedPosterior
 from skhash.neural.autoencoder._module import StochasticAutoencoder, scale_rows
-from skhash.neural.autoencoder._posterior import Posterior
+from skhash.neural.autoencoder._parts import Posterior
 from skhash.noise import Logistic, Uniform
 from skhash.training import LinearSchedule
-from skhash.training._batches import Batch, sparse_tensor
+from skhash.training._module import Batch, sparse_tensor
 
 USUAL = BernoulliUnits(Logistic(scale=2))  # P(on) = sigmoid(a)
 N_BITS, N_FEATURES = 3, 5
@@ -161,7 +159,7 @@ def test_draws_have_the_covariance_of_the_model():
     assert ((r.mean(dim=0) - MU).abs() < 5 * error).all()
     error = ((variance[:, None] * variance + SIGMA.square()) / n).sqrt()
     assert ((r.T.cov() - SIGMA).abs() < 5 * error).all()
-    # Whatever is drawn is normal, also what the rank adds alone.
+    # All draws are normal, also the part of the rank alone.
     factor_only = heads_for(std=torch.full((3,), 1e-9).double(), n_rows=20_000)
     for draws in (r, posterior.draw(factor_only, seeded(1))[0]):
         standard = (draws - draws.mean(dim=0)) / draws.std(dim=0)
@@ -189,19 +187,6 @@ def test_marginals_and_joint_probabilities_of_drawn_codes():
     states = STATES.numpy()
     independent = np.where(states == 1, joint @ states, 1 - joint @ states)
     assert np.abs(joint - independent.prod(axis=1)).max() > 0.005
-
-
-@pytest.mark.parametrize("flipped", [False, True])
-def test_a_bit_is_likelier_on_where_its_mean_is_above_zero(flipped):
-    """Whatever the covariance; and changing the sign of mu turns every code over."""
-    nodes, weights = hermegauss(40)
-    for mean, variance in itertools.product([-2.0, -0.1, 0.1, 2.0], [0.01, 1.0, 9.0]):
-        r = (-mean if flipped else mean) + variance**0.5 * nodes
-        on = weights @ expit(r) / weights.sum()
-        assert (on > 0.5) == ((mean > 0) != flipped)
-    with mock.patch.dict(globals(), MU=-MU):
-        turned, w = quadrature(12)
-    np.testing.assert_allclose(w @ turned[:, ::-1], w @ quadrature(12)[0], rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_mixture", [1, 2])
@@ -245,22 +230,13 @@ def test_without_spread_the_bound_is_that_of_independent_bits(n_mixture):
 # The independent posterior
 
 
-@pytest.mark.parametrize("prior", [0.5, 0.2])
-def test_kl_of_independent_bits(prior):
-    """The divergence is added to the loss, and is ``l log 2 - H`` at one half."""
-    logit = math.log(prior / (1 - prior))
-    module = make_module(kl_weight=1.0, prior_logit=logit)
-    without = make_module(kl_weight=0.0)
+def test_kl_of_independent_bits():
+    """The divergence is added to the loss, and is ``l log 2 - H``."""
+    module, without = make_module(kl_weight=1.0), make_module(kl_weight=0.0)
     X = counts()
     kl = module.loss(module(X), Batch.of(X)) - without.loss(without(X), Batch.of(X))
-    p = torch.sigmoid(module(X))
-    expected = torch.distributions.kl_divergence(
-        Bernoulli(p), Bernoulli(torch.full_like(p, prior))
-    ).sum(dim=1)
-    torch.testing.assert_close(kl, expected.mean(), rtol=1e-6, atol=1e-6)
-    if prior == 0.5:
-        entropy = Bernoulli(p).entropy().sum(dim=1)
-        torch.testing.assert_close(kl, (N_BITS * math.log(2) - entropy).mean())
+    entropy = Bernoulli(torch.sigmoid(module(X))).entropy().sum(dim=1)
+    torch.testing.assert_close(kl, (N_BITS * math.log(2) - entropy).mean())
 
 
 @pytest.mark.parametrize("noise", [Logistic(scale=2), Uniform(scale=1.5)], ids=str)
@@ -276,32 +252,6 @@ def test_bounds_of_independent_bits_are_the_enumerated_one(noise):
     samples = module.sample_bound(MU.expand(n, -1), reconstruct)
     error = samples.std().item() / n**0.5
     assert abs(samples.mean().item() - bound) < 4 * error
-
-
-def test_kl_of_a_bit_at_known_probabilities():
-    module = make_module(kl_weight=1.0)
-
-    def kl(p):
-        logits = torch.logit(torch.tensor([[p]], dtype=torch.float64)).requires_grad_()
-        value = module.losses(logits, lambda bits: bits.sum(dim=-1) * 0).sum()
-        return value.item(), torch.autograd.grad(value, logits)[0].item(), logits
-
-    assert kl(0.5)[0] == pytest.approx(0, abs=1e-15)
-    for p in (0.7, 0.9):
-        value, slope, logits = kl(p)
-        entropy = -p * math.log(p) - (1 - p) * math.log(1 - p)
-        assert value == pytest.approx(math.log(2) - entropy)
-        assert slope == pytest.approx(logits.item() * p * (1 - p))
-    assert kl(1 - 1e-12)[0] == pytest.approx(math.log(2))
-
-
-def test_a_linear_decoder_of_mean_bits_is_the_mean_decoding():
-    module = make_module(decoder_hidden=())
-    logits = torch.tensor([0.3, -1.0, 0.7], dtype=torch.float64)
-    q = log_mixture(STATES, logits.expand(1, 8, 3)).exp()
-    torch.testing.assert_close(
-        q @ module.decoder(STATES), module.decoder(torch.sigmoid(logits))
-    )
 
 
 # Gradients of the loss in every parameter
@@ -331,8 +281,6 @@ def enumerated_loss(module, x, noise=None):
     """The loss of all rows from every code, with what r draws taken as given."""
     heads = module(x)
     log_p = log_likelihood(module, STATES, x)
-    prior = Bernoulli(logits=module.prior_logit.double())
-    log_prior = prior.log_prob(STATES).sum(dim=-1)
     if noise is None:
         log_q = Bernoulli(logits=heads[:, None]).log_prob(STATES).sum(dim=-1)
         log_mean = log_q
@@ -342,7 +290,7 @@ def enumerated_loss(module, x, noise=None):
         r = mu + std * eps + (factor * zeta[:, :, None, :]).sum(dim=-1)
         components = Bernoulli(logits=r[:, :, None]).log_prob(STATES).sum(dim=-1)
         log_q, log_mean = components[0], components.exp().mean(dim=0).log()
-    divergence = log_mean - log_prior
+    divergence = log_mean + N_BITS * math.log(2)
     loss = (log_q.exp() * (module.kl_weight * divergence - log_p)).sum(dim=1)
     return loss.mean()
 
@@ -379,11 +327,8 @@ def data_for(name):
 
 
 @pytest.mark.parametrize("name", LIKELIHOODS)
-@pytest.mark.parametrize("prior_logit", [0.0, 1.5])
-def test_exact_gradient_of_independent_bits_is_the_enumerated_one(name, prior_logit):
-    module = make_module(
-        None, LIKELIHOODS[name](), kl_weight=0.7, prior_logit=prior_logit
-    )
+def test_exact_gradient_of_independent_bits_is_the_enumerated_one(name):
+    module = make_module(None, LIKELIHOODS[name](), kl_weight=0.7)
     x = data_for(name)
     loss, expected = module.loss(module(x), Batch.of(x)), enumerated_loss(module, x)
     torch.testing.assert_close(loss, expected)
@@ -392,30 +337,11 @@ def test_exact_gradient_of_independent_bits_is_the_enumerated_one(name, prior_lo
     torch.testing.assert_close(gradients(loss, module), gradient)
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.5])
-def test_codes_of_all_rows_are_decoded_once_unless_noise_parts_them(noise):
-    module, x, decoded = make_module(decoder_noise=noise), counts(), []
-    module.decoder.register_forward_hook(
-        lambda decoder, inputs, outputs: decoded.append(inputs[0])
-    )
-    reconstruct = module.reconstruction(x)
-    shared = STATES[:, None].expand(-1, len(x), -1)
-    found = reconstruct(shared), reconstruct(shared.contiguous())
-    torch.testing.assert_close(*found)
-    once, each = decoded
-    assert each.shape == (8, 3, N_BITS)
-    assert once.shape == (each.shape if noise else (8, 1, N_BITS))
-
-
 @pytest.mark.parametrize("name", LIKELIHOODS)
 @pytest.mark.parametrize("n_mixture", [1, 4])
 def test_exact_gradient_given_r_is_the_enumerated_one(name, n_mixture, fixed_normals):
-    module = make_module(
-        CorrelatedPosterior(2, n_mixture, 0.8),
-        LIKELIHOODS[name](),
-        kl_weight=0.7,
-        prior_logit=-0.8,
-    )
+    posterior = CorrelatedPosterior(2, n_mixture, 0.8)
+    module = make_module(posterior, LIKELIHOODS[name](), kl_weight=0.7)
     x = data_for(name)
     loss = module.loss(module(x), Batch.of(x))
     expected = enumerated_loss(module, x, fixed_normals.drawn)
@@ -445,7 +371,7 @@ def test_unbiased_estimators_reach_the_exact_gradient(
         made = Posterior()
     else:
         made = CorrelatedPosterior(2, 3, 0.8)
-    module = make_module(made, kl_weight=0.7, prior_logit=-0.8)
+    module = make_module(made, kl_weight=0.7)
     x = counts()
     exact = gradients(module.loss(module(x), Batch.of(x)), module)
     module.gradient = estimator
@@ -472,30 +398,18 @@ def expected_gradient(module, x):
     return gradients(q @ losses / n_rows, module)
 
 
-@pytest.mark.parametrize("decoder_noise", [0.0, 0.4])
-def test_quadratic_correction_makes_straight_through_exact(decoder_noise):
-    module = make_module(
-        None,
-        GaussianLikelihood(log_rho=-0.3),
-        decoder_hidden=(),
-        kl_weight=0.7,
-        decoder_noise=decoder_noise,
-    )
+def test_quadratic_correction_makes_straight_through_exact():
+    likelihood = GaussianLikelihood(log_rho=-0.3)
+    module = make_module(None, likelihood, decoder_hidden=(), kl_weight=0.7)
     x = data_for("gaussian")
-    normal = torch.randn(len(x), N_BITS, generator=seeded(5), dtype=torch.float64)
-
-    def same_noise(tensor, generator):
-        return normal.repeat(len(tensor) // len(x), 1)
-
-    with mock.patch.object(torch.Tensor, "normal_", same_noise):
-        exact = gradients(module.loss(module(x), Batch.of(x)), module)
-        module.gradient = StraightThrough(debias="quadratic")
-        torch.testing.assert_close(expected_gradient(module, x), exact)
-        module.gradient = StraightThrough()
-        assert (expected_gradient(module, x) - exact).abs().max() > 0.01
+    exact = gradients(module.loss(module(x), Batch.of(x)), module)
+    module.gradient = StraightThrough(debias="quadratic")
+    torch.testing.assert_close(expected_gradient(module, x), exact)
+    module.gradient = StraightThrough()
+    assert (expected_gradient(module, x) - exact).abs().max() > 0.01
 
 
-# Schedules, noise of the decoder, and what the encoder sees
+# Schedules, and what the encoder sees
 
 
 def test_weights_follow_the_steps_of_training_only():
@@ -515,49 +429,6 @@ def test_weights_follow_the_steps_of_training_only():
     assert module.n_steps == 5
 
 
-def test_noise_of_the_decoder_is_for_training_only():
-    x = counts()
-    noisy, plain = make_module(decoder_noise=0.5), make_module()
-    bits = STATES[[1, 4, 6]]
-
-    def losses(module):
-        return module.reconstruction(x)(bits)
-
-    assert (losses(noisy) - losses(plain)).abs().max() > 1e-3
-    noisy.eval()
-    torch.testing.assert_close(losses(noisy), losses(plain))
-    torch.testing.assert_close(noisy(x), plain(x))
-    fading = make_module(decoder_noise=LinearSchedule(1.0, 0.0, n_steps=2))
-    for _ in range(2):
-        assert (losses(fading) - losses(plain)).abs().max() > 1e-3
-        fading.n_steps += 1
-    torch.testing.assert_close(losses(fading), losses(plain))
-
-
-def test_noise_of_the_decoder_is_standard_normal_times_its_weight():
-    module = make_module(decoder_hidden=(), decoder_noise=0.3)
-    with torch.no_grad():
-        module.decoder.coefs[0].copy_(torch.eye(N_BITS, N_FEATURES))
-        module.decoder.intercepts[0].zero_()
-    del module.likelihood
-    module.likelihood = lambda outputs, X: outputs[..., :N_BITS]
-    n = 50_000
-    x = counts()[:1].expand(n, -1)
-    values = module.reconstruction(x)(torch.zeros(n, N_BITS).double())
-    assert abs(values.mean().item()) < 5 * 0.3 / (3 * n) ** 0.5
-    assert abs(values.std().item() / 0.3 - 1) < 5 / (6 * n) ** 0.5
-    assert stats.kstest(values.detach().ravel() / 0.3, "norm").pvalue > 1e-3
-
-
-def test_all_codes_of_a_row_meet_the_same_noise():
-    """Differences of losses are then due to bits alone."""
-    module = make_module(decoder_noise=0.5)
-    reconstruct = module.reconstruction(counts())
-    bits = STATES[[1, 4, 6]]
-    first, again = reconstruct(bits), reconstruct(torch.stack([bits, bits]))
-    torch.testing.assert_close(again, first.expand(2, -1))
-
-
 def sparse_rows(x):
     return sparse_tensor(sparse.csr_array(np.asarray(x))).double()
 
@@ -575,39 +446,15 @@ def test_rows_are_scaled_alike_dense_and_sparse(kind):
     torch.testing.assert_close(from_sparse.to_dense(), found)
 
 
-@pytest.mark.parametrize("target", ["values", "presence"])
-def test_sparse_rows_give_the_same_loss_and_gradient(target):
+def test_sparse_rows_give_the_same_loss_and_gradient():
     x = torch.cat([counts(), torch.zeros(1, N_FEATURES)])
     found = []
     for rows in (x, sparse_rows(x)):
         module = make_module(
             CorrelatedPosterior(2, 3, 0.8),
-            MultinomialLikelihood(target),
             kl_weight=0.7,
             encoder_input="frequency",
         )
         loss = module.loss(module(rows), Batch.of(rows))
         found.append(torch.cat([loss[None], gradients(loss, module)]))
     torch.testing.assert_close(*found)
-
-
-@pytest.mark.parametrize("posterior", ["independent", "correlated"])
-def test_bound_is_the_mean_of_samples(posterior):
-    made = Posterior()
-    if posterior == "correlated":
-        made = CorrelatedPosterior(2, 3, 0.8)
-    module, x = make_module(made, kl_weight=0.1), counts()
-    module.generator = seeded(4)
-    samples = [
-        module.sample_bound(module(x), module.reconstruction(x)) for _ in range(5)
-    ]
-    module.generator = seeded(4)
-    torch.testing.assert_close(module.bound(x, 5), torch.stack(samples).mean(dim=0))
-
-
-def test_std_is_positive_and_starts_near_softplus_of_zero():
-    posterior = CorrelatedPosterior(2, 1, 1.0)
-    heads = torch.tensor([-30.0, 0.0, 30.0]).double()
-    std = posterior.parts(torch.cat([MU, heads, torch.zeros(6)])[None])[1]
-    assert (std > 0).all()
-    torch.testing.assert_close(std[0], softplus(heads))

@@ -43,7 +43,6 @@ TINY = {
     "decoder_hidden_layer_sizes": (),
     "max_epochs": 3,
     "dropout": 0.0,
-    "input_dropout": 0.0,
     "kl_weight": 0.0,
     "lr": 0.01,
     "device": "cpu",
@@ -56,7 +55,7 @@ def make(**options):
 
 
 def topics(n_samples=60, seed=0):
-    """Counts of words, each topic with four of its own; and the topics."""
+    """Counts of words, each topic with its own four; and the topics."""
     rng = np.random.default_rng(seed)
     y = np.arange(n_samples) % N_TOPICS
     rates = np.full((N_TOPICS, N_FEATURES), 0.1)
@@ -102,7 +101,7 @@ def log_joint(encoder, X):
         log_p = stats.bernoulli(decoded).logpmf(X[:, None, :]).sum(axis=-1)
     else:
         log_p = stats.norm(decoded, encoder.rho_).logpdf(X[:, None, :]).sum(axis=-1)
-    return log_p + stats.bernoulli(encoder.prior).logpmf(STATES).sum(axis=1)
+    return log_p + N_BITS * np.log(0.5)
 
 
 def code_probabilities(logits):
@@ -120,7 +119,7 @@ def estimated_bound(encoder, X, n_trials=12, **options):
 @each_decoder
 def test_bound_of_independent_bits_is_the_enumerated_one(decoder):
     X = DATA[decoder]
-    encoder = make(decoder=decoder, prior=0.3, max_epochs=15, kl_weight=0.5).fit(X)
+    encoder = make(decoder=decoder, max_epochs=15, kl_weight=0.5).fit(X)
     q = code_probabilities(encoder.decision_function(X).astype(float))
     joint = log_joint(encoder, X)
     expected = (q * (joint - np.log(q))).sum(axis=1)
@@ -150,7 +149,7 @@ def nodes_of_r(encoder, X, n_nodes=8):
 @each_decoder
 def test_bound_of_correlated_bits_lies_between_those_of_quadrature(decoder):
     X = DATA[decoder]
-    encoder = make(decoder=decoder, max_epochs=15, prior=0.3, **CORRELATED)
+    encoder = make(decoder=decoder, max_epochs=15, **CORRELATED)
     encoder = clone(encoder).fit(X)
     X = X[:12]
     joint = log_joint(encoder, X)[:, None]
@@ -183,13 +182,6 @@ def test_bound_takes_the_mixture_and_the_seed_of_the_estimator():
     assert encoder.bound(COUNTS).mean() < bound.mean()
 
 
-@each_posterior
-def test_bound_refuses_no_samples(posterior):
-    encoder = make(posterior=posterior).fit(COUNTS)
-    with pytest.raises(ValueError, match="n_samples"):
-        encoder.bound(COUNTS, n_samples=0)
-
-
 @each_decoder
 @each_posterior
 def test_training_raises_the_bound(decoder, posterior):
@@ -205,16 +197,7 @@ def test_training_raises_the_bound(decoder, posterior):
         assert -losses[-1] == pytest.approx(end.bound(X).mean(), rel=0.2)
 
 
-def test_bound_is_in_the_unit_of_the_data():
-    """log p(x) of data multiplied by c falls by d log c."""
-    X = DATA["gaussian"]
-    small, large = (make(decoder="gaussian").fit(X * c) for c in (1, 4))
-    np.testing.assert_allclose(
-        large.bound(X * 4), small.bound(X) - N_FEATURES * np.log(4), rtol=1e-5
-    )
-
-
-# What is encoded and decoded
+# Encoding and decoding
 
 
 @pytest.mark.parametrize("make_rows", [np.asarray, sparse.csr_array])
@@ -238,15 +221,6 @@ def test_codes_are_of_the_rows_that_the_network_was_trained_on(
     np.testing.assert_allclose(
         found, encoder.decision_function(sparse.csr_array(X)), atol=1e-5
     )
-
-
-@each_decoder
-def test_sparse_and_dense_rows_train_alike(decoder):
-    X = np.maximum(DATA[decoder], 0)
-    dense, other = (
-        make(decoder=decoder).fit(rows) for rows in (X, sparse.csr_array(X))
-    )
-    np.testing.assert_allclose(weights(other), weights(dense), atol=1e-4)
 
 
 @pytest.mark.parametrize("hidden", [(), (5,), (5, 4)])
@@ -275,26 +249,10 @@ def test_inverse_transform_is_the_decoder_by_hand(decoder, hidden):
 
 def test_inverse_transform_refuses_other_codes():
     encoder = make().fit(COUNTS)
-    with pytest.raises(ValueError, match="2 bits.*3"):
+    with pytest.raises(ValueError, match="2 .*3"):
         encoder.inverse_transform(STATES[:, :2])
     with pytest.raises(ValueError, match="0 and 1"):
         encoder.inverse_transform(STATES * 2)
-
-
-@each_decoder
-def test_decoded_codes_are_nearer_to_their_rows_than_to_others(decoder):
-    X = DATA[decoder]
-    encoder = make(decoder=decoder, n_bits=8, max_epochs=40).fit(X)
-    decoded = encoder.inverse_transform(encoder.transform(X))
-    near = np.corrcoef(decoded, X)[: len(X), len(X) :]
-    same = TOPICS[:, None] == TOPICS
-    assert near[same].mean() > near[~same].mean() + 0.3
-
-
-def test_mirrored_decoder():
-    encoder = make(hidden_layer_sizes=(7, 5), decoder_hidden_layer_sizes=None)
-    shapes = [coef.shape for coef in encoder.fit(COUNTS).decoder_coefs_]
-    assert shapes == [(N_BITS, 5), (5, 7), (7, N_FEATURES)]
 
 
 # Parameters
@@ -307,10 +265,9 @@ CHANGES = [
     ({"decoder": "bernoulli"}, {}),
     ({"decoder": "gaussian"}, {}),
     ({"decoder_hidden_layer_sizes": None}, {}),
-    ({"target": "presence"}, {"encoder_input": "frequency"}),
     ({"encoder_input": "frequency"}, {}),
     ({"encoder_input": "values"}, {"encoder_input": "unit"}),
-    ({"encoder_input": "presence"}, {"target": "presence"}),
+    ({"encoder_input": "presence"}, {}),
     ({"posterior": "correlated"}, {}),
     ({"posterior__rank": 3}, CORRELATED),
     ({"posterior__n_mixture": 3}, CORRELATED),
@@ -321,12 +278,7 @@ CHANGES = [
     ({"noise": Logistic(scale=2)}, {}),
     ({"kl_weight": 1.0}, {}),
     ({"kl_weight": LinearSchedule(0.0, 1.0, n_steps=2)}, {"kl_weight": 1.0}),
-    ({"prior": 0.2}, {"kl_weight": 1.0}),
-    ({"prior": 0.2}, CORRELATED),
-    ({"decoder_noise": 0.3}, {}),
-    ({"decoder_noise": LinearSchedule(1.0, 0.0, 2)}, {"decoder_noise": 1.0}),
     ({"dropout": 0.5}, {}),
-    ({"input_dropout": 0.3}, {}),
     ({"correction": "arm"}, {}),
     (ONE_MORE, {}),
     ({"correction__n_epochs": 2}, ONE_MORE),
@@ -374,7 +326,6 @@ def test_every_parameter_is_among_the_changes():
             {"posterior": CorrelatedPosterior(rank=4, scale=0.5)},
             {"posterior": CorrelatedPosterior(rank=4)},
         ),
-        ({"prior": 0.2}, {}),
         ({"correction": Correction()}, {"correction": "arm"}),
         ({"correction": Correction("disarm")}, {"correction": "disarm"}),
         (
@@ -409,21 +360,9 @@ def test_every_gradient_estimator_trains(name, posterior):
     assert np.isfinite(weights(by_name)).all()
     np.testing.assert_array_equal(weights(by_name), weights(given))
     assert type(by_name.net_.module_.gradient) is type(gradient)
-    # What an estimator remembers is not written into the parameter.
+    # The state of an estimator is not written into the parameter.
     assert given.gradient is gradient
     assert not [key for key in vars(gradient) if key.endswith("_")]
-
-
-@pytest.mark.parametrize("scale", [None, 0.7])
-@pytest.mark.parametrize("rank", [1, 4])
-def test_scale_of_the_covariance(scale, rank):
-    encoder = make(posterior=CorrelatedPosterior(rank, scale=scale))
-    posterior = encoder.fit(COUNTS).net_.module_.posterior
-    heads = torch.full((1, posterior.n_heads(N_BITS)), 30.0)
-    _, _, factor = posterior.parts(heads)  # tanh is at its end
-    covariance = (factor @ factor.mT)[0].numpy()
-    expected = 1.0 if scale is None else rank * scale**2
-    np.testing.assert_allclose(covariance, expected, rtol=1e-6)
 
 
 def test_row_baselines_are_of_the_rows_of_the_data():
@@ -456,37 +395,12 @@ def test_annealing_reaches_its_end_by_steps():
     assert schedule(early.net_.module_.n_steps) == pytest.approx(0.7 * 4 / 5)
 
 
-def test_correction_goes_on_with_the_schedule():
-    options = {"correction": Correction(n_epochs=2), "max_epochs": 1}
-    assert make(batch_size=20, **options).fit(COUNTS).n_steps_ == 3 * 3
-
-
-def test_noise_of_the_decoder_is_off_in_validation_and_encoding():
-    """With steps too small to move, all that noise could change is the loss."""
-    still = {
-        "lr": 1e-12,
-        "gradient": "exact",
-        "validation_fraction": 0.3,
-        "max_epochs": 2,
-    }
-    plain, noisy = (
-        make(decoder_noise=noise, **still).fit(COUNTS) for noise in (0.0, 2.0)
-    )
-    for record, other in zip(plain.history_, noisy.history_, strict=True):
-        assert record["valid_loss"] == pytest.approx(other["valid_loss"], rel=1e-5)
-        assert record["train_loss"] != pytest.approx(other["train_loss"], rel=1e-3)
-    for method in ("decision_function", "bound"):
-        np.testing.assert_allclose(
-            getattr(plain, method)(COUNTS), getattr(noisy, method)(COUNTS), rtol=1e-5
-        )
-
-
 def test_words_that_are_left_out_are_still_explained():
     """With steps too small to move, the loss is the mean over what is left out."""
     still = {"lr": 1e-12, "gradient": "exact", "max_epochs": 1}
     X = np.repeat(COUNTS[:1], 2000, axis=0)
     X[0] *= 1 + 1e-6  # rows must differ
-    encoder = make(input_dropout=0.4, **still).fit(X)
+    encoder = make(dropout=0.4, hidden_layer_sizes=(), **still).fit(X)
     X = X[1:]
     losses = []
     module = encoder.net_.module_
@@ -608,11 +522,6 @@ def test_samples_of_a_correction_are_for_names_that_have_them(gradient, n_sample
     assert correction.gradient is gradient and found is not gradient
 
 
-def test_the_name_of_a_correction_has_the_epochs_of_its_default():
-    encoder = make(correction="arm").fit(COUNTS)
-    assert encoder.n_iter_ == encoder.max_epochs + Correction().n_epochs
-
-
 def test_a_correction_starts_with_a_fresh_optimizer():
     """One that forgets its moments."""
     encoder = make(**ONE_MORE).fit(COUNTS)
@@ -641,7 +550,7 @@ def test_data_that_the_decoder_cannot_explain(make_rows):
     for decoder in ("multinomial", "bernoulli"):
         with pytest.raises(ValueError, match=f"'{decoder}'.*-0.5.*'gaussian'"):
             make(decoder=decoder).fit(make_rows(negative))
-    with pytest.raises(ValueError, match="from 0 to 1.*scale X"):
+    with pytest.raises(ValueError, match="'bernoulli'"):
         make(decoder="bernoulli").fit(make_rows(large))
     make(decoder="gaussian").fit(make_rows(negative))
     encoder = make().fit(make_rows(COUNTS))
@@ -655,7 +564,7 @@ def test_data_that_the_decoder_cannot_explain(make_rows):
 def test_unknown_estimators_are_named_before_training(parameter, value):
     given = Correction(value) if parameter == "correction" else value
     encoder = make(**{parameter: given})
-    with pytest.raises(ValueError, match=f"{parameter}=.* is not one of arm, .*zgr"):
+    with pytest.raises(ValueError, match=f"{parameter}=.* arm, .*zgr"):
         encoder.fit(COUNTS)
     assert not hasattr(encoder, "net_")
 
@@ -663,23 +572,21 @@ def test_unknown_estimators_are_named_before_training(parameter, value):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"noise": "foo"}, "noise='foo' is not one of .*logistic"),
-        ({"posterior": "foo"}, "'posterior' parameter"),
-        ({"decoder": "poisson"}, "'decoder' parameter"),
-        ({"prior": 0.0}, "'prior' parameter"),
-        ({"prior": 1.0}, "'prior' parameter"),
-        ({"posterior": CorrelatedPosterior}, "'posterior' parameter"),
-        ({"posterior": CorrelatedPosterior(rank=0)}, "'rank' parameter"),
-        ({"posterior": CorrelatedPosterior(n_mixture=0)}, "'n_mixture' parameter"),
-        ({"posterior": CorrelatedPosterior(scale=-0.1)}, "'scale' parameter"),
-        ({"kl_weight": -1.0}, "'kl_weight' parameter"),
-        ({"dropout": 1.0}, "'dropout' parameter"),
-        ({"correction": "foo"}, "correction='foo' is not one of arm, .*zgr"),
-        ({"correction": StraightThrough()}, "'correction' parameter"),
-        ({"correction": Correction(n_samples=0)}, "'n_samples' parameter"),
-        ({"correction": Correction(n_epochs=0)}, "'n_epochs' parameter"),
-        ({"gradient": "exact", "n_bits": 17}, "at most those of 16"),
-        ({"gradient": ARM(n_samples=0)}, "'n_samples' parameter"),
+        ({"noise": "foo"}, "noise='foo'.*logistic"),
+        ({"posterior": "foo"}, "'posterior'"),
+        ({"decoder": "poisson"}, "'decoder'"),
+        ({"posterior": CorrelatedPosterior}, "'posterior'"),
+        ({"posterior": CorrelatedPosterior(rank=0)}, "'rank'"),
+        ({"posterior": CorrelatedPosterior(n_mixture=0)}, "'n_mixture'"),
+        ({"posterior": CorrelatedPosterior(scale=-0.1)}, "'scale'"),
+        ({"kl_weight": -1.0}, "'kl_weight'"),
+        ({"dropout": 1.0}, "'dropout'"),
+        ({"correction": "foo"}, "correction='foo'.*arm, .*zgr"),
+        ({"correction": StraightThrough()}, "'correction'"),
+        ({"correction": Correction(n_samples=0)}, "'n_samples'"),
+        ({"correction": Correction(n_epochs=0)}, "'n_epochs'"),
+        ({"gradient": "exact", "n_bits": 17}, "16"),
+        ({"gradient": ARM(n_samples=0)}, "'n_samples'"),
         ({"encoder_input": "presence", "decoder": "gaussian"}, "encoder_input"),
         ({"encoder_input": "frequency", "decoder": "gaussian"}, "encoder_input"),
     ],
@@ -699,11 +606,6 @@ def test_wrong_sizes_are_named(parameter, sizes):
         make(**{parameter: sizes}).fit(COUNTS)
 
 
-@pytest.mark.parametrize("sizes", [(6,), [6], np.array([6]), (np.int64(6),)])
-def test_sizes_are_any_sequence_of_integers(sizes):
-    assert make(hidden_layer_sizes=sizes).fit(COUNTS).coefs_[0].shape[1] == 6
-
-
 @pytest.mark.filterwarnings("ignore:.*bits are the same")
 @each_decoder
 @each_posterior
@@ -715,15 +617,6 @@ def test_rows_without_words(decoder, posterior):
         codes = encoder.fit(rows).transform(rows[1:])
         assert (codes == codes[0]).all()
         assert np.isfinite(encoder.bound(rows)).all()
-
-
-def test_one_bit_one_component_one_row():
-    """The cases where axes of length 1 could be taken for each other."""
-    posterior = CorrelatedPosterior(rank=1, n_mixture=1)
-    encoder = make(posterior=posterior, kl_weight=0.5, n_bits=1, batch_size=1)
-    encoder.fit(COUNTS[:5])
-    assert encoder.transform(COUNTS[:1]).shape == (1, 1)
-    assert encoder.bound(COUNTS[:1], n_samples=1).shape == (1,)
 
 
 # In the company of others
@@ -757,20 +650,6 @@ def test_from_text_to_neighbors(posterior):
     assert retrieval_scorer(pipeline, messages, y) > 0.5
 
 
-def test_grid_search_over_gradients_and_their_samples():
-    grid = [
-        {"gradient": ["st", "zgr", ARM(), DisARM()]},
-        {"gradient": [ARM()], "gradient__n_samples": [1, 3]},
-    ]
-    search = GridSearchCV(
-        make(max_epochs=2), grid, scoring=retrieval_scorer, cv=2, error_score="raise"
-    ).fit(COUNTS, TOPICS)
-    assert len(search.cv_results_["params"]) == 6
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    four = clone(make(gradient=ARM())).set_params(gradient__n_samples=4).fit(COUNTS)
-    assert four.net_.module_.gradient.n_samples == 4
-
-
 def test_grid_search_over_the_parameters_of_parts():
     grid = {"posterior__rank": [1, 3], "correction__n_epochs": [1, 2]}
     encoder = make(max_epochs=1, **CORRELATED, **ONE_MORE)
@@ -781,25 +660,6 @@ def test_grid_search_over_the_parameters_of_parts():
     best = search.best_estimator_
     assert best.covariance_coef_.shape[1] == N_BITS * (1 + best.posterior.rank)
     assert best.n_iter_ == 1 + best.correction.n_epochs
-
-
-def test_grid_search_over_the_steps_of_a_pipeline():
-    messages, y = corpus()
-    pipeline = make_pipeline(TfidfVectorizer(), make(max_epochs=2))
-    step = "stochasticautoencoderhash"
-    search = GridSearchCV(
-        pipeline,
-        {
-            f"{step}__posterior": [*POSTERIORS],
-            f"{step}__kl_weight": [0.1, LinearSchedule(0.0, 0.1, n_steps=3)],
-            "tfidfvectorizer__sublinear_tf": [False, True],
-        },
-        scoring=retrieval_scorer,
-        cv=2,
-        error_score="raise",
-    ).fit(messages, y)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert search.best_estimator_.transform(messages).shape == (len(y), N_BITS)
 
 
 @each_decoder
@@ -833,43 +693,16 @@ def test_sparse_data_are_never_dense_as_a_whole(decoder, posterior, monkeypatch)
         assert not densified
 
 
-@pytest.mark.parametrize("option", ["target", "encoder_input"])
-def test_words_that_are_stored_twice_are_one_word(option):
+def test_words_that_are_stored_twice_are_one_word():
     once = sparse.csr_array(COUNTS)
     halves = np.repeat(once.data / 2, 2), np.repeat(once.indices, 2), 2 * once.indptr
     twice = sparse.csr_array(halves, shape=once.shape)
     assert twice.nnz == 2 * once.nnz
-    found = [weights(make(**{option: "presence"}).fit(X)) for X in (once, twice)]
-    np.testing.assert_array_equal(*found)
+    found = [make(encoder_input="presence").fit(X) for X in (once, twice)]
+    np.testing.assert_array_equal(*map(weights, found))
 
 
 # Repeating, saving and going on
-
-
-def test_the_seed_decides():
-    first, again, other = (make(random_state=s).fit(COUNTS) for s in (0, 0, 1))
-    np.testing.assert_array_equal(weights(first), weights(again))
-    assert not np.array_equal(weights(first), weights(other))
-
-
-@each_posterior
-@pytest.mark.parametrize("gradient", ["st", "exact", "local_expectation", "bitflip"])
-def test_global_generators_are_left_alone(posterior, gradient):
-    torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()
-    encoder = make(
-        posterior=posterior,
-        gradient=gradient,
-        dropout=0.3,
-        input_dropout=0.2,
-        decoder_noise=0.1,
-        validation_fraction=0.2,
-        **ONE_MORE,
-    ).fit(COUNTS)
-    encoder.partial_fit(COUNTS)
-    encoder.bound(COUNTS, n_samples=2)
-    encoder.inverse_transform(encoder.transform(COUNTS))
-    assert torch.equal(torch.get_rng_state(), torch_state)
-    np.testing.assert_array_equal(np.random.get_state()[1], numpy_state)
 
 
 @each_decoder
@@ -891,7 +724,7 @@ def test_saved_encoders_do_the_same(decoder, posterior, tmp_path):
     np.testing.assert_array_equal(
         loaded.inverse_transform(STATES), encoder.inverse_transform(STATES)
     )
-    # It goes on from the weights and the steps, schedules included.
+    # It resumes with the weights and the steps, schedules included.
     before, n_steps = encoder.bound(X), encoder.n_steps_
     loaded.set_params(lr=1e-9).partial_fit(X)
     np.testing.assert_allclose(loaded.bound(X), before, rtol=1e-4)
@@ -915,23 +748,6 @@ def test_partial_fit_goes_on_where_fit_stopped(decoder, posterior):
     assert streamed.n_steps_ == fitted.n_steps_
 
 
-@pytest.mark.parametrize(
-    ("change", "name"),
-    [
-        ({"posterior__n_mixture": 3}, "posterior"),
-        ({"posterior": "independent"}, "posterior"),
-        ({"correction__n_samples": 3}, "correction"),
-        ({"correction": None}, "correction"),
-    ],
-    ids=str,
-)
-def test_partial_fit_refuses_other_parts(change, name):
-    encoder = make(**CORRELATED, **ONE_MORE)
-    encoder = clone(encoder).fit(COUNTS).set_params(**change)
-    with pytest.raises(ValueError, match=f"{name} was .* and is .* now"):
-        encoder.partial_fit(COUNTS)
-
-
 def test_partial_fit_goes_on_with_the_correction(tmp_path):
     """From the net, and from a file; what is saved are the parts, too."""
     encoder = clone(make(**CORRELATED, correction=Correction("disarm", n_epochs=1)))
@@ -950,7 +766,7 @@ def test_partial_fit_keeps_the_length_of_the_codes(posterior):
     for is_loaded in (False, True):
         if is_loaded:
             del encoder.net_
-        with pytest.raises(ValueError, match=f"n_bits={N_BITS + 1}.*set it back"):
+        with pytest.raises(ValueError, match=f"n_bits={N_BITS + 1}.*{N_BITS}"):
             encoder.partial_fit(COUNTS)
     assert encoder.bound(COUNTS[:2]).shape == (2,)
     assert encoder.transform(COUNTS).shape[1] == N_BITS
@@ -961,7 +777,7 @@ def test_partial_fit_keeps_the_length_of_the_codes(posterior):
 @each_posterior
 def test_devices(decoder, posterior, device):
     X = sparse.csr_array(np.maximum(DATA[decoder], 0))
-    options = {"dropout": 0.2, "input_dropout": 0.2, "decoder_noise": 0.1} | ONE_MORE
+    options = {"dropout": 0.2} | ONE_MORE
 
     def learned(device):
         encoder = make(

@@ -1,4 +1,4 @@
-"""What NeighborHash minimises, against plain loops, numpy and autograd."""
+"""Losses of NeighborHash against plain loops, numpy and autograd."""
 
 import numpy as np
 import pytest
@@ -8,15 +8,15 @@ from sklearn.preprocessing import normalize
 
 from skhash.gradients import DeterministicST
 from skhash.neural.neighbor import _module
-from skhash.neural.neighbor._losses import (
+from skhash.neural.neighbor._module import (
     Distances,
+    NeighborModule,
     PairLoss,
     ReconstructionLoss,
     agreements,
     product,
 )
-from skhash.neural.neighbor._module import NeighborModule, _known
-from skhash.training._batches import Batch
+from skhash.training._module import Batch
 
 LENGTHS, TEMPERATURE = [3, 8, 12], 0.9
 N_ROWS = 7
@@ -78,23 +78,6 @@ def loop_reconstruction(signs, target, decoders, weight):
         error = target - signs[:, :m] @ decoder / m**0.5
         loss += weight * m**0.5 * (error**2).mean()
     return loss
-
-
-def traced_pair_loss(agreement, lengths, temperature, known, distance, weight):
-    """The same in torch's own operations, for autograd to go through."""
-    losses = []
-    for one, length in zip(agreement, lengths, strict=True):
-        logits = one / (length**0.5 * temperature)
-        free = logits if known is None else logits.masked_fill(known, -torch.inf)
-        both = free.logsumexp(dim=0) + free.logsumexp(dim=1)
-        losses.append((both / 2 - logits.diagonal()).mean())
-        if distance is not None:
-            counts = torch.exp(-3 * distance**2 / (distance**2).mean()).ravel()
-            pairs = torch.stack([distance.ravel(), one.ravel()])
-            covariance = pairs.cov(aweights=counts)
-            r = covariance[0, 1] / (covariance[0, 0] * covariance[1, 1]).sqrt()
-            losses.append(weight * length * (1 - r**2))
-    return sum(losses)
 
 
 # The losses
@@ -184,37 +167,6 @@ def test_the_loss_of_pairs_is_the_formula(case):
 def test_the_gradient_is_that_of_finite_differences(case):
     agreement = agreements(*pairs()[:2], LENGTHS).requires_grad_()
     assert torch.autograd.gradcheck(lambda a: PairLoss.apply(a, *case[0]), agreement)
-
-
-@pytest.mark.parametrize("upstream", [1.0, -2.5])
-def test_the_gradient_is_that_of_autograd(upstream, case):
-    arguments, distance = case
-    distance = None if distance is None else torch.from_numpy(distance)
-    arguments_of_traced = [*arguments[:3], distance, arguments[4]]
-    gradients = []
-    for function, given in (
-        (PairLoss.apply, arguments),
-        (traced_pair_loss, arguments_of_traced),
-    ):
-        signs = torch.stack(pairs()[:2]).requires_grad_()
-        (function(agreements(*signs, LENGTHS), *given) * upstream).backward()
-        gradients.append(signs.grad)
-    torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-11)
-
-
-def test_steps_against_the_gradient_lower_the_loss_in_float32(case):
-    arguments, distance = case
-    if distance is not None:
-        found = Distances.of(*(torch.from_numpy(v).float() for v in vectors()))
-        arguments = [*arguments[:3], found, arguments[4]]
-    signs = torch.stack(pairs(torch.float32)[:2]).requires_grad_()
-    losses = []
-    for _ in range(20):
-        loss = PairLoss.apply(agreements(*signs, LENGTHS), *arguments)
-        losses.append(loss.item())
-        (gradient,) = torch.autograd.grad(loss, signs)
-        signs = (signs - 0.02 * gradient).detach().requires_grad_()
-    assert losses == sorted(losses, reverse=True)
 
 
 @pytest.mark.parametrize("temperature", [1e-6, 1e-3, 0.6, 1e6])
@@ -360,7 +312,7 @@ def test_products_of_training_alone_are_rough_where_that_is_faster(
     torch.testing.assert_close(trained, exact, atol=0.1, rtol=0)
 
 
-@pytest.mark.parametrize("n_epochs", [2, 5, 30])
+@pytest.mark.parametrize("n_epochs", [1, 2, 5, 30])
 def test_curves_get_as_steep_as_five(n_epochs):
     """By one factor each epoch."""
     module = make_module(n_epochs=n_epochs)
@@ -371,45 +323,6 @@ def test_curves_get_as_steep_as_five(n_epochs):
         grown.append(module.steepness)
     expected = np.r_[np.geomspace(1, 5, n_epochs), 5, 5, 5]
     np.testing.assert_allclose(grown, expected, rtol=1e-12)
-
-
-def test_the_curves_of_one_epoch_are_the_first_ones():
-    module = make_module(n_epochs=1)
-    module.start_epoch(0)
-    assert module.steepness == 1
-    module.start_epoch(1)
-    assert module.steepness == 5
-
-
-@pytest.mark.parametrize("labelled", [None, "classes", "several"])
-def test_rows_known_to_be_near_are_no_negatives(labelled):
-    """Own position, and two candidates, of each row; then those of partners.
-
-    Row by row, without labels: 0 is the partner of row 3, 9 that of row 2 and 4 that of
-    row 0. That 1 is itself is on the diagonal, as is what row 0 has with 4.
-    """
-    rows = np.array([[0, 4, 5], [1, 6, 9], [2, 4, 7], [3, 7, 8]])
-    partners = np.array([[4, 0, 2], [1, 0, 0], [9, 2, 2], [0, 5, 5]])
-    near = [(0, 3), (1, 2), (2, 0)]
-    labels, other_labels = [[3], [-1], [5], [8]], [[-1], [8], [2], [5]]
-    if labelled == "classes":
-        near += [(3, 1), (2, 3)]
-    if labelled == "several":
-        labels = [[1, 1], [0, 0], [0, 1], [0, 0]]
-        other_labels = [[0, 1], [1, 0], [1, 1], [0, 0]]
-        near += [(0, 1), (0, 2)]
-    table = torch.from_numpy(np.vstack([rows, partners]))
-    known = _known(
-        *Batch(
-            torch.zeros(8, 1),
-            rows=table[:, 0],
-            labels=torch.tensor(labels + other_labels) if labelled else None,
-            partners=table[:, 1:, None],
-        ).parts()
-    )
-    expected = np.zeros((4, 4), dtype=bool)
-    expected[tuple(np.transpose(near))] = True
-    np.testing.assert_array_equal(known.numpy(), expected)
 
 
 KNOWN_NEAR = torch.tensor([[1, 7], [2, 2], [3, 9], [4, 4], [0, 0], *[[0, 0]] * 5])

@@ -1,58 +1,21 @@
 """SGHEncoder against enumeration of all codes, in float64, and against closed forms."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
-from pretend import assert_as_on_cpu
+from neural.sgh.models import DIGITS, all_bits, log_probability, make_module
 from scipy import sparse
-from sklearn.datasets import load_digits
 
 from skhash import SGHEncoder, StochasticAutoencoderHash
 from skhash.codes import CODINGS
-from skhash.losses._divergences import bernoulli_kl
-from skhash.neural.sgh._module import SQUARED_ERRORS, SGHModule
-from skhash.neural.sgh._start import SGHStart
-from skhash.training._batches import Batch
+from skhash.neural.sgh._module import SQUARED_ERRORS
+from skhash.training._module import Batch
 from skhash.training._net import whole_batch
 
 
 @pytest.fixture(scope="module")
 def digits():
-    X, _ = load_digits(return_X_y=True)
-    return X[:600].astype(np.float32)
-
-
-def make_module(coding, seed=0, n_bits=3, n_features=4):
-    """A module of random float64 parameters, none of them special."""
-    rng = np.random.RandomState(seed)
-    start = SGHStart(
-        weight=rng.randn(n_features, n_bits),
-        bias=rng.randn(n_bits),
-        codebook=rng.randn(n_bits, n_features),
-        offset=rng.randn(n_features),
-        prior_logits=rng.randn(n_bits),
-        log_rho=rng.randn(),
-    )
-    module = SGHModule(
-        start,
-        mean=np.zeros(n_features),
-        scale=1.0,
-        coding=coding,
-    ).double()
-    return module, torch.from_numpy(rng.randn(5, n_features))
-
-
-def all_bits(n_bits):
-    codes = list(itertools.product([0.0, 1.0], repeat=n_bits))
-    return torch.tensor(codes, dtype=torch.float64)
-
-
-def log_probability(bits, logits):
-    """log q(bits) of independent bits; broadcasts over rows."""
-    sign = 2 * bits - 1
-    return torch.nn.functional.logsigmoid(sign * logits).sum(dim=-1)
+    return DIGITS
 
 
 def joint_log_density(module, bits, x):
@@ -193,14 +156,16 @@ def test_codings_are_the_same_model():
     )
 
 
-def test_kl_is_that_of_torch_distributions():
-    logits = torch.linspace(-3, 3, 6, dtype=torch.float64).reshape(2, 3)
-    prior = torch.tensor([-1.0, 0.5, 2.0], dtype=torch.float64)
-    expected = torch.distributions.kl_divergence(
-        torch.distributions.Bernoulli(logits=logits),
-        torch.distributions.Bernoulli(logits=prior.expand_as(logits)),
-    ).sum(dim=1)
-    torch.testing.assert_close(bernoulli_kl(logits, prior), expected)
+@pytest.mark.parametrize("weight_penalty", [0.3, 2.0])
+def test_weight_penalty_is_half_the_squared_norm_of_the_codebook(weight_penalty):
+    (plain, X), (penalized, _) = (
+        make_module(weight_penalty=weight) for weight in (0.0, weight_penalty)
+    )
+    logits = plain(X)
+    expected = plain.free_energy(logits, X).mean()
+    torch.testing.assert_close(plain.loss(logits, Batch.of(X)), expected)
+    expected = expected + weight_penalty / 2 * plain.codebook.norm() ** 2
+    torch.testing.assert_close(penalized.loss(logits, Batch.of(X)), expected)
 
 
 @pytest.mark.parametrize("gradient", ["analytic", "exact", "linear"])
@@ -211,17 +176,6 @@ def test_training_lowers_the_free_energy(gradient, digits):
     assert (
         end.reconstruction_error(digits).mean()
         < start.reconstruction_error(digits).mean()
-    )
-
-
-def test_free_energy_is_in_the_unit_of_the_data(digits):
-    """log p(x) of data multiplied by c falls by d log c."""
-    small = SGHEncoder(n_bits=8, random_state=0).fit(digits)
-    large = SGHEncoder(n_bits=8, random_state=0).fit(digits * 4)
-    np.testing.assert_allclose(
-        large.free_energy(digits * 4),
-        small.free_energy(digits) + digits.shape[1] * np.log(4),
-        rtol=1e-5,
     )
 
 
@@ -273,18 +227,6 @@ def test_every_option_changes_the_result(option, digits):
     assert not np.array_equal(plain.codebook_, changed.codebook_)
 
 
-def test_weight_penalty_shortens_the_codewords(digits):
-    norms = [
-        np.linalg.norm(
-            SGHEncoder(n_bits=8, weight_penalty=weight, random_state=0)
-            .fit(digits)
-            .codebook_
-        )
-        for weight in (0.0, 0.1, 1.0)
-    ]
-    assert norms[0] > norms[1] > norms[2]
-
-
 def test_kl_weight_pulls_the_posterior_to_the_prior():
     """On data without structure the full weight lets bits die; a small one does not."""
     X = np.random.RandomState(0).randn(2000, 8)
@@ -311,35 +253,16 @@ def test_inverse_transform_decodes_and_reconstruction_error_is_its_distance(digi
     expected = ((digits - encoder.inverse_transform(bits)) ** 2).sum(axis=1)
     for X in (digits, sparse.csr_array(digits)):
         np.testing.assert_allclose(encoder.reconstruction_error(X), expected, rtol=1e-4)
-    with pytest.raises(ValueError, match="9 bits.*10"):
+    with pytest.raises(ValueError, match="9 .*10"):
         encoder.inverse_transform(bits[:, :9])
     with pytest.raises(ValueError, match="0 and 1"):
         encoder.inverse_transform(bits * 2)
 
 
-def test_more_bits_than_features(digits):
-    X = digits[:, 20:26]
-    for init in ("itq", "pca", "random", "auto"):
-        encoder = SGHEncoder(n_bits=20, init=init, max_epochs=2, random_state=0).fit(X)
-        assert np.unique(encoder.transform(X), axis=1).shape[1] > 12
-
-
 @pytest.mark.parametrize("unit", [1e-20, 1e20])
 def test_magnitudes_that_cannot_be_squared_are_refused(unit, digits):
-    with pytest.raises(ValueError, match="largest magnitude.*Multiply X"):
+    with pytest.raises(ValueError, match="X is .*e[-+]"):
         SGHEncoder(n_bits=4).fit(digits * unit)
-
-
-def test_sparse_equals_dense(digits):
-    dense = SGHEncoder(n_bits=8, max_epochs=2, random_state=0).fit(digits)
-    rows = SGHEncoder(n_bits=8, max_epochs=2, random_state=0).fit(
-        sparse.csr_array(digits)
-    )
-    np.testing.assert_allclose(rows.components_, dense.components_, atol=1e-3)
-    sure = np.abs(dense.decision_function(digits)) > 0.05
-    np.testing.assert_array_equal(
-        rows.transform(sparse.csr_array(digits))[sure], dense.transform(digits)[sure]
-    )
 
 
 def test_partial_fit_goes_on_where_fit_stopped(digits):
@@ -355,49 +278,18 @@ def test_partial_fit_goes_on_where_fit_stopped(digits):
     assert [row["epoch"] for row in streamed.history_] == [1, 2, 3]
 
 
-def test_partial_fit_after_load_goes_on_from_the_weights(digits, tmp_path):
-    from skhash import load
-
-    encoder = SGHEncoder(n_bits=8, random_state=0).fit(digits)
-    encoder.save(tmp_path / "encoder")
-    loaded = load(tmp_path / "encoder")
-    before = loaded.free_energy(digits).mean()
-    np.testing.assert_allclose(before, encoder.free_energy(digits).mean(), rtol=1e-6)
-    loaded.set_params(lr=1e-9).partial_fit(digits)
-    np.testing.assert_allclose(loaded.free_energy(digits).mean(), before, rtol=1e-5)
-    loaded = load(tmp_path / "encoder").partial_fit(digits)
-    assert not np.array_equal(loaded.components_, encoder.components_)
-
-
 def test_failed_partial_fit_leaves_the_state_whole(digits):
     encoder = SGHEncoder(n_bits=8, random_state=0, optimizer="sgd", lr=1e-4).fit(digits)
     before = {name: np.copy(getattr(encoder, name)) for name in ("components_", "rho_")}
     encoder.set_params(lr=1e30)
     encoder.net_.set_params(lr=1e30)
-    with pytest.raises(ValueError, match="diverged.*lr=1e\\+30"):
+    with pytest.raises(ValueError, match="lr=1e\\+30"):
         encoder.partial_fit(digits)
     for name, value in before.items():
         np.testing.assert_array_equal(getattr(encoder, name), value)
     encoder.set_params(lr=1e-4)
     encoder.net_.set_params(lr=1e-4)
     assert np.isfinite(encoder.partial_fit(digits).components_).all()
-
-
-def test_verbose_prints_and_silence_is_default(digits, capsys):
-    SGHEncoder(n_bits=4, max_epochs=1).fit(digits)
-    assert capsys.readouterr().out == ""
-    SGHEncoder(n_bits=4, max_epochs=1, verbose=True).fit(digits)
-    assert "train_loss" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("options", [{}, {"gradient": "linear", "scale": "latent"}])
-def test_devices(digits, options, device):
-    def learned(device):
-        encoder = SGHEncoder(8, max_epochs=1, init="pca", random_state=0, **options)
-        encoder.set_params(device=device).fit(digits).set_params(device="cpu")
-        return encoder.decision_function(digits), encoder.free_energy(digits[:20])
-
-    assert_as_on_cpu(learned, device)
 
 
 def test_autoencoder_without_hidden_layers_is_the_same_model(digits):
@@ -410,7 +302,6 @@ def test_autoencoder_without_hidden_layers_is_the_same_model(digits):
         decoder="gaussian",
         hidden_layer_sizes=(),
         dropout=0,
-        input_dropout=0,
         gradient="exact",
         kl_weight=1.0,
         max_epochs=1,

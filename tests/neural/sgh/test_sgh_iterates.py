@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
+import torch
+from neural.sgh.models import DIGITS, make_module
 from skorch.callbacks import Callback
 
 from skhash import SGHEncoder, load
+from skhash.neural.sgh._module import KeptIterates
 
+WEIGHTS = np.array([1.0, 0.5, 2.0, 0.1, 0.4])
 # Large steps, so that iterates differ by more than rounding.
 OPTIONS = {"n_bits": 6, "max_epochs": 3, "lr": 0.1, "batch_size": 60, "random_state": 0}
 
@@ -30,22 +33,12 @@ class Recorder(Callback):
 
 @pytest.fixture(scope="module")
 def digits():
-    X, _ = load_digits(return_X_y=True)
-    return X[:240].astype(np.float32)
+    return DIGITS[:240]
 
 
 def record(digits, **options):
     encoder = SGHEncoder(callbacks=[Recorder()], **(OPTIONS | options)).fit(digits)
     return encoder, np.array(Recorder.iterates), np.array(Recorder.sizes)
-
-
-@pytest.mark.parametrize(
-    ("lr_schedule", "expected"),
-    [(None, np.ones(12)), ("inverse_sqrt", 1 / np.sqrt(np.arange(1, 13)))],
-)
-def test_step_sizes(lr_schedule, expected, digits):
-    _, _, sizes = record(digits, lr_schedule=lr_schedule)
-    np.testing.assert_allclose(sizes, 0.1 * expected)
 
 
 @pytest.mark.parametrize("lr_schedule", [None, "inverse_sqrt"])
@@ -92,3 +85,41 @@ def test_the_result_is_what_is_saved_and_gone_on_from(averaging, digits, tmp_pat
     np.testing.assert_allclose(
         loaded.components_, encoder.components_, rtol=1e-4, atol=1e-6
     )
+
+
+def test_a_step_belongs_to_the_point_that_it_starts_from():
+    """Theorem 5: the weight of a point is the size of the step after it."""
+    kept = KeptIterates("mean")
+    module, _ = make_module(kept=kept)
+    module.bias.data.fill_(0.0)
+    steps = [1.0, 0.5, 0.25]
+    for size in steps:
+        optimizer = torch.optim.SGD(module.parameters(), lr=size)
+        module.start_step(optimizer)
+        module.bias.data += size
+    # The points are 0, 1 and 1.5; the last one, 1.75, has no step.
+    expected = np.average([0, 1, 1.5], weights=steps)
+    np.testing.assert_allclose(kept.values["bias"], expected)
+
+
+def keep(averaging, seed=0):
+    """Feed iterates 0, 1, 2, ... of a module of one number; return what is kept."""
+    module, kept = torch.nn.Linear(1, 1, bias=False), KeptIterates(averaging, seed)
+    for value, weight in enumerate(WEIGHTS):
+        module.weight.data.fill_(value)
+        kept.add(module, weight)
+    module.weight.data.fill_(-1)  # a copy is kept
+    return float(kept.values["weight"])
+
+
+def test_mean_is_weighted_by_the_steps():
+    expected = np.average(np.arange(len(WEIGHTS)), weights=WEIGHTS)
+    assert keep("mean") == pytest.approx(expected, rel=1e-6)
+
+
+def test_random_iterate_has_the_probability_of_its_step():
+    n_draws = 3000
+    counts = np.bincount([int(keep("random", seed)) for seed in range(n_draws)])
+    probability = WEIGHTS / WEIGHTS.sum()
+    deviation = np.sqrt(probability * (1 - probability) / n_draws)
+    assert (np.abs(counts / n_draws - probability) < 4.5 * deviation).all()

@@ -6,13 +6,9 @@ import pytest
 import torch
 from torch.nn.functional import logsigmoid
 
-from skhash.neural.sgh._pair_likelihood import (
-    PairLikelihood,
-    labeled_pairs,
-    listed_pairs,
-    neighbor_pairs,
-)
-from skhash.training._batches import Batch
+from skhash.neural import GivenPairs, LabelPairs, NeighborPairs
+from skhash.neural.sgh._module import PairLikelihood
+from skhash.training._module import Batch
 
 N_BITS = 2
 
@@ -45,6 +41,13 @@ def enumerated_loss(model, rows, others, similar, weight):
     return loss
 
 
+def make_model(n_bits, scale, offset):
+    model = PairLikelihood(n_bits).double()
+    model.scale.data.fill_(scale)
+    model.offset.data.fill_(offset)
+    return model
+
+
 @pytest.fixture
 def pairs():
     generator = torch.Generator().manual_seed(0)
@@ -52,7 +55,7 @@ def pairs():
     def draw(*shape):
         return torch.randn(shape, generator=generator, dtype=torch.float64)
 
-    model = PairLikelihood(N_BITS, scale=0.7, offset=-0.3).double()
+    model = make_model(N_BITS, 0.7, -0.3)
     rows, others = draw(2, N_BITS).requires_grad_(), draw(2, N_BITS).requires_grad_()
     similar = torch.tensor([[1.0, 0.0], [0.25, 1.0]], dtype=torch.float64)
     return model, rows, others, similar, draw(2, 2).abs()
@@ -70,7 +73,7 @@ def expected_estimate(model, rows, others, similar, weight, monkeypatch):
         draws = iter([codes[own], codes[theirs]])
         with monkeypatch.context() as patch:
             patch.setattr(
-                "skhash.neural.sgh._pair_likelihood.BernoulliUnits.draw",
+                "skhash.neural.sgh._module.BernoulliUnits.draw",
                 lambda *arguments, draws=draws: next(draws),
             )
             loss = model.loss(rows, others, similar, weight)
@@ -101,7 +104,7 @@ def test_draws_have_the_law_that_is_differentiated():
         torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes
     )
     similar, weight = (similar > 0).double(), weight.abs()
-    model = PairLikelihood(3, scale=0.9, offset=-0.5).double()
+    model = make_model(3, 0.9, -0.5)
 
     leaves = rows.requires_grad_(), others.requires_grad_()
     expected = enumerated_loss(model, *leaves, similar, weight)
@@ -119,7 +122,7 @@ def test_draws_have_the_law_that_is_differentiated():
 @pytest.mark.parametrize("n_bits", [1, 5])
 def test_steps_are_what_switching_each_bit_changes(n_bits, monkeypatch):
     generator = torch.Generator().manual_seed(n_bits)
-    model = PairLikelihood(n_bits, scale=0.4, offset=0.2).double()
+    model = make_model(n_bits, 0.4, 0.2)
     rows, others = (
         torch.randn((n, n_bits), generator=generator, dtype=torch.float64)
         for n in (4, 3)
@@ -131,7 +134,7 @@ def test_steps_are_what_switching_each_bit_changes(n_bits, monkeypatch):
         return -(weight * log_likelihood(model, agreement, similar)).sum().detach()
 
     monkeypatch.setattr(
-        "skhash.neural.sgh._pair_likelihood.BernoulliUnits.draw",
+        "skhash.neural.sgh._module.BernoulliUnits.draw",
         lambda self, logits, generator: logits.sign().detach(),
     )
     leaf = rows.clone().requires_grad_()
@@ -149,7 +152,7 @@ def test_steps_are_what_switching_each_bit_changes(n_bits, monkeypatch):
 def test_pairs_one_by_one_are_the_same_as_in_a_block(pairs, monkeypatch):
     model, rows, others, similar, weight = pairs
     monkeypatch.setattr(
-        "skhash.neural.sgh._pair_likelihood.BernoulliUnits.draw",
+        "skhash.neural.sgh._module.BernoulliUnits.draw",
         lambda self, logits, generator: logits.sign().detach(),
     )
     block = model.loss(rows, others, similar, weight)
@@ -191,7 +194,7 @@ def test_neighbor_pairs_are_similar_in_either_direction():
     neighbors = {0: (3, 5), 1: (4, 7), 2: (5, 8), 3: (1, 8), 4: (7, 8), 5: (8, 7)}
     batch = batch_of(list(neighbors), list(neighbors.values()))
     logits = one_hot_rows(6)
-    rows, others, similar, weight = neighbor_pairs(logits, batch)
+    rows, others, similar, weight = NeighborPairs().of_batch(logits, batch)
     assert torch.equal(rows, logits[:3])
     assert torch.equal(others, logits[3:])
     expected = [[1, 0, 1], [1, 1, 0], [0, 0, 1]]
@@ -203,11 +206,11 @@ def test_neighbor_pairs_are_similar_in_either_direction():
 def test_a_row_is_no_pair_with_itself():
     # Row 0 has no neighbours and brings along itself; row 1 brings along 2.
     batch = batch_of([0, 1, 0, 2], [[0], [2], [0], [1]])
-    _, _, similar, weight = neighbor_pairs(one_hot_rows(4), batch)
+    _, _, similar, weight = NeighborPairs().of_batch(one_hot_rows(4), batch)
     assert similar.tolist() == [[0, 0], [0, 1]]
     assert ((weight > 0) == torch.tensor([[False, True], [True, True]])).all()
     batch = batch_of([0, 1, 2, 2], [[2]] * 4, [0, 0, 1, 1])
-    _, _, _, weight = labeled_pairs(one_hot_rows(4), batch)
+    _, _, _, weight = LabelPairs().of_batch(one_hot_rows(4), batch)
     assert not weight.any()
 
 
@@ -215,7 +218,7 @@ def test_labeled_pairs_are_similar_where_classes_are_equal():
     logits = one_hot_rows(6)
     # The first three rows have no class; they bring along the last three.
     batch = batch_of(range(6), [[3], [4], [5], [3], [3], [3]], [-1, -1, -1, 7, 9, 7])
-    rows, others, similar, weight = labeled_pairs(logits, batch)
+    rows, others, similar, weight = LabelPairs().of_batch(logits, batch)
     assert torch.equal(rows, logits[3:])
     assert torch.equal(others, logits[3:])
     expected = torch.tensor([[1, 0, 1], [0, 1, 0], [1, 0, 1]], dtype=torch.float64)
@@ -234,7 +237,7 @@ def test_listed_pairs_have_their_own_labels():
     labels[0, 1] = labels[1, 0] = 1
     positions = torch.tensor([0, 1, 4, 2, 5, 3])
     batch = Batch(torch.zeros(6, 1), positions, labels=labels, partners=candidates)
-    rows, others, similar, weight = listed_pairs(logits, batch)
+    rows, others, similar, weight = GivenPairs().of_batch(logits, batch)
     assert torch.equal(rows[:, 0], logits[2:4])
     assert torch.equal(others[:, 0], logits[4:])
     assert similar.flatten().tolist() == [0.5, 1.0]

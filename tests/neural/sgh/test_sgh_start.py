@@ -3,30 +3,28 @@
 import numpy as np
 import pytest
 import torch
+from neural.sgh.models import DIGITS
 from scipy import sparse
-from sklearn.datasets import load_digits
 
 from skhash import ITQHash, PCAHash, SGHEncoder
 from skhash.codes import CODINGS
 from skhash.metrics import neighbor_recall_score, true_neighbors
 from skhash.neural.sgh._module import SGHModule
 from skhash.neural.sgh._start import closed_form_decoder, sgh_start
-from skhash.numerics._scale import total_scale
-from skhash.training._batches import Batch
+from skhash.numerics._projection import mean_and_scale
+from skhash.training._module import Batch
 
 
 @pytest.fixture(scope="module")
 def digits():
-    X, _ = load_digits(return_X_y=True)
-    return X[:600].astype(np.float32)
+    return DIGITS
 
 
 @pytest.mark.parametrize("coding", ["01", "pm1"])
 def test_start_is_the_least_squares_codebook(coding, digits):
     """No other codebook, mean or spread has a lower free energy at the first logits."""
     X = digits.astype(np.float64)
-    mean = X.mean(axis=0)
-    scale = total_scale(X, mean)
+    mean, scale = mean_and_scale(X)
     directions = np.random.RandomState(0).randn(6, X.shape[1])
     low, step = CODINGS[coding]
     start = sgh_start(X, mean, scale, directions, coding, "cpu")
@@ -44,7 +42,7 @@ def test_start_is_the_least_squares_codebook(coding, digits):
 def test_codings_decode_rare_bits_alike(digits):
     """The ridge counts the same in both: codes of -1 and +1 are twice as far apart."""
     X = digits[:, 2:6].astype(np.float64)
-    mean, scale = X.mean(axis=0), total_scale(X, X.mean(axis=0))
+    mean, scale = mean_and_scale(X)
     weight, bias = np.eye(4)[:, :3] * 0.1, np.full(3, -9.0)
     ours, theirs = (
         closed_form_decoder(X, mean, scale, weight, bias, coding, "cpu")
@@ -54,10 +52,11 @@ def test_codings_decode_rare_bits_alike(digits):
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
-def test_total_scale_is_the_root_mean_variance(kind, digits):
-    mean = digits.mean(axis=0, dtype=np.float64)
-    expected = np.sqrt(digits.astype(np.float64).var(axis=0).mean())
-    np.testing.assert_allclose(total_scale(kind(digits), mean), expected, rtol=1e-6)
+def test_the_scale_is_the_root_mean_variance(kind, digits):
+    wide = digits.astype(np.float64)
+    mean, scale = mean_and_scale(kind(digits))
+    np.testing.assert_allclose(mean, wide.mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(scale, np.sqrt(wide.var(axis=0).mean()), rtol=1e-6)
 
 
 def test_auto_start_takes_the_better_of_itq_and_pca(digits):
@@ -120,7 +119,7 @@ def test_start_is_sought_on_a_sample_of_many_rows(monkeypatch, digits):
     X = digits * np.where(np.arange(64) == 20, 10, 1)  # one axis that none misses
     still = {"n_bits": 6, "init": "pca", "max_epochs": 1, "lr": 1e-9, "random_state": 0}
     all_rows = SGHEncoder(**still).fit(X).components_
-    monkeypatch.setattr("skhash.neural._start.START_ROWS", 300)
+    monkeypatch.setattr("skhash.numerics._projection.START_ROWS", 300)
     some_rows = SGHEncoder(**still).fit(X).components_
     assert not np.allclose(some_rows, all_rows, rtol=1e-2)
     cosines = [axis[20] / np.linalg.norm(axis) for axis in (some_rows[0], all_rows[0])]

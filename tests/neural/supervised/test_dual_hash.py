@@ -1,6 +1,5 @@
 """DualHashEncoder: its parameters, its dual variable, its optimizers, its measures."""
 
-import itertools
 import warnings
 from functools import cache
 
@@ -12,7 +11,7 @@ from torch import nn
 
 from skhash import DualHashEncoder, ITQHash, SupervisedHash
 from skhash.losses import DualHashLoss, ProxSolver
-from skhash.losses._solvers import SOLVERS, resolve_solver
+from skhash.losses._dual import SOLVERS
 from skhash.metrics import mean_average_precision_score
 from skhash.training import Optimizer
 
@@ -21,9 +20,8 @@ ROWS, LABELS = X[:300], Y[:300]
 
 
 def encoder(solver="prox", **params):
-    """Return an encoder with parameters of its solver as ``u_step``, of its loss, and
-    of its own."""
-    solver = resolve_solver(solver)
+    """Return an encoder with its own parameters, and those of solver and loss."""
+    solver = SOLVERS[solver]() if solver in SOLVERS else solver
     own = {name: params.pop(name) for name in solver.get_params() if name in params}
     defaults = {
         "warmup_epochs": 1,
@@ -60,7 +58,7 @@ def changes(solver="prox", **params):
     return bool((logits(solver=solver, **params) != base_logits(solver)).any())
 
 
-# What the parameters do
+# Effects of the parameters
 
 
 @pytest.mark.parametrize(
@@ -95,18 +93,6 @@ def test_parameters_matter(params):
     assert result.shape != base.shape or (result != base).any()
 
 
-def test_parameters_of_the_optimizers_matter():
-    for name, parameter, values in [
-        ("sgd", "momentum", (0.5, 0.9)),
-        ("storm", "forgetting", (0.2, 0.7)),
-    ]:
-        one, other = (
-            logits(optimizer=Optimizer(name, **{parameter: value}), lr=0.1)
-            for value in values
-        )
-        assert (one != other).any()
-
-
 def test_it_is_the_supervised_encoder_with_this_loss():
     """By default, where 300 rows have batches of 32 rows."""
     own = DualHashEncoder(8, max_epochs=7, random_state=0)
@@ -129,11 +115,6 @@ def test_parameters_inside_the_loss_are_set_from_outside():
     assert model.loss.w_weight == 0.1 and model.loss.solver.u_step == 0.7
     found = model.fit(ROWS, LABELS).decision_function(ROWS)
     np.testing.assert_array_equal(found, logits(solver=ProxSolver(0.7), w_weight=0.1))
-
-
-def test_solvers_differ():
-    for solver, other in itertools.combinations(SOLVERS, 2):
-        assert (base_logits(solver) != base_logits(other)).any(), (solver, other)
 
 
 def test_weight_matters_where_the_penalty_is_applied():
@@ -169,9 +150,7 @@ def test_no_penalty_within_the_warm_up():
 
 
 def test_an_inert_dual_is_warned_of():
-    with pytest.warns(
-        UserWarning, match=r"DualSolver\(\) stayed 0.*'prox' or 'dual_dc'"
-    ):
+    with pytest.warns(UserWarning, match=r"DualSolver\(\).*'prox'.*'dual_dc'"):
         fitted = encoder(solver="dual").fit(ROWS, LABELS)
     assert fitted.dual_active_fraction_ == 0.0
     assert not fitted.net_.module_.objective.v.any()
@@ -189,10 +168,6 @@ def test_an_active_dual_is_measured(params):
     assert 0 < objective.v.abs().max() <= 0.3 + 1e-6
     # Every row was updated once in each of the three epochs after the warm-up.
     assert objective.n_updates[0] == 3 * ROWS.shape[0] * 8
-
-
-def test_without_a_dual_there_is_no_fraction():
-    assert encoder(solver="prox").fit(ROWS, LABELS).dual_active_fraction_ is None
 
 
 def test_u_may_start_at_itq_codes():
@@ -229,7 +204,7 @@ def test_storm_without_memory_is_gradient_descent():
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
-# What is learned and measured
+# Learned codes and measures
 
 
 def test_codes_find_rows_of_the_class():
@@ -286,7 +261,7 @@ def test_validation_measures_the_likelihood_alone():
 
 
 def test_more_bits_than_features_have_no_itq_codes():
-    with pytest.raises(ValueError, match="n_bits=65 .*n_features=64"):
+    with pytest.raises(ValueError, match="n_bits=65.*64"):
         encoder(n_bits=65, u_init="itq").fit(ROWS, LABELS)
 
 

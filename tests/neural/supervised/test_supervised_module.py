@@ -13,7 +13,7 @@ from skhash.neural.supervised._module import (
     hashing_perceptron,
 )
 from skhash.numerics._perceptron import mlp_forward
-from skhash.training._batches import Batch
+from skhash.training._module import Batch
 
 X = torch.from_numpy(np.random.default_rng(0).normal(size=(30, 6))).float()
 
@@ -66,15 +66,6 @@ def test_balanced_outputs_have_mean_zero_and_spread_one():
     torch.testing.assert_close(outputs.mean(dim=0), torch.zeros(4), atol=1e-5, rtol=0)
     spread = outputs.std(dim=0, correction=0)
     torch.testing.assert_close(spread, torch.ones(4), atol=1e-3, rtol=0)
-
-
-def test_the_objective_gets_labels_and_positions():
-    net = module()
-    given = Batch(X[:2], torch.tensor([5, 3]), labels=torch.tensor([[0, 1], [1, 1]]))
-    net.loss(net(X[:2]), given)
-    labels, rows, batch = net.objective.seen
-    assert torch.equal(labels, given.labels) and torch.equal(rows, given.rows)
-    assert torch.equal(batch, X[:2])
 
 
 def test_shadow_batches_give_the_gradients_and_leave_no_trace():

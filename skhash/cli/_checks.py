@@ -1,0 +1,31 @@
+"""Checks before the work starts."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from skhash.utils.torch import resolve_device
+
+
+def check_device(name: str) -> None:
+    """Raise ``ValueError`` where torch cannot compute on the device."""
+    device = resolve_device(name)
+    import torch
+
+    try:
+        torch.zeros(1, device=device).cpu()
+    # A device that is missing something raises any exception.
+    except Exception as error:
+        raise ValueError(f"--device {name} cannot be used here: {error}") from error
+
+
+def check_writable(folder: Path) -> None:
+    """Raise ``ValueError`` unless files can be made in a folder, new ones in turn."""
+    nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not nearest.is_dir():
+        raise ValueError(f"{nearest} is a file; name a directory.")
+    try:
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
+    except OSError as error:
+        raise ValueError(f"{nearest} cannot be written to: {error.strerror}.") from None

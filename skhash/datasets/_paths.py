@@ -1,5 +1,0 @@
-"""The type of paths."""
-
-import os
-
-PathLike = str | os.PathLike[str]

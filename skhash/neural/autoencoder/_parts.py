@@ -1,0 +1,200 @@
+"""Parts of a `StochasticAutoencoderHash`: distributions of bits, a second phase."""
+
+import math
+from numbers import Integral, Real
+
+from sklearn.base import BaseEstimator
+
+from skhash.utils._sklearn import HasMethods, Interval
+from skhash.utils.strategies import resolved
+
+
+class Posterior(BaseEstimator):
+    """Base: independent bits of logits r, ``q(s|x) = prod_j Ber(s_j; F(r_j))``.
+
+    Others are mixtures of these, ``q(s|x) = E_r q(s|r)``, r drawn from the heads that
+    the encoder gives.
+    """
+
+    _parameter_constraints: dict = {}
+    # Whether the divergence is that of q itself, the same at every code.
+    has_closed_form = True
+
+    def n_heads(self, n_bits: int) -> int:
+        """Return how many outputs the encoder needs; the first are the mean of r."""
+        return n_bits
+
+    def draw(self, heads, generator):
+        """Draw r from the heads, differentiably.
+
+        Parameters
+        ----------
+        heads : Tensor of shape (n_rows, n_heads)
+        generator : torch.Generator
+
+        Returns
+        -------
+        draws : sequence of Tensors of shape (n_rows, n_bits)
+            Logits. Bits follow the first of them, the divergence uses all.
+        """
+        return [heads]
+
+    def divergence(self, draws, noise):
+        """Return a function of bits that is on average at least ``KL(q || p)``.
+
+        The prior p is that of fair coins.
+
+        Parameters
+        ----------
+        draws : sequence of Tensors of shape (n_rows, n_bits)
+        noise : Noise
+            Its distribution function is F.
+
+        Returns
+        -------
+        divergence : callable
+            Maps bits, shape (..., n_rows, n_bits), to a divergence of each row.
+        """
+        from skhash.losses._likelihoods import bernoulli_kl
+
+        logits = draws[0]
+        return lambda bits: bernoulli_kl(noise.log_odds(logits), logits.new_zeros(()))
+
+
+class CorrelatedPosterior(Posterior):
+    """Bits made dependent by a Gaussian r of low-rank covariance (CorrSH).
+
+    ``r = mu + std eps + V zeta`` with eps and zeta standard normal, of covariance
+    ``diag(std^2) + V V^T``. The entropy of the code is bounded by that of the mixture
+    ``h_k(s) = 1/k sum_i q(s|r_i)`` of k draws of r.
+
+    Parameters
+    ----------
+    rank : int, default=10
+        Columns R of V.
+    n_mixture : int, default=10
+        Draws k of r in the mixture. The bound gets tighter with it.
+    scale : float or None, default=None
+        The entries of V are a tanh times this. None is 1/sqrt(R), which lets bits
+        correlate; the authors have 1/R, which bounds each covariance by 1/R.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import StochasticAutoencoderHash
+    >>> from skhash.neural import CorrelatedPosterior
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> encoder = StochasticAutoencoderHash(
+    ...     16, posterior=CorrelatedPosterior(rank=4), max_epochs=2, random_state=0
+    ... )
+    >>> encoder.fit(X).covariance_coef_.shape  # sigma and V of each bit
+    (512, 80)
+    """
+
+    _parameter_constraints: dict = {
+        "rank": [Interval(Integral, 1, None, closed="left")],
+        "n_mixture": [Interval(Integral, 1, None, closed="left")],
+        "scale": [Interval(Real, 0, None, closed="left"), None],
+    }
+    has_closed_form = False
+
+    def __init__(self, rank=10, n_mixture=10, scale=None):
+        self.rank = rank
+        self.n_mixture = n_mixture
+        self.scale = scale
+
+    def n_heads(self, n_bits):
+        return n_bits * (2 + self.rank)
+
+    def parts(self, heads):
+        """Return mu and std, shape (n_rows, n_bits), and V, (n_rows, n_bits, rank)."""
+        from torch.nn.functional import softplus
+
+        n_bits = heads.shape[-1] // (2 + self.rank)
+        mu, std, factor = heads.split([n_bits, n_bits, self.rank * n_bits], dim=-1)
+        scale = self.rank**-0.5 if self.scale is None else self.scale
+        factor = scale * factor.unflatten(-1, (n_bits, self.rank)).tanh()
+        return mu, softplus(std), factor
+
+    def draw(self, heads, generator):
+        import torch
+
+        mu, std, factor = self.parts(heads)
+        eps = mu.new_empty(self.n_mixture, *mu.shape).normal_(generator=generator)
+        zeta = eps.new_empty(*eps.shape[:2], self.rank).normal_(generator=generator)
+        return mu + std * eps + torch.einsum("bjr,kbr->kbj", factor, zeta)
+
+    def divergence(self, draws, noise):
+        from skhash.losses._likelihoods import log_mixture
+
+        log_odds = noise.log_odds(draws)
+        # log p(bits) is the same for all bits.
+        return lambda bits: (
+            log_mixture(bits, log_odds) - (0 * bits - math.log(2)).sum(dim=-1)
+        )
+
+
+POSTERIORS = {"independent": Posterior, "correlated": CorrelatedPosterior}
+
+
+def resolve_posterior(posterior) -> Posterior:
+    """Return the posterior of a name, or a clone of the posterior itself."""
+    return resolved(posterior, POSTERIORS, Posterior, "posterior")
+
+
+class Correction(BaseEstimator):
+    """Epochs with another gradient, to correct the bias of the first.
+
+    They start with a fresh optimizer, as in section 5 of Shekhovtsov and Yanush, since
+    the moments that one has collected belong to the other gradient. An `lr_schedule`
+    starts afresh too, at `lr` and for these epochs; the paper has a fixed step size in
+    both phases. `partial_fit` resumes training with this gradient.
+
+    Parameters
+    ----------
+    gradient : str or gradient estimator, default="arm"
+        As that of `StochasticAutoencoderHash`.
+    n_samples : int, default=10
+        Samples of the estimator, where `gradient` is the name of one that has them.
+    n_epochs : int, default=6
+        By default half of the epochs before it, as in the paper.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import StochasticAutoencoderHash
+    >>> from skhash.neural import Correction
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> encoder = StochasticAutoencoderHash(
+    ...     16, correction=Correction(n_epochs=1), max_epochs=2, random_state=0
+    ... )
+    >>> encoder.fit(X).n_iter_
+    3
+    """
+
+    _parameter_constraints: dict = {
+        "gradient": [str, HasMethods(["surrogate"])],
+        "n_samples": [Interval(Integral, 1, None, closed="left")],
+        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(self, gradient="arm", n_samples=10, n_epochs=6):
+        self.gradient = gradient
+        self.n_samples = n_samples
+        self.n_epochs = n_epochs
+
+    def make_gradient(self):
+        """Return a fresh gradient estimator."""
+        from skhash.gradients import resolve_gradient
+
+        gradient = resolve_gradient(self.gradient, "correction")
+        if isinstance(self.gradient, str) and "n_samples" in gradient.get_params():
+            gradient.set_params(n_samples=self.n_samples)
+        return gradient
+
+
+def resolve_correction(correction) -> Correction | None:
+    """Return the correction of a gradient's name, a clone of the object, or None."""
+    if isinstance(correction, str):
+        correction = Correction(correction)
+    return correction and resolved(correction, {}, Correction, "correction")

@@ -1,0 +1,382 @@
+"""Parts of an `SGHEncoder`: latent scales, and sources of pairs of rows."""
+
+from abc import abstractmethod
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_consistent_length
+
+from skhash.numerics._graph import near_rows
+from skhash.utils._sklearn import Interval
+from skhash.utils.arrays import as_array, column_or_1d
+from skhash.utils.strategies import resolved
+from skhash.utils.targets import encoded_labels, partial_labels
+from skhash.utils.torch import seeded_generator
+
+# Neighbours are those of at most so many rows, by at most so many components.
+NEIGHBOR_ROWS, NEIGHBOR_AXES = 20_000, 128
+# Partners drawn for each row, by labels and by listed pairs.
+DRAWN_PAIRS = 16
+# Weight of all pairs of strangers, relative to that of neighbours.
+STRANGERS = 30
+
+
+class LatentScale(BaseEstimator):
+    """A latent scale z of each bit of each row (section E.1 of the supplement).
+
+    x is Gaussian around ``alpha + (h o z) U``. z has the prior ``N(1, std^2)``, which
+    the paper leaves out, and the posterior ``q(z|x) = N(m, v)`` with m linear in x and
+    the best v. The codebook decodes a code at the prior mean of its scales, 1; see
+    `SGHEncoder.inverse_transform`.
+
+    Parameters
+    ----------
+    std : float, default=0.3
+        The prior standard deviation; towards 0 the model is that without scales.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import SGHEncoder
+    >>> from skhash.neural import LatentScale
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> encoder = SGHEncoder(16, scale=LatentScale(std=0.2), random_state=0).fit(X)
+    >>> encoder.latent_scales(X).shape
+    (1797, 16)
+    """
+
+    _parameter_constraints: dict = {"std": [Interval(Real, 0, None, closed="neither")]}
+
+    def __init__(self, std=0.3):
+        self.std = std
+
+
+def resolve_scale(scale) -> LatentScale | None:
+    """Return the scale of a name, a clone of the object, or None."""
+    return scale and resolved(scale, {"latent": LatentScale}, LatentScale, "scale")
+
+
+class PairSource(BaseEstimator):
+    """Base of sources of pairs: which rows are similar, and how much they count.
+
+    A source reads the arguments of `fit`, and says which rows each row is fed with and
+    which pairs a batch makes up.
+    """
+
+    _parameter_constraints: dict = {"weight": [Interval(Real, 0, None, closed="left")]}
+    # Whether an encoder has a likelihood of pairs even while nothing is known yet.
+    is_always_learned = True
+
+    def __init__(self, weight=10.0):
+        self.weight = weight
+
+    def read(self, y, given, *, is_part):
+        """Return the known pairs, or None.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,) or None
+        given : tuple of pairs, pair_labels and ids
+            As in `SGHEncoder.fit`.
+        is_part : bool
+            Whether the rows are some of a stream.
+        """
+        if given[0] is not None:
+            raise ValueError(
+                f"pairs are given, but the encoder has pairs={self!r}, which takes "
+                "them from elsewhere; leave out one of the two."
+            )
+        return self._read(y, is_part)
+
+    @abstractmethod
+    def rows(self, X, known, trains, rng, device) -> dict:
+        """Return the candidates of each row, as `partners` of `Rows`, and `labels`.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR array} of shape (n_samples, n_features)
+        known : object
+            As from `read`.
+        trains : ndarray of shape (n_samples,), bool
+            Which rows are trained on: they have no candidates among the others.
+        rng : RandomState
+        device : torch.device
+        """
+
+    @abstractmethod
+    def of_batch(self, logits, batch):
+        """Return rows, others, similar and weight for `PairLikelihood.loss`.
+
+        The weights sum to 1.
+
+        Parameters
+        ----------
+        logits : Tensor of shape (n, n_bits)
+            Those of rows, then of their first partners, and so on.
+        batch : Batch
+        """
+
+
+class GivenPairs(PairSource):
+    """The pairs that `fit` is given, if any.
+
+    Parameters
+    ----------
+    weight : float, default=10.0
+        The weight nu of pairs.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import SGHEncoder
+    >>> from skhash.neural import GivenPairs
+    >>> X, y = load_digits(return_X_y=True)
+    >>> pairs = [[0, 10], [0, 1], [1, 11]]
+    >>> encoder = SGHEncoder(16, pairs=GivenPairs(weight=3.0), random_state=0)
+    >>> encoder = encoder.fit(X, pairs=pairs, pair_labels=[1, 0, 1], ids=range(len(X)))
+    >>> encoder.pair_scale_ > 0
+    True
+    """
+
+    is_always_learned = False
+
+    def read(self, y, given, *, is_part):
+        pairs, pair_labels, ids = given
+        return None if pairs is None else placed_pairs(pairs, pair_labels, ids)
+
+    def rows(self, X, known, trains, rng, device):
+        pairs, similar, ids = known
+        check_consistent_length(X, ids)
+
+        def in_turn(pairs, shape):
+            """Draw pairs in random order, each about equally often."""
+            order = rng.permutation(len(pairs))[np.arange(np.prod(shape)) % len(pairs)]
+            return pairs[rng.permutation(order)].reshape(shape)
+
+        drawn = _drawn(
+            np.arange(len(pairs)), trains[pairs].all(axis=1), trains, in_turn
+        )
+        return {"partners": pairs[drawn], "labels": similar[drawn]}
+
+    def of_batch(self, logits, batch):
+        _, rows, others = logits.chunk(3)
+        own, first, second = batch.parts()
+        firsts, seconds = own.partners.unbind(dim=2)
+        drawn = (firsts == first.rows[:, None]) & (seconds == second.rows[:, None])
+        # Where a pair is listed several times, with different labels: their mean.
+        similar = (drawn * own.labels).sum(dim=1) / drawn.sum(dim=1)
+        similar = similar.to(logits.dtype)[:, None, None]
+        weight = _share(0 * similar + 1)
+        return rows[:, None], others[:, None], similar, weight
+
+
+class LabelPairs(PairSource):
+    """Pairs of rows of known class in `y`: similar where it is the same.
+
+    Parameters
+    ----------
+    weight : float, default=10.0
+        The weight nu of pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import SGHEncoder
+    >>> from skhash.neural import LabelPairs
+    >>> X, y = load_digits(return_X_y=True)
+    >>> y[::2] = -1  # not known
+    >>> encoder = SGHEncoder(16, pairs=LabelPairs(), random_state=0).fit(X, y)
+    >>> encoder.pair_scale_ > 0
+    True
+    """
+
+    def _read(self, y, is_part):
+        if y is None:
+            raise ValueError(
+                f"pairs={self!r} requires y to be passed, but the target y is None; "
+                "give -1 where a class is not known."
+            )
+        labels = encoded_labels(partial_labels(y, is_part=is_part))
+        if labels.shape[1] > 1:
+            raise ValueError(
+                "y has several labels a row; give pairs and pair_labels instead, which "
+                "can say what makes rows similar."
+            )
+        return labels[:, 0] if (labels >= 0).sum() > 1 else None
+
+    def rows(self, X, known, trains, rng, device):
+        check_consistent_length(X, known)
+        labeled = np.flatnonzero(known >= 0)
+        partners = _drawn(labeled, trains[labeled], trains, rng.choice)
+        return {"partners": partners[:, :, None], "labels": known}
+
+    def of_batch(self, logits, batch):
+        _, rows = logits.chunk(2)
+        _, own = batch.parts()
+        similar = (own.labels[:, None] == own.labels).to(logits.dtype)
+        is_other = own.rows[:, None] != own.rows
+        return rows, rows, similar, _share(is_other.to(logits.dtype))
+
+
+class NeighborPairs(PairSource):
+    """Pairs of near neighbours, which are similar, and of other rows, which are not.
+
+    This needs no labels. In the mean over the pairs of a batch the similar ones have
+    the weight 1/31 in all and the others 30/31, however many there are of each.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=10
+        How many nearest rows are similar. They are found for at most 20 000 rows, among
+        all that are trained on, by at most 128 principal components.
+    weight : float, default=10.0
+        The weight nu of pairs.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import SGHEncoder
+    >>> from skhash.neural import NeighborPairs
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> encoder = SGHEncoder(16, pairs=NeighborPairs(n_neighbors=5), random_state=0)
+    >>> encoder.fit(X).pair_scale_ > 0
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        **PairSource._parameter_constraints,
+    }
+
+    def __init__(self, n_neighbors=10, weight=10.0):
+        self.n_neighbors = n_neighbors
+        self.weight = weight
+
+    def _read(self, y, is_part):
+        return True
+
+    def rows(self, X, known, trains, rng, device):
+        n_samples = X.shape[0]
+        anchors = np.sort(rng.permutation(n_samples)[:NEIGHBOR_ROWS])
+        search = "euclidean", NEIGHBOR_AXES, device, seeded_generator(rng)
+        near = near_rows(X, anchors, self.n_neighbors, trains, search)
+        # Other rows are their own partners, which makes no pair.
+        table = np.repeat(np.arange(n_samples)[:, None], near.shape[1], axis=1)
+        table[anchors] = near
+        return {"partners": table[:, :, None]}
+
+    def of_batch(self, logits, batch):
+        """Return every row with every neighbour.
+
+        Pairs are similar where either is among the neighbours of the other.
+        """
+        rows, others = logits.chunk(2)
+        own, theirs = batch.parts()
+        similar = _held(own.partners[:, :, 0], theirs.rows)
+        similar = similar | _held(theirs.partners[:, :, 0], own.rows).T
+        is_same = own.rows[:, None] == theirs.rows
+        near = (similar & ~is_same).to(logits.dtype)
+        n_near = near.sum()
+        n_far = near.numel() - n_near - is_same.sum()
+        far_weight = STRANGERS / n_far.clamp(min=1)
+        weight = far_weight.lerp(1 / n_near.clamp(min=1), near) / (1 + STRANGERS)
+        return rows, others, near, weight.masked_fill_(is_same, 0)
+
+
+PAIR_SOURCES = {"given": GivenPairs, "labels": LabelPairs, "neighbors": NeighborPairs}
+
+
+def resolve_pairs(pairs) -> PairSource:
+    """Return the source of pairs of a name, or a clone of the source itself."""
+    return resolved(pairs, PAIR_SOURCES, PairSource, "pairs")
+
+
+def _drawn(items, of_training, trains, draw):
+    """Return some of the items for each row, shape (n_samples, n_drawn).
+
+    Rows that are trained on draw those `of_training`. Others draw the other ones, or
+    all where there are no others.
+    """
+    if not of_training.any():
+        raise ValueError(
+            "All that is known of pairs has rows that are held out to validate on; "
+            "hold out fewer, or say more."
+        )
+    table = np.empty((len(trains), DRAWN_PAIRS), dtype=np.int64)
+    for rows, usable in ((trains, of_training), (~trains, ~of_training)):
+        if rows.any():
+            some = items[usable] if usable.any() else items
+            table[rows] = draw(some, (np.count_nonzero(rows), DRAWN_PAIRS))
+    return table
+
+
+def placed_pairs(pairs, pair_labels, ids):
+    """Return pairs as positions of rows, their labels, and the ids of the rows.
+
+    Pairs of which a row is not among those with these ids are left out.
+    """
+    if ids is None:
+        raise ValueError(
+            "pairs call rows by their ids, since cross-validation passes on parts of "
+            "the rows, where positions would mean other ones. Give an id a row, such "
+            "as ids=np.arange(len(X)), where pairs are positions."
+        )
+    ids, pairs = _names(ids, "ids", 1), _names(pairs, "pairs", 2)
+    if pairs.shape[1] != 2:
+        raise ValueError(f"pairs has {pairs.shape[1]} columns; give 2 ids a row.")
+    if (ids.dtype.kind == "U") != (pairs.dtype.kind == "U"):
+        raise ValueError(
+            f"ids are of dtype {ids.dtype} and pairs of {pairs.dtype}; give both as "
+            "integers, or both as strings."
+        )
+    pair_labels = column_or_1d(pair_labels, warn=True)
+    check_consistent_length(pairs, pair_labels)
+    if not np.isin(pair_labels, (0, 1)).all():
+        other = pair_labels[~np.isin(pair_labels, (0, 1))][0]
+        raise ValueError(
+            f"pair_labels holds {other}; give 1 for similar rows and 0 for others."
+        )
+    order = np.argsort(ids, kind="stable")
+    known = ids[order]
+    if (known[1:] == known[:-1]).any():
+        twice = known[1:][known[1:] == known[:-1]][0].item()
+        raise ValueError(f"ids must differ, and {twice!r} occurs twice.")
+    slots = np.minimum(np.searchsorted(known, pairs), len(known) - 1)
+    kept = (known[slots] == pairs).all(axis=1)
+    if not kept.any():
+        raise ValueError(
+            f"Of {len(pairs)} pairs none has both of its rows among the {len(ids)} "
+            f"ids; the first is {pairs[0].tolist()}."
+        )
+    return order[slots[kept]], pair_labels[kept].astype(np.int64), ids
+
+
+def _names(values, name, n_axes):
+    """Return an array of integers or of strings with so many axes."""
+    values = as_array(values)
+    if values.dtype.kind in "OT" and all(isinstance(one, str) for one in values.flat):
+        values = values.astype(str)
+    if values.dtype.kind not in "iuU" or values.ndim != n_axes or not len(values):
+        raise ValueError(
+            f"{name} must be integers or strings of {n_axes} axes, got an array of "
+            f"shape {values.shape} and dtype {values.dtype}."
+        )
+    return values
+
+
+def _held(table, values):
+    """Return which values each row of the table holds: (n, k), (m,) to (n, m)."""
+    import torch
+
+    distinct, place = values.unique(return_inverse=True)
+    near = torch.searchsorted(distinct, table.contiguous()).clamp(max=len(distinct) - 1)
+    rows, columns = (distinct[near] == table).nonzero(as_tuple=True)
+    held = torch.zeros(len(table), len(distinct), dtype=torch.bool, device=table.device)
+    held[rows, near[rows, columns]] = True
+    return held[:, place]
+
+
+def _share(weight):
+    return weight / weight.sum().clamp(min=1)

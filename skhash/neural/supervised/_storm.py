@@ -1,0 +1,92 @@
+"""STORM: stochastic gradients with reduced noise."""
+
+from contextlib import nullcontext
+
+import torch
+from torch.optim import Optimizer
+
+
+class Storm(Optimizer):
+    r"""Recursive momentum of two gradients of one batch (Cutkosky and Orabona, 2019).
+
+    .. math::
+
+        d_k = g(W_k; B_k) + (1 - c) (d_{k-1} - g(W_{k-1}; B_k)), \qquad
+        W_{k+1} = W_k - \eta d_k
+
+    Both gradients are of the same batch, so a step costs two, and both repeat the same
+    random numbers, as those of dropout. With c = 1 it is gradient descent.
+
+    Parameters
+    ----------
+    params : iterable of Tensors
+    lr : float
+        eta.
+    forgetting : float, default=0.7
+        c, from 0 to 1: how fast old gradients are forgotten.
+    weight_decay : float, default=0.0
+        Adds ``weight_decay W`` to both gradients.
+    shadow : callable, default=nullcontext
+        Returns a context manager that surrounds the gradient at the weights before:
+        inside it the batch must leave no trace.
+    """
+
+    def __init__(
+        self, params, lr, forgetting=0.7, weight_decay=0.0, shadow=nullcontext
+    ):
+        defaults = {"lr": lr, "forgetting": forgetting, "weight_decay": weight_decay}
+        super().__init__(params, defaults)
+        self.shadow = shadow
+
+    def __getstate__(self):
+        return super().__getstate__() | {"shadow": self.shadow}
+
+    @torch.no_grad()
+    def step(self, closure):
+        """Make one step.
+
+        Parameters
+        ----------
+        closure : callable
+            Sets the gradients of the batch to those at the current weights and returns
+            the loss. Called twice, from the second step on.
+        """
+        earlier = self._earlier_gradients(closure) if self.state else {}
+        with torch.enable_grad():
+            loss = closure()
+        for group in self.param_groups:
+            for parameter, estimate in _gradients(group):
+                state = self.state[parameter]
+                if parameter in earlier:
+                    error = state["estimate"] - earlier[parameter]
+                    estimate += (1 - group["forgetting"]) * error
+                state["estimate"], state["previous"] = estimate, parameter.clone()
+                parameter.add_(estimate, alpha=-group["lr"])
+        return loss
+
+    def _earlier_gradients(self, closure):
+        """Return the gradients of this batch at the weights before the last step."""
+        devices = {p.device for group in self.param_groups for p in group["params"]}
+        devices = [device for device in devices if device.type == "cuda"]
+        with torch.random.fork_rng(devices):
+            self._swap()
+            with self.shadow(), torch.enable_grad():
+                closure()
+            gradients = dict(
+                pair for group in self.param_groups for pair in _gradients(group)
+            )
+            self._swap()
+        return gradients
+
+    def _swap(self):
+        """Exchange the weights for those before the last step."""
+        for parameter, state in self.state.items():
+            state["previous"], parameter.data = parameter.data, state["previous"]
+
+
+def _gradients(group):
+    """Yield each weight of a group that has a gradient, with that and the decay."""
+    for parameter in group["params"]:
+        if parameter.grad is not None:
+            decay = group["weight_decay"]
+            yield parameter, parameter.grad.add(parameter, alpha=decay)

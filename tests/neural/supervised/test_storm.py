@@ -1,0 +1,165 @@
+"""STORM against gradient descent, full gradients and its stationary variance."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from skhash.neural.supervised._storm import Storm
+
+X = torch.from_numpy(np.random.default_rng(0).normal(size=(40, 6)))
+Y = torch.from_numpy(np.random.default_rng(1).normal(size=(40, 2)))
+
+
+def network(dropout=0.0):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        layers = nn.Linear(6, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 2)
+        return nn.Sequential(*layers).double()
+
+
+def closure_of(model, optimizer, rows):
+    def closure():
+        optimizer.zero_grad()
+        loss = (model(X[rows]) - Y[rows]).square().mean()
+        loss.backward()
+        return loss
+
+    return closure
+
+
+def train(model, optimizer, batches):
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        losses = [
+            optimizer.step(closure_of(model, optimizer, rows)).item()
+            for rows in batches
+        ]
+        return losses, torch.rand(())
+
+
+def batches(n):
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randperm(40, generator=generator)[:8] for _ in range(n)]
+
+
+def weights(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+@pytest.mark.parametrize("weight_decay, dropout", [(0.0, 0.0), (0.1, 0.5)])
+def test_without_memory_it_is_gradient_descent(weight_decay, dropout):
+    """With dropout too: the second gradient of a step draws nothing anew."""
+    model, other = network(dropout), network(dropout)
+    settings = {"lr": 0.1, "weight_decay": weight_decay}
+    result = train(
+        model, Storm(model.parameters(), forgetting=1.0, **settings), batches(30)
+    )
+    sgd = torch.optim.SGD(other.parameters(), **settings)
+    expected = train(other, sgd, batches(30))
+    assert result == expected
+    assert torch.equal(weights(model), weights(other))
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+@pytest.mark.parametrize("c", [0.0, 0.1, 0.9])
+def test_the_full_batch_gives_the_gradient(c, weight_decay):
+    model = network()
+    optimizer = Storm(
+        model.parameters(), lr=0.3, forgetting=c, weight_decay=weight_decay
+    )
+    for _ in range(20):
+        exact = copy.deepcopy(model)
+        closure_of(exact, optimizer, slice(None))()
+        optimizer.step(closure_of(model, optimizer, slice(None)))
+    for parameter, before in zip(model.parameters(), exact.parameters(), strict=True):
+        estimate = optimizer.state[parameter]["estimate"]
+        expected = before.grad + weight_decay * before.detach()
+        torch.testing.assert_close(estimate, expected, atol=1e-12, rtol=0)
+
+
+def test_the_recursion_written_out():
+    """d = g(W; B) + (1 - c) (d' - g(W'; B)), both gradients of the newer batch."""
+    model, c, lr = network(), 0.3, 0.2
+    optimizer = Storm(model.parameters(), lr=lr, forgetting=c)
+
+    def gradient(values, rows):
+        clone = network()
+        nn.utils.vector_to_parameters(values, clone.parameters())
+        closure_of(clone, optimizer, rows)()
+        return torch.cat([p.grad.flatten() for p in clone.parameters()])
+
+    old, estimate = None, None
+    values = weights(model)
+    for rows in batches(6):
+        new = gradient(values, rows)
+        if estimate is not None:
+            new = new + (1 - c) * (estimate - gradient(old, rows))
+        old, estimate, values = values, new, values - lr * new
+        optimizer.step(closure_of(model, optimizer, rows))
+        torch.testing.assert_close(weights(model), values, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("c", [0.1, 0.5])
+def test_stationary_variance(c):
+    """Additive noise of variance 1 leaves errors of variance c / (2 - c).
+
+    The error is ``e = c noise + (1 - c) e'``. The variance of n = 20 000 errors has a
+    relative standard deviation of sqrt(2 / n) = 0.01; the tolerance is 5 of those.
+    """
+    parameter = nn.Parameter(torch.zeros(20_000, dtype=torch.float64))
+    optimizer = Storm([parameter], lr=1e-9, forgetting=c)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(80):  # (1 - c)^160 of the first variance is left, 5e-8 for 0.1
+        noise = torch.randn(20_000, generator=generator, dtype=torch.float64)
+
+        def closure(noise=noise):
+            optimizer.zero_grad()
+            loss = parameter @ noise
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+    variance = optimizer.state[parameter]["estimate"].square().mean().item()
+    assert variance == pytest.approx(c / (2 - c), rel=0.05)
+
+
+def test_the_earlier_weights_are_met_in_the_shadow_only():
+    model, inside, met = network(), [False], []
+
+    class Shadow:
+        def __enter__(self):
+            inside[0] = True
+
+        def __exit__(self, *_):
+            inside[0] = False
+
+    optimizer = Storm(model.parameters(), lr=0.1, forgetting=0.5, shadow=Shadow)
+    steps = [weights(model)]
+    for rows in batches(4):
+        gradients = closure_of(model, optimizer, rows)
+
+        def closure(gradients=gradients):
+            met.append((inside[0], weights(model)))
+            return gradients()
+
+        optimizer.step(closure)
+        steps.append(weights(model))
+    expected = [(False, steps[0])]
+    for before, now in zip(steps[:-2], steps[1:-1], strict=True):
+        expected += [(True, before), (False, now)]
+    for (shadow, values), (as_shadow, expected_values) in zip(
+        met, expected, strict=True
+    ):
+        assert shadow == as_shadow
+        assert torch.equal(values, expected_values)
+
+
+def test_weights_without_gradients_stay():
+    model = network()
+    model[0].requires_grad_(False)
+    before = model[0].weight.clone()
+    train(model, Storm(model.parameters(), lr=0.1), batches(3))
+    assert torch.equal(model[0].weight, before)
