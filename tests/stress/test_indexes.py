@@ -392,6 +392,10 @@ class LiveSearch(LiveVectors):
             scores += 0.25 * errors
         exact = self.by != "decoder" and self.metric != "cosine"
         self.tolerance = 0 if exact else 2e-5 * (1 + np.abs(scores).max())
+        if (self.by, self.metric) == ("decoder", "cosine"):
+            # The direction of a row that is nearly 0 is that of its rounding.
+            least = np.linalg.norm(stood_for, axis=1).min()
+            self.tolerance /= np.clip(least, 1e-9, 1)
         return X, scores, distances, {}
 
     def finds_own(self):
