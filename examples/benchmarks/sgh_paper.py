@@ -83,7 +83,13 @@ def load(figure, paths, data_home):
     if paths[0].endswith((".h5", ".hdf5")):
         return read_ann_hdf5(paths[0])
     base, query = (open_vectors(path) for path in paths)
-    return RetrievalData(Path(paths[0]).stem, "euclidean", base, base, query)
+    return RetrievalData(
+        name=Path(paths[0]).stem,
+        metric="euclidean",
+        train=base,
+        database=base,
+        query=query,
+    )
 
 
 def sample(X, n_rows, seed=0):

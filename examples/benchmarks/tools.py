@@ -339,7 +339,13 @@ def load_tfidf(data_home=None):
     """Load 20 Newsgroups as 256 components of tf-idf, rows of unit length."""
     texts = load_20newsgroups("texts", data_home=data_home)
     database, query = tfidf_axes(texts.database, texts.query, max_features=10_000)
-    return RetrievalData("20newsgroups-tfidf", "cosine", database, database, query)
+    return RetrievalData(
+        name="20newsgroups-tfidf",
+        metric="cosine",
+        train=database,
+        database=database,
+        query=query,
+    )
 
 
 LOADERS = {
