@@ -28,10 +28,13 @@ from skhash.utils.targets import partial_labels
 
 SHORTEST_PREFIX = 8
 # Steps that max_epochs="auto" aims at, within these numbers of epochs.
-AUTO_STEPS, AUTO_EPOCHS = 3000, (10, 100)
+AUTO_STEPS, AUTO_EPOCHS = 1500, (10, 100)
 # The more rows there are, the nearer are those that a search is for, and the less the
 # distances of rows drawn at random tell of them.
-MANY_ROWS, DECAY_WITH_ROWS = 10_000, 0.375
+SHARPNESS = 0.35  # the power of the number of rows
+MANY_ROWS = 10_000
+# Units of hidden_layer_sizes="auto", where there are as many rows.
+AUTO_UNITS = 512
 # Rows are trained on by their coordinates along so many principal axes at least.
 FEWEST_AXES = 256
 # A direction along which data spread less than this share of the most is constant.
@@ -43,23 +46,30 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
 
     A row x_i of a batch is paired with one of its nearest rows (or, with labels, with
     one of its class), x_{i'}. With signs s in {-1, +1} of the logits of an encoder, and
-    their agreement ``<s_i, s_j'> / m`` over m bits, training minimises how surprising
-    the partner of each row is among all partners of the batch, and the other way round,
-    how little agreement follows distance, and how little codes tell of their rows:
+    their agreement ``<s_i, s_j'> / m`` over m bits, training minimises how far the
+    distribution of agreement over the partners of the batch is from that of nearness,
+    seen from rows and from partners, how little agreement follows distance, and how
+    little codes tell of their rows:
 
     .. math::
 
-        \sum_m \frac1n \sum_i \Big[ - \ell^m_{ii'}
-        + \tfrac12 \log \sum_j \exp \ell^m_{ij'}
-        + \tfrac12 \log \sum_j \exp \ell^m_{ji'} \Big]
+        \sum_m - \frac1{2n} \sum_{ij} \Big[ p_{ij} \log q^m_{ij}
+        + p'_{ij} \log q'^m_{ij} \Big]
         + \delta m \, (1 - r_m^2)
         + \rho \sqrt m \; \overline{(x - D_m s)^2},
 
-        \ell^m_{ij'} = \frac{\langle s_i, s_{j'} \rangle_m}{m \, T_m}, \quad
-        T_m = \frac{T}{\sqrt m}
+        q^m_{ij} \propto \exp \frac{\langle s_i, s_{j'} \rangle_m}{m \, T_m}, \quad
+        T_m = \frac{T}{m^{0.3}}, \qquad
+        p_{ij} \propto \exp \Big( - n_X^{0.35} \,
+        \frac{d_{ij'}^2}{\overline{d_i^2} - \min d_i^2} \Big)
 
-    The first part is the bound of mutual information of van den Oord et al. (2018) with
-    the pairs of Dai et al. (2017, section E.2), ``y_ij = 1`` for near neighbours. r_m
+    The first part is the cross-entropy of stochastic neighbour embedding (Hinton and
+    Roweis, 2002) over batches that hold near neighbours, the pairs ``y_ij = 1`` of Dai
+    et al. (2017, section E.2). q and p sum to 1 over the partners of a row, q' and p'
+    over the rows of a partner. d is the distance, in units of how far the nearest
+    partner is from a usual one, and :math:`n_X` the number of rows of `X`: the more
+    there are, the nearer are those that a search is for. With labels, a `graph` that is
+    given and inner products, p is equal for all that are known to be near instead. r_m
     is the correlation of agreement and distance over the pairs of a batch, in which a
     pair at distance d counts ``exp(-3 d^2 / mean d^2)``. D_m is a linear decoder, and
     the bar is the mean over entries of rows in units of their spread. The outer
@@ -78,19 +88,21 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         nearest, more suit long lists.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
         Which rows are near. To encode rows by their direction only, use `normalize`.
-    hidden_layer_sizes : sequence of int, default=()
-        Units in the hidden layers of the encoder. Without any it is linear.
+    hidden_layer_sizes : "auto" or sequence of int, default="auto"
+        Units in the hidden layers of the encoder, beside which there is a linear one.
+        "auto" is one layer of 512, or as many as there are rows. Without any, ``()``,
+        the encoder is linear: it finds less, but encodes several times as fast.
     nested : bool or sequence of int, default=True
         The lengths m to train besides `n_bits`: True is 8, 16, 32, ..., False none.
         Those of a sequence that are not below `n_bits` are passed over.
-    temperature : float, default=0.6
+    temperature : float, default=0.24
         T above: a low one looks at the nearest rows of a batch only.
     gradient : "annealed_tanh", str or LayerwiseGradient, default="annealed_tanh"
         How gradients pass the signs: "annealed_tanh" as above, or a layer-wise
         estimator of `skhash.gradients`, or its name.
-    distance_weight, reconstruction_weight : float, default=0.04 and 0.4
+    distance_weight, reconstruction_weight : float, default=0.02 and 0.2
         :math:`\delta` and :math:`\rho`. The longer a code, the more room it has for
-        these. For n > 10 000 rows the first is multiplied by ``(10 000 / n)^0.375``.
+        these. For n > 10 000 rows the first is multiplied by ``10 000 / n``.
         Both are left out with labels, a `graph` that is given, and inner products.
     graph : {"projected", "exact"} or sparse matrix, default="projected"
         Where neighbours come from. "exact" compares all pairs of rows; "projected"
@@ -110,10 +122,10 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         How the step size falls; by default "cosine".
     max_epochs : int or "auto", default="auto"
         Number of passes over the rows that are trained on. "auto" is as many as make
-        about 3000 steps, from 10 to 100.
+        about 1500 steps, from 10 to 100.
     batch_size : int or "auto", default="auto"
         Rows in a batch, each with its partner. Every row sees all other rows' partners
-        as negatives. "auto" is a hundredth of all rows, from 32 to 256.
+        as negatives. "auto" is a sixteenth of all rows, from 64 to 512.
     optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"
         A class of `torch.optim` or its name in any case, or these with parameters; see
         `skhash.training.Optimizer`.
@@ -192,8 +204,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     Z. Cao, M. Long, J. Wang and P. S. Yu, "HashNet: deep learning to hash by
     continuation", ICCV 2017.
 
-    A. van den Oord, Y. Li and O. Vinyals, "Representation learning with contrastive
-    predictive coding", 2018.
+    G. Hinton and S. Roweis, "Stochastic neighbor embedding", NIPS 2002.
 
     A. Kusupati et al., "Matryoshka representation learning", NeurIPS 2022.
 
@@ -210,7 +221,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     True
     """
 
-    _auto_batch_sizes = (32, 256)
+    _auto_steps, _auto_batch_sizes = 16, (64, 512)
 
     _saved = {
         "mean_": reals("n_features"),
@@ -223,7 +234,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         **BaseNeuralHasher._parameter_constraints,
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "metric": [StrOptions({"euclidean", "cosine", "inner_product"})],
-        "hidden_layer_sizes": ["array-like"],
+        "hidden_layer_sizes": [StrOptions({"auto"}), "array-like"],
         "nested": ["boolean", "array-like"],
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "gradient": [str, HasMethods(["surrogate"])],
@@ -247,12 +258,12 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         *,
         n_neighbors=20,
         metric="euclidean",
-        hidden_layer_sizes=(),
+        hidden_layer_sizes="auto",
         nested=True,
-        temperature=0.6,
+        temperature=0.24,
         gradient="annealed_tanh",
-        distance_weight=0.04,
-        reconstruction_weight=0.4,
+        distance_weight=0.02,
+        reconstruction_weight=0.2,
         graph="projected",
         max_train_samples=20_000,
         normalize=False,
@@ -415,7 +426,10 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         spread = (projected.numpy() @ start).std(axis=0)
         spread[spread <= SMALLEST_SPREAD * spread.max()] = np.inf
         start = start / spread
-        hidden = check_layer_sizes(self.hidden_layer_sizes, "hidden_layer_sizes")
+        hidden = self.hidden_layer_sizes
+        if isinstance(hidden, str):
+            hidden = [min(AUTO_UNITS, n_samples)]
+        hidden = check_layer_sizes(hidden, "hidden_layer_sizes")
         sizes = [n_axes, *hidden, self.n_bits]
         coefs, skip = [start], None
         if hidden:
@@ -448,7 +462,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             gradient = require_layerwise(gradient, type(self).__name__)
         # Rows near by a graph or an inner product need not be near by distance.
         by_distance = isinstance(self.graph, str) and self.metric != "inner_product"
-        few = min(1.0, MANY_ROWS / n_samples) ** DECAY_WITH_ROWS
+        few = min(1.0, MANY_ROWS / n_samples)
         return NeighborModule(
             *layers,
             mean=mean,
@@ -456,6 +470,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             axes=axes,
             lengths=lengths,
             temperature=self.temperature,
+            sharpness=n_samples**SHARPNESS,
+            by_distance=by_distance,
             gradient=gradient,
             n_epochs=n_epochs,
             distance_weight=self.distance_weight * by_distance * few,

@@ -18,6 +18,8 @@ STEEPEST = 5.0
 TINY = 1e-35  # keeps divisors and arguments of logarithms above 0
 # How fast the weight of a pair falls with its distance.
 DECAY = 3.0
+# The longer a code, the finer it tells rows apart: T_m = T / m^0.3.
+COOLING = 0.3
 
 
 class NeighborModule(TrainedModule):
@@ -42,14 +44,20 @@ class NeighborModule(TrainedModule):
     lengths : sequence of int
         The prefixes to train, the last of all bits.
     temperature : float
-        That of a prefix of m bits is ``temperature / sqrt(m)``.
+        That of a prefix of m bits is ``temperature / m^0.3``.
+    sharpness : float
+        How much likelier the nearest partner of a batch is wanted than one at a mean
+        distance: ``exp(sharpness)`` times.
+    by_distance : bool
+        Whether partners are wanted by their distance; see `wanted_by_distance`. With
+        labels, or if it is False, all that are known to be near are wanted alike.
     gradient : LayerwiseGradient or None
         None puts ``tanh(b a)`` in the place of signs of logits a, with b from 1 to 5.
     n_epochs : int
         b is 1 in the first of so many epochs, 5 in the last, and stays so.
     distance_weight, reconstruction_weight : float
         Weights of the losses of distances and of reconstruction; see `PairLoss` and
-        `ReconstructionLoss`. They are left out with labels.
+        `ReconstructionLoss`. They are left out with labels, and unless `by_distance`.
     unit_rows : bool
         Whether these are those of raw rows of unit length.
     source : NearRows or None
@@ -67,6 +75,8 @@ class NeighborModule(TrainedModule):
         axes,
         lengths,
         temperature,
+        sharpness,
+        by_distance,
         gradient,
         n_epochs,
         distance_weight,
@@ -86,6 +96,7 @@ class NeighborModule(TrainedModule):
         )
         self.lengths = lengths
         self.temperature = temperature
+        self.sharpness, self.by_distance = sharpness, by_distance
         self.gradient = gradient
         self.n_epochs, self.steepness, self.is_coarse = n_epochs, 1.0, False
         self.distance_weight = distance_weight
@@ -122,22 +133,17 @@ class NeighborModule(TrainedModule):
     def loss(self, logits, batch):
         """Return the loss of a batch, a sum over lengths."""
         signs = self._signs(logits)
-        agreement = agreements(*signs.chunk(2), self.lengths)
-        known, distances = _known(*batch.parts()), None
-        knows_rows = batch.labels is None
-        if knows_rows and (self.distance_weight or self.reconstruction_weight):
-            rows = self._compared(batch.X)
-        if knows_rows and self.distance_weight:
-            distances = Distances.of(*rows.chunk(2))
-        loss = PairLoss.apply(
-            agreement,
-            self.lengths,
-            self.temperature,
-            known,
-            distances,
-            self.distance_weight,
-        )
-        if knows_rows and self.reconstruction_weight:
+        contrast = *signs.chunk(2), self.lengths, self.temperature
+        if batch.labels is not None or not self.by_distance:
+            near = _known(*batch.parts()).to(signs.dtype)
+            return PairLoss.apply(*contrast, wanted_alike(near), None, 0.0)
+        rows = self._compared(batch.X)
+        squares = squared_distances(*rows.chunk(2))
+        wanted, distances = wanted_by_distance(squares, self.sharpness), None
+        if self.distance_weight:
+            distances = Distances.of(squares)
+        loss = PairLoss.apply(*contrast, wanted, distances, self.distance_weight)
+        if self.reconstruction_weight:
             unexplained = ReconstructionLoss.apply(
                 signs.chunk(2)[0],
                 _standardized(rows).chunk(2)[0],
@@ -162,7 +168,7 @@ class NeighborModule(TrainedModule):
 
 
 def _known(own, theirs):
-    """Return which partners of other rows are near a row too: a mask (n, n)."""
+    """Return which partners of the batch are near a row: a mask (n, n)."""
     # A table of the distinct partners by the rows that they are near to, its last row
     # for rows that are no partners here. Comparing pair by pair is slower.
     near = torch.cat([own.rows[:, None], own.partners[:, :, 0]], dim=1)
@@ -172,12 +178,12 @@ def _known(own, theirs):
     known = slots.new_zeros(len(distinct) + 1, len(near), dtype=torch.bool)
     known = known.scatter_(0, slots.T, True)[places].T
     if own.labels is None:
-        return known.fill_diagonal_(False)
+        return known.fill_diagonal_(True)
     if own.labels.shape[1] == 1:
         known |= (own.labels == theirs.labels.T) & (own.labels >= 0)
     else:
         known |= own.labels.float() @ theirs.labels.T.float() > 0
-    return known.fill_diagonal_(False)
+    return known.fill_diagonal_(True)
 
 
 def _standardized(rows):
@@ -205,23 +211,42 @@ def product(left, right, in_bfloat16):
     return (left.bfloat16() @ right.bfloat16()).to(left.dtype)
 
 
-def agreements(rows, partners, lengths):
-    """Return the agreement of rows and partners over the first bits.
+def squared_distances(rows, partners):
+    """Return those of two Tensors of shape (n, n_features), of shape (n, n)."""
+    squares = rows.square().sum(dim=1)[:, None] + partners.square().sum(dim=1)
+    return squares.addmm_(rows, partners.T, alpha=-2).clamp_(min=0)
+
+
+def wanted_by_distance(squares, sharpness):
+    r"""Return how much partners are wanted, from both sides, by their distance.
+
+    A row i wants partner j with probability ``softmax_j(-c (d_ij^2 - min) / (mean -
+    min))``, minimum and mean being over j: in units of how far the nearest partner is
+    from a usual one, whatever the data. A partner wants rows likewise.
 
     Parameters
     ----------
-    rows, partners : Tensors of shape (n, n_bits)
-        Signs, or relaxed ones, from -1 to 1.
-    lengths : sequence of int, ascending
+    squares : Tensor of shape (n, n)
+        Squared distances of rows and partners.
+    sharpness : float
+        c.
 
     Returns
     -------
-    agreement : Tensor of shape (n_lengths, n, n)
-        ``<row_i, partner_j>`` over the first m bits, for each length m.
+    wanted : Tensor of shape (n, n)
+        The sum of both probabilities.
     """
-    blocks = [slice(*bounds) for bounds in pairwise([0, *lengths])]
-    products = [rows[:, block] @ partners[:, block].T for block in blocks]
-    return torch.stack(products).cumsum(dim=0)
+    wanted = 0.0
+    for dim in (0, 1):
+        least = squares.min(dim=dim, keepdim=True).values
+        unit = squares.mean(dim=dim, keepdim=True) - least + TINY
+        wanted = wanted + torch.softmax((least - squares) * (sharpness / unit), dim)
+    return wanted
+
+
+def wanted_alike(near):
+    """Return how much partners are wanted if those near (n, n), 0 or 1, are equal."""
+    return sum(near / near.sum(dim=dim, keepdim=True) for dim in (0, 1))
 
 
 @dataclass(frozen=True)
@@ -243,10 +268,8 @@ class Distances:
     variance: torch.Tensor
 
     @classmethod
-    def of(cls, rows, partners):
-        """Return the distances between rows of two Tensors of shape (n, n_features)."""
-        squares = rows.square().sum(dim=1)[:, None] + partners.square().sum(dim=1)
-        squares = squares.addmm_(rows, partners.T, alpha=-2).clamp_(min=0)
+    def of(cls, squares):
+        """Return the distances of which these are the squares; they are overwritten."""
         weights = torch.exp(squares * (-DECAY / (squares.mean() + TINY)))
         weights /= weights.sum()
         centred = squares.sqrt_()
@@ -257,76 +280,82 @@ class Distances:
 class PairLoss(torch.autograd.Function):
     r"""Sum over lengths m of a contrastive loss and a loss of distances.
 
-    With ``l_ij = <row_i, partner_j> / (m T_m)``, ``T_m = T / sqrt(m)``, the first is
-    the mean over i of ``-l_ii + (log sum_j exp l_ij + log sum_j exp l_ji) / 2``. The
-    second counts `weight` m times: ``1 - r^2``, r being the weighted correlation of
-    agreement and distance over all pairs.
+    With ``l_ij = <row_i, partner_j> / (m T_m)`` over the first m signs, ``T_m = T /
+    m^0.3``, the first is half the mean over i of ``log sum_j exp l_ij + log sum_j exp
+    l_ji - sum_j w_ij l_ij``. The second counts `weight` m times: ``1 - r^2``, r being
+    the weighted correlation of agreement and distance over all pairs.
 
     Its gradient comes from the formula, together with the value: a backward pass, and
     the values kept for it, would be most of the time of a step.
 
     Parameters
     ----------
-    agreement : Tensor of shape (n_lengths, n, n)
-        As from `agreements`.
-    lengths : sequence of int
+    rows, partners : Tensors of shape (n, n_bits)
+        Signs, or relaxed ones, from -1 to 1.
+    lengths : sequence of int, ascending
     temperature : float
         T.
-    known : Tensor of shape (n, n), bool, or None
-        Pairs that are left out of both sums.
+    wanted : Tensor of shape (n, n)
+        w: how much rows want partners and partners rows, a distribution each.
     distances : Distances or None
         None leaves the second loss out.
     weight : float
     """
 
     @staticmethod
-    def forward(ctx, agreement, lengths, temperature, known, distances, weight):
-        sizes = agreement.new_tensor(lengths)[:, None, None]
-        loss, gradient = _contrastive(agreement, sizes, temperature, known)
-        if distances is not None:
-            off, gradient_of_off = _off_distance(agreement, distances, weight * sizes)
-            loss, gradient = loss + off, gradient.add_(gradient_of_off)
-        ctx.save_for_backward(gradient)
+    def forward(ctx, rows, partners, lengths, temperature, wanted, distances, weight):
+        blocks = [slice(*bounds) for bounds in pairwise([0, *lengths])]
+        agreement, loss, slopes = torch.zeros_like(wanted), 0.0, []
+        # A length after the other, so that matrices of pairs stay in the cache.
+        for block, m in zip(blocks, lengths, strict=True):
+            agreement.addmm_(rows[:, block], partners[:, block].T)
+            own, slope = _contrastive(agreement, m, temperature, wanted)
+            loss = loss + own
+            if distances is not None:
+                off, slope_of_off = _off_distance(agreement, distances, weight * m)
+                loss, slope = loss + off, slope.add_(slope_of_off)
+            slopes.append(slope)
+        of_rows, of_partners = torch.empty_like(rows), torch.empty_like(partners)
+        slope = torch.zeros_like(wanted)
+        # The first bits belong to all lengths, the last to the longest alone.
+        for block, own in zip(reversed(blocks), reversed(slopes), strict=True):
+            slope += own
+            torch.mm(slope, partners[:, block], out=of_rows[:, block])
+            torch.mm(slope.T, rows[:, block], out=of_partners[:, block])
+        ctx.save_for_backward(of_rows, of_partners)
         return loss
 
     @staticmethod
     def backward(ctx, of_loss):
-        (gradient,) = ctx.saved_tensors
-        return of_loss * gradient, None, None, None, None, None
+        of_rows, of_partners = ctx.saved_tensors
+        return of_loss * of_rows, of_loss * of_partners, None, None, None, None, None
 
 
-def _contrastive(agreement, sizes, temperature, known):
-    n = agreement.shape[1]
+def _contrastive(agreement, m, temperature, wanted):
+    n = len(agreement)
+    slope = 1 / (temperature * m ** (1 - COOLING))
     # At most 0, since m signs agree at most m times, so that no sum overflows.
-    slope = 1 / (temperature * sizes.sqrt())
-    logits = (agreement - sizes) * slope
-    terms = torch.exp(logits)
-    if known is not None:
-        terms.masked_fill_(known, 0.0)
-    of_rows = terms.sum(dim=2, keepdim=True) + TINY
-    of_partners = terms.sum(dim=1, keepdim=True) + TINY
-    own = logits.diagonal(dim1=1, dim2=2).sum()
-    loss = ((of_rows.log().sum() + of_partners.log().sum()) / 2 - own) / n
-    gradient = terms.mul_(0.5 / of_rows + 0.5 / of_partners)
-    gradient.diagonal(dim1=1, dim2=2).sub_(1)
-    return loss, gradient.mul_(slope / n)
+    logits = (agreement - m).mul_(slope)
+    attained = logits.flatten() @ wanted.flatten()
+    terms = logits.exp_()
+    of_rows = terms.sum(dim=1, keepdim=True) + TINY
+    of_partners = terms.sum(dim=0, keepdim=True) + TINY
+    loss = of_rows.log().sum() + of_partners.log().sum() - attained
+    gradient = terms.mul_(1 / of_rows + 1 / of_partners).sub_(wanted)
+    return loss / (2 * n), gradient.mul_(slope / (2 * n))
 
 
-def _off_distance(agreement, distances, weights):
-    mean = (distances.weights * agreement).sum(dim=(1, 2), keepdim=True)
+def _off_distance(agreement, distances, weight):
     # A mean of squares less the square of the mean may be all rounding, or below zero.
-    centred = agreement - mean
+    centred = agreement - distances.weights.flatten() @ agreement.flatten()
     weighted = distances.weights * centred
-    covariance, variance = (
-        (weighted * values).sum(dim=(1, 2), keepdim=True)
-        for values in (distances.centred, centred)
-    )
+    covariance = weighted.flatten() @ distances.centred.flatten()
+    variance = weighted.flatten() @ centred.flatten()
     variances = distances.variance * variance + TINY
     share = covariance.square() / variances
     ahead = (covariance / variances) * distances.centred
-    spread = (share * distances.variance / variances) * centred
-    gradient = (2 * weights * distances.weights) * (spread - ahead)
-    return (weights * (1 - share)).sum(), gradient
+    centred.mul_(share * distances.variance / variances).sub_(ahead)
+    return weight * (1 - share), centred.mul_(distances.weights).mul_(2 * weight)
 
 
 class ReconstructionLoss(torch.autograd.Function):

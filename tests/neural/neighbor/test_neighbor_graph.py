@@ -126,8 +126,12 @@ def test_products_in_bfloat16_change_nothing(kind, metric, monkeypatch, chunked)
         monkeypatch.setattr(_graph, "multiplies_bfloat16", lambda _, it=is_coarse: it)
         tables.append(table_of(X, 20, metric))
     plain, coarse, unchecked = tables
-    assert (coarse == plain).mean() > 0.99  # float32 adds in another order
     assert (unchecked == plain).mean() < (coarse == plain).mean()
+    # Rows as near as float32 can tell may change places: it adds in another order.
+    keys = keys_of(X, metric)
+    nearest, found = np.sort(keys)[:, :20], np.take_along_axis(keys, coarse, axis=1)
+    size = max(np.abs(nearest).max(), float(metric == "cosine"))
+    np.testing.assert_allclose(found, nearest, rtol=0, atol=1e-6 * size)
 
 
 # Partners that are known to be near
@@ -143,7 +147,7 @@ def known_by_loops(rows, partners, labels, others, other_labels):
                 known[i, j] |= labels[i] == other_labels[j] and labels[i] >= 0
             elif labels is not None:
                 known[i, j] |= (labels[i] & other_labels[j]).any()
-            known[i, j] &= i != j
+            known[i, j] |= i == j
     return known
 
 

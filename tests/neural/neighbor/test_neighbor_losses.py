@@ -13,8 +13,10 @@ from skhash.neural.neighbor._module import (
     NeighborModule,
     PairLoss,
     ReconstructionLoss,
-    agreements,
     product,
+    squared_distances,
+    wanted_alike,
+    wanted_by_distance,
 )
 from skhash.training._module import Batch
 
@@ -25,30 +27,43 @@ N_ROWS = 7
 # The formulas, pair by pair in float64
 
 
-def loop_agreement(rows, partners, lengths):
-    agreement = np.zeros((len(lengths), len(rows), len(partners)))
-    for place, length in enumerate(lengths):
-        for i, row in enumerate(rows):
-            for j, partner in enumerate(partners):
-                agreement[place, i, j] = sum(
-                    row[bit] * partner[bit] for bit in range(length)
-                )
+def loop_agreement(rows, partners, length):
+    agreement = np.zeros((len(rows), len(partners)))
+    for i, row in enumerate(rows):
+        for j, partner in enumerate(partners):
+            agreement[i, j] = sum(row[bit] * partner[bit] for bit in range(length))
     return agreement
 
 
-def loop_contrast(agreement, length, temperature, known=None):
+def loop_wanted(distance, sharpness):
+    """How much row i wants partner j, and partner j row i."""
+    both = []
+    for one in (distance**2, distance.T**2):
+        wanted = np.zeros(one.shape)
+        for i, squares in enumerate(one):
+            unit = squares.mean() - squares.min()
+            for j, square in enumerate(squares):
+                wanted[i, j] = np.exp(-sharpness * square / unit)
+            wanted[i] /= wanted[i].sum()
+        both.append(wanted)
+    return both[0], both[1].T
+
+
+def loop_alike(near):
+    return near / near.sum(axis=1)[:, None], near / near.sum(axis=0)
+
+
+def loop_contrast(agreement, length, temperature, wanted):
     """That of one length, from its agreements of shape (n, n)."""
     n, total = len(agreement), 0.0
-    logits = agreement / length / (temperature / length**0.5)
+    logits = agreement / length / (temperature / length**0.3)
     for i in range(n):
-        forward = backward = 0.0
         for j in range(n):
-            if known is None or not known[i, j]:
-                forward += np.exp(logits[i, j])
-            if known is None or not known[j, i]:
-                backward += np.exp(logits[j, i])
-        total += (np.log(forward) + np.log(backward)) / 2 - logits[i, i]
-    return total / n
+            total -= wanted[0][i, j] * (logits[i, j] - np.log(np.exp(logits[i]).sum()))
+            total -= wanted[1][i, j] * (
+                logits[i, j] - np.log(np.exp(logits[:, j]).sum())
+            )
+    return total / (2 * n)
 
 
 def pair_weights(distance):
@@ -62,12 +77,13 @@ def loop_off_distance(agreement, distance):
     return 1 - covariance[0, 1] ** 2 / (covariance[0, 0] * covariance[1, 1])
 
 
-def loop_pair_loss(agreement, lengths, temperature, known, distance, weight):
+def loop_pair_loss(rows, partners, lengths, temperature, wanted, distance, weight):
     loss = 0.0
-    for one, length in zip(agreement, lengths, strict=True):
-        loss += loop_contrast(one, length, temperature, known)
+    for length in lengths:
+        agreement = loop_agreement(rows, partners, length)
+        loss += loop_contrast(agreement, length, temperature, wanted)
         if distance is not None:
-            loss += weight * length * loop_off_distance(one, distance)
+            loss += weight * length * loop_off_distance(agreement, distance)
     return loss
 
 
@@ -83,12 +99,10 @@ def loop_reconstruction(signs, target, decoders, weight):
 # The losses
 
 
-def pairs(dtype=torch.float64):
-    """Signs of rows and partners, and which are known to be near."""
+def pairs():
+    """Signs of rows and of partners."""
     generator = torch.Generator().manual_seed(0)
-    signs = torch.tanh(torch.randn(2, N_ROWS, 12, generator=generator)).to(dtype)
-    known = torch.rand(N_ROWS, N_ROWS, generator=generator) < 0.3
-    return *signs, known.fill_diagonal_(False)
+    return torch.tanh(torch.randn(2, N_ROWS, 12, generator=generator).double())
 
 
 def vectors(n=N_ROWS):
@@ -97,42 +111,41 @@ def vectors(n=N_ROWS):
     return rows, rows + 0.7 * rng.randn(n, 5)
 
 
-def distances_of(rows, partners):
-    return Distances.of(torch.from_numpy(rows), torch.from_numpy(partners))
+def squares_of(rows, partners):
+    return squared_distances(torch.from_numpy(rows), torch.from_numpy(partners))
 
 
-CASES = {
-    "plain": (False, False),
-    "known": (True, False),
-    "distances": (False, True),
-    "known, distances": (True, True),
-}
-
-
-@pytest.fixture(params=CASES.values(), ids=CASES)
+@pytest.fixture(params=["alike", "by distance", "and by correlation"])
 def case(request):
-    """Arguments of a loss but for agreement, and the distances as an array."""
-    is_known, by_distance = request.param
-    distance = euclidean_distances(*vectors()) if by_distance else None
-    arguments = [
-        LENGTHS,
-        TEMPERATURE,
-        pairs()[2] if is_known else None,
-        distances_of(*vectors()) if by_distance else None,
-        0.7,
-    ]
-    return arguments, distance
+    """Arguments of a loss but for the signs, and those of the loop."""
+    generator = torch.Generator().manual_seed(0)
+    near = torch.rand(N_ROWS, N_ROWS, generator=generator).fill_diagonal_(0) < 0.3
+    distance, distances = euclidean_distances(*vectors()), None
+    wanted, expected = wanted_alike(near.double()), loop_alike(near.numpy())
+    if request.param != "alike":
+        wanted = wanted_by_distance(squares_of(*vectors()), 4.0)
+        expected = loop_wanted(distance, 4.0)
+    if request.param == "and by correlation":
+        distances = Distances.of(squares_of(*vectors()))
+    head = LENGTHS, TEMPERATURE
+    plain = distance if distances is not None else None
+    return (*head, wanted, distances, 0.7), (*head, expected, plain, 0.7)
 
 
-@pytest.mark.parametrize("lengths", [[12], [3, 8, 12], [1, 2, 3, 11, 12]], ids=str)
-def test_agreements_are_those_of_a_plain_loop(lengths):
-    rows, partners, _ = pairs()
-    np.testing.assert_allclose(
-        agreements(rows, partners, lengths),
-        loop_agreement(rows.numpy(), partners.numpy(), lengths),
-        rtol=1e-12,
-        atol=1e-14,
-    )
+def test_what_is_wanted_follows_distance_from_both_sides():
+    squares = squares_of(*vectors())
+    distance = euclidean_distances(*vectors())
+    for sharpness in (0.5, 30.0):
+        wanted = wanted_by_distance(squares, sharpness)
+        np.testing.assert_allclose(wanted, sum(loop_wanted(distance, sharpness)))
+
+
+def test_rows_that_are_all_equal_want_all_partners_alike():
+    wanted = wanted_by_distance(torch.zeros(5, 5), 20.0)
+    np.testing.assert_allclose(wanted, np.full((5, 5), 2 / 5), rtol=1e-6)
+    rows, far = torch.zeros(2, 5, 3)
+    far = far + torch.tensor([1e15])  # squares near the end of float32
+    assert torch.isfinite(wanted_by_distance(squared_distances(rows, far), 20.0)).all()
 
 
 def test_distances_are_those_of_scikit_learn():
@@ -140,7 +153,7 @@ def test_distances_are_those_of_scikit_learn():
     partners[2] = rows[4]
     distance = euclidean_distances(rows, partners)
     weights = pair_weights(distance) / pair_weights(distance).sum()
-    found = distances_of(rows, partners)
+    found = Distances.of(squares_of(rows, partners))
     np.testing.assert_allclose(found.weights, weights, rtol=1e-12)
     centred = distance - np.average(distance, weights=weights)
     np.testing.assert_allclose(found.centred, centred, atol=1e-7)  # roots of rounding
@@ -148,37 +161,33 @@ def test_distances_are_those_of_scikit_learn():
     np.testing.assert_allclose(found.variance, variance, rtol=1e-7)
 
 
-def test_the_loss_of_pairs_is_the_formula(case):
-    arguments, distance = case
-    rows, partners, known = pairs()
-    agreement = agreements(rows, partners, LENGTHS)
-    expected = loop_pair_loss(
-        loop_agreement(rows.numpy(), partners.numpy(), LENGTHS),
-        LENGTHS,
-        TEMPERATURE,
-        arguments[2],
-        distance,
-        0.7,
+@pytest.mark.parametrize("lengths", [[12], [3, 8, 12], [1, 2, 3, 11, 12]], ids=str)
+def test_the_loss_of_pairs_is_the_formula(lengths, case):
+    arguments, expected = ((lengths, *values[1:]) for values in case)
+    signs = pairs()
+    loss = PairLoss.apply(*signs, *arguments)
+    np.testing.assert_allclose(
+        loss, loop_pair_loss(*signs.numpy(), *expected), rtol=1e-12
     )
-    loss = PairLoss.apply(agreement, *arguments)
-    np.testing.assert_allclose(loss, expected, rtol=1e-12)
 
 
 def test_the_gradient_is_that_of_finite_differences(case):
-    agreement = agreements(*pairs()[:2], LENGTHS).requires_grad_()
-    assert torch.autograd.gradcheck(lambda a: PairLoss.apply(a, *case[0]), agreement)
+    rows, partners = (signs.clone().requires_grad_() for signs in pairs())
+    assert torch.autograd.gradcheck(
+        lambda *signs: -2.5 * PairLoss.apply(*signs, *case[0]), (rows, partners)
+    )
 
 
 @pytest.mark.parametrize("temperature", [1e-6, 1e-3, 0.6, 1e6])
 def test_pairs_are_finite_at_any_temperature(temperature):
     """And what tells no pair apart has the loss of a guess."""
-    rows = torch.ones(5, 8, requires_grad=True)
+    rows, wanted = torch.ones(5, 8, requires_grad=True), wanted_alike(torch.eye(5))
     for partners in (-torch.ones(5, 8), torch.ones(5, 8), torch.eye(5, 8)):
-        agreement = agreements(rows, partners, [8])
-        loss = PairLoss.apply(agreement, [8], temperature, None, None, 0.0)
+        loss = PairLoss.apply(rows, partners, [8], temperature, wanted, None, 0.0)
         (gradient,) = torch.autograd.grad(loss, rows)
         assert torch.isfinite(loss) and torch.isfinite(gradient).all()
-    loss = PairLoss.apply(torch.full((1, 5, 5), 8.0), [8], temperature, None, None, 0)
+    ones = torch.ones(2, 5, 8)
+    loss = PairLoss.apply(*ones, [8], temperature, wanted, None, 0)
     np.testing.assert_allclose(loss, np.log(5), rtol=1e-6)
 
 
@@ -194,13 +203,15 @@ def test_correlation_of_what_does_not_vary_is_none(n, same, dtype):
     if same == "distances":
         signs, others = signs.clone(), others.clone()
         signs[::2] = -1
-    distances = Distances.of(rows.contiguous(), partners.contiguous())
+    squares = squared_distances(rows.contiguous(), partners.contiguous())
+    distances = Distances.of(squares)
+    arguments = [12], 0.9, wanted_alike(torch.eye(n, dtype=dtype))
     for factor in (1.0, 0.3, 1 / 3):
-        agreement = (factor * agreements(signs, others, [12])).requires_grad_()
-        loss = PairLoss.apply(agreement, [12], 0.9, None, distances, 1.0)
-        plain = PairLoss.apply(agreement, [12], 0.9, None, None, 1.0)
+        own = (factor * signs).requires_grad_()
+        loss = PairLoss.apply(own, others, *arguments, distances, 1.0)
+        plain = PairLoss.apply(own, others, *arguments, None, 1.0)
         np.testing.assert_allclose((loss - plain).item(), 12, rtol=1e-3)
-        (gradient,) = torch.autograd.grad(loss, agreement)
+        (gradient,) = torch.autograd.grad(loss, own)
         assert gradient.abs().max() < 100
 
 
@@ -262,6 +273,8 @@ def make_module(**params):
         "skip_coef": None,
         "lengths": [2, 6],
         "temperature": 2.0,
+        "sharpness": 3.0,
+        "by_distance": True,
         "gradient": None,
         "n_epochs": 5,
         "distance_weight": 0.0,
@@ -331,13 +344,17 @@ KNOWN_NEAR = torch.tensor([[1, 7], [2, 2], [3, 9], [4, 4], [0, 0], *[[0, 0]] * 5
 @pytest.mark.parametrize("gradient", [None, DeterministicST()], ids=["tanh", "signs"])
 @pytest.mark.parametrize("unit_rows", [False, True])
 @pytest.mark.parametrize("weights", [(0, 0), (0.3, 0), (0, 2.0), (0.3, 2.0)], ids=str)
-def test_the_loss_of_a_batch_is_the_sum_of_all(weights, unit_rows, gradient):
+@pytest.mark.parametrize("by_distance", [True, False])
+def test_the_loss_of_a_batch_is_the_sum_of_all(
+    by_distance, weights, unit_rows, gradient
+):
     """Of five rows; row 0 is near the partner of row 2, row 2 near that of row 4."""
     mean, scale = np.array([1.0, 0.0, 2.0, 0.5]), 2.0
     module = make_module(
         mean=mean,
         scale=scale,
         gradient=gradient,
+        by_distance=by_distance,
         distance_weight=weights[0],
         reconstruction_weight=weights[1],
         unit_rows=unit_rows,
@@ -358,18 +375,20 @@ def test_the_loss_of_a_batch_is_the_sum_of_all(weights, unit_rows, gradient):
         signs = signs if gradient is None else np.sign(signs)
         raw = X.numpy() * scale + mean
         rows = normalize(raw) if unit_rows else X.numpy()
-        known = np.zeros((5, 5), dtype=bool)
-        known[[0, 2], [2, 4]] = True
+        distance = euclidean_distances(rows[:5], rows[5:])
+        near = np.eye(5)
+        near[[0, 2], [2, 4]] = 1
         expected = loop_pair_loss(
-            loop_agreement(signs[:5], signs[5:], [2, 6]),
+            signs[:5],
+            signs[5:],
             [2, 6],
             2.0,
-            known,
-            euclidean_distances(rows[:5], rows[5:]),
+            loop_wanted(distance, 3.0) if by_distance else loop_alike(near),
+            distance if by_distance else None,
             weights[0],
         )
         target = (rows - rows.mean(axis=0)) / (rows - rows.mean(axis=0)).std()
-        if weights[1]:
+        if by_distance and weights[1]:
             expected += loop_reconstruction(signs[:5], target[:5], decoders, weights[1])
         np.testing.assert_allclose(loss.item(), expected, rtol=1e-7)
     loss.backward()
@@ -378,7 +397,7 @@ def test_the_loss_of_a_batch_is_the_sum_of_all(weights, unit_rows, gradient):
 
 def test_distances_and_reconstruction_are_left_out_with_labels():
     X = batch_of()
-    plain = make_module().double()
+    plain = make_module(by_distance=False).double()
     weighted = make_module(distance_weight=3.0, reconstruction_weight=2.0).double()
     logits = plain(X)
     labels = torch.arange(10)[:, None]
