@@ -11,7 +11,6 @@ from skhash.numerics._projection import (
     project,
 )
 from skhash.utils.chunks import RowView
-from skhash.utils.torch import multiplies_bfloat16
 
 # Number of random rows that give the mean and the principal axes.
 AXES_ROWS = 20_000
@@ -57,9 +56,7 @@ def neighbor_table(
     queries = comparison.queries(X, anchors)
     others = (comparison.others(X[rows]) for rows in chunks_to_compare(X))
     n_neighbors = min(n_neighbors, X.shape[0] - 1)
-    coarse = not sparse.issparse(queries) and multiplies_bfloat16(device)
-    found = smallest_products(queries, others, n_neighbors, device, anchors, coarse)
-    return found[1]
+    return smallest_products(queries, others, n_neighbors, device, anchors)[1]
 
 
 class _Comparison:
