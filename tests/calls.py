@@ -10,7 +10,6 @@ from functools import partial
 from itertools import product
 
 import numpy as np
-import torch
 from numba.core.dispatcher import Dispatcher
 
 import skhash
@@ -28,7 +27,6 @@ from skhash.neighbors.search.algorithm import Question
 from skhash.neighbors.search.searcher import ALGORITHMS
 from skhash.neighbors.store.decoder import METRICS
 from skhash.numerics._binary import BinaryUnits
-from skhash.numerics._nearest import beside, smallest_products
 
 N_FEATURES = 5
 REACHES = {"nearest": 9, "within": 3}
@@ -108,9 +106,6 @@ def others(codes, vectors):
         nearest = true_neighbors(vectors[:9], vectors, 5, metric=metric)
         yield nearest
         yield np.array(neighbor_recall_score(codes[:9], codes, nearest, **options))
-    rows = torch.from_numpy(vectors)
-    task = beside(rows[:9], 1), [beside(rows, 0)], 5, rows.device
-    yield from smallest_products(*task, coarse=True)
 
 
 PARTS = {

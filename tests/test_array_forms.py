@@ -124,8 +124,6 @@ def of_metrics():
 def of_exports():
     yield export.bit_strings, {"packed": PACKED, "n_bits": 8}
     yield export.reverse_bits, {"packed": PACKED}
-    yield export.to_int8, {"packed": PACKED, "convention": "view"}
-    yield export.from_int8, {"signed": PACKED.view(np.int8), "convention": "view"}
     yield export.to_arrow, {"codes": PACKED, "ids": ROWS}
     yield export.to_pgvector, {"codes": PACKED, "ids": ROWS, "file": io.StringIO()}
     index = neighbors.AsymmetricNeighbors(3).fit(BITS, decoder=DECODER)

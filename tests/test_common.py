@@ -25,12 +25,13 @@ from skorch import NeuralNet
 import skhash
 from skhash import neighbors
 from skhash.base import BaseHasher
-from skhash.gradients import GradientEstimator, NetworkGradient
+from skhash.gradients import GradientEstimator
+from skhash.gradients._network import NetworkGradient
 from skhash.linear import LinearDecoder
 from skhash.losses import (
     DSDHLoss,
-    DualDCSolver,
     DualHashLoss,
+    DualSolver,
     MDSHCLoss,
     SupervisedLoss,
 )
@@ -104,7 +105,7 @@ CONTRACT_SETTINGS = {
             "n_bits": 19,
             "max_epochs": 2,
             "hidden_layer_sizes": (7, 5),
-            "loss": DualHashLoss(DualDCSolver(u_step=5.0), warmup_epochs=1),
+            "loss": DualHashLoss(DualSolver(u_step=5.0, whole=True), warmup_epochs=1),
             "optimizer": Optimizer("storm", forgetting=0.2),
             "dropout": 0.2,
             "batch_size": 50,

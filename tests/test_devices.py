@@ -55,9 +55,8 @@ def classified(device):
 def classified_images(device):
     convolutions = [{"n_channels": 2, "kernel_size": 3, "pool": 2}]
     options = {"architecture": convolutions, "input_shape": (1, 6, 6), "max_epochs": 1}
-    for augment in ("flip_crop", "affine"):
-        model = classifier(device, augment=augment, **options)
-        yield model.fit(IMAGES, Y[:40]).predict_proba(IMAGES)
+    model = classifier(device, augment=lambda images, _: images.flip(-1), **options)
+    yield model.fit(IMAGES, Y[:40]).predict_proba(IMAGES)
 
 
 def found_by_codes(device):

@@ -33,9 +33,9 @@ import tools
 import torch
 from scipy.optimize import minimize_scalar
 from sklearn.base import clone
+from tools import images
 
 from skhash import SBNClassifier
-from skhash.classification._architectures import allconv, vgg
 from skhash.datasets import load_digits_retrieval
 from skhash.gradients import LayerwiseGradient, MuProp, Reinforce
 
@@ -51,6 +51,7 @@ CHUNK = 200
 # Added to probabilities, so that their logarithms are finite.
 TINY = 1e-12
 
+AUGMENTATIONS, allconv, vgg = images.AUGMENTATIONS, images.allconv, images.vgg
 REDUCED = {
     "mlp": {"epochs": 10, "hidden_layer_sizes": (256, 256)},
     "allconv": {"epochs": 8, "architecture": allconv(32, 64), "batch_size": 64},
@@ -61,9 +62,11 @@ REDUCED["vgg"]["hidden_layer_sizes"] = (340, 340)
 REDUCED_ROWS = 10_000
 FULL = {
     "mlp": {"epochs": 50, "hidden_layer_sizes": (512, 512), "augment": "affine"},
-    "allconv": {"epochs": 500, "augment": "flip_crop"},
+    "allconv": {"epochs": 500, "augment": "flip_crop", "hidden_layer_sizes": ()},
     "vgg": {"epochs": 500, "augment": "flip_crop", "hidden_layer_sizes": (1024, 1024)},
 }
+FULL["allconv"]["architecture"] = allconv(96, 192)
+FULL["vgg"]["architecture"] = vgg(128, 256, 512)
 
 
 class ReLU(LayerwiseGradient):
@@ -133,8 +136,9 @@ def classifier(network, method, lr, seed, arguments, share=1.0):
     """Return a classifier to fit, for a share of the epochs, and how many rows."""
     params = dict((FULL if arguments.full else REDUCED)[network])
     epochs, rows = params.pop("epochs"), None if arguments.full else REDUCED_ROWS
+    augment = arguments.augment or params.get("augment")
+    params["augment"] = AUGMENTATIONS.get(augment)
     model = SBNClassifier(
-        architecture=network,
         input_shape=load(arguments.data, network, arguments.data_home)[1],
         max_epochs=round(share * (arguments.epochs or epochs)),
         gradient="st",
@@ -144,9 +148,12 @@ def classifier(network, method, lr, seed, arguments, share=1.0):
         random_state=seed,
     )
     model.set_params(**{"lr": lr} | params | METHODS[method])
-    if arguments.augment:
-        model.set_params(augment=arguments.augment)
     return model, arguments.rows or rows
+
+
+def name_of(model):
+    """Return the name of what changes the images, None without."""
+    return {change: name for name, change in AUGMENTATIONS.items()}.get(model.augment)
 
 
 def measure(network, method, lr, seed, part, arguments, share=1.0):
@@ -160,7 +167,7 @@ def measure(network, method, lr, seed, part, arguments, share=1.0):
     model.fit(X, y)
     result = {
         "network": network,
-        "method": method if model.augment is None else f"{method}, {model.augment}",
+        "method": method if model.augment is None else f"{method}, {name_of(model)}",
         "seed": seed,
         "lr": model.lr,
         "rows": len(X),
@@ -298,7 +305,7 @@ def run_all(results, arguments):
                 model, rows = classifier(*fit, arguments)
                 name = (
                     f"{setting(arguments)}/{network}/{method}/{rows or 'all'} rows/"
-                    f"{model.max_epochs} epochs/augment={model.augment}/lr={lr}/{seed}"
+                    f"{model.max_epochs} epochs/augment={name_of(model)}/lr={lr}/{seed}"
                 )
                 results.get(name, partial(measure, *fit, "test", arguments))
 

@@ -26,7 +26,13 @@ from skhash.datasets import RetrievalData, load_digits_retrieval
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples"))
 
-from data import load_20newsgroups, load_fashion_mnist, load_glove, read_cifar_binary  # noqa: E402, F401
+from data import (  # noqa: E402, F401
+    images,
+    load_20newsgroups,
+    load_fashion_mnist,
+    load_glove,
+    read_cifar_binary,  # noqa: E402, F401
+)
 
 # Tables
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from skhash.datasets import RetrievalData, open_vectors, read_sparse_npz
+from skhash.datasets import RetrievalData, open_vectors
 
 DATA_HOME = Path("~/skhash_data")
 FASHION_MNIST_FOLDER = Path("/usr/share/datasets/fashion-mnist")
@@ -142,7 +142,7 @@ def load_20newsgroups(representation="texts", *, data_home=None):
         if representation == "minilm":
             X = _unit_rows(arrays["embeddings"])
         else:
-            X = read_sparse_npz(path).astype(np.float32)
+            X = open_vectors(path).astype(np.float32)
     database, query = ((X[rows], labels[rows]) for rows in (is_train, ~is_train))
     name = f"20newsgroups-{representation}"
     return _bundle(name, "cosine", database, query, None, names, words)

@@ -68,14 +68,10 @@ class Task:
 
 def timed_fit(encoder, X) -> float:
     """Fit and return the seconds."""
-    fit_few(encoder)
-    return seconds_of(lambda: encoder.fit(X))[1]
-
-
-def fit_few(encoder) -> None:
-    """Fit a clone to few rows, so that imports and compilation are not timed later."""
+    # A fit to few rows before, so that imports and compilation are not timed.
     few = np.random.RandomState(0).standard_normal((64, 8))
     clone(encoder).set_params(n_bits=1).fit(few)
+    return seconds_of(lambda: encoder.fit(X))[1]
 
 
 def measure_encoder(encoder, method, fit_seconds, task) -> tuple[AuditRow, object]:

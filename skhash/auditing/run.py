@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
-from functools import cache, partial
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from skhash._versions import processor
 from skhash.auditing.evidence import gather_evidence
-from skhash.auditing.measure import Task, fit_few, measure_encoder, timed_fit
+from skhash.auditing.measure import Task, measure_encoder, timed_fit
 from skhash.auditing.peers import PEERS, measure_peer
 from skhash.auditing.result import AuditResult
 from skhash.auditing.rows import as_rows, split_rows
@@ -166,11 +166,6 @@ def audit(
         random_state=int(generator.randint(np.iinfo(np.int32).max)),
     )
     task = Task(data, truth, rescore, metric)
-    progress("compiling what fits and searches take, once in a process", None)
-    _compile_kernels(metric, data.database.dtype.name)
-    for method in methods:
-        if method in METHODS:
-            fit_few(make(method, 1))
     seed = int(random_state) if isinstance(random_state, Integral) else None
     settings = _settings(task, target_recall=float(target_recall), random_state=seed)
     run = _Run(task, make, settings, progress)
@@ -183,17 +178,6 @@ def audit(
     progress(step, result)
     fitted = result.encoder, result.decoder
     return replace(result, evidence=gather_evidence(best, fitted, task, X, generator))
-
-
-@cache
-def _compile_kernels(metric, dtype) -> None:
-    """Measure a few random rows, so that no timing includes compilation."""
-    generator = np.random.RandomState(0)
-    rows = generator.standard_normal((320, 8)).astype(dtype)
-    data = split_rows(rows, None, metric, (None, 64, 2), generator)
-    truth = true_neighbors(data.queries, data.database, 1, metric=metric)
-    encoder = RandomHyperplaneHash(16, random_state=0).fit(rows)
-    measure_encoder(encoder, "lsh", None, Task(data, truth, 2, metric))
 
 
 def _settings(task, **others) -> dict:

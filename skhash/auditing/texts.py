@@ -1,7 +1,5 @@
 """Texts of a result, shared by the terminal and the page."""
 
-from skhash.utils.progress import short
-
 
 def stored(result) -> str:
     """Describe the storage of the recommended search."""
@@ -75,3 +73,19 @@ def _cell(field, value) -> str:
         return f"{value:.2f}"
     is_large = field == "codebook_bytes" or field.endswith("per_second")
     return short(value) if is_large else f"{value:.3f}"
+
+
+def short(number: float) -> str:
+    """Format a number in three or four figures.
+
+    Examples
+    --------
+    >>> from skhash.auditing.texts import short
+    >>> short(98_632), short(0.41)
+    ('98.6k', '0.41')
+    """
+    units = iter("kMG")
+    unit = ""
+    while number >= 999.5 and unit != "G":
+        number, unit = number / 1000, next(units)
+    return f"{number:.3g}{unit}"

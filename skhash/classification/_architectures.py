@@ -1,53 +1,9 @@
-"""Layers of a classifier: fully connected, those of the papers, or custom ones."""
+"""Networks of a classifier: of convolutions and full layers, or custom ones."""
 
 import math
 
 from skhash.numerics._perceptron import check_layer_sizes
 from skhash.utils.torch import seeded_globals
-
-
-def allconv(few, many) -> list[dict]:
-    """Return eight convolutions, of `few` and `many` channels, two with stride 2.
-
-    The network of Shekhovtsov, Yanush and Flach (2020) for images of 32 x 32. Nothing
-    is padded: images of 27 x 27 are the least.
-    """
-    kernels, strides = [3] * 7 + [1], [1, 1, 2, 1, 1, 2, 1, 1]
-    return [
-        {"n_channels": width, "kernel_size": kernel, "stride": stride}
-        for width, kernel, stride in zip(
-            [few] * 3 + [many] * 5, kernels, strides, strict=True
-        )
-    ]
-
-
-def vgg(*channels) -> list[dict]:
-    """Return pairs of convolutions with pooling: each halves height and width.
-
-    The network of Shekhovtsov and Yanush (2021) for images of 32 x 32 has two fully
-    connected layers of 1024 units behind.
-    """
-    return [
-        {"n_channels": width, "kernel_size": 3, "padding": 1, "pool": pool}
-        for width in channels
-        for pool in (None, 2)
-    ]
-
-
-# The papers' widths, which want a GPU.
-ARCHITECTURES = {"allconv": allconv(96, 192), "mlp": [], "vgg": vgg(128, 256, 512)}
-
-
-def convolutions_of(architecture) -> list[dict]:
-    """Return the arguments of each `skhash.networks.BinaryConv2d`."""
-    if isinstance(architecture, list):
-        return architecture
-    if architecture not in ARCHITECTURES:
-        raise ValueError(
-            f"architecture={architecture!r} is not one of {', '.join(ARCHITECTURES)}, "
-            "no list of convolutions and no function that makes a network."
-        )
-    return ARCHITECTURES[architecture]
 
 
 def make_network(convolutions, input_shape, hidden_sizes, n_classes, **options):

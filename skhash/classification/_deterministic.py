@@ -32,7 +32,7 @@ class RealLayer:
 
     Parameters
     ----------
-    weights : ndarray, float32
+    weights : ndarray, float32, or int8 where they are -1 and +1
         Of shape (n_units, n_inputs) or (n_channels, n_inputs, k, k).
     scale, shift : ndarray of shape (n_units,), float32
     geometry : dict
@@ -66,7 +66,8 @@ class RealLayer:
         if not self.geometry:
             return pack_bits(self._is_on(_product(x, self.weights)))
         shape, stride, padding, pool = _numbers_of(self.geometry)
-        images = np.moveaxis(_padded(x.reshape(-1, *shape), padding, 0), 1, -1)
+        images = np.pad(x.reshape(-1, *shape), [(0, 0)] * 2 + [(padding, padding)] * 2)
+        images = np.moveaxis(images, 1, -1)
         windows = _windows(images, self.weights.shape[-1], stride)
         kernels = np.moveaxis(self.weights, 1, -1).reshape(len(self.weights), -1)
         h = _product(windows.reshape(-1, windows.shape[-1]), kernels)
@@ -104,8 +105,8 @@ class PackedLayer:
     def of(cls, layer) -> "PackedLayer":
         """Return a torch layer, in evaluation mode and on the CPU, as arrays."""
         scale, shift = _affine_of(layer)
-        bits = _signed_bits(layer, scale)
-        return cls(pack_bits(bits), _limits(scale, shift, bits.shape[1], 2))
+        bits = (_weights_of(layer) > 0) != (scale < 0)[:, None]
+        return cls(pack_bits(bits), _limits(scale, shift, bits.shape[1]))
 
     @property
     def bytes_per_row(self) -> int:
@@ -123,69 +124,6 @@ class PackedLayer:
 
 
 @dataclass(frozen=True)
-class PackedConvolution:
-    """A convolution with weights of -1 and +1 that reads images of bits.
-
-    The channels of a pixel are packed, and the pixels of a window stand side by side:
-    a window is a row of a `PackedLayer`. Zeros around an image are no bits. Each window
-    is therefore taken twice, with -1 there and with +1: a weight differs from one of
-    the two, whatever it is, and all others count twice.
-
-    Parameters
-    ----------
-    channels : PackedLayer
-    is_negated : ndarray of shape (n_channels,), bool
-        Whether the weights of a channel are negated: the largest product in a pool is
-        then the least.
-    kernel_size : int
-    geometry : dict
-        ``input_shape``, ``stride``, ``padding`` and ``pool``.
-    """
-
-    channels: PackedLayer
-    is_negated: np.ndarray
-    kernel_size: int
-    geometry: dict
-
-    @classmethod
-    def of(cls, layer) -> "PackedConvolution":
-        """Return a torch layer, in evaluation mode and on the CPU, as arrays."""
-        scale, shift = _affine_of(layer)
-        bits = _signed_bits(layer, scale)
-        geometry, n_channels = dict(layer.geometry), len(bits)
-        n_takes = len(_fillings(geometry["padding"]))
-        weights = np.tile(_pixels(bits).reshape(n_channels, -1), n_takes)
-        n_inputs = bits[0].size
-        limits = _limits(scale, shift, n_inputs, 2 // n_takes)
-        return cls(PackedLayer(weights, limits), scale < 0, bits.shape[-1], geometry)
-
-    @property
-    def bytes_per_row(self) -> int:
-        """Approximate memory of a row on its way through the layer."""
-        n_places = np.prod(self.geometry["input_shape"][1:])
-        n_bits = np.prod(self.geometry["input_shape"]) + n_places * len(self.is_negated)
-        return int(2 * n_bits + n_places * self.channels.bytes_per_row)
-
-    def read(self, packed) -> np.ndarray:
-        """Return the packed bits of the units for those of a layer below."""
-        shape, stride, padding, pool = _numbers_of(self.geometry)
-        images = unpack_bits(packed, np.prod(shape)).reshape(-1, *shape)
-        windows = np.concatenate(
-            [
-                _windows(_pixels(images, padding, bit), self.kernel_size, stride)
-                for bit in _fillings(padding)
-            ],
-            axis=-1,
-        )
-        on = self.channels.read(windows.reshape(-1, windows.shape[-1]))
-        on = np.unpackbits(on, axis=1, count=len(self.is_negated))
-        on = _squares(on.reshape(*windows.shape[:3], -1), pool)
-        # The largest product of a pool counts: where negated, all are on or none is.
-        on = np.where(self.is_negated, on.min(axis=(2, 4)), on.max(axis=(2, 4)))
-        return pack_bits(_channels_first(on))
-
-
-@dataclass(frozen=True)
 class DeterministicNetwork:
     """A classifier of +-1 units without noise that does not need torch.
 
@@ -195,8 +133,8 @@ class DeterministicNetwork:
 
     Parameters
     ----------
-    layers : list of RealLayer, PackedLayer and PackedConvolution
-        The first is real. Those whose weights are -1 and +1 are packed.
+    layers : list of RealLayer and PackedLayer
+        The first is real. Fully connected ones with weights of -1 and +1 are packed.
     coef : ndarray of shape (n_classes, n_units), float32
     intercept : ndarray of shape (n_classes,), float32
         The head, on units of -1 and +1.
@@ -290,13 +228,14 @@ class DeterministicNetwork:
 
 def _exported(layer):
     """Return a torch layer that reads bits as arrays."""
-    if not layer.weights.is_binary:
-        return RealLayer.of(layer)
-    return (PackedConvolution if layer.geometry else PackedLayer).of(layer)
+    is_packed = layer.weights.is_binary and not layer.geometry
+    return (PackedLayer if is_packed else RealLayer).of(layer)
 
 
 def _weights_of(layer):
-    return layer.weights.likeliest(layer.weight).detach().numpy()
+    """Return weights, float32, or int8 where they are -1 and +1."""
+    weights = layer.weights.likeliest(layer.weight).detach().numpy()
+    return weights.astype(np.int8) if layer.weights.is_binary else weights
 
 
 def _affine_of(layer):
@@ -309,29 +248,18 @@ def _affine_of(layer):
     return tuple(value.detach().numpy() for value in affine)
 
 
-def _signed_bits(layer, scale):
-    """Return which weights are +1, or -1 where the scale of a unit is negative."""
-    weights = _weights_of(layer)
-    return (weights > 0) != _for_weights(scale < 0, weights)
-
-
-def _for_weights(values, weights):
-    """Return values of units with axes for those of their weights."""
-    return values.reshape(-1, *[1] * (weights.ndim - 1))
-
-
-def _limits(scale, shift, n, step):
+def _limits(scale, shift, n):
     """Return how many inputs may differ from the n weights of a unit that is on.
 
-    Where d differ, the product is ``n - step * d``. Whether the unit is on is asked in
+    Where d differ, the product is ``n - 2 d``. Whether the unit is on is asked in
     float32, as the network itself does, so that ties fall as they do there: it is
     halved between what is on and what is not, as the norm is monotone.
     """
     size = np.abs(scale)
-    on, off = np.full(len(size), -1), np.full(len(size), 2 * n // step + 1)
+    on, off = np.full(len(size), -1), np.full(len(size), n + 1)
     while (off - on > 1).any():
         middle = (on + off) // 2
-        product = (n - step * middle).astype(np.float32)
+        product = (n - 2 * middle).astype(np.float32)
         is_on = size * product + shift > 0
         on, off = np.where(is_on, middle, on), np.where(is_on, off, middle)
     return on
@@ -340,23 +268,6 @@ def _limits(scale, shift, n, step):
 def _product(x, weights):
     """Return the products of rows with those of weights, each row by itself."""
     return affine(x, weights.T, np.zeros(len(weights)))
-
-
-def _padded(images, padding, filling):
-    """Return images, (..., height, width), with a border of this value."""
-    sides = [(0, 0)] * (images.ndim - 2) + [(padding, padding)] * 2
-    return np.pad(images, sides, constant_values=filling)
-
-
-def _pixels(bits, padding=0, filling=0):
-    """Return images of bits, channels first, as pixels of packed channels."""
-    bits = _padded(bits, padding, filling)
-    return np.packbits(np.moveaxis(bits, 1, -1), axis=-1)
-
-
-def _fillings(padding):
-    """Return the bits that stand for zeros around images."""
-    return (0, 1) if padding else (0,)
 
 
 def _windows(pixels, size, stride):

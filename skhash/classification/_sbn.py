@@ -17,11 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.base import check_magnitude, unchanged_if_it_raises
-from skhash.classification._architectures import (
-    convolutions_of,
-    make_network,
-    own_network,
-)
+from skhash.classification._architectures import make_network, own_network
 from skhash.classification._deterministic import DeterministicNetwork
 from skhash.classification._rows import Targets, positions, weighted_rows
 from skhash.codes import pack_bits
@@ -73,12 +69,10 @@ class SBNClassifier(
     Parameters
     ----------
     hidden_layer_sizes : array-like of int, default=(512, 512)
-        Number of units of each fully connected layer; "allconv" has none.
-    architecture : {"mlp", "allconv", "vgg"}, list of dict or callable, default="mlp"
-        "mlp" is fully connected. "allconv" has eight convolutions, for images of at
-        least 27 x 27, and "vgg" pairs of convolutions with pooling, which PSA cannot
-        pass: the networks of the two papers, which want a GPU. A list has the arguments
-        of each `skhash.networks.BinaryConv2d` in front of the rest. Or a factory
+        Number of units of each fully connected layer.
+    architecture : "mlp", list of dict or callable, default="mlp"
+        "mlp" is fully connected. A list has the arguments of each
+        `skhash.networks.BinaryConv2d` in front of the rest. Or a factory
         ``(n_features, n_classes) -> skhash.networks.StochasticBinaryNetwork``, which
         then decides on `noise`, `weights` and `batch_norm` too.
     input_shape : tuple of int or None, default=None
@@ -118,9 +112,9 @@ class SBNClassifier(
         How far logits spread at the start, where noise of scale 1 has slope 1 at the
         threshold. At 1, as in the papers, units are about as random as they can be
         with a signal left; with larger values they are surer of theirs.
-    augment : {"flip_crop", "affine"} or None, default=None
-        Random changes of the images of `input_shape` while training: mirrored and moved
-        by up to an eighth, or turned by up to 10 degrees and moved by up to 5 %.
+    augment : callable or None, default=None
+        Changes images of `input_shape` at random while training: a function of a tensor
+        of shape (n_images, channels, height, width) and a generator.
     lr : float, default=0.003
         Learning rate.
     lr_schedule : {"cosine", "step"} or None, default="cosine"
@@ -209,7 +203,7 @@ class SBNClassifier(
     }
     _parameter_constraints: dict = {
         "hidden_layer_sizes": ["array-like"],
-        "architecture": "no_validation",
+        "architecture": [StrOptions({"mlp"}), list, callable],
         "input_shape": ["array-like", None],
         "gradient": "no_validation",
         "weights": "no_validation",
@@ -219,7 +213,7 @@ class SBNClassifier(
         "n_predict_samples": [Interval(Integral, 0, 10_000, closed="both")],
         "init": [StrOptions({"whiten", "default", "real"})],
         "init_scale": [Interval(Real, 0, None, closed="neither")],
-        "augment": [StrOptions({"flip_crop", "affine"}), None],
+        "augment": [callable, None],
         **TRAINING_CONSTRAINTS,
         "batch_size": [
             Interval(Integral, 2, None, closed="left"),
@@ -563,7 +557,6 @@ class SBNClassifier(
         return self._module_of(network, self.mean_, self.scale_)
 
     def _module_of(self, network, mean, scale):
-        from skhash.classification._augmentation import AUGMENTATIONS
         from skhash.classification._module import ClassifierModule
         from skhash.gradients import resolve_network_gradient
 
@@ -573,7 +566,7 @@ class SBNClassifier(
             mean,
             scale,
             n_samples=self.n_draws,
-            augment=AUGMENTATIONS.get(self.augment),
+            augment=self.augment,
             shape=self._image_shape("augment", len(mean)) if self.augment else None,
         )
 
@@ -582,13 +575,14 @@ class SBNClassifier(
         if callable(self.architecture):
             network = own_network(self.architecture, n_features, n_classes, generator)
         else:
-            convolutions, shape = convolutions_of(self.architecture), (n_features,)
+            is_mlp, shape = self.architecture == "mlp", (n_features,)
+            convolutions = [] if is_mlp else self.architecture
             if convolutions:
                 shape = self._image_shape("architecture", n_features)
             network = make_network(
                 convolutions,
                 shape,
-                () if self.architecture == "allconv" else self.hidden_layer_sizes,
+                self.hidden_layer_sizes,
                 n_classes,
                 noise=self.noise,
                 weights=weights,

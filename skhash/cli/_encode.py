@@ -15,7 +15,6 @@ from skhash.datasets import open_vectors
 from skhash.persistence import load
 from skhash.utils.chunks import row_chunks
 from skhash.utils.files import replacing
-from skhash.utils.progress import rate_line
 
 FLOATS = (np.float16, np.float32, np.float64)
 
@@ -95,10 +94,9 @@ def encode_file(encoder, X, path: Path, packed: bool, shown: bool) -> tuple[int,
     with replacing(path) as file, progress(shown) as show:
         header = {"descr": "|u1", "fortran_order": False, "shape": (n, width)}
         np.lib.format.write_array_header_1_0(file, header)
-        start = monotonic()
         for rows in row_chunks(n, X.dtype.itemsize * X.shape[1] + width):
             file.write(_encode_rows(transform, X, rows))
-            show(f"encoding: {rate_line(rows.stop, n, monotonic() - start)}")
+            show(f"encoding: {rows.stop:,} of {n:,}")
     return n_bits, width
 
 

@@ -1,10 +1,9 @@
 """Tables and progress: for people on a terminal, plain where the output is piped."""
 
+import shutil
 import sys
 import textwrap
 from contextlib import contextmanager
-
-from skhash.utils.progress import terminal_width
 
 GAP = "  "
 # Widths: of the first column, whose cells are aligned left, and the least of others.
@@ -71,3 +70,10 @@ def progress(wanted=True):
             bar.update(task, description=line, refresh=bool(line))
 
         yield show
+
+
+def terminal_width() -> int | None:
+    """Return the columns of the terminal, or None if the output is not one."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    return max(shutil.get_terminal_size().columns, 20)

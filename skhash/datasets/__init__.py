@@ -7,8 +7,6 @@ data sets are in ``examples/data``.
 from skhash.datasets._bundle import RetrievalData
 from skhash.datasets._digits import load_digits_retrieval
 from skhash.datasets._hdf5 import read_ann_hdf5
-from skhash.datasets._npz import read_sparse_npz
-from skhash.datasets._vecs import read_bvecs, read_fvecs, read_ivecs
 from skhash.datasets._vectors import open_vectors
 
 __all__ = [
@@ -16,8 +14,4 @@ __all__ = [
     "load_digits_retrieval",
     "open_vectors",
     "read_ann_hdf5",
-    "read_bvecs",
-    "read_fvecs",
-    "read_ivecs",
-    "read_sparse_npz",
 ]

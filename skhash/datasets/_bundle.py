@@ -8,7 +8,7 @@ import numpy as np
 METRICS = ("euclidean", "cosine", "inner_product", "hamming")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RetrievalData:
     """A data set for retrieval: training rows, database, queries and labels.
 
@@ -27,8 +27,6 @@ class RetrievalData:
         Rows to search for. Choose nothing on them.
     train_labels, database_labels, query_labels : array or None
         One class number a row, or a 0/1 indicator matrix with one column a label.
-    validation, validation_labels : array or None
-        Rows for model selection, where the data set comes with them.
     true_neighbors : int array of shape (n_queries, n_neighbors) or None
         Positions in `database` of each query's nearest rows, the nearest first.
     true_distances : array of shape (n_queries, n_neighbors) or None
@@ -41,8 +39,7 @@ class RetrievalData:
     Raises
     ------
     ValueError
-        If the parts do not fit together: widths, numbers of labels, positions of
-        neighbours.
+        If the parts do not fit together: widths, numbers of labels, neighbours.
 
     Examples
     --------
@@ -64,8 +61,6 @@ query=(1, 4))
     train_labels: np.ndarray | None = None
     database_labels: np.ndarray | None = None
     query_labels: np.ndarray | None = None
-    validation: Any = None
-    validation_labels: np.ndarray | None = None
     true_neighbors: np.ndarray | None = None
     true_distances: np.ndarray | None = None
     label_names: np.ndarray | None = None
@@ -77,14 +72,8 @@ query=(1, 4))
                 f"{self.name}: metric must be one of {', '.join(METRICS)}; got "
                 f"{self.metric!r}."
             )
-        width = self.database.shape[1:]
-        for part in ("train", "database", "query", "validation"):
-            self._check_part(part, width)
-        if self.feature_names is not None and width != (len(self.feature_names),):
-            raise ValueError(
-                f"{self.name}: feature_names has {len(self.feature_names)} entries for "
-                f"rows of shape {width}."
-            )
+        for part in ("train", "database", "query"):
+            self._check_part(part)
         self._check_neighbors()
 
     def __repr__(self) -> str:
@@ -96,47 +85,32 @@ query=(1, 4))
         )
         return f"RetrievalData({self.name!r}, metric={self.metric!r}, {shapes})"
 
-    def _check_part(self, part: str, width: tuple[int, ...]) -> None:
-        rows, labels = getattr(self, part), getattr(self, f"{part}_labels")
-        if rows is None:
-            if labels is not None:
-                raise ValueError(f"{self.name}: {part}_labels without {part}.")
-            return
-        if rows.shape[1:] != width:
+    def _check_part(self, part: str) -> None:
+        X, labels = getattr(self, part), getattr(self, f"{part}_labels")
+        n_labels = X.shape[0] if labels is None else labels.shape[0]
+        if X.shape[1:] != self.database.shape[1:] or n_labels != X.shape[0]:
             raise ValueError(
-                f"{self.name}: a row of {part} has shape {rows.shape[1:]} and a row of "
-                f"database {width}; they must be equal."
-            )
-        if labels is not None and labels.shape[0] != rows.shape[0]:
-            raise ValueError(
-                f"{self.name}: {part}_labels has {labels.shape[0]} entries for the "
-                f"{rows.shape[0]} rows of {part}."
+                f"{self.name}: {part} has shape {X.shape} and {n_labels} labels, and "
+                f"database has shape {self.database.shape}; rows of one shape have "
+                "one label each."
             )
 
     def _check_neighbors(self) -> None:
-        neighbors, distances = self.true_neighbors, self.true_distances
-        n_queries, n_database = self.query.shape[0], self.database.shape[0]
-        if neighbors is not None:
-            if neighbors.ndim != 2 or neighbors.shape[0] != n_queries:
-                raise ValueError(
-                    f"{self.name}: true_neighbors has shape {neighbors.shape} for "
-                    f"{n_queries} queries; it must be ({n_queries}, n_neighbors)."
-                )
-            if neighbors.dtype.kind not in "iu":
-                raise ValueError(
-                    f"{self.name}: true_neighbors must be integers, got dtype "
-                    f"{neighbors.dtype}."
-                )
-            outside = (neighbors < 0) | (neighbors >= n_database)
-            if outside.any():
-                raise ValueError(
-                    f"{self.name}: true_neighbors holds {neighbors[outside][0]}, which "
-                    f"is no position among the {n_database} rows of database."
-                )
-        if distances is not None:
-            expected = None if neighbors is None else neighbors.shape
-            if distances.shape != expected:
-                raise ValueError(
-                    f"{self.name}: true_distances has shape {distances.shape} and "
-                    f"true_neighbors {expected}; they must be equal."
-                )
+        near, distances = self.true_neighbors, self.true_distances
+        n_queries, n_rows = self.query.shape[0], self.database.shape[0]
+        if near is not None and not (
+            near.ndim == 2
+            and near.shape[0] == n_queries
+            and near.dtype.kind in "iu"
+            and ((near >= 0) & (near < n_rows)).all()
+        ):
+            raise ValueError(
+                f"{self.name}: true_neighbors, of shape {near.shape} and dtype "
+                f"{near.dtype}, must hold positions below {n_rows} for each of "
+                f"{n_queries} queries."
+            )
+        if distances is not None and distances.shape != np.shape(near):
+            raise ValueError(
+                f"{self.name}: true_distances has shape {distances.shape} and "
+                f"true_neighbors {np.shape(near)}; they must be equal."
+            )

@@ -57,11 +57,6 @@ def read_ann_hdf5(path: PathLike) -> RetrievalData:
             f"{path}: the attribute 'distance' is {distance!r}; files with "
             f"{', '.join(ANN_METRICS)} are read."
         )
-    for name in ("train", "test"):
-        if arrays[name].ndim != 2:
-            raise ValueError(
-                f"{path}: {name} has shape {arrays[name].shape} and must be a matrix."
-            )
     return RetrievalData(
         name=Path(path).name,
         metric=ANN_METRICS[distance],

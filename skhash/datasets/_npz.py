@@ -12,43 +12,6 @@ CSR_PARTS = ("data", "indices", "indptr", "shape")
 VECTOR_NAMES = ("X", "vectors", "embeddings", "train", "arr_0")
 
 
-def read_sparse_npz(path: PathLike):
-    """Read a sparse matrix in CSR format from an ``.npz`` file.
-
-    Parameters
-    ----------
-    path : path-like
-        A file of ``scipy.sparse.save_npz``, or any archive with the arrays ``data``,
-        ``indices``, ``indptr`` and ``shape``; further arrays are ignored. Pickled
-        content is refused.
-
-    Returns
-    -------
-    X : scipy.sparse.csr_array
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged, an array is missing, the format is not CSR, or the
-        arrays do not fit together.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from scipy import sparse
-    >>> from skhash.datasets import read_sparse_npz
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "counts.npz"
-    ...     sparse.save_npz(path, sparse.csr_array([[0, 3], [1, 0]]))
-    ...     read_sparse_npz(path).toarray()
-    array([[0, 3],
-           [1, 0]])
-    """
-    with _opened(path) as saved:
-        return _csr(path, saved)
-
-
 def open_npz(path: PathLike):
     """Read the vectors of an ``.npz`` file: an array of a usual name, or a matrix."""
     with _opened(path) as saved:

@@ -8,12 +8,11 @@ from skhash.datasets._damage import PathLike
 from skhash.datasets._hdf5 import read_hdf5
 from skhash.datasets._npy import read_npy
 from skhash.datasets._npz import VECTOR_NAMES, open_npz
-from skhash.datasets._vecs import read_bvecs, read_fvecs
+from skhash.datasets._vecs import open_vecs
 
 FORMATS = (
-    ".npy, .npz (one matrix, or one named "
-    + ", ".join(VECTOR_NAMES)
-    + ", or sparse CSR), .fvecs, .bvecs, .csv, and .hdf5 or .h5 (data set 'train')"
+    f".npy, .npz (one matrix, or one named {', '.join(VECTOR_NAMES)}, or sparse CSR), "
+    ".fvecs, .bvecs, .ivecs, .csv, and .hdf5 or .h5 (data set 'train')"
 )
 
 
@@ -27,11 +26,13 @@ def open_vectors(path: PathLike, *, mmap: bool = True):
         * ``.npz``: an archive with one matrix, or with one that is named ``X``,
           ``vectors``, ``embeddings``, ``train`` or ``arr_0`` (the first of these that
           is there), or a sparse CSR matrix.
-        * ``.fvecs``, ``.bvecs``: see `read_fvecs`.
+        * ``.fvecs``, ``.bvecs``, ``.ivecs``: vectors of float32, uint8 or int32, as
+          SIFT1M, GIST1M and SIFT1B come, and their true neighbours. The dimensions of
+          all of them are checked, which goes through the file once.
         * ``.csv``: numbers with commas between them; the first line may be a header.
         * ``.hdf5``, ``.h5``: the data set ``train``; needs h5py.
     mmap : bool, default=True
-        Map ``.npy``, ``.fvecs`` and ``.bvecs`` files: their rows stay on disk until
+        Map ``.npy`` and ``vecs`` files: their rows stay on disk until
         they are used, so a file may be larger than memory. Other formats are read
         whole.
 
@@ -130,8 +131,9 @@ def _open_hdf5(path: PathLike, mmap: bool) -> np.ndarray:
 OPENERS = {
     ".npy": read_npy,
     ".npz": lambda path, mmap: open_npz(path),
-    ".fvecs": lambda path, mmap: read_fvecs(path, mmap=mmap),
-    ".bvecs": lambda path, mmap: read_bvecs(path, mmap=mmap),
+    ".fvecs": lambda path, mmap: open_vecs(path, np.float32, mmap),
+    ".bvecs": lambda path, mmap: open_vecs(path, np.uint8, mmap),
+    ".ivecs": lambda path, mmap: open_vecs(path, np.int32, mmap),
     ".csv": _open_csv,
     ".hdf5": _open_hdf5,
     ".h5": _open_hdf5,

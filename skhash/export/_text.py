@@ -6,6 +6,9 @@ from skhash.codes import check_packed
 from skhash.export._source import read_items, read_source
 from skhash.utils.chunks import row_chunks
 
+# As COPY reads them.
+_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+
 
 def bit_strings(packed, n_bits=None) -> np.ndarray:
     """Write codes as strings of 0 and 1, the format of PostgreSQL's ``bit(n)``.
@@ -78,16 +81,9 @@ def to_pgvector(codes, file, *, ids=None, n_bits=None) -> None:
     packed, ids, n_bits = read_source(codes, ids, n_bits)
     items = read_items(codes).values()
     for rows in row_chunks(len(packed), 8 * n_bits + 200):
-        names = [_escape(str(name)) for name in ids[rows].tolist()]
+        names = [str(name).translate(_ESCAPES) for name in ids[rows].tolist()]
         # NumPy writes as many digits as tell one float32 from all others.
         floats = [item[rows].astype(str).tolist() for item in items]
         columns = names, bit_strings(packed[rows], n_bits).tolist(), *floats
         lines = ("\t".join(line) + "\n" for line in zip(*columns, strict=True))
         file.write("".join(lines))
-
-
-_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
-
-
-def _escape(text):
-    return text.translate(_ESCAPES)

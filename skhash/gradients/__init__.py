@@ -1,5 +1,7 @@
 """Gradient estimators for Bernoulli units, as exchangeable parts."""
 
+from functools import partial
+
 from sklearn.base import clone
 
 from skhash.gradients._antithetic import ARM, DisARM
@@ -10,7 +12,7 @@ from skhash.gradients._base import (
 )
 from skhash.gradients._exact import Exact
 from skhash.gradients._exact_network import ExactNetwork
-from skhash.gradients._flips import BitFlip, LocalExpectation
+from skhash.gradients._flips import LocalExpectation
 from skhash.gradients._gumbel import GumbelSoftmax, STGumbel
 from skhash.gradients._network import (
     FunctionwiseNetwork,
@@ -34,7 +36,6 @@ __all__ = [
     "ADF",
     "ARM",
     "BernoulliUnits",
-    "BitFlip",
     "DeterministicST",
     "DisARM",
     "Exact",
@@ -48,7 +49,6 @@ __all__ = [
     "LocalReparam",
     "MeanField",
     "MuProp",
-    "NetworkGradient",
     "PSA",
     "Reinforce",
     "ReinforceLOO",
@@ -60,7 +60,7 @@ __all__ = [
 
 GRADIENTS = {
     "arm": ARM,
-    "bitflip": BitFlip,
+    "bitflip": partial(LocalExpectation, n_flips=1),
     "det_st": DeterministicST,
     "disarm": DisARM,
     "exact": Exact,

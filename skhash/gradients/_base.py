@@ -123,9 +123,7 @@ class GradientEstimator(BaseEstimator, metaclass=ABCMeta):
 
     _parameter_constraints: dict = {}
 
-    # Whether `surrogate` has to be told which rows of the data it sees, and the
-    # curvature of the loss.
-    needs_rows = False
+    # Whether `surrogate` has to be told the curvature of the loss.
     needs_curvature = False
 
     @abstractmethod
@@ -147,7 +145,7 @@ class GradientEstimator(BaseEstimator, metaclass=ABCMeta):
             Noise and coding of the units.
         rows : Tensor of shape (n_rows,), int64, or None
             Which rows of the data these are; only for estimators that remember
-            something of each (`needs_rows`).
+            something of each.
         curvature : Tensor of shape (n_bits,) or (n_rows, n_bits), or None
             Half the second derivative of the loss in each unit; only for estimators
             that correct for it (`needs_curvature`).

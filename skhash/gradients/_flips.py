@@ -1,4 +1,4 @@
-"""Estimators that flip single units: local expectation and BitFlip."""
+"""Local expectation, and BitFlip, which flip single units."""
 
 from numbers import Integral
 
@@ -54,6 +54,15 @@ class LocalExpectation(GradientEstimator):
     variance is usually far below that of the estimators with fewer evaluations: it
     needs ``n_bits + 1``.
 
+    With m = `n_flips` of n units, drawn for each row without replacement, the estimate
+    is n / m times this in them, and 0 in the others: BitFlip-1 where m = 1. It needs
+    ``m + 1`` evaluations.
+
+    Parameters
+    ----------
+    n_flips : int or None, default=None
+        m, at most the number of units. None flips all.
+
     References
     ----------
     M. K. Titsias and M. Lazaro-Gredilla, "Local expectation gradients for black box
@@ -61,6 +70,9 @@ class LocalExpectation(GradientEstimator):
 
     S. Tokui and I. Sato, "Evaluating the variance of likelihood-ratio gradient
     estimators", ICML 2017.
+
+    R. Z. Kunes, M. Yin, M. Land, D. Haviv, D. Pe'er and S. Tavare, "Gradient estimation
+    for binary latent variables via gradient variance clipping", AAAI 2023.
 
     Examples
     --------
@@ -73,6 +85,13 @@ class LocalExpectation(GradientEstimator):
     >>> logits.grad.tolist() == [[0.5, -1.0, 0.0]]
     True
     """
+
+    _parameter_constraints: dict = {
+        "n_flips": [Interval(Integral, 1, None, closed="left"), None]
+    }
+
+    def __init__(self, n_flips=None):
+        self.n_flips = n_flips
 
     def surrogate(
         self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None
@@ -89,54 +108,14 @@ class LocalExpectation(GradientEstimator):
         return attach_gradient(losses, logits, gradient)
 
     def _flips(self, logits, generator):
-        """Return the units to flip, all of them, shape (n_rows, n_bits)."""
-        units = torch.arange(logits.shape[-1], device=logits.device)
-        return units.expand(logits.shape)
-
-
-class BitFlip(LocalExpectation):
-    r"""Local expectation in some units of each row, drawn at random.
-
-    For m of n units, drawn without replacement, the estimate is n / m times that of
-    `LocalExpectation`; for the others it is 0. Unbiased for every function, which need
-    not be differentiable, with ``m + 1`` evaluations. With m = 1 it is BitFlip-1, with
-    m = n `LocalExpectation`.
-
-    Parameters
-    ----------
-    n_flips : int, default=1
-        m, at most the number of units.
-
-    References
-    ----------
-    R. Z. Kunes, M. Yin, M. Land, D. Haviv, D. Pe'er and S. Tavare, "Gradient estimation
-    for binary latent variables via gradient variance clipping", AAAI 2023.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.gradients import BitFlip
-    >>> logits = torch.zeros(5, 4, requires_grad=True)
-    >>> generator = torch.Generator().manual_seed(0)
-    >>> BitFlip().surrogate(lambda x: x.sum(dim=-1), logits, generator).sum().backward()
-    >>> (logits.grad != 0).sum(dim=-1)
-    tensor([1, 1, 1, 1, 1])
-    """
-
-    _parameter_constraints: dict = {
-        "n_flips": [Interval(Integral, 1, None, closed="left")]
-    }
-
-    def __init__(self, n_flips=1):
-        self.n_flips = n_flips
-
-    def _flips(self, logits, generator):
         """Return the units to flip, shape (n_rows, n_flips)."""
         n_bits = logits.shape[-1]
+        if self.n_flips is None:
+            return torch.arange(n_bits, device=logits.device).expand(logits.shape)
         if self.n_flips > n_bits:
             raise ValueError(
                 f"n_flips={self.n_flips} of {n_bits} units; flip at most {n_bits}, or "
-                "take LocalExpectation, which flips all."
+                "all by n_flips=None."
             )
         order = uniform_like(logits, generator).argsort(dim=-1)
         return order[..., : self.n_flips]

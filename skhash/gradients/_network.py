@@ -168,9 +168,6 @@ class NetworkGradient(BaseEstimator, metaclass=ABCMeta):
 
     _parameter_constraints: dict = {}
 
-    # Whether `network_surrogate` has to be told which rows of the data it sees.
-    needs_rows = False
-
     @abstractmethod
     def network_surrogate(
         self, loss, network, X, generator=None, *, n_samples=1, rows=None
@@ -195,7 +192,7 @@ class NetworkGradient(BaseEstimator, metaclass=ABCMeta):
             M. The samples are estimated as one network that is M times as wide.
         rows : Tensor of shape (n_rows,), int64, or None
             Which rows of the data these are; only for estimators that remember
-            something of each (`needs_rows`).
+            something of each.
 
         Returns
         -------
@@ -250,10 +247,6 @@ class FunctionwiseNetwork(NetworkGradient):
 
     def __init__(self, gradient):
         self.gradient = gradient
-
-    @property
-    def needs_rows(self):
-        return self.gradient.needs_rows
 
     def network_surrogate(
         self, loss, network, X, generator=None, *, n_samples=1, rows=None

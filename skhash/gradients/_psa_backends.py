@@ -16,48 +16,18 @@ from torch.nn.functional import pad
 from skhash.gradients._network import trailing
 from skhash.noise import Logistic
 
-# Numbers in the temporary arrays of `direct` and `ratio`.
+# Numbers in the temporary arrays of `direct`.
 CHUNK = 2**22
 # Numbers that `chebyshev` makes several passes over, and that caches keep in between.
 CACHED = 2**19
-# The degree above which `ratio` is cheaper than `chebyshev`.
-MAX_DEGREE = 24
+# The degree above which `direct` is cheaper than `chebyshev`.
+MAX_DEGREE = 64
 
 
 def direct(layer, x, logits, gradient):
     """Evaluate F at every flip, some units at a time."""
-    cdf = layer.units.noise.cdf
-    weight = 2 * layer.scaled_weight().detach()
-
-    def shifted(logits, values, weight):
-        return cdf(logits - weight * values)
-
-    above = _sum_of_shifted(layer, x, logits, gradient, [weight], shifted)
-    return _to_inputs(layer, gradient * cdf(logits)) - above
-
-
-def ratio(layer, x, logits, gradient):
-    r"""Evaluate :math:`1 / (1 + e^{-ca} e^{2cWx})`, where the noise is logistic.
-
-    Logits are cut where F is 0 or 1 at every flip, to the resolution of the dtype.
-    Weights that are too large for the exponents leave it to `direct`.
-    """
-    rate = 2 / layer.units.noise.scale
-    weight = 2 * rate * layer.scaled_weight().detach()
-    info = torch.finfo(weight.dtype)
-    largest, margin = weight.abs().max(), 4 - math.log(info.eps)
-    if 2 * largest + margin > math.log(info.max):
-        return direct(layer, x, logits, gradient)
-    edge = largest + margin
-    low = torch.exp(-(rate * logits).clamp(-edge, edge))
-
-    def shifted(low, values, up, down):
-        factor = torch.where(values > 0, up, down)
-        return factor.mul_(low).add_(1).reciprocal_()
-
-    weights = [weight.exp(), (-weight).exp()]
-    above = _sum_of_shifted(layer, x, low, gradient, weights, shifted)
-    return _to_inputs(layer, gradient * layer.units.noise.cdf(logits)) - above
+    here = gradient * layer.units.noise.cdf(logits)
+    return _to_inputs(layer, here) - _sum_at_flips(layer, x, logits, gradient)
 
 
 def chebyshev(layer, x, logits, gradient, degree):
@@ -151,7 +121,7 @@ def choose_backend(layer, tolerance):
     if not isinstance(layer.units.noise, Logistic):
         return direct
     degree = degree_for(layer, tolerance)
-    return partial(chebyshev, degree=degree) if degree <= MAX_DEGREE else ratio
+    return partial(chebyshev, degree=degree) if degree <= MAX_DEGREE else direct
 
 
 def degree_for(layer, tolerance):
@@ -169,38 +139,29 @@ def _to_inputs(layer, h):
     return sums.repeat(1, layer.input_shape[0])
 
 
-def _sum_of_shifted(layer, x, logits, gradient, weights, shifted):
-    """Sum gradient times F at flips over the units, for every input.
-
-    Parameters
-    ----------
-    logits : Tensor of shape (n_rows, n_units)
-        The logits, or what stands for them in `shifted`.
-    weights : list of Tensors of the shape of the weight
-    shifted : callable
-        Maps logits, values and weights, which broadcast against each other, to F at
-        the flips: a new array of shape (n_rows, n_units, n_inputs, height, width).
-    """
+def _sum_at_flips(layer, x, logits, gradient):
+    """Sum gradient times F at flips over the units, for every input."""
+    cdf, weight = layer.units.noise.cdf, 2 * layer.scaled_weight().detach()
     images, a, g = layer.images(x), layer.outputs(logits), layer.outputs(gradient)
     if layer.input_shape is None:
-        images, a, g, *weights = (t[:, :, None, None] for t in (images, a, g, *weights))
+        images, a, g, weight = (t[:, :, None, None] for t in (images, a, g, weight))
     images = pad(images, [layer.padding] * 4)
     height, width = a.shape[2:]
     chunk = max(1, CHUNK // (images.shape[1] * a[:, 0].numel()))
     sums = torch.zeros_like(images)
-    for row in range(weights[0].shape[2]):
-        for column in range(weights[0].shape[3]):
+    for row in range(weight.shape[2]):
+        for column in range(weight.shape[3]):
             window = (
                 ...,
                 slice(row, row + layer.stride * (height - 1) + 1, layer.stride),
                 slice(column, column + layer.stride * (width - 1) + 1, layer.stride),
             )
             values = images[window][:, None]
-            here = [weight[:, :, row, column, None, None] for weight in weights]
-            for some in torch.arange(a.shape[1]).split(chunk):
-                some = slice(int(some[0]), int(some[-1]) + 1)
-                p = shifted(a[:, some, None], values, *(w[some] for w in here))
-                sums[window] += p.mul_(g[:, some, None]).sum(dim=1)
+            shifts = weight[:, :, row, column, None, None]
+            units = zip(*(t.split(chunk, dim=1) for t in (a, g)), strict=True)
+            for (own, factor), shift in zip(units, shifts.split(chunk), strict=True):
+                p = cdf(own[:, :, None] - shift * values)
+                sums[window] += p.mul_(factor[:, :, None]).sum(dim=1)
     border = layer.padding
     sums = sums[..., border : sums.shape[2] - border, border : sums.shape[3] - border]
     return sums.flatten(1)

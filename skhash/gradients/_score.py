@@ -75,10 +75,6 @@ class Reinforce(GradientEstimator):
         self.baseline = baseline
         self.decay = decay
 
-    @property
-    def needs_rows(self):
-        return self.baseline == "row"
-
     def surrogate(
         self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None
     ):
@@ -93,12 +89,12 @@ class Reinforce(GradientEstimator):
         """Return `signal` less the baseline, then update that if `remember`."""
         if not isinstance(self.baseline, str):
             return signal - (self.baseline or 0.0)
-        if self.needs_rows and rows is None:
+        if self.baseline == "row" and rows is None:
             raise ValueError(
                 f"{type(self).__name__}(baseline='row') remembers a baseline for each "
                 "row of the data: pass rows, or take baseline='batch'."
             )
-        if self.needs_rows:
+        if self.baseline == "row":
             index, observed = rows.to(signal.device), signal
         else:
             index = torch.zeros(1, dtype=torch.int64, device=signal.device)

@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 
 from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.linear._decoder import LinearDecoderMixin, fit_codebook, squared_errors
-from skhash.linear._descent import BitDescent, descend, enumerate_codes
+from skhash.linear._descent import BlockDescent, enumerate_codes
 from skhash.linear._pca import PCAHash
 from skhash.numerics._projection import check_enough_columns, column_means
 from skhash.persistence.schema import Plain, wholes
@@ -240,14 +240,15 @@ def z_step(X, bits, codebook, offset, hashed, penalty) -> np.ndarray:
     -------
     bits : ndarray of shape (n_samples, n_bits), uint8
     """
-    descent = BitDescent(codebook, bits.shape[1])
-    found = np.empty_like(bits)
+    descent, found = BlockDescent(codebook, bits.shape[1]), bits.copy()
+    codewords = codebook.astype(np.float64)
     for rows, chunk in dense_chunks(X):
-        products = descent.products(chunk - offset, hashed[rows], penalty)
+        centered, own = chunk - offset, hashed[rows]
         if bits.shape[1] <= MAX_EXACT_BITS:
-            found[rows] = enumerate_codes(products, descent.gram)
+            products = centered @ codewords.T - penalty * (0.5 - own)
+            found[rows] = enumerate_codes(products, codewords @ codewords.T)
         else:
-            found[rows] = descend(products, descent.gram, bits[rows])
+            descent.improve(centered, found[rows], own, penalty)
     return found
 
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import check_bits
 from skhash.linear._blocks import BlockMoments
-from skhash.linear._descent import BitDescent, BlockDescent
+from skhash.linear._descent import BlockDescent
 from skhash.numerics._decoder import (
     bits_of_block,
     bits_to_values,
@@ -101,8 +101,7 @@ def refine(
     X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
     bits : ndarray of shape (n_samples, n_bits) or None
         Where to start, 0 and 1. None starts from codes that are made one block after
-        the other, each of the best value for what those before it leave, and from zeros
-        where a block is one bit.
+        the other, each of the best value for what those before it leave.
     codebook : ndarray of shape (n_bits, n_features) or (n_blocks, n_values, n_features)
     offset : ndarray of shape (n_features,)
     n_bits : int
@@ -118,8 +117,7 @@ def refine(
     refined : ndarray of shape (n_samples, n_bits), uint8
     """
     block_bits = bits_of_block(codebook)
-    kind = BitDescent if block_bits == 1 else BlockDescent
-    descent = kind(codebook, n_bits, **options)
+    descent = BlockDescent(codebook, n_bits, **options)
     refined = np.empty((X.shape[0], n_bits), dtype=np.uint8)
     for rows, chunk in dense_chunks(X):
         centered, kept = chunk - offset.astype(np.float64), None
@@ -459,16 +457,16 @@ class LinearDecoder(BaseEstimator):
     def refine(self, X, bits=None) -> np.ndarray:
         """Return codes that decode to vectors nearer to `X`.
 
-        Coordinate descent over the bits, and `n_restarts` times again from the best
-        code with some bits flipped.
+        Coordinate descent over the blocks, and `n_restarts` times again from the best
+        code with some blocks changed.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         bits : array-like of shape (n_samples, n_bits) or None, default=None
-            Codes to start from, 0 and 1. None makes them one block after the other
-            (with ``block_bits=1``, starts from zeros): codes about as good are found
-            without an encoder, but their Hamming distances mean nothing.
+            Codes to start from, 0 and 1. None makes them one block after the
+            other: codes about as good are found without an encoder, but their Hamming
+            distances mean nothing.
 
         Returns
         -------

@@ -16,60 +16,6 @@ def _copy(source, target):
         target[k] = source[k]
 
 
-@inner_kernel
-def _flip(bit, signs, changes, gram):
-    """Flip one bit; return by how much the value changes."""
-    change, sign = changes[bit], signs[bit]
-    for k in range(len(signs)):
-        changes[k] += 2 * sign * signs[k] * gram[bit, k]
-    signs[bit], changes[bit] = -sign, -change
-    return change
-
-
-@inner_kernel
-def _descend_bits(signs, changes, gram, tolerance):
-    """Flip bits in turn as long as one helps; return by how much the value changes."""
-    total, helped = 0.0, True
-    while helped:
-        helped = False
-        for bit in range(len(signs)):
-            if changes[bit] < -tolerance:
-                total += _flip(bit, signs, changes, gram)
-                helped = True
-    return total
-
-
-@kernel
-def improve_bits(products, gram, bits, kicks, tolerance):
-    """Improve `bits` (n, n_bits), uint8, in place."""
-    n_bits = len(gram)
-    signs, changes = np.empty(n_bits), np.empty(n_bits)
-    best_signs, best_changes = np.empty(n_bits), np.empty(n_bits)
-    for i in range(len(bits)):
-        for k in range(n_bits):
-            best_signs[k] = 1 - 2 * np.int64(bits[i, k])
-            best_changes[k] = -2 * products[i, k]
-        for bit in range(n_bits):
-            if bits[i, bit]:
-                for k in range(n_bits):
-                    best_changes[k] += 2 * gram[bit, k]
-        for k in range(n_bits):
-            best_changes[k] = gram[k, k] + best_signs[k] * best_changes[k]
-        _descend_bits(best_signs, best_changes, gram, tolerance)
-        for restart in range(len(kicks)):
-            _copy(best_signs, signs)
-            _copy(best_changes, changes)
-            change = 0.0
-            for flip in range(kicks.shape[1]):
-                change += _flip(kicks[restart, flip], signs, changes, gram)
-            change += _descend_bits(signs, changes, gram, tolerance)
-            if change < -tolerance:
-                _copy(signs, best_signs)
-                _copy(changes, best_changes)
-        for k in range(n_bits):
-            bits[i, k] = best_signs[k] < 0
-
-
 # Sums and minima may be taken in any order, in vector registers; there are no NaN.
 _ANY_ORDER = {"fastmath": {"nnan", "nsz", "reassoc", "contract"}}
 _fast_inner_kernel = partial(inner_kernel, **_ANY_ORDER)

@@ -7,14 +7,7 @@ from skhash.losses._centers import (
     hash_centers,
 )
 from skhash.losses._discrete import DSDHLoss
-from skhash.losses._dual import (
-    DualDCSolver,
-    DualHashLoss,
-    DualSolver,
-    ProxSolver,
-    SubgradientSolver,
-    WeaklyConvexSolver,
-)
+from skhash.losses._dual import DualHashLoss, DualSolver, ProxSolver
 from skhash.losses._objective import SupervisedLoss, share_label
 from skhash.losses._pairwise import (
     CrossEntropyLoss,
@@ -34,16 +27,13 @@ __all__ = [
     "DSHLoss",
     "DTSHLoss",
     "DualSolver",
-    "DualDCSolver",
     "DualHashLoss",
     "HashNetLoss",
     "MDSHCLoss",
     "OrthoHashLoss",
     "ProxSolver",
-    "SubgradientSolver",
     "SupervisedContrastiveLoss",
     "SupervisedLoss",
-    "WeaklyConvexSolver",
     "hash_centers",
     "share_label",
 ]

@@ -6,6 +6,7 @@ copy u of them, which takes separate steps, lets outputs and copy pull at each o
 
 import warnings
 from abc import abstractmethod
+from functools import partial
 
 import torch
 from sklearn.base import BaseEstimator
@@ -82,14 +83,7 @@ class Solver(BaseEstimator):
 
 
 class SubgradientSolver(Solver):
-    """The penalty ``lambda | |D| - 1 |`` as a part of the loss of the network.
-
-    Examples
-    --------
-    >>> from skhash.losses import DualHashLoss, SubgradientSolver
-    >>> DualHashLoss(SubgradientSolver())
-    DualHashLoss(solver=SubgradientSolver())
-    """
+    """The penalty ``lambda | |D| - 1 |`` as a part of the loss of the network."""
 
     def penalize(self, outputs, w_weight):
         return w_weight * (outputs.abs() - 1).abs().mean()
@@ -102,13 +96,9 @@ class CopySolver(Solver):
     every step starts from ``u - tau rho (u - D)``.
     """
 
-    _parameter_constraints: dict = {"u_step": AUTO}
     has_copy = True
     # The value of u_step="auto", times the penalty.
     _auto_step = 1.0
-
-    def __init__(self, u_step="auto"):
-        self.u_step = u_step
 
     def update(self, u, v, outputs, w_weight, penalty):
         """Return the copy u, and the dual variable v, of some rows after a step."""
@@ -127,8 +117,10 @@ class ProxSolver(CopySolver):
     ----------
     u_step : float or "auto", default="auto"
         tau, the step of u. "auto" is ``1 / penalty``, where u becomes the proximal map
-        of the outputs: their signs from ``w_weight = penalty`` on, so that a larger
-        weight changes nothing more.
+        of the outputs: their signs from ``w_weight = penalty`` on, or half of that if
+        weakly convex, so that a larger weight changes nothing more.
+    weakly_convex : bool, default=False
+        Take the weakly convex penalty ``lambda |u^2 - 1|`` instead.
 
     Examples
     --------
@@ -137,29 +129,15 @@ class ProxSolver(CopySolver):
     DualHashLoss(solver=ProxSolver(u_step=0.5))
     """
 
-    _prox = staticmethod(w_prox)
+    _parameter_constraints: dict = {"u_step": AUTO, "weakly_convex": ["boolean"]}
+
+    def __init__(self, u_step="auto", weakly_convex=False):
+        self.u_step = u_step
+        self.weakly_convex = weakly_convex
 
     def _update(self, u, v, force, u_step, w_weight):
-        return self._prox(u - u_step * force, u_step * w_weight), v
-
-
-class WeaklyConvexSolver(ProxSolver):
-    """`ProxSolver` for the weakly convex penalty ``lambda |u^2 - 1|``.
-
-    Parameters
-    ----------
-    u_step : float or "auto", default="auto"
-        tau, the step of u. "auto" is ``1 / penalty``, where u becomes the proximal map
-        of the outputs: their signs from ``w_weight = penalty / 2`` on.
-
-    Examples
-    --------
-    >>> from skhash.losses import DualHashLoss, WeaklyConvexSolver
-    >>> DualHashLoss(WeaklyConvexSolver(u_step=0.5))
-    DualHashLoss(solver=WeaklyConvexSolver(u_step=0.5))
-    """
-
-    _prox = staticmethod(weakly_convex_prox)
+        prox = weakly_convex_prox if self.weakly_convex else w_prox
+        return prox(u - u_step * force, u_step * w_weight), v
 
 
 class DualSolver(CopySolver):
@@ -177,6 +155,9 @@ class DualSolver(CopySolver):
         Step of v.
     extrapolation : float, default=1.0
         How far beyond the new u the v-step looks.
+    whole : bool, default=False
+        Apply the penalty, a difference of convex functions, whole: the u-step follows
+        the gradient of ``lambda max(1 - |u|, 0)`` too, which the conjugate loses.
 
     Examples
     --------
@@ -186,61 +167,37 @@ class DualSolver(CopySolver):
     """
 
     _parameter_constraints: dict = {
-        **CopySolver._parameter_constraints,
+        "u_step": AUTO,
         "dual_step": POSITIVE,
         "extrapolation": SHARE,
+        "whole": ["boolean"],
     }
     has_dual = True
     _auto_step = 0.25
 
-    def __init__(self, u_step="auto", dual_step=1.0, extrapolation=1.0):
+    def __init__(self, u_step="auto", dual_step=1.0, extrapolation=1.0, whole=False):
         self.u_step = u_step
         self.dual_step = dual_step
         self.extrapolation = extrapolation
+        self.whole = whole
 
     def _update(self, u, v, force, u_step, w_weight):
-        moved = u - u_step * self._pull(force + v, u, w_weight)
+        force = force + v
+        if self.whole:
+            force = force - w_weight * u.sign() * (u.abs() < 1)
+        moved = u - u_step * force
         ahead = moved + self.extrapolation * (moved - u)
         v = conjugate_prox(v + self.dual_step * ahead, self.dual_step, w_weight)
         return moved, v
-
-    def _pull(self, force, u, w_weight):
-        return force
-
-
-class DualDCSolver(DualSolver):
-    """`DualSolver` with the part of the penalty that the conjugate loses.
-
-    The u-step follows the gradient of ``lambda max(1 - |u|, 0)`` too, so that the
-    penalty, a difference of convex functions, is applied whole.
-
-    Parameters
-    ----------
-    u_step : float or "auto", default="auto"
-        tau, the step of u. "auto" is ``1 / (4 penalty)``.
-    dual_step : float, default=1.0
-        Step of v.
-    extrapolation : float, default=1.0
-        How far beyond the new u the v-step looks.
-
-    Examples
-    --------
-    >>> from skhash.losses import DualDCSolver, DualHashLoss
-    >>> DualHashLoss(DualDCSolver(extrapolation=0.5))
-    DualHashLoss(solver=DualDCSolver(extrapolation=0.5))
-    """
-
-    def _pull(self, force, u, w_weight):
-        return force - w_weight * u.sign() * (u.abs() < 1)
 
 
 SOLVERS = {
     None: Solver,
     "subgradient": SubgradientSolver,
     "prox": ProxSolver,
-    "wcr": WeaklyConvexSolver,
+    "wcr": partial(ProxSolver, weakly_convex=True),
     "dual": DualSolver,
-    "dual_dc": DualDCSolver,
+    "dual_dc": partial(DualSolver, whole=True),
 }
 
 
@@ -274,13 +231,13 @@ class DualHashLoss(SupervisedLoss):
         How outputs are pulled to signs: a name, or an object with parameters.
 
         * None: not at all; the likelihood alone.
-        * "subgradient", `SubgradientSolver`: the penalty is part of the network's loss.
+        * "subgradient": the penalty is part of the network's loss.
         * "dual", `DualSolver`: the printed algorithm, with u-steps along the gradient
           and v-steps by the proximal map of the conjugate.
-        * "dual_dc", `DualDCSolver`: "dual" with the gradient of ``lambda max(1 - |u|,
-          0)``, the part of the penalty that the conjugate loses, in the u-step.
+        * "dual_dc", ``DualSolver(whole=True)``: "dual" with the gradient of
+          ``lambda max(1 - |u|, 0)``, which the conjugate loses, in the u-step.
         * "prox", `ProxSolver`: u-steps by the proximal map of the penalty, without v.
-        * "wcr", `WeaklyConvexSolver`: the same for the weakly convex
+        * "wcr", ``ProxSolver(weakly_convex=True)``: the same for the weakly convex
           ``lambda |u^2 - 1|``.
     w_weight : float, default=0.01
         lambda. It has no effect without a solver, nor with "dual" while v stays 0.

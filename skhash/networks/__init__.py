@@ -10,11 +10,7 @@ from skhash.networks._layers import (
     RealLinear,
     StochasticBinaryNetwork,
 )
-from skhash.networks._weights import (
-    BayesBiNNWeights,
-    MirrorWeights,
-    WeightLaw,
-)
+from skhash.networks._weights import BayesBiNNWeights, MirrorWeights
 
 __all__ = [
     "BayesBiNNWeights",
@@ -23,5 +19,4 @@ __all__ = [
     "MirrorWeights",
     "RealLinear",
     "StochasticBinaryNetwork",
-    "WeightLaw",
 ]

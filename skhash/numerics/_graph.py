@@ -11,7 +11,6 @@ from skhash.numerics._projection import (
     project,
 )
 from skhash.utils.chunks import RowView
-from skhash.utils.torch import multiplies_bfloat16
 
 # Number of random rows that give the mean and the principal axes.
 AXES_ROWS = 20_000
@@ -25,8 +24,7 @@ def neighbor_table(
     Those are compared with all rows, of which a chunk after the other is read, once:
     ``n_anchors n d`` multiplications, and memory for the anchors, a chunk, a block of
     distances and the table, whatever the number of rows. Keys are those of float32, so
-    rows that are equally near up to its rounding may change places. Where a processor
-    multiplies in bfloat16, such products first say which rows may be among the nearest.
+    rows that are equally near up to its rounding may change places.
 
     Parameters
     ----------
@@ -57,9 +55,7 @@ def neighbor_table(
     queries = comparison.queries(X, anchors)
     others = (comparison.others(X[rows]) for rows in chunks_to_compare(X))
     n_neighbors = min(n_neighbors, X.shape[0] - 1)
-    coarse = not sparse.issparse(queries) and multiplies_bfloat16(device)
-    found = smallest_products(queries, others, n_neighbors, device, anchors, coarse)
-    return found[1]
+    return smallest_products(queries, others, n_neighbors, device, anchors)[1]
 
 
 class _Comparison:

@@ -21,8 +21,6 @@ _kernels = LateModule("skhash.numerics._nearest_kernels")
 CHUNK_ROWS = 8192
 # Keys of this many bytes are held at a time: they stay in a processor's cache.
 TABLE_BYTES = 2**23
-# Over three times the unit roundoff of bfloat16, by what it is itself rounded by.
-OFF = 3.1 * 2.0**-8
 # The kernel moves entries of a list one by one; above this length torch selects.
 LONGEST_LIST = 2**10
 # Exact neighbours: candidates beyond k, so that few queries need a second look, by what
@@ -32,7 +30,7 @@ FLOAT32 = 2.0**-24
 REDUCED = 2.0**-8  # where torch may multiply in TF32 or bfloat16
 
 
-def smallest_products(queries, others, n_smallest, device, own=None, coarse=False):
+def smallest_products(queries, others, n_smallest, device, own=None):
     """Find the smallest products of each query with other rows.
 
     Parameters
@@ -45,8 +43,6 @@ def smallest_products(queries, others, n_smallest, device, own=None, coarse=Fals
     device : torch.device
     own : ndarray of shape (n_queries,), int64, default=None
         The row that each query leaves out.
-    coarse : bool, default=False
-        Whether dense rows are first multiplied in bfloat16, which changes no answer.
 
     Returns
     -------
@@ -55,20 +51,18 @@ def smallest_products(queries, others, n_smallest, device, own=None, coarse=Fals
     rows : ndarray of shape (n_queries, n_smallest), int64
         Whose they are.
     """
-    kind = _CoarseSearch if coarse else _Search
-    search, start, blocks = kind(queries, n_smallest, device), 0, []
+    search, start, blocks = _Search(queries, n_smallest, device), 0, []
     for chunk in others:
-        search.turn_to(chunk, start)
         blocks = blocks or list(
             row_chunks(queries.shape[0], 4 * chunk.shape[0], TABLE_BYTES)
         )
         for block in blocks:
-            keys = search.keys(block)
+            keys = search.keys(block, chunk)
             if own is not None:
                 places = own[block] - start
                 itself = np.flatnonzero((places >= 0) & (places < keys.shape[1]))
                 keys[itself, places[itself]] = np.inf
-            search.add(block, keys)
+            search.add(block, keys, start)
         start += chunk.shape[0]
     return search.best.cpu().numpy(), search.rows.cpu().numpy()
 
@@ -107,12 +101,8 @@ class _Search:
         self.rows = torch.zeros(shape, dtype=torch.int64, device=device)
         self.memory = torch.empty(0, device=device)
 
-    def turn_to(self, others, start):
-        """Continue with a chunk of rows, the first of them at `start`."""
-        self.others, self.start = others, start
-
-    def keys(self, block):
-        """Return the keys of the chunk for a slice of queries.
+    def keys(self, block, others):
+        """Return the keys of a chunk of rows for a slice of queries.
 
         On a CPU NumPy multiplies: on processors of AMD in a quarter less time than
         torch.
@@ -121,29 +111,29 @@ class _Search:
 
         queries = self.queries[block]
         if sparse.issparse(queries):
-            products = (queries @ self.others.T).toarray()
+            products = (queries @ others.T).toarray()
             return torch.from_numpy(products).to(self.device)
-        out = self._place(len(queries), len(self.others))
+        out = self._place(len(queries), len(others))
         if self.device.type == "cpu":
-            np.matmul(queries.numpy(), self.others.numpy().T, out=out.numpy())
+            np.matmul(queries.numpy(), others.numpy().T, out=out.numpy())
             return out
-        return torch.mm(queries, self.others.T, out=out)
+        return torch.mm(queries, others.T, out=out)
 
-    def add(self, block, keys):
-        """Add keys of a slice of queries."""
+    def add(self, block, keys, start):
+        """Add keys of a slice of queries and a chunk, the first row at `start`."""
         if keys.device.type != "cpu" or self.best.shape[1] > LONGEST_LIST:
-            return self._add_by_torch(block, keys)
+            return self._add_by_torch(block, keys, start)
         best = self.best[block].numpy(), self.rows[block].numpy()
-        return _kernels.take_nearest(keys.numpy(), self.start, *best)
+        return _kernels.take_nearest(keys.numpy(), start, *best)
 
-    def _add_by_torch(self, block, keys):
+    def _add_by_torch(self, block, keys, start):
         import torch
 
         best, rows = self.best[block], self.rows[block]
         k = best.shape[1]
         new = torch.topk(keys, min(k, keys.shape[1]), dim=1, largest=False)
         both = torch.cat([best, new.values], dim=1)
-        both_rows = torch.cat([rows, self.start + new.indices], dim=1)
+        both_rows = torch.cat([rows, start + new.indices], dim=1)
         nearest = torch.topk(both, k, dim=1, largest=False)
         best[:], rows[:] = nearest.values, both_rows.gather(1, nearest.indices)
 
@@ -153,40 +143,6 @@ class _Search:
         if len(self.memory) < n_keys:
             self.memory = self.memory.new_empty(n_keys)
         return self.memory[:n_keys].view(shape)
-
-
-class _CoarseSearch(_Search):
-    """A search by products in bfloat16, with the result of one in float32.
-
-    A key ``<(x, 1), (y, o)>`` of rounded factors, itself rounded, is off by at most
-    ``(3 u + 3 u^2 + u^3) |x| |y| + (2 u + u^2) |o|``, u being the unit roundoff. Two
-    more columns take somewhat more than that off, which makes it a lower bound. Where
-    this leaves open whether a row is among the nearest, its key is made in float32.
-    """
-
-    def __init__(self, queries, n_smallest, device):
-        import torch
-
-        super().__init__(queries, n_smallest, device)
-        norms = queries[:, :-1].norm(dim=1)
-        self.coarse_queries = beside(
-            beside(queries, norms), torch.ones_like(norms)
-        ).bfloat16()
-
-    def turn_to(self, others, start):
-        super().turn_to(others, start)
-        norms, offsets = others[:, :-1].norm(dim=1), others[:, -1].abs()
-        coarse = beside(beside(others, -OFF * norms), -OFF * offsets)
-        self.coarse_others = coarse.bfloat16().T
-
-    def keys(self, block):
-        bounds = self.coarse_queries[block] @ self.coarse_others
-        return self._place(*bounds.shape).copy_(bounds)
-
-    def add(self, block, keys):
-        factors = self.queries[block].numpy(), self.others.numpy()
-        best = self.best[block].numpy(), self.rows[block].numpy()
-        _kernels.take_checked(keys.numpy(), *factors, self.start, *best)
 
 
 def beside(rows, column, device=None):

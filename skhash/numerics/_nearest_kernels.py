@@ -1,10 +1,15 @@
 """The compiled part of `skhash.numerics._nearest`: the smallest keys of a block."""
 
+from functools import partial
+
 from skhash.utils.kernels import inner_kernel, kernel
 
+# Without NaN, and in any order, several numbers are taken at once.
+MANY = {"nnan", "nsz", "reassoc", "contract"}
 GROUP = 32  # columns that are passed over together where no key can be small enough
 
 
+@partial(inner_kernel, fastmath=MANY)
 def _smallest_key(keys, first):
     smallest = keys[first]
     for i in range(1, GROUP):
@@ -13,13 +18,7 @@ def _smallest_key(keys, first):
     return smallest
 
 
-def _product(first, second):
-    total = first[0] * second[0]
-    for i in range(1, len(first)):
-        total += first[i] * second[i]
-    return total
-
-
+@inner_kernel
 def _insert(key, row, nearest, rows):
     place = len(nearest) - 1
     while place > 0 and key < nearest[place - 1]:
@@ -28,14 +27,8 @@ def _insert(key, row, nearest, rows):
     nearest[place], rows[place] = key, row
 
 
-# Without NaN, and in any order, several numbers are taken at once.
-MANY = {"nnan", "nsz", "reassoc", "contract"}
-_smallest_key = inner_kernel(_smallest_key, fastmath=MANY)
-_product = inner_kernel(_product, fastmath=MANY)
-_insert = inner_kernel(_insert)
-
-
-def _take_nearest(keys, start, best_keys, best_rows):
+@kernel
+def take_nearest(keys, start, best_keys, best_rows):
     """Insert keys that are smaller into the lists of the smallest.
 
     Of equal keys those of the first rows stay.
@@ -58,27 +51,3 @@ def _take_nearest(keys, start, best_keys, best_rows):
             for column in range(first, min(first + GROUP, n)):
                 if own[column] < nearest[-1]:
                     _insert(own[column], start + column, nearest, rows)
-
-
-def _take_checked(bounds, queries, others, start, best_keys, best_rows):
-    """Do as `take_nearest`, with lower bounds of the keys.
-
-    Where one is small enough, the key is made: the product of the rows of `queries` and
-    `others`.
-    """
-    n = bounds.shape[1]
-    for query in range(len(bounds)):
-        own, nearest, rows = bounds[query], best_keys[query], best_rows[query]
-        for first in range(0, n, GROUP):
-            if first + GROUP <= n and _smallest_key(own, first) >= nearest[-1]:
-                continue
-            for column in range(first, min(first + GROUP, n)):
-                if own[column] >= nearest[-1]:
-                    continue
-                key = _product(queries[query], others[column])
-                if key < nearest[-1]:
-                    _insert(key, start + column, nearest, rows)
-
-
-take_nearest = kernel(_take_nearest)
-take_checked = kernel(_take_checked)

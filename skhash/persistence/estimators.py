@@ -11,8 +11,6 @@ from skhash.utils.files import is_unfinished, replacing
 
 FILE = "skhash.safetensors"
 FORMAT_VERSION = 1
-# Format of versions before the first release.
-FORMER = "manifest.json"
 
 
 def check_target(path) -> Path:
@@ -119,11 +117,6 @@ def load_estimator(path, cls=None, *, mmap=False, verify=True):
     """
     path = Path(path)
     if not (path / FILE).exists() and not (path / FILE).is_symlink():
-        if (path / FORMER).is_file():
-            raise ValueError(
-                f"{path} was saved by a version before 0.1, which this one does not "
-                "read; fit and save it anew."
-            )
         raise FileNotFoundError(
             f"{path} is not a saved skhash estimator: it has no {FILE}."
         )

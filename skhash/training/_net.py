@@ -259,20 +259,15 @@ def resolve_optimizer(optimizer, others=None, **given):
             f"optimizer={optimizer!r} has {twice[0]}, which the estimator has a "
             "parameter for; set that."
         )
-    return _optimizer_class(name, others or {}), given | params
-
-
-def _optimizer_class(name, others):
-    classes = {key.lower(): value for key, value in vars(torch.optim).items()}
-    known = {key: value for key, value in classes.items() if _takes_steps(value)}
-    known |= others
+    others, kinds = others or {}, vars(torch.optim).items()
+    known = others | {key.lower(): one for key, one in kinds if _takes_steps(one)}
     kind = known.get(name.lower()) if isinstance(name, str) else name
     if kind not in others.values() and not _takes_steps(kind):
         raise ValueError(
             f"optimizer={name!r} is not one of {', '.join(sorted(known))}, nor another "
             "class of torch.optim that takes one step a batch with dense gradients."
         )
-    return kind
+    return kind, given | params
 
 
 def _takes_steps(kind) -> bool:

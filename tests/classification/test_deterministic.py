@@ -13,7 +13,6 @@ from joblib import parallel_config
 
 from skhash.classification._deterministic import (
     DeterministicNetwork,
-    PackedConvolution,
     PackedLayer,
     RealLayer,
 )
@@ -114,8 +113,7 @@ def test_convolutions(n_inputs, geometry, weights):
         layer.weight.data = layer.weight.sign()
         layer.norm.weight.data = layer.norm.weight.sign()  # thresholds are exact
     bits = np.random.default_rng(1).integers(2, size=(6, np.prod(shape)))
-    exported = (RealLayer if weights == "real" else PackedConvolution).of(layer)
-    on = unpack_bits(exported.read(pack_bits(bits)), layer.n_outputs)
+    on = unpack_bits(RealLayer.of(layer).read(pack_bits(bits)), layer.n_outputs)
     np.testing.assert_array_equal(on, expected_bits(layer, bits))
 
 

@@ -57,9 +57,9 @@ def test_the_truth_may_be_missing(tmp_path):
         ({"distance": "jaccard"}, "'distance' is 'jaccard'"),
         ({"distance": None}, "'distance' is None"),
         ({"test": None}, "no data set test, but distances, neighbors, train"),
-        ({"train": np.zeros(9)}, r"train has shape \(9,\)"),
-        ({"test": np.zeros((3, 5))}, "query has shape"),
-        ({"neighbors": np.full((3, 5), 9)}, "holds 9"),
+        ({"train": np.zeros(9)}, r"query.*database.*\(9,\)"),
+        ({"test": np.zeros((3, 5))}, r"query.*\(3, 5\)"),
+        ({"neighbors": np.full((3, 5), 9)}, "true_neighbors"),
         ({"distances": np.zeros((3, 4))}, r"true_distances has shape \(3, 4\)"),
     ],
 )

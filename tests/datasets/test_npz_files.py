@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skhash.datasets import read_sparse_npz
+from skhash.datasets import open_vectors
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def parts(X):
 def test_what_scipy_saved(tmp_path, X, kind, compressed):
     path = tmp_path / "counts.npz"
     sparse.save_npz(path, kind(X), compressed=compressed)
-    read = read_sparse_npz(path)
+    read = open_vectors(path)
     assert isinstance(read, sparse.csr_array) and read.dtype == X.dtype
     np.testing.assert_array_equal(read.toarray(), X.toarray())
 
@@ -33,7 +33,7 @@ def test_what_scipy_saved(tmp_path, X, kind, compressed):
 def test_plain_parts_with_further_arrays(tmp_path, X):
     path = tmp_path / "counts.npz"
     np.savez(path, **parts(X), labels=np.arange(6))
-    np.testing.assert_array_equal(read_sparse_npz(path).toarray(), X.toarray())
+    np.testing.assert_array_equal(open_vectors(path).toarray(), X.toarray())
 
 
 @pytest.mark.parametrize(
@@ -58,27 +58,27 @@ def test_parts_that_are_no_csr_matrix(tmp_path, X, change, message):
     path = tmp_path / "bad.npz"
     np.savez(path, **(parts(X) | change))
     with pytest.raises(ValueError, match=f"bad.npz.*{message}"):
-        read_sparse_npz(path)
+        open_vectors(path)
 
 
 def test_a_pointer_outside_a_matrix_of_zeros(tmp_path):
     path = tmp_path / "bad.npz"
     np.savez(path, **parts(sparse.csr_array((3, 5))) | {"indptr": [0, 0, 1000, 0]})
     with pytest.raises(ValueError, match="bad.npz.*indptr must be a non-decreasing"):
-        read_sparse_npz(path)
+        open_vectors(path)
 
 
 def test_half_floats_become_floats(tmp_path, X):
     path = tmp_path / "halves.npz"
     np.savez(path, **(parts(X) | {"data": X.data.astype(np.float16)}))
-    read = read_sparse_npz(path)
+    read = open_vectors(path)
     assert read.dtype == np.float32
     np.testing.assert_array_equal(read[[0, 2]].toarray(), X[[0, 2]].toarray())
 
 
 def test_missing_parts_are_named(tmp_path):
     path = tmp_path / "bad.npz"
-    np.savez(path, data=np.zeros(1), indptr=np.zeros(1))
-    message = "bad.npz has no array indices, shape; it holds data, indptr"
+    np.savez(path, format=np.array(b"csr"), indptr=np.zeros(1))
+    message = "bad.npz has no array data, indices, shape; it holds format, indptr"
     with pytest.raises(ValueError, match=message):
-        read_sparse_npz(path)
+        open_vectors(path)

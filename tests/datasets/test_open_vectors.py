@@ -113,7 +113,7 @@ def test_npz_without_a_clear_matrix(tmp_path):
         open_vectors(tmp_path / "bad.npz")
 
 
-@pytest.mark.parametrize("name", ["v.txt", "v", "v.ivecs"])
+@pytest.mark.parametrize("name", ["v.txt", "v", "v.vecs"])
 def test_unknown_suffix_lists_what_is_read(tmp_path, name):
     with pytest.raises(ValueError, match=rf"{name} has the suffix.*\.npy.*\.hdf5"):
         open_vectors(tmp_path / name)

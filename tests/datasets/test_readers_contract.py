@@ -25,11 +25,6 @@ def write_hdf5(path):
         file["train"] = file["test"] = X.astype(np.float32)
 
 
-def write_npz(path):
-    with open(path, "wb") as file:
-        sparse.save_npz(file, sparse.csr_array(X))
-
-
 def write_word2vec(path):
     lines = [f"word{i} " + " ".join(map(str, row)) for i, row in enumerate(X)]
     path.write_text("\n".join(["{} {}".format(*X.shape), *lines, ""]))
@@ -41,15 +36,11 @@ def save_npy(path):
 
 
 @pytest.fixture
-def write(tmp_path, write_vecs):
+def write(tmp_path):
     """Write a small file that a reader reads, and return its path."""
     writers = {
         "open_vectors": save_npy,
         "read_ann_hdf5": write_hdf5,
-        "read_bvecs": lambda path: write_vecs(path, X.astype("u1")),
-        "read_fvecs": lambda path: write_vecs(path, X.astype("f4")),
-        "read_ivecs": lambda path: write_vecs(path, X.astype("i4")),
-        "read_sparse_npz": write_npz,
         "read_word2vec": write_word2vec,
     }
     assert writers.keys() == READERS.keys(), "every reader needs a file that it reads"

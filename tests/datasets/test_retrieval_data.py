@@ -26,8 +26,6 @@ def test_a_bundle_is_frozen_and_shows_shapes_not_values():
 def test_parts_that_fit_are_kept_as_they_are():
     neighbors = np.array([[0, 3], [1, 2]])
     data = bundle(
-        validation=X[:1],
-        validation_labels=np.zeros((1, 5)),
         true_neighbors=neighbors,
         true_distances=neighbors * 0.5,
         feature_names=np.array(["a", "b", "c"]),
@@ -40,15 +38,13 @@ def test_parts_that_fit_are_kept_as_they_are():
     ("parts", "message"),
     [
         ({"metric": "angular"}, "one of euclidean.*'angular'"),
-        ({"query": X[:, :2]}, r"query has shape \(2,\).*database \(3,\)"),
-        ({"train_labels": np.zeros(3)}, "train_labels has 3 entries for the 4 rows"),
-        ({"validation_labels": np.zeros(3)}, "validation_labels without validation"),
-        ({"feature_names": np.array(["a"])}, "feature_names has 1 entries"),
-        ({"true_neighbors": np.zeros((3, 1), int)}, r"\(3, 1\) for 2 queries"),
-        ({"true_neighbors": np.zeros((2, 1))}, "must be integers, got dtype float64"),
-        ({"true_neighbors": np.array([[0], [4]])}, "holds 4, which.*4 rows"),
-        ({"true_neighbors": np.array([[0], [-1]])}, "holds -1"),
-        ({"true_distances": np.zeros((2, 1))}, r"\(2, 1\) and true_neighbors None"),
+        ({"query": X[:, :2]}, r"query.*\(4, 2\).*database.*\(4, 3\)"),
+        ({"train_labels": np.zeros(3)}, r"train.*\(4, 3\).*3 labels"),
+        ({"true_neighbors": np.zeros((3, 1), int)}, r"\(3, 1\).*2 queries"),
+        ({"true_neighbors": np.zeros((2, 1))}, "float64"),
+        ({"true_neighbors": np.array([[0], [4]])}, "below 4"),
+        ({"true_neighbors": np.array([[0], [-1]])}, "below 4"),
+        ({"true_distances": np.zeros((2, 1))}, r"\(2, 1\) and true_neighbors \(\)"),
     ],
 )
 def test_parts_that_do_not_fit_are_named_with_their_numbers(parts, message):

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skhash import HashedNeighbors, ITQHash
 from skhash.codes import pack_bits
-from skhash.export import from_arrow, score_tables, to_arrow, to_faiss, to_pgvector
+from skhash.export import score_tables, to_arrow, to_faiss, to_pgvector
 from skhash.export._source import read_source
 from skhash.linear import LinearDecoder
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, PrefixNeighbors
@@ -124,78 +124,3 @@ def test_faiss_takes_the_codes_of_an_index_with_a_decoder(bits):
     found = to_faiss(index).search(pack_bits(bits[:1]), 1)
     assert found[0] == 0
     assert_array_equal(bits[found[1][0] - 100], bits[:1])
-
-
-def changed(table, metadata=None, **columns):
-    """Return a table with other columns or metadata."""
-    for name, column in columns.items():
-        place = table.column_names.index(name)
-        table = table.set_column(place, name, column)
-    if metadata is not None:
-        about = {k.decode(): v for k, v in table.schema.metadata.items()}
-        table = table.replace_schema_metadata({**about, **metadata})
-    return table
-
-
-def damaged_ids():
-    """Return strings of which one ends behind the text."""
-    offsets = arrow.py_buffer(np.array([0, 10**6, 2], dtype=np.int32))
-    return arrow.Array.from_buffers(
-        arrow.string(), 2, [None, offsets, arrow.py_buffer(b"ab")]
-    )
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (lambda t: t.drop(["code"]), "one column 'code'"),
-        (lambda t: t.append_column("id", t["id"]), "one column 'id'"),
-        (lambda t: changed(t, {"n_bits": "many"}), "'many'"),
-        (lambda t: changed(t, {"n_bits": "17"}), "need 3 bytes, got 2"),
-        (lambda t: changed(t, {"n_bits": "11"}), "must be 0"),
-        (lambda t: changed(t, {"bitorder": b"\xff"}), "bitorder"),
-        (lambda t: changed(t, {"bitorder": "little"}), "'little'"),
-        (lambda t: changed(t, code=arrow.array(["01", "10"])), "string"),
-        (lambda t: changed(t, code=arrow.array(2 * [b""], arrow.binary(0))), "n_bytes"),
-        (lambda t: changed(t, code=arrow.array([b"", b"a"])), "got binary"),
-        (
-            lambda t: changed(t, code=arrow.array([b"ab", None], arrow.binary(2))),
-            "1 nulls",
-        ),
-        (lambda t: changed(t, id=arrow.array([1, None])), "1 nulls"),
-        (lambda t: changed(t, id=arrow.array([1.0, 2.0])), "got double"),
-        (lambda t: changed(t, id=arrow.array([[1], [2]])), "got list"),
-        (
-            lambda t: changed(t, id=arrow.array([2**63, 1], arrow.uint64())),
-            "9223372036854775808",
-        ),
-        (lambda t: changed(t, id=damaged_ids()), "offset"),
-    ],
-)
-def test_damaged_codes_are_refused(change, message):
-    bits = np.ones((2, 12), dtype=np.uint8)
-    table = to_arrow(pack_bits(bits), n_bits=12)
-    assert from_arrow(table)[2] == 12
-    with pytest.raises(ValueError, match=message):
-        from_arrow(change(table))
-
-
-def test_one_long_id_does_not_fill_the_memory():
-    n = 2**16
-    ids = arrow.array((n - 1) * ["a"] + ["b" * 2**16])
-    table = arrow.table({"id": ids, "code": arrow.array(n * [b"c"], arrow.binary(1))})
-    with pytest.raises(ValueError, match="has 65536 characters"):
-        from_arrow(table)
-    # A few of them are as they should be.
-    found = from_arrow(table.slice(n - 3))[1]
-    assert_array_equal(found, ["a", "a", "b" * 2**16])
-
-
-def test_no_codes_are_none():
-    packed, ids, n_bits = from_arrow(to_arrow(np.zeros((0, 2), dtype=np.uint8)))
-    assert (packed.shape, ids.dtype, n_bits) == ((0, 2), np.int64, 16)
-
-
-def test_files_are_not_tables():
-    with pytest.raises(TypeError, match="pyarrow.Table, got 'codes.parquet'"):
-        from_arrow("codes.parquet")

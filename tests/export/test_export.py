@@ -9,12 +9,9 @@ from numpy.testing import assert_array_equal
 from skhash.codes import pack_bits
 from skhash.export import (
     bit_strings,
-    from_arrow,
-    from_int8,
     reverse_bits,
     to_arrow,
     to_faiss,
-    to_int8,
     to_pgvector,
     to_sqlite_vec,
     to_usearch,
@@ -188,14 +185,9 @@ def test_arrow_and_parquet(bits, kind, tmp_path):
     index = HammingNeighbors().fit(bits, ids=ids).remove(ids[:2])
     parquet.write_table(to_arrow(index), tmp_path / "codes.parquet")
     table = parquet.read_table(tmp_path / "codes.parquet")
-    packed, found, n_bits = from_arrow(table)
-    assert_array_equal(packed, pack_bits(bits[2:]))
-    assert_array_equal(found, ids[2:])
-    assert n_bits == N_BITS
-    # A slice of a table, and one in chunks, share buffers with the whole.
-    packed, found, _ = from_arrow(table.slice(5, 3))
-    assert_array_equal(packed, pack_bits(bits[7:10]))
-    assert_array_equal(found, ids[7:10])
+    assert table["code"].to_pylist() == [row.tobytes() for row in pack_bits(bits[2:])]
+    assert table["id"].to_pylist() == ids[2:]
+    assert table.schema.metadata[b"n_bits"] == str(N_BITS).encode()
 
 
 def test_reversed_bits(bits):
@@ -205,18 +197,6 @@ def test_reversed_bits(bits):
         np.unpackbits(packed, axis=1),
     )
     assert_array_equal(reverse_bits(reverse_bits(packed)), packed)
-
-
-def test_int8(bits):
-    packed = pack_bits(bits)
-    assert_array_equal(to_int8(packed, "view").astype(int) % 256, packed)
-    assert_array_equal(to_int8(packed, "offset").astype(int) + 128, packed)
-    for convention in ("view", "offset"):
-        assert_array_equal(from_int8(to_int8(packed, convention), convention), packed)
-    with pytest.raises(ValueError, match="'twos'"):
-        to_int8(packed, "twos")
-    with pytest.raises(ValueError, match="int64"):
-        from_int8(packed.astype(int), "view")
 
 
 @pytest.mark.parametrize("export", [to_faiss, to_usearch])

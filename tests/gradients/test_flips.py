@@ -12,7 +12,7 @@ from gradients.enumeration import (
     estimates,
 )
 
-from skhash.gradients import BitFlip, LocalExpectation, _flips
+from skhash.gradients import LocalExpectation, _flips
 
 every_units = pytest.mark.parametrize("units", ALL_UNITS, ids=str)
 
@@ -34,7 +34,7 @@ def test_formula(units):
 
 @every_units
 def test_mean_of_single_flips_is_local_expectation_at_every_state(units):
-    found = run(BitFlip(), Loss(), units, outcomes=by_state_and_order)
+    found = run(LocalExpectation(1), Loss(), units, outcomes=by_state_and_order)
     local = run(LocalExpectation(), Loss(), units)
     # Six orders of each state, in which each unit comes first twice.
     close(found.gradients.reshape(8, 6, 3).mean(dim=1), local.gradients)
@@ -45,7 +45,7 @@ def test_mean_of_single_flips_is_local_expectation_at_every_state(units):
 @pytest.mark.parametrize("flips_at_once", [1, 2, 16])
 def test_all_flips_are_local_expectation(units, flips_at_once, monkeypatch):
     monkeypatch.setattr(_flips, "FLIPS_AT_ONCE", flips_at_once)
-    found = run(BitFlip(3), Loss(), units, outcomes=by_state_and_order)
+    found = run(LocalExpectation(3), Loss(), units, outcomes=by_state_and_order)
     local = run(LocalExpectation(), Loss(), units)
     close(found.gradients, local.gradients.repeat_interleave(6, dim=0))
 
@@ -54,7 +54,7 @@ def test_all_flips_are_local_expectation(units, flips_at_once, monkeypatch):
 def test_flips_are_without_replacement(n_flips):
     logits = torch.zeros(300, 5, requires_grad=True)
     generator = torch.Generator().manual_seed(0)
-    BitFlip(n_flips).surrogate(
+    LocalExpectation(n_flips).surrogate(
         lambda x: x.sum(dim=-1), logits, generator
     ).sum().backward()
     flipped = logits.grad != 0
@@ -63,7 +63,9 @@ def test_flips_are_without_replacement(n_flips):
     close(logits.grad[flipped], torch.full((300 * n_flips,), 0.5 * 5 / n_flips), 1e-6)
 
 
-@pytest.mark.parametrize("estimator", [LocalExpectation(), BitFlip(9)], ids=str)
+@pytest.mark.parametrize(
+    "estimator", [LocalExpectation(), LocalExpectation(9)], ids=str
+)
 def test_flips_are_evaluated_some_at_a_time(estimator, monkeypatch):
     monkeypatch.setattr(_flips, "FLIPS_AT_ONCE", 4)
     shapes = []

@@ -20,7 +20,6 @@ from page_examples import page_classes
 from skhash.gradients import (
     ARM,
     BernoulliUnits,
-    BitFlip,
     DisARM,
     Exact,
     GradientEstimator,
@@ -60,8 +59,8 @@ UNBIASED = [
     (DisARM(), by_cell),
     (DisARM(2), cells_twice),
     (LocalExpectation(), by_state),
-    (BitFlip(), by_state_and_order),
-    (BitFlip(2), by_state_and_order),
+    (LocalExpectation(n_flips=1), by_state_and_order),
+    (LocalExpectation(2), by_state_and_order),
     # A page that shows a function-wise one says that it is unbiased.
     *(
         (example(), by_state)
@@ -129,11 +128,11 @@ def test_order_of_variances(units):
     reinforce = total_variance(Reinforce(None), by_state, units)
     arm = total_variance(ARM(), by_cell, units)
     disarm = total_variance(DisARM(), by_cell, units)
-    bitflip = total_variance(BitFlip(), by_state_and_order, units)
+    bitflip = total_variance(LocalExpectation(n_flips=1), by_state_and_order, units)
     local = total_variance(LocalExpectation(), by_state, units)
     assert disarm <= arm
     assert local < min(reinforce, arm, disarm, bitflip)
-    assert total_variance(BitFlip(2), by_state_and_order, units) < bitflip
+    assert total_variance(LocalExpectation(2), by_state_and_order, units) < bitflip
 
 
 @pytest.mark.parametrize("estimator", [ARM(2), DisARM(2), ReinforceLOO(2)], ids=str)

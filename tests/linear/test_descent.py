@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from skhash.linear import _descent
-from skhash.linear._descent import BitDescent, BlockDescent, enumerate_codes
+from skhash.linear._descent import BlockDescent, enumerate_codes
 
 
 def problem(n_blocks, n_values, n=40, n_features=6, seed=0):
@@ -40,8 +40,7 @@ def all_errors(X, codebook):
 
 def descent_of(codebook, n_bits=None, **options):
     n_blocks, n_values, _ = codebook.shape
-    if n_values == 2:
-        return BitDescent(codebook[:, 1], n_blocks, **options)
+    codebook = codebook[:, 1] if n_values == 2 else codebook
     n_bits = n_bits or n_blocks * (n_values.bit_length() - 1)
     return BlockDescent(codebook, n_bits, **options)
 
@@ -64,8 +63,8 @@ def assert_no_other_value_is_better(cost, found, choices):
 @pytest.mark.parametrize("n_bits", [1, 2, 7])
 def test_enumeration_is_brute_force(n_bits):
     X, codebook, _ = problem(n_bits, 2)
-    descent = descent_of(codebook)
-    found = enumerate_codes(descent.products(X), descent.gram)
+    codewords = codebook[:, 1].astype(np.float64)
+    found = enumerate_codes(X @ codewords.T, codewords @ codewords.T)
     values, codes = all_errors(X, codebook)
     np.testing.assert_array_equal(found, codes[values.argmin(axis=1)])
 

@@ -92,7 +92,7 @@ def test_rows_of_the_batch_step_once_and_others_stay(solver):
     u[rows], v[rows] = steps(solver, u_step=0.4)(u[rows], v[rows], LOGITS[rows].tanh())
     gradient(module, LOGITS, rows)
     torch.testing.assert_close(module.u, u, atol=0, rtol=0)
-    if SOLVERS[solver].has_dual:
+    if SOLVERS[solver]().has_dual:
         torch.testing.assert_close(module.v, v, atol=0, rtol=0)
         n_active = module.v.count_nonzero().item()
         assert module.n_updates.tolist() == [3 * M, n_active]

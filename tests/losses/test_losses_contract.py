@@ -31,17 +31,14 @@ from skhash.losses import (
     DSDHLoss,
     DSHLoss,
     DTSHLoss,
-    DualDCSolver,
     DualHashLoss,
     DualSolver,
     HashNetLoss,
     MDSHCLoss,
     OrthoHashLoss,
     ProxSolver,
-    SubgradientSolver,
     SupervisedContrastiveLoss,
     SupervisedLoss,
-    WeaklyConvexSolver,
     make_loss,
 )
 
@@ -54,8 +51,8 @@ ALL = [
     DSHLoss(margin=9.0, quantization_weight=0.5),
     DTSHLoss(margin=1.0, quantization_weight=0.5),
     DualHashLoss(penalty=0.5, warmup_epochs=0),
-    DualHashLoss(DualDCSolver(), penalty=0.5, warmup_epochs=0, u_init="itq"),
-    DualHashLoss(SubgradientSolver(), w_weight=0.5, warmup_epochs=2),
+    DualHashLoss(DualSolver(whole=True), penalty=0.5, warmup_epochs=0, u_init="itq"),
+    DualHashLoss("subgradient", w_weight=0.5, warmup_epochs=2),
     HashNetLoss(stage_epochs=1),
     MDSHCLoss(quantization_weight=0.5, pair_epoch=2),
     OrthoHashLoss(),
@@ -340,9 +337,7 @@ def test_parameters_out_of_range_are_named(loss, name):
         make_loss(loss.set_params(**{name: -1.0}))
 
 
-@pytest.mark.parametrize(
-    "solver", [DualSolver, DualDCSolver, ProxSolver, WeaklyConvexSolver]
-)
+@pytest.mark.parametrize("solver", [DualSolver, ProxSolver])
 def test_solvers_within_a_loss_are_set_cloned_and_checked(solver):
     loss = DualHashLoss(solver()).set_params(solver__u_step=0.5)
     copied = clone(loss)

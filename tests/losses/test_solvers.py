@@ -12,7 +12,7 @@ from skhash.losses._dual import (
     weakly_convex_prox,
 )
 
-COPYING = [name for name in SOLVERS if SOLVERS[name].has_copy]
+COPYING = [name for name in SOLVERS if SOLVERS[name]().has_copy]
 # The penalty that each split applies to u, times `w_weight`. The dual's is the convex
 # hull of W.
 PENALTIES = {
@@ -127,7 +127,7 @@ def test_the_automatic_step_follows_the_penalty():
     """1 / (4 penalty) with a dual variable, else 1 / penalty."""
     outputs, u, v = (uniform(N, M, seed=seed) for seed in range(3))
     for solver in COPYING:
-        share = 0.25 if SOLVERS[solver].has_dual else 1.0
+        share = 0.25 if SOLVERS[solver]().has_dual else 1.0
         for penalty in (0.5, 2.0):
             found = steps(solver, penalty=penalty, u_step="auto")(u, v, outputs)
             expected = steps(solver, penalty=penalty, u_step=share / penalty)

@@ -178,9 +178,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     Notes
     -----
     Neighbours need ``max_train_samples n_samples min(n_features, 128)``
-    multiplications, once: a minute of one core for 20 000 of a million rows. Where the
-    processor multiplies in bfloat16, such products find which rows may be neighbours,
-    and float32 decides; the codes are as without, up to rounding.
+    multiplications, once: a minute of one core for 20 000 of a million rows.
 
     Rows may be a memory map, and float16. They are read in chunks, as they are: once
     each to be checked, for their range, and for the graph. What is computed from

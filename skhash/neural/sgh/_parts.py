@@ -323,13 +323,11 @@ def placed_pairs(pairs, pair_labels, ids):
             "the rows, where positions would mean other ones. Give an id a row, such "
             "as ids=np.arange(len(X)), where pairs are positions."
         )
-    ids, pairs = _names(ids, "ids", 1), _names(pairs, "pairs", 2)
-    if pairs.shape[1] != 2:
-        raise ValueError(f"pairs has {pairs.shape[1]} columns; give 2 ids a row.")
-    if (ids.dtype.kind == "U") != (pairs.dtype.kind == "U"):
+    ids, pairs = as_array(ids), as_array(pairs)
+    if ids.ndim != 1 or pairs.ndim != 2 or pairs.shape[1] != 2:
         raise ValueError(
-            f"ids are of dtype {ids.dtype} and pairs of {pairs.dtype}; give both as "
-            "integers, or both as strings."
+            f"ids has shape {ids.shape} and pairs {pairs.shape}; give an id a row, and "
+            "two ids a pair."
         )
     pair_labels = column_or_1d(pair_labels, warn=True)
     check_consistent_length(pairs, pair_labels)
@@ -338,32 +336,18 @@ def placed_pairs(pairs, pair_labels, ids):
         raise ValueError(
             f"pair_labels holds {other}; give 1 for similar rows and 0 for others."
         )
-    order = np.argsort(ids, kind="stable")
-    known = ids[order]
-    if (known[1:] == known[:-1]).any():
-        twice = known[1:][known[1:] == known[:-1]][0].item()
-        raise ValueError(f"ids must differ, and {twice!r} occurs twice.")
-    slots = np.minimum(np.searchsorted(known, pairs), len(known) - 1)
-    kept = (known[slots] == pairs).all(axis=1)
+    places = {one: row for row, one in enumerate(ids.tolist())}
+    if len(places) < len(ids):
+        raise ValueError(f"ids must differ, and of {len(ids)} only {len(places)} do.")
+    rows = [places.get(one, -1) for one in pairs.ravel().tolist()]
+    rows = np.array(rows, dtype=np.int64).reshape(-1, 2)
+    kept = (rows >= 0).all(axis=1)
     if not kept.any():
         raise ValueError(
             f"Of {len(pairs)} pairs none has both of its rows among the {len(ids)} "
-            f"ids; the first is {pairs[0].tolist()}."
+            f"ids; the first is {pairs[:1].tolist()}."
         )
-    return order[slots[kept]], pair_labels[kept].astype(np.int64), ids
-
-
-def _names(values, name, n_axes):
-    """Return an array of integers or of strings with so many axes."""
-    values = as_array(values)
-    if values.dtype.kind in "OT" and all(isinstance(one, str) for one in values.flat):
-        values = values.astype(str)
-    if values.dtype.kind not in "iuU" or values.ndim != n_axes or not len(values):
-        raise ValueError(
-            f"{name} must be integers or strings of {n_axes} axes, got an array of "
-            f"shape {values.shape} and dtype {values.dtype}."
-        )
-    return values
+    return rows[kept], pair_labels[kept].astype(np.int64), ids
 
 
 def _held(table, values):

@@ -115,15 +115,14 @@ def folded_layers(encoder: nn.Sequential):
             coefs[-1] = coefs[-1] * gain
             shift = intercepts[-1] - _wide(layer.running_mean)
             intercepts[-1] = shift * gain + _wide(layer.bias)
-    return [_as_arrays(values) for values in (coefs, intercepts)]
+    return [
+        [tensor.float().contiguous().numpy() for tensor in tensors]
+        for tensors in (coefs, intercepts)
+    ]
 
 
 def _wide(tensor):
     return tensor.cpu().double()  # not every device has float64
-
-
-def _as_arrays(tensors):
-    return [tensor.float().contiguous().numpy() for tensor in tensors]
 
 
 def check_outputs(encoder, n_features, n_bits):

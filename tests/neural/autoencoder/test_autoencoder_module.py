@@ -15,7 +15,6 @@ from torch.distributions import Bernoulli, Normal
 from skhash.gradients import (
     ARM,
     BernoulliUnits,
-    BitFlip,
     DisARM,
     Exact,
     LocalExpectation,
@@ -357,7 +356,7 @@ UNBIASED = [
     LocalExpectation(),
     Reinforce(baseline=None),
     ReinforceLOO(),
-    BitFlip(),
+    LocalExpectation(n_flips=1),
 ]
 
 

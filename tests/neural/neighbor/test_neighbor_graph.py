@@ -59,17 +59,9 @@ def chunked(request, monkeypatch):
     monkeypatch.setattr(_nearest, "TABLE_BYTES", request.param[1])
 
 
-@pytest.fixture(params=["float32", "bfloat16"])
-def product(request, monkeypatch):
-    """Both kinds of products, also where the processor lacks one, which is slow."""
-    is_coarse = request.param == "bfloat16"
-    monkeypatch.setattr(_graph, "multiplies_bfloat16", lambda device: is_coarse)
-    return request.param
-
-
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("kind", [np.float64, np.float32, "half", "sparse"], ids=str)
-def test_chunks_of_rows_find_what_a_plain_search_finds(metric, kind, chunked, product):
+def test_chunks_of_rows_find_what_a_plain_search_finds(metric, kind, chunked):
     X = rows_of()
     anchors = np.array([499, 3, 64, 63, 250, 70])
     keys = keys_of(X, metric)[anchors]
@@ -82,7 +74,7 @@ def test_chunks_of_rows_find_what_a_plain_search_finds(metric, kind, chunked, pr
 
 
 @pytest.mark.parametrize("kind", [np.float32, "sparse"], ids=str)
-def test_equal_rows_are_nearest(kind, chunked, product):
+def test_equal_rows_are_nearest(kind, chunked):
     X = np.tile(np.round(rows_of(100)), (5, 1))
     table = table_of(in_kind(X, kind), 6)
     found = np.take_along_axis(keys_of(X, "euclidean"), table, axis=1)
@@ -93,7 +85,7 @@ def test_equal_rows_are_nearest(kind, chunked, product):
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("kind", [np.float64, "half", "sparse"], ids=str)
 def test_axes_of_a_sample_that_hold_everything_lose_nothing(
-    metric, kind, chunked, product, monkeypatch
+    metric, kind, chunked, monkeypatch
 ):
     monkeypatch.setattr(_graph, "AXES_ROWS", 20)
     X = np.round(rows_of(500, 3) * 8) @ np.round(rows_of(3, 40, seed=1) * 4)
@@ -105,33 +97,6 @@ def test_axes_of_a_sample_that_hold_everything_lose_nothing(
     if metric == "euclidean":
         off = table_of(in_kind(X, kind), 10, metric, n_axes=1)
         assert (off == table).mean() < 0.9
-
-
-@pytest.mark.parametrize("kind", ["plain", "far", "one far", "shares"])
-@pytest.mark.parametrize("metric", METRICS)
-def test_products_in_bfloat16_change_nothing(kind, metric, monkeypatch, chunked):
-    """Rows that bfloat16 cannot tell apart among them."""
-    X = np.random.RandomState(0).randn(500, 20).astype(np.float32)
-    X[250:] = X[:250] + 1e-3 * X[::2]
-    if kind == "far":
-        X += 100
-    elif kind == "one far":
-        X[77] *= 50
-    elif kind == "shares":
-        X = np.abs(X) / np.abs(X).sum(axis=1, keepdims=True)
-    tables = []
-    for off in (None, _nearest.OFF, 0.0):
-        is_coarse = off is not None
-        monkeypatch.setattr(_nearest, "OFF", off)
-        monkeypatch.setattr(_graph, "multiplies_bfloat16", lambda _, it=is_coarse: it)
-        tables.append(table_of(X, 20, metric))
-    plain, coarse, unchecked = tables
-    assert (unchecked == plain).mean() < (coarse == plain).mean()
-    # Rows as near as float32 can tell may change places: it adds in another order.
-    keys = keys_of(X, metric)
-    nearest, found = np.sort(keys)[:, :20], np.take_along_axis(keys, coarse, axis=1)
-    size = max(np.abs(nearest).max(), float(metric == "cosine"))
-    np.testing.assert_allclose(found, nearest, rtol=0, atol=1e-6 * size)
 
 
 # Partners that are known to be near
@@ -176,7 +141,6 @@ def test_known_partners_are_those_of_a_plain_loop(kind, n_rows):
 
 def test_torch_finds_the_nearest_as_the_kernel_does(monkeypatch, chunked):
     """Covers devices other than the CPU."""
-    monkeypatch.setattr(_graph, "multiplies_bfloat16", lambda device: False)
     X = rows_of()
     table = table_of(X, 20)
 

@@ -1,18 +1,19 @@
+import importlib.util
 import itertools
 import math
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
-from skhash.classification._augmentation import (
-    AUGMENTATIONS,
-    affine,
-    flip_crop,
-    random_affine,
-)
+FILE = Path(__file__).parents[1] / "examples" / "data" / "images.py"
+spec = importlib.util.spec_from_file_location("example_images", FILE)
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+affine, flip_crop, random_affine = module.affine, module.flip_crop, module.random_affine
 
 
 def random_images(n_images=200, size=(16, 8)):
@@ -86,7 +87,7 @@ def test_random_affine_draws_turn_and_shifts_uniformly_and_apart():
     assert correlations.abs().max() < 4 / n**0.5
 
 
-@pytest.mark.parametrize("augment", AUGMENTATIONS.values(), ids=AUGMENTATIONS)
+@pytest.mark.parametrize("augment", module.AUGMENTATIONS.values(), ids=str)
 def test_every_image_is_drawn_from_the_generator(augment):
     images, _ = random_images(20)
     state = torch.get_rng_state()

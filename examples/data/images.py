@@ -1,4 +1,4 @@
-"""Random changes of images that leave their class as it is."""
+"""For networks of images: convolutions of the papers, and random changes."""
 
 import math
 
@@ -7,6 +7,34 @@ from torch.nn.functional import affine_grid, grid_sample, pad
 
 # The papers': at 32 pixels a crop moves by at most 4.
 CROP_SHARE, SHIFT_SHARE, MAX_ANGLE = 1 / 8, 0.05, math.radians(10)
+
+
+def allconv(few, many) -> list[dict]:
+    """Return eight convolutions, of `few` and `many` channels, two with stride 2.
+
+    The network of Shekhovtsov, Yanush and Flach (2020) for images of 32 x 32. Nothing
+    is padded: images of 27 x 27 are the least.
+    """
+    kernels, strides = [3] * 7 + [1], [1, 1, 2, 1, 1, 2, 1, 1]
+    return [
+        {"n_channels": width, "kernel_size": kernel, "stride": stride}
+        for width, kernel, stride in zip(
+            [few] * 3 + [many] * 5, kernels, strides, strict=True
+        )
+    ]
+
+
+def vgg(*channels) -> list[dict]:
+    """Return pairs of convolutions with pooling: each halves height and width.
+
+    The network of Shekhovtsov and Yanush (2021) for images of 32 x 32 has two fully
+    connected layers of 1024 units behind.
+    """
+    return [
+        {"n_channels": width, "kernel_size": 3, "padding": 1, "pool": pool}
+        for width in channels
+        for pool in (None, 2)
+    ]
 
 
 def flip_crop(images, generator=None):
