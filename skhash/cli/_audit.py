@@ -14,11 +14,12 @@ from skhash.auditing.page import check_image_shape
 from skhash.auditing.texts import caution, cells_of, how_measured, stored
 from skhash.cli._checks import check_device, check_writable
 from skhash.cli._signals import Signals
-from skhash.cli._terminal import print_row, print_text, progress, widths_of
+from skhash.cli._terminal import print_row, print_text, widths_of
 from skhash.datasets import open_vectors
 from skhash.datasets._npy import read_npy
 from skhash.persistence.estimators import check_target
 from skhash.utils.files import replacing
+from skhash.utils.progress import progress
 
 # Columns that a narrow terminal drops, in this order.
 DISPENSABLE = ("codebook", "encode/s", "Q/s", "H/s", "fit s", "mAP")

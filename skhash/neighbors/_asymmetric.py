@@ -2,6 +2,7 @@
 
 from itertools import chain
 from numbers import Integral, Real
+from os import PathLike
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +15,7 @@ from skhash.neighbors.search.algorithm import as_lists
 from skhash.neighbors.search.asymmetric import CodeScorer, by_query
 from skhash.neighbors.search.vectors import VectorScorer
 from skhash.neighbors.store.decoder import METRICS, read_decoder
+from skhash.neighbors.store.kept_file import KeptFile
 from skhash.neighbors.store.rows import read_vectors, without_self
 from skhash.neighbors.store.select import select
 from skhash.numerics._nearest import smallest
@@ -162,9 +164,10 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         errors : array-like of shape (n_samples,), default=None
             The squared distance between each vector and what its code decodes to, such
             as `LinearDecoder.reconstruction_error` returns it, for `error_weight`.
-        vectors : array-like of shape (n_samples, n_features), default=None
+        vectors : array-like of shape (n_samples, n_features) or path-like, default=None
             The real vectors that they were made of. With a decoder too, that finds the
-            `n_candidates`, and these are compared by their vectors.
+            `n_candidates`, and these are compared by their vectors. Of a path, a
+            ``.npy`` file, the index keeps only the name and a checksum, saved or not.
         ids : array-like of shape (n_samples,), default=None
             Names of the codes, as in `HammingNeighbors.fit`.
 
@@ -175,6 +178,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
 
         Raises
         ------
+        FileNotFoundError
+            If there is no such file of vectors.
         ValueError
             If the codes hold something else than 0 and 1, or, packed, are not
             ``uint8``; if they do not fit the decoder or the vectors; if there is
@@ -188,8 +193,12 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             )
         if decoder is not None:
             decoder = read_decoder(decoder, self.metric)
-        added = self._read_errors(X, errors, decoder)
-        self._take_in(X, y, ids, decoder, read_vectors(X, vectors), added)
+        added, kept = self._read_errors(X, errors, decoder), {}
+        if isinstance(vectors, str | PathLike):
+            kept["vectors_file"] = KeptFile.of(vectors)
+            vectors = kept["vectors_file"].open()
+        kept["vectors"] = read_vectors(X, vectors)
+        self._take_in(X, y, ids, decoder, added, **kept)
         self.has_errors_ = errors is not None
         return self
 

@@ -12,6 +12,7 @@ import numpy as np
 from skhash.codes import packed_width
 from skhash.neighbors.store.clusters import BLOCK, ClusterArrays, position_type
 from skhash.neighbors.store.decoder import METRICS, Decoder, items_per_code
+from skhash.neighbors.store.kept_file import KeptFile
 from skhash.neighbors.store.store import Store
 from skhash.numerics._decoder import check_codebook
 from skhash.persistence.state import in_order
@@ -27,6 +28,9 @@ ARRAYS = ("codes", *COLUMNS, "codebook", "offset", *CLUSTERS)
 def write_store(store) -> tuple[dict, dict]:
     """Return the arrays of a store by name, and its values for JSON."""
     arrays, scoring = {"codes": store["words"].view(np.uint8), **store.columns()}, None
+    values, file = {"n_bytes": store.n_bytes}, store.vectors_file
+    if file is not None:
+        arrays["vectors"], values["vectors_file"] = None, vars(file)
     searcher = store.codes_key.get("searcher")
     clusters = (searcher or store.codes_key).clusters
     if clusters is not None:
@@ -41,7 +45,7 @@ def write_store(store) -> tuple[dict, dict]:
         for name, array in arrays.items()
         if array is not None
     }
-    return arrays, {"n_bytes": store.n_bytes, "decoder": scoring}
+    return arrays, {**values, "decoder": scoring}
 
 
 def read_store(saved, values, n_features, verify):
@@ -49,7 +53,11 @@ def read_store(saved, values, n_features, verify):
 
     The content of a map is checked before its first use.
     """
-    arrays, n_bytes = saved.arrays, values["n_bytes"]
+    arrays, n_bytes = dict(saved.arrays), values["n_bytes"]
+    file = values.get("vectors_file")
+    if file is not None:
+        file = KeptFile(**file)
+        arrays["vectors"] = file.open()
     unknown = sorted(arrays.keys() - set(ARRAYS))
     if unknown:
         raise ValueError(f"This skhash does not know: {unknown}; update it.")
@@ -57,13 +65,15 @@ def read_store(saved, values, n_features, verify):
     decoder = _read_decoder(arrays, values["decoder"], n_bits)
     clusters = _read_clusters(arrays)
     columns = {name: arrays[name] for name in arrays.keys() & set(COLUMNS)}
-    whole = {"n_bytes": n_bytes, "clusters": clusters}
+    whole = {"n_bytes": n_bytes, "clusters": clusters, "vectors_file": file}
     store = Store(arrays["codes"], decoder, **whole, **columns)
 
     def check():
         with naming_damage(saved.path.parent):
             if verify:
                 saved.check()
+                if file is not None:
+                    file.check()
             _check_content(arrays, n_bits)
             if clusters is not None:
                 _check_positions(clusters, len(arrays["codes"]))
