@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from docutils import nodes
+from sphinx.transforms import SphinxTransform
 
 import skhash
 
@@ -120,6 +121,24 @@ def _escape_names(app, what, name, obj, options, lines):
         lines[number] = re.sub(r"^( *[A-Za-z])\.(?= |$)", r"\1\\.", line)
 
 
+class DarkPictures(SphinxTransform):
+    """Show NAME-dark.svg in place of NAME.svg on dark pages, where there is one."""
+
+    default_priority = 10
+
+    def apply(self, **options):
+        folder = Path(self.env.doc2path(self.env.docname)).parent
+        for picture in list(self.document.findall(nodes.image)):
+            name = picture["uri"].replace(".svg", "-dark.svg")
+            path = Path(__file__).parent / name[1:] if name[0] == "/" else folder / name
+            if name != picture["uri"] and path.is_file():
+                dark = picture.copy()
+                dark["uri"] = name
+                dark["classes"] = [*picture["classes"], "only-dark"]
+                picture["classes"] = [*picture["classes"], "only-light"]
+                picture.parent.insert(picture.parent.index(picture) + 1, dark)
+
+
 def _unlink_recalls(app, doctree):
     """Keep a recall such as 10@100 from being an address of mail."""
     for link in list(doctree.findall(nodes.reference)):
@@ -149,6 +168,7 @@ def setup(app):
     """Connect the hooks; Sphinx calls this."""
     intersphinx = logging.getLogger("sphinx.sphinx.ext.intersphinx")
     intersphinx.addFilter(lambda record: not _is_offline(record))
+    app.add_transform(DarkPictures)
     app.connect("doctree-read", _unlink_recalls)
     app.connect("doctree-read", _make_sortable)
     app.add_js_file(_sortable.name)
