@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 
 from docutils import nodes
+from sklearn.datasets import load_digits
 from sphinx.transforms import SphinxTransform
 
 import skhash
 
 sys.path.insert(0, str(Path(__file__).parent))
+from measured import byte_codes  # noqa: E402
 
 project = "skhash"
 author = "The skhash developers"
@@ -153,6 +155,21 @@ def _make_sortable(app, doctree):
             table["classes"].append("sortable")
 
 
+def _fill_in(app, page, template, context, doctree):
+    """Give the calculator what was measured."""
+    if page == "guide/how_many_bits":
+        context["body"] = context["body"].replace("MEASURED", byte_codes())
+
+
+def _write_report(app, error):
+    """Write the report that pages embed: an audit of digits, as ``--out`` writes it."""
+    if error is None and app.builder.name == "html":
+        settings = {"n_bits": [16, 32, 64], "methods": ["itq", "pca", "sign"]}
+        result = skhash.audit(load_digits().data, **settings)
+        page = result.to_html(image_shape=(8, 8))
+        Path(app.outdir, "report.html").write_text(page, "utf-8")
+
+
 def _skip_torch(app, what, name, obj, skip, options):
     """Leave out what torch gives its modules: fifty methods, its words on forward."""
     of_torch = (getattr(obj, "__module__", None) or "").startswith("torch.")
@@ -172,5 +189,7 @@ def setup(app):
     app.connect("doctree-read", _unlink_recalls)
     app.connect("doctree-read", _make_sortable)
     app.add_js_file(_sortable.name)
+    app.connect("html-page-context", _fill_in)
+    app.connect("build-finished", _write_report)
     app.connect("autodoc-skip-member", _skip_torch)
     app.connect("autodoc-process-docstring", _escape_names, priority=900)

@@ -5,8 +5,8 @@
 
 The Python of the README runs as it stands there, with MiniLM embeddings in place of
 digits: all of the test set are queries. The table goes to ``docs/results/headline.md``
-and to the README, and the picture beside what ``bytes.py`` measured, of which
-``docs/results/bytes.md`` has the table.
+and to the README. The picture has them beside what ``bytes.py`` measured, as
+``docs/results/bytes.md`` says; some rows of that go to ``docs/results/engines.md``.
 """
 
 import argparse
@@ -82,6 +82,20 @@ def measure(data_home):
     README.write_text(text.replace(old[0], table.markdown() + "\n"), "utf-8")
 
 
+def engines():
+    """Write what codes of about 8 bytes, or of a bit a column, find and need."""
+    rows = read_table(DOCS / "results/bytes.md", "MiniLM sentence embeddings")
+    columns = "search bytes", "10@10", "10@100", "fit, s", "rows/s"
+    table = Table({name: "" for name in ("method", *columns)})
+    for row in rows:
+        if row["code bytes"] == "8" or row["method"] in ("signs", "RaBitQ, 1 bit"):
+            if row["method"].partition(",")[0] in (*METHODS, "ours", "signs"):
+                method = row["method"].replace("ours", OURS)
+                table.rows.append([method, *(row[name] for name in columns)])
+    table.rows.sort(key=lambda cells: (int(cells[1]), cells[2]))
+    (DOCS / "results/engines.md").write_text(table.markdown() + "\n", "utf-8")
+
+
 def curves(rows):
     """Return by method the rows: bytes that a search needs, and recalls."""
     result = {name: [] for name in METHODS}
@@ -128,6 +142,7 @@ def main(arguments=None):
     arguments = parser.parse_args(arguments)
     if not arguments.draw:
         measure(arguments.data_home)
+    engines()
     draw()
 
 
