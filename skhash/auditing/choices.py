@@ -10,7 +10,7 @@ SEARCHES = {
     "asymmetric": ("recall_asymmetric", "bytes_per_vector"),
 }
 # Names of searches in texts.
-SEARCH_NAMES = {"hamming": "Hamming distance", "asymmetric": "real queries"}
+SEARCH_NAMES = {"hamming": "Hamming distance", "asymmetric": "uncompressed queries"}
 
 
 @dataclass(frozen=True)

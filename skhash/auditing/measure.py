@@ -22,9 +22,9 @@ class AuditRow:
 
     Recalls are shares of the `k` true neighbours, averaged over the queries, each with
     its standard error: `recall` by Hamming distance, in expectation over the order of
-    ties, and `recall_asymmetric` by real queries, compared with what the codes decode
-    to. Those that end in ``rescored`` are found by ranking the first `rescore` of the
-    same search again by the float vectors.
+    ties, and `recall_asymmetric` by uncompressed queries, compared with what codes
+    decode to. Those that end in ``rescored`` are found by ranking the first `rescore`
+    of the same search again by the float vectors.
 
     A search holds ``code_bytes`` of a vector in memory by Hamming distance, and by real
     queries ``bytes_per_vector``: the code and the floats that are kept beside it.
@@ -133,7 +133,7 @@ def decoder_index(bits, X, decoder, metric, n_neighbors):
 
 
 def _by_decoder(bits, decoder, task) -> dict:
-    """Return speed and recalls of codes that are searched by real queries."""
+    """Return speed and recalls of codes that are searched by uncompressed queries."""
     queries = task.data.queries
     index = decoder_index(bits, task.data.database, decoder, task.metric, task.rescore)
     found, seconds = timed(lambda: index.kneighbors(queries, return_distance=False))
@@ -144,7 +144,7 @@ def _by_decoder(bits, decoder, task) -> dict:
 
 
 def found_recalls(found, truth) -> dict:
-    """Return the recalls of the answers of a search by real queries."""
+    """Return the recalls of the answers of a search by uncompressed queries."""
     k = truth.shape[1]
     shares = [
         [np.isin(own, row[:n]).mean() for n in (k, len(row))]

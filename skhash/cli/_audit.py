@@ -25,8 +25,8 @@ from skhash.utils.progress import progress
 DISPENSABLE = ("codebook", "encode/s", "Q/s", "H/s", "fit s", "mAP")
 LEGEND = (
     "{k}@n: share of the {k} true neighbours among the first n, H by Hamming distance, "
-    "Q by real queries among refined codes; with n above {k} it is the recall after "
-    "these are ranked again by the float vectors. bytes: a code, + floats beside it "
+    "Q by uncompressed queries among refined codes; with n above {k}, after ranking "
+    "these again by the float vectors. bytes: a code, + the extra bytes of a vector "
     "for Q; codebook: bytes that decode all of them."
 )
 PARAMETERS = (

@@ -535,7 +535,8 @@ class TestRecommendation:
         rows = [make_row("a", 32, 0.95), make_row("a", 64, 0.8, 1.0)]
         peer = make_row("pq", 16, None, 1.0)
         alone, others = recommend(rows, 0.5, peers=[peer]).alternatives
-        assert "a at 64 bits by real queries" in alone and "pq at 16 bits" in alone
+        assert "a at 64 bits by uncompressed queries" in alone
+        assert "pq at 16 bits" in alone
         assert recommend(rows, 0.5, peers=[peer]).recommended is rows[0]
         assert "pq at 16" not in others  # its 6 bytes are more than 4
         better = recommend(rows[1:], 0.9, peers=[peer]).alternatives[-1]

@@ -82,7 +82,7 @@ def result(X):
 
 @pytest.fixture(scope="module")
 def real(X):
-    """A result whose recommended search is by real queries, without re-scoring."""
+    """A result whose recommended search is by uncompressed queries, not re-scored."""
     return audited(X, rescore=5, methods=["itq"], target_recall=0.7)
 
 
