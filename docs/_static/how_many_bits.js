@@ -1,7 +1,7 @@
 // The calculator of the page "How many bits?".
 (() => {
   const measured = JSON.parse(document.querySelector("#measured").textContent);
-  const form = document.querySelector("#how-many-bits");
+  const form = document.querySelector("#calculator");
   const { rows, columns, target, data } = form.elements;
   for (const name of Object.keys(measured)) data.add(new Option(name));
 
