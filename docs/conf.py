@@ -5,10 +5,12 @@ import logging
 import re
 import sys
 from pathlib import Path
+from pydoc import locate
 
 from docutils import nodes
 from sklearn.datasets import load_digits
 from sphinx.transforms import SphinxTransform
+from sphinx.util.nodes import make_refnode
 
 import skhash
 
@@ -141,6 +143,19 @@ class DarkPictures(SphinxTransform):
                 picture.parent.insert(picture.parent.index(picture) + 1, dark)
 
 
+def _find_elsewhere(app, env, node, content):
+    """Link a public name to the page of the same object under another module."""
+    name, found = node.get("reftarget", ""), None
+    if name.startswith("skhash."):
+        found = locate(name)
+    for other, entry in env.get_domain("py").objects.items() if found else ():
+        is_same = other.rpartition(".")[2] == name.rpartition(".")[2]
+        if is_same and locate(other) is found:
+            place = entry.docname, entry.node_id
+            return make_refnode(app.builder, node["refdoc"], *place, content)
+    return None
+
+
 def _unlink_recalls(app, doctree):
     """Keep a recall such as 10@100 from being an address of mail."""
     for link in list(doctree.findall(nodes.reference)):
@@ -186,6 +201,7 @@ def setup(app):
     intersphinx = logging.getLogger("sphinx.sphinx.ext.intersphinx")
     intersphinx.addFilter(lambda record: not _is_offline(record))
     app.add_transform(DarkPictures)
+    app.connect("missing-reference", _find_elsewhere)
     app.connect("doctree-read", _unlink_recalls)
     app.connect("doctree-read", _make_sortable)
     app.add_js_file(_sortable.name)
