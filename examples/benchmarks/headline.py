@@ -22,7 +22,9 @@ from tools import LOADERS, ROOT, Table, finish, panels, powers_of_two, read_tabl
 from skhash import HashedNeighbors
 
 README, DOCS = ROOT / "README.md", ROOT / "docs"
-RESULTS = DOCS / "results" / "headline.md"
+RESULTS, BYTES = DOCS / "results/headline.md", DOCS / "results/bytes.md"
+ENGINES, PICTURE = DOCS / "results/engines.md", DOCS / "images/headline.svg"
+TITLE = "MiniLM sentence embeddings"
 HEAD = (
     "a search keeps in memory | bytes a vector :,g | of the ten nearest it finds :.0%"
 )
@@ -84,7 +86,7 @@ def measure(data_home):
 
 def engines():
     """Write what codes of about 8 bytes, or of a bit a column, find and need."""
-    rows = read_table(DOCS / "results/bytes.md", "MiniLM sentence embeddings")
+    rows = read_table(BYTES, TITLE)
     columns = "search bytes", "10@10", "10@100", "fit, s", "rows/s"
     table = Table({name: "" for name in ("method", *columns)})
     for row in rows:
@@ -93,7 +95,7 @@ def engines():
                 method = row["method"].replace("ours", OURS)
                 table.rows.append([method, *(row[name] for name in columns)])
     table.rows.sort(key=lambda cells: (int(cells[1]), cells[2]))
-    (DOCS / "results/engines.md").write_text(table.markdown() + "\n", "utf-8")
+    ENGINES.write_text(table.markdown() + "\n", "utf-8")
 
 
 def curves(rows):
@@ -113,7 +115,7 @@ def curves(rows):
 
 def draw():
     """Draw what `bytes.py` measured, and the searches of the README."""
-    found = curves(read_table(DOCS / "results/bytes.md", "MiniLM sentence embeddings"))
+    found = curves(read_table(BYTES, TITLE))
     vectors, ranked, alone, _ = (
         list(row.values()) for row in read_table(RESULTS, "Seed")
     )
@@ -132,7 +134,7 @@ def draw():
         powers_of_two(ax, [4, 16, 64, 256, float_bytes])
         ax.set(xlabel="bytes a vector", ylim=(0.2, 1.03))
     axes[0].set_ylabel("share of the ten nearest")
-    finish(figure, DOCS / "images/headline.svg")
+    finish(figure, PICTURE)
 
 
 def main(arguments=None):
