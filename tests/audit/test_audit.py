@@ -543,6 +543,15 @@ class TestRecommendation:
         assert "pq at 16 bits" in better and "1.000" in better
         assert len(recommend(rows, 0.4, rescore=10).alternatives) == 0
 
+    @pytest.mark.parametrize("n_rows", [999, 1000, 1001])
+    def test_a_codebook_of_a_peer_is_counted_once(self, n_rows):
+        # 6 bytes and 4000 once, or 10 bytes: as much memory for 1000 vectors.
+        rows = [make_row("a", 80, 0.95)]
+        peer = make_row("pq", 16, None, 1.0, codebook=4000)
+        others = recommend(rows, peers=[peer], n_rows=n_rows).alternatives[-1]
+        assert ("From 1,000 vectors on less memory: pq" in others) == (n_rows < 1000)
+        assert ("does better than the recommendation: pq" in others) == (n_rows > 999)
+
     def test_every_measured_search_is_a_choice(self):
         rows = [make_row("a", 8, 0.5), make_row("pq", 8, None, 0.7)]
         choices = choices_of(rows, rescored=True)
