@@ -26,7 +26,8 @@ RESULTS, BYTES = DOCS / "results/headline.md", DOCS / "results/bytes.md"
 ENGINES, PICTURE = DOCS / "results/engines.md", DOCS / "images/headline.svg"
 TITLE = "MiniLM sentence embeddings"
 HEAD = (
-    "a search keeps in memory | bytes a vector :,g | of the ten nearest it finds :.0%"
+    "a search keeps in memory | bytes a vector :,g | MB once :.1f "
+    "| of the ten nearest it finds :.0%"
 )
 OURS = "skhash"
 # Of the methods in bytes.md: the name in the picture, and the colour.
@@ -52,11 +53,11 @@ def run_readme(X, queries):
     return names
 
 
-def memory_per_row(search, X):
-    """Return the bytes that an index needs for one more row."""
+def memory(search, X):
+    """Return the bytes that an index needs for one more row, and the MB for none."""
     half = len(X) // 2
     sizes = [clone(search).fit(X[:n]).index_.nbytes_ for n in (half, 2 * half)]
-    return (sizes[1] - sizes[0]) / half
+    return (sizes[1] - sizes[0]) / half, (2 * sizes[0] - sizes[1]) / 1e6
 
 
 def measure(data_home):
@@ -69,13 +70,13 @@ def measure(data_home):
     share, alone, search = (names[name] for name in ("share_found", "alone", "search"))
     by_codes = HashedNeighbors(FrozenEstimator(search.encoder_)).fit(X)
     by_codes.index_.n_neighbors = 10
-    kept = memory_per_row(alone, X)
+    kept = memory(alone, X)
     table = Table(HEAD).printed()
-    table.add("the vectors", X[0].nbytes, 1.0)
-    table.add("codes, and reads the vectors of 100", kept, share(search))
-    table.add("codes, by uncompressed queries", kept, share(alone))
+    table.add("the vectors", X[0].nbytes, 0, 1.0)
+    table.add("codes, and reads the vectors of 100", *kept, share(search))
+    table.add("codes, by uncompressed queries", *kept, share(alone))
     code_bytes = by_codes.index_.packed_codes_.shape[1]
-    table.add("codes, by Hamming distance", code_bytes, share(by_codes))
+    table.add("codes, by Hamming distance", code_bytes, 0, share(by_codes))
     rows = f"{len(X):,} rows of {X.shape[1]} numbers, {len(queries):,} queries"
     spent = f"the README's code ran {seconds:.0f} s of processor time"
     save(RESULTS, {"README": table}, seeds=[0], data=f"MiniLM, {rows}; {spent}")
@@ -126,7 +127,7 @@ def draw():
             points = [(row["bytes"], row[recall]) for row in rows]
             style = {"color": color, "linewidth": 3.5 if label == OURS else 1.5}
             ax.plot(*zip(*points, strict=True), "o-", label=label, **style)
-        point = float(own[1]), float(own[2].rstrip("%")) / 100
+        point = float(own[1]), float(own[-1].rstrip("%")) / 100
         ax.plot(*point, "*", color=METHODS["ours, bytes decoded"][1], markersize=15,
                 label="the code below")  # fmt: skip
         float_bytes = int(vectors[1].replace(",", ""))

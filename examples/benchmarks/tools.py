@@ -408,7 +408,7 @@ def panels(titles, n_columns=3, size=(3.8, 3.8), **options):
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
-    plt.rcParams["font.size"] = 12
+    plt.rcParams |= {"font.size": 12, "svg.hashsalt": "skhash"}
     n_columns = min(n_columns, len(titles))
     n_rows = -(-len(titles) // n_columns)
     options |= {"figsize": (size[0] * n_columns + 1.8, size[1] * n_rows)}
@@ -443,10 +443,13 @@ def finish(figure, path):
         where = {"loc": "outside right center", "frameon": False}
         figure.legend(named.values(), named, **where)
     path = Path(path)
-    figure.savefig(path, dpi=130, transparent=path.suffix == ".svg")
-    if path.suffix == ".svg":
+    if path.suffix != ".svg":
+        figure.savefig(path, dpi=130)
+    else:
+        options = {"transparent": True, "metadata": {"Date": None}}
+        figure.savefig(path, **options)
         for part in figure.findobj(lambda it: getattr(it, "_color", 0) == "black"):
             part.set_color(ON_DARK)
         for ax in figure.axes:
             ax.spines[:].set_color(ON_DARK)
-        figure.savefig(path.with_stem(f"{path.stem}-dark"), transparent=True)
+        figure.savefig(path.with_stem(f"{path.stem}-dark"), **options)
