@@ -19,7 +19,7 @@ from skhash.datasets import open_vectors
 from skhash.datasets._npy import read_npy
 from skhash.persistence.estimators import check_target
 from skhash.utils.files import replacing
-from skhash.utils.progress import progress
+from skhash.utils.steps import progress
 
 # Columns that a narrow terminal drops, in this order.
 DISPENSABLE = ("codebook", "encode/s", "Q/s", "H/s", "fit s", "mAP")

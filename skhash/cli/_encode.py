@@ -14,7 +14,8 @@ from skhash.datasets import open_vectors
 from skhash.persistence import load
 from skhash.utils.chunks import row_chunks
 from skhash.utils.files import replacing
-from skhash.utils.progress import progress, rate_line
+from skhash.utils.progress import rate_line
+from skhash.utils.steps import progress
 
 FLOATS = (np.float16, np.float32, np.float64)
 

@@ -28,7 +28,7 @@ from skhash.persistence.schema import Part, optional
 from skhash.utils._sklearn import HasMethods, StrOptions, fit_context
 from skhash.utils.arrays import check_array, unit_rows, validate_data
 from skhash.utils.chunks import row_chunks
-from skhash.utils.progress import steps_of
+from skhash.utils.steps import steps_of
 
 
 class HashedNeighbors(GraphMixin, BaseEstimator):
