@@ -6,6 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
+from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import check_bits
@@ -21,7 +22,7 @@ from skhash.numerics._decoder import (
 )
 from skhash.numerics._projection import column_means
 from skhash.persistence.estimators import save_estimator
-from skhash.persistence.schema import optional, reals, wholes
+from skhash.persistence.schema import Plain, optional, reals, wholes
 from skhash.utils._sklearn import Interval, Options, StrOptions, fit_context
 from skhash.utils.arrays import validate_data
 from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
@@ -35,6 +36,8 @@ MAX_ENTRIES, MAX_NUMBERS, MIN_ROWS_PER_VALUE = 2**12, 2**24, 16
 # For blocks: ridges to choose from, in rows, and how many rows are held out at most.
 RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 MAX_HELD_OUT = 2000
+# By how much the squared length of a row of float16 may differ from 1.
+UNIT_TOLERANCE = 0.01
 
 
 def fit_codebook(X, bits) -> tuple[np.ndarray, np.ndarray]:
@@ -132,6 +135,13 @@ def refine(
         descent.improve(centered, values, kept, bit_cost)
         refined[rows] = values_to_bits(values, block_bits, n_bits)
     return refined
+
+
+def have_unit_length(X) -> bool:
+    """Return whether all rows have unit length, up to rounding, or are zero."""
+    squares = row_norms(X, squared=True)
+    is_unit = np.abs(squares - 1) < UNIT_TOLERANCE
+    return bool(is_unit.any() and (is_unit | (squares == 0)).all())
 
 
 def choose_block_bits(n_bits: int, shape) -> int:
@@ -296,6 +306,9 @@ class LinearDecoder(BaseEstimator):
         Mean squared error of the rows that `fit` saw, by the codes that it was given.
     ridge_ : float
         The ridge that was used, for blocks of 4 and 8 bits.
+    normalized_ : bool
+        Whether all rows had unit length, but for zeros. Then searches scale what codes
+        decode to, as `skhash.neighbors.asymmetric_scores` says.
     n_bits_ : int
         Length of the codes.
     n_features_in_ : int
@@ -351,6 +364,7 @@ class LinearDecoder(BaseEstimator):
         "block_bits_": wholes(),
         "error_": reals(low=0),
         "ridge_": optional(reals(low=0)),
+        "normalized_": Plain(bool),
         "n_bits_": wholes(low=1),
     }
     _parameter_constraints: dict = {
@@ -415,6 +429,7 @@ class LinearDecoder(BaseEstimator):
         self.block_bits_ = self.block_bits
         if self.block_bits == "auto":
             self.block_bits_ = choose_block_bits(self.n_bits_, X.shape)
+        self.normalized_ = have_unit_length(X)
         self._choose_ridge(X, bits)
         self._fit_codebook(X, bits)
         self.error_ = float(self._errors(X, bits).mean())
