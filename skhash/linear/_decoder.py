@@ -364,7 +364,7 @@ class LinearDecoder(BaseEstimator):
         "block_bits_": wholes(),
         "error_": reals(low=0),
         "ridge_": optional(reals(low=0)),
-        "normalized_": Plain(bool),
+        "normalized_": optional(Plain(bool)),
         "n_bits_": wholes(low=1),
     }
     _parameter_constraints: dict = {
