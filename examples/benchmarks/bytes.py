@@ -226,8 +226,8 @@ class OurIndex:
     Parameters
     ----------
     n_features, n_bytes, seed : int
-    encoder : str
-        One of `ENCODERS`.
+    encoder : str or None
+        One of `ENCODERS`. None is for codes that start from residuals.
     metric : str, default="euclidean"
         "hamming" encodes the queries, too.
     plain : bool, default=False
@@ -246,7 +246,9 @@ class OurIndex:
         plain=False,
         **decoder,
     ):
-        self.encoder = ENCODERS[encoder](8 * n_bytes, random_state=seed)
+        self.encoder = None
+        if encoder:
+            self.encoder = ENCODERS[encoder](8 * n_bytes, random_state=seed)
         self.metric, self.plain, self.decoder = metric, plain, None
         self.code_bytes = self.memory_bytes = n_bytes
         # The encoder reads queries only where they are encoded.
@@ -254,15 +256,21 @@ class OurIndex:
         if metric != "hamming":
             self.decoder = LinearDecoder(**decoder)
 
+    def encode(self, rows):
+        if self.encoder is None:  # any codes of the length
+            return np.zeros((len(rows), 8 * self.code_bytes), dtype=np.uint8)
+        return self.encoder.transform(rows)
+
     def fit(self, rows):
-        self.encoder.fit(rows)
+        if self.encoder is not None:
+            self.encoder.fit(rows)
         if self.decoder is not None:
-            self.decoder.fit(rows, self.encoder.transform(rows))
+            self.decoder.fit(rows, self.encode(rows))
             kept = self.decoder.codebook_.size + self.decoder.offset_.size
             self.codebook_bytes = FLOAT * kept
 
     def add(self, rows):
-        bits = self.encoder.transform(rows)
+        bits = self.encode(rows)
         if self.decoder is None:
             self.index = HammingNeighbors().fit(bits)
             return
@@ -328,6 +336,9 @@ TRAINED = [{"encoder": name} for name in ("SGH", "ITQ", "neighbor")]
 LONG = [
     {"encoder": name, "n_alternations": 20, "relaxation": 1.0}
     for name in ("ITQ", "SGH")
+] + [
+    {"encoder": None, "start": "residual", "n_alternations": 20, "relaxation": noise}
+    for noise in (0.0, 0.5)
 ]
 RESIDUAL = [{"beam": 5}, {"beam": 5, "refined": True}]
 METHODS = {

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skhash.codes import check_bits
 from skhash.linear._blocks import BlockMoments
 from skhash.linear._descent import BitDescent, BlockDescent
+from skhash.linear._residual import residual_codebook
 from skhash.numerics._decoder import (
     bits_of_block,
     bits_to_values,
@@ -268,6 +269,12 @@ class LinearDecoder(BaseEstimator):
         64 bits and 384 columns 98 kB, 393 kB and 3.1 MB), and the more rows are needed.
         "auto" is 8, and less for codes that are long (above 128 bits) or very wide
         vectors, where a fit would take minutes, and for fewer than 4096 rows.
+    start : {"codes", "residual"}, default="codes"
+        Where codes come from that are refined. "codes" are those of the encoder. With
+        "residual" they are those of residual quantisation, k-means of what the blocks
+        before leave: refined codes decode nearer to most vectors, and have nothing in
+        common with those of the encoder. It is for real queries alone, and for blocks
+        of 4 and 8 bits and at least one alternation; otherwise it is as "codes".
     n_alternations : int, default=6
         How often the codes are refined and the codebook fitted to them anew.
     n_restarts : int, default=8
@@ -369,6 +376,7 @@ class LinearDecoder(BaseEstimator):
     }
     _parameter_constraints: dict = {
         "block_bits": [Options(Integral, {1, 4, 8}), StrOptions({"auto"})],
+        "start": [StrOptions({"codes", "residual"})],
         "n_alternations": [Interval(Integral, 0, None, closed="left")],
         "n_restarts": [Interval(Integral, 0, None, closed="left")],
         "relaxation": [Interval(Real, 0, None, closed="left")],
@@ -382,6 +390,7 @@ class LinearDecoder(BaseEstimator):
         self,
         *,
         block_bits="auto",
+        start="codes",
         n_alternations=6,
         n_restarts=8,
         relaxation=0.5,
@@ -391,6 +400,7 @@ class LinearDecoder(BaseEstimator):
         n_jobs=None,
     ):
         self.block_bits = block_bits
+        self.start = start
         self.n_alternations = n_alternations
         self.n_restarts = n_restarts
         self.relaxation = relaxation
@@ -430,6 +440,9 @@ class LinearDecoder(BaseEstimator):
         if self.block_bits == "auto":
             self.block_bits_ = choose_block_bits(self.n_bits_, X.shape)
         self.normalized_ = have_unit_length(X)
+        if self._from_residuals:
+            decoder = residual_codebook(X, self.n_bits_, self.block_bits_)
+            bits = refine(X, None, *decoder, n_bits=self.n_bits_, n_jobs=self.n_jobs)
         self._choose_ridge(X, bits)
         self._fit_codebook(X, bits)
         self.error_ = float(self._errors(X, bits).mean())
@@ -492,7 +505,8 @@ class LinearDecoder(BaseEstimator):
             the rows beside them or on the number of threads.
         """
         X, bits = self._check(X, bits)
-        refined = self._refine(X, bits, bits, self.codebook_)
+        start = None if self._from_residuals else bits
+        refined = self._refine(X, start, bits, self.codebook_)
         if bits is not None:  # the search has float32, and may be wrong in a near tie
             worse = self._errors(X, refined) >= self._errors(X, bits)
             refined[worse] = bits[worse]
@@ -520,6 +534,11 @@ class LinearDecoder(BaseEstimator):
                 f"codebook_ has shape {self.codebook_.shape}, and block_bits_ is "
                 f"{self.block_bits_}."
             )
+
+    @property
+    def _from_residuals(self):
+        more = self.block_bits_ > 1 and self.n_alternations > 0
+        return self.start == "residual" and more and not self.hamming_weight
 
     def _sample(self, X, bits):
         """Return the rows that `fit` uses, in their order."""
