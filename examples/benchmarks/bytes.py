@@ -336,9 +336,12 @@ TRAINED = [{"encoder": name} for name in ("SGH", "ITQ", "neighbor")]
 LONG = [
     {"encoder": name, "n_alternations": 20, "relaxation": 1.0}
     for name in ("ITQ", "SGH")
-] + [
-    {"encoder": None, "start": "residual", "n_alternations": 20, "relaxation": noise}
-    for noise in (0.0, 0.5)
+]
+# Without an encoder: codes that start from residuals.
+BARE = {"encoder": None, "start": "residual"}
+BARE = [
+    {**BARE, "n_alternations": 20, "relaxation": 1.0},
+    {**BARE, "n_alternations": 6, "relaxation": 0.0},
 ]
 RESIDUAL = [{"beam": 5}, {"beam": 5, "refined": True}]
 METHODS = {
@@ -351,8 +354,11 @@ METHODS = {
     "ours, bytes decoded": Method(
         partial(OurIndex, block_bits=8), LONG, ("euclidean",)
     ),
-    "ours, bytes, plain score": Method(
-        partial(OurIndex, block_bits=8, plain=True), LONG, unit_only=True
+    "ours, from residuals": Method(
+        partial(OurIndex, block_bits=8), BARE, ("euclidean",)
+    ),
+    "ours, from residuals, plain score": Method(
+        partial(OurIndex, block_bits=8, plain=True), BARE[:1], unit_only=True
     ),
     "PQ": Method(product_index),
     "PQ fast scan": Method(partial(product_index, fast=True)),

@@ -7,7 +7,7 @@ from skhash.numerics._projection import column_means
 from skhash.utils.chunks import dense_rows
 
 # Rows for each centre, and how often all of them move: alternations do the rest.
-ROWS_PER_CENTER, MAX_ITER = 64, 8
+ROWS_PER_CENTER, MAX_ITER = 256, 8
 
 
 def residual_codebook(X, n_bits, block_bits) -> tuple[np.ndarray, np.ndarray]:
