@@ -10,7 +10,7 @@ from skhash.codes import pack_bits, packed_width, unpack_bits
 from skhash.linear import LinearDecoder
 from skhash.metrics import mean_average_precision_score, neighbor_recall_score
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
-from skhash.neighbors.store.decoder import items_per_code
+from skhash.neighbors.store.decoder import has_errors, read_decoder
 
 # Shorter runs are repeated until so much time has passed.
 TIMED_SECONDS = 0.1
@@ -27,7 +27,7 @@ class AuditRow:
     of the same search again by the float vectors.
 
     A search holds ``code_bytes`` of a vector in memory by Hamming distance, and by real
-    queries ``bytes_per_vector``: the code and the floats that are kept beside it.
+    queries ``bytes_per_vector``: the code, and a byte beside it but for inner products.
     ``codebook_bytes`` is what decodes the codes, once for all vectors.
 
     Times are wall-clock on this machine. ``fit_seconds`` is None of a code that is cut
@@ -89,7 +89,7 @@ def measure_encoder(encoder, method, fit_seconds, task) -> tuple[AuditRow, objec
         method=method,
         n_bits=encoder.n_bits,
         code_bytes=n_bytes,
-        bytes_per_vector=n_bytes + 4 * items_per_code(task.metric),
+        bytes_per_vector=n_bytes + read_decoder(decoder, task.metric).bytes_beside,
         codebook_bytes=decoder.codebook_.nbytes + decoder.offset_.nbytes,
         fit_seconds=fit_seconds,
         encode_per_second=len(packed) / encode_seconds,
@@ -126,7 +126,7 @@ def hamming_index(packed, n_neighbors):
 def decoder_index(bits, X, decoder, metric, n_neighbors):
     """Return an index of codes that finds `n_neighbors` for real-valued queries."""
     errors = {}
-    if metric == "euclidean":
+    if has_errors(decoder, metric):
         errors["errors"] = decoder.reconstruction_error(X, bits)
     index = AsymmetricNeighbors(n_neighbors, metric=metric, packed=True)
     return index.fit(pack_bits(bits), decoder=decoder, **errors)

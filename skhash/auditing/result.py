@@ -78,14 +78,14 @@ class AuditResult:
     def storage(self) -> dict:
         """Bytes that the recommended search stores.
 
-        ``code``, ``floats`` and ``vector`` are those of one vector; ``vector`` is not
+        ``code``, ``beside`` and ``vector`` are those of one vector; ``vector`` is not
         needed in memory, and 0 without re-scoring. ``decoder`` is for all vectors.
         """
         best, code = self.choice, self.recommended.code_bytes
         vector = self.settings["float_bytes_per_vector"]
         return {
             "code": code,
-            "floats": best.n_bytes - code,
+            "beside": best.n_bytes - code,
             "vector": vector if self.is_rescored else 0,
             "decoder": best.decoder_bytes,
         }

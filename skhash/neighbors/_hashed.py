@@ -22,6 +22,7 @@ from skhash.neighbors._asymmetric import AsymmetricNeighbors
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
 from skhash.neighbors._index import BaseIndex, score_codes, score_search
+from skhash.neighbors.store.decoder import has_errors
 from skhash.neighbors.store.kept_file import KeptFile
 from skhash.persistence.estimators import load_estimator, save_estimator
 from skhash.persistence.schema import Part, optional
@@ -41,7 +42,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     Codes decode to vectors as the encoder sees them: of unit length with its
     ``normalize=True``, and behind the other steps where it is a Pipeline. So are the
-    queries that are compared with them. With `keep_vectors` vectors stay as they are;
+    queries that are compared with them. Rows of unit length are compared by the angle,
+    whatever the `metric` of the index. With `keep_vectors` vectors stay as they are;
     set the `metric` of the index to the one that the codes follow.
 
     Parameters
@@ -448,7 +450,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         if self.decoder is not None or index.n_candidates is None:
             bits = self.decoder_.refine(rows, bits)
         errors = {}
-        if index.metric == "euclidean":
+        if has_errors(self.decoder_, index.metric):
             errors["errors"] = self.decoder_.reconstruction_error(rows, bits)
         return pack_bits(bits), errors
 

@@ -44,7 +44,7 @@ class BaseIndex(BaseEstimator):
             decoder.check_codes(packed, np.shape(X)[1], self.packed)
         columns = {"y": y, "ids": ids, **vectors}
         if decoder is not None:
-            columns["items"] = decoder.items(packed, added)
+            decoder, columns["levels"] = decoder.with_levels(packed, added)
         store = Store(packed, decoder, **columns)
         if ids is not None:
             store.lookup()  # refuses an id that occurs twice
@@ -62,7 +62,8 @@ class BaseIndex(BaseEstimator):
         if ids is not None:
             check_same_kind(store["ids"], columns["ids"])
         if store.decoder is not None:
-            columns["items"] = store.decoder.items(packed, added)
+            decoder, columns["levels"] = store.decoder.with_levels(packed, added)
+            store = store.decoded_by(decoder)
         self._store = store.append(packed, **columns)
         return self
 

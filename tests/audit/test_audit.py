@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from decoded import scores_of_decoded
 from scipy import sparse
 from sklearn.base import clone
 
@@ -133,12 +134,16 @@ class TestRecall:
         (row,), decoder = result.rows, result.decoder
         order, bits = float_order(data, metric), result.encoder.transform(data.database)
         refined = decoder.refine(data.database, bits)
-        scores = scores_of(data.queries, decoder.inverse_transform(refined), metric)
-        if metric == "euclidean":
-            errors = decoder.reconstruction_error(data.database, refined)
-            scores += skhash.AsymmetricNeighbors().error_weight * errors
-        assert_asymmetric(row, scores, order)
-        others = scores_of(data.queries, decoder.inverse_transform(bits), metric)
+
+        def scores_of_codes(codes, **added):
+            decoded = decoder.inverse_transform(codes)
+            task = data.queries, decoded, decoder.offset_, metric
+            return scores_of_decoded(*task, unit_rows=metric == "cosine", **added)
+
+        errors = decoder.reconstruction_error(data.database, refined)
+        added = {"added": skhash.AsymmetricNeighbors().error_weight * errors}
+        assert_asymmetric(row, scores_of_codes(refined, **added), order)
+        others = scores_of_codes(bits)
         other = pytest.approx(recall_of(others, order, 4), abs=0.01)
         assert row.recall_asymmetric != other
 
@@ -249,10 +254,10 @@ class TestOtherMeasurements:
     def test_bytes(self, X):
         rows = audit(X, n_bits=[8, 12]).rows
         assert [row.code_bytes for row in rows] == [1, 2]
-        # The float of a code that distances to it need; for the cosine they are two.
-        assert [row.bytes_per_vector for row in rows] == [1 + 4, 2 + 4]
-        (row,) = audit(X, metric="cosine").rows
-        assert row.bytes_per_vector == 1 + 8
+        # A byte more, but for inner products.
+        assert [row.bytes_per_vector for row in rows] == [1 + 1, 2 + 1]
+        (row,) = audit(X, metric="inner_product").rows
+        assert row.bytes_per_vector == 1
         assert min(row.fit_seconds, row.encode_per_second, row.search_per_second) > 0
 
 
@@ -595,7 +600,7 @@ class TestResult:
     @METRICS
     @pytest.mark.parametrize("rescore", [4, 20])
     def test_usage_by_real_queries(self, X, drawn, rescore, metric):
-        # 2 bytes and 4 or 8 of floats reach what 8 bytes by Hamming distance do not.
+        # 2 bytes and one beside reach what 8 bytes by Hamming distance do not.
         options = {"n_bits": [16], "rescore": rescore, "metric": metric}
         result, recall = self.recall(X, drawn, **options, target_recall=1.0)
         assert result.search == "asymmetric"
@@ -603,7 +608,7 @@ class TestResult:
         n_bytes = result.decoder.codebook_.nbytes + result.decoder.offset_.nbytes
         assert result.storage == {
             "code": 2,
-            "floats": 8 if metric == "cosine" else 4,
+            "beside": int(metric != "inner_product"),
             "vector": 4 * D if rescore == 20 else 0,
             "decoder": n_bytes,
         }
@@ -614,7 +619,7 @@ class TestResult:
         # Many codes of 8 bits tie, which the search orders by their positions.
         assert recall == pytest.approx(result.choice.recall, abs=0.1)
         assert recall > 1.3 * result.recommended.recall
-        assert result.storage == {"code": 1, "floats": 0, "vector": 4 * D, "decoder": 0}
+        assert result.storage == {"code": 1, "beside": 0, "vector": 4 * D, "decoder": 0}
 
     def test_usage_by_hamming_distance_alone(self, X, drawn):
         result, recall = self.recall(X, drawn, n_bits=[512], rescore=4)

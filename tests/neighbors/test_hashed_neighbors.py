@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from decoded import scores_of_decoded
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.decomposition import PCA
@@ -59,9 +60,13 @@ def asymmetric_order_of_refined(X, bits, queries, decoder, k):
     """Search by a decoder that refines, step by step."""
     decoder.fit(X, bits)
     bits = decoder.refine(X, bits)
-    scores = asymmetric_scores(queries, bits, decoder)
-    scores += (0.25 * decoder.reconstruction_error(X, bits)).astype(np.float32)
-    return np.argsort(scores, axis=1, kind="stable")[:, :k]
+    index = AsymmetricNeighbors(k)
+    if decoder.normalized_:
+        index.fit(bits, decoder=decoder)
+    else:
+        errors = decoder.reconstruction_error(X, bits)
+        index.fit(bits, decoder=decoder, errors=errors)
+    return index.kneighbors(queries, return_distance=False)
 
 
 def by_vectors(k=5, **params):
@@ -466,8 +471,10 @@ def test_codes_are_refined_for_the_search(data):
     decoder = clone(refiner).fit(X[:300], encoder.transform(X[:300]))
     np.testing.assert_array_equal(search.decoder_.codebook_, decoder.codebook_)
     refined = decoder.refine(X, encoder.transform(X))
-    scores = asymmetric_scores(data.query, refined, decoder)
-    scores += (0.25 * decoder.reconstruction_error(X, refined)).astype(np.float32)
+    errors = 0.25 * decoder.reconstruction_error(X, refined)
+    decoded = decoder.inverse_transform(refined)
+    task = data.query, decoded, decoder.offset_, "euclidean"
+    scores = scores_of_decoded(*task, added=errors)
     found = search.kneighbors(data.query)[1]
     np.testing.assert_array_equal(
         found, np.argsort(scores, axis=1, kind="stable")[:, :10]

@@ -6,6 +6,7 @@ import numpy as np
 
 from skhash.codes import packed_to_words
 from skhash.neighbors.store.ids import IdLookup, check_same_kind, read_ids
+from skhash.neighbors.store.levels import levels_of, nearest_levels
 
 
 class CodesKey:
@@ -57,7 +58,8 @@ class Store:
     **columns : ndarray of shape (n, ...), or None
         Further columns: "y", the label; "ids", of int64 or str; "live", a bool, False
         for a code that was removed; "vectors", the real vector that it was made of;
-        "items", as `Decoder.items` returns them. None stands for a missing column.
+        "levels", as `Decoder.with_levels` returns them. None stands for a missing
+        column.
     """
 
     def __init__(
@@ -148,6 +150,16 @@ class Store:
             for name, rows in columns.items()
         }
         return self._with(rooms, n, lookup)
+
+    def decoded_by(self, decoder):
+        """Return a store with the decoder in another unit, to which levels go over."""
+        if decoder.unit == self.decoder.unit:
+            return self
+        numbers = levels_of(self.decoder.unit)
+        levels = nearest_levels(numbers, decoder.unit)[self["levels"]]
+        other = self._with({**self._rooms, "levels": levels}, self.n, self._lookup)
+        other.decoder = decoder
+        return other
 
     def remove(self, positions):
         """Return a store in which the codes at `positions` are no longer live."""
