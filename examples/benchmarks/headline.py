@@ -25,10 +25,7 @@ README, DOCS = ROOT / "README.md", ROOT / "docs"
 RESULTS, BYTES = DOCS / "results/headline.md", DOCS / "results/bytes.md"
 ENGINES, PICTURE = DOCS / "results/engines.md", DOCS / "images/headline.svg"
 TITLE = "MiniLM sentence embeddings"
-HEAD = (
-    "a search keeps in memory | bytes a vector :,g | MB once :.1f "
-    "| of the ten nearest it finds :.0%"
-)
+HEAD = "kept in memory | bytes a vector :,g | MB once :.1f | found :.0%"
 OURS = "skhash"
 # Of the methods in bytes.md: the name in the picture, and the colour.
 METHODS = {

@@ -335,9 +335,10 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         Raises
         ------
         FileNotFoundError
-            If `path` holds nothing that was saved.
+            If `path` holds nothing that was saved, or the file of `keep_vectors` is
+            gone.
         ValueError
-            If the file is damaged, a link, or was written by another version.
+            If a file is damaged, changed, a link, or was written by another version.
 
         Examples
         --------

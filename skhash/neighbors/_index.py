@@ -238,7 +238,7 @@ class BaseIndex(BaseEstimator):
         Raises
         ------
         FileNotFoundError
-            If `path` holds no saved index.
+            If `path` holds no saved index, or a file of vectors that it names is gone.
         ValueError
             If the file is damaged, a link, or was written by another version.
 

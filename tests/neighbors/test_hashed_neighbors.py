@@ -1,5 +1,6 @@
 """`HashedNeighbors` against its parts, put together by hand."""
 
+import os
 import pickle
 from dataclasses import replace
 
@@ -459,6 +460,22 @@ def test_another_file_of_vectors_is_refused(data, file, tmp_path):
     np.savez(tmp_path / "two.npz", a=other, b=other)
     with pytest.raises(ValueError, match="no .npy file of one array"):
         search.set_params(keep_vectors=tmp_path / "two.npz").fit(other)
+
+
+def test_what_is_no_file_of_vectors_is_refused(data, tmp_path):
+    """Nothing waits for a pipe, and nothing is unpickled."""
+    os.mkfifo(tmp_path / "pipe")
+    np.save(tmp_path / "objects.npy", np.array([{}, None]), allow_pickle=True)
+    (tmp_path / "text.npy").write_text("no array")
+    for name, error in {
+        "pipe": FileNotFoundError,
+        "": FileNotFoundError,
+        "objects.npy": ValueError,
+        "text.npy": ValueError,
+    }.items():
+        search = by_vectors().set_params(keep_vectors=tmp_path / name)
+        with pytest.raises(error):
+            search.fit(data.database)
 
 
 def test_codes_are_refined_for_the_search(data):
