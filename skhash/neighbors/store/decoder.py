@@ -174,7 +174,7 @@ class Decoder:
                 longest = np.linalg.norm(beyond, axis=1) + np.linalg.norm(offset)
                 own = np.sqrt(own)
                 own[own <= ROUNDING * longest] = 0
-                _to_float32(1e4 / own[own > 0])
+                _to_float32(1e4 / own[own > 0])  # factors are float32, too
             elif added is not None:
                 own += added[rows]
             numbers[rows] = _to_float32(2 * own) / 2
