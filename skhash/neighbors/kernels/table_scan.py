@@ -37,12 +37,13 @@ from skhash.utils.kernels import inlined_kernel, inner_kernel, kernel
 
 # Codes in blocks: blocks (n_blocks, n_rows, 512) : uint8, their bytes, and behind them
 # the row of the levels, if they have some; n : their number; items (256, 1) or
-# (256, 2) : float32, of the levels; floor : float32.
-Codes = namedtuple("Codes", "blocks n items floor")
+# (256, 2) : float32, of the levels; least : the least of 1 / factor, or 0; floor :
+# float32.
+Codes = namedtuple("Codes", "blocks n items least floor")
 # Room to work in, for some queries: bounds (n_rows, 256) and halves (n_rows, 32) :
 # float32; lowest (2 * n_rows,) : float32; tables (queries, n_rows, ENTRIES) : uint8;
-# scales (queries, 3) : float64, the least sum, what makes steps of a score, and the
-# error of a total; found (8,) : uint64.
+# scales (queries, 4) : float64, the least sum, what makes steps of a score, the error
+# of a total, and the score that the tables are for; found (8,) : uint64.
 Work = namedtuple("Work", "bounds halves lowest tables scales found")
 
 _ZERO, _SIXTEEN = np.float32(0), np.float32(16)
@@ -135,15 +136,21 @@ def _halve(bounds, halves):
 @inner_kernel
 def _limit(reach, scale):
     """Return the most steps of a code whose sum is at most `reach`, or -1."""
-    lowest, times, _ = scale
+    lowest, times = scale[0], scale[1]
     steps = (reach - lowest) * times
     return int(min(np.floor(steps * (1 + 1e-9) + 1e-9), MOST - 1.0))
 
 
 @inner_kernel
-def _reach(codes, score, error):
-    """Return the largest sum of a code whose score is at most `score`."""
-    return error if codes.items.shape[1] == 2 else score + error
+def _reach(codes, score, scale):
+    """Return the largest sum of a code whose score is at most `score`.
+
+    With factors, that is nothing by the tables for this score, and by those for a
+    larger one as much less as ``1 / factor`` times the difference.
+    """
+    if codes.items.shape[1] == 2:
+        return scale[2] - (scale[3] - score) * codes.least
+    return score + scale[2]
 
 
 @inner_kernel
@@ -172,13 +179,14 @@ def _make_steps(codes, query, score, work, q):
     for i in range(n_tables):
         lowest[i], _ = extremes(bounds, size * i, size)
         least_sum += lowest[i]
-    reach = _reach(codes, score, error)
+    work.scales[q, 2], work.scales[q, 3] = error, score
+    reach = _reach(codes, score, work.scales[q])
     spread = max(reach - least_sum, error)
     times = min((MOST - 1) / spread, _LARGEST) if spread > 0 else 0.0
     few = np.float32(times * _SHY)
     for i in range(n_tables):
         write_steps(bounds, size * i, size, lowest[i], few, work.tables, q)
-    work.scales[q, 0], work.scales[q, 1], work.scales[q, 2] = least_sum, times, error
+    work.scales[q, 0], work.scales[q, 1] = least_sum, times
     return _limit(reach, work.scales[q])
 
 
@@ -253,7 +261,7 @@ def nearest(codes, live, queries, span, mosts, work, scores, positions):
                         changed = True
                 most = min(mosts[q], scores[q, 0])
                 if changed and most < np.inf:
-                    reach = _reach(codes, most, work.scales[q, 2])
+                    reach = _reach(codes, most, work.scales[q])
                     limits[q] = min(limits[q], _limit(reach, work.scales[q]))
         first, stage = last, stage * NEXT_STAGE
 

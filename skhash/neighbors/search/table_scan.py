@@ -102,7 +102,11 @@ def make_blocks(scorer):
     blocks = zeros_aligned((-(-n // BLOCK), n_rows, BLOCK))
     kernels.fill_blocks(read_only(packed), read_only(levels), blocks)
     items = decoder.items(np.arange(256, dtype=np.uint8))
-    return kernels.Codes(read_only(blocks), n, items, lowest_score(decoder.metric))
+    # Vectors of zeros have a bound that leaves room for any other length.
+    factors = items[np.bincount(levels, minlength=256) > 0, -1]
+    least = 1 / float(factors.max(initial=0) or np.inf)
+    lowest = lowest_score(decoder.metric)
+    return kernels.Codes(read_only(blocks), n, items, least, lowest)
 
 
 def _work(n_queries, codes):
@@ -112,6 +116,6 @@ def _work(n_queries, codes):
         halves=np.empty((n_rows, 32), dtype=np.float32),
         lowest=np.empty(2 * n_rows, dtype=np.float32),
         tables=zeros_aligned((n_queries, n_rows, byte_tables.ENTRIES)),
-        scales=np.empty((n_queries, 3)),
+        scales=np.empty((n_queries, 4)),
         found=np.empty(BLOCK // 64, dtype=np.uint64),
     )

@@ -17,7 +17,7 @@ from skhash.numerics._decoder import (
     check_codebook,
     sum_of_entries,
 )
-from skhash.utils.arrays import check_array, unit_rows
+from skhash.utils.arrays import check_array
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
 
@@ -116,7 +116,7 @@ class Decoder:
         check_packed(packed_codes, n_bits)
 
     def read_queries(self, X, name):
-        """Return validated queries, in the space of the codebook."""
+        """Return validated queries."""
         n_features = len(self.offset)
         if not is_plain(X, n_features):
             options = {"dtype": [np.float64, np.float32], "order": "C"}
@@ -125,7 +125,7 @@ class Decoder:
             raise ValueError(
                 f"{name} has {X.shape[1]} features, but codes decode to {n_features}."
             )
-        return unit_rows(X) if self.normalized else X
+        return X
 
     @property
     def nbytes(self):
@@ -174,7 +174,7 @@ class Decoder:
                 longest = np.linalg.norm(beyond, axis=1) + np.linalg.norm(offset)
                 own = np.sqrt(own)
                 own[own <= ROUNDING * longest] = 0
-                _to_float32(1e4 / own[own > 0])
+                _to_float32(1e4 / own[own > 0])  # factors are float32, too
             elif added is not None:
                 own += added[rows]
             numbers[rows] = _to_float32(2 * own) / 2
@@ -223,11 +223,13 @@ class Decoder:
         are in those of the first byte.
         """
         X = np.array(X, dtype=np.float64, order="C")
+        if self.by_angle:
+            lengths = np.sqrt(np.einsum("ij,ij->i", X, X))[:, None]
+            np.divide(X, lengths, out=X, where=lengths > 0)
         if self.metric == "euclidean" and not self.by_angle:
             X -= self.offset
             starts, times = np.square(X).sum(axis=1), -2
         else:
-            X = unit_rows(X) if self.metric == "cosine" else X
             starts, times = -(X @ self.offset), -1
         own = times * self._products(X)
         # No sum of them may be beyond float32, nor one with the float of a code.

@@ -120,6 +120,18 @@ def test_decoders_of_unit_rows(n_bits, metric):
         assert_finds(queries, codes, decoder, metric, k)
 
 
+def test_what_was_found_excludes_nothing_that_is_nearer():
+    """Codes of one length: the bound by what a block before has found is the best."""
+    codes = np.full((2000, 1), 200, dtype=np.uint8)
+    codes[100], codes[700] = 100, 99
+    for angle in np.linspace(0.1, 1.5, 30):
+        angles = np.linspace(0, np.pi, 256)
+        angles[99:101] = angle, angle + 1e-4
+        codebook = np.stack([np.cos(angles), np.sin(angles)], axis=1)[None]
+        decoder = codebook, np.zeros(2)
+        assert_finds(np.array([[1.0, 0.0]]), codes, decoder, "cosine", 1)
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_grids_are_below_what_they_stand_for(metric):
     """Codes of one byte and vectors of many lengths: no other bound is looser."""
