@@ -5,12 +5,17 @@ import logging
 import re
 import sys
 from pathlib import Path
+from pydoc import locate
 
 from docutils import nodes
+from sklearn.datasets import load_digits
+from sphinx.transforms import SphinxTransform
+from sphinx.util.nodes import make_refnode
 
 import skhash
 
 sys.path.insert(0, str(Path(__file__).parent))
+from measured import byte_codes  # noqa: E402
 
 project = "skhash"
 author = "The skhash developers"
@@ -120,6 +125,37 @@ def _escape_names(app, what, name, obj, options, lines):
         lines[number] = re.sub(r"^( *[A-Za-z])\.(?= |$)", r"\1\\.", line)
 
 
+class DarkPictures(SphinxTransform):
+    """Show NAME-dark.svg in place of NAME.svg on dark pages, where there is one."""
+
+    default_priority = 10
+
+    def apply(self, **options):
+        folder = Path(self.env.doc2path(self.env.docname)).parent
+        for picture in list(self.document.findall(nodes.image)):
+            name = picture["uri"].replace(".svg", "-dark.svg")
+            path = Path(__file__).parent / name[1:] if name[0] == "/" else folder / name
+            if name != picture["uri"] and path.is_file():
+                dark = picture.copy()
+                dark["uri"] = name
+                dark["classes"] = [*picture["classes"], "only-dark"]
+                picture["classes"] = [*picture["classes"], "only-light"]
+                picture.parent.insert(picture.parent.index(picture) + 1, dark)
+
+
+def _find_elsewhere(app, env, node, content):
+    """Link a public name to the page of the same object under another module."""
+    name, found = node.get("reftarget", ""), None
+    if name.startswith("skhash."):
+        found = locate(name)
+    for other, entry in env.get_domain("py").objects.items() if found else ():
+        is_same = other.rpartition(".")[2] == name.rpartition(".")[2]
+        if is_same and locate(other) is found:
+            place = entry.docname, entry.node_id
+            return make_refnode(app.builder, node["refdoc"], *place, content)
+    return None
+
+
 def _unlink_recalls(app, doctree):
     """Keep a recall such as 10@100 from being an address of mail."""
     for link in list(doctree.findall(nodes.reference)):
@@ -132,6 +168,21 @@ def _make_sortable(app, doctree):
     if app.env.docname.startswith("benchmarks/"):
         for table in doctree.findall(nodes.table):
             table["classes"].append("sortable")
+
+
+def _fill_in(app, page, template, context, doctree):
+    """Give the calculator what was measured."""
+    if page == "guide/how_many_bits":
+        context["body"] = context["body"].replace("MEASURED", byte_codes())
+
+
+def _write_report(app, error):
+    """Write the report that pages embed: an audit of digits, as ``--out`` writes it."""
+    if error is None and app.builder.name == "html":
+        settings = {"n_bits": [16, 32, 64], "methods": ["itq", "pca", "sign"]}
+        result = skhash.audit(load_digits().data, **settings)
+        page = result.to_html(image_shape=(8, 8))
+        Path(app.outdir, "report.html").write_text(page, "utf-8")
 
 
 def _skip_torch(app, what, name, obj, skip, options):
@@ -149,8 +200,12 @@ def setup(app):
     """Connect the hooks; Sphinx calls this."""
     intersphinx = logging.getLogger("sphinx.sphinx.ext.intersphinx")
     intersphinx.addFilter(lambda record: not _is_offline(record))
+    app.add_transform(DarkPictures)
+    app.connect("missing-reference", _find_elsewhere)
     app.connect("doctree-read", _unlink_recalls)
     app.connect("doctree-read", _make_sortable)
     app.add_js_file(_sortable.name)
+    app.connect("html-page-context", _fill_in)
+    app.connect("build-finished", _write_report)
     app.connect("autodoc-skip-member", _skip_torch)
     app.connect("autodoc-process-docstring", _escape_names, priority=900)

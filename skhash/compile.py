@@ -69,7 +69,7 @@ def _networks():
 STEPS = {
     "search of codes": _search,
     "search by clusters and tables": _search_by_tables,
-    "search by real queries, training, metrics": _audit,
+    "search by uncompressed queries, training, metrics": _audit,
     "networks of packed weights": _networks,
 }
 

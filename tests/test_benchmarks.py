@@ -12,6 +12,7 @@ import pytest
 from sklearn.metrics import log_loss
 
 from skhash import NeighborHash
+from skhash.datasets import load_digits_retrieval
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples" / "benchmarks"
@@ -81,14 +82,48 @@ def test_tables_are_those_of_the_documentation(name, load, tmp_path, monkeypatch
         assert output.read_text(encoding="utf-8") == text
 
 
-def test_the_headline_is_drawn_from_what_is_stored(load, tmp_path):
+def test_the_headline_is_drawn_from_what_is_stored(load, tmp_path, monkeypatch):
     script = load("headline")
-    script.main(tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").stat().st_size > 0
-    rows = script.read_table(script.RESULTS, "MiniLM sentence embeddings")
-    curves = script.curves(rows)
+    monkeypatch.setattr(script, "PICTURE", tmp_path / "picture.svg")
+    script.draw()
+    for name in ("picture.svg", "picture-dark.svg"):
+        is_dark = script.finish.__globals__["ON_DARK"] in (tmp_path / name).read_text()
+        assert is_dark == ("dark" in name)
+    curves = script.curves(script.read_table(script.BYTES, script.TITLE))
     assert [point["bytes"] for point in curves["PQ"]] == [4, 8, 16]
     assert len(curves["RaBitQ"]) == 3
+
+
+def test_the_code_of_the_readme_is_measured(load, tmp_path, monkeypatch):
+    script, digits = load("headline"), load_digits_retrieval()
+    before = script.README.read_text("utf-8")
+    for name in ("README", "RESULTS"):
+        monkeypatch.setattr(script, name, tmp_path / f"{name}.md")
+    script.README.write_text(before, "utf-8")
+    monkeypatch.setitem(script.LOADERS, "minilm", lambda data_home: digits)
+    script.measure(None)
+    # Only the table of the README changes, to that of the results.
+    after, results = (
+        path.read_text("utf-8") for path in (script.README, script.RESULTS)
+    )
+    table = results.split("\n\n")[-1].strip()
+    same = [line for line in before.splitlines() if line in after.splitlines()]
+    changed = set(after.splitlines()) - set(same)
+    assert changed <= set(table.splitlines()) <= set(after.splitlines())
+    vectors, ranked, alone, _ = script.read_table(script.RESULTS, "Seed")
+    assert vectors["bytes a vector"] == "256" and int(alone["bytes a vector"]) < 20
+    shares = [int(row[list(row)[-1]].rstrip("%")) for row in (vectors, ranked, alone)]
+    assert shares[0] == 100 and shares[1] > 95 > shares[2] > 60
+
+
+def test_the_picture_of_search_is_drawn_from_what_is_stored(load, tmp_path):
+    script = load("knn")
+    rows = script.read_curves(ROOT / "docs/results/knn.md")
+    drawn = {(kind, n) for kind, bits, n, asked, name, *_ in rows if name == "ours"}
+    assert {("random", 10_000_000), ("real", 10_000_000)} <= drawn
+    assert set(script.DRAWN) <= {row[4] for row in rows} and len(script.DRAWN) <= 6
+    script.draw(rows, tmp_path / "knn.svg")
+    assert (tmp_path / "knn-dark.svg").is_file()
 
 
 def test_a_file_of_results(load, tmp_path, monkeypatch):

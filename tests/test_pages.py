@@ -8,6 +8,12 @@ PAGES = [path for path in DOCS.rglob("*.*") if path.suffix in (".md", ".rst")]
 INCLUDE = re.compile(r"(?:\{include\}|\.\. include::) (\S+)")
 
 
+def test_the_front_has_the_figures_that_were_measured():
+    rows = (DOCS / "results/headline.md").read_text(encoding="utf-8").split("\n\n")[-1]
+    assert rows.startswith("| ") and rows.count("\n") > 4
+    assert rows in (DOCS.parent / "README.md").read_text(encoding="utf-8")
+
+
 def test_every_result_is_included_and_every_include_exists():
     included = {
         (page.parent / name).resolve()

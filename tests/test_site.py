@@ -43,12 +43,29 @@ def drawn_width(page, selector):
 def test_the_landing_page_is_drawn(open_page, width, dark):
     page = open_page("index.html", width=width, dark=dark)
     assert page.locator("h1").inner_text().startswith("skhash")
-    assert drawn_width(page, "article img") > 1000
+    assert drawn_width(page, "article img:visible") > 300
     assert page.locator(".sd-card:visible").count() == 4
     article = page.locator(".bd-article-container")
     assert article.evaluate("it => it.scrollWidth - it.clientWidth") == 0
     color = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, color.strip("rgb()").split(","))) < 3 * 128) == dark
+
+
+def test_the_calculator_says_what_was_measured(open_page):
+    page = open_page("guide/how_many_bits.html")
+    rows = [line.split(" | ") for line in (SITE.parent / "results/bytes.md").open()]
+    end = next(i for i, cells in enumerate(rows) if "</details>" in cells[0])
+    codes = [cells for cells in rows[:end] if cells[0].startswith("| ours, bytes")]
+    output = page.locator("output")
+    for target in (90, 95, 99.9):
+        page.locator("[name=target]").fill(str(target))
+        enough = [cells for cells in codes if 100 * float(cells[5]) >= target]
+        least = min(int(cells[2]) for cells in enough or codes)
+        wanted = least if enough else max(int(cells[2]) for cells in codes)
+        assert f": {wanted} bytes a vector" in output.inner_text()
+        assert ("No length that was measured" in output.inner_text()) != bool(enough)
+    page.locator("[name=rows]").fill("1000000000")
+    assert f"{wanted} GB, and" in output.inner_text()
 
 
 def test_words_are_found(open_page, browser):

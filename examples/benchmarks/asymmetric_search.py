@@ -1,4 +1,4 @@
-"""Search with real queries among codes, beside faiss, at equal bytes.
+"""Search with uncompressed queries among codes, beside faiss, at equal bytes.
 
 All scores are compared, and ours are exact: those of float32 tables. The fast scans of
 faiss round theirs to 8 bits. Every search is of the same vectors, mixtures of two

@@ -15,6 +15,10 @@ Options of every method, the metric of a search of unit rows among them, are cho
 10@10 of rows that are held out of the training part, with the first seed, at
 ``--choose-bytes`` bytes or the method's own.
 
+Rows of unit length are compared by the angle, the cosine of what codes decode to. The
+method "plain score" compares what they decode to as it is, and "by angle" does for
+codes of faiss what faiss does not offer.
+
 Bytes are counted all in: *code bytes* are what has to be kept of a vector, *search
 bytes* what a search needs of it, with norms and factors (norms can be computed from the
 codes), and the codebook is named beside. Seconds of fits and encoding are of the
@@ -49,8 +53,6 @@ FLOAT = 4  # bytes of a number that is kept as it is
 LEVELS = 256  # entries of a codebook that one byte picks from
 METRICS = {"euclidean": faiss.METRIC_L2, "inner_product": faiss.METRIC_INNER_PRODUCT}
 ENCODERS = {"SGH": SGHEncoder, "ITQ": ITQHash, "neighbor": NeighborHash, "PCA": PCAHash}
-# Numbers of a code that our search keeps beside it.
-OUR_FLOATS = {"euclidean": 1, "cosine": 2}
 # These make at most a bit a column.
 SHORT_ENCODERS = ("ITQ", "PCA")
 
@@ -85,6 +87,30 @@ class FaissIndex:
 
     def search(self, queries, k):
         return self.index.search(queries, k)[1]
+
+
+class ByAngle(FaissIndex):
+    """Codes of faiss, compared by the cosine of what they decode to.
+
+    The length of that would be a byte, as ours is; here it is not rounded.
+    """
+
+    def __init__(self, made):
+        vars(self).update(vars(made))
+        self.memory_bytes = self.code_bytes + 1
+
+    def add(self, rows):
+        decoded = self.index.sa_decode(self.index.sa_encode(rows))
+        faiss.normalize_L2(decoded)
+        self.decoded = faiss.IndexFlatIP(decoded.shape[1])
+        self.decoded.add(decoded)
+
+    def search(self, queries, k):
+        return self.decoded.search(queries, k)[1]
+
+
+def by_angle(make):
+    return lambda *sizes, **options: ByAngle(make(*sizes, **options))
 
 
 def matrix_size(transform):
@@ -200,44 +226,62 @@ class OurIndex:
     Parameters
     ----------
     n_features, n_bytes, seed : int
-    encoder : str
-        One of `ENCODERS`.
+    encoder : str or None
+        One of `ENCODERS`. None is for codes that start from residuals.
     metric : str, default="euclidean"
         "hamming" encodes the queries, too.
+    plain : bool, default=False
+        Whether decoded vectors stay as they are, of unit rows too.
     **decoder
         Parameters of `LinearDecoder`.
     """
 
     def __init__(
-        self, n_features, n_bytes, seed, encoder, metric="euclidean", **decoder
+        self,
+        n_features,
+        n_bytes,
+        seed,
+        encoder,
+        metric="euclidean",
+        plain=False,
+        **decoder,
     ):
-        self.encoder = ENCODERS[encoder](8 * n_bytes, random_state=seed)
-        self.metric, self.decoder = metric, None
-        self.code_bytes = n_bytes
-        self.memory_bytes = n_bytes + FLOAT * OUR_FLOATS.get(metric, 0)
+        self.encoder = None
+        if encoder:
+            self.encoder = ENCODERS[encoder](8 * n_bytes, random_state=seed)
+        self.metric, self.plain, self.decoder = metric, plain, None
+        self.code_bytes = self.memory_bytes = n_bytes
         # The encoder reads queries only where they are encoded.
         self.codebook_bytes = FLOAT * (8 * n_bytes + 1) * n_features
         if metric != "hamming":
             self.decoder = LinearDecoder(**decoder)
 
+    def encode(self, rows):
+        if self.encoder is None:  # any codes of the length
+            return np.zeros((len(rows), 8 * self.code_bytes), dtype=np.uint8)
+        return self.encoder.transform(rows)
+
     def fit(self, rows):
-        self.encoder.fit(rows)
+        if self.encoder is not None:
+            self.encoder.fit(rows)
         if self.decoder is not None:
-            self.decoder.fit(rows, self.encoder.transform(rows))
+            self.decoder.fit(rows, self.encode(rows))
             kept = self.decoder.codebook_.size + self.decoder.offset_.size
             self.codebook_bytes = FLOAT * kept
 
     def add(self, rows):
-        bits = self.encoder.transform(rows)
+        bits = self.encode(rows)
         if self.decoder is None:
             self.index = HammingNeighbors().fit(bits)
             return
-        bits = self.decoder.refine(rows, bits)
-        errors = {}
-        if self.metric == "euclidean":
+        bits, decoder, errors = self.decoder.refine(rows, bits), self.decoder, {}
+        if self.plain:
+            decoder = decoder.codebook_, decoder.offset_
+        if self.metric == "euclidean" and (self.plain or not decoder.normalized_):
             errors["errors"] = self.decoder.reconstruction_error(rows, bits)
         self.index = AsymmetricNeighbors(metric=self.metric)
-        self.index.fit(bits, decoder=self.decoder, **errors)
+        self.index.fit(bits, decoder=decoder, **errors)
+        self.memory_bytes += self.index._store.decoder.bytes_beside
 
     def search(self, queries, k):
         if self.decoder is None:
@@ -293,19 +337,36 @@ LONG = [
     {"encoder": name, "n_alternations": 20, "relaxation": 1.0}
     for name in ("ITQ", "SGH")
 ]
+# Without an encoder: codes that start from residuals.
+BARE = {"encoder": None, "start": "residual"}
+BARE = [
+    {**BARE, "n_alternations": 20, "relaxation": 1.0},
+    {**BARE, "n_alternations": 6, "relaxation": 0.0},
+]
+RESIDUAL = [{"beam": 5}, {"beam": 5, "refined": True}]
 METHODS = {
     "ours, Hamming": Method(
         partial(OurIndex, metric="hamming"), [*TRAINED, {"encoder": "PCA"}], ()
     ),
-    "ours, bits decoded": Method(partial(OurIndex, block_bits=1), TRAINED),
-    "ours, bytes decoded": Method(partial(OurIndex, block_bits=8), LONG),
-    "ours, bytes, by cosine": Method(
-        partial(OurIndex, block_bits=8), LONG, ("cosine",), unit_only=True
+    "ours, bits decoded": Method(
+        partial(OurIndex, block_bits=1), TRAINED, ("euclidean",)
+    ),
+    "ours, bytes decoded": Method(
+        partial(OurIndex, block_bits=8), LONG, ("euclidean",)
+    ),
+    "ours, from residuals": Method(
+        partial(OurIndex, block_bits=8), BARE, ("euclidean",)
+    ),
+    "ours, from residuals, plain score": Method(
+        partial(OurIndex, block_bits=8, plain=True), BARE[:1], unit_only=True
     ),
     "PQ": Method(product_index),
     "PQ fast scan": Method(partial(product_index, fast=True)),
     "OPQ": Method(product_index, [{"rotation": 50}]),
-    "RQ": Method(residual_index, [{"beam": 5}, {"beam": 5, "refined": True}]),
+    "RQ": Method(residual_index, RESIDUAL),
+    "RQ, by angle": Method(
+        by_angle(residual_index), RESIDUAL, ("inner_product",), unit_only=True
+    ),
     "LSQ": Method(local_search_index, [{"iterations": 10}, {"iterations": 25}]),
     "RaBitQ, 1 bit": Method(partial(rabitq_index, bits=1), whole=True),
     "RaBitQ, 2 bits": Method(partial(rabitq_index, bits=2), whole=True),

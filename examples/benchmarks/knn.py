@@ -1,7 +1,8 @@
 """Hamming search: `HammingNeighbors` beside the other engines, as a table.
 
-    python examples/benchmarks/knn.py --large --picture docs/images/knn.png \\
-        --output docs/results/knn.md
+    python examples/benchmarks/knn.py --large --output docs/results/knn.md
+    python examples/benchmarks/knn.py --draw docs/results/knn.md \\
+        --picture docs/images/knn.svg
     python examples/benchmarks/knn.py --quick
 
 The default takes some 12 minutes on two cores: the code length, the number of codes, k
@@ -44,6 +45,15 @@ ENGINE_SECONDS = 6.0
 SINGLE, SINGLE_SECONDS = 100, 0.5
 # The largest n of scikit-learn and of usearch's exact search: more takes minutes.
 SMALL_N, MEDIUM_N = 10_000, 100_000
+# Engines in the picture, and their colours.
+DRAWN = {
+    "ours": "#d62839",
+    "popcount limit": "#888888",
+    "faiss flat": "#3a86c8",
+    "faiss knn_hamming": "#9b5de5",
+    "faiss IVF, probes 64": "#2a9d5c",
+    "faiss HNSW, ef 256": "#e08e0b",
+}
 FAISS = ("faiss flat", "faiss knn_hamming")
 NAME = "{}, {} bits, n={}, {}"
 SETTING = {"codes": "", "bits": "", "n": ",", "asked": ""}
@@ -418,24 +428,32 @@ def single_seconds(search, queries):
     return statistics.median(seconds)
 
 
+def read_curves(path):
+    """Return what `draw` needs of a file of results."""
+    return [
+        (row["codes"], int(row["bits"]), int(row["n"].replace(",", "")), row["asked"],
+         row["engine"], float(row["queries/s"].replace(",", "")), row["recall"])
+        for row in tools.read_table(path, "All engines")
+    ]  # fmt: skip
+
+
 def draw(curves, path):
     """Draw queries/s against n, for random and real codes side by side."""
     curves = [row for row in curves if row[1] == 64 and row[3] == "k = 10"]
-    kinds, engines = (list(dict.fromkeys(row[i] for row in curves)) for i in (0, 4))
+    kinds = list(dict.fromkeys(row[0] for row in curves))
     titles = [f"{kind} codes, 64 bits, k = 10" for kind in kinds]
     figure, axes = tools.panels(titles, size=(4.5, 4.4), sharey=True)
     for ax, kind in zip(axes, kinds, strict=True):
-        for i, engine in enumerate(engines):
+        for engine, color in DRAWN.items():
             own = sorted(it[2:] for it in curves if (it[0], it[4]) == (kind, engine))
             if own:
                 sizes, _, _, rates, recalls = zip(*own, strict=True)
-                is_exact = recalls[-1] in (None, 1)
-                label = engine if is_exact else f"{engine} (recall {recalls[-1]:.2f})"
-                style = {"linewidth": 2.5 if engine.startswith("ours") else 1.2}
-                style["color"] = f"C{i}" if i < 10 else f"{(i - 9) / 12:.2f}"
-                line = "o-" if is_exact else "o:"
-                ax.loglog(sizes, rates, line, label=label, **style)
-        ax.set(xlabel="codes", ylabel="queries a second")
+                recall = float(recalls[-1] or 1)
+                label = engine if recall == 1 else f"{engine} (recall {recall:.2f})"
+                style = {"linewidth": 3.5 if engine == "ours" else 1.5, "color": color}
+                ax.loglog(sizes, rates, "o-", label=label, **style)
+        ax.set(xlabel="codes")
+    axes[0].set_ylabel("queries a second")
     tools.finish(figure, path)
 
 
@@ -453,6 +471,9 @@ def parse(arguments=None):
     parser.add_argument("--quick", action="store_true", help="a try, in seconds")
     parser.add_argument("--large", action="store_true", help="ten times as many, too")
     parser.add_argument("--picture", type=Path, help="draw queries/s against n")
+    parser.add_argument(
+        "--draw", type=Path, help="the picture alone, of such an output"
+    )
     tools.add_output(parser)
     if parser.parse_args(arguments).quick:
         parser.set_defaults(n=10_000, queries=100, repeats=2)
@@ -461,6 +482,8 @@ def parse(arguments=None):
 
 def main(arguments=None):
     arguments = parse(arguments)
+    if arguments.draw:
+        return draw(read_curves(arguments.draw), arguments.picture)
     faiss.omp_set_num_threads(arguments.threads)
     codes, comparison = Codes(arguments), Comparison(arguments)
     start = time.perf_counter()

@@ -6,7 +6,7 @@ decides by a rule that stands beside its figures::
 
     python examples/benchmarks/propositions.py --output docs/results/propositions.json
 
-It takes two minutes of one core. States are -1 and +1; the noise is logistic with
+Two minutes of one core. States are -1 and +1; the noise is logistic with
 F(a) = sigmoid(2 a), unless a check says otherwise.
 """
 

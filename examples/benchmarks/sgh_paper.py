@@ -18,12 +18,12 @@ unit length; `--files` takes others. "mips_images" has the inner products of ima
 which have columns enough for every method, "scales" images of random strength, whose
 neighbours are those of the images themselves (section E.1), and "coding" bits as 0/1
 and -1/+1 (section E.3). Codes are searched in up to three ways: by
-Hamming distance, in expectation over the order of equally near codes ("Hamming"); by a
-real query against what the codes decode to ("asymmetric"), where codes of methods
-without a decoder get the one of least squares; and the same with codes refined by
-coordinate descent ("refined"). Spherical hashing has its own distance ("own distance",
-ties by position). PQ and OPQ are faiss's quantisers of as many bytes: no binary codes,
-but the right measure for the last two.
+Hamming distance, in expectation over the order of equally near codes ("Hamming"); by
+uncompressed queries against what the codes decode to ("asymmetric"), where codes of
+methods without a decoder get the one of least squares; and the same with codes refined
+by coordinate descent ("refined"). Spherical hashing has its own distance ("own
+distance", ties by position). PQ and OPQ are faiss's quantizers of as many bytes: no
+binary codes, but the right measure for the last two.
 
 Every method has its defaults, but for "SGH, pairs", which learns from the data's near
 neighbours too; none has seen the queries. "time" counts the processor

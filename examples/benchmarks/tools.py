@@ -403,6 +403,9 @@ class WordCodes:
 
 # Pictures
 
+# Lines and letters on dark pages.
+ON_DARK = "#ced6dd"
+
 
 def panels(titles, n_columns=3, size=(3.8, 3.8), **options):
     """Return a figure and an axes for each title, with room for a legend."""
@@ -411,6 +414,7 @@ def panels(titles, n_columns=3, size=(3.8, 3.8), **options):
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
+    plt.rcParams |= {"font.size": 12, "svg.hashsalt": "skhash"}
     n_columns = min(n_columns, len(titles))
     n_rows = -(-len(titles) // n_columns)
     options |= {"figsize": (size[0] * n_columns + 1.8, size[1] * n_rows)}
@@ -433,7 +437,10 @@ def powers_of_two(ax, ticks):
 
 
 def finish(figure, path):
-    """Write the figure with a legend of the labels of all panels, each once."""
+    """Write the figure with a legend of the labels of all panels, each once.
+
+    Of an SVG there are two, for light pages and, as NAME-dark.svg, for dark ones.
+    """
     named = {}
     for ax in figure.axes:
         handles, labels = ax.get_legend_handles_labels()
@@ -441,4 +448,14 @@ def finish(figure, path):
     if named:
         where = {"loc": "outside right center", "frameon": False}
         figure.legend(named.values(), named, **where)
-    figure.savefig(path, dpi=130)
+    path = Path(path)
+    if path.suffix != ".svg":
+        figure.savefig(path, dpi=130)
+    else:
+        options = {"transparent": True, "metadata": {"Date": None}}
+        figure.savefig(path, **options)
+        for part in figure.findobj(lambda it: getattr(it, "_color", 0) == "black"):
+            part.set_color(ON_DARK)
+        for ax in figure.axes:
+            ax.spines[:].set_color(ON_DARK)
+        figure.savefig(path.with_stem(f"{path.stem}-dark"), **options)

@@ -11,7 +11,7 @@ from skhash.auditing.peers import PEERS
 
 FIGURE_SIZE, SCORES_SIZE = (9.5, 4.5), (9.5, 2.8)
 COLORS = {"hamming": "#1f6fd0", "asymmetric": "#d0571b", "peer": "#7a828d"}
-LEGEND = {"hamming": "by Hamming distance", "asymmetric": "by real queries"}
+LEGEND = {"hamming": "by Hamming distance", "asymmetric": "by uncompressed queries"}
 # Marks of other engines; filled after re-scoring and hollow without, as curves are.
 PEER_MARKS = dict(zip(PEERS, "sP^D", strict=True))
 # Colours of a chart that follow the page's style, light or dark.

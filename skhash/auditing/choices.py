@@ -10,7 +10,7 @@ SEARCHES = {
     "asymmetric": ("recall_asymmetric", "bytes_per_vector"),
 }
 # Names of searches in texts.
-SEARCH_NAMES = {"hamming": "Hamming distance", "asymmetric": "real queries"}
+SEARCH_NAMES = {"hamming": "Hamming distance", "asymmetric": "uncompressed queries"}
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,7 @@ def recommend(rows, peers, settings) -> tuple[Choice, str, list[str]]:
         alone = choices_of(rows, False), choices_of(peers, False)
         alternatives.append(_without_vectors(*alone, target, n_rows))
     if others:
-        better = choose([best, *others], target, n_rows)
-        alternatives.append(
-            "No other engine that was measured does better than the recommendation."
-            if better is best
-            else f"Another engine does better than the recommendation: {better}."
-        )
+        alternatives.append(_of_peers(best, others, target, n_rows))
     return best, _reason(best, own, goal, target), [*filter(None, alternatives)]
 
 
@@ -132,6 +127,17 @@ def _for_more_vectors(best, choices, target) -> str | None:
     saved = best.n_bytes - later.n_bytes
     n_vectors = -(-(later.decoder_bytes - best.decoder_bytes) // saved)
     return f"From {n_vectors:,} vectors on less memory: {later}."
+
+
+def _of_peers(best, peers, target, n_vectors) -> str:
+    """Say whether another engine is better now, or for a larger database."""
+    better = choose([best, *peers], target, n_vectors)
+    if better is not best:
+        return f"Another engine does better than the recommendation: {better}."
+    later = _for_more_vectors(best, [best, *peers], target)
+    if later is not None:
+        return f"Another engine does better for more. {later}"
+    return "No other engine that was measured does better than the recommendation."
 
 
 def _without_vectors(choices, peers, target, n_vectors) -> str:

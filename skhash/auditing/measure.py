@@ -10,7 +10,7 @@ from skhash.codes import pack_bits, packed_width, unpack_bits
 from skhash.linear import LinearDecoder
 from skhash.metrics import mean_average_precision_score, neighbor_recall_score
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
-from skhash.neighbors.store.decoder import items_per_code
+from skhash.neighbors.store.decoder import has_errors, read_decoder
 
 # Shorter runs are repeated until so much time has passed.
 TIMED_SECONDS = 0.1
@@ -22,12 +22,12 @@ class AuditRow:
 
     Recalls are shares of the `k` true neighbours, averaged over the queries, each with
     its standard error: `recall` by Hamming distance, in expectation over the order of
-    ties, and `recall_asymmetric` by real queries, compared with what the codes decode
-    to. Those that end in ``rescored`` are found by ranking the first `rescore` of the
-    same search again by the float vectors.
+    ties, and `recall_asymmetric` by uncompressed queries, compared with what codes
+    decode to. Those that end in ``rescored`` are found by ranking the first `rescore`
+    of the same search again by the float vectors.
 
     A search holds ``code_bytes`` of a vector in memory by Hamming distance, and by real
-    queries ``bytes_per_vector``: the code and the floats that are kept beside it.
+    queries ``bytes_per_vector``: the code, and a byte beside it but for inner products.
     ``codebook_bytes`` is what decodes the codes, once for all vectors.
 
     Times are wall-clock on this machine. ``fit_seconds`` is None of a code that is cut
@@ -85,7 +85,7 @@ def measure_encoder(encoder, method, fit_seconds, task) -> tuple[AuditRow, objec
         method=method,
         n_bits=encoder.n_bits,
         code_bytes=n_bytes,
-        bytes_per_vector=n_bytes + 4 * items_per_code(task.metric),
+        bytes_per_vector=n_bytes + read_decoder(decoder, task.metric).bytes_beside,
         codebook_bytes=decoder.codebook_.nbytes + decoder.offset_.nbytes,
         fit_seconds=fit_seconds,
         encode_per_second=len(packed) / encode_seconds,
@@ -122,14 +122,14 @@ def hamming_index(packed, n_neighbors):
 def decoder_index(bits, X, decoder, metric, n_neighbors):
     """Return an index of codes that finds `n_neighbors` for real-valued queries."""
     errors = {}
-    if metric == "euclidean":
+    if has_errors(decoder, metric):
         errors["errors"] = decoder.reconstruction_error(X, bits)
     index = AsymmetricNeighbors(n_neighbors, metric=metric, packed=True)
     return index.fit(pack_bits(bits), decoder=decoder, **errors)
 
 
 def _by_decoder(bits, decoder, task) -> dict:
-    """Return speed and recalls of codes that are searched by real queries."""
+    """Return speed and recalls of codes that are searched by uncompressed queries."""
     queries = task.data.queries
     index = decoder_index(bits, task.data.database, decoder, task.metric, task.rescore)
     found, seconds = timed(lambda: index.kneighbors(queries, return_distance=False))
@@ -140,7 +140,7 @@ def _by_decoder(bits, decoder, task) -> dict:
 
 
 def found_recalls(found, truth) -> dict:
-    """Return the recalls of the answers of a search by real queries."""
+    """Return the recalls of the answers of a search by uncompressed queries."""
     k = truth.shape[1]
     shares = [
         [np.isin(own, row[:n]).mean() for n in (k, len(row))]

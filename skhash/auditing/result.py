@@ -19,7 +19,8 @@ class AuditResult:
     recommended : AuditRow
         The recommended encoder.
     search : {"hamming", "asymmetric"}
-        How to search its codes: by Hamming distance, or by real queries and a decoder.
+        How to search its codes: by Hamming distance, or by uncompressed queries and a
+        decoder.
     choice : Choice
         Both of these, with what they cost: ``n_bytes`` of a vector in memory and
         ``decoder_bytes`` once, ``recall`` and its standard ``error``. Of all that reach
@@ -30,7 +31,7 @@ class AuditResult:
     encoder : object
         The recommended encoder, fitted.
     decoder : LinearDecoder
-        The decoder that refines and decodes its codes for real queries, fitted.
+        The decoder that refines and decodes its codes for uncompressed queries, fitted.
     settings : dict
         Settings of the audit: sizes, metric, `k`, `rescore`, target, random state; and
         the date, the processor and the cores.
@@ -77,14 +78,14 @@ class AuditResult:
     def storage(self) -> dict:
         """Bytes that the recommended search stores.
 
-        ``code``, ``floats`` and ``vector`` are those of one vector; ``vector`` is not
+        ``code``, ``beside`` and ``vector`` are those of one vector; ``vector`` is not
         needed in memory, and 0 without re-scoring. ``decoder`` is for all vectors.
         """
         best, code = self.choice, self.recommended.code_bytes
         vector = self.settings["float_bytes_per_vector"]
         return {
             "code": code,
-            "floats": best.n_bytes - code,
+            "beside": best.n_bytes - code,
             "vector": vector if self.is_rescored else 0,
             "decoder": best.decoder_bytes,
         }
@@ -215,7 +216,7 @@ class AuditResult:
     def plot(self, ax=None):
         """Draw recall against bytes per vector in memory, and the recommendation.
 
-        A colour is a search, by Hamming distance or by real queries, and a line is
+        A colour is a search, by Hamming distance or uncompressed queries, and a line is
         solid after re-scoring and dotted without. A strong line is the best method of
         each length; thin ones are the others. Marks are other engines. The legend
         stands right of the axes, where it hides no curve.

@@ -78,8 +78,8 @@ def audit(
     scored by the share of the `k` true float neighbours that is found
 
     - by Hamming distance (``recall``),
-    - by real queries, compared with the decoded codes (``recall_asymmetric``), which
-      are refined for that by a `skhash.linear.LinearDecoder`,
+    - by uncompressed queries, compared with decoded codes (``recall_asymmetric``),
+      which are refined for that by a `skhash.linear.LinearDecoder`,
     - and among the first `rescore` candidates of each of these (``recall_rescored`` and
       ``recall_asymmetric_rescored``), which is the recall after they are ranked again
       by the float vectors.

@@ -6,7 +6,7 @@ def stored(result) -> str:
     reads = result.settings["rescore"]
     parts = {
         "code": "{:,} bytes of code a vector",
-        "floats": "{:,} bytes of floats a vector",
+        "beside": "{:,} byte beside it",
         "decoder": "the decoder once, {:,} bytes",
         "vector": "the vectors, {:,} bytes each, of which a query reads "
         f"{reads}: they may stay on disk",
@@ -55,11 +55,11 @@ def cells_of(rows, settings, has_labels) -> list[dict[str, str]]:
         fields["mAP"] = "mean_average_precision"
 
     def cells(row):
-        floats = row.bytes_per_vector - row.code_bytes
+        beside = row.bytes_per_vector - row.code_bytes
         return {
             "method": row.method,
             "bits": f"{row.n_bits}",
-            "bytes": f"{row.code_bytes}" + (f"+{floats}" if floats else ""),
+            "bytes": f"{row.code_bytes}" + (f"+{beside}" if beside else ""),
             **{name: _cell(one, getattr(row, one)) for name, one in fields.items()},
         }
 

@@ -14,18 +14,19 @@ from skhash.auditing.page import check_image_shape
 from skhash.auditing.texts import caution, cells_of, how_measured, stored
 from skhash.cli._checks import check_device, check_writable
 from skhash.cli._signals import Signals
-from skhash.cli._terminal import print_row, print_text, progress, widths_of
+from skhash.cli._terminal import print_row, print_text, widths_of
 from skhash.datasets import open_vectors
 from skhash.datasets._npy import read_npy
 from skhash.persistence.estimators import check_target
 from skhash.utils.files import replacing
+from skhash.utils.steps import progress
 
 # Columns that a narrow terminal drops, in this order.
 DISPENSABLE = ("codebook", "encode/s", "Q/s", "H/s", "fit s", "mAP")
 LEGEND = (
     "{k}@n: share of the {k} true neighbours among the first n, H by Hamming distance, "
-    "Q by real queries among refined codes; with n above {k} it is the recall after "
-    "these are ranked again by the float vectors. bytes: a code, + floats beside it "
+    "Q by uncompressed queries among refined codes; with n above {k}, after ranking "
+    "these again by the float vectors. bytes: a code, + the extra bytes of a vector "
     "for Q; codebook: bytes that decode all of them."
 )
 PARAMETERS = (

@@ -9,12 +9,12 @@ import numpy as np
 from skhash.auditing.rows import read_rows
 from skhash.base import BaseHasher
 from skhash.cli._checks import check_device, check_writable
-from skhash.cli._terminal import progress
 from skhash.codes import packed_width
 from skhash.datasets import open_vectors
 from skhash.persistence import load
 from skhash.utils.chunks import row_chunks
 from skhash.utils.files import replacing
+from skhash.utils.steps import progress
 
 FLOATS = (np.float16, np.float32, np.float64)
 

@@ -119,7 +119,7 @@ def run_check(arguments) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="skhash",
-        description="Binary codes for vectors: measure what they cost, then make them.",
+        description="Binary codes for vectors: measure them, then make them.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -136,7 +136,7 @@ def _add_audit(commands):
         "audit",
         help="measure methods and lengths on vectors, and recommend a code",
         description="Fit each method at each length, search with held-out queries, "
-        "print what each code costs and keeps, and recommend one.",
+        "print the cost and recall of each code, and recommend one.",
     )
     parser.add_argument(
         "vectors",
@@ -156,12 +156,12 @@ def _add_audit(commands):
     seed = {"type": int, "metavar": "N", "dest": "random_state"}
     add("--labels", None, "one label a row: adds mAP", metavar="FILE.npy")
     add("--bits", "16,32,64,128", "lengths to try", **lengths)
-    add("--methods", METHODS, "the last four are to compare with", **names)
-    add("--metric", "euclidean", "what makes a true neighbour", choices=METRICS)
+    add("--methods", METHODS, "the last four are for comparison", **names)
+    add("--metric", "euclidean", "how true neighbours are found", choices=METRICS)
     add("--k", 10, "number of true neighbours to find", type=int)
     add("--rescore", 100, "candidates that the float vectors rank again", type=int)
     add("--sample", 100_000, "random rows to use at most", type=int)
-    add("--queries", 1000, "how many of these are queries, a fifth at most", **queries)
+    add("--queries", 1000, "of these, so many are queries, a fifth at most", **queries)
     add("--target-recall", 0.9, "recall after re-scoring to reach", type=float)
     add("--device", "auto", f"where to compute: {DEVICES}")
     add("--seed", 0, "draws rows and seeds the methods", **seed)
@@ -182,25 +182,25 @@ def _add_encode(commands):
         "uint8: a column a bit, or with --packed a column for eight bits.",
     )
     add, packed = parser.add_argument, "eight bits a byte, an eighth of the size"
-    where = f"where to encode: {DEVICES}; by default what the encoder was made with"
+    where = f"where to encode: {DEVICES}; by default that of the encoder"
     add("encoder", metavar="ENCODER", help="directory that `save` or `audit` wrote")
     add("vectors", metavar="VECTORS", help=VECTORS_HELP)
     add("codes", metavar="CODES.npy", help="file to write")
     add("--packed", action="store_true", help=packed)
     add("--device", help=where)
-    _add_output(parser, "print nothing but what goes wrong", "say what was written")
+    _add_output(parser, "print errors only", "print a summary")
     parser.set_defaults(run=run_encode)
 
 
 def _add_check(commands):
     parser = commands.add_parser(
         "check",
-        help="say whether what was saved is whole",
+        help="check that saved files are whole",
         description="Read all files that `save` or `audit` wrote to a directory, or "
-        "below it, and compare them with their checksums. What is not whole is named, "
-        "and the exit status is 2.",
+        "below it, and compare them with their checksums. A damaged file is named, and "
+        "the exit status is 2.",
     )
-    quiet = "print nothing but what goes wrong"
+    quiet = "print errors only"
     parser.add_argument("folder", metavar="DIR", help="the directory")
     parser.add_argument("--quiet", action="store_true", help=quiet)
     parser.set_defaults(run=run_check)

@@ -1,9 +1,8 @@
-"""Tables and progress: for people on a terminal, plain where the output is piped."""
+"""Tables: for people on a terminal, plain where the output is piped."""
 
 import shutil
 import sys
 import textwrap
-from contextlib import contextmanager
 
 GAP = "  "
 # Widths: of the first column, whose cells are aligned left, and the least of others.
@@ -41,35 +40,6 @@ def print_text(text: str) -> None:
         options = {"break_long_words": False, "break_on_hyphens": False}
         text = textwrap.fill(text, width, **options)
     print(text)
-
-
-@contextmanager
-def progress(wanted=True):
-    """Yield a function that shows a line of progress on the terminal's standard error.
-
-    By rich the line replaces the one before, and an empty one shows nothing: before
-    something else is printed. Without rich lines are printed. Where standard error is
-    no terminal, or nothing is wanted, nothing is shown.
-    """
-    if not wanted or sys.stderr is None or not sys.stderr.isatty():
-        yield lambda line: None
-        return
-    try:
-        from rich import progress as bars
-        from rich.console import Console
-    except ImportError:
-        yield lambda line: print(line, file=sys.stderr) if line else None
-        return
-    line = bars.TextColumn("{task.description}", markup=False)
-    columns = bars.SpinnerColumn(), line, bars.TimeElapsedColumn()
-    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("")
-
-        def show(line):
-            (bar.start if line else bar.stop)()
-            bar.update(task, description=line, refresh=bool(line))
-
-        yield show
 
 
 def terminal_width() -> int | None:

@@ -28,7 +28,7 @@ def to_arrow(codes, *, ids=None, n_bits=None):
     -------
     table : pyarrow.Table
         Columns ``id`` and ``code``, of bytes of fixed size, the first bit highest. Of
-        an index with a decoder also ``term`` and, for the cosine, ``factor``, float32:
+        an index with a decoder also ``term`` and, for angles, ``factor``, float32:
         the score of a code is ``factor * sum + term``, with the sum of what its bytes
         have in `score_tables`. The length of the codes is in the metadata of the
         schema.

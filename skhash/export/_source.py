@@ -78,12 +78,14 @@ def read_items(codes):
     Returns
     -------
     items : dict of str to ndarray of shape (n_samples,), float32
-        "term", for the cosine also "factor"; empty where there is no decoder.
+        "term", for angles also "factor"; empty where there is no decoder.
     """
     index = fitted_index(codes)
     if index is None or index._store.decoder is None:
         return {}
-    items = index._store["items"][index.live_]
+    live, levels = index.live_, index._store["levels"]
+    some = np.flatnonzero(live) if levels is None else levels[live]
+    items = index._store.decoder.items(some)
     return dict(zip(ITEMS, items.T, strict=False))
 
 

@@ -13,7 +13,8 @@ def score_tables(decoder, X, *, metric=None):
     The score of a code, as `skhash.neighbors.asymmetric_scores` defines it, is
     ``factor * sum + term``: the sum, over the bytes of the packed code, of the entry
     that the byte chooses in its table; and the two floats of the code that `to_arrow`
-    and `to_pgvector` write, of which the factor is 1 but for the cosine.
+    and `to_pgvector` write, of which the factor is 1 but for angles: the cosine, and
+    rows of unit length.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ def bit_strings(packed, n_bits=None) -> np.ndarray:
 def to_pgvector(codes, file, *, ids=None, n_bits=None) -> None:
     """Write codes as text for PostgreSQL's COPY, an id and a code a line.
 
-    Of an index with a decoder, the ``term`` of the code follows and, for the cosine,
+    Of an index with a decoder, the ``term`` of the code follows and, for angles,
     its ``factor``: what `to_arrow` says of them.
 
     In the database, by the operators of pgvector (``<~>`` is the Hamming distance)::

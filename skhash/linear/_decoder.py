@@ -6,11 +6,13 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
+from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import check_bits
 from skhash.linear._blocks import BlockMoments
 from skhash.linear._descent import BlockDescent
+from skhash.linear._residual import residual_codebook
 from skhash.numerics._decoder import (
     bits_of_block,
     bits_to_values,
@@ -21,7 +23,7 @@ from skhash.numerics._decoder import (
 )
 from skhash.numerics._projection import column_means
 from skhash.persistence.estimators import save_estimator
-from skhash.persistence.schema import optional, reals, wholes
+from skhash.persistence.schema import Plain, optional, reals, wholes
 from skhash.utils._sklearn import Interval, Options, StrOptions, fit_context
 from skhash.utils.arrays import validate_data
 from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
@@ -35,6 +37,8 @@ MAX_ENTRIES, MAX_NUMBERS, MIN_ROWS_PER_VALUE = 2**12, 2**24, 16
 # For blocks: ridges to choose from, in rows, and how many rows are held out at most.
 RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 MAX_HELD_OUT = 2000
+# By how much the squared length of a row of float16 may differ from 1.
+UNIT_TOLERANCE = 0.01
 
 
 def fit_codebook(X, bits) -> tuple[np.ndarray, np.ndarray]:
@@ -130,6 +134,13 @@ def refine(
         descent.improve(centered, values, kept, bit_cost)
         refined[rows] = values_to_bits(values, block_bits, n_bits)
     return refined
+
+
+def have_unit_length(X) -> bool:
+    """Return whether all rows have unit length, up to rounding, or are zero."""
+    squares = row_norms(X, squared=True)
+    is_unit = np.abs(squares - 1) < UNIT_TOLERANCE
+    return bool(is_unit.any() and (is_unit | (squares == 0)).all())
 
 
 def choose_block_bits(n_bits: int, shape) -> int:
@@ -256,6 +267,12 @@ class LinearDecoder(BaseEstimator):
         64 bits and 384 columns 98 kB, 393 kB and 3.1 MB), and the more rows are needed.
         "auto" is 8, and less for codes that are long (above 128 bits) or very wide
         vectors, where a fit would take minutes, and for fewer than 4096 rows.
+    start : {"codes", "residual"}, default="codes"
+        Where codes come from that are refined. "codes" are those of the encoder. With
+        "residual" they are those of residual quantisation, k-means of what the blocks
+        before leave: refined codes decode nearer to most vectors, and have nothing in
+        common with those of the encoder. It is for real queries alone, and for blocks
+        of 4 and 8 bits and at least one alternation; otherwise it is as "codes".
     n_alternations : int, default=6
         How often the codes are refined and the codebook fitted to them anew.
     n_restarts : int, default=8
@@ -294,6 +311,9 @@ class LinearDecoder(BaseEstimator):
         Mean squared error of the rows that `fit` saw, by the codes that it was given.
     ridge_ : float
         The ridge that was used, for blocks of 4 and 8 bits.
+    normalized_ : bool
+        Whether all rows had unit length, but for zeros. Then searches scale what codes
+        decode to, as `skhash.neighbors.asymmetric_scores` says.
     n_bits_ : int
         Length of the codes.
     n_features_in_ : int
@@ -349,10 +369,12 @@ class LinearDecoder(BaseEstimator):
         "block_bits_": wholes(),
         "error_": reals(low=0),
         "ridge_": optional(reals(low=0)),
+        "normalized_": optional(Plain(bool)),
         "n_bits_": wholes(low=1),
     }
     _parameter_constraints: dict = {
         "block_bits": [Options(Integral, {1, 4, 8}), StrOptions({"auto"})],
+        "start": [StrOptions({"codes", "residual"})],
         "n_alternations": [Interval(Integral, 0, None, closed="left")],
         "n_restarts": [Interval(Integral, 0, None, closed="left")],
         "relaxation": [Interval(Real, 0, None, closed="left")],
@@ -366,6 +388,7 @@ class LinearDecoder(BaseEstimator):
         self,
         *,
         block_bits="auto",
+        start="codes",
         n_alternations=6,
         n_restarts=8,
         relaxation=0.5,
@@ -375,6 +398,7 @@ class LinearDecoder(BaseEstimator):
         n_jobs=None,
     ):
         self.block_bits = block_bits
+        self.start = start
         self.n_alternations = n_alternations
         self.n_restarts = n_restarts
         self.relaxation = relaxation
@@ -413,6 +437,10 @@ class LinearDecoder(BaseEstimator):
         self.block_bits_ = self.block_bits
         if self.block_bits == "auto":
             self.block_bits_ = choose_block_bits(self.n_bits_, X.shape)
+        self.normalized_ = have_unit_length(X)
+        if self._from_residuals:
+            decoder = residual_codebook(X, self.n_bits_, self.block_bits_)
+            bits = refine(X, None, *decoder, n_bits=self.n_bits_, n_jobs=self.n_jobs)
         self._choose_ridge(X, bits)
         self._fit_codebook(X, bits)
         self.error_ = float(self._errors(X, bits).mean())
@@ -475,7 +503,8 @@ class LinearDecoder(BaseEstimator):
             the rows beside them or on the number of threads.
         """
         X, bits = self._check(X, bits)
-        refined = self._refine(X, bits, bits, self.codebook_)
+        start = None if self._from_residuals else bits
+        refined = self._refine(X, start, bits, self.codebook_)
         if bits is not None:  # the search has float32, and may be wrong in a near tie
             worse = self._errors(X, refined) >= self._errors(X, bits)
             refined[worse] = bits[worse]
@@ -503,6 +532,11 @@ class LinearDecoder(BaseEstimator):
                 f"codebook_ has shape {self.codebook_.shape}, and block_bits_ is "
                 f"{self.block_bits_}."
             )
+
+    @property
+    def _from_residuals(self):
+        more = self.block_bits_ > 1 and self.n_alternations > 0
+        return self.start == "residual" and more and not self.hamming_weight
 
     def _sample(self, X, bits):
         """Return the rows that `fit` uses, in their order."""

@@ -51,8 +51,15 @@ def checked(**own):
 def labelled_ranking(data, packed, exclude_self) -> Ranking:
     """Check the codes and labels of queries and of the database, and lay them out."""
     queries, database, n_bits = _check_codes(*data[:2], packed, exclude_self)
-    query_labels = _check_labels("query", data[2], len(queries))
-    database_labels = _check_labels("database", data[3], len(database))
+    labels = encode_labels(*data[2:], len(queries), len(database))
+    words = np.ascontiguousarray(packed_to_words(database).T)
+    return Ranking(packed_to_words(queries), words, n_bits, *labels, exclude_self)
+
+
+def encode_labels(query_labels, database_labels, n_queries, n_database):
+    """Check labels; return `wanted`, `classes`, `masks` and `levels` of a `Ranking`."""
+    query_labels = _check_labels("query", query_labels, n_queries)
+    database_labels = _check_labels("database", database_labels, n_database)
     if query_labels.ndim != database_labels.ndim:
         raise ValueError(
             f"query_labels have {query_labels.ndim} dimension(s) and database_labels "
@@ -60,9 +67,7 @@ def labelled_ranking(data, packed, exclude_self) -> Ranking:
             "indicator matrix (2-D)."
         )
     encode = _encode_classes if query_labels.ndim == 1 else _encode_indicators
-    labels = encode(query_labels, database_labels)
-    words = np.ascontiguousarray(packed_to_words(database).T)
-    return Ranking(packed_to_words(queries), words, n_bits, *labels, exclude_self)
+    return encode(query_labels, database_labels)
 
 
 def unlabelled_ranking(codes, packed, exclude_self) -> Ranking:

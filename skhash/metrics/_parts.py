@@ -23,6 +23,8 @@ class Parts(NamedTuple):
     encoder: object  # from the scored rows to codes
     index: object
     is_packed: bool = False  # whether codes come as packed bytes
+    search: object = None  # of vectors, where it compares queries that are no codes
+    before_search: object = None  # the transformer of the steps in front of that
 
 
 def take_apart(estimator) -> Parts:
@@ -30,11 +32,13 @@ def take_apart(estimator) -> Parts:
     while hasattr(estimator, "best_estimator_"):
         estimator = estimator.best_estimator_
     steps = _steps(estimator)
-    index, is_packed = None, False
+    index, is_packed, searched = None, False, ()
     if steps and _is_search_of_vectors(steps[-1]):
         search = steps.pop()
-        steps += _steps(search.encoder_)
         index = search.index_
+        if hasattr(index, "metric"):
+            searched = search, make_pipeline(*steps) if steps else None
+        steps += _steps(search.encoder_)
     elif steps and _is_index(steps[-1]):
         index = steps.pop()
         is_packed = getattr(index, "packed", False)
@@ -47,8 +51,9 @@ def take_apart(estimator) -> Parts:
             "that ends in one."
         )
     if len(steps) == 1:
-        return Parts(None, *steps, index, is_packed)
-    return Parts(make_pipeline(*steps[:-1]), make_pipeline(*steps), index, is_packed)
+        return Parts(None, *steps, index, is_packed, *searched)
+    whole = make_pipeline(*steps)
+    return Parts(whole[:-1], whole, index, is_packed, *searched)
 
 
 def _steps(estimator) -> list:

@@ -5,9 +5,11 @@ A scorer imports no estimator: `_parts` finds encoder and index in the scored ob
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 
 import numpy as np
 
+from skhash.metrics._found import found_recall
 from skhash.metrics._hamming import mean_average_precision_score
 from skhash.metrics._neighbors import neighbor_recall_score, true_neighbors
 from skhash.metrics._parts import (
@@ -30,6 +32,30 @@ _USE_INSTEAD = {
     hamming_distance_histogram: "separability_score",
     hamming_precision_recall_curve: "precision_within_radius_score with a radius",
 }
+
+
+def maker(make):
+    """Decorate a function that makes a scorer, and may be passed in place of one.
+
+    scikit-learn turns exceptions of a scorer into NaN, and raises one error for an
+    answer that is no number, which it shows.
+    """
+
+    @wraps(make)
+    def made(*args, **kwargs):
+        if args and hasattr(args[0], "fit"):
+            return _Uncalled(make.__name__)
+        return make(*args, **kwargs)
+
+    return made
+
+
+@dataclass(frozen=True)
+class _Uncalled:
+    name: str
+
+    def __repr__(self) -> str:
+        return f"a scorer still to be made; pass scoring={self.name}(), with (),"
 
 
 class _Scorer:
@@ -93,14 +119,14 @@ class RetrievalScorer(_Scorer):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class NeighborRecallScorer(_Scorer):
-    """Scores codes against float neighbours; made by `make_neighbor_recall_scorer`."""
+    """Scores answers against float neighbours; see `make_neighbor_recall_scorer`."""
 
     _n_neighbors: int
     _n_retrieved: int
     _metric: str
 
     def __call__(self, estimator, X, y=None) -> float:
-        """Encode `X` and score its codes against the neighbours of its vectors.
+        """Search in `X` by its codes, and score that by the neighbours of its vectors.
 
         Parameters
         ----------
@@ -125,6 +151,12 @@ class NeighborRecallScorer(_Scorer):
         as_given = is_numeric(X) or parts.before is None
         vectors = X if as_given else parts.before.transform(X)
         truth = true_neighbors(vectors, None, self._n_neighbors, metric=self._metric)
+        if parts.search is not None:
+            front = parts.before_search
+            rows = X if front is None else front.transform(X)
+            own = {"own": True, "return_distance": False}
+            found = parts.search._over(rows).kneighbors(rows, self._n_retrieved, **own)
+            return found_recall(found, truth)
         codes = packed_codes(parts, X)
         options = {"n_retrieved": self._n_retrieved, "packed": True}
         return neighbor_recall_score(codes, codes, truth, exclude_self=True, **options)
@@ -135,6 +167,7 @@ class NeighborRecallScorer(_Scorer):
         return f"make_neighbor_recall_scorer({', '.join(options)})"
 
 
+@maker
 def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
     """Make a scorer of codes against labels from a retrieval metric.
 
@@ -206,6 +239,7 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
     return RetrievalScorer(score_func, kwargs)
 
 
+@maker
 def make_neighbor_recall_scorer(
     n_neighbors: int = 10,
     n_retrieved: int = 100,
@@ -215,7 +249,8 @@ def make_neighbor_recall_scorer(
 
     Within the fold, each row is a query against all others (leave-one-out): the share
     of its `n_neighbors` exact neighbours that are among its `n_retrieved` nearest
-    codes, in expectation over ties.
+    codes, in expectation over ties. `HashedNeighbors` with an `AsymmetricNeighbors` is
+    scored by what it finds among them, with its fitted encoder and decoder.
 
     Parameters
     ----------

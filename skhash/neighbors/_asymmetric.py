@@ -2,6 +2,7 @@
 
 from itertools import chain
 from numbers import Integral, Real
+from os import PathLike
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +15,7 @@ from skhash.neighbors.search.algorithm import as_lists
 from skhash.neighbors.search.asymmetric import CodeScorer, by_query
 from skhash.neighbors.search.vectors import VectorScorer
 from skhash.neighbors.store.decoder import METRICS, read_decoder
+from skhash.neighbors.store.kept_file import KeptFile
 from skhash.neighbors.store.rows import read_vectors, without_self
 from skhash.neighbors.store.select import select
 from skhash.numerics._nearest import smallest
@@ -38,7 +40,9 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     radius : float, default=1.0
         The largest score that `radius_neighbors` finds, inclusive.
     metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
-        How vectors are compared. It is fixed in `fit`.
+        How vectors are compared. It is fixed in `fit`. With a decoder of rows of unit
+        length, all rank by the cosine of what is decoded, the estimate that finds most:
+        see the notes of `asymmetric_scores`.
     error_weight : float, default=0.25
         For "euclidean", how much of the squared error of a code is added to its scores,
         if errors are given to `fit`. It is fixed there. A code that approximates its
@@ -86,9 +90,11 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
 
     Notes
     -----
-    With a decoder the index holds a float32 a code besides the codes, for the cosine
-    two. The first search lays the codes out anew, which takes their bytes once more,
-    and one or two a code for what bounds these numbers. Vectors are kept as they are: a
+    With a decoder the index holds a byte a code besides the codes, and for inner
+    products of rows of any length none: see the notes of `asymmetric_scores`. The first
+    search lays the codes out anew, which takes their bytes once more. If codes that are
+    added later decode to longer vectors, the bytes of those before are rounded once
+    more. Vectors are kept as they are: a
     memory map stays on disk, and only the rows that are compared are read. Adding codes
     to it copies it into memory.
 
@@ -161,10 +167,12 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             The decoder of the codes: see `asymmetric_scores`.
         errors : array-like of shape (n_samples,), default=None
             The squared distance between each vector and what its code decodes to, such
-            as `LinearDecoder.reconstruction_error` returns it, for `error_weight`.
-        vectors : array-like of shape (n_samples, n_features), default=None
+            as `LinearDecoder.reconstruction_error` returns it, for `error_weight`. Not
+            with a decoder of rows of unit length.
+        vectors : array-like of shape (n_samples, n_features) or path-like, default=None
             The real vectors that they were made of. With a decoder too, that finds the
-            `n_candidates`, and these are compared by their vectors.
+            `n_candidates`, and these are compared by their vectors. Of a path, a
+            ``.npy`` file, the index keeps only the name and a checksum, saved or not.
         ids : array-like of shape (n_samples,), default=None
             Names of the codes, as in `HammingNeighbors.fit`.
 
@@ -175,6 +183,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
 
         Raises
         ------
+        FileNotFoundError
+            If there is no such file of vectors.
         ValueError
             If the codes hold something else than 0 and 1, or, packed, are not
             ``uint8``; if they do not fit the decoder or the vectors; if there is
@@ -188,8 +198,12 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             )
         if decoder is not None:
             decoder = read_decoder(decoder, self.metric)
-        added = self._read_errors(X, errors, decoder)
-        self._take_in(X, y, ids, decoder, read_vectors(X, vectors), added)
+        added, kept = self._read_errors(X, errors, decoder), {}
+        if isinstance(vectors, str | PathLike):
+            kept["vectors_file"] = KeptFile.of(vectors)
+            vectors = kept["vectors_file"].open()
+        kept["vectors"] = read_vectors(X, vectors)
+        self._take_in(X, y, ids, decoder, added, **kept)
         self.has_errors_ = errors is not None
         return self
 
@@ -367,7 +381,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         """
         store = self._fitted_store()
         made = store.codes_key.get("blocks")
-        return store.nbytes + (made.blocks.nbytes + made.grids.nbytes if made else 0)
+        return store.nbytes + (made.blocks.nbytes if made else 0)
 
     @property
     def vectors_(self):
@@ -412,10 +426,11 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         """Return the terms added to the scores of codes, or None."""
         if errors is None:
             return None
-        if decoder is None or decoder.metric != "euclidean":
+        if decoder is None or decoder.by_angle or decoder.metric != "euclidean":
             raise ValueError(
                 "errors are those of decoded codes and added to squared distances; "
-                'give them with a decoder and metric="euclidean" alone.'
+                'give them with metric="euclidean" and a decoder alone, and not where '
+                "rows have unit length, whose directions are compared."
             )
         errors = check_array(errors, dtype=np.float64, ensure_2d=False)
         check_consistent_length(X, errors)
@@ -464,7 +479,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
                 f"metric={self.metric!r}, but the decoder was set for "
                 f"{decoder.metric!r}; fit again."
             )
-        codes = store["words"].view(np.uint8), store["items"]
+        codes = store["words"].view(np.uint8), store["levels"]
         return CodeScorer(decoder, *codes, self.n_jobs, store.codes_key)
 
 

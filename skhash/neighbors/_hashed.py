@@ -1,5 +1,9 @@
 """`HashedNeighbors`: an encoder and an index as one estimator."""
 
+from copy import copy
+from os import PathLike
+
+import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
@@ -17,11 +21,15 @@ from skhash.codes import pack_bits
 from skhash.neighbors._asymmetric import AsymmetricNeighbors
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
-from skhash.neighbors._index import BaseIndex, score_codes
+from skhash.neighbors._index import BaseIndex, score_codes, score_search
+from skhash.neighbors.store.decoder import has_errors
+from skhash.neighbors.store.kept_file import KeptFile
 from skhash.persistence.estimators import load_estimator, save_estimator
 from skhash.persistence.schema import Part, optional
 from skhash.utils._sklearn import HasMethods, StrOptions, fit_context
 from skhash.utils.arrays import check_array, unit_rows, validate_data
+from skhash.utils.chunks import row_chunks
+from skhash.utils.steps import steps_of
 
 
 class HashedNeighbors(GraphMixin, BaseEstimator):
@@ -34,15 +42,16 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     Codes decode to vectors as the encoder sees them: of unit length with its
     ``normalize=True``, and behind the other steps where it is a Pipeline. So are the
-    queries that are compared with them. With `keep_vectors` vectors stay as they are;
+    queries that are compared with them. Rows of unit length are compared by the angle,
+    whatever the `metric` of the index. With `keep_vectors` vectors stay as they are;
     set the `metric` of the index to the one that the codes follow.
 
     Parameters
     ----------
     encoder : estimator
-        It has `transform`, to bits 0/1, or `transform_packed`. It is cloned and fitted;
-        wrapped in `sklearn.frozen.FrozenEstimator` it stays as it is. A Pipeline that
-        ends in an encoder is one too.
+        It has `transform`, to bits 0/1, or `transform_packed`. It is cloned and
+        fitted, even if it is fitted already: to use it as it is, wrap it in
+        `sklearn.frozen.FrozenEstimator`. A Pipeline that ends in an encoder is one too.
     index : HammingNeighbors, AsymmetricNeighbors or PrefixNeighbors, default=None
         It is cloned, and holds packed codes whatever its `packed`. None stands for
         ``HammingNeighbors()``.
@@ -50,15 +59,18 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         For `AsymmetricNeighbors`, what decodes the codes. It is cloned, fitted to the
         encoder's codes, and refines those of the database: they decode nearer to the
         vectors, and their Hamming distances say less. Its `n_alternations` and
-        `n_restarts` say how long that takes. "encoder" stands for the codebook of an
+        `n_restarts` set the time of that. "encoder" stands for the codebook of an
         encoder that has one, with its codes as they are. None stands for
         ``LinearDecoder()``; or, where the index has `n_candidates`, which are found by
         Hamming distance, for one that leaves the codes as they are.
-    keep_vectors : bool, default=False
-        For `AsymmetricNeighbors`, whether it compares by the real vectors, which it
-        keeps: those of its `n_candidates`, found by Hamming distance, or with a
-        `decoder` by that. A memory map of them stays on disk. With a decoder they are
-        kept as the encoder sees them.
+    keep_vectors : bool or path-like, default=False
+        For `AsymmetricNeighbors`, whether it compares by the real vectors: those of its
+        `n_candidates`, found by Hamming distance, or with a `decoder` by that. True
+        keeps them, as many bytes as `X` has, in memory and in what is saved; with a
+        decoder, as the encoder sees them. A path names your own ``.npy`` file of these
+        rows, which is read where it lies, and never copied.
+    verbose : bool, default=False
+        Whether `fit` prints its steps, with the time that has passed.
 
     Attributes
     ----------
@@ -103,18 +115,21 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     ...     encoder, index, decoder=LinearDecoder(), keep_vectors=True
     ... ).fit(data.train)
 
-    Better codes for asymmetric search, in more time:
+    An encoder that was fitted before, as it is:
 
-    >>> decoder = LinearDecoder(n_alternations=12, n_restarts=16)
-    >>> search = HashedNeighbors(encoder, AsymmetricNeighbors(10), decoder=decoder)
-    >>> search = search.fit(data.train)
+    >>> from sklearn.frozen import FrozenEstimator
+    >>> fitted = FrozenEstimator(encoder.fit(data.train))
+    >>> search = HashedNeighbors(fitted, AsymmetricNeighbors(10)).fit(data.database)
+    >>> search.encoder_ is fitted
+    True
     """
 
     _parameter_constraints: dict = {
         "encoder": [HasMethods(["fit", "transform"])],
         "index": [HasMethods(["fit", "kneighbors"]), None],
         "decoder": [HasMethods(["fit", "refine"]), StrOptions({"encoder"}), None],
-        "keep_vectors": ["boolean"],
+        "keep_vectors": ["boolean", str, PathLike],
+        "verbose": ["boolean"],
     }
     _saved = {
         "encoder_": Part("transform"),
@@ -122,11 +137,14 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         "decoder_": optional(Part("refine")),
     }
 
-    def __init__(self, encoder, index=None, *, decoder=None, keep_vectors=False):
+    def __init__(
+        self, encoder, index=None, *, decoder=None, keep_vectors=False, verbose=False
+    ):
         self.encoder = encoder
         self.index = index
         self.decoder = decoder
         self.keep_vectors = keep_vectors
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y=None, *, ids=None, **fit_params):
@@ -153,8 +171,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If encoder or index refuse what they are given, or the index has no use for
-            a decoder or for vectors.
+            If encoder or index refuse what they are given; if the index has no use for
+            a decoder or for vectors; if the file of vectors has other rows.
         """
         validate_data(self, X, skip_check_array=True)
         index = HammingNeighbors() if self.index is None else clone(self.index)
@@ -164,16 +182,15 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             fit_params["ids"] = ids
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).encoder.fit
-        self.encoder_ = clone(self.encoder).fit(X, y, **fit_params)
-        arguments = {} if ids is None else {"ids": ids}
-        vars(self).pop("decoder_", None)
-        if self.decoder is not None or not self.keep_vectors:
-            if isinstance(index, AsymmetricNeighbors):
-                arguments["decoder"] = self._fit_decoder(X, index)
-        if self.keep_vectors:
-            arguments["vectors"] = check_array(self._compared(X))
-        codes, errors = self._encode_database(X, index)
-        self.index_ = index.fit(codes, y, **arguments, **errors)
+        with steps_of("HashedNeighbors", self.verbose) as begin:
+            begin(f"encoder, {_described(self.encoder)}")
+            self.encoder_ = clone(self.encoder).fit(X, y, **fit_params)
+            vars(self).pop("decoder_", None)
+            if self._decodes(index) and self.decoder != "encoder":
+                begin("decoder of the codes")
+                self._fit_decoder(X, index)
+            begin("codes of all rows")
+            self.index_ = self._indexed(index, X, y, ids)
         return self
 
     def partial_fit(self, X, y=None, *, ids=None):
@@ -238,7 +255,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     @available_if(lambda self: self.index is None or isinstance(self.index, BaseIndex))
     def score(self, X, y):
-        """Return the mean average precision of the ranking of the fitted codes.
+        """Return the mean average precision of what the search finds.
 
         Parameters
         ----------
@@ -250,8 +267,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         Returns
         -------
         score : float
-            That of the codes by Hamming distance, in expectation over the order of
-            equally near ones: see `skhash.metrics.mean_average_precision_score`.
+            That of the ranking of all fitted vectors, or of the `n_candidates`, as
+            `kneighbors` orders them; by Hamming distance in expectation over the order
+            of equally near codes. See `skhash.metrics.mean_average_precision_score`.
 
         Raises
         ------
@@ -259,6 +277,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             If the search was fitted without labels.
         """
         check_is_fitted(self)
+        if isinstance(self.index_, AsymmetricNeighbors):
+            return score_search(self, X, y)
         return score_codes(self.index_, self._encode(X), y)
 
     def save(self, path) -> None:
@@ -315,9 +335,10 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         Raises
         ------
         FileNotFoundError
-            If `path` holds nothing that was saved.
+            If `path` holds nothing that was saved, or the file of `keep_vectors` is
+            gone.
         ValueError
-            If the file is damaged, a link, or was written by another version.
+            If a file is damaged, changed, a link, or was written by another version.
 
         Examples
         --------
@@ -369,6 +390,47 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
                 "are then compared, and the index says how many: set its n_candidates."
             )
 
+    def _decodes(self, index):
+        """Return whether the index compares decoded codes."""
+        by_vectors = self.keep_vectors and self.decoder is None
+        return isinstance(index, AsymmetricNeighbors) and not by_vectors
+
+    def _indexed(self, index, X, y=None, ids=None):
+        """Return an index, fitted to the codes of rows and what compares them."""
+        arguments = {} if ids is None else {"ids": ids}
+        if self._decodes(index):
+            decoder = getattr(self, "decoder_", None)
+            arguments["decoder"] = decoder or seen_by(self.encoder_, X)[0]
+        if self.keep_vectors:
+            arguments["vectors"] = self._kept_vectors(X, index.metric)
+        codes, errors = self._encode_database(X, index)
+        return index.fit(codes, y, **arguments, **errors)
+
+    def _over(self, X):
+        """Return this search over other rows, for scorers."""
+        other = copy(self)
+        other.keep_vectors = bool(self.keep_vectors)
+        other.index_ = other._indexed(clone(self.index_), X)
+        return other
+
+    def _kept_vectors(self, X, metric):
+        """Return the rows to keep, or the path of the file that has them."""
+        if isinstance(self.keep_vectors, bool):
+            return check_array(self._compared(X))
+        kept = KeptFile(str(self.keep_vectors), "").open()
+        n, scaled = np.shape(X)[0], unit_rows if metric == "cosine" else check_array
+        if len(kept) != n:
+            raise ValueError(f"{self.keep_vectors} has {len(kept)} rows, and X {n}.")
+        for rows in row_chunks(n, 16 * kept[0].size):
+            given = check_array(self._compared(X[rows]))
+            own, given = scaled(kept[rows]), scaled(given)
+            if own.shape != given.shape or not is_close(own, given):
+                raise ValueError(
+                    f"{self.keep_vectors} holds other rows than X, as the encoder sees "
+                    f"them, in rows {rows.start} to {rows.stop - 1}."
+                )
+        return self.keep_vectors
+
     def _compared(self, X):
         """Return rows as the index compares them: as they are, or for a decoder."""
         if self.keep_vectors and self.decoder is None:
@@ -389,15 +451,12 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         if self.decoder is not None or index.n_candidates is None:
             bits = self.decoder_.refine(rows, bits)
         errors = {}
-        if index.metric == "euclidean":
+        if has_errors(self.decoder_, index.metric):
             errors["errors"] = self.decoder_.reconstruction_error(rows, bits)
         return pack_bits(bits), errors
 
     def _fit_decoder(self, X, index):
-        """Return the decoder of the codes."""
-        encoder, rows = seen_by(self.encoder_, X)
-        if self.decoder == "encoder":
-            return encoder
+        _, rows = seen_by(self.encoder_, X)
         from skhash.linear import LinearDecoder
 
         decoder = self.decoder
@@ -406,7 +465,6 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             decoder = LinearDecoder(n_jobs=index.n_jobs)
             decoder.set_params(**({"n_alternations": 0} if keeps_codes else {}))
         self.decoder_ = clone(decoder).fit(rows, self.encoder_.transform(X))
-        return self.decoder_
 
     @property
     def _n_neighbors(self):
@@ -422,6 +480,18 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         tags.input_tags.sparse = encoder.input_tags.sparse and not self.keep_vectors
         tags.target_tags.required = encoder.target_tags.required
         return tags
+
+
+def _described(encoder):
+    if isinstance(encoder, FrozenEstimator):
+        return f"{type(encoder.estimator).__name__} as it is"
+    return " ".join(repr(encoder).split())
+
+
+def is_close(own, given):
+    """Return whether each row is that which is given, up to a thousandth of it."""
+    gaps, norms = (np.linalg.norm(part, axis=1) for part in (own - given, given))
+    return bool((gaps <= norms / 1000).all())
 
 
 def seen_by(encoder, X):

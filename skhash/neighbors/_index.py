@@ -14,6 +14,7 @@ from skhash.neighbors.store.store import Store
 from skhash.persistence.estimators import load_estimator, save_estimator
 from skhash.persistence.schema import Columns
 from skhash.utils.arrays import check_array, validate_data
+from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
 from skhash.utils.torch import inference_device
 
@@ -30,18 +31,20 @@ class BaseIndex(BaseEstimator):
     _store: Store
     _saved = {"_store": Columns(write_store, read_store)}
 
-    def _take_in(self, X, y, ids, decoder=None, vectors=None, added=None):
+    def _take_in(self, X, y, ids, decoder=None, added=None, **vectors):
         """Fit the codes `X`, replacing any before.
 
         added : ndarray of shape (n_samples,), default=None
             Terms added to the scores of the codes.
+        **vectors
+            The column "vectors", or "vectors_file", of a `Store`.
         """
         y, ids, packed = read_labels(X, y), read_ids(ids, X), self._read_codes(X)
         if decoder is not None:
             decoder.check_codes(packed, np.shape(X)[1], self.packed)
-        columns = {"y": y, "ids": ids, "vectors": vectors}
+        columns = {"y": y, "ids": ids, **vectors}
         if decoder is not None:
-            columns["items"] = decoder.items(packed, added)
+            decoder, columns["levels"] = decoder.with_levels(packed, added)
         store = Store(packed, decoder, **columns)
         if ids is not None:
             store.lookup()  # refuses an id that occurs twice
@@ -59,7 +62,8 @@ class BaseIndex(BaseEstimator):
         if ids is not None:
             check_same_kind(store["ids"], columns["ids"])
         if store.decoder is not None:
-            columns["items"] = store.decoder.items(packed, added)
+            decoder, columns["levels"] = store.decoder.with_levels(packed, added)
+            store = store.decoded_by(decoder)
         self._store = store.append(packed, **columns)
         return self
 
@@ -234,7 +238,7 @@ class BaseIndex(BaseEstimator):
         Raises
         ------
         FileNotFoundError
-            If `path` holds no saved index.
+            If `path` holds no saved index, or a file of vectors that it names is gone.
         ValueError
             If the file is damaged, a link, or was written by another version.
 
@@ -375,11 +379,29 @@ def score_codes(index, queries, y):
     """Return the mean average precision of the Hamming ranking of packed codes."""
     from skhash.metrics import mean_average_precision_score
 
-    store = index._store.compact()
-    if store["y"] is None:
+    store = _labelled_store(index).compact()
+    sides = queries, store.packed, y, store["y"]
+    return mean_average_precision_score(*sides, packed=True)
+
+
+def score_search(search, X, y):
+    """Return the mean average precision of what a `HashedNeighbors` finds."""
+    from skhash.metrics._found import found_average_precision
+
+    index = search.index_
+    store = _labelled_store(index)
+    n_found = min(store.n_live, index.n_candidates or store.n)
+    found = [
+        search.kneighbors(X[rows], n_found, return_distance=False)
+        for rows in row_chunks(np.shape(X)[0], 48 * n_found)
+    ]
+    return found_average_precision(np.concatenate(found), y, store["y"], store["live"])
+
+
+def _labelled_store(index):
+    if index._store["y"] is None:
         raise ValueError(
             f"score needs the labels of the fitted codes, and this "
             f"{type(index).__name__} was fitted without any; fit it by fit(codes, y)."
         )
-    sides = queries, store.packed, y, store["y"]
-    return mean_average_precision_score(*sides, packed=True)
+    return index._store

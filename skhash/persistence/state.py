@@ -4,6 +4,7 @@ import json
 import sys
 import warnings
 from importlib import import_module
+from os import PathLike, fspath
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -246,6 +247,8 @@ def _to_plain(value):
     """Turn NumPy scalars and sequences into JSON values, or raise TypeError."""
     if isinstance(value, np.ndarray | np.generic):
         return _to_plain(value.tolist())
+    if isinstance(value, PathLike):
+        return fspath(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from decoded import scores_of_decoded
 from scipy import sparse
 from sklearn.base import clone
 
@@ -131,12 +132,16 @@ class TestRecall:
         (row,), decoder = result.rows, result.decoder
         order, bits = float_order(data, metric), result.encoder.transform(data.database)
         refined = decoder.refine(data.database, bits)
-        scores = scores_of(data.queries, decoder.inverse_transform(refined), metric)
-        if metric == "euclidean":
-            errors = decoder.reconstruction_error(data.database, refined)
-            scores += skhash.AsymmetricNeighbors().error_weight * errors
-        assert_asymmetric(row, scores, order)
-        others = scores_of(data.queries, decoder.inverse_transform(bits), metric)
+
+        def scores_of_codes(codes, **added):
+            decoded = decoder.inverse_transform(codes)
+            task = data.queries, decoded, decoder.offset_, metric
+            return scores_of_decoded(*task, unit_rows=metric == "cosine", **added)
+
+        errors = decoder.reconstruction_error(data.database, refined)
+        added = {"added": skhash.AsymmetricNeighbors().error_weight * errors}
+        assert_asymmetric(row, scores_of_codes(refined, **added), order)
+        others = scores_of_codes(bits)
         other = pytest.approx(recall_of(others, order, 4), abs=0.01)
         assert row.recall_asymmetric != other
 
@@ -247,10 +252,10 @@ class TestOtherMeasurements:
     def test_bytes(self, X):
         rows = audit(X, n_bits=[8, 12]).rows
         assert [row.code_bytes for row in rows] == [1, 2]
-        # The float of a code that distances to it need; for the cosine they are two.
-        assert [row.bytes_per_vector for row in rows] == [1 + 4, 2 + 4]
-        (row,) = audit(X, metric="cosine").rows
-        assert row.bytes_per_vector == 1 + 8
+        # A byte more, but for inner products.
+        assert [row.bytes_per_vector for row in rows] == [1 + 1, 2 + 1]
+        (row,) = audit(X, metric="inner_product").rows
+        assert row.bytes_per_vector == 1
         assert min(row.fit_seconds, row.encode_per_second, row.search_per_second) > 0
 
 
@@ -533,12 +538,22 @@ class TestRecommendation:
         rows = [make_row("a", 32, 0.95), make_row("a", 64, 0.8, 1.0)]
         peer = make_row("pq", 16, None, 1.0)
         alone, others = recommend(rows, 0.5, peers=[peer]).alternatives
-        assert "a at 64 bits by real queries" in alone and "pq at 16 bits" in alone
+        assert "a at 64 bits by uncompressed queries" in alone
+        assert "pq at 16 bits" in alone
         assert recommend(rows, 0.5, peers=[peer]).recommended is rows[0]
         assert "pq at 16" not in others  # its 6 bytes are more than 4
         better = recommend(rows[1:], 0.9, peers=[peer]).alternatives[-1]
         assert "pq at 16 bits" in better and "1.000" in better
         assert len(recommend(rows, 0.4, rescore=10).alternatives) == 0
+
+    @pytest.mark.parametrize("n_rows", [999, 1000, 1001])
+    def test_a_codebook_of_a_peer_is_counted_once(self, n_rows):
+        # 6 bytes and 4000 once, or 10 bytes: as much memory for 1000 vectors.
+        rows = [make_row("a", 80, 0.95)]
+        peer = make_row("pq", 16, None, 1.0, codebook=4000)
+        others = recommend(rows, peers=[peer], n_rows=n_rows).alternatives[-1]
+        assert ("From 1,000 vectors on less memory: pq" in others) == (n_rows < 1000)
+        assert ("does better than the recommendation: pq" in others) == (n_rows > 999)
 
     def test_every_measured_search_is_a_choice(self):
         rows = [make_row("a", 8, 0.5), make_row("pq", 8, None, 0.7)]
@@ -583,7 +598,7 @@ class TestResult:
     @METRICS
     @pytest.mark.parametrize("rescore", [4, 20])
     def test_usage_by_real_queries(self, X, drawn, rescore, metric):
-        # 2 bytes and 4 or 8 of floats reach what 8 bytes by Hamming distance do not.
+        # 2 bytes and one beside reach what 8 bytes by Hamming distance do not.
         options = {"n_bits": [16], "rescore": rescore, "metric": metric}
         result, recall = self.recall(X, drawn, **options, target_recall=1.0)
         assert result.search == "asymmetric"
@@ -591,7 +606,7 @@ class TestResult:
         n_bytes = result.decoder.codebook_.nbytes + result.decoder.offset_.nbytes
         assert result.storage == {
             "code": 2,
-            "floats": 8 if metric == "cosine" else 4,
+            "beside": int(metric != "inner_product"),
             "vector": 4 * D if rescore == 20 else 0,
             "decoder": n_bytes,
         }
@@ -602,7 +617,7 @@ class TestResult:
         # Many codes of 8 bits tie, which the search orders by their positions.
         assert recall == pytest.approx(result.choice.recall, abs=0.1)
         assert recall > 1.3 * result.recommended.recall
-        assert result.storage == {"code": 1, "floats": 0, "vector": 4 * D, "decoder": 0}
+        assert result.storage == {"code": 1, "beside": 0, "vector": 4 * D, "decoder": 0}
 
     def test_usage_by_hamming_distance_alone(self, X, drawn):
         result, recall = self.recall(X, drawn, n_bits=[512], rescore=4)

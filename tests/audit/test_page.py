@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from decoded import numbers_of
 from scipy import sparse
 from sklearn.datasets import load_digits
 
@@ -82,7 +83,7 @@ def result(X):
 
 @pytest.fixture(scope="module")
 def real(X):
-    """A result whose recommended search is by real queries, without re-scoring."""
+    """A result whose recommended search is by uncompressed queries, not re-scored."""
     return audited(X, rescore=5, methods=["itq"], target_recall=0.7)
 
 
@@ -118,12 +119,13 @@ class TestEvidence:
         assert real.search == "asymmetric"
         bits = real.decoder.refine(X, real.encoder.transform(X))
         decoded = real.decoder.inverse_transform(bits).astype(np.float64)
-        errors = ((X - decoded) ** 2).sum(axis=1)
+        added = ((X - decoded) ** 2).sum(axis=1) / 4
+        beside = numbers_of(decoded, real.decoder.offset_, False, added)
         for example in real.evidence.examples:
             for hit in example.neighbors:
                 squared = ((X[example.row] - decoded[hit.row]) ** 2).sum()
-                expected = squared + errors[hit.row] / 4
-                assert hit.score == pytest.approx(expected, rel=1e-4)
+                expected, rounded = squared + added[hit.row], beside[hit.row] / 127
+                assert hit.score == pytest.approx(expected, abs=rounded)
 
     def test_rows_are_kept_as_they_were_given(self, X, monkeypatch):
         found = audited(X, **SMALL, metric="cosine").evidence

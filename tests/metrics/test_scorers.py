@@ -264,6 +264,17 @@ def test_every_scorer_keeps_the_contract(digits, name):
     assert np.isfinite(results[f"test_{name}"]).all()
 
 
+@pytest.mark.parametrize("make", [make_retrieval_scorer, make_neighbor_recall_scorer])
+def test_a_scorer_that_was_not_made_is_one_error(digits, make):
+    X, y = digits
+    message = rf"pass scoring={make.__name__}\(\), with \(\)"
+    for scoring in (make, {"own": make}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(ValueError, match=message):
+                cross_validate(Signs(), X, y, scoring=scoring, cv=2)
+
+
 def test_scorers_show_what_makes_them():
     assert repr(make_retrieval_scorer(ndcg_at_k_score, k=3, gain="linear")) == (
         "make_retrieval_scorer(ndcg_at_k_score, k=3, gain='linear')"

@@ -1,14 +1,16 @@
 """`AsymmetricNeighbors` against two plain sorts a query in float64.
 
 Vectors and codebooks hold small whole numbers, so that squared distances and products
-are exact in float32, and ties are many.
+are exact in float32, and those that a byte holds in it, and ties are many.
 """
 
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from decoded import in_a_byte, numbers_of, scores_of_decoded
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
@@ -17,7 +19,6 @@ from skhash.metrics import true_neighbors
 from skhash.neighbors import AsymmetricNeighbors, _asymmetric
 from skhash.neighbors.search import table_scan
 from skhash.neighbors.search import vectors as vector_search
-from skhash.neighbors.search.asymmetric import asymmetric_scores
 from skhash.neighbors.store.decoder import METRICS
 
 N, N_BITS, N_FEATURES = 300, 21, 6
@@ -33,7 +34,7 @@ class Data:
         self.queries = rng.integers(-4, 5, (17, N_FEATURES)).astype(float)
         self.bits = (self.vectors @ directions > 0).astype(np.uint8)
         self.codes = (self.queries @ directions > 0).astype(np.uint8)
-        self.codebook = rng.integers(-2, 3, (N_BITS, N_FEATURES)).astype(float)
+        self.codebook = rng.integers(-1, 2, (N_BITS, N_FEATURES)).astype(float)
         self.offset = rng.integers(-2, 3, N_FEATURES).astype(float)
         self.decoder = self.codebook, self.offset
 
@@ -46,18 +47,24 @@ class Data:
         return self.vectors if by == "vectors" else self.decoded()
 
     def decoded(self):
+        assert np.square(self.bits @ self.codebook).sum(axis=1).max() < 128
         return self.offset + self.bits @ self.codebook
+
+    def scores(self, by, metric):
+        """Return all scores."""
+        if by == "decoder":
+            return scores_of_decoded(self.queries, self.decoded(), self.offset, metric)
+        return np.stack([score(query, self.vectors, metric) for query in self.queries])
 
     def expected(self, by, metric, k, n_candidates, kept=None):
         """Return scores and positions among the `kept` codes, by two stable sorts."""
         kept = np.arange(N) if kept is None else kept
-        vectors = self.stands_for(by)
         all_scores, all_positions = [], []
-        for code, query in zip(self.codes, self.queries, strict=True):
+        for code, own in zip(self.codes, self.scores(by, metric), strict=True):
             distances = (self.bits[kept] != code).sum(axis=1)
             order = np.argsort(distances, kind="stable")[:n_candidates]
             candidates = np.sort(kept[order])
-            scores = score(query, vectors[candidates], metric)
+            scores = own[candidates]
             best = np.argsort(scores, kind="stable")[:k]
             all_scores.append(scores[best])
             all_positions.append(candidates[best])
@@ -103,12 +110,9 @@ def test_cosine(data, by, n_candidates):
     scores, positions = index.kneighbors(data.queries, 9, codes=data.codes)
     expected, _ = data.expected(by, "cosine", 9, n_candidates)
     np.testing.assert_allclose(scores, expected, atol=1e-6)
-    vectors = data.stands_for(by)
-    for query, found, own in zip(data.queries, positions, scores, strict=True):
-        np.testing.assert_allclose(
-            score(query, vectors[found], "cosine"), own, atol=1e-6
-        )
-        assert len(set(found)) == 9
+    own = np.take_along_axis(data.scores(by, "cosine"), positions, axis=1)
+    np.testing.assert_allclose(scores, own, atol=1e-6)
+    assert all(len(set(found)) == 9 for found in positions)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -395,14 +399,31 @@ def test_numbers_of_candidates_of_few_bits(data, by):
 
 @pytest.mark.parametrize("weight", [0.0, 0.25, 2.0])
 def test_errors_are_added_to_scores(data, weight):
-    rng = np.random.default_rng(0)
-    errors = rng.integers(0, 9, N).astype(float)
+    errors = np.random.default_rng(0).integers(0, 9, N).astype(float)
     index = AsymmetricNeighbors(7, error_weight=weight)
-    index.fit(data.bits[:200], decoder=data.decoder, errors=errors[:200])
-    index.partial_fit(data.bits[200:], errors=errors[200:])
-    scores = asymmetric_scores(data.queries, data.bits, data.decoder)
-    scores = scores + np.float32(weight) * errors.astype(np.float32)
+    index.fit(data.bits, decoder=data.decoder, errors=errors)
+    added = {"added": weight * errors}
+    task = data.queries, data.decoded(), data.offset, "euclidean"
+    scores = scores_of_decoded(*task, **added)
     order = np.argsort(scores, axis=1, kind="stable")[:, :7]
+    found = index.kneighbors(data.queries)
+    np.testing.assert_array_equal(found[1], order)
+    np.testing.assert_array_equal(found[0], np.take_along_axis(scores, order, axis=1))
+
+
+def test_later_codes_may_have_larger_numbers(data):
+    """Those of codes before are rounded once more, as the byte reaches farther."""
+    errors = np.linspace(0, 100, N)
+    errors[200:] *= 30
+    index = AsymmetricNeighbors(N)
+    index.fit(data.bits[:200], decoder=data.decoder, errors=errors[:200])
+    index.kneighbors(data.queries, 1)  # whose blocks are not those of later
+    index.partial_fit(data.bits[200:], errors=errors[200:])
+    numbers = numbers_of(data.decoded(), data.offset, False, errors / 4)
+    numbers[:200] = in_a_byte(numbers[:200])
+    task = data.queries, data.decoded(), data.offset, "euclidean"
+    scores = scores_of_decoded(*task, numbers=in_a_byte(numbers))
+    order = np.argsort(scores, axis=1, kind="stable")
     found = index.kneighbors(data.queries)
     np.testing.assert_array_equal(found[1], order)
     np.testing.assert_array_equal(found[0], np.take_along_axis(scores, order, axis=1))
@@ -415,13 +436,17 @@ def test_errors_are_added_to_scores(data, weight):
         ({"errors": -np.ones(N)}, "not below 0, got shape .* a least of -1.0"),
         ({"errors": np.ones((N, 1))}, "squared distances, of shape"),
         ({"errors": np.full(N, np.nan)}, "NaN"),
-        ({"errors": np.ones(N), "metric": "cosine"}, 'metric="euclidean" alone'),
+        ({"errors": np.ones(N), "metric": "cosine"}, 'metric="euclidean"'),
+        ({"errors": np.ones(N), "normalize": True}, "whose directions are compared"),
         ({"errors": np.ones(N), "decoder": None}, "those of decoded codes"),
     ],
 )
 def test_errors_that_are_none(data, arguments, message):
     arguments = {"decoder": data.decoder, **arguments}
     index = AsymmetricNeighbors(metric=arguments.pop("metric", "euclidean"))
+    if arguments.pop("normalize", False):
+        parts = {"codebook_": data.codebook, "offset_": data.offset}
+        arguments["decoder"] = SimpleNamespace(**parts, normalize=True)
     if arguments["decoder"] is None:
         arguments["vectors"] = data.vectors
     with pytest.raises(ValueError, match=message):
@@ -446,11 +471,11 @@ def test_radii_that_are_none(data, radius):
 
 def test_bytes_are_counted(data):
     index = AsymmetricNeighbors(metric="cosine").fit(data.bits, decoder=data.decoder)
-    words, items, numbers = 8 * N, 2 * 4 * N, 8 * (data.codebook.size + N_FEATURES)
-    assert index.nbytes_ == words + items + numbers
+    words, levels, numbers = 8 * N, N, 8 * (data.codebook.size + N_FEATURES)
+    assert index.nbytes_ == words + levels + numbers
     index.kneighbors(data.queries)
-    if table_scan.is_fast():  # blocks of 512 codes with rows for 3 bytes and 2 items
-        assert index.nbytes_ == words + items + numbers + 512 * 5 + 2 * 2 * 8
+    if table_scan.is_fast():  # blocks of 512 codes with rows for 3 bytes and the level
+        assert index.nbytes_ == words + levels + numbers + 512 * 4
 
 
 def test_a_codebook_of_bytes_is_held_once(data, tmp_path):

@@ -1,10 +1,12 @@
 """`HashedNeighbors` against its parts, put together by hand."""
 
+import os
 import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from decoded import scores_of_decoded
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.decomposition import PCA
@@ -33,6 +35,8 @@ from skhash.neighbors import (
 )
 
 ENCODER = RandomHyperplaneHash(21, random_state=0)
+SGH = SGHEncoder(21, max_epochs=1, random_state=0)
+REFINER = LinearDecoder(n_alternations=1, n_restarts=2)
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +61,13 @@ def asymmetric_order_of_refined(X, bits, queries, decoder, k):
     """Search by a decoder that refines, step by step."""
     decoder.fit(X, bits)
     bits = decoder.refine(X, bits)
-    scores = asymmetric_scores(queries, bits, decoder)
-    scores += (0.25 * decoder.reconstruction_error(X, bits)).astype(np.float32)
-    return np.argsort(scores, axis=1, kind="stable")[:, :k]
+    index = AsymmetricNeighbors(k)
+    if decoder.normalized_:
+        index.fit(bits, decoder=decoder)
+    else:
+        errors = decoder.reconstruction_error(X, bits)
+        index.fit(bits, decoder=decoder, errors=errors)
+    return index.kneighbors(queries, return_distance=False)
 
 
 def by_vectors(k=5, **params):
@@ -135,10 +143,6 @@ def test_by_default_it_fits_a_decoder(data, metric, n_candidates):
     np.testing.assert_array_equal(search.kneighbors(data.query), expected)
 
 
-SGH = SGHEncoder(21, max_epochs=1, random_state=0)
-REFINER = LinearDecoder(n_alternations=1, n_restarts=2)
-
-
 @pytest.mark.parametrize("decoder", [None, REFINER])
 @pytest.mark.parametrize("encoder", [ENCODER, SGH], ids=["random", "SGH"])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
@@ -174,19 +178,61 @@ def test_a_pipeline_decodes_to_what_its_encoder_sees(data):
     np.testing.assert_array_equal(search.kneighbors(data.query)[1], expected)
 
 
-def test_its_score_is_that_of_the_codes(data):
-    search = HashedNeighbors(ENCODER, AsymmetricNeighbors())
-    search.fit(data.database, data.database_labels)
-    encoder = clone(ENCODER).fit(data.database)
-    bits = encoder.transform(data.database)
-    refined = LinearDecoder().fit(data.database, bits).refine(data.database, bits)
+def test_the_score_of_codes(data):
+    search = HashedNeighbors(ENCODER).fit(data.database, data.database_labels)
     expected = mean_average_precision_score(
-        encoder.transform(data.query), refined, data.query_labels, data.database_labels
+        *map(search.encoder_.transform, (data.query, data.database)),
+        data.query_labels,
+        data.database_labels,
     )
     assert search.score(data.query, data.query_labels) == expected
     scorer = make_retrieval_scorer()
     assert scorer(search, data.query, data.query_labels) == expected
     assert not hasattr(HashedNeighbors(ENCODER, PrefixNeighbors()), "score")
+
+
+@pytest.mark.parametrize("n_candidates", [None, 40])
+@pytest.mark.parametrize("labels", ["classes", "several"])
+def test_the_score_is_that_of_what_is_found(data, labels, n_candidates):
+    y, query_labels = data.database_labels, data.query_labels
+    if labels == "several":
+        y, query_labels = (
+            np.column_stack([np.eye(70, dtype=int)[7 * own], own % 2])
+            for own in (y, query_labels)
+        )
+    index = AsymmetricNeighbors(n_candidates=n_candidates)
+    search = HashedNeighbors(ENCODER, index).fit(data.database, y)
+    search.index_.remove([3, 5])
+    k = n_candidates or len(y) - 2
+    found = search.kneighbors(data.query, k, return_distance=False)
+    live, expected = search.index_.live_, []
+    for own, positions in zip(query_labels, found, strict=True):
+        relevant = y == own if y.ndim == 1 else (y & own).any(axis=1)
+        hits, precisions = 0, []
+        for rank, position in enumerate(positions, 1):
+            hits += relevant[position]
+            precisions += [hits / rank] * int(relevant[position])
+        expected.append(sum(precisions) / min(relevant[live].sum(), k))
+    assert search.score(data.query, query_labels) == pytest.approx(np.mean(expected))
+
+
+@pytest.mark.parametrize("front", [None, StandardScaler()])
+@pytest.mark.parametrize("params", [{}, {"keep_vectors": True, "decoder": REFINER}])
+def test_neighbor_recall_is_that_of_the_search(data, front, params):
+    index = AsymmetricNeighbors(metric="cosine", n_candidates=30 if params else None)
+    search = make_pipeline(front, HashedNeighbors(ENCODER, index, **params))
+    search.fit(data.database)
+    X = data.train[-200:]
+    rows = X if front is None else search[:-1].transform(X)
+    parts = {"encoder": FrozenEstimator(search[-1].encoder_)}
+    parts["decoder"] = FrozenEstimator(search[-1].decoder_)
+    by_hand = clone(search[-1]).set_params(**parts).fit(rows)
+    found = by_hand.kneighbors(rows, 20, own=True, return_distance=False)
+    truth = true_neighbors(X, n_neighbors=10, metric="cosine")
+    shares = [len(set(a) & set(b)) / 10 for a, b in zip(found, truth, strict=True)]
+    recall = make_neighbor_recall_scorer(10, 20, metric="cosine")
+    assert recall(search, X) == pytest.approx(np.mean(shares))
+    assert search[-1].index_.n_samples_fit_ == len(data.database)  # as before
 
 
 @pytest.mark.parametrize("scoring", ["labels", "neighbors"])
@@ -326,6 +372,112 @@ def test_a_memory_map_stays_one(data, tmp_path):
     assert np.shares_memory(search.index_._store["vectors"], mapped)
 
 
+def test_a_fitted_encoder_stays_as_it_is(data, monkeypatch, capsys):
+    encoder, decoder = clone(ENCODER).fit(data.train), clone(REFINER)
+    decoder.fit(data.train, encoder.transform(data.train))
+    expected = HashedNeighbors(encoder, AsymmetricNeighbors(), decoder=decoder)
+    expected = expected.fit(data.train)
+    for cls in (RandomHyperplaneHash, LinearDecoder):
+        monkeypatch.setattr(cls, "fit", None)
+    frozen = {"encoder": FrozenEstimator(encoder), "decoder": FrozenEstimator(decoder)}
+    search = HashedNeighbors(**frozen, index=AsymmetricNeighbors(), verbose=True)
+    search.fit(data.train)
+    answers = (one.kneighbors(data.query) for one in (search, expected))
+    np.testing.assert_array_equal(*answers)
+    steps = capsys.readouterr().out.splitlines()
+    assert [line.split(": ", 1)[1] for line in steps] == [
+        "encoder, RandomHyperplaneHash as it is",
+        "decoder of the codes",
+        "codes of all rows",
+        "done",
+    ]
+
+
+@pytest.fixture
+def file(data, tmp_path):
+    np.save(tmp_path / "vectors.npy", data.database)
+    return tmp_path / "vectors.npy"
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"decoder": REFINER}, {"decoder": REFINER, "encoder__normalize": True}],
+    ids=["codes", "decoder", "cosine"],
+)
+def test_a_file_of_vectors_is_used_where_it_lies(data, file, tmp_path, params):
+    by_copy = clone(by_vectors(n_candidates=50)).set_params(**params)
+    by_copy.set_params(index__metric="cosine" if len(params) > 1 else "euclidean")
+    by_file = clone(by_copy).set_params(keep_vectors=file).fit(data.database)
+    expected = by_copy.fit(data.database).kneighbors(data.query)
+
+    def check(search):
+        scores, positions = search.kneighbors(data.query)
+        np.testing.assert_array_equal(positions, expected[1])
+        np.testing.assert_allclose(scores, expected[0], rtol=1e-3, atol=1e-6)
+
+    check(by_file)
+    # Less than with the vectors, by nearly their bytes.
+    without = len(pickle.dumps(by_copy)) - 0.8 * data.database.nbytes
+    pickled = pickle.dumps(by_file)
+    assert len(pickled) < without
+    check(pickle.loads(pickled))
+    folder = tmp_path / "index"
+    by_file.save(folder)
+    (saved,) = folder.iterdir()
+    assert saved.stat().st_size < without
+    for options in ({}, {"mmap": True}):
+        check(HashedNeighbors.load(folder, **options))
+    by_file.partial_fit(data.database[:3]).save(folder)
+    assert saved.stat().st_size > without  # no longer those of the file
+    by_file.index_.remove([400, 401, 402])
+    check(by_file)
+
+
+def test_another_file_of_vectors_is_refused(data, file, tmp_path):
+    search = by_vectors(n_candidates=50).set_params(keep_vectors=str(file))
+    with pytest.raises(ValueError, match="has 400 rows, and X 399"):
+        search.fit(data.database[1:])
+    other = data.database.copy()
+    other[7] *= 1.01
+    with pytest.raises(ValueError, match="other rows than X, .* in rows 0 to 399"):
+        search.fit(other)
+    search.fit(data.database).save(tmp_path / "index")
+    np.save(file, other)
+    with pytest.raises(ValueError, match="is not what it was when it was indexed"):
+        HashedNeighbors.load(tmp_path / "index")
+    later = HashedNeighbors.load(tmp_path / "index", mmap=True)
+    with pytest.raises(ValueError, match="is not what it was when it was indexed"):
+        later.kneighbors(data.query)
+    HashedNeighbors.load(tmp_path / "index", verify=False)
+    np.save(file, other[1:])
+    with pytest.raises(ValueError, match="differ in length"):
+        HashedNeighbors.load(tmp_path / "index", verify=False)
+    file.unlink()
+    with pytest.raises(FileNotFoundError, match=r"no file .*vectors\.npy"):
+        HashedNeighbors.load(tmp_path / "index")
+    with pytest.raises(FileNotFoundError, match=r"no file .*vectors\.npy"):
+        search.fit(other)
+    np.savez(tmp_path / "two.npz", a=other, b=other)
+    with pytest.raises(ValueError, match="no .npy file of one array"):
+        search.set_params(keep_vectors=tmp_path / "two.npz").fit(other)
+
+
+def test_what_is_no_file_of_vectors_is_refused(data, tmp_path):
+    """Nothing waits for a pipe, and nothing is unpickled."""
+    os.mkfifo(tmp_path / "pipe")
+    np.save(tmp_path / "objects.npy", np.array([{}, None]), allow_pickle=True)
+    (tmp_path / "text.npy").write_text("no array")
+    for name, error in {
+        "pipe": FileNotFoundError,
+        "": FileNotFoundError,
+        "objects.npy": ValueError,
+        "text.npy": ValueError,
+    }.items():
+        search = by_vectors().set_params(keep_vectors=tmp_path / name)
+        with pytest.raises(error):
+            search.fit(data.database)
+
+
 def test_codes_are_refined_for_the_search(data):
     X, encoder = data.database, PCAHash(16)
     refiner = LinearDecoder(n_alternations=3, n_restarts=4)
@@ -336,8 +488,10 @@ def test_codes_are_refined_for_the_search(data):
     decoder = clone(refiner).fit(X[:300], encoder.transform(X[:300]))
     np.testing.assert_array_equal(search.decoder_.codebook_, decoder.codebook_)
     refined = decoder.refine(X, encoder.transform(X))
-    scores = asymmetric_scores(data.query, refined, decoder)
-    scores += (0.25 * decoder.reconstruction_error(X, refined)).astype(np.float32)
+    errors = 0.25 * decoder.reconstruction_error(X, refined)
+    decoded = decoder.inverse_transform(refined)
+    task = data.query, decoded, decoder.offset_, "euclidean"
+    scores = scores_of_decoded(*task, added=errors)
     found = search.kneighbors(data.query)[1]
     np.testing.assert_array_equal(
         found, np.argsort(scores, axis=1, kind="stable")[:, :10]

@@ -299,12 +299,7 @@ WRONG = {
     "ids": [np.arange(300.0), np.arange(300)[:, None], np.arange(300, dtype="u8")],
     "live": [np.ones(300, dtype="u1"), np.ones((300, 2), dtype=bool), np.array(True)],
     "vectors": [VECTORS > 0, VECTORS[:, 0], VECTORS[None]],
-    "items": [
-        np.ones((300, 1)),
-        np.ones(300, "f4"),
-        np.ones((300, 2), "f4"),
-        np.full((300, 1), np.nan, "f4"),
-    ],
+    "levels": [np.ones((300, 1), "u1"), np.ones(300, "f4"), np.ones(300, "i1")],
     "codebook": [CODEBOOK[0][:64], CODEBOOK[0].T, CODEBOOK[0] * np.nan],
     "offset": [CODEBOOK[1][:4], CODEBOOK[1].astype("f4"), CODEBOOK[1] * np.inf],
     "wings": [np.arange(3)],
@@ -355,12 +350,13 @@ def test_decoders_that_are_not_those_of_the_codes(path):
     own = manifest["values"]["_store"]["decoder"]
     scorings = [None, {}, 3, {**own, "n_bits": 64}, {**own, "n_bits": 71}]
     scorings += [{**own, "metric": "hamming"}, {**own, "normalized": 1}]
-    scorings += [{**own, "metric": "cosine"}, {**own, "wings": 2}]
+    scorings += [{**own, "metric": "inner_product"}, {**own, "wings": 2}]
+    scorings += [{**own, "unit": unit} for unit in (1, None, 0.0, -1.0, 1e37, np.inf)]
     for scoring in scorings:
         store = {"n_bytes": 9, "decoder": scoring}
         values = {**manifest["values"], "_store": store}
         refused(path, {**manifest, "values": values}, arrays, "ecoder")
-    for name in ("codebook", "offset", "items"):
+    for name in ("codebook", "offset", "levels"):
         others = {key: one for key, one in arrays.items() if not key.endswith(name)}
         refused(path, manifest, others, "ecoder")
 

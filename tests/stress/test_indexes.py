@@ -9,16 +9,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from decoded import in_a_byte, numbers_of, scores_of_decoded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from stress.drawn import Codes, draw_form, formed, lengths, one_of, rngs, sizes
 from stress.plain import assert_answers, decoded, first_of, hamming_distances, scores_of
 
 from skhash.linear import LinearDecoder, RandomHyperplaneHash
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
 from skhash.neighbors.store.decoder import METRICS
+from skhash.neighbors.store.levels import levels_of
 
 MAX_QUERIES, MAX_OWN, MAX_K = 60, 300, 150
 ALGORITHMS = ("auto", "brute", "multi_index", "pruned")
@@ -28,7 +30,7 @@ SHARES = (0.03, 0.5, 0.97)
 class LiveIndex(RuleBasedStateMachine):
     """`HammingNeighbors`: rows come, go, move and are asked for."""
 
-    tolerance, n_candidates, least = 0, None, 1
+    tolerance, n_candidates, least, most = 0, None, 1, 0
 
     def __init__(self):
         super().__init__()
@@ -82,12 +84,21 @@ class LiveIndex(RuleBasedStateMachine):
     def add(self, rng, n):
         rows = self.draw_rows(rng, n)
         self.give(rows, draw_form(rng))
+        rows |= self.numbers_of(rows)
         self.n_added += n
         self.live = np.append(self.live, np.ones(n, dtype=bool))
         self.rows = {
             name: np.concatenate([self.rows.get(name, own[:0]), own])
             for name, own in rows.items()
         }
+        self.round_numbers()
+
+    def numbers_of(self, rows):
+        """Return what an index keeps of new rows besides their codes."""
+        return {}
+
+    def round_numbers(self):
+        """Round what it keeps, as it does."""
 
     @rule(rng=rngs, share=st.sampled_from((0.0, 0.01, 0.3, 0.9)))
     def remove(self, rng, share):
@@ -293,9 +304,29 @@ class LiveVectors(LiveIndex):
             rows["vectors"] = formed(rows["vectors"], form, any_type=False)
         super().give(rows, form)
 
-    def decode(self):
-        by = self.decoder
-        return decoded(self.rows["bits"], by.codebook_, by.offset_)
+    def decode(self, bits=None):
+        by, bits = self.decoder, self.rows["bits"] if bits is None else bits
+        return decoded(bits, by.codebook_, by.offset_)
+
+    @property
+    def keeps_numbers(self):
+        return self.by != "vectors" and self.metric != "inner_product"
+
+    def numbers_of(self, rows):
+        if not self.keeps_numbers:
+            return {}
+        by_angle, added = self.metric == "cosine", 0.25 * rows.get("errors", 0)
+        task = self.decode(rows["bits"]), self.decoder.offset_, by_angle
+        return {"numbers": numbers_of(*task, added)}
+
+    def round_numbers(self):
+        if self.keeps_numbers:
+            self.most = max(self.most, self.rows["numbers"].max())
+            self.rows["numbers"] = in_a_byte(self.rows["numbers"], self.most)
+
+    def scores_by_decoder(self, queries):
+        task = self.decode(), self.decoder.offset_, self.metric
+        return scores_of_decoded(queries, *task, numbers=self.rows.get("numbers"))
 
     def finds_own(self):
         return "vectors" in self.rows and super().finds_own()
@@ -309,12 +340,13 @@ class LiveVectors(LiveIndex):
             queries = self.draw_vectors(rng, n) * 2.0**self.power
             codes = self.codes.draw(rng, n)
             more = {"codes": self.as_codes(codes, draw_form(rng))}
-        scores = scores_of(queries, vectors, self.metric)
-        if "errors" in self.rows:
-            scores += 0.25 * self.rows["errors"]
+        if "vectors" in self.rows:
+            scores = scores_of(queries, vectors, self.metric)
+        else:
+            scores = self.scores_by_decoder(queries)
         first_scores = hamming_distances(codes, self.rows["bits"])
         if self.by == "both":
-            first_scores = scores_of(queries, self.decode(), self.metric)
+            first_scores = self.scores_by_decoder(queries)
         any_sparse = "vectors" not in self.rows
         X = None if own else formed(queries, draw_form(rng), any_sparse=any_sparse)
         return X, scores, first_scores, more
@@ -331,6 +363,7 @@ class LiveSearch(LiveVectors):
     """
 
     scale, least = 1, 9  # rows for an encoder; fewer may all be equal
+    keeps_numbers = False  # as the index rounds them, see `scores_by_decoder`
 
     def make(self, rng):
         self.by = one_of(rng, "codes", "vectors", "both", "decoder")
@@ -383,20 +416,34 @@ class LiveSearch(LiveVectors):
         if self.by == "codes":
             return X, distances, None, {}
         if self.by == "decoder":
-            by = self.index.decoder_
-            stood_for = decoded(self.rows["bits"], by.codebook_, by.offset_)
-            errors = np.square(vectors - stood_for).sum(axis=1)
-        stood_for = vectors if self.by != "decoder" else stood_for
-        scores = scores_of(queries, stood_for, self.metric)
-        if (self.by, self.metric) == ("decoder", "euclidean"):
-            scores += 0.25 * errors
+            scores = self.scores_by_decoder(queries)
+        else:
+            scores = scores_of(queries, vectors, self.metric)
         exact = self.by != "decoder" and self.metric != "cosine"
         self.tolerance = 0 if exact else 2e-5 * (1 + np.abs(scores).max())
         if (self.by, self.metric) == ("decoder", "cosine"):
             # The direction of a row that is nearly 0 is that of its rounding.
-            least = np.linalg.norm(stood_for, axis=1).min()
+            least = np.linalg.norm(self.decode(), axis=1).min()
             self.tolerance /= np.clip(least, 1e-9, 1)
         return X, scores, distances, {}
+
+    @property
+    def decoder(self):
+        return self.index.decoder_
+
+    def scores_by_decoder(self, queries):
+        """Return scores by the index's own numbers, which are nearly what they are."""
+        by_angle, numbers = self.metric == "cosine", None
+        if self.metric != "inner_product":
+            held = self.store._store
+            numbers = levels_of(held.decoder.unit)[held["levels"]].astype(float)
+            vectors = self.decode()
+            errors = np.square(self.rows["vectors"] - vectors).sum(axis=1)
+            task = vectors, self.decoder.offset_, by_angle, 0.25 * errors
+            most = 2 * held.decoder.unit + 1e-12
+            assert_allclose(numbers, numbers_of(*task), rtol=1 / 64, atol=most)
+        task = self.decode(), self.decoder.offset_, self.metric
+        return scores_of_decoded(queries, *task, numbers=numbers)
 
     def finds_own(self):
         return self.by != "decoder" and super().finds_own()

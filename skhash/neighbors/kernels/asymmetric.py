@@ -36,7 +36,8 @@ def _stand_side_by_side(queries, first, tables):
 
 
 @inner_kernel
-def _factor_and_term(items, row):
+def factor_and_term(items, row):
+    """Return the factor, 1 where items are terms alone, and the term of a row."""
     factor = items[row, 1] if items.shape[1] == 2 else _ONE
     return factor, items[row, 0]
 
@@ -49,7 +50,7 @@ def score_all(queries, codes, work, scores):
     for first in range(0, len(queries), LANES):
         present = _stand_side_by_side(queries, first, tables)
         for row in range(len(packed)):
-            factor, term = _factor_and_term(items, row)
+            factor, term = factor_and_term(items, row)
             score_lanes(tables, packed, row, factor, term, floor, lanes)
             for lane in range(present):
                 scores[first + lane, row] = lanes[1, lane]
@@ -65,7 +66,7 @@ def score_candidates(queries, codes, work, candidates, scores):
             total = _ZERO
             for byte in range(queries.shape[1]):
                 total += queries[q, byte, packed[row, byte]]
-            factor, term = _factor_and_term(items, row)
+            factor, term = factor_and_term(items, row)
             scores[q, i] = max(floor, factor * total + term)
 
 
@@ -82,7 +83,7 @@ def nearest(queries, codes, work, scores, positions):
         lanes[0] = -np.inf
         lanes[0, :present] = np.inf
         for row in range(len(packed)):
-            factor, term = _factor_and_term(items, row)
+            factor, term = factor_and_term(items, row)
             # Positions grow: a code that only equals the worst so far comes too late.
             if score_lanes(tables, packed, row, factor, term, floor, lanes):
                 for lane in range(present):

@@ -7,10 +7,9 @@ of all sums lies the total, or higher, so that a code whose steps are too many c
 among those that are looked for. All others are scored as `asymmetric` does, to the last
 bit.
 
-Terms and factors have rows of bytes too, on a grid. With a term alone, ``total + term``
-is bounded by the sum of steps. With both, a score of at most s is ``total + term /
-factor - s / factor <= 0``; the rows are on grids of ``term / factor`` and
-``1 / factor``.
+Terms and factors are those of a byte more, the level of the code. With a term alone,
+its table has the terms, and ``total + term`` is bounded by the sum of steps. With both,
+a score of at most s is ``total + (term - s) / factor <= 0``, and that is its table.
 
 Arguments of all kernels:
 
@@ -23,6 +22,7 @@ from collections import namedtuple
 
 import numpy as np
 
+from skhash.neighbors.kernels.asymmetric import factor_and_term
 from skhash.neighbors.kernels.bits import ONE, is_live, trailing_zeros
 from skhash.neighbors.kernels.byte_tables import (
     BLOCK,
@@ -36,16 +36,17 @@ from skhash.neighbors.kernels.heap import replace_top
 from skhash.utils.kernels import inlined_kernel, inner_kernel, kernel
 
 # Codes in blocks: blocks (n_blocks, n_rows, 512) : uint8, their bytes, and behind them
-# a row a grid; grids (n_rows - n_bytes, 2) : float64, the lowest value and the step;
-# items (n, 1) or (n, 2) : float32; floor : float32.
-Codes = namedtuple("Codes", "blocks grids items floor")
+# the row of the levels, if they have some; n : their number; items (256, 1) or
+# (256, 2) : float32, of the levels; least : the least of 1 / factor, or 0; floor :
+# float32.
+Codes = namedtuple("Codes", "blocks n items least floor")
 # Room to work in, for some queries: bounds (n_rows, 256) and halves (n_rows, 32) :
 # float32; lowest (2 * n_rows,) : float32; tables (queries, n_rows, ENTRIES) : uint8;
-# scales (queries, 3) : float64, the least sum, what makes steps of a score, and the
-# error of a total; found (8,) : uint64.
+# scales (queries, 4) : float64, the least sum, what makes steps of a score, the error
+# of a total, and the score that the tables are for; found (8,) : uint64.
 Work = namedtuple("Work", "bounds halves lowest tables scales found")
 
-_ONE, _ZERO, _SIXTEEN = np.float32(1), np.float32(0), np.float32(16)
+_ZERO, _SIXTEEN = np.float32(0), np.float32(16)
 # Blocks and codes of each from which a query learns how far away its neighbours may be.
 SAMPLED_BLOCKS, SAMPLED_CODES = 16, 64
 # After so many blocks, and each time after this many times as many, steps are made
@@ -61,24 +62,15 @@ _SMALLEST, _LARGEST = 2.0**-149, 2.0**125
 
 
 @kernel
-def fill_blocks(packed, values, grids, blocks):
-    """Write the bytes of codes, and the values (n, n_grids) : float64 on their grids.
-
-    A place on the grid is never above the value.
-    """
-    n, n_bytes = len(packed), blocks.shape[1] - len(grids)
-    for first in range(0, n, BLOCK):
-        rows = blocks[first // BLOCK]
-        for i in range(min(BLOCK, n - first)):
-            for byte in range(n_bytes):
-                rows[byte, i] = packed[first + i, byte]
-            for one in range(len(grids)):
-                lowest, step = grids[one]
-                value = values[first + i, one]
-                place = min(255, int((value - lowest) / step)) if step > 0 else 0
-                if place > 0 and lowest + place * step > value:
-                    place -= 1
-                rows[n_bytes + one, i] = place
+def fill_blocks(packed, levels, blocks):
+    """Write the bytes of codes, and their levels behind them, if there are some."""
+    n_bytes = blocks.shape[1] - (len(levels) > 0)
+    for i in range(len(packed)):
+        rows, column = blocks[i // BLOCK], i % BLOCK
+        for byte in range(n_bytes):
+            rows[byte, column] = packed[i, byte]
+        if len(levels):
+            rows[n_bytes, column] = levels[i]
 
 
 @inlined_kernel
@@ -88,17 +80,15 @@ def _score(codes, query, position):
     total = _ZERO
     for byte in range(len(query)):
         total += query[byte, rows[byte, column]]
-    items = codes.items
-    factor = items[position, 1] if items.shape[1] == 2 else _ONE
-    return max(codes.floor, factor * total + items[position, 0])
+    level = rows[len(query), column] if len(rows) > len(query) else 0
+    factor, term = factor_and_term(codes.items, level)
+    return max(codes.floor, factor * total + term)
 
 
 @inner_kernel
 def _error(codes, bounds):
     """Return a bound of the rounding errors of totals, sums with a term, and bounds."""
     largest, n_rows = 0.0, len(bounds)
-    if codes.items.shape[1] == 2:
-        n_rows -= len(codes.grids)
     for row in range(n_rows):
         lowest, highest = extremes(bounds, 256 * row, 256)
         largest += max(abs(lowest), abs(highest))
@@ -108,17 +98,23 @@ def _error(codes, bounds):
 @inner_kernel
 def _bound_rows(codes, query, score, bounds):
     """Write lower bounds of each row's summands, for scores of at most `score`."""
-    n_bytes, grids = len(query), codes.grids
+    n_bytes, items, largest = len(query), codes.items, 0.0
     for byte in range(n_bytes):
         for value in range(256):
             bounds[byte, value] = query[byte, value]
-    for one in range(len(grids)):
-        lowest, step = grids[one]
-        for value in range(256):
-            if one == 0:
-                bounds[n_bytes, value] = lowest + value * step
-            else:
-                bounds[n_bytes + 1, value] = -score * (lowest + (value + 1) * step)
+        lowest, highest = extremes(bounds, 256 * byte, 256)
+        largest += max(abs(lowest), abs(highest))
+    if len(bounds) == n_bytes:
+        return
+    for level in range(256):
+        factor, bound = factor_and_term(items, level)
+        if items.shape[1] == 2:
+            bound -= score
+            if factor > 0:
+                bound /= factor
+            else:  # the term alone decides
+                bound = -largest if bound <= 0 else largest
+        bounds[n_bytes, level] = bound
 
 
 @inner_kernel
@@ -140,15 +136,21 @@ def _halve(bounds, halves):
 @inner_kernel
 def _limit(reach, scale):
     """Return the most steps of a code whose sum is at most `reach`, or -1."""
-    lowest, times, _ = scale
+    lowest, times = scale[0], scale[1]
     steps = (reach - lowest) * times
     return int(min(np.floor(steps * (1 + 1e-9) + 1e-9), MOST - 1.0))
 
 
 @inner_kernel
-def _reach(codes, score, error):
-    """Return the largest sum of a code whose score is at most `score`."""
-    return error if codes.items.shape[1] == 2 else score + error
+def _reach(codes, score, scale):
+    """Return the largest sum of a code whose score is at most `score`.
+
+    With factors, that is nothing by the tables for this score, and by those for a
+    larger one as much less as ``1 / factor`` times the difference.
+    """
+    if codes.items.shape[1] == 2:
+        return scale[2] - (scale[3] - score) * codes.least
+    return score + scale[2]
 
 
 @inner_kernel
@@ -157,10 +159,9 @@ def _make_steps(codes, query, score, work, q):
     if score < codes.floor:
         return -1
     slack, most = 0.0, score
-    if len(codes.grids) == 2:
+    if codes.items.shape[1] == 2:
         slack = 32 * _ROUNDING * (1 + abs(score))
-        lowest, step = codes.grids[1]
-        most = (score + slack) * (lowest + 256 * step)
+        most = (2 + abs(score)) / codes.items[255, 1]  # the least factor
     # Bounds beyond float32 would exclude no code.
     if score == np.inf or most > _LARGEST:
         work.tables[q] = 0
@@ -178,13 +179,14 @@ def _make_steps(codes, query, score, work, q):
     for i in range(n_tables):
         lowest[i], _ = extremes(bounds, size * i, size)
         least_sum += lowest[i]
-    reach = _reach(codes, score, error)
+    work.scales[q, 2], work.scales[q, 3] = error, score
+    reach = _reach(codes, score, work.scales[q])
     spread = max(reach - least_sum, error)
     times = min((MOST - 1) / spread, _LARGEST) if spread > 0 else 0.0
     few = np.float32(times * _SHY)
     for i in range(n_tables):
         write_steps(bounds, size * i, size, lowest[i], few, work.tables, q)
-    work.scales[q, 0], work.scales[q, 1], work.scales[q, 2] = least_sum, times, error
+    work.scales[q, 0], work.scales[q, 1] = least_sum, times
     return _limit(reach, work.scales[q])
 
 
@@ -194,7 +196,7 @@ def first_limits(codes, live, queries, scores):
 
     scores (n_queries, k) : what some codes have, as a heap.
     """
-    n, n_blocks = len(codes.items), len(codes.blocks)
+    n, n_blocks = codes.n, len(codes.blocks)
     step = max(1, n_blocks // SAMPLED_BLOCKS)
     for q in range(len(queries)):
         scores[q] = np.inf
@@ -235,7 +237,7 @@ def nearest(codes, live, queries, span, mosts, work, scores, positions):
     (n_queries, k) : int64, written. Where the blocks have fewer than k such codes,
     infinity remains.
     """
-    first, stage, n = span[0], FIRST_STAGE, len(codes.items)
+    first, stage, n = span[0], FIRST_STAGE, codes.n
     limits = np.empty(len(queries), dtype=np.int64)
     places = np.empty(BLOCK, dtype=np.int64)
     while first < span[1]:
@@ -259,7 +261,7 @@ def nearest(codes, live, queries, span, mosts, work, scores, positions):
                         changed = True
                 most = min(mosts[q], scores[q, 0])
                 if changed and most < np.inf:
-                    reach = _reach(codes, most, work.scales[q, 2])
+                    reach = _reach(codes, most, work.scales[q])
                     limits[q] = min(limits[q], _limit(reach, work.scales[q]))
         first, stage = last, stage * NEXT_STAGE
 
@@ -281,7 +283,7 @@ def within(codes, live, queries, span, radius, work):
         The query, and the code.
     scores : float32 (n_found,)
     """
-    size, n, places = 0, len(codes.items), np.empty(BLOCK, dtype=np.int64)
+    size, n, places = 0, codes.n, np.empty(BLOCK, dtype=np.int64)
     owners, positions = np.empty(BLOCK, dtype=np.int64), np.empty(BLOCK, dtype=np.int64)
     scores = np.empty(BLOCK, dtype=np.float32)
     limits = np.empty(len(queries), dtype=np.int64)

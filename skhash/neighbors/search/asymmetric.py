@@ -44,6 +44,11 @@ def asymmetric_scores(
     - "cosine": :math:`1 - q^T \hat x / (|q| |\hat x|)`, which is 1 where either vector
       is zero.
 
+    A decoder of rows of unit length, a `skhash.linear.LinearDecoder` that was fitted to
+    such rows or an encoder with ``normalize=True``, stands for such rows: queries and
+    what codes decode to are scaled to unit length before. Then all three metrics give
+    the order of the cosine.
+
     Parameters
     ----------
     X_query : {array-like, sparse matrix} of shape (n_queries, n_features)
@@ -52,10 +57,9 @@ def asymmetric_scores(
         Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
     decoder : estimator or tuple (codebook, offset)
         A fitted encoder or `skhash.linear.LinearDecoder` with ``codebook_`` and
-        ``offset_``, or arrays of shape (n_bits, n_features) and (n_features,). Queries
-        of an encoder with ``normalize=True`` are scaled to unit length as it does
-        itself, and scores are of that space. Nothing else is done to queries: they must
-        be in the space of the codebook.
+        ``offset_``, or arrays of shape (n_bits, n_features) and (n_features,), which
+        nothing is scaled for. Nothing else is done to queries: they must be in the
+        space of the codebook.
     metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
         How to compare.
     packed : bool, default=False
@@ -81,13 +85,27 @@ def asymmetric_scores(
 
     Notes
     -----
-    All three come from a sum over the bits that are set, and a float a code, for
-    "cosine" two. For "euclidean" the float is :math:`|\hat x - o|^2`, as
+    All three come from a sum over the bits that are set, and a number of the code. For
+    "euclidean" that is :math:`|\hat x - o|^2`, as
 
     .. math:: |q - \hat x|^2 = |q - o|^2 - 2 \sum_k h_k (q - o)^T b_k + |\hat x - o|^2
 
-    For "cosine" the query is compared with the unit vector along o, so that codes far
-    from the origin, whose cosines are all nearly 1, keep their digits.
+    and for angles :math:`|\hat x|`. An index keeps it in a byte, a float of six bits of
+    fraction and two of exponent below the power of two that reaches the largest of all
+    codes, and here it is rounded in the same way: by at most a 128th of it, or a 508th
+    of the largest.
+
+    Why angles for unit rows: let :math:`x = \hat x + r`, where least squares make r and
+    :math:`\hat x` nearly orthogonal. Of queries that have nothing to do with x,
+    :math:`q^T \hat x` is the best linear estimate of :math:`q^T x`. But of those with
+    :math:`q^T x = \rho` it is :math:`\rho |\hat x|^2` in the mean, with a deviation of
+    :math:`|\hat x| \sqrt{(1 - \rho^2) / d}` in d dimensions: codes that say little of
+    their vectors hide neighbours. Divided by :math:`|\hat x|^2`, as in RaBitQ, it is
+    unbiased and noisiest for such codes. Divided by :math:`|\hat x|` its deviation is
+    the same for all. To first order, that is the order of codes by the chance that
+    their vectors are neighbours, and so is that of
+    :math:`|q - \hat x|^2 + (1 - \rho) |r|^2`: `error_weight` of `AsymmetricNeighbors`
+    is this share for rows of any length.
 
     The sum is looked up a byte at a time, in tables made once per query. Scoring for
     inner products, without decoding, is section D of [1]_.
@@ -108,8 +126,8 @@ def asymmetric_scores(
     packed_codes = check_packed(codes) if packed else pack_bits(codes)
     decoder.check_codes(packed_codes, np.shape(codes)[1], packed)
     queries = decoder.read_queries(X_query, "X_query")
-    items = decoder.items(packed_codes)
-    return CodeScorer(decoder, packed_codes, items, n_jobs).score_all(queries)
+    decoder, levels = decoder.with_levels(packed_codes)
+    return CodeScorer(decoder, packed_codes, levels, n_jobs).score_all(queries)
 
 
 class CodeScorer:
@@ -122,8 +140,8 @@ class CodeScorer:
     decoder : Decoder
     packed_codes : ndarray of shape (n_codes, n_bytes or more), uint8
         The codes, padded to whole words, contiguous.
-    items : ndarray of shape (n_codes, 1) or (n_codes, 2), float32
-        As from `Decoder.items`; NaN for a code that `nearest` is to leave out.
+    levels : ndarray of shape (n_codes,), uint8, or None
+        As from `Decoder.with_levels`.
     n_jobs : int or None
     key : CodesKey, default=None
         Caches what is built from the codes for the next search.
@@ -131,8 +149,8 @@ class CodeScorer:
 
     dtype = np.dtype(np.float32)
 
-    def __init__(self, decoder, packed_codes, items, n_jobs, key=None):
-        self.decoder, self.packed_codes, self.items = decoder, packed_codes, items
+    def __init__(self, decoder, packed_codes, levels, n_jobs, key=None):
+        self.decoder, self.packed_codes, self.levels = decoder, packed_codes, levels
         self.n_bytes = packed_width(decoder.n_bits)
         self.n_jobs, self.key = n_jobs, key
         self.read_queries = decoder.read_queries
@@ -141,19 +159,22 @@ class CodeScorer:
         """Return scores (n_queries, n_codes)."""
         n_codes = len(self.packed_codes)
         scores = np.empty((queries.shape[0], n_codes), dtype=np.float32)
-        self._run("score_all", n_codes, queries, scores)
+        self._run("score_all", n_codes, self._items(), queries, scores)
         return scores
 
     def score_candidates(self, queries, candidates):
         """Return the scores of each query's own candidates, (n_queries, m)."""
         scores = np.empty(candidates.shape, dtype=np.float32)
-        self._run("score_candidates", candidates.shape[1], queries, candidates, scores)
+        task = candidates.shape[1], self._items(), queries
+        self._run("score_candidates", *task, candidates, scores)
         return scores
 
     def among(self, positions):
         """Return the scorer of the codes at some positions alone."""
-        codes = self.packed_codes[positions], self.items[positions]
-        return CodeScorer(self.decoder, *codes, self.n_jobs)
+        levels = None if self.levels is None else self.levels[positions]
+        return CodeScorer(
+            self.decoder, self.packed_codes[positions], levels, self.n_jobs
+        )
 
     def nearest(self, queries, k, live=None):
         """Return the k smallest (score, position) of each query, in this order.
@@ -164,13 +185,12 @@ class CodeScorer:
         scan = self._scan()
         if scan is not None:
             return scan.nearest(self, queries, k, live)
+        items = self._items()
         if live is not None:
-            items = np.where(live[:, None], self.items, np.float32(np.nan))
-            scorer = CodeScorer(self.decoder, self.packed_codes, items, self.n_jobs)
-            return scorer.nearest(queries, k)
+            items[~live] = np.nan  # which is below no score
         scores = np.full((queries.shape[0], k), np.inf, dtype=np.float32)
         positions = np.zeros((queries.shape[0], k), dtype=np.int64)
-        self._run("nearest", len(self.packed_codes), queries, scores, positions)
+        self._run("nearest", len(items), items, queries, scores, positions)
         return smallest(scores, positions, k)
 
     def within(self, queries, radius, live=None):
@@ -190,13 +210,19 @@ class CodeScorer:
         has_blocks = self.key is not None and len(self.packed_codes) > 0
         return _table_scan if has_blocks and _table_scan.is_fast() else None
 
-    def _run(self, kernel, n_scored, queries, *arrays):
+    def _items(self):
+        """Return the terms and factors of all codes."""
+        if self.levels is None:
+            return np.zeros((len(self.packed_codes), 1), dtype=np.float32)
+        return self.decoder.items(self.levels)
+
+    def _run(self, kernel, n_scored, items, queries, *arrays):
         """Call a kernel on slices of the queries and of `arrays`, in threads.
 
-        n_scored : codes compared with each query
+        n_scored : codes compared with each query; items : of the codes
         """
         n_queries, n_bytes = queries.shape[0], self.n_bytes
-        codes = self.packed_codes, self.items, lowest_score(self.decoder.metric)
+        codes = self.packed_codes, items, lowest_score(self.decoder.metric)
 
         def call(rows):
             tables = self.decoder.tables(dense_rows(queries[rows]), n_bytes)

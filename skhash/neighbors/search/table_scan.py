@@ -6,10 +6,11 @@ import numpy as np
 
 from skhash.neighbors.kernels import byte_tables
 from skhash.neighbors.kernels import table_scan as kernels
+from skhash.neighbors.kernels.byte_tables import BLOCK
 from skhash.neighbors.search.asymmetric import by_query, lowest_score
 from skhash.neighbors.search.chunks import live_codes, read_only, zeros_aligned
 from skhash.numerics._nearest import smallest
-from skhash.utils.chunks import dense_rows, even_chunks, row_chunks
+from skhash.utils.chunks import dense_rows, even_chunks
 from skhash.utils.threads import map_in_threads, threads_for
 
 # Queries that share a block of codes: their tables stay in the second-level cache.
@@ -94,39 +95,18 @@ def _run(search, scorer, queries, live):
 
 def make_blocks(scorer):
     """Return the codes of a scorer in the layout of the kernels."""
-    packed, items, metric = scorer.packed_codes, scorer.items, scorer.decoder.metric
-    n, n_bytes, block = len(packed), scorer.n_bytes, byte_tables.BLOCK
-    chunks = [
-        slice(block * blocks.start, block * blocks.stop)
-        for blocks in row_chunks(-(-n // block), 64 * block)
-    ]
-    ranges = [
-        (values.min(axis=0), values.max(axis=0))
-        for values in (grid_values(items[rows], metric) for rows in chunks)
-    ]
-    lowest = np.min([low for low, _ in ranges], axis=0)
-    highest = np.max([high for _, high in ranges], axis=0)
-    grids = np.stack([lowest, (highest - lowest) / 255], axis=1)
-    blocks = zeros_aligned((-(-n // block), n_bytes + len(grids), block))
-    for rows in chunks:
-        values = grid_values(items[rows], metric)
-        own = blocks[rows.start // block : rows.stop // block]
-        kernels.fill_blocks(read_only(packed[rows]), values, grids, own)
-    return kernels.Codes(
-        read_only(blocks), grids, read_only(items), lowest_score(metric)
-    )
-
-
-def grid_values(items, metric):
-    """Return the numbers of each code that get separate rows, float64."""
-    items = items.astype(np.float64)
-    if metric == "inner_product":
-        return items[:, :0]
-    if metric == "euclidean":
-        return items
-    terms, factors = items.T
-    lengths = np.divide(1, factors, where=factors > 0, out=np.zeros(len(items)))
-    return np.stack([terms * lengths, lengths], axis=1)
+    packed, levels, decoder = scorer.packed_codes, scorer.levels, scorer.decoder
+    n, n_rows = len(packed), scorer.n_bytes + decoder.bytes_beside
+    if levels is None:
+        levels = np.empty(0, dtype=np.uint8)
+    blocks = zeros_aligned((-(-n // BLOCK), n_rows, BLOCK))
+    kernels.fill_blocks(read_only(packed), read_only(levels), blocks)
+    items = decoder.items(np.arange(256, dtype=np.uint8))
+    # Vectors of zeros have a bound that leaves room for any other length.
+    factors = items[np.bincount(levels, minlength=256) > 0, -1]
+    least = 1 / float(factors.max(initial=0) or np.inf)
+    lowest = lowest_score(decoder.metric)
+    return kernels.Codes(read_only(blocks), n, items, least, lowest)
 
 
 def _work(n_queries, codes):
@@ -136,6 +116,6 @@ def _work(n_queries, codes):
         halves=np.empty((n_rows, 32), dtype=np.float32),
         lowest=np.empty(2 * n_rows, dtype=np.float32),
         tables=zeros_aligned((n_queries, n_rows, byte_tables.ENTRIES)),
-        scales=np.empty((n_queries, 3)),
-        found=np.empty(byte_tables.BLOCK // 64, dtype=np.uint64),
+        scales=np.empty((n_queries, 4)),
+        found=np.empty(BLOCK // 64, dtype=np.uint64),
     )

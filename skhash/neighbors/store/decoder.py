@@ -1,23 +1,32 @@
 """Decoding of codes, and terms and tables to score real-valued queries."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from skhash.codes import check_packed, packed_width
+from skhash.neighbors.store.levels import (
+    SMALLEST,
+    levels_of,
+    nearest_levels,
+    unit_for,
+)
 from skhash.numerics._decoder import (
     bits_of_block,
     block_values,
     check_codebook,
     sum_of_entries,
 )
-from skhash.utils.arrays import check_array, unit_rows
+from skhash.utils.arrays import check_array
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
 
 _products = LateModule("skhash.neighbors.kernels.products")
 
 METRICS = ("euclidean", "inner_product", "cosine")
+# Of scores by angle: what they are for an angle of 90 degrees, and the factor of the
+# negated cosine.
+ANGLES = {"euclidean": (2, 2), "inner_product": (0, 1), "cosine": (1, 1)}
 # A sum this much shorter than its parts is zero up to rounding.
 ROUNDING = 64 * np.finfo(np.float64).eps
 
@@ -42,13 +51,18 @@ def read_decoder(decoder, metric):
     if n_bits is None:
         n_bits = len(codebook) * bits_of_block(codebook)
     check_codebook(codebook, offset, n_bits)
-    normalized = bool(getattr(decoder, "normalize", False))
-    return Decoder(codebook, offset, int(n_bits), normalized, metric)
+    return Decoder(codebook, offset, int(n_bits), is_of_unit_rows(decoder), metric)
 
 
-def items_per_code(metric) -> int:
-    """Return how many floats per code `Decoder.items` has."""
-    return 2 if metric == "cosine" else 1
+def is_of_unit_rows(decoder) -> bool:
+    """Return whether the vectors that `decoder` was fitted to have unit length."""
+    names = "normalize", "normalized_"
+    return any(bool(getattr(decoder, name, False)) for name in names)
+
+
+def has_errors(decoder, metric) -> bool:
+    """Return whether the errors of codes belong to their scores."""
+    return metric == "euclidean" and not is_of_unit_rows(decoder)
 
 
 @dataclass(frozen=True)
@@ -67,8 +81,11 @@ class Decoder:
     n_bits : int
         Those of a code. Where they do not fill the last block, zeros follow.
     normalized : bool
-        Whether this is a space of rows of unit length, to which queries are brought.
+        Whether this is a space of rows of unit length. Queries are brought to it, and
+        so is what codes decode to.
     metric : str
+    unit : float
+        That of the numbers that codes have in a byte; see `levels`.
     """
 
     codebook: np.ndarray
@@ -76,6 +93,7 @@ class Decoder:
     n_bits: int
     normalized: bool
     metric: str
+    unit: float = SMALLEST
 
     def __post_init__(self):
         if bits_of_block(self.codebook) == 8:
@@ -98,7 +116,7 @@ class Decoder:
         check_packed(packed_codes, n_bits)
 
     def read_queries(self, X, name):
-        """Return validated queries, in the space of the codebook."""
+        """Return validated queries."""
         n_features = len(self.offset)
         if not is_plain(X, n_features):
             options = {"dtype": [np.float64, np.float32], "order": "C"}
@@ -107,46 +125,95 @@ class Decoder:
             raise ValueError(
                 f"{name} has {X.shape[1]} features, but codes decode to {n_features}."
             )
-        return unit_rows(X) if self.normalized else X
+        return X
 
     @property
     def nbytes(self):
         """The bytes of its arrays."""
         return self.codebook.nbytes + self.offset.nbytes
 
-    def items(self, packed_codes, added=None):
-        """Return the terms and factors of the scores of codes, float32.
+    @property
+    def by_angle(self):
+        """Whether scores are of the directions of decoded vectors."""
+        return self.normalized or self.metric == "cosine"
+
+    @property
+    def bytes_beside(self):
+        """The bytes that a search keeps beside a code: 0 or 1."""
+        return int(self.by_angle or self.metric == "euclidean")
+
+    def numbers(self, packed_codes, added=None):
+        """Return the number of each code that its score needs besides its sum.
+
+        That is the length of the decoded vector, if scores are of directions, and else
+        its squared distance from the offset. Inner products need none.
 
         added : ndarray of shape (n_codes,), default=None
-            Terms added to their squared distances.
+            Added to squared distances.
 
         Returns
         -------
-        items : ndarray of shape (n_codes, 1), or (n_codes, 2) for "cosine"
-            Terms added to the sums of the blocks, and factors of the sums before.
+        numbers : ndarray of shape (n_codes,), float32, or None
         """
-        items = np.zeros((len(packed_codes), items_per_code(self.metric)), np.float32)
-        if self.metric == "inner_product":
-            return items
+        if not self.bytes_beside:
+            return None
         # Lengths are those in an orthonormal basis, which may have fewer axes.
         vectors = np.vstack([self._entries(), self.offset])
         vectors = np.linalg.qr(vectors.T, mode="r").T
-        entries, offset = vectors[:-1], vectors[-1]
+        entries, offset = vectors[:-1], vectors[-1] * self.by_angle
         entries = entries.reshape(*self.codebook.shape[:-1], -1)
-        row_bytes = 32 * (self.n_bits + entries.shape[-1])
-        for rows in row_chunks(len(packed_codes), row_bytes):
+        numbers = np.empty(len(packed_codes), dtype=np.float32)
+        for rows in row_chunks(len(numbers), 32 * (self.n_bits + entries.shape[-1])):
             values = block_values(
                 packed_codes[rows], bits_of_block(entries), len(entries)
             )
             beyond = sum_of_entries(values, entries)
-            if self.metric == "cosine":
-                parts = angles_to(offset, beyond)
-            else:
-                squares = np.square(beyond).sum(axis=1)
-                parts = (squares if added is None else squares + added[rows],)
-            items[rows] = np.stack([_to_float32(2 * part) for part in parts], axis=1)
-            items[rows] /= 2
-        return items
+            own = np.square(beyond + offset).sum(axis=1)
+            if self.by_angle:
+                # The change of basis leaves something of a vector that is zero.
+                longest = np.linalg.norm(beyond, axis=1) + np.linalg.norm(offset)
+                own = np.sqrt(own)
+                own[own <= ROUNDING * longest] = 0
+                _to_float32(1e4 / own[own > 0])  # factors are float32, too
+            elif added is not None:
+                own += added[rows]
+            numbers[rows] = _to_float32(2 * own) / 2
+        return numbers
+
+    def with_levels(self, packed_codes, added=None):
+        """Return the decoder with a unit that is large enough, and levels of codes.
+
+        Returns
+        -------
+        decoder : Decoder
+        levels : ndarray of shape (n_codes,), uint8, or None
+            The bytes that stand for the numbers of the codes.
+        """
+        numbers = self.numbers(packed_codes, added)
+        if numbers is None:
+            return self, None
+        unit = max(self.unit, unit_for(numbers))
+        return replace(self, unit=unit), nearest_levels(numbers, unit)
+
+    def items(self, levels):
+        """Return the terms and factors of the scores of codes, float32.
+
+        levels : ndarray of shape (n,), uint8
+
+        Returns
+        -------
+        items : ndarray of shape (n, 1) or (n, 2)
+            Terms added to the sums of the blocks, and factors of the sums before.
+        """
+        if not self.bytes_beside:
+            return np.zeros((len(levels), 1), dtype=np.float32)
+        numbers = levels_of(self.unit)
+        if not self.by_angle:
+            return numbers[levels, None]
+        term, times = ANGLES[self.metric]
+        with np.errstate(over="ignore"):  # of levels that no code has
+            factors = np.divide(times, numbers, where=numbers > 0, out=0 * numbers)
+        return np.stack([np.full_like(factors, term), factors], axis=1)[levels]
 
     @np.errstate(over="ignore", invalid="ignore")  # infinite values are refused
     def tables(self, X, n_bytes):
@@ -156,19 +223,14 @@ class Decoder:
         are in those of the first byte.
         """
         X = np.array(X, dtype=np.float64, order="C")
-        if self.metric == "euclidean":
+        if self.by_angle:
+            lengths = np.sqrt(np.einsum("ij,ij->i", X, X))[:, None]
+            np.divide(X, lengths, out=X, where=lengths > 0)
+        if self.metric == "euclidean" and not self.by_angle:
             X -= self.offset
             starts, times = np.square(X).sum(axis=1), -2
-        elif self.metric == "inner_product":
-            starts, times = -(X @ self.offset), -1
         else:
-            X = unit_rows(X)
-            length = np.linalg.norm(self.offset)
-            towards = self.offset / length if length > 0 else self.offset
-            is_zero = ~X.any(axis=1)
-            X -= towards
-            starts = length * np.where(is_zero, 1.0, np.square(X).sum(axis=1) / 2)
-            times = -1
+            starts, times = -(X @ self.offset), -1
         own = times * self._products(X)
         # No sum of them may be beyond float32, nor one with the float of a code.
         most = np.abs(own) if own.ndim == 2 else np.abs(own).max(axis=2)
@@ -231,40 +293,6 @@ def tables_of_bytes(own, starts, n_bytes):
     tables[:, : own.shape[1]] = own
     tables[:, 0] += starts[:, None]
     return tables
-
-
-def angles_to(offset, beyond):
-    """Return the terms and factors of cosines to vectors ``x = offset + beyond``.
-
-    With unit vectors u along the offset and q of the query, the score
-    ``1 - q^T x / |x|`` is ``(|x| - u^T x) / |x|``, which is of x alone, plus
-    ``(u - q)^T x / |x|``. Where the offset is much longer than what is beyond it, all
-    of it is small, and neither part is a difference of large numbers.
-
-    Parameters
-    ----------
-    offset : ndarray of shape (n_axes,), float64
-    beyond : ndarray of shape (n, n_axes), float64
-
-    Returns
-    -------
-    terms, factors : ndarrays of shape (n,), float64
-        1 less the cosine of u and x, and ``1 / |x|``; 1 and 0 where x is zero.
-    """
-    length = np.linalg.norm(offset)
-    towards = offset / length if length > 0 else offset
-    across = beyond - np.outer(beyond @ towards, towards)
-    along = length + beyond @ towards
-    squares = np.square(across).sum(axis=1)
-    lengths = np.sqrt(along**2 + squares)
-    # The change of basis leaves something of a vector that is zero.
-    longest = length + np.linalg.norm(beyond, axis=1)
-    lengths[lengths <= ROUNDING * longest] = 0.0
-    factors = 1 / np.where(lengths > 0, lengths, np.inf)
-    # lengths - along, of which one is nearly the other where along is positive.
-    ratios = squares / np.where(along > 0, lengths + along, 1)
-    excess = np.where(along > 0, ratios, lengths - along)
-    return np.where(lengths > 0, excess * factors, 1.0), factors
 
 
 def _to_float32(values):

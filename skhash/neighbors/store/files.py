@@ -11,15 +11,17 @@ import numpy as np
 
 from skhash.codes import packed_width
 from skhash.neighbors.store.clusters import BLOCK, ClusterArrays, position_type
-from skhash.neighbors.store.decoder import METRICS, Decoder, items_per_code
+from skhash.neighbors.store.decoder import METRICS, Decoder
+from skhash.neighbors.store.kept_file import KeptFile
+from skhash.neighbors.store.levels import LARGEST
 from skhash.neighbors.store.store import Store
 from skhash.numerics._decoder import check_codebook
 from skhash.persistence.state import in_order
 from skhash.persistence.tensors import naming_damage
 
 # Arrays with a row a code, those of a decoder, of clusters, and all.
-COLUMNS = ("y", "ids", "live", "vectors", "items")
-DECODER = ("codebook", "offset", "items")
+COLUMNS = ("y", "ids", "live", "vectors", "levels")
+DECODER = ("codebook", "offset")
 CLUSTERS = {f"cluster_{name}": name for name in ClusterArrays._fields}
 ARRAYS = ("codes", *COLUMNS, "codebook", "offset", *CLUSTERS)
 
@@ -27,6 +29,9 @@ ARRAYS = ("codes", *COLUMNS, "codebook", "offset", *CLUSTERS)
 def write_store(store) -> tuple[dict, dict]:
     """Return the arrays of a store by name, and its values for JSON."""
     arrays, scoring = {"codes": store["words"].view(np.uint8), **store.columns()}, None
+    values, file = {"n_bytes": store.n_bytes}, store.vectors_file
+    if file is not None:
+        arrays["vectors"], values["vectors_file"] = None, vars(file)
     searcher = store.codes_key.get("searcher")
     clusters = (searcher or store.codes_key).clusters
     if clusters is not None:
@@ -34,14 +39,14 @@ def write_store(store) -> tuple[dict, dict]:
     if store.decoder is not None:
         decoder = store.decoder
         arrays |= {"codebook": decoder.codebook, "offset": decoder.offset}
-        names = "n_bits", "normalized", "metric"
+        names = "n_bits", "normalized", "metric", "unit"
         scoring = {name: getattr(decoder, name) for name in names}
     arrays = {
         name: in_order(name, array)
         for name, array in arrays.items()
         if array is not None
     }
-    return arrays, {"n_bytes": store.n_bytes, "decoder": scoring}
+    return arrays, {**values, "decoder": scoring}
 
 
 def read_store(saved, values, n_features, verify):
@@ -49,7 +54,11 @@ def read_store(saved, values, n_features, verify):
 
     The content of a map is checked before its first use.
     """
-    arrays, n_bytes = saved.arrays, values["n_bytes"]
+    arrays, n_bytes = dict(saved.arrays), values["n_bytes"]
+    file = values.get("vectors_file")
+    if file is not None:
+        file = KeptFile(**file)
+        arrays["vectors"] = file.open()
     unknown = sorted(arrays.keys() - set(ARRAYS))
     if unknown:
         raise ValueError(f"This skhash does not know: {unknown}; update it.")
@@ -57,13 +66,15 @@ def read_store(saved, values, n_features, verify):
     decoder = _read_decoder(arrays, values["decoder"], n_bits)
     clusters = _read_clusters(arrays)
     columns = {name: arrays[name] for name in arrays.keys() & set(COLUMNS)}
-    whole = {"n_bytes": n_bytes, "clusters": clusters}
+    whole = {"n_bytes": n_bytes, "clusters": clusters, "vectors_file": file}
     store = Store(arrays["codes"], decoder, **whole, **columns)
 
     def check():
         with naming_damage(saved.path.parent):
             if verify:
                 saved.check()
+                if file is not None:
+                    file.check()
             _check_content(arrays, n_bits)
             if clusters is not None:
                 _check_positions(clusters, len(arrays["codes"]))
@@ -109,7 +120,7 @@ def _is_of_its_kind(name, array):
         "ids": (dtype == np.int64 or kind == "U") and ndim == 1,
         "live": kind == "b" and ndim == 1,
         "vectors": kind in "iuf" and ndim == 2,
-        "items": dtype == np.float32 and ndim == 2 and array.flags.c_contiguous,
+        "levels": dtype == np.uint8 and ndim == 1,
         "codebook": (dtype, ndim) in ((np.float64, 2), (np.float32, 3)),
         "offset": dtype == np.float64 and ndim == 1,
     }.get(name, name in CLUSTERS)
@@ -117,24 +128,27 @@ def _is_of_its_kind(name, array):
 
 def _read_decoder(arrays, scoring, n_bits):
     """Return the decoder, or None; raise unless it fits the codes."""
-    there = arrays.keys() & set(DECODER)
+    there = arrays.keys() & {*DECODER, "levels"}
     if scoring is None and not there:
         return None
-    kinds = {"n_bits": int, "normalized": bool, "metric": str}
+    kinds = {"n_bits": int, "normalized": bool, "metric": str, "unit": float}
     if (
         type(scoring) is not dict
         or {name: type(value) for name, value in scoring.items()} != kinds
         or scoring["metric"] not in METRICS
-        or there != set(DECODER)
+        or not 0 < scoring["unit"] <= LARGEST
         # Of codes that were packed, the decoder alone knows how many bits they have.
         or packed_width(scoring["n_bits"]) != packed_width(n_bits)
         or scoring["n_bits"] > n_bits
-        or arrays["items"].shape[1] != items_per_code(scoring["metric"])
+        or not there >= set(DECODER)
     ):
         raise ValueError("Its decoder does not fit the codes.")
     codebook, offset = arrays["codebook"], arrays["offset"]
     check_codebook(codebook, offset, scoring["n_bits"])
-    return Decoder(codebook, offset, **scoring)
+    decoder = Decoder(codebook, offset, **scoring)
+    if decoder.bytes_beside != ("levels" in there):
+        raise ValueError("Its levels do not fit the decoder.")
+    return decoder
 
 
 def _read_clusters(arrays):

@@ -6,6 +6,7 @@ import numpy as np
 
 from skhash.codes import packed_to_words
 from skhash.neighbors.store.ids import IdLookup, check_same_kind, read_ids
+from skhash.neighbors.store.levels import levels_of, nearest_levels
 
 
 class CodesKey:
@@ -52,15 +53,29 @@ class Store:
         How many bytes of `packed` are codes, if zeros follow.
     clusters : ClusterArrays, default=None
         Those of the codes, if they were made.
+    vectors_file : KeptFile, default=None
+        Where the column "vectors" is the user's file: not copied when saved or pickled.
     **columns : ndarray of shape (n, ...), or None
         Further columns: "y", the label; "ids", of int64 or str; "live", a bool, False
         for a code that was removed; "vectors", the real vector that it was made of;
-        "items", as `Decoder.items` returns them. None stands for a missing column.
+        "levels", as `Decoder.with_levels` returns them. None stands for a missing
+        column.
     """
 
-    def __init__(self, packed, decoder=None, *, n_bytes=None, clusters=None, **columns):
+    def __init__(
+        self,
+        packed,
+        decoder=None,
+        *,
+        n_bytes=None,
+        clusters=None,
+        vectors_file=None,
+        **columns,
+    ):
         self.n, self.n_bytes = len(packed), n_bytes or packed.shape[1]
-        self.decoder = decoder
+        self.decoder, self.vectors_file = decoder, vectors_file
+        if vectors_file is not None:
+            columns["vectors"] = vectors_file.open()
         # Rows from `n` on are room to grow into.
         self._rooms = {"words": packed_to_words(packed), "live": None, **columns}
         self.codes_key = CodesKey(clusters)
@@ -136,6 +151,16 @@ class Store:
         }
         return self._with(rooms, n, lookup)
 
+    def decoded_by(self, decoder):
+        """Return a store with the decoder in another unit, to which levels go over."""
+        if decoder.unit == self.decoder.unit:
+            return self
+        numbers = levels_of(self.decoder.unit)
+        levels = nearest_levels(numbers, decoder.unit)[self["levels"]]
+        other = self._with({**self._rooms, "levels": levels}, self.n, self._lookup)
+        other.decoder = decoder
+        return other
+
     def remove(self, positions):
         """Return a store in which the codes at `positions` are no longer live."""
         if not len(positions):
@@ -200,13 +225,18 @@ class Store:
         other = object.__new__(Store)
         other._rooms, other.n, other.n_bytes = rooms, n, self.n_bytes
         other.decoder = self.decoder
+        is_same = rooms.get("vectors") is self._rooms.get("vectors")
+        other.vectors_file = self.vectors_file if is_same else None
         other.codes_key, other._lookup, other._check = CodesKey(), lookup, None
         # The room passes on: two stores must not grow into the same.
         self._rooms = {name: self[name] for name in self._rooms}
         return other
 
     def __getstate__(self):
-        return {"packed": self.packed, "decoder": self.decoder, **self.columns()}
+        parts = {"packed": self.packed, "decoder": self.decoder, **self.columns()}
+        if self.vectors_file is not None:
+            parts |= {"vectors": None, "vectors_file": self.vectors_file}
+        return parts
 
     def __setstate__(self, state):
         self.__init__(**state)

@@ -45,7 +45,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     r"""Contrastive codes of near neighbours: rows near each other get near codes.
 
     A row x_i of a batch is paired with one of its nearest rows (or, with labels, with
-    one of its class), x_{i'}. With signs s in {-1, +1} of the logits of an encoder, and
+    one of its class), x_i'. With signs s in {-1, +1} of the logits of an encoder, and
     their agreement ``<s_i, s_j'> / m`` over m bits, training minimises how far the
     distribution of agreement over the partners of the batch is from that of nearness,
     seen from rows and from partners, how little agreement follows distance, and how

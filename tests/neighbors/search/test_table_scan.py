@@ -1,6 +1,6 @@
 """Search by bounds against a stable sort of the scores of all codes."""
 
-from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +9,6 @@ from skhash.neighbors import AsymmetricNeighbors
 from skhash.neighbors.search import table_scan
 from skhash.neighbors.search.asymmetric import asymmetric_scores
 from skhash.neighbors.store.decoder import METRICS, read_decoder
-from skhash.utils.chunks import row_chunks
 
 BLOCK_BITS = (1, 4, 8)
 
@@ -108,6 +107,32 @@ def test_nothing_is_below_the_best_code(metric):
 
 
 @pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("n_bits", [8, 40])
+def test_decoders_of_unit_rows(n_bits, metric):
+    """Of vectors that are short or zero, scores are those of what a byte makes them."""
+    rng = np.random.default_rng(0)
+    codebook = rng.normal(size=(n_bits, 3)) * rng.exponential(size=(n_bits, 1)) ** 3
+    decoder = SimpleNamespace(codebook_=codebook, offset_=np.zeros(3), normalize=True)
+    codes = make_codes(rng, 3000, n_bits // 8)
+    codes[::9] = 0
+    queries = np.vstack([rng.normal(size=(20, 3)), np.zeros(3)])
+    for k in (1, 50, 2900):
+        assert_finds(queries, codes, decoder, metric, k)
+
+
+def test_what_was_found_excludes_nothing_that_is_nearer():
+    """Codes of one length: the bound by what a block before has found is the best."""
+    codes = np.full((2000, 1), 200, dtype=np.uint8)
+    codes[100], codes[700] = 100, 99
+    for angle in np.linspace(0.1, 1.5, 30):
+        angles = np.linspace(0, np.pi, 256)
+        angles[99:101] = angle, angle + 1e-4
+        codebook = np.stack([np.cos(angles), np.sin(angles)], axis=1)[None]
+        decoder = codebook, np.zeros(2)
+        assert_finds(np.array([[1.0, 0.0]]), codes, decoder, "cosine", 1)
+
+
+@pytest.mark.parametrize("metric", METRICS)
 def test_grids_are_below_what_they_stand_for(metric):
     """Codes of one byte and vectors of many lengths: no other bound is looser."""
     rng = np.random.default_rng(0)
@@ -140,17 +165,6 @@ def test_codes_that_decode_to_zero(metric):
     assert_finds(queries, codes, (codebook, offset), metric, 1000)
     codebook[:] = 0
     assert_finds(queries, codes, (codebook, offset), metric, 1000)
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_blocks_are_made_in_chunks(metric, monkeypatch):
-    """Each on the same grids, which are those of all codes."""
-    chunks = partial(row_chunks, budget=64 * table_scan.byte_tables.BLOCK)
-    monkeypatch.setattr(table_scan, "row_chunks", chunks)
-    rng = np.random.default_rng(0)
-    decoder = make_codebook(8, 3, 6, lambda n: rng.normal(size=n))
-    codes, queries = make_codes(rng, 3000, 3), rng.normal(size=(9, 6))
-    assert_finds(queries, codes, decoder, metric, 30)
 
 
 @pytest.mark.parametrize("n_queries", [1, 2, 50])

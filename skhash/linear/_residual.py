@@ -1,0 +1,62 @@
+"""A codebook to start from: k-means of what the blocks before leave of the rows."""
+
+import numpy as np
+from scipy import sparse
+
+from skhash.numerics._projection import column_means
+from skhash.utils.chunks import dense_rows
+
+# Rows for each centre, and how often all of them move: alternations do the rest.
+ROWS_PER_CENTER, MAX_ITER = 256, 8
+
+
+def residual_codebook(X, n_bits, block_bits) -> tuple[np.ndarray, np.ndarray]:
+    """Return a codebook that quantises residuals, block by block.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
+    n_bits : int
+    block_bits : int
+
+    Returns
+    -------
+    codebook : ndarray of shape (n_blocks, 2**block_bits, n_features), float32
+        Values of a last block that `n_bits` cuts short are zero.
+    offset : ndarray of shape (n_features,), float32
+        The mean.
+    """
+    random_state, n_values = np.random.RandomState(0), 2**block_bits
+    order = random_state.permutation(X.shape[0])[: ROWS_PER_CENTER * n_values]
+    offset = column_means(X)
+    rest = (dense_rows(X[np.sort(order)]) - offset).astype(np.float32)
+    codebook = []
+    for first in range(0, n_bits, block_bits):
+        step = 2 ** max(0, first + block_bits - n_bits)
+        entries = np.zeros((n_values, X.shape[1]), dtype=np.float32)
+        entries[::step], own = kmeans(rest, n_values // step, random_state)
+        rest -= entries[::step][own]
+        codebook.append(entries)
+    return np.stack(codebook), offset.astype(np.float32)
+
+
+def kmeans(rows, n_centers, random_state) -> tuple[np.ndarray, np.ndarray]:
+    """Return centres, (n_centers, n_features), and the nearest one of each row.
+
+    Centres without rows stay where they are.
+    """
+    n = len(rows)
+    centers = rows[random_state.choice(n, n_centers, replace=n < n_centers)]
+    for _ in range(MAX_ITER):
+        own = nearest(rows, centers)
+        belongs = sparse.csr_array(
+            (np.ones(n, np.float32), own, np.arange(n + 1)), shape=(n, n_centers)
+        )
+        counts = np.bincount(own, minlength=n_centers)[:, None]
+        centers = np.where(counts, (belongs.T @ rows) / np.maximum(counts, 1), centers)
+    return centers, nearest(rows, centers)
+
+
+def nearest(rows, centers) -> np.ndarray:
+    centers = centers.astype(np.float32)
+    return (rows @ centers.T - np.square(centers).sum(axis=1) / 2).argmax(axis=1)

@@ -1,0 +1,73 @@
+"""Codebooks of residuals against scikit-learn's k-means and sums that are known."""
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits
+
+from skhash.linear import LinearDecoder, _residual
+from skhash.linear._decoder import refine, squared_errors
+from skhash.linear._residual import kmeans, residual_codebook
+
+
+def test_kmeans_is_that_of_scikit_learn():
+    noise = np.random.default_rng(0).normal(size=(1797, 64))  # no two are as near
+    rows = (load_digits().data + noise).astype(np.float32)
+    first = rows[np.random.RandomState(3).choice(len(rows), 20, replace=False)]
+    centers, own = kmeans(rows, 20, np.random.RandomState(3))
+    options = {"n_init": 1, "max_iter": _residual.MAX_ITER, "tol": 0}
+    other = KMeans(20, init=first, **options).fit(rows)
+    np.testing.assert_allclose(centers, other.cluster_centers_, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(own, other.labels_)
+
+
+def test_centers_without_rows_stay():
+    rows = np.float32([[0], [0], [1]])
+    centers, own = kmeans(rows, 5, np.random.RandomState(0))
+    assert np.isin(centers, rows).all()
+    np.testing.assert_array_equal(centers[own], rows)
+
+
+@pytest.mark.parametrize("n_bits", [8, 7])
+def test_sums_of_entries_are_found(n_bits):
+    """Rows that are the sum of a far and a near vector, of few each."""
+    rng = np.random.default_rng(0)
+    far, near = 100 * rng.normal(size=(3, 5)), rng.normal(size=(3, 5))
+    X = (far[:, None] + near).reshape(9, 5)[rng.integers(0, 9, 3000)]
+    codebook, offset = residual_codebook(X, n_bits, 4)
+    assert codebook.shape == (2, 16, 5)
+    np.testing.assert_allclose(offset, X.mean(axis=0), rtol=1e-5)
+    if n_bits == 7:  # the last bit of the code is none of its own
+        assert not codebook[1, 1::2].any()
+    codes = refine(X, None, codebook, offset, n_bits=n_bits)
+    errors = squared_errors(X, codes, codebook, offset)
+    assert errors.max() < 1e-6 * X.var(axis=0).sum()
+
+
+@pytest.mark.parametrize("n_bits", [16, 21])
+@pytest.mark.parametrize("block_bits", [4, 8])
+def test_what_starts_from_residuals_knows_no_codes(n_bits, block_bits):
+    X = load_digits().data[:900]
+    options = {"block_bits": block_bits, "start": "residual", "n_restarts": 2}
+    one, other = np.random.default_rng(0).integers(0, 2, (2, len(X), n_bits))
+    decoder = LinearDecoder(**options).fit(X, one)
+    same = LinearDecoder(**options).fit(X, other)
+    np.testing.assert_array_equal(decoder.codebook_, same.codebook_)
+    refined = decoder.refine(X)
+    np.testing.assert_array_equal(decoder.refine(X, other), refined)
+    by_codes = LinearDecoder(**options).set_params(start="codes").fit(X, one)
+    errors = by_codes.reconstruction_error(X, by_codes.refine(X, one))
+    assert decoder.reconstruction_error(X, refined).mean() < errors.mean()
+
+
+@pytest.mark.parametrize(
+    "options", [{"block_bits": 1}, {"n_alternations": 0}, {"hamming_weight": 1.0}]
+)
+def test_where_codes_are_kept_they_are_the_start(options):
+    X = load_digits().data[:300]
+    bits = np.random.default_rng(0).integers(0, 2, (len(X), 12))
+    options = {"block_bits": 4, **options}
+    decoder = LinearDecoder(start="residual", **options).fit(X, bits)
+    expected = LinearDecoder(**options).fit(X, bits)
+    np.testing.assert_array_equal(decoder.codebook_, expected.codebook_)
+    np.testing.assert_array_equal(decoder.refine(X, bits), expected.refine(X, bits))
