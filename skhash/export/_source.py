@@ -1,11 +1,8 @@
 """Sources of exports: live codes of an index or packed codes, and their decoder."""
 
 import importlib
-from dataclasses import replace
 
 import numpy as np
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import check_packed
@@ -108,8 +105,6 @@ def read_scoring(source, metric=None):
             f"metric={metric!r}, but the index was fitted for {decoder.metric!r}; "
             "leave it out, or pass the decoder itself."
         )
-    if isinstance(source, HashedNeighbors) and _normalizes(source.encoder_):
-        return replace(decoder, normalized=True)
     return decoder
 
 
@@ -122,15 +117,6 @@ def fitted_index(source):
         return None
     check_is_fitted(source)
     return source
-
-
-def _normalizes(encoder):
-    """Return whether the codes are those of unit vectors."""
-    if isinstance(encoder, FrozenEstimator):
-        return _normalizes(encoder.estimator)
-    if isinstance(encoder, Pipeline):
-        return _normalizes(encoder[-1])
-    return bool(getattr(encoder, "normalize", False))
 
 
 def integer_ids(ids, engine):
