@@ -24,6 +24,7 @@ import numpy as np
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import train_test_split
+from sklearn.neighbors import kneighbors_graph
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from tools import Table, add_output, columns, load_20newsgroups, save
@@ -63,26 +64,28 @@ def autoencoder(posterior):
 
 
 # A group has hundreds of messages: many neighbours, and a temperature at which all of
-# them count. The longer a code, the higher it is.
+# them count.
 NEIGHBOR_CANDIDATES = [
-    {"n_components": 128, "temperature": t} for t in (0.6, 1.0, 2.0, 4.0)
+    {"n_components": 128, "temperature": t} for t in (0.24, 0.5, 1.0, 2.0)
 ]
-# Distances among the messages of a group are no concern. Prefixes would need separate,
-# lower temperatures, and here each length has its own fit anyway.
-GroupHash = partial(
-    NeighborHash,
-    n_neighbors=50,
-    distance_weight=0.0,
-    reconstruction_weight=0.0,
-    nested=False,
-)
+
+
+class GroupHash(NeighborHash):
+    """Neighbours are given as a graph: all count alike, however near they are."""
+
+    def fit(self, X, y=None):
+        self.graph = kneighbors_graph(X, self.n_neighbors)
+        return super().fit(X, y)
+
+
+LINEAR = {"n_neighbors": 50, "nested": False, "hidden_layer_sizes": ()}
 # Each method and its candidates. The first one of the autoencoders is their default.
 METHODS = {
     "ITQ": (after_svd(ITQHash), [{"n_components": n} for n in (64, 128, 256)]),
     "SGH": (after_svd(SGHEncoder), [{"n_components": n} for n in (64, 128, 256)]),
-    "neighbor": (after_svd(GroupHash), NEIGHBOR_CANDIDATES),
+    "neighbor": (after_svd(partial(GroupHash, **LINEAR)), NEIGHBOR_CANDIDATES),
     "neighbor MLP": (
-        after_svd(partial(GroupHash, hidden_layer_sizes=(512,), lr=0.03)),
+        after_svd(partial(GroupHash, **LINEAR | {"hidden_layer_sizes": "auto"})),
         NEIGHBOR_CANDIDATES,
     ),
     "independent": (
