@@ -87,7 +87,9 @@ def test_random_affine_draws_turn_and_shifts_uniformly_and_apart():
     assert correlations.abs().max() < 4 / n**0.5
 
 
-@pytest.mark.parametrize("augment", module.AUGMENTATIONS.values(), ids=str)
+@pytest.mark.parametrize(
+    "augment", module.AUGMENTATIONS.values(), ids=module.AUGMENTATIONS
+)
 def test_every_image_is_drawn_from_the_generator(augment):
     images, _ = random_images(20)
     state = torch.get_rng_state()
