@@ -580,3 +580,17 @@ def test_distances_count_less_where_rows_are_many(digits, monkeypatch):
     after = small(n_bits=32).fit(X)
     np.testing.assert_allclose(after.net_.module_.distance_weight, weight / 16)
     assert (after.decision_function(X) != before.decision_function(X)).any()
+
+
+@pytest.mark.parametrize("n", [80, 600])
+def test_the_hidden_layer_and_what_is_wanted_follow_the_number_of_rows(n, digits):
+    """More rows want nearer partners, and have the units that they can train."""
+    X = digits[0][:n]
+    encoder = small().fit(X)
+    given = small(hidden_layer_sizes=(min(512, n),)).fit(X)
+    np.testing.assert_array_equal(
+        encoder.decision_function(X), given.decision_function(X)
+    )
+    assert encoder.net_.module_.sharpness == pytest.approx(n**0.35)
+    assert encoder.net_.module_.by_distance
+    assert not small(graph=kneighbors_graph(X, 5)).fit(X).net_.module_.by_distance
