@@ -173,7 +173,7 @@ def test_shares_of_the_nearest_that_are_found(load):
 def test_ahead_level_and_behind(load):
     report = load("every_cell")
     cells = {}
-    for data, other in {"digits": 0.795, "tfidf": 0.8195, "glove": 0.8205}.items():
+    for data, other in {"digits": 0.785, "tfidf": 0.8195, "glove": 0.8205}.items():
         seeds = {
             report.OURS: (0.80, 0.82, 0.81),
             "ITQ": (0.7,) * 3,
