@@ -69,8 +69,9 @@ def _place(array):
 
 
 def _without_strings(name, array):
-    """Return strings as character codes, with one more axis."""
-    if array.dtype.kind == "U":
+    """Return an array in the order of bytes here, strings as codes of characters."""
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    if array.dtype.kind == "U":  # with one more axis
         array = array[..., None].view(np.uint32)
     if array.dtype not in NAMES:
         raise ValueError(

@@ -19,6 +19,7 @@ from skorch.callbacks import EarlyStopping
 import skhash
 from skhash.gradients import ARM, StraightThrough
 from skhash.linear import ITQHash, PCAHash
+from skhash.neighbors import AsymmetricNeighbors
 from skhash.neural import Correction, CorrelatedPosterior
 from skhash.noise import Logistic
 from skhash.persistence import tensors
@@ -306,3 +307,12 @@ def test_labels_that_are_strings(tmp_path):
     encoder = skhash.SupervisedHash(**TRAINED, hidden_layer_sizes=()).fit(X, labels)
     encoder.save(tmp_path)
     np.testing.assert_array_equal(skhash.load(tmp_path).classes_, [*"abc"])
+
+
+def test_arrays_of_another_byte_order_are_saved(tmp_path):
+    vectors = np.random.RandomState(0).randn(5, 3).astype(">f4")
+    index = AsymmetricNeighbors(2).fit(np.eye(5, 8, dtype=np.uint8), vectors=vectors)
+    index.save(tmp_path / "index")
+    again = skhash.load(tmp_path / "index")
+    np.testing.assert_array_equal(again.vectors_, vectors)
+    np.testing.assert_array_equal(again.kneighbors(vectors), index.kneighbors(vectors))

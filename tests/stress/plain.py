@@ -28,7 +28,8 @@ def decoded(bits, codebook, offset):
         return bits @ codebook + offset
     size = codebook.shape[1].bit_length() - 1
     padded = np.pad(bits, ((0, 0), (0, -bits.shape[1] % size)))
-    values = padded.reshape(len(bits), -1, size) @ (1 << np.arange(size)[::-1])
+    blocks = padded.reshape(len(bits), len(codebook), size)
+    values = blocks @ (1 << np.arange(size)[::-1])
     return offset + sum(own[values[:, block]] for block, own in enumerate(codebook))
 
 
