@@ -44,7 +44,7 @@ autosummary_generate = True
 autodoc_default_options = {
     "members": True,
     "inherited-members": True,
-    # What every scikit-learn estimator has, in scikit-learn's words.
+    # In every scikit-learn estimator, and in scikit-learn's words.
     "exclude-members": "get_metadata_routing, get_params, set_output, set_params, "
     "set_fit_request, set_inverse_transform_request, set_partial_fit_request, "
     "set_score_request, set_transform_request",

@@ -1,4 +1,4 @@
-"""What pages compute from the results of benchmarks."""
+"""Pages compute these from the results of benchmarks."""
 
 import json
 import re

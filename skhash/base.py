@@ -199,8 +199,8 @@ class BaseHasher(
         Notes
         -----
         Parameters that are not plain data (callables, callbacks) are left out with a
-        warning. Optimizer state is left out too: `partial_fit` on a loaded encoder goes
-        on from the saved weights with a fresh optimizer.
+        warning. Optimizer state is left out too: `partial_fit` on a loaded encoder
+        starts from the saved weights with a fresh optimizer.
         """
         check_is_fitted(self)
         save_estimator(self, path)

@@ -337,7 +337,7 @@ def test_bits_of_other_types(room, dtype):
 
 
 def searches():
-    """Yield functions of real queries, and whether they may be sparse."""
+    """Yield functions of uncompressed queries, and whether they may be sparse."""
     rows = vectors(300, 24)
     encoder = PCAHash(20).fit(rows)
     bits = encoder.transform(rows)

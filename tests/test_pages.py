@@ -14,6 +14,22 @@ def test_the_front_has_the_figures_that_were_measured():
     assert rows in (DOCS.parent / "README.md").read_text(encoding="utf-8")
 
 
+def test_the_page_on_recall_says_what_the_table_has():
+    """Ahead in most cells, level in nearly all others, in fewest ahead on GloVe."""
+    text = (DOCS / "results/every_cell.md").read_text(encoding="utf-8")
+    counts = {
+        name: [*map(int, numbers)]
+        for name, *numbers in re.findall(
+            r"^\| (\w+) \| (\d+) \| (\d+) \| (\d+) \|$", text, re.MULTILINE
+        )
+    }
+    ahead, level, behind = counts.pop("all")
+    assert ahead > level > 4 * behind
+    assert min(counts, key=lambda data: counts[data][0] / sum(counts[data])) == "glove"
+    differences = re.findall(r" \| ([+-]0\.\d+) \| ", text)
+    assert min(map(float, differences)) > -0.02
+
+
 def test_every_result_is_included_and_every_include_exists():
     included = {
         (page.parent / name).resolve()

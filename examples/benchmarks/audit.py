@@ -42,7 +42,7 @@ def main(arguments=None):
         best.rows.append([title, len(vectors), *cells])
         others.rows += [[title, line] for line in result.alternatives]
     figure.savefig(arguments.picture, dpi=130)
-    tables = {"What is recommended": best, "What else may be chosen": others}
+    tables = {"Recommended": best, "Alternatives": others}
     for table in tables.values():
         table.printed()
     data = f"at most {SAMPLE:,} rows of each set, a fifth of them or 1000 as queries"

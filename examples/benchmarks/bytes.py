@@ -1,15 +1,15 @@
-"""Recall against bytes a vector: our codes beside faiss's quantisers.
+"""Recall against bytes a vector: our codes beside faiss's quantizers.
 
     python examples/benchmarks/bytes.py --output bytes.json --data-home DATA_HOME
     python examples/benchmarks/bytes.py --show bytes.json --results FILE
     python examples/benchmarks/bytes.py --quick
 
 Recall 10@N is the share of the ten exact nearest neighbours that are among the first N
-of a search of all codes by real queries, without a second look at vectors. Neighbours
-are those by Euclidean distance, which for rows of unit length (MiniLM, GloVe) are those
-by cosine. On Fashion-MNIST everything is fitted to the first 30,000 images and searched
-among the others; on MiniLM and digits the rows that are fitted are the database, on
-GloVe a part of it. Queries have been seen by nothing.
+of a search of all codes by uncompressed queries, without a second look at vectors.
+Neighbours are those by Euclidean distance, which for rows of unit length (MiniLM,
+GloVe) are those by cosine. On Fashion-MNIST everything is fitted to the first 30,000
+images and searched among the others; on MiniLM and digits the rows that are fitted are
+the database, on GloVe a part of it. Queries have been seen by nothing.
 
 Options of every method, the metric of a search of unit rows among them, are chosen by
 10@10 of rows that are held out of the training part, with the first seed, at
@@ -47,7 +47,7 @@ from skhash.metrics import true_neighbors
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
 
 # Methods: each fits rows, takes in a database as codes, and finds the codes nearest to
-# real-valued queries, all of them being scored.
+# uncompressed queries, all of them being scored.
 
 FLOAT = 4  # bytes of a number that is kept as it is
 LEVELS = 256  # entries of a codebook that one byte picks from

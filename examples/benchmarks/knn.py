@@ -412,7 +412,7 @@ class Comparison:
         return {
             "Beside the faster of faiss's exact searches": self.beside,
             "All engines": self.engines,
-            "What comparing one code takes": self.constants,
+            "Cost of comparing one code": self.constants,
             "Left out": self.left_out,
         }
 

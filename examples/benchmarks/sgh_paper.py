@@ -66,7 +66,7 @@ METHODS = {
 DECODED = ("SGH", "ITQ")
 # Rows on which codes and codebook are fitted in turns.
 REFINED_ROWS = 10_000
-QUANTISERS = ("PQ", "OPQ")
+QUANTIZERS = ("PQ", "OPQ")
 # How many are looked at, and how many of the nearest are to be among them.
 N_RETRIEVED, NEAREST = 100, (10, 100)
 # How often the curves of the reconstruction error are read, in shares of an epoch.
@@ -205,8 +205,8 @@ def recalls(data, query, arguments, metric):
     for seed, n_bits in product(arguments.seeds, arguments.bits):
         case = {"bits": n_bits, "seed": seed}
         for method in arguments.methods:
-            if method in QUANTISERS:
-                index = quantiser(method, n_bits, train, data.database, metric)
+            if method in QUANTIZERS:
+                index = quantizer(method, n_bits, train, data.database, metric)
                 positions = index.search(np.float32(query), N_RETRIEVED)[1]
                 found = by_position(positions, truth)
                 yield {"method": method, "search": "asymmetric"} | case | found
@@ -267,8 +267,8 @@ def by_position(positions, truth):
     }
 
 
-def quantiser(method, n_bits, train, database, metric):
-    """Return faiss's product quantiser of as many bits, filled."""
+def quantizer(method, n_bits, train, database, metric):
+    """Return faiss's product quantizer of as many bits, filled."""
     import faiss
 
     n_columns, n_bytes = train.shape[1], n_bits // 8
@@ -397,7 +397,7 @@ def main():
     parser.add_argument("--files", nargs="+", help=files)
     parser.add_argument("--bits", type=int, nargs="+", default=[8, 16, 32, 64])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--methods", nargs="+", default=[*METHODS, *QUANTISERS])
+    parser.add_argument("--methods", nargs="+", default=[*METHODS, *QUANTIZERS])
     parser.add_argument("--train-rows", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--output", type=Path, help="folder for a file a figure")

@@ -26,8 +26,9 @@ class AuditRow:
     decode to. Those that end in ``rescored`` are found by ranking the first `rescore`
     of the same search again by the float vectors.
 
-    A search holds ``code_bytes`` of a vector in memory by Hamming distance, and by real
-    queries ``bytes_per_vector``: the code, and a byte beside it but for inner products.
+    A search holds ``code_bytes`` of a vector in memory by Hamming distance, and by
+    uncompressed queries ``bytes_per_vector``: the code, and a byte beside it but for
+    inner products.
     ``codebook_bytes`` is what decodes the codes, once for all vectors.
 
     Times are wall-clock on this machine. ``fit_seconds`` is None of a code that is cut
@@ -120,7 +121,7 @@ def hamming_index(packed, n_neighbors):
 
 
 def decoder_index(bits, X, decoder, metric, n_neighbors):
-    """Return an index of codes that finds `n_neighbors` for real-valued queries."""
+    """Return an index of codes that finds `n_neighbors` for uncompressed queries."""
     errors = {}
     if has_errors(decoder, metric):
         errors["errors"] = decoder.reconstruction_error(X, bits)

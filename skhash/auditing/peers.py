@@ -1,7 +1,7 @@
 """Codes of other engines for the same vectors: rows to compare with.
 
 They are codes of whole columns (``sign``, ``int8``) and those of faiss (``pq``,
-``rabitq``), where it is installed. They compare real-valued queries with decoded
+``rabitq``), where it is installed. They compare uncompressed queries with decoded
 codes, and are measured as the encoders are.
 """
 
@@ -20,7 +20,7 @@ from skhash.auditing.measure import (
 from skhash.codes import pack_bits, packed_width
 from skhash.metrics import true_neighbors
 
-# Entries of a codebook of product quantisation: a byte of a code names one.
+# Entries of a codebook of product quantization: a byte of a code names one.
 PQ_ENTRIES = 256
 
 
@@ -85,7 +85,7 @@ def _by_decoded(decoded, task) -> dict:
 
 
 def measure_pq(task, n_bits) -> AuditRow:
-    """Product quantisation of faiss, with a byte for each part of the columns."""
+    """Product quantization of faiss, with a byte for each part of the columns."""
     faiss = _import_faiss()
     n_parts, n_columns = packed_width(n_bits), task.data.train.shape[1]
     if n_parts > n_columns:

@@ -100,7 +100,7 @@ def audit(
         `RandomHyperplaneHash`, with their defaults. `NeighborHash` is given `metric`,
         and `n_bits` as the lengths to be `nested`.
         The last four are to compare with: a bit and a byte a column, and product
-        quantisation and RaBitQ of faiss, where it is installed.
+        quantization and RaBitQ of faiss, where it is installed.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
         The measure of true neighbours. For "cosine" the encoders normalise the rows.
     k : int, default=10

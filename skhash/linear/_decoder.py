@@ -269,10 +269,11 @@ class LinearDecoder(BaseEstimator):
         vectors, where a fit would take minutes, and for fewer than 4096 rows.
     start : {"codes", "residual"}, default="codes"
         Where codes come from that are refined. "codes" are those of the encoder. With
-        "residual" they are those of residual quantisation, k-means of what the blocks
+        "residual" they are those of residual quantization, k-means of what the blocks
         before leave: refined codes decode nearer to most vectors, and have nothing in
-        common with those of the encoder. It is for real queries alone, and for blocks
-        of 4 and 8 bits and at least one alternation; otherwise it is as "codes".
+        common with those of the encoder. It is for uncompressed queries alone, and for
+        blocks of 4 and 8 bits and at least one alternation; otherwise it is as
+        "codes".
     n_alternations : int, default=6
         How often the codes are refined and the codebook fitted to them anew.
     n_restarts : int, default=8
@@ -284,8 +285,9 @@ class LinearDecoder(BaseEstimator):
         codes soon stay where they are, though others would be better.
     hamming_weight : float, default=0.0
         Keeps refined codes close to given ones: a bit that differs costs so many times
-        the mean squared error, `error_`, over `n_bits_`. Refined codes serve real
-        queries better, and queries that are codes mostly less well; this weighs them.
+        the mean squared error, `error_`, over `n_bits_`. Refined codes serve
+        uncompressed queries better, and codes as queries mostly less well; this weighs
+        them.
     ridge : float or None, default=None
         For blocks of 4 and 8 bits: shrinks an entry towards the sum of its single bits,
         half way if it is found in so many rows. None chooses the ridge that decodes
@@ -335,7 +337,7 @@ class LinearDecoder(BaseEstimator):
 
     `X` has to be what the encoder sees: with ``normalize=True``, scale the rows before.
 
-    The search for codes is iterated local search, as in local search quantisation, and
+    The search for codes is iterated local search, as in local search quantization, and
     the noise its stochastic relaxation [1]_. It needs the Gram matrix of all entries,
     ``4 (2**block_bits n_bits / block_bits)**2`` bytes: 17 MB for 64 bits in blocks of
     8, and 268 MB for 256. `fit` needs four times as much for least squares, and its

@@ -21,7 +21,7 @@ MAX_SUBSPACE_BITS = 12  # 4096 centres
 class KMeansHash(LinearLogitsMixin, BaseHasher):
     r"""K-means hashing: codes of centres whose distances follow the Hamming distance.
 
-    The principal axes are shared out among subspaces, each of which is quantised to
+    The principal axes are shared out among subspaces, each of which is quantized to
     2^b centres. The index of a centre is its code, so centres are moved not only to
     their rows, but also to where their distances are those of their codes (He, Wen and
     Sun, 2013, equations 4 to 8). In each subspace this minimises ::
@@ -95,7 +95,7 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
     bit is 0, and to the nearest where it is 1. So its sign is the bit of the nearest.
 
     Axes are shared out so that the products of their variances are as equal as can be,
-    as in optimised product quantisation (Ge et al., 2013). Only as many axes as bits
+    as in optimised product quantization (Ge et al., 2013). Only as many axes as bits
     are used; all of them were no better on validation queries of Fashion-MNIST.
 
     The paper moves one centre at a time by a quasi-Newton method. Here all move at once
@@ -259,7 +259,7 @@ def affinity_kmeans(rows, weight: float, max_iter: int):
     centers : ndarray of shape (2 ** n_bits, n_bits), float64
         In the order of `corners`.
     objective : ndarray of shape (n_iter, 2), float64
-        Quantisation error and affinity error.
+        Quantization error and affinity error.
     """
     import torch
 

@@ -11,7 +11,7 @@ ROWS_PER_CENTER, MAX_ITER = 256, 8
 
 
 def residual_codebook(X, n_bits, block_bits) -> tuple[np.ndarray, np.ndarray]:
-    """Return a codebook that quantises residuals, block by block.
+    """Return a codebook that quantizes residuals, block by block.
 
     Parameters
     ----------

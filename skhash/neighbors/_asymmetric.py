@@ -1,4 +1,4 @@
-"""`AsymmetricNeighbors`: search with real-valued queries among decoded codes."""
+"""`AsymmetricNeighbors`: search with uncompressed queries among decoded codes."""
 
 from itertools import chain
 from numbers import Integral, Real
@@ -26,7 +26,7 @@ from skhash.utils.chunks import row_chunks
 
 
 class AsymmetricNeighbors(GraphMixin, BaseIndex):
-    """Nearest neighbours of real-valued queries among codes, by their decoded vectors.
+    """Nearest neighbours of uncompressed queries among codes, by their decoded vectors.
 
     Queries are not encoded. A code stands for what a linear decoder makes of it, or for
     the real vector that it was made of, and that is compared with the query. Answers

@@ -78,7 +78,7 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 def check_graph_question(question):
     """Raise ``TypeError`` for options of a search that a graph cannot have."""
     for name in question.keys() & {"return_distance", "return_ids"}:
-        raise TypeError(f"A graph holds distances by position; it takes no {name}.")
+        raise TypeError(f"A graph holds distances by position; leave {name} out.")
 
 
 def as_graph(distances, positions, n_samples, mode):

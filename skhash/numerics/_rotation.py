@@ -39,7 +39,7 @@ def fit_itq_rotation(projected, rotation, max_iter: int):
     -------
     rotation : tensor of shape (n_bits, n_bits), float64
     objective : ndarray of shape (n_iter,), float64
-        The mean squared quantisation error of a row, once per iteration.
+        The mean squared quantization error of a row, once per iteration.
     """
     with threads_that_pay(projected.numel() * projected.shape[1]):
         return _fit_itq_rotation(projected, rotation, max_iter)

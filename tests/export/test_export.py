@@ -99,7 +99,7 @@ def test_sqlite_vec(index, queries, connection):
     ]
     ids, distances = np.moveaxis(np.array(found), 2, 0)
     assert_same_neighbors(index, queries, distances, ids)
-    # The bits are those of its quantiser of real vectors.
+    # The bits are those of its quantizer of real vectors.
     vector = np.random.default_rng(3).normal(size=24).astype(np.float32)
     (own,) = connection.execute("SELECT vec_quantize_binary(?)", (vector,)).fetchone()
     assert own == reverse_bits(pack_bits((vector > 0)[None])).tobytes()

@@ -37,7 +37,7 @@ def test_sums_of_entries_are_found(n_bits):
     codebook, offset = residual_codebook(X, n_bits, 4)
     assert codebook.shape == (2, 16, 5)
     np.testing.assert_allclose(offset, X.mean(axis=0), rtol=1e-5)
-    if n_bits == 7:  # the last bit of the code is none of its own
+    if n_bits == 7:  # the second block has three bits
         assert not codebook[1, 1::2].any()
     codes = refine(X, None, codebook, offset, n_bits=n_bits)
     errors = squared_errors(X, codes, codebook, offset)

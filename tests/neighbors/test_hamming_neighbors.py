@@ -411,7 +411,7 @@ def test_numbers_of_few_bits(bits, queries):
 
 @pytest.mark.parametrize("algorithm", ["auto", "brute", "multi_index", "pruned"])
 def test_an_index_without_codes_finds_none_near(algorithm):
-    """Of others, and of its own codes, of which there are none."""
+    """Neither of others, nor of the index itself."""
     bits = np.random.default_rng(0).integers(0, 2, (20, 9), dtype=np.uint8)
     index = HammingNeighbors(algorithm=algorithm).fit(bits).remove(np.arange(20))
     for queries in (bits, bits[:2], None):

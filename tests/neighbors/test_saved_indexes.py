@@ -282,7 +282,7 @@ def test_without_verification_encoders_are_checked(path):
             load(path, **options)
 
 
-# What kernels rely on
+# Kernels rely on these
 
 
 def refused(path, manifest, arrays, message):
@@ -459,7 +459,7 @@ def test_the_parameters_fit_anew(path):
     assert_same(clone(loaded).fit(X, y, ids=ids), clone(search).fit(X, y, ids=ids))
     assert (loaded.encoder is loaded.encoder_) == (path.name == "frozen")
     assert type(loaded.encoder_) is type(search.encoder_)
-    # What is fitted is as it was, and what is to be fitted next too.
+    # All that is fitted is as it was, and all that is to be fitted next.
     search.set_params(encoder=PCAHash(3), index=HammingNeighbors(2), decoder=None)
     search.index_.n_neighbors = 2
     search.save(path)

@@ -54,7 +54,7 @@ class Versions:
     def at(self, path, rng):
         """Return the number of the version that is there, which must be whole."""
         found = seen(load(type(self.fits[0]), path, rng))
-        assert found in self.seen, "What was opened is none of what was saved."
+        assert found in self.seen, "Another object was opened than was saved."
         return self.seen.index(found)
 
     def assert_clean(self, path, scratch):
@@ -86,7 +86,7 @@ def test_killed_writers(kind, rng, n_steps):
             save = partial(versions.fits[new].save, path / "a")
             killed = killed_before(save, moment)
             if not (path / "a" / mutants.FILE).exists():
-                assert current is None and killed, "What was saved is gone."
+                assert current is None and killed, "The saved object is gone."
                 continue
             found = versions.at(path / "a", rng)
             assert found in ((current, new) if killed else (new,))

@@ -45,7 +45,7 @@ def _fitted_problem(model, X, y, loss, batch_size, device):
     """Return the problem of the module of a fitted encoder or classifier."""
     if loss is not None:
         raise TypeError(
-            f"A fitted {type(model).__name__} has a loss of its own; leave loss= out."
+            f"A fitted {type(model).__name__} brings its loss; leave loss= out."
         )
     module, batch = model._training_batch(X, y)
     gradient = getattr(module, "gradient", None)

@@ -33,7 +33,7 @@ MIN_THREAD_WORK = 2**23
 def asymmetric_scores(
     X_query, codes, decoder, *, metric="euclidean", packed=False, n_jobs=None
 ):
-    r"""Score codes for real-valued queries; smaller is nearer.
+    r"""Score codes for uncompressed queries; smaller is nearer.
 
     The query is not encoded. A code h stands for the vector that a linear decoder makes
     of it, :math:`\hat x = o + \sum_k h_k b_k`, with offset o and codebook b. Then the

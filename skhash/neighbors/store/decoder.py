@@ -1,4 +1,4 @@
-"""Decoding of codes, and terms and tables to score real-valued queries."""
+"""Decoding of codes, and terms and tables to score uncompressed queries."""
 
 from dataclasses import dataclass, replace
 

@@ -390,7 +390,7 @@ class TestOptions:
             gradient_report(model, rows, ["st"], **options)
 
     def test_wrong_fitted_models(self, module, rows):
-        with pytest.raises(TypeError, match="a loss of its own"):
+        with pytest.raises(TypeError, match="brings its loss"):
             gradient_report(Fitted(module), rows, ["st"], loss=cubic)
         module.gradient = "analytic"
         with pytest.raises(TypeError, match="'analytic'"):

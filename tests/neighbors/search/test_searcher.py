@@ -123,7 +123,7 @@ def test_tables_are_made_when_they_would_have_been_repaid(costs, asked):
     # Where they gain nothing, they are not asked.
     costs(tables=N + 1.0)
     assert asked_by(asked, index.radius_neighbors, queries, 4) == ["brute"]
-    # What the user names need not be repaid, and is asked where it gains.
+    # A choice of the user need not be repaid, and is asked where it gains.
     named = HammingNeighbors(radius=1, algorithm="multi_index").fit(codes)
     assert asked_by(asked, named.radius_neighbors, queries) == ["brute"]
     costs(tables=N - 1.0, making=1e9)
@@ -159,7 +159,7 @@ def test_clusters_are_asked_where_they_leave_little(costs, asked, monkeypatch):
     near = HammingNeighbors().fit(clustered(3000, 64))
     assert asked_by(asked, near.kneighbors, queries) == ["brute"]
     assert asked_by(asked, near.kneighbors, queries) == ["pruned"]
-    # What is known of five neighbours says nothing of six; too few queries do not tell.
+    # Times of five neighbours say nothing of six; too few queries do not tell.
     for k, name in ((6, "brute"), (6, "brute"), (5, "pruned")):
         assert asked_by(asked, near.kneighbors, queries[:3], k) == [name]
     # Nor is it asked of more neighbours, or farther away, than clusters can order.

@@ -269,7 +269,7 @@ def test_cuda_is_exact_whatever_it_may_round(n_bits, device, monkeypatch):
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)
 @pytest.mark.parametrize("k", [1, 10, 1000])
 def test_cuda_memory_stays_within_the_budget(k, device):
-    # What torch's own kernels take besides is small beside such a block.
+    # The memory of torch's own kernels is small beside such a block.
     packed, budget = make_codes(0, 2_000_000, 64), 2**28
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
