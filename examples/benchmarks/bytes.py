@@ -335,7 +335,7 @@ TRAINED = [{"encoder": name} for name in ("SGH", "ITQ", "neighbor")]
 # Long fits of the decoder, that take about as long as those of RQ.
 LONG = [
     {"encoder": name, "n_alternations": 20, "relaxation": 1.0}
-    for name in ("ITQ", "SGH")
+    for name in ("ITQ", "SGH", "neighbor")
 ]
 # Without an encoder: codes that start from residuals.
 BARE = {"encoder": None, "start": "residual"}
@@ -352,7 +352,10 @@ METHODS = {
         partial(OurIndex, block_bits=1), TRAINED, ("euclidean",)
     ),
     "ours, bytes decoded": Method(
-        partial(OurIndex, block_bits=8), LONG, ("euclidean",)
+        partial(OurIndex, block_bits=8), LONG[:2], ("euclidean",)
+    ),
+    "ours, from neighbours": Method(
+        partial(OurIndex, block_bits=8), LONG[2:], ("euclidean",)
     ),
     "ours, from residuals": Method(
         partial(OurIndex, block_bits=8), BARE, ("euclidean",)

@@ -36,6 +36,8 @@ from skhash.metrics import neighbor_recall_score, true_neighbors
 
 OURS = "NeighborHash"
 OWN = "not nested"
+# The queries are fitted too, and not searched: what new rows lose.
+SEEN = "queries fitted"
 # How many true neighbours, among how many.
 MEASURES = [(10, 10), (10, 100), (100, 100)]
 NAMES = [f"{k}@{cut}" for k, cut in MEASURES]
@@ -68,6 +70,7 @@ SHORT = ("ITQ", "PCA", "KMH", "binary autoencoder")
 # Changes of --ablation, one at a time.
 CHANGES = {
     OWN: {"nested": False},
+    SEEN: {},
     "linear": {"hidden_layer_sizes": ()},
     "1024 units": {"hidden_layer_sizes": (1024,)},
     "5 neighbours": {"n_neighbors": 5},
@@ -111,8 +114,8 @@ class Fits:
     Those that are nested are fitted once a seed, at the longest length, and cut.
     """
 
-    def __init__(self, rows, lengths):
-        self.rows, self.lengths = rows, sorted(lengths)
+    def __init__(self, task, lengths):
+        self.task, self.lengths = task, sorted(lengths)
         self.warm, self.kept = set(), {}
 
     def get(self, method, n_bits, seed):
@@ -125,11 +128,12 @@ class Fits:
 
     def fit(self, method, n_bits, seed):
         if method not in self.warm:
-            self.make(method, WARM_BITS, seed).fit(self.rows[:WARM_ROWS])
+            self.make(method, WARM_BITS, seed).fit(self.task.rows[:WARM_ROWS])
             self.warm.add(method)
-        seconds, encoder = tools.seconds_of(
-            self.make(method, n_bits, seed).fit, self.rows
-        )
+        rows = self.task.rows
+        if method == variant(SEEN):
+            rows = np.concatenate([rows, self.task.queries])
+        seconds, encoder = tools.seconds_of(self.make(method, n_bits, seed).fit, rows)
         return encoder, seconds
 
     def make(self, method, n_bits, seed):
@@ -166,7 +170,7 @@ def run(name, arguments, results):
     if arguments.ablation is not None:
         task, part = task.validation(), "validation"
         methods = [OURS, *map(variant, arguments.ablation or CHANGES)]
-    fits = Fits(task.rows, arguments.bits)
+    fits = Fits(task, arguments.bits)
     for method in methods:
         for seed in arguments.seeds:
             for n_bits in arguments.bits:

@@ -38,7 +38,7 @@ import numpy as np
 import tools
 from skorch.callbacks import LRScheduler
 
-from skhash import DualHashEncoder, ITQHash, SupervisedHash, metrics
+from skhash import DualHashEncoder, ITQHash, NeighborHash, SupervisedHash, metrics
 from skhash.datasets import load_digits_retrieval
 from skhash.linear import SupervisedDiscreteHash
 from skhash.losses import make_loss
@@ -151,6 +151,12 @@ def sdh(n_bits, seed, options, **params):
     return SupervisedDiscreteHash(n_bits, random_state=seed, **params)
 
 
+def neighbor(n_bits, seed, options, **params):
+    return NeighborHash(
+        n_bits, random_state=seed, device=options.device, nested=False, **params
+    )
+
+
 def itq(n_bits, seed, options):
     return ITQHash(n_bits, random_state=seed)
 
@@ -196,6 +202,7 @@ METHODS = {
     "mdshc": other("mdshc", "quantization_weight", 1e-4, 0.1),
     "orthohash": other("orthohash", "scale", 2.0, 8.0),
     "sdh": (sdh, RIDGES),
+    "neighbor": (neighbor, candidates("temperature", (0.24, 0.96), (0.03, 0.1))),
     "ITQ": (itq, [{}]),
 }
 
