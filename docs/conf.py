@@ -58,7 +58,7 @@ toc_object_entries_show_parents = "hide"
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
-    "ignore_pattern": "benchmarks|serve_http",
+    "ignore_pattern": "benchmarks|integrations|serve_http",
     "nested_sections": False,
     "within_subsection_order": "story_order.StoryOrder",
     "backreferences_dir": "generated/examples",

@@ -26,6 +26,10 @@ class Parts(NamedTuple):
     search: object = None  # of vectors, where it compares queries that are no codes
     before_search: object = None  # the transformer of the steps in front of that
 
+    def searched(self, X):
+        """Return rows as the search of vectors gets them."""
+        return X if self.before_search is None else self.before_search.transform(X)
+
 
 def take_apart(estimator) -> Parts:
     """Find the parts of an encoder, index, Pipeline, or fitted search over these."""

@@ -102,6 +102,8 @@ class RetrievalScorer(_Scorer):
                 "float neighbours: make_neighbor_recall_scorer()."
             )
         parts = take_apart(estimator)
+        if parts.search is not None and self._is_default:
+            return parts.search.score(parts.searched(X), y)
         codes = packed_codes(parts, X)
         if parts.index is None:
             database, labels, exclude_self = codes, y, True
@@ -110,6 +112,10 @@ class RetrievalScorer(_Scorer):
             exclude_self = are_same_rows(codes, y, database, labels)
         options = {"packed": True, "exclude_self": exclude_self} | self._kwargs
         return float(self._score_func(codes, database, y, labels, **options))
+
+    @property
+    def _is_default(self) -> bool:
+        return self._score_func is mean_average_precision_score and not self._kwargs
 
     def __repr__(self) -> str:
         name = getattr(self._score_func, "__name__", repr(self._score_func))
@@ -152,10 +158,9 @@ class NeighborRecallScorer(_Scorer):
         vectors = X if as_given else parts.before.transform(X)
         truth = true_neighbors(vectors, None, self._n_neighbors, metric=self._metric)
         if parts.search is not None:
-            front = parts.before_search
-            rows = X if front is None else front.transform(X)
-            own = {"own": True, "return_distance": False}
-            found = parts.search._over(rows).kneighbors(rows, self._n_retrieved, **own)
+            rows, own = parts.searched(X), {"own": True, "return_distance": False}
+            n_found = min(self._n_retrieved, parts.index.n_candidates or np.inf)
+            found = parts.search._over(rows).kneighbors(rows, n_found, **own)
             return found_recall(found, truth)
         codes = packed_codes(parts, X)
         options = {"n_retrieved": self._n_retrieved, "packed": True}
@@ -178,7 +183,10 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
     - `HammingNeighbors`, `HashedNeighbors`, or a Pipeline that ends in one: the codes
       and labels that it was fitted with, the training fold in cross-validation. Where
       the scored rows are those of the index (``return_train_score=True``), each leaves
-      itself out. Codes are ranked by Hamming distance, whatever the index.
+      itself out. Codes are ranked by Hamming distance.
+    - `HashedNeighbors` with an `AsymmetricNeighbors`: by default it is scored by what
+      it finds, as `HashedNeighbors.score` does. Other metrics and options rank its
+      codes by Hamming distance.
 
     Parameters
     ----------
@@ -257,7 +265,8 @@ def make_neighbor_recall_scorer(
     n_neighbors : int, default=10
         K true neighbours.
     n_retrieved : int, default=100
-        N codes. The fold must have more rows.
+        N codes; of a search of fewer `n_candidates`, as many as these. The fold must
+        have more rows.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
         The metric of the true neighbours.
 

@@ -178,6 +178,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         index = HammingNeighbors() if self.index is None else clone(self.index)
         index.set_params(packed=True)
         self._check_index(index)
+        if not isinstance(self.keep_vectors, bool):
+            self._kept_file(X)  # before minutes are spent
         if "pairs" in fit_params:
             fit_params["ids"] = ids
         if get_config()["enable_metadata_routing"]:
@@ -417,11 +419,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         """Return the rows to keep, or the path of the file that has them."""
         if isinstance(self.keep_vectors, bool):
             return check_array(self._compared(X))
-        kept = KeptFile(str(self.keep_vectors), "").open()
-        n, scaled = np.shape(X)[0], unit_rows if metric == "cosine" else check_array
-        if len(kept) != n:
-            raise ValueError(f"{self.keep_vectors} has {len(kept)} rows, and X {n}.")
-        for rows in row_chunks(n, 16 * kept[0].size):
+        kept = self._kept_file(X)
+        scaled = unit_rows if metric == "cosine" else check_array
+        for rows in row_chunks(len(kept), 16 * kept[0].size):
             given = check_array(self._compared(X[rows]))
             own, given = scaled(kept[rows]), scaled(given)
             if own.shape != given.shape or not is_close(own, given):
@@ -430,6 +430,16 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
                     f"them, in rows {rows.start} to {rows.stop - 1}."
                 )
         return self.keep_vectors
+
+    def _kept_file(self, X):
+        """Return the rows of the file to keep, which are as many as those of `X`."""
+        kept, n = KeptFile(str(self.keep_vectors), "").open(), np.shape(X)[0]
+        if len(kept) != n:
+            raise ValueError(
+                f"{self.keep_vectors} has {len(kept)} rows, and X {n}. keep_vectors "
+                "names a file of the rows to fit: np.save(path, X)."
+            )
+        return kept
 
     def _compared(self, X):
         """Return rows as the index compares them: as they are, or for a decoder."""

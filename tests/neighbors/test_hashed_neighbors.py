@@ -15,7 +15,12 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer, StandardScaler, normalize
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    Normalizer,
+    StandardScaler,
+    normalize,
+)
 
 from skhash import HashedNeighbors, PCAHash, SGHEncoder
 from skhash.datasets import load_digits_retrieval
@@ -213,13 +218,19 @@ def test_the_score_is_that_of_what_is_found(data, labels, n_candidates):
             hits += relevant[position]
             precisions += [hits / rank] * int(relevant[position])
         expected.append(sum(precisions) / min(relevant[live].sum(), k))
-    assert search.score(data.query, query_labels) == pytest.approx(np.mean(expected))
+    score = search.score(data.query, query_labels)
+    assert score == pytest.approx(np.mean(expected))
+    scorer = make_retrieval_scorer()
+    assert scorer(search, data.query, query_labels) == score
+    behind = make_pipeline(FunctionTransformer(np.negative), search)
+    assert scorer(behind, -data.query, query_labels) == score
 
 
 @pytest.mark.parametrize("front", [None, StandardScaler()])
-@pytest.mark.parametrize("params", [{}, {"keep_vectors": True, "decoder": REFINER}])
-def test_neighbor_recall_is_that_of_the_search(data, front, params):
-    index = AsymmetricNeighbors(metric="cosine", n_candidates=30 if params else None)
+@pytest.mark.parametrize("n_candidates", [None, 30, 15])
+def test_neighbor_recall_is_that_of_the_search(data, front, n_candidates):
+    index = AsymmetricNeighbors(metric="cosine", n_candidates=n_candidates)
+    params = {"keep_vectors": True, "decoder": REFINER} if n_candidates else {}
     search = make_pipeline(front, HashedNeighbors(ENCODER, index, **params))
     search.fit(data.database)
     X = data.train[-200:]
@@ -227,7 +238,8 @@ def test_neighbor_recall_is_that_of_the_search(data, front, params):
     parts = {"encoder": FrozenEstimator(search[-1].encoder_)}
     parts["decoder"] = FrozenEstimator(search[-1].decoder_)
     by_hand = clone(search[-1]).set_params(**parts).fit(rows)
-    found = by_hand.kneighbors(rows, 20, own=True, return_distance=False)
+    k = min(20, n_candidates or 20)
+    found = by_hand.kneighbors(rows, k, own=True, return_distance=False)
     truth = true_neighbors(X, n_neighbors=10, metric="cosine")
     shares = [len(set(a) & set(b)) / 10 for a, b in zip(found, truth, strict=True)]
     recall = make_neighbor_recall_scorer(10, 20, metric="cosine")
@@ -437,6 +449,7 @@ def test_another_file_of_vectors_is_refused(data, file, tmp_path):
     search = by_vectors(n_candidates=50).set_params(keep_vectors=str(file))
     with pytest.raises(ValueError, match="has 400 rows, and X 399"):
         search.fit(data.database[1:])
+    assert not hasattr(search, "encoder_")
     other = data.database.copy()
     other[7] *= 1.01
     with pytest.raises(ValueError, match="other rows than X, .* in rows 0 to 399"):
