@@ -92,6 +92,8 @@ class BaseHasher(
     def fit(self, X, y=None):
         """Learn the hash functions.
 
+        :doc:`/benchmarks/encoding` has the seconds of fits.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)

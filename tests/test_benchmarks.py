@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples" / "benchmarks"
 # By the results that the documentation has: the script, and how to be quick.
 QUICK = {
+    "fits": "fits --data digits --methods PCAHash LinearDecoder",
     "metrics": "metrics --queries 20 --database 300 --repeats 1",
     "one_query": "one_query --codes 1000 --bits 64",
     "knn": "knn --quick --kinds random --n 5000 --repeats 1",

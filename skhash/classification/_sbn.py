@@ -278,6 +278,8 @@ class SBNClassifier(
     def fit(self, X, y, sample_weight=None):
         """Train the network.
 
+        :doc:`/benchmarks/encoding` has the seconds of fits.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)

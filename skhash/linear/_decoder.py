@@ -413,6 +413,8 @@ class LinearDecoder(BaseEstimator):
     def fit(self, X, bits):
         """Fit the codebook, and refine the codes in turn.
 
+        :doc:`/benchmarks/encoding` has the seconds of fits.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)

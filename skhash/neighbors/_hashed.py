@@ -150,6 +150,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     def fit(self, X, y=None, *, ids=None, **fit_params):
         """Fit the encoder, and index the codes of the same rows.
 
+        :doc:`/benchmarks/encoding` has the seconds of fits.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)

@@ -273,6 +273,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     def fit(self, X, y=None, pairs=None, pair_labels=None, ids=None):
         """Learn the hash functions.
 
+        :doc:`/benchmarks/encoding` has the seconds of fits.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)

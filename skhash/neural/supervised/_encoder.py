@@ -212,6 +212,8 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     def fit(self, X, y=None):
         """Learn the hash functions.
 
+        :doc:`/benchmarks/encoding` has the seconds of fits.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)

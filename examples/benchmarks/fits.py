@@ -1,0 +1,103 @@
+"""Processor seconds of the fit of every estimator, by the number of rows.
+
+    OMP_NUM_THREADS=1 python examples/benchmarks/fits.py --data-home DATA_HOME
+    python examples/benchmarks/fits.py --rows 200 400 --data digits
+
+Random rows of MiniLM embeddings, 384 columns, and their labels, which `NeighborHash` is
+not given; codes of 64 bits, and defaults. A decoder is fitted to codes of ITQ. "at the
+front" is the `HashedNeighbors` of the README. One thread computes, and a first small
+fit compiles. Seconds are those of the processor: other work beside it counts little.
+"""
+
+import argparse
+import time
+
+import numpy as np
+import torch
+from joblib import parallel_config
+from sklearn.base import clone
+from tools import LOADERS, Table, add_output, save
+
+from skhash import (
+    AsymmetricNeighbors,
+    DualHashEncoder,
+    HashedNeighbors,
+    ITQHash,
+    NeighborHash,
+    PCAHash,
+    SBNClassifier,
+    SGHEncoder,
+    StochasticAutoencoderHash,
+    SupervisedHash,
+    linear,
+)
+
+N_BITS, WARM_ROWS = 64, 300
+DECODER = linear.LinearDecoder(n_alternations=20, relaxation=1.0)
+METHODS = {
+    "ITQHash": ITQHash(),
+    "PCAHash": PCAHash(),
+    "SGHEncoder": SGHEncoder(),
+    "NeighborHash": NeighborHash(),
+    "NeighborHash, nested=False": NeighborHash(nested=False),
+    "NeighborHash, linear": NeighborHash(hidden_layer_sizes=()),
+    "StochasticAutoencoderHash": StochasticAutoencoderHash(decoder="gaussian"),
+    "SupervisedHash": SupervisedHash(),
+    "DualHashEncoder": DualHashEncoder(),
+    **{
+        name: getattr(linear, name)()
+        for name in linear.__all__
+        if name not in ("ITQHash", "PCAHash", "LinearDecoder")
+    },
+    "LinearDecoder": linear.LinearDecoder(),
+    "LinearDecoder, at the front": DECODER,
+    "HashedNeighbors, at the front": HashedNeighbors(
+        ITQHash(normalize=True),
+        AsymmetricNeighbors(metric="cosine", n_candidates=100),
+        decoder=DECODER,
+        keep_vectors=True,
+    ),
+    "SBNClassifier": SBNClassifier(),
+}
+
+
+def seconds_of_fit(method, X, y):
+    """Return the processor time of the fit of a clone."""
+    method = clone(method)
+    if "random_state" in method.get_params():
+        method.set_params(random_state=0)
+    if isinstance(method, NeighborHash):
+        y = None
+    elif isinstance(method, linear.LinearDecoder):
+        y = ITQHash(N_BITS, random_state=0).fit(X).transform(X)
+    start = time.process_time()
+    method.fit(X, y)
+    return time.process_time() - start
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, nargs="+", default=[2500, 10_000])
+    parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
+    parser.add_argument("--data", default="minilm", choices=LOADERS)
+    parser.add_argument("--data-home")
+    add_output(parser)
+    settings = parser.parse_args(arguments)
+    data = LOADERS[settings.data](data_home=settings.data_home)
+    order = np.random.default_rng(0).permutation(len(data.train))
+    X, y = data.train[order].astype("float32"), data.train_labels[order]
+    torch.set_num_threads(1)
+    sizes = {f"{n:,} rows, s": ".2f" for n in settings.rows}
+    table = Table({"fit": "", **sizes}).printed()
+    with parallel_config(n_jobs=1):
+        for name in settings.methods:
+            method = METHODS[name]
+            seconds_of_fit(method, X[:WARM_ROWS], y[:WARM_ROWS])
+            seconds = [seconds_of_fit(method, X[:n], y[:n]) for n in settings.rows]
+            table.add(name, *seconds)
+    about = f"{settings.data}, {X.shape[1]} columns to {N_BITS} bits, one thread"
+    save(settings.output, {"Fits": table}, data=about, seeds=[0])
+
+
+if __name__ == "__main__":
+    main()
