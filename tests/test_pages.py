@@ -30,6 +30,17 @@ def test_the_page_on_recall_says_what_the_table_has():
     assert min(map(float, differences)) > -0.02
 
 
+def test_diagrams_are_what_their_script_draws(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    import diagrams
+
+    diagrams.main(tmp_path)
+    drawn = list(tmp_path.iterdir())
+    assert len(drawn) == 4
+    for path in drawn:
+        assert path.read_bytes() == (DOCS / "images" / path.name).read_bytes()
+
+
 def test_every_result_is_included_and_every_include_exists():
     included = {
         (page.parent / name).resolve()
