@@ -102,7 +102,7 @@ def audit(
         The last four are to compare with: a bit and a byte a column, and product
         quantization and RaBitQ of faiss, where it is installed.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
-        The measure of true neighbours. For "cosine" the encoders normalise the rows.
+        The measure of true neighbours. For "cosine" the encoders normalize the rows.
     k : int, default=10
         Number of true neighbours to find.
     rescore : int, default=100

@@ -93,7 +93,7 @@ class Ensemble:
 
     @torch.no_grad()
     def _map(self, function, X, width, dtype):
-        """Apply a function to standardised rows, one chunk at a time."""
+        """Apply a function to standardized rows, one chunk at a time."""
         data, results = FedRows(Rows(X), self), np.empty((X.shape[0], width), dtype)
         layers = [*self.network.layers, self.network.head]
         for rows in row_chunks(X.shape[0], 20 * max(one.n_inputs for one in layers)):

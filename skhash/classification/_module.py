@@ -7,7 +7,7 @@ from skhash.training._module import Rows, TrainedModule
 
 
 class ClassifierModule(TrainedModule):
-    """A stochastic binary network, and the objective that its classes minimise.
+    """A stochastic binary network, and the objective that its classes minimize.
 
     The labels of a batch are one column of classes.
 
@@ -18,7 +18,7 @@ class ClassifierModule(TrainedModule):
     gradient : NetworkGradient
     mean : ndarray of shape (n_features,)
     scale : float
-        Used to standardise rows.
+        Used to standardize rows.
     n_samples : int
         How many times the units of a row are drawn in a step.
     augment : callable or None
@@ -94,7 +94,7 @@ def cross_entropy(logits, labels):
 def whiten(network, X, deviation=1.0, generator=None):
     """Rescale layers so that their logits have mean 0 and some deviation.
 
-    Of those with a norm, which normalises by itself, its scale is set. Binary weights
+    Of those with a norm, which normalizes by itself, its scale is set. Binary weights
     without one stay as they are.
 
     One pass, layer by layer, over rows that pass units as their means. It is per

@@ -59,7 +59,7 @@ class SBNClassifier(
         p(y | x^0) = E_z \operatorname{softmax}(V x^L + c)_y.
 
     The expected cross-entropy :math:`E_z[-\log \operatorname{softmax}(V x^L + c)_y]` is
-    minimised over all weights, with a gradient estimate in place of the derivative that
+    minimized over all weights, with a gradient estimate in place of the derivative that
     bits do not have. Predictions are means over networks with noise drawn once, or
     those of the one network without noise.
 
@@ -90,7 +90,7 @@ class SBNClassifier(
     noise : {"logistic", "normal", "triangular", "uniform"} or Noise, default="logistic"
         Noise that the logits of units are compared with; see `skhash.noise`.
     batch_norm : bool, default=True
-        Whether logits are normalised over the batch. Without, layers have intercepts.
+        Whether logits are normalized over the batch. Without, layers have intercepts.
     n_draws : int, default=1
         M, how many times the noise of a row is drawn in a step. The loss is the bound
         :math:`-\log \frac1M \sum_m p(y | z_m)`, which tightens to the loss of the

@@ -46,7 +46,7 @@ class ExactNetwork(NetworkGradient):
         for layer in layers:
             if layer.norm is not None and layer.norm.training:
                 raise TypeError(
-                    "ExactNetwork cannot normalise by the statistics of a batch, since "
+                    "ExactNetwork cannot normalize by the statistics of a batch, since "
                     "these are of drawn values; take network.eval(), or no batch norm."
                 )
         p = self._probabilities(layers[0], X)

@@ -52,7 +52,7 @@ class ADF(_Propagation):
 
     m = 2p - 1 and v = 4p(1 - p). In the first layer p = F(a), which is exact. Only the
     last layer is drawn; its flips are averaged as in `PSA`. There is next to no
-    variance, and a bias that training does not remove: the moments' loss is minimised.
+    variance, and a bias that training does not remove: the moments' loss is minimized.
     About twice the matrix products of backpropagation.
 
     References
@@ -76,7 +76,7 @@ class ADF(_Propagation):
 
 
 class LocalReparam(_Propagation):
-    r"""Local reparametrisation: logits drawn from a normal law of their moments.
+    r"""Local reparametrization: logits drawn from a normal law of their moments.
 
     As `ADF`, but a layer's logits are drawn, :math:`a = \mu + \sqrt{\nu} \epsilon` with
     standard normal noise, and p = F(a). The first layer has :math:`\nu = 0` and draws

@@ -95,7 +95,7 @@ class DeterministicST(LayerwiseGradient):
 
     .. math:: \hat g_i = s F'(a_i) \, \partial_i f(x^*), \quad x^*_i = [a_i > 0]
 
-    No value is drawn, so there is no variance, and what is minimised is the loss at
+    No value is drawn, so there is no variance, and what is minimized is the loss at
     x*, not its mean. With `Uniform` noise this is the hard tanh straight-through of
     binary networks. It approaches `StraightThrough` as units get sure of their value:
     the two have the same sign where the derivative at x* is large beside the chance of
@@ -202,7 +202,7 @@ class MeanField(LayerwiseGradient):
     .. math:: \hat g_i = s F'(a_i) \, \partial_i f(E[x])
 
     For "pm1" and logistic noise of scale 1 the mean is tanh(a). There is no variance.
-    Value and gradient are exact where f is multilinear; else what is minimised is not
+    Value and gradient are exact where f is multilinear; else what is minimized is not
     the loss of binary values, and the difference does not vanish with training.
 
     The cost is that of backpropagation; the function has to be differentiable.

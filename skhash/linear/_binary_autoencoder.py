@@ -23,7 +23,7 @@ SVM_STEPS = 20
 class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
     r"""Binary autoencoder: a linear hash whose codes decode linearly, trained exactly.
 
-    Minimises the reconstruction error ``sum_i |x_i - f(h(x_i))|^2`` over hash functions
+    Minimizes the reconstruction error ``sum_i |x_i - f(h(x_i))|^2`` over hash functions
     ``h(x) = 1[x W + b > 0]`` and linear decoders f (Carreira-Perpinan and
     Raziperchikolaei, 2015). No gradient passes the step function, so each row gets a
     separate code z, the auxiliary coordinates, tied to the hash by a penalty whose
@@ -33,7 +33,7 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
 
         \sum_i |x_i - f(z_i)|^2 + \mu |z_i - h(x_i)|^2, \quad z_i \in \{0, 1\}^l
 
-    In turns, the codes are minimised over row by row (Z step); f is the least-squares
+    In turns, the codes are minimized over row by row (Z step); f is the least-squares
     fit to them, and each bit of h a linear support vector machine that predicts it from
     x (W step). It ends when the hash gives the codes themselves, and
     the Z step leaves them so.
@@ -57,7 +57,7 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
         whose reconstruction error is lowest: on the rows held out, or on all.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalised rows.
+        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
     device : str, default="auto"
         Where the support vector machines are fitted, and where to encode: "auto",
         "cpu", "cuda", "cuda:1" or "mps".
@@ -78,7 +78,7 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
     offset_ : ndarray of shape (n_features,), float32
         The decoded code of zeros.
     objective_ : ndarray of shape (n_iterations, 2), float64
-        The penalised objective, a mean over rows of data of mean variance 1, before and
+        The penalized objective, a mean over rows of data of mean variance 1, before and
         after each iteration, at its weight. No iteration raises it.
     errors_ : ndarray of shape (n_iterations + 1,), float64
         The reconstruction error of the hash, in the same unit, at the start and after
@@ -223,7 +223,7 @@ def standardize(X, mean):
 
 
 def z_step(X, bits, codebook, offset, hashed, penalty) -> np.ndarray:
-    """Minimise ``|x - offset - z codebook|^2 + penalty |z - h(x)|^2`` over z of rows.
+    """Minimize ``|x - offset - z codebook|^2 + penalty |z - h(x)|^2`` over z of rows.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def hash_error(X, coef, codebook, offset) -> float:
 class SupportVectorMachines:
     """One linear machine for each bit, on the same rows.
 
-    Each minimises ``|w|^2 / 2 + C sum_i max(0, 1 - s_i w . (x_i, 1))^2`` for the signs
+    Each minimizes ``|w|^2 / 2 + C sum_i max(0, 1 - s_i w . (x_i, 1))^2`` for the signs
     s of its bit, like `sklearn.svm.LinearSVC`.
 
     Parameters

@@ -42,7 +42,7 @@ UNIT_TOLERANCE = 0.01
 
 
 def fit_codebook(X, bits) -> tuple[np.ndarray, np.ndarray]:
-    """Minimise ``|X - offset - bits codebook|_F^2`` by the normal equations.
+    """Minimize ``|X - offset - bits codebook|_F^2`` by the normal equations.
 
     Moments are summed in float64 about the means, one chunk of rows at a time.
 
@@ -251,7 +251,7 @@ class LinearDecoder(BaseEstimator):
 
     A code is cut into blocks of `block_bits` bits, and each value of a block has its
     own vector: value v_m of block m adds ``codebook_[m, v_m]`` (with ``block_bits=1``,
-    a bit that is set adds ``codebook_[m]``). Minimised is
+    a bit that is set adds ``codebook_[m]``). Minimized is
 
         ``sum_i |x_i - offset - sum_m codebook[m, v_im]|^2``
 

@@ -1,4 +1,4 @@
-"""Codes that minimise a quadratic function of their blocks, one row at a time.
+"""Codes that minimize a quadratic function of their blocks, one row at a time.
 
 For a row x and a code with values v_m, the squared error of a decoder of blocks (see
 `skhash.numerics._decoder`) is, with the Gram matrix ``G = C C^T`` of all entries and
@@ -133,7 +133,7 @@ class BlockDescent:
 
 
 def enumerate_codes(products, gram) -> np.ndarray:
-    """Minimise ``h G h^T - 2 c h^T`` over all codes h, for each row.
+    """Minimize ``h G h^T - 2 c h^T`` over all codes h, for each row.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from skhash.utils._sklearn import Interval
 class ITQHash(LinearLogitsMixin, BaseHasher):
     """Iterative quantization: principal components, rotated to lie near their signs.
 
-    Minimises ``|B - V R|_F^2`` over codes `B` in {-1, +1} and rotations `R`, where `V`
+    Minimizes ``|B - V R|_F^2`` over codes `B` in {-1, +1} and rotations `R`, where `V`
     are the centred data on their leading principal axes, by exact steps in turns (Gong
     and Lazebnik, 2011, equation 2).
 
@@ -26,7 +26,7 @@ class ITQHash(LinearLogitsMixin, BaseHasher):
         Largest number of rotation steps.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalised rows.
+        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None

@@ -24,7 +24,7 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
     The principal axes are shared out among subspaces, each of which is quantized to
     2^b centres. The index of a centre is its code, so centres are moved not only to
     their rows, but also to where their distances are those of their codes (He, Wen and
-    Sun, 2013, equations 4 to 8). In each subspace this minimises ::
+    Sun, 2013, equations 4 to 8). In each subspace this minimizes ::
 
         1/n sum_x |x - c_{i(x)}|^2 + lambda sum_ij w_ij (|c_i - c_j| - 2 s sqrt(h_ij))^2
 
@@ -48,7 +48,7 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
         A subspace stops earlier once no row changes its centre.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalised rows.
+        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
@@ -95,7 +95,7 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
     bit is 0, and to the nearest where it is 1. So its sign is the bit of the nearest.
 
     Axes are shared out so that the products of their variances are as equal as can be,
-    as in optimised product quantization (Ge et al., 2013). Only as many axes as bits
+    as in optimized product quantization (Ge et al., 2013). Only as many axes as bits
     are used; all of them were no better on validation queries of Fashion-MNIST.
 
     The paper moves one centre at a time by a quasi-Newton method. Here all move at once
@@ -244,7 +244,7 @@ def balanced_subspaces(variances, sizes) -> list[list[int]]:
 
 
 def affinity_kmeans(rows, weight: float, max_iter: int):
-    """Minimise the objective of `KMeansHash` in one subspace.
+    """Minimize the objective of `KMeansHash` in one subspace.
 
     Parameters
     ----------

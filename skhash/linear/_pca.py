@@ -12,7 +12,7 @@ class PCAHash(LinearLogitsMixin, BaseHasher):
     """Signs of the leading principal components.
 
     The simplest learned code, and at few bits often the best one for finding near
-    neighbours. The components maximise the variance ``sum_k Var(u_k . x)`` over
+    neighbours. The components maximize the variance ``sum_k Var(u_k . x)`` over
     orthonormal `u_k`. Later components carry little variance, so long codes waste bits
     on noise; a random rotation spreads the variance evenly over them.
 
@@ -25,7 +25,7 @@ class PCAHash(LinearLogitsMixin, BaseHasher):
         (Jegou et al., 2010), which evens out the variance of the bits.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalised rows.
+        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None

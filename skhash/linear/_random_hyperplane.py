@@ -23,7 +23,7 @@ class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):
         the origin.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalised rows.
+        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
     device : str, default="auto"
         Where to encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None

@@ -19,7 +19,7 @@ RIDGE = 1e-6
 class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
     r"""Scalable graph hashing: codes whose products follow similarities of all pairs.
 
-    Minimises over codes B in {-1, +1}, one row a sample, ::
+    Minimizes over codes B in {-1, +1}, one row a sample, ::
 
         |n_bits S - B B^T|_F^2,   S_ij = 2 exp(-|x_i - x_j|^2 / (rho R^2)) - 1
 
@@ -50,7 +50,7 @@ class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
         distance of training rows and anchors.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalised rows.
+        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
     device : str, default="auto"
         Where to fit: "auto", "cpu", "cuda", "cuda:1" or "mps". The kernel features are
         computed on the CPU.

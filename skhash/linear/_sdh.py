@@ -19,7 +19,7 @@ MAX_SWEEPS = 10
 class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
     r"""Supervised discrete hashing: codes that classify linearly, found bit by bit.
 
-    Minimises over codes B in {-1, +1}, class weights W and a projection P ::
+    Minimizes over codes B in {-1, +1}, class weights W and a projection P ::
 
         |Y - B W|^2 + lambda |W|^2 + nu (|B - F P|^2 + r |P|^2)
 
@@ -52,7 +52,7 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
         Stop once an iteration lowers the objective by less than this share of it.
     normalize : bool, default=False
         Whether rows are first scaled to unit length. Applied in `transform` too, so
-        pass unnormalised rows.
+        pass unnormalized rows.
     device : str, default="auto"
         Where to fit: "auto", "cpu", "cuda" or "cuda:1". The kernel features, and "mps",
         which lacks float64, are computed on the CPU.
@@ -225,7 +225,7 @@ class Weights(NamedTuple):
 
 
 def fit_discrete_codes(features, classes, codes, weights, max_iter, tol):
-    """Minimise the objective of `SupervisedDiscreteHash`, starting from `codes`.
+    """Minimize the objective of `SupervisedDiscreteHash`, starting from `codes`.
 
     Parameters
     ----------

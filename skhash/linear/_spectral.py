@@ -13,7 +13,7 @@ from skhash.utils._sklearn import Interval
 class SpectralHash(LinearLogitsMixin, BaseHasher):
     r"""Spectral hashing: sines along the principal axes, as if data filled a box.
 
-    Codes y in {-1, +1} shall be alike where rows are near, so as to minimise
+    Codes y in {-1, +1} shall be alike where rows are near, so as to minimize
     ``sum_ij exp(-|x_i - x_j|^2 / e^2) |y_i - y_j|^2``, with balanced and uncorrelated
     bits. Signs of the smoothest eigenfunctions of a graph Laplacian do about that. For
     rows spread evenly in the box of their principal components these are known (Weiss
@@ -35,7 +35,7 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
         few far rows move all cuts.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalised rows.
+        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None

@@ -48,7 +48,7 @@ class SphericalHash(FittedBitsMixin, BaseHasher):
         Largest number of moves of the pivots.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalised rows.
+        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
     device : str, default="auto"
         Where to fit: "auto", "cpu", "cuda", "cuda:1" or "mps". Encoding is done on the
         CPU.

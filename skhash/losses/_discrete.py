@@ -16,7 +16,7 @@ class DSDHLoss(SupervisedLoss):
     r"""Likelihood of pairs, and nearness to codes that classify: DSDH.
 
     With outputs u (the logits themselves), codes b of -1 and +1 for the training rows,
-    classes y as indicators and a linear classifier W, minimised over all of them:
+    classes y as indicators and a linear classifier W, minimized over all of them:
 
     .. math::
 
@@ -27,7 +27,7 @@ class DSDHLoss(SupervisedLoss):
         \theta_{ij} = \tfrac{a}{2} \langle u_i, u_j \rangle
 
     The network is trained on the first two terms. From the second epoch on, each begins
-    with W and B from the last three: they are minimised in turn, W by ridge regression
+    with W and B from the last three: they are minimized in turn, W by ridge regression
     and B bit by bit, at the last outputs for each row. Before that b is the sign of u.
     Labels reach the network by the likelihood and by b. (In some public programs the
     second term is missing, so that the network has the likelihood alone.)
@@ -126,7 +126,7 @@ class _DSDHObjective(Objective):
 
 
 def discrete_codes(codes, pull, classes, weight, ridge, n_sweeps) -> torch.Tensor:
-    r"""Minimise ``weight |Y - B W|^2 + ridge |W|^2 - 2 <B, pull>`` over W and signs B.
+    r"""Minimize ``weight |Y - B W|^2 + ridge |W|^2 - 2 <B, pull>`` over W and signs B.
 
     In each sweep W is solved for, and then every bit of B in turn, all rows at once;
     each step is exact, so the objective never grows. Bits that may be either stay.

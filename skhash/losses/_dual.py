@@ -205,7 +205,7 @@ class DualHashLoss(SupervisedLoss):
     r"""Likelihood of pairs, and a penalty by a copy of the outputs: DualHash.
 
     With outputs ``D = tanh(logits)`` of a network and the likelihood L of pairs (see
-    Notes), the problem is to minimise ``L(D) + lambda mean | |D| - 1 |``, whose second
+    Notes), the problem is to minimize ``L(D) + lambda mean | |D| - 1 |``, whose second
     term pulls outputs to -1 and +1. DualHash (2025) splits the outputs from a copy u of
     them, and writes the penalty of u by its conjugate:
 
@@ -218,7 +218,7 @@ class DualHashLoss(SupervisedLoss):
     an epoch, with the outputs of its batch.
 
     The printed algorithm, ``solver="dual"``, does not apply the penalty within [-1, 1]:
-    maximising over v gives ``lambda max(|u| - 1, 0)``, which is zero there. And v stays
+    maximizing over v gives ``lambda max(|u| - 1, 0)``, which is zero there. And v stays
     0 if ``(1 + extrapolation) u_step penalty <= 1``, which holds by default and for the
     steps that were published: u and the extrapolated point
     ``u + (1 + extrapolation) u_step penalty (D - u)`` are then averages of numbers

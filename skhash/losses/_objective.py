@@ -66,7 +66,7 @@ class SupervisedLoss(BaseEstimator):
         )
 
     def objective(self, training: Training) -> "Objective":
-        """Return the module to minimise in this fit, on the CPU."""
+        """Return the module to minimize in this fit, on the CPU."""
         return BatchObjective(self)
 
 

@@ -11,7 +11,7 @@ BLOCK = 1024
 def _block_distances(query, database, start, stop, distances):
     """Write the distances of the codes start..stop to one query.
 
-    One plain loop a word over a short buffer: that vectorises.
+    One plain loop a word over a short buffer: that vectorizes.
     """
     words = database[0, start:stop]
     for j in range(len(words)):

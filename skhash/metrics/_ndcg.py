@@ -1,4 +1,4 @@
-"""Normalised discounted cumulative gain of a Hamming ranking."""
+"""Normalized discounted cumulative gain of a Hamming ranking."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def ndcg_at_k_score(
     exclude_self: bool = False,
     packed: bool = False,
 ):
-    r"""Normalised discounted cumulative gain of the ranking by Hamming distance.
+    r"""Normalized discounted cumulative gain of the ranking by Hamming distance.
 
     With :math:`c_t` the number of labels that the query shares with rank t and the gain
     g(c) = c (linear) or 2^c - 1 (exponential),

@@ -20,9 +20,9 @@ def random_rotation(size: int, generator):
 
 
 def fit_itq_rotation(projected, rotation, max_iter: int):
-    """Minimise ``|B - V R|_F^2 / n`` over signs `B` and rotations `R`, in turns.
+    """Minimize ``|B - V R|_F^2 / n`` over signs `B` and rotations `R`, in turns.
 
-    Both half-steps are exact minimisers, so the objective never increases (Gong and
+    Both half-steps are exact minimizers, so the objective never increases (Gong and
     Lazebnik, 2011, equation 2).
 
     Parameters

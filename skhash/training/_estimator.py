@@ -39,7 +39,7 @@ class TrainedMixin:
     Attributes
     ----------
     mean_, scale_
-        Used to standardise rows.
+        Used to standardize rows.
     weights_, weight_names_ : list of ndarray, list of str
         The state of the module. `save` keeps it.
     history_ : list of dict

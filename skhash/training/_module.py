@@ -44,7 +44,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of standardised rows on the device of a module.
+    """A batch of standardized rows on the device of a module.
 
     Where rows are fed with partners, the first partner of every row follows all of
     them, in their order, then the second one; see `parts`.
@@ -52,7 +52,7 @@ class Batch:
     Attributes
     ----------
     X : Tensor of shape (n_rows, n_features)
-        Standardised values; dense, or sparse CSR where the module accepts it.
+        Standardized values; dense, or sparse CSR where the module accepts it.
     rows : Tensor of shape (n_rows,), int64
         Positions among the rows of the training.
     labels, weights, partners : Tensors or None
@@ -200,7 +200,7 @@ class FedRows(Dataset):
         return self.X[index], 0
 
     def standardized(self, rows) -> np.ndarray:
-        """Return these rows, dense, standardised in the precision of the data."""
+        """Return these rows, dense, standardized in the precision of the data."""
         chunk = self.X[rows]
         kind = chunk.dtype.type
         mean = None if self.mean is None else self.mean.astype(kind)
@@ -233,7 +233,7 @@ def sparse_tensor(X) -> torch.Tensor:
 class BatchIterator:
     """Batches of rows as float32 tensors on one device.
 
-    Dense data are standardised and moved to the device once and sliced there. Sparse
+    Dense data are standardized and moved to the device once and sliced there. Sparse
     rows, and views of rows of more than 256 MiB in float32, are taken one batch at a
     time; of projected rows the size alone decides. A last row
     that would be alone joins the batch before: statistics of a batch need two.

@@ -250,7 +250,7 @@ def test_weights_are_repetitions_in_the_loss():
 def test_weights_count_across_batches():
     """Each row has a heavy right label and three light wrong ones.
 
-    Were weights normalised within batches of two, the wrong labels would win.
+    Were weights normalized within batches of two, the wrong labels would win.
     """
     X = np.random.default_rng(0).normal(size=(80, 2))
     right = (X[:, 0] > 0).astype(int)
@@ -491,7 +491,7 @@ def test_real_units_come_first(weights):
 
 
 def test_statistics_are_those_of_each_mode():
-    """Layers are fed by the layers below, and normalise over all rows."""
+    """Layers are fed by the layers below, and normalize over all rows."""
     X, y = blobs()
     model = small(max_epochs=1).fit(X, y)
     first, *_ = affine_maps(model, model.det_statistics_)

@@ -180,7 +180,7 @@ def test_components_are_the_rotated_axes(digits):
 
 
 def test_recall_is_that_of_faiss(digits):
-    """On unit rows about their mean, for faiss normalises before it rotates."""
+    """On unit rows about their mean, for faiss normalizes before it rotates."""
     faiss = pytest.importorskip("faiss")
     X = digits - digits.mean(axis=0)
     X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)

@@ -143,7 +143,7 @@ POINTS = torch.cat([POINTS, torch.tensor([-1.0, 1.0])])
 
 
 def brute_force(x, penalty):
-    """Minimise (z - x)^2 / 2 + penalty(z) over a grid."""
+    """Minimize (z - x)^2 / 2 + penalty(z) over a grid."""
     objective = (GRID - x[:, None]).square() / 2 + penalty(GRID)
     return GRID[objective.argmin(dim=1)]
 

@@ -27,7 +27,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     r"""Stochastic autoencoder with a binary code: semantic hashing.
 
     Bits s are drawn from a posterior q(s|x) that an encoder network gives, and a
-    decoder network explains the row x by them. Training minimises the mean over rows of
+    decoder network explains the row x by them. Training minimizes the mean over rows of
 
     .. math::
 
@@ -63,7 +63,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     decoder : {"multinomial", "gaussian", "bernoulli"}, default="multinomial"
         The likelihood. "multinomial" is for counts or tf-idf weights: words drawn from
         the softmax of the decoder's outputs. "bernoulli" is for values from 0 to 1.
-        "gaussian" is for real vectors, which are standardised inside by their mean and
+        "gaussian" is for real vectors, which are standardized inside by their mean and
         one common scale, with a learned spread.
     decoder_hidden_layer_sizes : sequence of int or None, default=()
         Units of the decoder's hidden layers; ``()`` is a linear decoder, None mirrors

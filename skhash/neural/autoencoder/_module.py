@@ -26,7 +26,7 @@ class StochasticAutoencoder(TrainedModule):
         A number, or a function of the number of steps done.
     encoder_input : {"values", "unit", "frequency", "presence"}
     mean, scale
-        Used to standardise the data.
+        Used to standardize the data.
     n_steps : int
         The steps of the optimizer before.
     """
@@ -58,7 +58,7 @@ class StochasticAutoencoder(TrainedModule):
         if gaussian and encoder_input != "values":
             raise ValueError(
                 f"encoder_input={encoder_input!r} is for counts and weights, but "
-                "decoder='gaussian' standardises its rows: take 'values'."
+                "decoder='gaussian' standardizes its rows: take 'values'."
             )
         quadratic = gaussian and len(decoder.coefs) == 1 and posterior.has_closed_form
         for name, estimator in [("gradient", gradient), ("correction", correction)]:

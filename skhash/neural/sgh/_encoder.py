@@ -31,7 +31,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     Bits h are drawn from q(h|x) with ``P(h_k = 1) = sigmoid(a_k)`` and logits
     ``a = (x - mean) W + b``, and x is modelled as Gaussian around ``alpha + h U`` (Dai
     et al., 2017, equation 2) with a learned codebook U, mean alpha, spread rho and
-    prior of the bits. Training minimises the mean over rows of the Helmholtz free
+    prior of the bits. Training minimizes the mean over rows of the Helmholtz free
     energy, its second part weighted, plus a penalty on the norms of the codewords:
 
     .. math::
@@ -39,7 +39,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         E_{q(h|x)} \frac{|x - \alpha - hU|^2}{2\rho^2} + \frac d2 \log 2\pi\rho^2
         + \lambda \, KL(q(h|x) \,\|\, p(h)) + \frac{\mu}{2} |U|_F^2
 
-    with the normaliser of the model kept, which for this decoder is tractable. The code
+    with the normalizer of the model kept, which for this decoder is tractable. The code
     of a vector is the likeliest one: bit = 1 where the logit is above 0.
 
     With `LatentScale` (section E.1 of the supplement) each bit of each row has its own
@@ -97,9 +97,9 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         rows whose class is known, `LabelPairs`; or near neighbours, `NeighborPairs`.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalised rows.
+        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
     lr : float, default=0.01
-        Step size. It needs no tuning to the unit of the data, which are standardised
+        Step size. It needs no tuning to the unit of the data, which are standardized
         inside by their mean and one common scale.
     lr_schedule : {"cosine", "inverse_sqrt", "step"} or None, default=None
         How the step size falls; "inverse_sqrt" is that of Theorem 5 of the paper. On an
@@ -158,7 +158,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         The learned s and c; None without pairs.
     history_ : list of dict
         ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
-        ``valid_loss`` of each epoch. Losses are per row of standardised data, at the
+        ``valid_loss`` of each epoch. Losses are per row of standardized data, at the
         iterates that they were met at.
     n_iter_ : int
         Number of epochs trained.

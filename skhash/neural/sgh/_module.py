@@ -22,7 +22,7 @@ SIGNS = BernoulliUnits(Logistic(scale=2.0), "pm1")
 class SGHModule(TrainedModule):
     """Gaussian decoder on Bernoulli bits, with a linear encoder.
 
-    It works on standardised data, ``(x - mean) / scale``, so that every other number
+    It works on standardized data, ``(x - mean) / scale``, so that every other number
     here is free of their unit. With bits ``h``, logits ``a``, ``p = sigmoid(a)``,
     codebook ``U``, residual ``e = x - alpha - h U`` and prior logits ``pi``, the loss
     of a row is the Helmholtz free energy with a weight on its second part::
@@ -42,10 +42,10 @@ class SGHModule(TrainedModule):
     Parameters
     ----------
     start : dict of ndarray
-        First values of the parameters, on standardised data, as from `sgh_start`.
+        First values of the parameters, on standardized data, as from `sgh_start`.
     mean : ndarray of shape (d,), float64
     scale : float
-        Used to standardise the data.
+        Used to standardize the data.
     scale_std : float or None
         The standard deviation of the prior of latent scales, None without them. The
         mean of z is ``1 + scale_std * (x scale_weight + scale_bias)``, at first 1.
@@ -118,7 +118,7 @@ class SGHModule(TrainedModule):
         return energy.mean() + more
 
     def free_energy(self, logits, X, gradient="analytic", kl_weight=1.0):
-        """Return the free energy of each row of standardised data, shape (n,)."""
+        """Return the free energy of each row of standardized data, shape (n,)."""
         scales = self.latent_scales(logits, X)
         error = SQUARED_ERRORS[gradient](
             X,

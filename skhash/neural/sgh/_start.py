@@ -98,7 +98,7 @@ def _neighbor_recalls(X, mean, candidates, generator) -> list[float]:
 
 
 def sgh_start(X, mean, scale, directions, coding, device) -> dict:
-    """Return first values of the parameters of an `SGHModule`, on standardised data.
+    """Return first values of the parameters of an `SGHModule`, on standardized data.
 
     The directions are scaled to the wanted spread, and the rest is fitted in closed
     form.
@@ -115,14 +115,14 @@ def closed_form_decoder(
 ) -> dict:
     """Return decoder and prior of least free energy, given an encoder.
 
-    For given probabilities the codebook that minimises the expected squared error
+    For given probabilities the codebook that minimizes the expected squared error
     solves ``(H^T H + diag(variances) + ridge) U = H^T (x - alpha)``, with the mean
     codes `H` centred; prior and noise are the matching averages.
 
     Parameters
     ----------
     weight, bias : ndarrays of shape (n_features, n_bits) and (n_bits,)
-        The encoder, on standardised data.
+        The encoder, on standardized data.
     coding : {"01", "pm1"}
     penalty : float
         Added to the ridge: the weight of ``|U|_F^2`` beside the mean error.
@@ -151,7 +151,7 @@ def closed_form_decoder(
         moments + (RIDGE * step**2 + penalty) * np.eye(n_bits), cross, assume_a="pos"
     )
     # E|x - alpha - hU|^2 = E|x|^2 - 2 <U, cross> + <U, moments U>, and E|x|^2 is the
-    # number of columns, since the data are standardised.
+    # number of columns, since the data are standardized.
     explained = np.sum(codebook * (2 * cross - moments @ codebook))
     rho_squared = max(1 - explained / X.shape[1], 1e-6)
     return {

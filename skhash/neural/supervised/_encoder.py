@@ -36,7 +36,7 @@ ENCODED_ROWS = 256
 class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     """Codes that are near for rows that share a label, by any supervised loss.
 
-    A network maps rows to logits, and training minimises the loss of each batch of
+    A network maps rows to logits, and training minimizes the loss of each batch of
     logits and labels. The losses are those of deep hashing; see `skhash.losses`.
 
     Parameters
@@ -52,12 +52,12 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         A factory ``(n_features, n_bits) -> torch.nn.Module`` of the network, such as a
         function or a class. None is a perceptron.
     hidden_layer_sizes : sequence of int, default=(512,)
-        Units in the hidden layers of the perceptron, each with batch normalisation and
+        Units in the hidden layers of the perceptron, each with batch normalization and
         ReLU.
     dropout : float, default=0.0
         The probability that a hidden unit of the perceptron is left out in training.
     balanced : bool, default=True
-        Whether the perceptron's logits are normalised over the batch, so that bits are
+        Whether the perceptron's logits are normalized over the batch, so that bits are
         near to balanced.
     input_shape : sequence of int or None, default=None
         The shape in which `module` gets each row, such as ``(1, 28, 28)``. None is
@@ -419,12 +419,12 @@ class DualHashEncoder(SupervisedHash):
         A factory ``(n_features, n_bits) -> torch.nn.Module`` of the network, such as a
         function or a class. None is a perceptron.
     hidden_layer_sizes : sequence of int, default=(512,)
-        Units in the hidden layers of the perceptron, each with batch normalisation and
+        Units in the hidden layers of the perceptron, each with batch normalization and
         ReLU.
     dropout : float, default=0.0
         The probability that a hidden unit of the perceptron is left out in training.
     balanced : bool, default=True
-        Whether the perceptron's logits are normalised over the batch, so that bits are
+        Whether the perceptron's logits are normalized over the batch, so that bits are
         near to balanced.
     input_shape : sequence of int or None, default=None
         The shape in which `module` gets each row, such as ``(1, 28, 28)``. None is

@@ -9,7 +9,7 @@ from skhash.training._module import Rows, TrainedModule
 
 
 class SupervisedModule(TrainedModule):
-    """A network that maps rows to logits, and the objective that they minimise.
+    """A network that maps rows to logits, and the objective that they minimize.
 
     All that the network draws follows the seed of its ``generator``.
 
@@ -18,7 +18,7 @@ class SupervisedModule(TrainedModule):
     encoder : torch.nn.Module
     mean : ndarray of shape (n_features,) or None
     scale : float
-        Used to standardise rows before the encoder sees them.
+        Used to standardize rows before the encoder sees them.
     objective : Objective or None
         None where it is not trained.
     """
@@ -50,7 +50,7 @@ class SupervisedModule(TrainedModule):
     def shadow(self):
         """Let batches in the block leave no trace but gradients.
 
-        Batch normalisation then uses the statistics of the batch, as always in
+        Batch normalization then uses the statistics of the batch, as always in
         training, without adding them to those it keeps.
         """
         norms = [
@@ -71,7 +71,7 @@ class SupervisedModule(TrainedModule):
 
 
 def hashing_perceptron(sizes, dropout=0.0, balanced=True) -> nn.Sequential:
-    """Return linear layers with batch normalisation, ReLU and dropout between them.
+    """Return linear layers with batch normalization, ReLU and dropout between them.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def hashing_perceptron(sizes, dropout=0.0, balanced=True) -> nn.Sequential:
     dropout : float, default=0.0
         The probability that a hidden unit is left out while training.
     balanced : bool, default=True
-        Whether the outputs are normalised over the batch too, so that each has mean 0
+        Whether the outputs are normalized over the batch too, so that each has mean 0
         and spread 1 before its own gain and offset.
     """
     layers: list[nn.Module] = []
@@ -97,7 +97,7 @@ def hashing_perceptron(sizes, dropout=0.0, balanced=True) -> nn.Sequential:
 def folded_layers(encoder: nn.Sequential):
     """Return linear layers equal to a `hashing_perceptron` in evaluation.
 
-    Batch normalisation then is a scale and a shift of each output, which go into the
+    Batch normalization then is a scale and a shift of each output, which go into the
     linear layer before it.
 
     Returns

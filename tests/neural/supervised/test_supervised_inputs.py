@@ -128,7 +128,7 @@ def test_a_network_of_ones_own(params):
     np.testing.assert_array_equal(again.fit(X, Y).transform(X), fitted.transform(X))
     assert torch.equal(torch.get_rng_state(), before)
     assert fitted.separability_ > 1
-    # Encoding is the network in use, on standardised rows, one by one or together.
+    # Encoding is the network in use, on standardized rows, one by one or together.
     network = fitted.net_.module_.encoder.eval()
     rows = torch.from_numpy((X - fitted.mean_) / fitted.scale_).float()
     expected = network(rows).detach().numpy()
