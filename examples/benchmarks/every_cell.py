@@ -2,7 +2,7 @@
 
     python examples/benchmarks/every_cell.py --own --output cells.json
     python examples/benchmarks/every_cell.py --ablation --output validation.json
-    python examples/benchmarks/every_cell.py --show cells.json --picture cells.png \\
+    python examples/benchmarks/every_cell.py --show cells.json --picture cells.svg \\
         --results docs/results/every_cell.md
 
 A cell is a data set, a length and a recall: K@N is the share of the K exact nearest
@@ -376,7 +376,7 @@ def parse(arguments=None):
     parser.add_argument("--own", action="store_true", help="also a fit of each length")
     what = "NeighborHash as it is and changed, by default in all ways, on validation"
     parser.add_argument("--ablation", nargs="*", choices=CHANGES, help=what)
-    parser.add_argument("--picture", help="a PNG to draw")
+    parser.add_argument("--picture", help="a PNG or SVG to draw")
     tools.add_files(parser)
     return parser.parse_args(arguments)
 

@@ -408,7 +408,10 @@ ON_DARK = "#ced6dd"
 
 
 def panels(titles, n_columns=3, size=(3.8, 3.8), **options):
-    """Return a figure and an axes for each title, with room for a legend."""
+    """Return a figure and an axes for each title, with room for a legend.
+
+    The room is a panel that is left over, or beside all of them.
+    """
     import matplotlib
 
     matplotlib.use("agg")
@@ -417,7 +420,8 @@ def panels(titles, n_columns=3, size=(3.8, 3.8), **options):
     plt.rcParams |= {"font.size": 12, "svg.hashsalt": "skhash"}
     n_columns = min(n_columns, len(titles))
     n_rows = -(-len(titles) // n_columns)
-    options |= {"figsize": (size[0] * n_columns + 1.8, size[1] * n_rows)}
+    beside = 1.8 * (len(titles) == n_rows * n_columns)
+    options |= {"figsize": (size[0] * n_columns + beside, size[1] * n_rows)}
     options |= {"squeeze": False, "layout": "constrained"}
     figure, axes = plt.subplots(n_rows, n_columns, **options)
     for ax in axes.flat[len(titles) :]:
@@ -446,8 +450,10 @@ def finish(figure, path):
         handles, labels = ax.get_legend_handles_labels()
         named |= dict(zip(labels, handles, strict=True))
     if named:
-        where = {"loc": "outside right center", "frameon": False}
-        figure.legend(named.values(), named, **where)
+        free = [ax for ax in figure.axes if not ax.axison]
+        place = free[0].legend if free else figure.legend
+        where = "center" if free else "outside right center"
+        place(named.values(), named, loc=where, frameon=False)
     path = Path(path)
     if path.suffix != ".svg":
         figure.savefig(path, dpi=130)
