@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import sklearn
 import torch
@@ -312,12 +313,12 @@ def check_names_of_the_bits(encoder):
     prefix = type(encoder).__name__.lower()
     names = [f"{prefix}{i}" for i in range(encoder.n_bits)]
     assert encoder.get_feature_names_out().tolist() == names
-    frame = encoder.set_output(transform="pandas").transform(X)
-    assert isinstance(frame, pd.DataFrame)
-    assert frame.columns.tolist() == names
-    assert (frame.dtypes == np.uint8).all()
-    encoder.set_output(transform="default")
-    np.testing.assert_array_equal(frame.to_numpy(), encoder.transform(X))
+    bits = encoder.transform(X)
+    for library, kind in (("pandas", pd.DataFrame), ("polars", pl.DataFrame)):
+        frame = encoder.set_output(transform=library).transform(X)
+        assert isinstance(frame, kind)
+        assert list(frame.columns) == names
+        np.testing.assert_array_equal(frame.to_numpy(), bits, strict=True)
 
 
 def check_sparse_is_dense(encoder):

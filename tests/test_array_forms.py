@@ -13,10 +13,12 @@ from itertools import chain, product
 
 import numpy as np
 import pytest
+import torch
 from checks import public_encoders, targets, training_data
 from layouts import FLOATS, LAYOUTS, SPARSE, vectors
 from numba.core.errors import TypingError
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
 
 import skhash
@@ -334,6 +336,20 @@ def test_bits_of_other_types(room, dtype):
         answers_to(room, formed), answers_to(room, lambda value: value), strict=True
     ):
         assert_same(found, expected)
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.__name__)
+def test_tensors_where_scikit_learn_would_keep_them(room, monkeypatch):
+    reason = "scikit-learn 1.7 brought it along"
+    pytest.importorskip("sklearn.externals.array_api_compat", reason=reason)
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    expected = [*answers_to(room, lambda value: value)]
+    with config_context(array_api_dispatch=True):
+        formed = only(lambda value: value.dtype.kind != "U", torch.tensor)
+        found = [*answers_to(room, formed)]
+    if room is not of_encoders:  # whose fits draw
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
 
 
 def searches():

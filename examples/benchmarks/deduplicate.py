@@ -17,6 +17,11 @@ and where there are not enough words, of sums of two random words. "all pairs" i
 comparing all pairs would take: that of the rows in the middle, times their share::
 
     python examples/benchmarks/deduplicate.py --only words
+
+A third has those of hashes of 64 bits, from a list of hex strings to groups with their
+distances: random ones, and of each tenth a copy that differs in up to 4 bits::
+
+    python examples/benchmarks/deduplicate.py --only hashes
 """
 
 import argparse
@@ -42,6 +47,8 @@ WORDS = columns(
     "n :, | radius | pairs :, | groups :, | s, all pairs :.2f | s, pairs :.2f | "
     "s, groups :.2f"
 )
+
+HASHES = columns("hashes :, | radius | groups :, | s, from strings :.3f")
 
 
 def similar_pairs(X):
@@ -81,6 +88,24 @@ def show_words(arguments):
             group_seconds, groups = thread_seconds(duplicate_groups, codes, **kwargs)
             seconds = middle * n / ROWS, pairs_seconds, group_seconds
             table.add(n, radius, len(pairs), groups.max() + 1, *seconds)
+    return table
+
+
+def show_hashes(arguments):
+    """Print and return the times for hex strings."""
+    rng, table = np.random.default_rng(arguments.seed), Table(HASHES).printed()
+    for n in (30_000, 300_000):
+        hashes = rng.integers(0, 2**64, n, dtype=np.uint64)
+        hashes[9::10] = hashes[8::10]
+        for _ in range(4):
+            hashes[9::10] ^= np.uint64(1) << rng.integers(0, 64, n // 10, np.uint64)
+        strings = [f"{one:016x}" for one in hashes.tolist()]
+        for radius in (0, 2, 4, 8):
+            task = duplicate_groups, strings, radius
+            options = {"return_distance": True, "n_jobs": 1}
+            rounds = [thread_seconds(*task, **options) for _ in range(3)]
+            seconds, (_, groups) = sorted(rounds, key=lambda one: one[0])[1]
+            table.add(n, radius, groups.max() + 1, seconds)
     return table
 
 
@@ -128,14 +153,17 @@ def main(arguments=None):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sizes", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--radii", type=int, nargs="+", default=[0, 1, 2, 4, 6])
-    parser.add_argument("--only", choices=["messages", "words"])
+    kinds = "messages", "words", "hashes"
+    parser.add_argument("--only", choices=kinds, help="the default is the first two")
     parser.add_argument("--data-home")
     add_output(parser)
     arguments = parser.parse_args(arguments)
     tables, figures = {}, {}
-    if arguments.only != "words":
+    if arguments.only == "hashes":
+        tables["Hashes"] = show_hashes(arguments)
+    if arguments.only in (None, "messages"):
         tables["Duplicates by codes"], figures = show_messages(arguments)
-    if arguments.only != "messages":
+    if arguments.only in (None, "words"):
         tables["Pairs of near codes"] = show_words(arguments)
     save(arguments.output, tables, figures, seeds=[arguments.seed], data="one thread")
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy import sparse
+from sklearn import get_config
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 
@@ -26,7 +27,7 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
         Returns
         -------
-        graph : CSR sparse array of shape (n_queries, n_samples), float64
+        graph : CSR sparse matrix of shape (n_queries, n_samples), float64
             The entries of a row are ordered by (distance, position).
         """
         check_graph_question(question)
@@ -46,7 +47,7 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
         Returns
         -------
-        graph : CSR sparse array of shape (n_queries, n_samples), float64
+        graph : CSR sparse matrix of shape (n_queries, n_samples), float64
             ``n_neighbors + 1`` entries a row, zeros included.
 
         Raises
@@ -82,7 +83,10 @@ def check_graph_question(question):
 
 
 def as_graph(distances, positions, n_samples, mode):
-    """Return neighbours, one row of any length per query, as a sparse matrix."""
+    """Return neighbours, one row of any length per query, as a sparse matrix.
+
+    It is an array where scikit-learn's own graphs are: see its `sparse_interface`.
+    """
     if mode not in ("connectivity", "distance"):
         raise ValueError(f"mode must be 'connectivity' or 'distance', got {mode!r}.")
     starts = np.concatenate([[0], np.cumsum([len(found) for found in positions])])
@@ -90,4 +94,6 @@ def as_graph(distances, positions, n_samples, mode):
     if mode == "connectivity":
         weights[:] = 1
     graph = weights, np.concatenate(positions), starts
-    return sparse.csr_array(graph, shape=(len(positions), n_samples))
+    as_arrays = get_config().get("sparse_interface") == "sparray"
+    kind = sparse.csr_array if as_arrays else sparse.csr_matrix
+    return kind(graph, shape=(len(positions), n_samples))

@@ -111,7 +111,7 @@ class BaseIndex(BaseEstimator):
 
         Returns
         -------
-        graph : CSR sparse array of shape (n_queries, n_samples_fit_), float64
+        graph : CSR sparse matrix of shape (n_queries, n_samples_fit_), float64
             The entries of a row are ordered by (distance, position).
         """
         check_graph_question(question)

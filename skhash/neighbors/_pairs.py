@@ -6,9 +6,10 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from skhash.codes import check_packed, pack_bits, packed_to_words
+from skhash.codes import check_packed, pack_bits, packed_to_words, packed_width
 from skhash.neighbors.search.equal_codes import EqualCodes
 from skhash.utils._sklearn import Interval, validate_params
+from skhash.utils.arrays import as_array
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
 
@@ -21,6 +22,7 @@ _CONSTRAINTS = {
     "codes": ["array-like"],
     "radius": [Interval(Integral, 0, None, closed="left")],
     "packed": ["boolean"],
+    "return_distance": ["boolean"],
     "n_jobs": [None, Integral],
 }
 
@@ -31,8 +33,9 @@ def radius_pairs(codes, radius, *, packed=False, n_jobs=None):
 
     Parameters
     ----------
-    codes : array-like of shape (n, n_bits) or (n, n_bytes)
-        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+    codes : array-like of shape (n, n_bits), (n, n_bytes) or (n,)
+        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``. Or hashes: hex
+        strings of one length, or integers of any number of bits.
     radius : int
         Bits that may differ, inclusive.
     packed : bool, default=False
@@ -50,7 +53,8 @@ def radius_pairs(codes, radius, *, packed=False, n_jobs=None):
     Raises
     ------
     ValueError
-        If the codes hold something else than 0 and 1, or, packed, are not ``uint8``.
+        If the codes hold something else than 0 and 1, or, packed, are not ``uint8``;
+        if hashes are neither hex strings of one length nor integers of at least 0.
 
     See Also
     --------
@@ -78,7 +82,9 @@ def radius_pairs(codes, radius, *, packed=False, n_jobs=None):
 
 
 @validate_params(_CONSTRAINTS, prefer_skip_nested_validation=True)
-def duplicate_groups(codes, radius, *, packed=False, n_jobs=None):
+def duplicate_groups(
+    codes, radius, *, packed=False, return_distance=False, n_jobs=None
+):
     """Group codes connected by chains of near pairs.
 
     Two codes are in one group if one can be reached from the other by steps between
@@ -87,17 +93,23 @@ def duplicate_groups(codes, radius, *, packed=False, n_jobs=None):
 
     Parameters
     ----------
-    codes : array-like of shape (n, n_bits) or (n, n_bytes)
-        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+    codes : array-like of shape (n, n_bits), (n, n_bytes) or (n,)
+        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``. Or hashes: hex
+        strings of one length, or integers of any number of bits.
     radius : int
         Bits by which neighbours in a chain may differ, inclusive.
     packed : bool, default=False
         The format of `codes`.
+    return_distance : bool, default=False
+        Whether to return the distances too.
     n_jobs : int, default=None
         Threads, as in `HammingNeighbors`.
 
     Returns
     -------
+    distances : ndarray of shape (n,), int32
+        Bits by which each code differs from the first of its group. Only if
+        `return_distance`.
     groups : ndarray of shape (n,), int64
         The number of each code's group. Groups are numbered from 0 on in the order of
         their first codes; a code without neighbours is a group by itself.
@@ -105,7 +117,8 @@ def duplicate_groups(codes, radius, *, packed=False, n_jobs=None):
     Raises
     ------
     ValueError
-        If the codes hold something else than 0 and 1, or, packed, are not ``uint8``.
+        If the codes hold something else than 0 and 1, or, packed, are not ``uint8``;
+        if hashes are neither hex strings of one length nor integers of at least 0.
 
     See Also
     --------
@@ -129,6 +142,11 @@ def duplicate_groups(codes, radius, *, packed=False, n_jobs=None):
 
     >>> np.unique(groups, return_index=True)[1]
     array([0, 1])
+
+    Perceptual hashes of images:
+
+    >>> duplicate_groups(["ffd8", "03a1", "ffd9"], radius=2, return_distance=True)
+    (array([0, 0, 1], dtype=int32), array([0, 1, 0]))
     """
     words, n_planes = _words(codes, packed)
     equal = EqualCodes(words)
@@ -140,7 +158,15 @@ def duplicate_groups(codes, radius, *, packed=False, n_jobs=None):
         groups = connected_components(joins, directed=False)[1][groups]
     # Numbers by first appearance.
     _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[groups][equal.numbers()]
+    groups = np.argsort(np.argsort(first))[groups][equal.numbers()]
+    if not return_distance:
+        return groups
+    firsts = words[np.unique(groups, return_index=True)[1]]
+    distances = np.empty(len(words), dtype=np.int32)
+    for rows in row_chunks(len(words), 2 * words.shape[1] * words.itemsize):
+        differing = words[rows] ^ firsts[groups[rows]]
+        distances[rows] = np.bitwise_count(differing).sum(axis=1)
+    return distances, groups
 
 
 def _batches(blocks, size):
@@ -156,8 +182,28 @@ def _batches(blocks, size):
 
 
 def _words(codes, packed):
-    packed_codes = check_packed(codes) if packed else pack_bits(codes)
+    if np.ndim(codes) == 1 and len(codes):
+        packed_codes = _read_hashes(as_array(codes, dtype=object).tolist())
+    else:
+        packed_codes = check_packed(codes) if packed else pack_bits(codes)
     return packed_to_words(packed_codes), 8 * packed_codes.shape[1]
+
+
+def _read_hashes(hashes):
+    """Return packed codes of hex strings of one length, or of integers."""
+    if all(isinstance(one, str) for one in hashes) and len(set(map(len, hashes))) == 1:
+        n_bytes = packed_width(4 * len(hashes[0]))
+        digits = "".join(one.zfill(2 * n_bytes) for one in hashes)
+    elif all(type(one) is int and one >= 0 for one in hashes):
+        n_bytes = packed_width(max(1, *(one.bit_length() for one in hashes)))
+        digits = "".join(f"{one:0{2 * n_bytes}x}" for one in hashes)
+    else:
+        raise ValueError(
+            "Hashes are hex strings of one length, or integers of at least 0, got "
+            f"{hashes[:2]}...; of signed 64-bit integers pass hashes.view(np.uint64)."
+        )
+    codes = np.frombuffer(bytes.fromhex(digits), dtype=np.uint8)
+    return codes.reshape(len(hashes), n_bytes)
 
 
 def _pair_blocks(words, n_planes, radius, n_jobs):

@@ -9,6 +9,7 @@ from functools import wraps
 
 import numpy as np
 from scipy import sparse
+from sklearn import config_context
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_array as _check_array
 from sklearn.utils import column_or_1d as _column_or_1d
@@ -71,11 +72,14 @@ def _holds_float64(X):
     return "Float64" in map(str, types)  # of polars, or nullable
 
 
+# Tensors become arrays of NumPy, even where scikit-learn would leave them as they are.
+in_numpy = config_context(array_api_dispatch=False)
+
 as_array = refusing_masks(np.asarray)
-check_array = refusing_masks(keeping_float64(_check_array, 0))
+check_array = refusing_masks(keeping_float64(in_numpy(_check_array), 0))
 check_sample_weight = refusing_masks(_sklearn.check_sample_weight)
-column_or_1d = refusing_masks(_column_or_1d)
-validate_data = refusing_masks(keeping_float64(_validate_data, 1))
+column_or_1d = refusing_masks(in_numpy(_column_or_1d))
+validate_data = refusing_masks(keeping_float64(in_numpy(_validate_data), 1))
 
 
 def contiguous_rows(X):

@@ -4,6 +4,7 @@
 """
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +23,9 @@ def load():
             hint = f"pip install '.[integrations]' brings {library}"
             pytest.importorskip(library, reason=hint)
         spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-        script = importlib.util.module_from_spec(spec)
+        script, paths = importlib.util.module_from_spec(spec), [*sys.path]
         spec.loader.exec_module(script)
+        sys.path[:] = paths
         return script
 
     return load

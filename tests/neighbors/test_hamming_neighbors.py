@@ -6,6 +6,8 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import sparse
+from sklearn import config_context, get_config
 from sklearn.base import clone
 from sklearn.cluster import DBSCAN
 from sklearn.manifold import TSNE
@@ -116,15 +118,23 @@ def test_graphs_are_those_of_scikit_learn(bits, queries, mode, fitted):
     theirs.fit(bits.astype(float))
     ours = index.kneighbors_graph(X, mode=mode)
     assert ours.format == "csr"
+    assert type(ours) is type(theirs.kneighbors_graph(X, mode=mode))
     assert ours.shape == (300 if fitted else len(queries), 300)
     assert ours.nnz == 4 * ours.shape[0]
     their_graph = theirs.kneighbors_graph(X, mode=mode)
     # Which of equally near codes come last is theirs to choose; how near, is not.
-    np.testing.assert_allclose(ours.sum(axis=1).ravel(), their_graph.sum(axis=1).flat)
+    np.testing.assert_allclose(ours.sum(axis=1).flat, their_graph.sum(axis=1).flat)
     np.testing.assert_array_equal(
         index.radius_neighbors_graph(X, mode=mode).toarray(),
         theirs.radius_neighbors_graph(X, mode=mode).toarray(),
     )
+
+
+def test_graphs_are_arrays_where_those_of_scikit_learn_are(bits):
+    if "sparse_interface" not in get_config():
+        pytest.skip("scikit-learn 1.9 begins to return sparse arrays")
+    with config_context(sparse_interface="sparray"):
+        assert isinstance(HammingNeighbors().fit_transform(bits), sparse.csr_array)
 
 
 def test_transform_feeds_precomputed_estimators(bits):

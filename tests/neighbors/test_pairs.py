@@ -152,6 +152,40 @@ def test_a_chain_is_one_group_and_equal_codes_cost_nothing():
     )
 
 
+@pytest.mark.parametrize("n_bits", [28, 64, 256])
+def test_hashes_are_codes(n_bits):
+    """Strings and integers of any number of bits, by bits that Python writes."""
+    codes, radius = make_codes(1, 300, n_bits, 40), n_bits // 10
+    integers = [int("".join(map(str, code)), 2) for code in codes]
+    strings = [f"{one:0{n_bits // 4}X}" for one in integers]
+    forms = [integers, strings, np.array(strings)]
+    forms += [np.array(integers, dtype=np.uint64)] if n_bits <= 64 else []
+    expected, own = expected_pairs(codes, radius), expected_groups(codes, radius)
+    firsts = [own.tolist().index(group) for group in own]
+    for hashes in forms:
+        found = radius_pairs(hashes, radius)
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_array_equal(found[1], expected[1])
+        distances, groups = duplicate_groups(hashes, radius, return_distance=True)
+        np.testing.assert_array_equal(groups, own)
+        np.testing.assert_array_equal(distances, (codes != codes[firsts]).sum(axis=1))
+        assert distances.dtype == np.int32
+    assert distances.max() > 0 and 1 < own.max() < 299
+
+
+REFUSED = {
+    "Hashes are": [["abc", "a"], [-1, 2], [1.5], [True], ["ab", None]],
+    "hexadecimal|reshape|shape": [["0g"], ["+1"], ["ab  "], []],
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_hashes_that_are_refused(message):
+    for hashes in REFUSED[message]:
+        with pytest.raises(ValueError, match=message):
+            duplicate_groups(hashes, 1)
+
+
 def test_what_is_refused():
     with pytest.raises(ValueError, match="'radius'.*-1"):
         radius_pairs([[0, 1]], -1)

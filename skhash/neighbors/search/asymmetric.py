@@ -164,9 +164,12 @@ class CodeScorer:
 
     def score_candidates(self, queries, candidates):
         """Return the scores of each query's own candidates, (n_queries, m)."""
-        scores = np.empty(candidates.shape, dtype=np.float32)
-        task = candidates.shape[1], self._items(), queries
-        self._run("score_candidates", *task, candidates, scores)
+        scores, scorer = np.empty(candidates.shape, dtype=np.float32), self
+        if candidates.size < len(self.packed_codes):  # terms of these alone
+            some, places = np.unique(candidates, return_inverse=True)
+            scorer, candidates = self.among(some), places.reshape(scores.shape)
+        task = scores.shape[1], scorer._items(), queries
+        scorer._run("score_candidates", *task, candidates, scores)
         return scores
 
     def among(self, positions):

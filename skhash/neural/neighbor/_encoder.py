@@ -33,6 +33,8 @@ AUTO_STEPS, AUTO_EPOCHS = 1500, (10, 100)
 # distances of rows drawn at random tell of them.
 SHARPNESS = 0.35  # the power of the number of rows
 MANY_ROWS = 10_000
+# Of more rows a sample is trained on. Reconstruction keeps codes from fitting it alone.
+MANY_MORE_ROWS = 60_000
 # Units of hidden_layer_sizes="auto", where there are as many rows.
 AUTO_UNITS = 512
 # Rows are trained on by their coordinates along so many principal axes at least.
@@ -102,13 +104,14 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         estimator of `skhash.gradients`, or its name.
     distance_weight, reconstruction_weight : float, default=0.02 and 0.2
         :math:`\delta` and :math:`\rho`. The longer a code, the more room it has for
-        these. For n > 10 000 rows the first is multiplied by ``10 000 / n``.
-        Both are left out with labels, a `graph` that is given, and inner products.
+        these. For n > 10 000 rows the first is multiplied by ``10 000 / n``, for
+        n > 60 000 rows the second by ``sqrt(n / 60 000)``. Both are left out with
+        labels, a `graph` that is given, and inner products.
     graph : {"projected", "exact"} or sparse matrix, default="projected"
         Where neighbours come from. "exact" compares all pairs of rows; "projected"
         compares them by at most 128 principal components, which for wide rows is much
         faster. Or the neighbours themselves, as from `kneighbors_graph`.
-    max_train_samples : int or None, default=20_000
+    max_train_samples : int or None, default=50_000
         Find the neighbours of at most so many rows, drawn at random, among all rows,
         and train on these pairs. None uses all rows, in time that grows with their
         square.
@@ -178,7 +181,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     Notes
     -----
     Neighbours need ``max_train_samples n_samples min(n_features, 128)``
-    multiplications, once: a minute of one core for 20 000 of a million rows.
+    multiplications, once: two minutes of one core for 50 000 of a million rows.
 
     Rows may be a memory map, and float16. They are read in chunks, as they are: once
     each to be checked, for their range, and for the graph. What is computed from
@@ -263,7 +266,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         distance_weight=0.02,
         reconstruction_weight=0.2,
         graph="projected",
-        max_train_samples=20_000,
+        max_train_samples=50_000,
         normalize=False,
         lr=0.1,
         lr_schedule="cosine",
@@ -461,6 +464,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         # Rows near by a graph or an inner product need not be near by distance.
         by_distance = isinstance(self.graph, str) and self.metric != "inner_product"
         few = min(1.0, MANY_ROWS / n_samples)
+        many = max(1.0, n_samples / MANY_MORE_ROWS) ** 0.5
         return NeighborModule(
             *layers,
             mean=mean,
@@ -473,7 +477,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             gradient=gradient,
             n_epochs=n_epochs,
             distance_weight=self.distance_weight * by_distance * few,
-            reconstruction_weight=self.reconstruction_weight * by_distance,
+            reconstruction_weight=self.reconstruction_weight * by_distance * many,
             unit_rows=self.metric == "cosine",
             source=NearRows(
                 self.n_neighbors, self.metric, self.graph, self.max_train_samples

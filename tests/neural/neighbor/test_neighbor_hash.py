@@ -286,7 +286,7 @@ def test_automatic_batches_follow_the_number_of_rows():
 @pytest.mark.parametrize(
     ("n_samples", "params", "n_epochs"),
     [
-        (10**6, {}, 38),  # 20 000 rows in 40 steps
+        (10**6, {}, 15),  # 50 000 rows in 98 steps
         (10**6, {"max_train_samples": None}, 10),
         (320, {}, 100),
         (4000, {}, 94),  # 16 steps of 250 rows
@@ -569,16 +569,20 @@ def test_wrong_layer_sizes_are_named(sizes):
         small(hidden_layer_sizes=sizes).fit(gaussian_rows())
 
 
-def test_distances_count_less_where_rows_are_many(digits, monkeypatch):
-    """By the factor by which these are more than few."""
+@pytest.mark.parametrize(
+    ("name", "weight", "factor"),
+    [("MANY_ROWS", "distance_weight", 1 / 16)]
+    + [("MANY_MORE_ROWS", "reconstruction_weight", 4)],
+)
+def test_weights_follow_the_number_of_rows(name, weight, factor, digits, monkeypatch):
+    """Distances count less where rows are many, and reconstruction more."""
     X, _ = digits
     before = small(n_bits=32).fit(X)
-    weight = before.get_params()["distance_weight"]
-    assert before.net_.module_.distance_weight == weight
-    name = "skhash.neural.neighbor._encoder.MANY_ROWS"
-    monkeypatch.setattr(name, len(X) / 16)
+    given = before.get_params()[weight]
+    assert getattr(before.net_.module_, weight) == given
+    monkeypatch.setattr(f"skhash.neural.neighbor._encoder.{name}", len(X) / 16)
     after = small(n_bits=32).fit(X)
-    np.testing.assert_allclose(after.net_.module_.distance_weight, weight / 16)
+    assert getattr(after.net_.module_, weight) == pytest.approx(factor * given)
     assert (after.decision_function(X) != before.decision_function(X)).any()
 
 

