@@ -26,7 +26,7 @@ from skhash.linear import LinearDecoder
 
 @dataclass
 class SkhashArgs(BaseArgs):
-    """What `from_vectors` was called with."""
+    """The parameters that `from_vectors` was called with."""
 
     metric: Metric = Metric.COSINE
     n_bits: int = 64
