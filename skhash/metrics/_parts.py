@@ -37,13 +37,13 @@ def take_apart(estimator) -> Parts:
         estimator = estimator.best_estimator_
     steps = _steps(estimator)
     index, is_packed, searched = None, False, ()
-    if steps and _is_search_of_vectors(steps[-1]):
+    if _ends_with(steps, "encoder_", "index_"):
         search = steps.pop()
         index = search.index_
         if hasattr(index, "metric"):
             searched = search, make_pipeline(*steps) if steps else None
         steps += _steps(search.encoder_)
-    elif steps and _is_index(steps[-1]):
+    elif _ends_with(steps, "kneighbors", "packed_codes_"):
         index = steps.pop()
         is_packed = getattr(index, "packed", False)
     if not steps:
@@ -70,12 +70,8 @@ def _steps(estimator) -> list:
     return [step for step in steps if step not in (None, "passthrough")]
 
 
-def _is_search_of_vectors(estimator) -> bool:
-    return hasattr(estimator, "encoder_") and hasattr(estimator, "index_")
-
-
-def _is_index(estimator) -> bool:
-    return hasattr(estimator, "kneighbors") and hasattr(estimator, "packed_codes_")
+def _ends_with(steps, *names) -> bool:
+    return bool(steps) and all(hasattr(steps[-1], name) for name in names)
 
 
 def packed_codes(parts: Parts, X) -> np.ndarray:

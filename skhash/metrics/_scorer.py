@@ -102,7 +102,8 @@ class RetrievalScorer(_Scorer):
                 "float neighbours: make_neighbor_recall_scorer()."
             )
         parts = take_apart(estimator)
-        if parts.search is not None and self._is_default:
+        asked = self._score_func, self._kwargs
+        if parts.search is not None and asked == (mean_average_precision_score, {}):
             return parts.search.score(parts.searched(X), y)
         codes = packed_codes(parts, X)
         if parts.index is None:
@@ -112,10 +113,6 @@ class RetrievalScorer(_Scorer):
             exclude_self = are_same_rows(codes, y, database, labels)
         options = {"packed": True, "exclude_self": exclude_self} | self._kwargs
         return float(self._score_func(codes, database, y, labels, **options))
-
-    @property
-    def _is_default(self) -> bool:
-        return self._score_func is mean_average_precision_score and not self._kwargs
 
     def __repr__(self) -> str:
         name = getattr(self._score_func, "__name__", repr(self._score_func))
