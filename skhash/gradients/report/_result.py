@@ -96,6 +96,7 @@ class GradientReport:
             ax.plot([getattr(row, name) for row in rows], places, "o")
             ax.set_xlabel(label)
             ax.grid(axis="x", alpha=0.3)
+            ax.locator_params(axis="x", nbins=4)
             ax.spines[["top", "right"]].set_visible(False)
         ends = [row.cosine_low for row in rows], [row.cosine_high for row in rows]
         axes[0].hlines(places, *ends, alpha=0.45, linewidth=4)
