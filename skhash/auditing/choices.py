@@ -126,7 +126,7 @@ def _for_more_vectors(best, choices, target) -> str | None:
         return None
     saved = best.n_bytes - later.n_bytes
     n_vectors = -(-(later.decoder_bytes - best.decoder_bytes) // saved)
-    return f"From {n_vectors:,} vectors on less memory: {later}."
+    return f"From {n_vectors:,} vectors on, this needs less memory: {later}."
 
 
 def _of_peers(best, peers, target, n_vectors) -> str:
@@ -136,7 +136,7 @@ def _of_peers(best, peers, target, n_vectors) -> str:
         return f"Another engine does better than the recommendation: {better}."
     later = _for_more_vectors(best, [best, *peers], target)
     if later is not None:
-        return f"Another engine does better for more. {later}"
+        return f"For more vectors another engine does better. {later}"
     return "No other engine that was measured does better than the recommendation."
 
 

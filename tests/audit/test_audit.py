@@ -552,7 +552,9 @@ class TestRecommendation:
         rows = [make_row("a", 80, 0.95)]
         peer = make_row("pq", 16, None, 1.0, codebook=4000)
         others = recommend(rows, peers=[peer], n_rows=n_rows).alternatives[-1]
-        assert ("From 1,000 vectors on less memory: pq" in others) == (n_rows < 1000)
+        assert ("From 1,000 vectors on, this needs less memory: pq" in others) == (
+            n_rows < 1000
+        )
         assert ("does better than the recommendation: pq" in others) == (n_rows > 999)
 
     def test_every_measured_search_is_a_choice(self):
