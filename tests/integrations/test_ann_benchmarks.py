@@ -11,7 +11,7 @@ from .conftest import FOLDER
 
 
 class BaseANN:
-    """What ann-benchmarks and VIBE have of it, as far as a module may lean on it."""
+    """As much of it as both harnesses have."""
 
     def get_batch_results(self):
         return self.res
