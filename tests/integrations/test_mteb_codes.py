@@ -23,9 +23,9 @@ def test_scores_are_those_of_decoded_codes(script):
     decoded = quantizer.decode(quantizer.encode(database))
     relevant = data.query_labels[:n_queries, None] == data.database_labels
     expected = ndcg_score(relevant, cosine_similarity(queries, decoded), k=10)
-    assert abs(script.score(model, task) - expected) < 1e-4
+    assert abs(script.score(model, task) - expected) < 3e-4
     plain = ndcg_score(relevant, cosine_similarity(queries, database), k=10)
-    assert abs(script.score(script.Rows(task.rows), task) - plain) < 1e-4
+    assert abs(script.score(script.Rows(task.rows), task) - plain) < 3e-4
     assert abs(plain - expected) > 1e-3
 
 
