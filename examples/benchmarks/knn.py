@@ -4,6 +4,8 @@
     python examples/benchmarks/knn.py --draw docs/results/knn.md \\
         --picture docs/images/knn.svg
     python examples/benchmarks/knn.py --quick
+    python examples/benchmarks/knn.py --kinds random --bits 256 768 1024 3072 \\
+        --queries 200 --output docs/results/long_codes.md
 
 The default takes some 12 minutes on two cores: the code length, the number of codes, k
 and a radius are varied around a million codes of 64 bits and k = 10. What would begin
@@ -281,6 +283,12 @@ class Codes:
 def settings(arguments):
     """Yield (kind, n_bits, n, k, radius, engines), what matters most first."""
     center, kinds = arguments.n, arguments.kinds
+    for n in (MEDIUM_N, center) if arguments.bits else ():
+        for n_bits in arguments.bits:
+            engines = EXACT + (SLOW if n <= MEDIUM_N else [])
+            yield kinds[0], n_bits, n, 10, None, engines
+    if arguments.bits:
+        return
     sizes = [n for n in (10_000, 100_000, 1_000_000) if n < center]
     for n in [*sizes, center]:
         for kind in kinds:
@@ -460,6 +468,7 @@ def draw(curves, path):
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=1_000_000, help="codes at the centre")
+    parser.add_argument("--bits", type=int, nargs="+", help="these lengths alone")
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--kinds", nargs="+", default=["random", "real"])
     parser.add_argument("--repeats", type=int, default=7)

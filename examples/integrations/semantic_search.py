@@ -17,7 +17,7 @@ from sklearn.preprocessing import normalize
 
 import skhash
 from skhash import AsymmetricNeighbors, HammingNeighbors, ITQHash
-from skhash.codes import pack_bits
+from skhash.codes import pack_bits, unpack_bits
 from skhash.linear import LinearDecoder
 
 
@@ -40,6 +40,11 @@ class Quantizer:
         embeddings = normalize(embeddings)
         bits = self.encoder.transform(embeddings)
         return pack_bits(self.decoder.refine(embeddings, bits))
+
+    def decode(self, codes):
+        """Return the embeddings that packed codes stand for."""
+        bits = unpack_bits(codes, self.encoder.n_bits)
+        return self.decoder.inverse_transform(bits)
 
     def save(self, folder):
         """Write it, without pickle."""

@@ -26,7 +26,7 @@ from skhash.linear import LinearDecoder
 
 @dataclass
 class SkhashArgs(BaseArgs):
-    """The parameters that `from_vectors` was called with."""
+    """The arguments of `from_vectors`."""
 
     metric: Metric = Metric.COSINE
     n_bits: int = 64

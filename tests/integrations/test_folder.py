@@ -1,12 +1,12 @@
 """No script stays without a test."""
 
-import re
 from pathlib import Path
 
 from .conftest import FOLDER
 
 
-def test_every_script_is_loaded_by_a_test():
-    texts = [path.read_text("utf-8") for path in Path(__file__).parent.glob("*.py")]
-    loaded = set(re.findall(r'load\("(\w+)"', "\n".join(texts)))
-    assert loaded == {path.stem for path in FOLDER.glob("*.py")}
+def test_every_script_has_a_test():
+    tests = {path.stem for path in Path(__file__).parent.glob("test_*.py")}
+    scripts = {path.stem for path in FOLDER.glob("*.py")}
+    scripts |= {path.parent.name for path in FOLDER.glob("*/module.py")}
+    assert {f"test_{name}" for name in scripts} <= tests

@@ -45,9 +45,7 @@ def test_scores_are_cosines_of_what_is_decoded(script, made, queries, multiplier
     search = script.semantic_search_skhash
     results, _, index = search(queries, codes, top_k=K, output_index=True, **settings)
     scores, found = unzipped(results)
-    truth = cosine_similarity(
-        queries, quantizer.decoder.inverse_transform(unpack_bits(codes, 32))
-    )
+    truth = cosine_similarity(queries, quantizer.decode(codes))
     if multiplier:  # only the nearest by Hamming distance
         hits, _ = search(
             queries, codes, top_k=K * multiplier, rescore=False, **settings

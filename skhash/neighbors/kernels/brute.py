@@ -130,12 +130,17 @@ def _next_near(words, first, stop, work, q, threshold):
     # Codes of other lengths, and the last codes.
     while near == 0 and first < stop:
         codes = words[first : min(first + 64, stop)]
-        # Loops that do one thing each become vector instructions.
+        # Loops that do one thing each become vector instructions: over codes, or over
+        # the words of long ones.
         distances[:] = 0
-        for word in range(words.shape[1]):
-            bits = patterns[q, word]
+        if words.shape[1] > VECTOR_WORDS:
             for i in range(len(codes)):
-                distances[i] += np.int64(popcount(codes[i, word] ^ bits))
+                distances[i] = distance_of(codes, i, patterns, q)
+        else:
+            for word in range(words.shape[1]):
+                bits = patterns[q, word]
+                for i in range(len(codes)):
+                    distances[i] += np.int64(popcount(codes[i, word] ^ bits))
         for i in range(len(codes)):
             near |= np.int64(distances[i] < threshold) << i
         first += 64 * (near == 0)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import cosine_distances, euclidean_distances
-from sklearn.preprocessing import normalize
 
 from skhash.codes import unpack_bits
 
@@ -68,20 +67,14 @@ def test_codes_alone(script, metric, vectors, queries, tmp_path):
         assert_array_equal(*codes)
         bits = unpack_bits(backend.search.index_.packed_codes_, 16)
         decoded = backend.search.decoder_.inverse_transform(bits)
-        found = backend.query(queries, K)
+        truth = cosine_distances(queries, decoded)
         # The index keeps a byte of the length of what is decoded: 0.4 % of it.
-        truth = cosine_distances(normalize(queries), decoded)
-        for (positions, distances), own in zip(found, truth, strict=True):
-            assert_allclose(1 - distances, 1 - own[positions], rtol=1e-2)
-
-
-def test_other_metrics_are_refused(script, vectors):
-    with pytest.raises(ValueError, match="got manhattan"):
-        script.SkhashBackend.from_vectors(vectors, metric="manhattan")
+        for (found, distances), own in zip(
+            backend.query(queries, K), truth, strict=True
+        ):
+            assert_allclose(1 - distances, 1 - own[found], rtol=1e-2)
 
 
 def test_the_script(script, capsys):
     script.main()
-    lines = capsys.readouterr().out.splitlines()
-    assert [float(line.rpartition(" ")[2]) > 0.8 for line in lines] == [True, True]
-    assert_array_equal(lines[1].rpartition(" ")[2], "1.000")
+    assert capsys.readouterr().out.endswith("recall 1.000\n")

@@ -1,0 +1,129 @@
+"""Learned codes in mteb: a wrapper of models, beside mteb's own `CompressionWrapper`.
+
+    python examples/integrations/mteb_codes.py --data minilm \\
+        --output docs/results/mteb.md
+
+The corpus of a retrieval task becomes codes, and counts as what these decode to; the
+queries stay uncompressed. A task here are the rows of a data set with labels, of which
+those of the same label are relevant: the "texts" are numbers of rows, and the "model"
+looks their embeddings up, so that nothing is downloaded.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import mteb
+import numpy as np
+from datasets import Dataset
+from mteb.abstasks.retrieval import AbsTaskRetrieval
+from mteb.abstasks.task_metadata import TaskMetadata
+from mteb.models import CompressionWrapper, ModelMeta
+from mteb.models.abs_encoder import AbsEncoder
+from mteb.types import OutputDType, PromptType
+
+HERE = Path(__file__).resolve().parent
+sys.path += [str(HERE), str(HERE.parent / "benchmarks")]
+import tools  # noqa: E402
+from semantic_search import Quantizer  # noqa: E402
+
+TABLE = "corpus | bytes a row :, | queries | nDCG@10 :.4f"
+
+
+class LearnedCompression(CompressionWrapper):
+    """A model whose corpus is kept as the codes of a fitted quantizer."""
+
+    def __init__(self, model, quantizer):
+        self.model, self.quantizer = model, quantizer
+
+    def encode(self, inputs, *, prompt_type=None, **settings):
+        """Return embeddings: of a corpus those that its codes decode to."""
+        embeddings = self.model.encode(inputs, prompt_type=prompt_type, **settings)
+        if prompt_type is PromptType.query:
+            return embeddings
+        return self.quantizer.decode(self.quantizer.encode(embeddings))
+
+
+class Rows(AbsEncoder):
+    """A model that has seen all texts, which are numbers of rows."""
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.mteb_model_meta = ModelMeta.create_empty({"name": "local/rows"})
+
+    def encode(self, inputs, **settings):
+        """Return the rows of the numbers."""
+        return self.rows[[int(text) for batch in inputs for text in batch["text"]]]
+
+
+class SameLabel(AbsTaskRetrieval):
+    """Of the rows of a database, find those of the query's label."""
+
+    metadata = TaskMetadata(
+        name="SameLabel",
+        description="Rows of the label of the query.",
+        type="Retrieval",
+        dataset={"path": "local", "revision": "local"},
+        main_score="ndcg_at_10",
+        eval_langs=["eng-Latn"],
+    )
+
+    def __init__(self, data, n_queries):
+        super().__init__()
+        n, labels = len(data.database), data.query_labels[:n_queries, None]
+        # mteb's int8 divides by the range of each column.
+        parts = data.database, data.query[:n_queries]
+        varied = np.logical_and(*(np.ptp(part, axis=0) > 0 for part in parts))
+        self.rows = np.concatenate(parts)[:, varied]
+        ids = [str(i) for i in range(n + len(labels))]
+        texts = [{"id": i, "text": i, "title": ""} for i in ids]
+        relevant = labels == data.database_labels
+        self.dataset = {
+            "default": {
+                "test": {
+                    "corpus": Dataset.from_list(texts[:n]),
+                    "queries": Dataset.from_list(texts[n:]),
+                    "relevant_docs": {
+                        i: {ids[j]: 1 for j in np.flatnonzero(own)}
+                        for i, own in zip(ids[n:], relevant, strict=True)
+                    },
+                    "top_ranked": None,
+                }
+            }
+        }
+        self.data_loaded = True
+
+
+def score(model, task):
+    """Return nDCG@10, as mteb computes it."""
+    (result,) = mteb.evaluate(model, task, cache=None, show_progress_bar=False)
+    return result.get_score()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", default="digits", choices=tools.LOADERS)
+    parser.add_argument("--data-home")
+    parser.add_argument("--queries", type=int, default=1000)
+    parser.add_argument("--bits", type=int, nargs="+", default=[64, 128, 256])
+    tools.add_output(parser)
+    args = parser.parse_args()
+    data = tools.LOADERS[args.data](data_home=args.data_home)
+    task = SameLabel(data, args.queries)
+    database, width = task.rows[: len(data.database)], task.rows.shape[1]
+    table = tools.Table(TABLE).printed()
+    table.add("floats", 4 * width, "floats", score(Rows(task.rows), task))
+    for kind, size in ((OutputDType.INT8, width), (OutputDType.BINARY, -(-width // 8))):
+        wrapped = CompressionWrapper(Rows(task.rows), kind)
+        found = score(wrapped, task)
+        table.add(f"mteb, {kind.value}", size, "compressed, too", found)
+    for n_bits in args.bits:
+        quantizer = Quantizer.fit(database, n_bits)
+        wrapped = LearnedCompression(Rows(task.rows), quantizer)
+        table.add("skhash", n_bits // 8, "floats", score(wrapped, task))
+    title = f"{tools.TITLES[args.data]}, mteb {mteb.__version__}"
+    tools.save(args.output, {"nDCG@10": table}, seeds=[0], data=title)
+
+
+if __name__ == "__main__":
+    main()
