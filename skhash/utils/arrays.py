@@ -9,7 +9,7 @@ from functools import wraps
 
 import numpy as np
 from scipy import sparse
-from sklearn import config_context
+from sklearn import config_context, get_config
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_array as _check_array
 from sklearn.utils import column_or_1d as _column_or_1d
@@ -72,8 +72,18 @@ def _holds_float64(X):
     return "Float64" in map(str, types)  # of polars, or nullable
 
 
-# Tensors become arrays of NumPy, even where scikit-learn would leave them as they are.
-in_numpy = config_context(array_api_dispatch=False)
+def in_numpy(function):
+    """Wrap a function so that tensors become arrays, with array API dispatch too."""
+    without_dispatch = config_context(array_api_dispatch=False)(function)
+
+    @wraps(function)
+    def checked(*args, **kwargs):
+        # A context takes as long as a check of few rows.
+        dispatches = get_config()["array_api_dispatch"]
+        return (without_dispatch if dispatches else function)(*args, **kwargs)
+
+    return checked
+
 
 as_array = refusing_masks(np.asarray)
 check_array = refusing_masks(keeping_float64(in_numpy(_check_array), 0))
