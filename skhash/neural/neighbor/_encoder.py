@@ -129,9 +129,10 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     batch_size : int or "auto", default="auto"
         Rows in a batch, each with its partner. Every row sees all other rows' partners
         as negatives. "auto" is a sixteenth of all rows, from 64 to 512.
-    optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"
+    optimizer : str, torch.optim.Optimizer class or Optimizer, default="adamw"
         A class of `torch.optim` or its name in any case, or these with parameters; see
-        `skhash.training.Optimizer`.
+        `skhash.training.Optimizer`. AdamW also shrinks weights a little in each step,
+        which serves rows that were not fitted.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
@@ -272,7 +273,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         lr_schedule="cosine",
         max_epochs="auto",
         batch_size="auto",
-        optimizer="adam",
+        optimizer="adamw",
         callbacks=None,
         validation_fraction=None,
         device="auto",
