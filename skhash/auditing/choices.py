@@ -101,13 +101,9 @@ def _reason(best, choices, goal, target) -> str:
             "larger rescore"
         )
     reason = f"the least memory that reaches {goal}"
-    rivals = [
-        choice
-        for choice in choices
-        if (choice.n_bytes, choice.decoder_bytes) == (best.n_bytes, best.decoder_bytes)
-        and choice.recall >= target
-        and choice is not best
-    ]
+    reached = [one for one in choices if one.recall >= target and one is not best]
+    cost = best.n_bytes, best.decoder_bytes
+    rivals = [one for one in reached if (one.n_bytes, one.decoder_bytes) == cost]
     if rivals:
         second = max(rivals, key=lambda choice: choice.recall)
         reason += f"; next comes {second.row.method} with {second.recall:.3f}"
@@ -134,9 +130,19 @@ def _of_peers(best, peers, target, n_vectors) -> str:
     better = choose([best, *peers], target, n_vectors)
     if better is not best:
         return f"Another engine does better than the recommendation: {better}."
-    later = _for_more_vectors(best, [best, *peers], target)
-    if later is not None:
-        return f"For more vectors another engine does better. {later}"
+    engines = {
+        method: [best, *(peer for peer in peers if peer.row.method == method)]
+        for method in dict.fromkeys(peer.row.method for peer in peers)
+    }
+    later = [_for_more_vectors(best, own, target) for own in engines.values()]
+    if any(later):
+        return " ".join(
+            ["For more vectors another engine does better.", *filter(None, later)]
+        )
+    as_small = [peer for peer in peers if peer.n_bytes <= best.n_bytes]
+    richest = max([best, *as_small], key=lambda choice: choice.recall)
+    if richest is not best:
+        return f"Another engine finds more at no more bytes a vector: {richest}."
     return "No other engine that was measured does better than the recommendation."
 
 

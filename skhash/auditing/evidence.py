@@ -138,9 +138,8 @@ def gather_evidence(choice, fitted, task, X, random_state) -> Evidence:
     rows, vectors = _rows_of(examples), None
     if len(rows) * X.shape[1] <= MAX_NUMBERS:
         vectors = dict(zip(rows, dense_rows(read_rows(X, rows)), strict=True))
-    return Evidence(
-        len(chosen), neighbor_scores.ravel(), random_scores.ravel(), examples, vectors
-    )
+    scores = neighbor_scores.ravel(), random_scores.ravel()
+    return Evidence(len(chosen), *scores, examples, vectors)
 
 
 def _spread(n, n_most) -> np.ndarray:

@@ -14,6 +14,8 @@ from skhash.neighbors.store.decoder import has_errors, read_decoder
 
 # Shorter runs are repeated until so much time has passed.
 TIMED_SECONDS = 0.1
+# Numbers of candidates to try, in multiples of k, until the target is reached.
+OVERSAMPLING = 1, 3, 10, 30
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,10 @@ class AuditRow:
     its standard error: `recall` by Hamming distance, in expectation over the order of
     ties, and `recall_asymmetric` by uncompressed queries, compared with what codes
     decode to. Those that end in ``rescored`` are found by ranking the first `rescore`
-    of the same search again by the float vectors.
+    of the same search again by the float vectors. Recall without re-scoring is the
+    ceiling that quantization sets, as the search among codes is exhaustive. `depth` and
+    `depth_asymmetric` are the least of k, 3 k, 10 k and 30 k candidates that have to be
+    ranked again until the recall reaches the target, or None if these do not suffice.
 
     A search holds ``code_bytes`` of a vector in memory by Hamming distance, and by
     uncompressed queries ``bytes_per_vector``: the code, and a byte beside it but for
@@ -50,21 +55,30 @@ class AuditRow:
     recall_error: float | None = None
     recall_rescored: float | None = None
     recall_rescored_error: float | None = None
+    depth: int | None = None
     recall_asymmetric: float
     recall_asymmetric_error: float
     recall_asymmetric_rescored: float
     recall_asymmetric_rescored_error: float
+    depth_asymmetric: int | None = None
     mean_average_precision: float | None = None
 
 
 @dataclass(frozen=True)
 class Task:
-    """A measurement for every method: rows, true neighbours, candidates, metric."""
+    """The task of every method: rows, true neighbours, candidates, metric, target."""
 
     data: object
     truth: np.ndarray
     rescore: int
     metric: str
+    target: float
+
+    @property
+    def cuts(self) -> list[int]:
+        """Numbers of candidates whose recall is measured; first k, then `rescore`."""
+        k, most = self.truth.shape[1], self.data.database.shape[0]
+        return [k, self.rescore, *(min(k * times, most) for times in OVERSAMPLING)]
 
 
 def timed_fit(encoder, X) -> float:
@@ -98,19 +112,16 @@ def measure_encoder(encoder, method, fit_seconds, task) -> tuple[AuditRow, objec
 
 def by_hamming(queries, database, task) -> dict:
     """Return speed, recalls and mAP of packed codes, searched by Hamming distance."""
-    k, rescore = task.truth.shape[1], task.rescore
-    index = hamming_index(database, rescore)
+    index = hamming_index(database, task.rescore)
     _, seconds = timed(lambda: index.kneighbors(queries))
-    # True neighbours among the first `rescore` are those that ranking these candidates
-    # by float distance brings to the top.
-    cuts = [k, rescore]
-    shares = neighbor_recall_score(
-        queries, database, task.truth, n_retrieved=cuts, packed=True, average=None
-    )
+    # True neighbours among the first candidates are those that ranking these by float
+    # distance brings to the top.
+    options = {"n_retrieved": task.cuts, "packed": True, "average": None}
+    shares = neighbor_recall_score(queries, database, task.truth, **options)
     precision = _mean_average_precision(queries, database, task.data.labels)
     return {
         "search_per_second": len(queries) / seconds,
-        **means_of("recall", shares),
+        **_means_of("", shares, task),
         "mean_average_precision": precision,
     }
 
@@ -133,29 +144,35 @@ def _by_decoder(bits, decoder, task) -> dict:
     """Return speed and recalls of codes that are searched by uncompressed queries."""
     queries = task.data.queries
     index = decoder_index(bits, task.data.database, decoder, task.metric, task.rescore)
-    found, seconds = timed(lambda: index.kneighbors(queries, return_distance=False))
+    _, seconds = timed(lambda: index.kneighbors(queries, return_distance=False))
+    found = index.kneighbors(queries, max(task.cuts), return_distance=False)
     return {
         "asymmetric_per_second": queries.shape[0] / seconds,
-        **found_recalls(found, task.truth),
+        **found_recalls(found, task),
     }
 
 
-def found_recalls(found, truth) -> dict:
-    """Return the recalls of the answers of a search by uncompressed queries."""
-    k = truth.shape[1]
+def found_recalls(found, task) -> dict:
+    """Return the recalls and the depth of a search by uncompressed queries.
+
+    found : candidates of each query, the nearest first, as many as the largest cut
+    """
     shares = [
-        [np.isin(own, row[:n]).mean() for n in (k, len(row))]
-        for own, row in zip(truth, found, strict=True)
+        [np.isin(own, row[:n]).mean() for n in task.cuts]
+        for own, row in zip(task.truth, found, strict=True)
     ]
-    return means_of("recall_asymmetric", np.array(shares))
+    return _means_of("_asymmetric", np.array(shares), task)
 
 
-def means_of(name, shares) -> dict:
-    """Return means and standard errors of shares found without and with re-scoring."""
-    result = {}
-    for column, key in zip(shares.T, (name, f"{name}_rescored"), strict=True):
-        result[key] = float(column.mean())
-        result[f"{key}_error"] = float(column.std() / np.sqrt(len(column)))
+def _means_of(search, shares, task) -> dict:
+    """Return the recalls with standard errors, and the depth, of shares at the cuts."""
+    means, errors = shares.mean(axis=0), shares.std(axis=0) / np.sqrt(len(shares))
+    depths = zip(task.cuts[2:], means[2:], strict=True)
+    result = {
+        f"depth{search}": next((n for n, it in depths if it >= task.target), None)
+    }
+    for place, key in enumerate((f"recall{search}", f"recall{search}_rescored")):
+        result |= {key: float(means[place]), f"{key}_error": float(errors[place])}
     return result
 
 

@@ -28,7 +28,6 @@ SCORES = {
     "inner_product": (lambda scores: 0.0 - scores, "estimated inner product"),
     "cosine": (lambda scores: 1.0 - scores, "estimated cosine"),
 }
-MISSED = "missed", "✗ missed"
 NO_EVIDENCE = "<p>The audit was interrupted before these were measured.</p>"
 NO_CHART = (
     '<p>Charts and pictures need matplotlib: <code>pip install "scikit-hash[audit]"'
@@ -47,10 +46,7 @@ def whole_page(result, image_shape, texts_of_rows, name, vectors, folder) -> str
         *result.alternatives,
         texts.caution(settings),
     ]
-    measured = [
-        texts.how_measured(settings),
-        *(f"Left out: {line}." for line in result.skipped),
-    ]
+    left_out = [f"Left out: {line}." for line in result.skipped]
     return _filled(
         "page.html",
         **_shared(result),
@@ -64,7 +60,7 @@ def whole_page(result, image_shape, texts_of_rows, name, vectors, folder) -> str
             f"<p>{escape(what)}</p><pre><code>{escape(code)}</code></pre>"
             for what, code in _steps(result, vectors, folder)
         ),
-        measured=_elements("p", measured),
+        measured=_elements("p", [texts.how_measured(settings), *left_out]),
         version=__version__,
     )
 
@@ -262,8 +258,7 @@ def _examples(result, image_shape, texts_of_rows) -> str:
     if result.evidence is None:
         return NO_EVIDENCE
     show = _shower(result, image_shape, texts_of_rows)
-    kind = "images" if image_shape else "rows"
-    kind = kind if texts_of_rows is None else "texts"
+    kind = "texts" if texts_of_rows is not None else "images" if image_shape else "rows"
     return (
         f"<p>Some of {result.evidence.n_queries} queries, from the best answered to "
         "the worst. A true neighbour is found where it is among the first "
@@ -277,7 +272,8 @@ def _example(example, result, kind, show) -> str:
     values_of, name = _scores_of(result)
     hits = ""
     for one in example.neighbors:
-        mark, note = ("found", f"✓ place {one.rank}") if one.rank else MISSED
+        mark = "found" if one.rank else "missed"
+        note = f"✓ place {one.rank}" if one.rank else "✗ missed"
         hits += (
             f'<figure class="hit {mark}" title="row {one.row}: '
             f'{float(values_of(one.score)):.4g} {name}">{show(one.row)}'

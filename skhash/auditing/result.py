@@ -159,10 +159,8 @@ class AuditResult:
         own = [rows[place] for place in fitted]
         peers = [row for place, row in enumerate(rows) if place not in fitted]
         best, reason, alternatives = recommend(own, peers, settings)
-        encoder, decoder = fitted[next(n for n in fitted if rows[n] is best.row)]
-        return cls(
-            rows, best, reason, encoder, decoder, settings, skipped, alternatives
-        )
+        pair = fitted[next(n for n in fitted if rows[n] is best.row)]
+        return cls(rows, best, reason, *pair, settings, skipped, alternatives)
 
     def to_html(
         self, *, image_shape=None, texts=None, name=None, vectors=None, folder=None

@@ -31,8 +31,6 @@ METHODS = {
 }
 # Lengths of the other methods follow from the number of columns.
 METHODS_OF_ANY_LENGTH = (*METHODS, "pq")
-# Methods with nested codes: one fit serves all lengths.
-NESTED_METHODS = ("neighbor",)
 
 # Far above any useful code: longer ones are typing errors that fill the memory.
 MAX_BITS = 2**16
@@ -159,28 +157,23 @@ def audit(
     n_asked = f"{data.queries.shape[0]:,} queries"
     progress(f"finding the true neighbours of {n_asked}", None)
     truth = true_neighbors(data.queries, data.database, k, metric=metric, device=device)
-    make = partial(
-        _make_encoder,
-        metric=metric,
-        device=device,
-        random_state=int(generator.randint(np.iinfo(np.int32).max)),
-    )
-    task = Task(data, truth, rescore, metric)
+    drawn = int(generator.randint(np.iinfo(np.int32).max))
+    make = partial(_make_encoder, metric=metric, device=device, random_state=drawn)
+    task = Task(data, truth, rescore, metric, float(target_recall))
     seed = int(random_state) if isinstance(random_state, Integral) else None
-    settings = _settings(task, target_recall=float(target_recall), random_state=seed)
+    settings = _settings(task, seed)
     run = _Run(task, make, settings, progress)
     run.measure_all(methods, n_bits)
     if not run.fitted:
         raise ValueError(f"Nothing could be measured: {'; '.join(run.skipped)}.")
     result = run.result()
-    best = result.choice
-    step = f"looking at neighbours by {_name(best.row.method, best.row.n_bits)}"
-    progress(step, result)
-    fitted = result.encoder, result.decoder
+    best, fitted = result.choice, (result.encoder, result.decoder)
+    name = _name(best.row.method, best.row.n_bits)
+    progress(f"looking at neighbours by {name}", result)
     return replace(result, evidence=gather_evidence(best, fitted, task, X, generator))
 
 
-def _settings(task, **others) -> dict:
+def _settings(task, seed) -> dict:
     """Return the settings of a result."""
     data = task.data
     return {
@@ -197,7 +190,8 @@ def _settings(task, **others) -> dict:
         "date": f"{date.today()}",
         "processor": processor(),
         "n_cores": granted_cores(),
-        **others,
+        "target_recall": task.target,
+        "random_state": seed,
     }
 
 
@@ -278,7 +272,7 @@ class _Run:
     def _fit(self, method, bits):
         """Return a fitted encoder and the seconds of its fit, None for a cut code."""
         train = self.task.data.train
-        if method not in NESTED_METHODS:
+        if method != "neighbor":  # the codes of that are nested: one fit serves all
             encoder = self.make(method, bits)
             return encoder, timed_fit(encoder, train)
         if method not in self._nested:

@@ -1,5 +1,7 @@
 """Texts of a result, shared by the terminal and the page."""
 
+from skhash.auditing.measure import OVERSAMPLING
+
 
 def stored(result) -> str:
     """Describe the storage of the recommended search."""
@@ -51,6 +53,7 @@ def cells_of(rows, settings, has_labels) -> list[dict[str, str]]:
         fields[f"{letter} {k}@{k}"] = field
         if rescore > k:
             fields[f"{letter} {k}@{rescore}"] = f"{field}_rescored"
+        fields[f"{letter} depth"] = field.replace("recall", "depth")
     if has_labels:
         fields["mAP"] = "mean_average_precision"
 
@@ -60,18 +63,20 @@ def cells_of(rows, settings, has_labels) -> list[dict[str, str]]:
             "method": row.method,
             "bits": f"{row.n_bits}",
             "bytes": f"{row.code_bytes}" + (f"+{beside}" if beside else ""),
-            **{name: _cell(one, getattr(row, one)) for name, one in fields.items()},
+            **{name: _cell(row, one, k) for name, one in fields.items()},
         }
 
     return list(map(cells, rows))
 
 
-def _cell(field, value) -> str:
-    if value is None:
-        return "-"
+def _cell(row, field, k) -> str:
+    value = getattr(row, field)
+    if value is None:  # a depth is, too, where recall stays below the target
+        recall = getattr(row, field.replace("depth", "recall"))
+        return "-" if recall is None else f">{k * OVERSAMPLING[-1]}"
     if field == "fit_seconds":
         return f"{value:.2f}"
-    is_large = field == "codebook_bytes" or field.endswith("per_second")
+    is_large = isinstance(value, int) or field.endswith("per_second")
     return short(value) if is_large else f"{value:.3f}"
 
 

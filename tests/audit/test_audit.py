@@ -101,6 +101,14 @@ def assert_hamming(row, distances, order):
         assert getattr(row, name) == pytest.approx(np.mean(shares))
         error = np.std(shares) / np.sqrt(len(shares))
         assert getattr(row, f"{name}_error") == pytest.approx(error)
+    assert row.depth == depth_of(
+        lambda n: np.mean([expected_hits(one, near[:4], n) / 4 for one, near in pairs])
+    )
+
+
+def depth_of(recall):
+    """Return the least of 1, 3, 10 and 30 times 4 candidates that reach 90%."""
+    return next((n for n in (4, 12, 40, 120) if recall(n) >= 0.9), None)
 
 
 def recall_of(scores, order, cut):
@@ -116,6 +124,7 @@ def assert_asymmetric(row, scores, order):
                        for n in (4, 20))  # fmt: skip
     assert row.recall_asymmetric == alone
     assert row.recall_asymmetric_rescored == rescored
+    assert row.depth_asymmetric == depth_of(lambda n: recall_of(scores, order, n))
 
 
 class TestRecall:
@@ -127,7 +136,7 @@ class TestRecall:
         assert_hamming(result.rows[0], distances, float_order(data, metric))
 
     @METRICS
-    def test_real_queries_meet_decoded_refined_codes(self, X, drawn, metric):
+    def test_uncompressed_queries_meet_decoded_refined_codes(self, X, drawn, metric):
         result, data = drawn(X, metric=metric, n_bits=[24])
         (row,), decoder = result.rows, result.decoder
         order, bits = float_order(data, metric), result.encoder.transform(data.database)
@@ -188,7 +197,7 @@ class TestPeers:
         faiss = pytest.importorskip("faiss")
         _, data = drawn(X, metric=metric)
         order = float_order(data, metric)
-        task = measure.Task(data, order[:, :4], 20, metric)
+        task = measure.Task(data, order[:, :4], 20, metric, 0.9)
         # 4 bits a part, so that the few rows train it, and two columns of zeros; the
         # parts are many, so that no two rows have one code.
         index = faiss.IndexPQ(D + 2, 6, 4, peers._faiss_metric(faiss, metric))
@@ -495,13 +504,10 @@ class TestRecommendation:
         target, suffix = random.choice([0.3, 0.8]), "_rescored" * (rescore > 10)
         ranked = []
         for place, row in enumerate(rows):
+            larger = n_rows * row.bytes_per_vector + row.codebook_bytes
             for search, name, memory in (
                 ("hamming", "recall", n_rows * row.code_bytes),
-                (
-                    "asymmetric",
-                    "recall_asymmetric",
-                    n_rows * row.bytes_per_vector + row.codebook_bytes,
-                ),
+                ("asymmetric", "recall_asymmetric", larger),
             ):
                 recall = getattr(row, name + suffix)
                 key = (0, memory, -recall) if recall >= target else (1, -recall, memory)
@@ -557,27 +563,25 @@ class TestRecommendation:
         )
         assert ("does better than the recommendation: pq" in others) == (n_rows > 999)
 
+    def test_a_peer_of_equal_bytes_that_finds_more_is_named(self):
+        rows, peer = [make_row("a", 80, 0.95)], make_row("pq", 48, None, 0.97, 4000)
+        others = recommend(rows, peers=[peer]).alternatives[-1]
+        assert "finds more at no more bytes a vector: pq" in others
+
     def test_every_measured_search_is_a_choice(self):
         rows = [make_row("a", 8, 0.5), make_row("pq", 8, None, 0.7)]
         choices = choices_of(rows, rescored=True)
-        assert [(choice.row.method, choice.search) for choice in choices] == [
-            ("a", "hamming"),
-            ("a", "asymmetric"),
-            ("pq", "asymmetric"),
-        ]
+        found = [f"{one.row.method} {one.search}" for one in choices]
+        assert found == ["a hamming", "a asymmetric", "pq asymmetric"]
 
 
 class TestResult:
     @pytest.mark.parametrize("with_labels", [False, True])
     def test_plain_data(self, X, with_labels):
         y = np.arange(N) if with_labels else None
-        numpy_options = {
-            "n_bits": np.array([4, 8]),
-            "methods": np.array(["pca"]),
-            "k": np.int64(4),
-            "target_recall": np.float32(0.5),
-            "random_state": np.int32(1),
-        }
+        numpy_options = {"n_bits": np.array([4, 8]), "methods": np.array(["pca"])}
+        numpy_options |= {"k": np.int64(4), "target_recall": np.float32(0.5)}
+        numpy_options |= {"random_state": np.int32(1)}
         result = audit(X, y, **numpy_options)
         report = json.loads(json.dumps(result.to_dict(), allow_nan=False))
         assert report["rows"] == [vars(row) for row in result.rows]
@@ -599,7 +603,7 @@ class TestResult:
 
     @METRICS
     @pytest.mark.parametrize("rescore", [4, 20])
-    def test_usage_by_real_queries(self, X, drawn, rescore, metric):
+    def test_usage_by_uncompressed_queries(self, X, drawn, rescore, metric):
         # 2 bytes and one beside reach what 8 bytes by Hamming distance do not.
         options = {"n_bits": [16], "rescore": rescore, "metric": metric}
         result, recall = self.recall(X, drawn, **options, target_recall=1.0)

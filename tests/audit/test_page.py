@@ -115,7 +115,7 @@ class TestEvidence:
         assert result.evidence.separation == pytest.approx(wins)
         assert near.shape == (5 * result.evidence.n_queries,)
 
-    def test_scores_by_real_queries_are_those_of_decoded_codes(self, X, real):
+    def test_scores_by_uncompressed_queries_are_those_of_decoded_codes(self, X, real):
         assert real.search == "asymmetric"
         bits = real.decoder.refine(X, real.encoder.transform(X))
         decoded = real.decoder.inverse_transform(bits).astype(np.float64)

@@ -209,7 +209,7 @@ class TestAudit:
             "Q 3@3": "recall_asymmetric",
             "Q 3@30": "recall_asymmetric_rescored",
         }
-        assert {"codebook", "fit s", "encode/s", "H/s", "Q/s"} <= {*header}
+        assert {"codebook", "fit s", "encode/s", "H/s", "Q/s", "H depth"} <= {*header}
         assert len(result.rows) == 4  # pca makes no 8 bits of 6 numbers
         for words, row in zip(rows, result.rows, strict=True):
             cells = dict(zip(header, words, strict=True))
@@ -283,7 +283,7 @@ class TestAudit:
         assert len(row) == len(header)
         assert max(map(len, output.splitlines())) <= width
         assert ("codebook" in header) == (width == 150)
-        assert ("encode/s" in header) == (width != 80)
+        assert ("H/s" in header) == (width != 80)
 
 
 class TestOut:
