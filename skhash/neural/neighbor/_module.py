@@ -15,7 +15,8 @@ from skhash.utils.torch import multiplies_bfloat16
 SIGNS = BernoulliUnits(coding="pm1")
 # Final slope of the curves that stand for signs, relative to the first one.
 STEEPEST = 5.0
-TINY = 1e-35  # keeps divisors and arguments of logarithms above 0
+TINY = 1e-30  # keeps divisors and arguments of logarithms above 0
+ROUNDING = 1e-6  # of sums, relative to what is added up
 # How fast the weight of a pair falls with its distance.
 DECAY = 3.0
 # The longer a code, the finer it tells rows apart: T_m = T / m^0.3.
@@ -257,14 +258,14 @@ class Distances:
     ----------
     weights : Tensor of shape (n, n)
         ``exp(-3 d^2 / mean d^2)`` of a pair at distance d, divided by the sum.
-    centred : Tensor of shape (n, n)
-        Distances less their weighted mean.
+    aligned : Tensor of shape (n, n)
+        Weights times distances less their weighted mean.
     variance : Tensor, a scalar
         Their weighted variance.
     """
 
     weights: torch.Tensor
-    centred: torch.Tensor
+    aligned: torch.Tensor
     variance: torch.Tensor
 
     @classmethod
@@ -273,8 +274,9 @@ class Distances:
         weights = torch.exp(squares * (-DECAY / (squares.mean() + TINY)))
         weights /= weights.sum()
         centred = squares.sqrt_()
-        centred -= (weights * centred).sum()
-        return cls(weights, centred, (weights * centred.square()).sum())
+        centred -= weights.flatten() @ centred.flatten()
+        aligned = weights * centred
+        return cls(weights, aligned, aligned.flatten() @ centred.flatten())
 
 
 class PairLoss(torch.autograd.Function):
@@ -312,8 +314,7 @@ class PairLoss(torch.autograd.Function):
             own, slope = _contrastive(agreement, m, temperature, wanted)
             loss = loss + own
             if distances is not None:
-                off, slope_of_off = _off_distance(agreement, distances, weight * m)
-                loss, slope = loss + off, slope.add_(slope_of_off)
+                loss = loss + _off_distance(agreement, distances, weight * m, slope)
             slopes.append(slope)
         of_rows, of_partners = torch.empty_like(rows), torch.empty_like(partners)
         slope = torch.zeros_like(wanted)
@@ -331,31 +332,33 @@ class PairLoss(torch.autograd.Function):
         return of_loss * of_rows, of_loss * of_partners, None, None, None, None, None
 
 
+# Passes over matrices of pairs are most of the time of a step: these make few.
 def _contrastive(agreement, m, temperature, wanted):
     n = len(agreement)
     slope = 1 / (temperature * m ** (1 - COOLING))
     # At most 0, since m signs agree at most m times, so that no sum overflows.
-    logits = (agreement - m).mul_(slope)
-    attained = logits.flatten() @ wanted.flatten()
-    terms = logits.exp_()
+    terms = agreement.new_tensor(-slope * m).add(agreement, alpha=slope).exp_()
+    attained = slope * (agreement.flatten() @ wanted.flatten() - m * wanted.sum())
     of_rows = terms.sum(dim=1, keepdim=True) + TINY
     of_partners = terms.sum(dim=0, keepdim=True) + TINY
     loss = of_rows.log().sum() + of_partners.log().sum() - attained
-    gradient = terms.mul_(1 / of_rows + 1 / of_partners).sub_(wanted)
-    return loss / (2 * n), gradient.mul_(slope / (2 * n))
+    slope /= 2 * n
+    terms.mul_(slope / of_rows + slope / of_partners).sub_(wanted, alpha=slope)
+    return loss / (2 * n), terms
 
 
-def _off_distance(agreement, distances, weight):
-    # A mean of squares less the square of the mean may be all rounding, or below zero.
-    centred = agreement - distances.weights.flatten() @ agreement.flatten()
-    weighted = distances.weights * centred
-    covariance = weighted.flatten() @ distances.centred.flatten()
-    variance = weighted.flatten() @ centred.flatten()
-    variances = distances.variance * variance + TINY
-    share = covariance.square() / variances
-    ahead = (covariance / variances) * distances.centred
-    centred.mul_(share * distances.variance / variances).sub_(ahead)
-    return weight * (1 - share), centred.mul_(distances.weights).mul_(2 * weight)
+def _off_distance(agreement, distances, weight, slope):
+    """Return the loss, whose slope is added to `slope`."""
+    weighted = distances.weights * agreement
+    mean, square = weighted.sum(), weighted.flatten() @ agreement.flatten()
+    # The difference may be all rounding, or below zero.
+    variance = torch.maximum(square - mean.square(), ROUNDING * square) + TINY
+    covariance = distances.aligned.flatten() @ agreement.flatten()
+    unit = 2 * weight * covariance / (distances.variance * variance + TINY)
+    steepness = unit * covariance / variance
+    slope.addcmul_(weighted, steepness).addcmul_(distances.weights, -steepness * mean)
+    slope.addcmul_(distances.aligned, -unit)
+    return weight - unit * covariance / 2
 
 
 class ReconstructionLoss(torch.autograd.Function):

@@ -156,7 +156,7 @@ def test_distances_are_those_of_scikit_learn():
     found = Distances.of(squares_of(rows, partners))
     np.testing.assert_allclose(found.weights, weights, rtol=1e-12)
     centred = distance - np.average(distance, weights=weights)
-    np.testing.assert_allclose(found.centred, centred, atol=1e-7)  # roots of rounding
+    np.testing.assert_allclose(found.aligned, weights * centred, atol=1e-9)
     variance = np.cov(distance.ravel(), aweights=weights.ravel(), ddof=0)
     np.testing.assert_allclose(found.variance, variance, rtol=1e-7)
 
