@@ -25,6 +25,7 @@ def main(arguments=None):
     figure, axes = panels(titles, size=(4.3, 4.2), sharey=True)
     best = Table(
         "set | vectors :, | method | bits | by | bytes | bytes once :, | 10@100 :.3f"
+        " | candidates to re-rank"
     )
     others = Table("set | else")
     for ax, name, title in zip(axes, arguments.data, titles, strict=True):
@@ -39,7 +40,9 @@ def main(arguments=None):
         ax.label_outer()
         it, once = result.choice, result.choice.decoder_bytes or None
         cells = it.row.method, it.row.n_bits, it.search, it.n_bytes, once, it.recall
-        best.rows.append([title, len(vectors), *cells])
+        by_codes = it.search == "hamming"
+        depth = it.row.depth if by_codes else it.row.depth_asymmetric
+        best.rows.append([title, len(vectors), *cells, depth])
         others.rows += [[title, line] for line in result.alternatives]
     figure.savefig(arguments.picture, dpi=130)
     tables = {"Recommended": best, "Alternatives": others}

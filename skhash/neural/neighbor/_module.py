@@ -381,15 +381,17 @@ class ReconstructionLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, signs, target, in_bfloat16, *decoders):
+        kind = torch.bfloat16 if in_bfloat16 else signs.dtype
         loss, of_signs, of_decoders = 0.0, torch.zeros_like(signs), []
+        rounded = signs.to(kind)
         for decoder in decoders:
-            root = math.sqrt(len(decoder))
-            own = signs[:, : len(decoder)]
-            error = product(own, decoder / root, in_bfloat16) - target
+            m, root = len(decoder), math.sqrt(len(decoder))
+            own = rounded[:, :m]
+            error = (own @ (decoder / root).to(kind)).to(signs.dtype) - target
             loss = loss + root * error.square().mean()
-            slope = error.mul_(2 / error.numel())
-            of_signs[:, : len(decoder)] += product(slope, decoder.T, in_bfloat16)
-            of_decoders.append(product(own.T, slope, in_bfloat16))
+            slope = error.mul_(2 / error.numel()).to(kind)
+            of_signs[:, :m] += slope @ decoder.T.to(kind)
+            of_decoders.append((own.T @ slope).to(signs.dtype))
         ctx.save_for_backward(of_signs, *of_decoders)
         return loss
 
