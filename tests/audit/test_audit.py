@@ -198,15 +198,15 @@ class TestPeers:
         faiss = pytest.importorskip("faiss")
         _, data = drawn(X, metric=metric)
         order = float_order(data, metric)
-        task = measure.Task(data, order[:, :4], 20, metric, 0.999)
+        task = measure.Task(data, order[:, :4], 20, metric, 1.0)
         # 4 bits a part, so that the few rows train it, and two columns of zeros; the
         # parts are many, so that no two rows have one code.
         index = faiss.IndexPQ(D + 2, 6, 4, peers._faiss_metric(faiss, metric))
         row = SimpleNamespace(**peers._by_faiss(index, D + 2, task))
         decoded = index.reconstruct_n(0, index.ntotal)[:, :D]
         scores = scores_of(data.queries, decoded, metric)
-        assert_asymmetric(row, scores, order, target=0.999)
-        assert row.depth_asymmetric != 4
+        assert_asymmetric(row, scores, order, target=1.0)
+        assert row.depth_asymmetric > 20  # more than the timed search finds
 
     def test_faiss_at_the_same_bytes(self):
         faiss = pytest.importorskip("faiss")
