@@ -47,8 +47,8 @@ Codes = namedtuple("Codes", "blocks n items least floor")
 Work = namedtuple("Work", "bounds halves lowest tables scales found")
 
 _ZERO, _SIXTEEN = np.float32(0), np.float32(16)
-# Blocks and codes of each from which a query learns how far away its neighbours may be.
-SAMPLED_BLOCKS, SAMPLED_CODES = 16, 64
+# Codes of a sampled block, from which a query learns how far its neighbours may be.
+SAMPLED_CODES = 64
 # After so many blocks, and each time after this many times as many, steps are made
 # finer, as neighbours have been found.
 FIRST_STAGE, NEXT_STAGE = 4, 4
@@ -86,35 +86,29 @@ def _score(codes, query, position):
 
 
 @inner_kernel
-def _error(codes, bounds):
-    """Return a bound of the rounding errors of totals, sums with a term, and bounds."""
-    largest, n_rows = 0.0, len(bounds)
-    for row in range(n_rows):
-        lowest, highest = extremes(bounds, 256 * row, 256)
-        largest += max(abs(lowest), abs(highest))
-    return 4 * (n_rows + 2) * (_ROUNDING * largest + _SMALLEST)
-
-
-@inner_kernel
 def _bound_rows(codes, query, score, bounds):
-    """Write lower bounds of each row's summands, for scores of at most `score`."""
+    """Write lower bounds of each row's summands, for scores of at most `score`.
+
+    Return a bound of the rounding errors of totals, sums with a term, and bounds.
+    """
     n_bytes, items, largest = len(query), codes.items, 0.0
     for byte in range(n_bytes):
-        for value in range(256):
-            bounds[byte, value] = query[byte, value]
+        bounds[byte] = query[byte]
         lowest, highest = extremes(bounds, 256 * byte, 256)
         largest += max(abs(lowest), abs(highest))
-    if len(bounds) == n_bytes:
-        return
-    for level in range(256):
-        factor, bound = factor_and_term(items, level)
-        if items.shape[1] == 2:
-            bound -= score
-            if factor > 0:
-                bound /= factor
-            else:  # the term alone decides
-                bound = -largest if bound <= 0 else largest
-        bounds[n_bytes, level] = bound
+    if len(bounds) > n_bytes:
+        for level in range(256):
+            factor, bound = factor_and_term(items, level)
+            if items.shape[1] == 2:
+                bound -= score
+                if factor > 0:
+                    bound /= factor
+                else:  # the term alone decides
+                    bound = -largest if bound <= 0 else largest
+            bounds[n_bytes, level] = bound
+        lowest, highest = extremes(bounds, 256 * n_bytes, 256)
+        largest += max(abs(lowest), abs(highest))
+    return 4 * (len(bounds) + 2) * (_ROUNDING * largest + _SMALLEST)
 
 
 @inner_kernel
@@ -168,8 +162,7 @@ def _make_steps(codes, query, score, work, q):
         work.scales[q] = 0
         return 0
     bounds, lowest = work.bounds, work.lowest
-    _bound_rows(codes, query, score + slack, bounds)
-    error, n_rows = _error(codes, bounds), len(bounds)
+    error, n_rows = _bound_rows(codes, query, score + slack, bounds), len(bounds)
     if ENTRIES == 32:
         _halve(bounds, work.halves)
         bounds = work.halves
@@ -191,13 +184,12 @@ def _make_steps(codes, query, score, work, q):
 
 
 @kernel
-def first_limits(codes, live, queries, scores):
-    """Write to each row's first place a score that k codes reach, or infinity.
+def first_limits(codes, live, queries, step, scores):
+    """Write the smallest scores of a sample, the largest of them first, or infinity.
 
-    scores (n_queries, k) : what some codes have, as a heap.
+    step : from one block of the sample to the next; scores (n_queries, m) : float32
     """
     n, n_blocks = codes.n, len(codes.blocks)
-    step = max(1, n_blocks // SAMPLED_BLOCKS)
     for q in range(len(queries)):
         scores[q] = np.inf
         places = np.empty(scores.shape[1], dtype=np.int64)
@@ -233,7 +225,7 @@ def nearest(codes, live, queries, span, mosts, work, scores, positions):
     """Write the k codes of smallest (score, position) of each query, in no order.
 
     span : the first block to search, and the one behind the last; mosts (n_queries,) :
-    float32, scores that k codes have; scores (n_queries, k) : infinity, and positions
+    float32, which no score is above; scores (n_queries, k) : infinity, and positions
     (n_queries, k) : int64, written. Where the blocks have fewer than k such codes,
     infinity remains.
     """

@@ -13,6 +13,8 @@ from skhash.numerics._nearest import smallest
 from skhash.utils.chunks import dense_rows, even_chunks
 from skhash.utils.threads import map_in_threads, threads_for
 
+# About so many blocks are sampled.
+SAMPLED_BLOCKS = 16
 # Queries that share a block of codes: their tables stay in the second-level cache.
 CHUNK_BYTES = 2**21
 # Codes times bytes, over all pairs, below which a thread does not pay.
@@ -30,12 +32,31 @@ def nearest(scorer, queries, k, live):
     scorer : CodeScorer; live : ndarray of bool or None
     """
 
+    scores, positions = _nearest(scorer, queries, k, live, guesses=True)
+    missed = np.flatnonzero(scores[:, -1] == np.inf)
+    if len(missed):
+        found = _nearest(scorer, queries[missed], k, live, guesses=False)
+        scores[missed], positions[missed] = found
+    return scores, positions
+
+
+def _nearest(scorer, queries, k, live, guesses):
+    """Search below a limit from a sample, which k codes reach.
+
+    With `guesses`, they do so most likely: the limit is tighter, and scores of infinity
+    tell where it is too tight.
+    """
+
     def search(codes, live, tables, span, work):
-        scores = np.empty((len(tables), k), dtype=np.float32)
-        kernels.first_limits(codes, live, tables, scores)
-        mosts = scores[:, 0].copy()
-        scores[:] = np.inf
+        step = max(1, len(codes.blocks) // SAMPLED_BLOCKS)
+        # So many of the nearest are expected in the sample, and hardly ever `few`.
+        share = k * kernels.SAMPLED_CODES / (BLOCK * step)
+        few = min(k, int(share + 3 * share**0.5 + 2)) if guesses else k
+        limits = np.empty((len(tables), few), dtype=np.float32)
+        kernels.first_limits(codes, live, tables, step, limits)
+        scores = np.full((len(tables), k), np.inf, dtype=np.float32)
         positions = np.zeros(scores.shape, dtype=np.int64)
+        mosts = limits[:, 0].copy()
         kernels.nearest(codes, live, tables, span, mosts, work, scores, positions)
         return scores, positions
 

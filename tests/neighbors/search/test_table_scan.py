@@ -177,6 +177,49 @@ def test_threads_share_queries_or_codes(n_queries, monkeypatch):
         assert_finds(queries, codes, decoder, "euclidean", 40, n_jobs=n_jobs)
 
 
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("k", [1, 30, 900])
+def test_a_sample_that_misleads(metric, k, monkeypatch):
+    """It holds the nearest codes, and more of them than a guess allows for, or none."""
+    rng = np.random.default_rng(0)
+    decoder = make_codebook(8, 4, 6, lambda n: rng.normal(size=n))
+    codes, query = make_codes(rng, 34 * 512, 4), rng.normal(size=(1, 6))
+    scores = asymmetric_scores(query, codes, decoder, metric=metric, packed=True)
+    codes = codes[np.argsort(scores[0])]
+    order = np.argsort(np.arange(len(codes)) % 1024 >= 64, kind="stable")
+    asked, search = [], table_scan._nearest
+
+    def watch(*args, guesses):
+        asked.append(guesses)
+        return search(*args, guesses=guesses)
+
+    monkeypatch.setattr(table_scan, "_nearest", watch)
+    for nearest, again in ((order, [False] * (k > 1)), (order[::-1], [])):
+        mixed = np.empty_like(codes)
+        mixed[nearest] = codes
+        asked.clear()
+        assert_finds(query, mixed, decoder, metric, k)
+        assert asked == [True, *again]
+        queries = np.vstack([query, -query, rng.normal(size=(2, 6))])
+        assert_finds(queries, mixed, decoder, metric, k, rng.random(34 * 512) < 0.9, 2)
+
+
+def test_fewer_live_codes_than_neighbours():
+    """Infinity stands for those that are not there."""
+    rng = np.random.default_rng(0)
+    decoder = make_codebook(8, 2, 4, lambda n: rng.normal(size=n))
+    codes, queries = make_codes(rng, 20_000, 2), rng.normal(size=(5, 4))
+    live = np.arange(len(codes)) % 286 == 0  # 70 of them
+    scores = asymmetric_scores(queries, codes, decoder, packed=True)
+    expected = expected_nearest(np.where(live, scores, np.float32(np.inf)), 80)
+    index = AsymmetricNeighbors(packed=True).fit(codes, decoder=decoder)
+    scorer = index._scorer(index._store)
+    found = table_scan.nearest(scorer, scorer.read_queries(queries, "X"), 80, live)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one[:, :70], other[:, :70])
+    assert (found[0][:, 70:] == np.inf).all()
+
+
 def test_what_was_made_is_for_these_codes_alone():
     """Codes that come later are found, whatever was made before."""
     rng = np.random.default_rng(0)
