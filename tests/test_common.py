@@ -114,7 +114,7 @@ CONTRACT_SETTINGS = {
             "n_bits": 9,
             "max_epochs": 1,
             "hidden_layer_sizes": (),
-            "loss": DualHashLoss("wcr", warmup_epochs=0, u_init="itq"),
+            "loss": DualHashLoss("wcr", warmup_epochs=0),
             "normalize": True,
             "balanced": False,
             "validation_fraction": 0.2,

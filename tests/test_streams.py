@@ -38,7 +38,7 @@ STREAMED = [SGH, AUTOENCODER, NEIGHBOR, CLASSIFIER]
 SUPERVISED = [
     DualHashEncoder(
         5,
-        loss=DualHashLoss(warmup_epochs=1, u_init="itq"),
+        loss=DualHashLoss(warmup_epochs=1),
         max_epochs=2,
         random_state=0,
     ),

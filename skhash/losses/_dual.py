@@ -246,9 +246,6 @@ class DualHashLoss(SupervisedLoss):
     warmup_epochs : int, default=5
         Epochs of the likelihood alone before outputs are pulled. If the encoder's
         `max_epochs` is no larger, there are no others.
-    u_init : {"output", "itq"}, default="output"
-        Where u starts: at the outputs after the warm-up, or at `skhash.ITQHash` codes
-        of the rows.
     logit_scale : float or "auto", default="auto"
         How sure the likelihood is of a pair with the same code; see Notes. "auto" is
         ``15 / n_bits`` for balanced pairs, else ``5 / n_bits``.
@@ -263,8 +260,9 @@ class DualHashLoss(SupervisedLoss):
 
     The paper's penalties are sums over bits; here they are means, so that `w_weight`
     and `penalty` mean the same for any number of bits and rows. Its u-step uses the
-    outputs after the step of the network, here those before it. u and v need ``8
-    n_samples n_bits`` bytes.
+    outputs after the step of the network, here those before it. u starts at the outputs
+    after the warm-up: the authors' ITQ codes, which know no labels, did harm there. u
+    and v need ``8 n_samples n_bits`` bytes.
 
     After the fit the encoder has ``dual_active_fraction_``, the share of entries of v
     that were not 0 after an update, over all updates; None for solvers without v.
@@ -288,7 +286,6 @@ class DualHashLoss(SupervisedLoss):
         "w_weight": NOT_NEGATIVE,
         "penalty": POSITIVE,
         "warmup_epochs": EPOCH,
-        "u_init": [StrOptions({"itq", "output"})],
         "logit_scale": AUTO,
         "pair_weights": [StrOptions({"balanced"}), None],
     }
@@ -299,7 +296,6 @@ class DualHashLoss(SupervisedLoss):
         w_weight=0.01,
         penalty=0.03,
         warmup_epochs=5,
-        u_init="output",
         logit_scale="auto",
         pair_weights="balanced",
     ):
@@ -307,7 +303,6 @@ class DualHashLoss(SupervisedLoss):
         self.w_weight = w_weight
         self.penalty = penalty
         self.warmup_epochs = warmup_epochs
-        self.u_init = u_init
         self.logit_scale = logit_scale
         self.pair_weights = pair_weights
 
@@ -359,17 +354,17 @@ class CopyObjective(PenalizedObjective):
 
     def __init__(self, loss, solver, training):
         super().__init__(loss, solver)
-        zeros = torch.zeros(training.n_samples, training.n_bits)
-        u = training.itq_codes() if loss.u_init == "itq" else zeros.clone()
+        u = torch.zeros(training.n_samples, training.n_bits)
+        v = torch.zeros_like(u) if solver.has_dual else None
         self.register_buffer("u", u, persistent=False)
-        self.register_buffer("v", zeros if solver.has_dual else None, persistent=False)
+        self.register_buffer("v", v, persistent=False)
         # Entries of v that were updated, and that were not 0 then.
         n_updates = torch.zeros(2, dtype=torch.int64)
         self.register_buffer("n_updates", n_updates, persistent=False)
 
     def pull(self, outputs, rows):
         u = self.u[rows]
-        if self.loss.u_init == "output" and self.epoch == self.loss.warmup_epochs:
+        if self.epoch == self.loss.warmup_epochs:
             u = outputs.detach()
         term = self.loss.penalty / 2 * (outputs - u).square().mean()
         if self.remembers:

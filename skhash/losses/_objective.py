@@ -9,7 +9,6 @@ parameters are trained along with the encoder. A loss that remembers nothing wri
 
 import math
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -36,9 +35,6 @@ class Training:
         Maps a batch of rows to logits.
     generator : torch.Generator
         On the CPU; draws whatever the loss starts from.
-    itq_codes : callable or None
-        Returns the codes of `skhash.ITQHash` for all training rows, of -1 and +1, a
-        tensor of shape (n_samples, n_bits).
     """
 
     n_bits: int
@@ -46,7 +42,6 @@ class Training:
     n_classes: int
     encoder: nn.Module
     generator: torch.Generator
-    itq_codes: Callable[[], torch.Tensor] | None = None
 
     @property
     def n_samples(self) -> int:

@@ -45,7 +45,6 @@ def make_objective(loss, labels, n_bits=N_BITS, n_classes=N_CLASSES, encoder=Non
         n_classes=n_classes,
         encoder=linear_encoder(n_bits) if encoder is None else encoder,
         generator=torch.Generator().manual_seed(5),
-        itq_codes=lambda: randn(len(labels), n_bits, seed=11).sign(),
     )
     return make_loss(loss).objective(training).double()
 

@@ -10,7 +10,6 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.base import MLPLogitsMixin
-from skhash.linear import ITQHash
 from skhash.metrics import class_distances
 from skhash.numerics._perceptron import check_layer_sizes
 from skhash.numerics._projection import mean_and_scale
@@ -262,7 +261,6 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
                 n_classes=len(self.classes_),
                 encoder=encoder,
                 generator=run.generator,
-                itq_codes=partial(self._itq_codes, X, run),
             )
             objective = make_loss(self.loss).objective(training)
         return SupervisedModule(encoder, mean, scale, objective)
@@ -275,14 +273,6 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
                 f"input_shape={shape} has {np.prod(shape)} values, but rows have "
                 f"{self.n_features_in_} features."
             )
-
-    def _itq_codes(self, X, run):
-        import torch
-
-        seed = int(torch.randint(2**31, (), generator=run.generator))
-        itq = ITQHash(n_bits=self.n_bits, device=self.device, random_state=seed)
-        itq.fit(run.trained(X))
-        return torch.from_numpy(2 * itq.transform(X).astype(np.float32) - 1)
 
     def _new_encoder(self, n_bits):
         from torch import nn

@@ -72,7 +72,6 @@ def changes(solver="prox", **params):
         {"w_weight": 0.31},
         {"u_step": 0.9},
         {"warmup_epochs": 2},
-        {"u_init": "itq"},
         {"logit_scale": 1.0},
         {"pair_weights": None},
         {"optimizer": Optimizer("sgd", momentum=0.9, nesterov=True)},
@@ -170,15 +169,6 @@ def test_an_active_dual_is_measured(params):
     assert objective.n_updates[0] == 3 * ROWS.shape[0] * 8
 
 
-def test_u_may_start_at_itq_codes():
-    """The copy moves a little from there with small steps."""
-    params = {"u_init": "itq", "u_step": 1e-3, "w_weight": 0.0, "warmup_epochs": 3}
-    fitted = encoder(**params).fit(ROWS, LABELS)
-    u = fitted.net_.module_.objective.u
-    assert ((u.abs() - 1).abs() < 0.01).all()
-    assert set(torch.unique(u.sign()).tolist()) == {-1.0, 1.0}
-
-
 # Optimizers
 
 
@@ -258,11 +248,6 @@ def test_validation_measures_the_likelihood_alone():
     fitted = encoder(solver="subgradient", w_weight=1e3, validation_fraction=0.3)
     last = fitted.fit(ROWS, LABELS).history_[-1]
     assert last["train_loss"] > 20 > last["valid_loss"] > 0
-
-
-def test_more_bits_than_features_have_no_itq_codes():
-    with pytest.raises(ValueError, match="n_bits=65.*64"):
-        encoder(n_bits=65, u_init="itq").fit(ROWS, LABELS)
 
 
 @pytest.mark.parametrize(
