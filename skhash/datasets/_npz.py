@@ -7,6 +7,7 @@ import numpy as np
 
 from skhash.datasets._damage import PathLike, listed, parsing
 
+CSR_PARTS = ("data", "indices", "indptr", "shape")
 # Where an archive has several arrays, the first of these is the vectors.
 VECTOR_NAMES = ("X", "vectors", "embeddings", "train", "arr_0")
 
@@ -15,8 +16,8 @@ def open_npz(path: PathLike):
     """Read the vectors of an ``.npz`` file: an array of a usual name, or a matrix."""
     with _opened(path) as saved:
         names = saved.files
-        if "format" in names:
-            return _open_csr(path)
+        if "format" in names or set(CSR_PARTS) <= set(names):
+            return _csr(path, saved)
         for name in VECTOR_NAMES:
             if name in names:
                 return _read_member(path, saved, name)
@@ -31,22 +32,56 @@ def open_npz(path: PathLike):
     return matrices[0]
 
 
-def _open_csr(path: PathLike):
-    """Read a CSR array, and check that its parts fit together."""
+def _csr(path: PathLike, saved):
+    """Build a CSR array from its parts and check that they fit together."""
     from scipy import sparse
 
-    with parsing(f"{path} is not a sparse matrix as scipy.sparse.save_npz writes it"):
-        X = sparse.load_npz(path)
-        if X.format != "csr":
-            raise ValueError(f"its format is {X.format!r}; save X.tocsr()")
+    arrays = _csr_parts(path, saved)
+    data, shape = arrays["data"], arrays["shape"].tolist()
+    if data.dtype == np.float16:  # which SciPy does not compute with
+        data = data.astype(np.float32)
+    with parsing(
+        f"{path} is not a sparse matrix of shape {shape} with {data.size} stored values"
+    ):
+        for name in ("indices", "indptr"):
+            if arrays[name].dtype.kind not in "iu":
+                raise ValueError(f"{name} must be integers, got {arrays[name].dtype}")
+        parts = data, arrays["indices"], arrays["indptr"]
+        X = sparse.csr_array(parts, shape=tuple(shape))
         # SciPy trusts them, and a wrong one would end the process when it is used.
         X.check_format(full_check=True)
         # It looks at this only where a value is stored.
         if (X.indptr[:-1] > X.indptr[1:]).any():
             raise ValueError("indptr must be a non-decreasing sequence")
-        if X.dtype == np.float16:  # which SciPy does not compute with
-            X = X.astype(np.float32)
-        return sparse.csr_array(X)
+    return X
+
+
+def _csr_parts(path: PathLike, saved) -> dict[str, np.ndarray]:
+    """Return the parts of a matrix that the file declares to be CSR."""
+    missing = [name for name in CSR_PARTS if name not in saved.files]
+    if missing:
+        raise ValueError(
+            f"{path} has no array {', '.join(missing)}; it holds {listed(saved.files)}."
+        )
+    if "format" in saved.files:
+        # SciPy writes bytes, which NumPy reads as a zero-dimensional array.
+        name = _read_member(path, saved, "format").tolist()
+        name = name.decode("latin-1") if isinstance(name, bytes) else name
+        if name != "csr":
+            raise ValueError(
+                f"{path} holds a sparse matrix in format {listed([repr(name)])}; only "
+                "'csr' is read. Save it with scipy.sparse.save_npz(path, X.tocsr())."
+            )
+    arrays = {name: _read_member(path, saved, name) for name in CSR_PARTS}
+    data, shape = arrays["data"], arrays["shape"]
+    if shape.shape != (2,) or shape.dtype.kind not in "iu":
+        raise ValueError(
+            f"{path}: shape must be two integers, got an array of shape {shape.shape} "
+            f"and dtype {shape.dtype}."
+        )
+    if data.dtype.kind not in "fiub":
+        raise ValueError(f"{path}: data must be numbers, got dtype {data.dtype}.")
+    return arrays
 
 
 @contextmanager
