@@ -1,12 +1,12 @@
 """The picture of an audit: `skhash.audit` on three data sets, side by side.
 
-python examples/benchmarks/audit.py docs/images/audit.png
+python examples/benchmarks/audit.py docs/images/audit.svg
 """
 
 import argparse
 
 import numpy as np
-from tools import LOADERS, TITLES, Table, add_output, panels, save
+from tools import LOADERS, TITLES, Table, add_output, finish, panels, save
 
 import skhash
 
@@ -36,6 +36,10 @@ def main(arguments=None):
             vectors, **settings, progress=lambda line, *_: print(line)
         )
         result.plot(ax)
+        ax.get_legend().remove()
+        for handle in ax.get_legend_handles_labels()[0]:
+            if handle.get_label().startswith("recommended"):
+                handle.set_label("recommended")
         ax.set_title(f"{title}\n{ax.get_title()}", fontsize="medium")
         ax.label_outer()
         it, once = result.choice, result.choice.decoder_bytes or None
@@ -44,7 +48,7 @@ def main(arguments=None):
         depth = it.row.depth if by_codes else it.row.depth_asymmetric
         best.rows.append([title, len(vectors), *cells, depth])
         others.rows += [[title, line] for line in result.alternatives]
-    figure.savefig(arguments.picture, dpi=130)
+    finish(figure, arguments.picture)
     tables = {"Recommended": best, "Alternatives": others}
     for table in tables.values():
         table.printed()
