@@ -22,7 +22,7 @@ def main(arguments=None):
     add_output(parser)
     arguments = parser.parse_args(arguments)
     titles = [TITLES[name] for name in arguments.data]
-    figure, axes = panels(titles, size=(4.3, 4.2), sharey=True)
+    figure, axes = panels(titles, size=(4.8, 4.2), sharey=True)
     best = Table(
         "set | vectors :, | method | bits | by | bytes | bytes once :, | 10@100 :.3f"
         " | candidates to re-rank"
@@ -40,7 +40,7 @@ def main(arguments=None):
         for handle in ax.get_legend_handles_labels()[0]:
             if handle.get_label().startswith("recommended"):
                 handle.set_label("recommended")
-        ax.set_title(f"{title}\n{ax.get_title()}", fontsize="medium")
+        ax.set(title=title, xlabel="bytes a vector")
         ax.label_outer()
         it, once = result.choice, result.choice.decoder_bytes or None
         cells = it.row.method, it.row.n_bits, it.search, it.n_bytes, once, it.recall
