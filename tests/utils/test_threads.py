@@ -42,7 +42,7 @@ def test_granted_cores_are_counted_anew_after_some_seconds(monkeypatch):
 @pytest.mark.parametrize(
     "given, expected",
     [
-        ({}, "1000"),
+        ({}, "10000"),
         ({"GOMP_SPINCOUNT": "7"}, "7"),
         ({"OMP_WAIT_POLICY": "ACTIVE"}, "None"),
     ],
