@@ -341,7 +341,7 @@ LONG = [
 BARE = {"encoder": None, "start": "residual"}
 BARE = [
     {**BARE, "n_alternations": 20, "relaxation": 1.0},
-    {**BARE, "n_alternations": 6, "relaxation": 0.0},
+    BARE,
 ]
 RESIDUAL = [{"beam": 5}, {"beam": 5, "refined": True}]
 METHODS = {

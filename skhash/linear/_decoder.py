@@ -34,8 +34,10 @@ RIDGE = 1e-6
 # Entries of a decoder, whose fit needs memory with their square and time with the third
 # power; the numbers in all of them; rows for a value of a block, on average.
 MAX_ENTRIES, MAX_NUMBERS, MIN_ROWS_PER_VALUE = 2**12, 2**24, 16
-# For blocks: ridges to choose from, in rows, and how many rows are held out at most.
+# For blocks: ridges to choose from, in rows; by how much a larger one has to lower the
+# error of held-out rows, as it raises that of the others; how many rows are held out.
 RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+GAIN = 1.01
 MAX_HELD_OUT = 2000
 # By how much the squared length of a row of float16 may differ from 1.
 UNIT_TOLERANCE = 0.01
@@ -89,10 +91,15 @@ def decode(bits, codebook, offset) -> np.ndarray:
 def squared_errors(X, bits, codebook, offset) -> np.ndarray:
     """Return the squared distance of each row from its decoded bits, float64."""
     errors = np.empty(X.shape[0])
-    for rows, chunk in dense_chunks(X):
-        residual = chunk - decode(bits[rows], codebook, offset)
+    for rows, residual in residuals(X, bits, codebook, offset):
         errors[rows] = np.einsum("ij,ij->i", residual, residual, dtype=np.float64)
     return errors
+
+
+def residuals(X, bits, codebook, offset):
+    """Yield rows and what their decoded bits leave of them, chunk by chunk."""
+    for rows, chunk in dense_chunks(X):
+        yield rows, chunk - decode(bits[rows], codebook, offset)
 
 
 def refine(
@@ -186,7 +193,7 @@ def choose_ridge(X, bits, block_bits: int, recode=None) -> float:
     def error(i):
         decoder = moments.solve(RIDGES[i])
         codes = recode(rows, bits[held], *decoder) if recode else bits[held]
-        return squared_errors(rows, codes, *decoder).sum()
+        return GAIN**i * squared_errors(rows, codes, *decoder).sum()
 
     # Each solution takes time: walk from the middle as long as the error falls.
     i = len(RIDGES) // 2
@@ -281,8 +288,9 @@ class LinearDecoder(BaseEstimator):
         error, in time in proportion.
     relaxation : float, default=0.5
         Noise that the codebook has while `fit` refines codes, in standard deviations of
-        what a block adds to a column. It falls to 0 by the last alternation. With 0,
-        codes soon stay where they are, though others would be better.
+        what the code leaves of a column, over the square root of the number of blocks.
+        It falls to 0 by the last alternation. With 0, codes soon stay where they are,
+        though others would be better; above 1, many alternations are needed.
     hamming_weight : float, default=0.0
         Keeps refined codes close to given ones: a bit that differs costs so many times
         the mean squared error, `error_`, over `n_bits_`. Refined codes serve
@@ -451,7 +459,8 @@ class LinearDecoder(BaseEstimator):
         random_state, codes = np.random.RandomState(0), bits
         for turn in range(self.n_alternations):
             share = 1 - (turn + 1) / self.n_alternations
-            codebook = self._with_noise(share**0.5 * self.relaxation, random_state)
+            scale = share**0.5 * self.relaxation
+            codebook = self._with_noise(scale, X, codes, random_state)
             codes = self._refine(X, codes, bits, codebook, seed=turn)
             self._fit_codebook(X, codes)
         return self
@@ -569,14 +578,14 @@ class LinearDecoder(BaseEstimator):
             moments = BlockMoments(X, values, self.block_bits_)
             self.codebook_, self.offset_ = moments.solve(self.ridge_)
 
-    def _with_noise(self, scale, random_state):
-        """Return the codebook with noise of `scale` times its standard deviations."""
+    def _with_noise(self, scale, X, bits, random_state):
+        """Return the codebook with noise of `scale` times the error of a block."""
         if not scale:
             return self.codebook_
-        if self.codebook_.ndim == 2:  # of the two values, zeros and the codeword
-            deviation = np.abs(self.codebook_) / 2
-        else:
-            deviation = self.codebook_.std(axis=1, keepdims=True)
+        decoder = self.codebook_, self.offset_
+        left = residuals(X, bits, *decoder)
+        squares = sum(np.square(rest).sum(axis=0) for _, rest in left)
+        deviation = np.sqrt(squares / (len(bits) * len(self.codebook_)))
         noise = random_state.standard_normal(self.codebook_.shape)
         return self.codebook_ + (scale * deviation * noise).astype(np.float32)
 

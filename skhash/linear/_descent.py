@@ -26,6 +26,8 @@ TOLERANCE = 1e-6
 # How many blocks a restart changes, of single bits and of more: half of the values that
 # are drawn for bits are the old ones.
 BIT_KICK, BLOCK_KICK = 16, 2
+# How many codes are kept while they are made block by block (beam search).
+BEAM = 8
 # Rows that a thread takes at a time.
 ROWS = 64
 
@@ -112,7 +114,7 @@ class BlockDescent:
         """Return values to start from, found for one block after the other."""
         values = np.empty((len(centered), self.n_blocks), dtype=np.uint8)
         for rows, tables in self._tables(centered):
-            self._map(_kernels.start_blocks, tables, values[rows])
+            self._map(_kernels.start_blocks, tables, values[rows], BEAM)
         return values
 
     def _tables(self, centered):

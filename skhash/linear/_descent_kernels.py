@@ -99,15 +99,37 @@ def improve_blocks(tables, couplings, values, kicks, tolerance):
         _copy(best, values[i])
 
 
-@kernel
-def start_blocks(tables, couplings, values):
-    """Give the blocks of each row, one after the other, their best values so far."""
+@_fast_kernel
+def start_blocks(tables, couplings, values, width):
+    """Find the values of one block after the other, keeping the `width` best codes."""
     n_blocks = values.shape[1]
     n_values = tables.shape[1] // n_blocks
-    table = np.empty(tables.shape[1], np.float32)
+    own = np.empty(n_values, np.float32)
+    codes, longer = np.empty((2, width, n_blocks), np.int64)
+    costs, lower = np.empty((2, width), np.float32)
     for i in range(len(values)):
-        _copy(tables[i], table)
+        n_kept, costs[0] = 1, 0
         for block in range(n_blocks):
             first = block * n_values
-            values[i, block] = np.argmin(table[first : first + n_values])
-            _add(couplings[first + values[i, block]], table)
+            n_longer = 0
+            for code in range(n_kept):
+                _copy(tables[i, first : first + n_values], own)
+                for j in range(block):
+                    entry = j * n_values + codes[code, j]
+                    _add(couplings[entry, first : first + n_values], own)
+                for value in range(n_values):
+                    cost = costs[code] + own[value]
+                    if n_longer == width and cost >= lower[width - 1]:
+                        continue
+                    n_longer = min(n_longer + 1, width)
+                    place = n_longer - 1
+                    while place and lower[place - 1] > cost:
+                        lower[place] = lower[place - 1]
+                        longer[place] = longer[place - 1]
+                        place -= 1
+                    lower[place] = cost
+                    longer[place, :block] = codes[code, :block]
+                    longer[place, block] = value
+            codes, longer, costs, lower = longer, codes, lower, costs
+            n_kept = n_longer
+        values[i] = codes[0]

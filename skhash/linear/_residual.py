@@ -6,8 +6,9 @@ from scipy import sparse
 from skhash.numerics._projection import column_means
 from skhash.utils.chunks import dense_rows
 
-# Rows for each centre, and how often all of them move: alternations do the rest.
-ROWS_PER_CENTER, MAX_ITER = 256, 8
+# Rows that the codebook is made of, at most; in how many steps columns are added, and
+# how often all centres move for each.
+MAX_ROWS, N_STEPS, MAX_ITER = 2**16, 10, 3
 
 
 def residual_codebook(X, n_bits, block_bits) -> tuple[np.ndarray, np.ndarray]:
@@ -27,7 +28,7 @@ def residual_codebook(X, n_bits, block_bits) -> tuple[np.ndarray, np.ndarray]:
         The mean.
     """
     random_state, n_values = np.random.RandomState(0), 2**block_bits
-    order = random_state.permutation(X.shape[0])[: ROWS_PER_CENTER * n_values]
+    order = random_state.permutation(X.shape[0])[:MAX_ROWS]
     offset = column_means(X)
     rest = (dense_rows(X[np.sort(order)]) - offset).astype(np.float32)
     codebook = []
@@ -43,18 +44,24 @@ def residual_codebook(X, n_bits, block_bits) -> tuple[np.ndarray, np.ndarray]:
 def kmeans(rows, n_centers, random_state) -> tuple[np.ndarray, np.ndarray]:
     """Return centres, (n_centers, n_features), and the nearest one of each row.
 
-    Centres without rows stay where they are.
+    The rows are clustered by their first principal axis, from there by more and more of
+    them, and by all in the end: a much better minimum than that of all from the start
+    (progressive k-means). Centres without rows stay where they are.
     """
-    n = len(rows)
+    axes = np.linalg.eigh(rows.T @ rows)[1][:, ::-1]
+    rows = rows @ axes
+    n, n_axes = rows.shape
     centers = rows[random_state.choice(n, n_centers, replace=n < n_centers)]
-    for _ in range(MAX_ITER):
-        own = nearest(rows, centers)
-        belongs = sparse.csr_array(
-            (np.ones(n, np.float32), own, np.arange(n + 1)), shape=(n, n_centers)
-        )
-        counts = np.bincount(own, minlength=n_centers)[:, None]
-        centers = np.where(counts, (belongs.T @ rows) / np.maximum(counts, 1), centers)
-    return centers, nearest(rows, centers)
+    for n_used in np.unique((n_axes ** np.linspace(0, 1, N_STEPS)).astype(int)):
+        for _ in range(MAX_ITER):
+            own = nearest(rows[:, :n_used], centers[:, :n_used])
+            belongs = sparse.csr_array(
+                (np.ones(n, np.float32), own, np.arange(n + 1)), shape=(n, n_centers)
+            )
+            sizes = np.bincount(own, minlength=n_centers)[:, None]
+            means = (belongs.T @ rows) / np.maximum(sizes, 1)
+            centers = np.where(sizes, means, centers)
+    return centers @ axes.T, nearest(rows, centers)
 
 
 def nearest(rows, centers) -> np.ndarray:

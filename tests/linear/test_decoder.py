@@ -173,12 +173,15 @@ def test_with_a_huge_ridge_blocks_are_the_linear_decoder(digits, bits):
         )
 
 
-def test_ridge_is_large_for_sums_of_bits_and_small_for_vectors_of_values():
+def test_ridge_is_large_for_sums_of_bits_and_small_for_vectors_of_values(monkeypatch):
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2, size=(2000, 8), dtype=np.uint8)
     values = np.packbits(bits, axis=1)
     noise = 0.3 * rng.normal(size=(2000, 10))
     linear = bits @ rng.normal(size=(8, 10)) + noise
+    # The largest decodes held-out rows a little better, and loses to the next.
+    assert choose_ridge(linear, bits, 8) == sorted(_decoder.RIDGES)[-2]
+    monkeypatch.setattr(_decoder, "GAIN", 1)
     assert choose_ridge(linear, bits, 8) == max(_decoder.RIDGES)
     free = 10 * rng.normal(size=(256, 10))[values[:, 0]] + noise
     assert choose_ridge(free, bits, 8) == min(_decoder.RIDGES)
@@ -277,18 +280,15 @@ def test_decoders_stay_small(n_bits, shape, block_bits):
 def test_noise_falls_with_the_root_of_what_is_left(digits, bits, block_bits):
     """Half of the turns are left after the first of two: noise of 0.5**0.5, then none.
 
-    It is proportional to half the distance of the two values of a bit, or to the
-    standard deviation of the values of a block, in each column.
+    It is proportional to what the code leaves of each column, shared by the blocks.
     """
     X, options = digits[:400, 20:30], {"block_bits": block_bits, "n_restarts": 0}
     options |= {"ridge": None if block_bits == 1 else 5.0, "relaxation": 2.0}
     codes = bits[:400, :8]
     still = LinearDecoder(n_alternations=0, **options)
     noisy = clone(still).fit(X, codes)
-    if block_bits == 1:
-        spread = np.stack([0 * noisy.codebook_, noisy.codebook_]).std(axis=0)
-    else:
-        spread = noisy.codebook_.std(axis=1, keepdims=True)
+    left = X - noisy.inverse_transform(codes)
+    spread = ((left**2).mean(axis=0) / (8 / block_bits)) ** 0.5
     noise = np.random.RandomState(0).standard_normal(noisy.codebook_.shape)
     noisy.codebook_ = noisy.codebook_ + (0.5**0.5 * 2.0 * spread * noise).astype("f4")
     once = noisy.refine(X, codes)

@@ -144,14 +144,20 @@ def test_bits_that_the_last_block_lacks_stay_zero():
     assert not (start[:, -1] & 0b0011).any()
 
 
-def test_start_takes_the_best_value_of_each_block_in_turn():
+@pytest.mark.parametrize("width", [1, 3, 16**3])
+def test_start_keeps_the_best_codes_block_by_block(width, monkeypatch):
+    """A single one, a few, or all, of which the last is the best of all codes."""
     X, codebook, _ = problem(4, 16)
-    expected = np.zeros((len(X), 4), dtype=np.uint8)
-    rest = X.copy()
-    for block, entries in enumerate(codebook.astype(np.float64)):
-        distances = np.square(rest[:, None] - entries).sum(axis=2)
-        expected[:, block] = distances.argmin(axis=1)
-        rest -= entries[expected[:, block]]
+    codebook = codebook[:3]
+    monkeypatch.setattr(_descent, "BEAM", width)
+    expected = []
+    for x in X:
+        kept = [()]
+        for block in range(3):
+            longer = [(*code, value) for code in kept for value in range(16)]
+            costs = errors(x[None], codebook[: block + 1], np.array(longer))
+            kept = [longer[i] for i in np.argsort(costs, kind="stable")[:width]]
+        expected.append(kept[0])
     np.testing.assert_array_equal(descent_of(codebook).start(X), expected)
 
 

@@ -10,15 +10,26 @@ from skhash.linear._decoder import refine, squared_errors
 from skhash.linear._residual import kmeans, residual_codebook
 
 
-def test_kmeans_is_that_of_scikit_learn():
+def test_kmeans_is_that_of_scikit_learn_with_more_and_more_axes():
     noise = np.random.default_rng(0).normal(size=(1797, 64))  # no two are as near
     rows = (load_digits().data + noise).astype(np.float32)
-    first = rows[np.random.RandomState(3).choice(len(rows), 20, replace=False)]
     centers, own = kmeans(rows, 20, np.random.RandomState(3))
-    options = {"n_init": 1, "max_iter": _residual.MAX_ITER, "tol": 0}
-    other = KMeans(20, init=first, **options).fit(rows)
-    np.testing.assert_allclose(centers, other.cluster_centers_, rtol=1e-4, atol=1e-4)
-    np.testing.assert_array_equal(own, other.labels_)
+    axes = np.linalg.svd(rows, full_matrices=False)[2].T
+    turned = rows @ axes
+    first = np.random.RandomState(3).choice(len(rows), 20, replace=False)
+    expected = turned[first]
+    for n_axes in (1, 2, 3, 6, 10, 15, 25, 40, 64):  # powers of 64 ** (1 / 9)
+        for last in (False, True):  # labels are of the centres before they move
+            options = {"n_init": 1, "max_iter": _residual.MAX_ITER - (not last)}
+            other = KMeans(20, init=expected[:, :n_axes], tol=0, **options)
+            labels = other.fit(turned[:, :n_axes]).labels_
+            if not last:
+                means = np.stack([turned[labels == i].mean(axis=0) for i in range(20)])
+        expected = means
+    np.testing.assert_allclose(centers, expected @ axes.T, rtol=1e-3, atol=1e-3)
+    np.testing.assert_array_equal(own, labels)
+    plain = KMeans(20, init=rows[first], n_init=1, max_iter=300).fit(rows)
+    assert np.square(rows - centers[own]).sum() < plain.inertia_
 
 
 def test_centers_without_rows_stay():
