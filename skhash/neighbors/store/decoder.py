@@ -97,7 +97,7 @@ class Decoder:
 
     def __post_init__(self):
         if bits_of_block(self.codebook) == 8:
-            # It is held once, as `_features` has it.
+            # It is held once, as `_products` reads it.
             features = np.ascontiguousarray(self.codebook.transpose(0, 2, 1))
             object.__setattr__(self, "codebook", features.transpose(0, 2, 1))
 
@@ -245,13 +245,9 @@ class Decoder:
         if bits_of_block(self.codebook) < 8:
             return (X @ self._entries().T).reshape(len(X), *self.codebook.shape[:-1])
         products = np.empty((len(X), len(self.codebook), 256), dtype=np.float32)
-        _products.multiply(X.astype(np.float32), self._features, products)
+        features = np.ascontiguousarray(self.codebook.transpose(0, 2, 1))
+        _products.multiply(X.astype(np.float32), features, products)
         return products
-
-    @property
-    def _features(self):
-        """The codebook, with the entries of a feature side by side."""
-        return np.ascontiguousarray(self.codebook.transpose(0, 2, 1))
 
 
 def is_plain(X, n_features):
