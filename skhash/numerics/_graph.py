@@ -5,11 +5,7 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 
 from skhash.numerics._nearest import beside, chunks_to_compare, smallest_products
-from skhash.numerics._projection import (
-    column_means,
-    principal_axes,
-    project,
-)
+from skhash.numerics._projection import column_means, principal_axes, project
 from skhash.utils.chunks import RowView
 
 # Number of random rows that give the mean and the principal axes.

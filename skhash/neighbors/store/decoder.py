@@ -5,12 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skhash.codes import check_packed, packed_width
-from skhash.neighbors.store.levels import (
-    SMALLEST,
-    levels_of,
-    nearest_levels,
-    unit_for,
-)
+from skhash.neighbors.store.levels import SMALLEST, levels_of, nearest_levels, unit_for
 from skhash.numerics._decoder import (
     bits_of_block,
     block_values,

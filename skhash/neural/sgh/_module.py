@@ -121,13 +121,7 @@ class SGHModule(TrainedModule):
         """Return the free energy of each row of standardized data, shape (n,)."""
         scales = self.latent_scales(logits, X)
         error = SQUARED_ERRORS[gradient](
-            X,
-            self.offset,
-            logits,
-            self.codebook,
-            self.coding,
-            self.generator,
-            scales,
+            X, self.offset, logits, self.codebook, self.coding, self.generator, scales
         )
         n_features = self.codebook.shape[1]
         log_normalizer = n_features * (self.log_rho + 0.5 * math.log(2 * math.pi))

@@ -314,11 +314,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
 
             coefs, intercepts = folded_layers(module.encoder)
             coefs[0] = coefs[0] / np.float32(module.scale)
-        return {
-            "n_bits_": int(self.n_bits),
-            "coefs_": coefs,
-            "intercepts_": intercepts,
-        }
+        return {"n_bits_": int(self.n_bits), "coefs_": coefs, "intercepts_": intercepts}
 
     def _optimizer(self, module):
         from skhash.neural.supervised._storm import Storm
