@@ -610,10 +610,8 @@ class SBNClassifier(
         from skhash.networks._weights import resolve_weights
 
         weights = resolve_weights(self.weights)
-        if weights.optimizer not in (
-            None,
-            getattr(self.optimizer, "name", self.optimizer),
-        ):
+        given = getattr(self.optimizer, "name", self.optimizer)
+        if weights.optimizer not in (None, given):
             raise ValueError(
                 f"weights={self.weights!r} takes steps of "
                 f"optimizer={weights.optimizer!r}, not of {self.optimizer!r}."

@@ -176,9 +176,8 @@ class CodeScorer:
     def among(self, positions):
         """Return the scorer of the codes at some positions alone."""
         levels = None if self.levels is None else self.levels[positions]
-        return CodeScorer(
-            self.decoder, self.packed_codes[positions], levels, self.n_jobs
-        )
+        packed = self.packed_codes[positions]
+        return CodeScorer(self.decoder, packed, levels, self.n_jobs)
 
     def nearest(self, queries, k, live=None):
         """Return the k smallest (score, position) of each query, in this order.

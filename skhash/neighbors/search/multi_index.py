@@ -254,10 +254,8 @@ def _parts(bits, n_parts):
     parts = [[] for _ in range(n_parts)]
     # Bits that vary most are shared out first.
     for bit in np.argsort(-spread, kind="stable"):
-        open_parts = [i for i in range(n_parts) if len(parts[i]) < sizes[i]]
-        best = min(
-            open_parts, key=lambda i: (likeness[bit, parts[i]].sum(), len(parts[i]))
-        )
+        free = [i for i in range(n_parts) if len(parts[i]) < sizes[i]]
+        best = min(free, key=lambda i: (likeness[bit, parts[i]].sum(), len(parts[i])))
         parts[best].append(int(bit))
     return parts
 

@@ -157,11 +157,10 @@ class Decoder:
         vectors = np.linalg.qr(vectors.T, mode="r").T
         entries, offset = vectors[:-1], vectors[-1] * self.by_angle
         entries = entries.reshape(*self.codebook.shape[:-1], -1)
+        block_bits = bits_of_block(entries)
         numbers = np.empty(len(packed_codes), dtype=np.float32)
         for rows in row_chunks(len(numbers), 32 * (self.n_bits + entries.shape[-1])):
-            values = block_values(
-                packed_codes[rows], bits_of_block(entries), len(entries)
-            )
+            values = block_values(packed_codes[rows], block_bits, len(entries))
             beyond = sum_of_entries(values, entries)
             own = np.square(beyond + offset).sum(axis=1)
             if self.by_angle:

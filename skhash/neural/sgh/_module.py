@@ -359,10 +359,8 @@ class PairLikelihood(nn.Module):
         normalizer = softplus(logit)
         losses = weight * (normalizer - similar * logit)
         with torch.no_grad():
-            more, less = (
-                softplus(logit + 2 * self.scale),
-                softplus(logit - 2 * self.scale),
-            )
+            more = softplus(logit + 2 * self.scale)
+            less = softplus(logit - 2 * self.scale)
             slope = weight * ((more - less) / 2 - 2 * self.scale * similar)
             bend = weight * ((more + less) / 2 - normalizer)
             steps = slope @ other_signs - signs * bend.sum(-1)[..., None]

@@ -343,9 +343,8 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         return self.n_bits_
 
     def _check_saved(self):
-        shape = (
-            [self.n_features_in_] if self.input_shape_ is None else self.input_shape_
-        )
+        shape = self.input_shape_
+        shape = [self.n_features_in_] if shape is None else shape
         if {*map(type, shape)} != {int} or math.prod(shape) != self.n_features_in_:
             raise ValueError(f"input_shape_ {shape} is not that of a row.")
         if self.coefs_ is None:  # the user's network, which may end in any way
