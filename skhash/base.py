@@ -27,12 +27,7 @@ from skhash.persistence.estimators import save_estimator
 from skhash.persistence.schema import Group, optional, reals
 from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.arrays import contiguous_rows, unit_rows, validate_data
-from skhash.utils.chunks import (
-    column_range,
-    dense_chunks,
-    even_chunks,
-    row_chunks,
-)
+from skhash.utils.chunks import column_range, dense_chunks, even_chunks, row_chunks
 from skhash.utils.threads import MIN_SHARED_WORK, map_in_threads
 from skhash.utils.torch import encoding_threads, resolve_device, threads_that_pay
 
@@ -58,10 +53,7 @@ def unchanged_if_it_raises(method):
 
 
 class BaseHasher(
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    BaseEstimator,
-    metaclass=ABCMeta,
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
 ):
     """Base of all encoders: ``X -> logits -> bits``, bit = 1 where logit > 0.
 

@@ -58,11 +58,7 @@ LAYOUTS = {
     "polars": lambda X: pl.DataFrame(np.ascontiguousarray(X)),
 }
 # Forms that are computed with in another precision, or another order of sums.
-SPARSE = {
-    "CSR": sparse.csr_array,
-    "CSC": sparse.csc_array,
-    "COO": sparse.coo_array,
-}
+SPARSE = {"CSR": sparse.csr_array, "CSC": sparse.csc_array, "COO": sparse.coo_array}
 FLOATS = {
     "float16": lambda X: X.astype(np.float16),
     "float32": lambda X: X.astype(np.float32),

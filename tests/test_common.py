@@ -28,13 +28,7 @@ from skhash.base import BaseHasher
 from skhash.gradients import GradientEstimator
 from skhash.gradients._network import NetworkGradient
 from skhash.linear import LinearDecoder
-from skhash.losses import (
-    DSDHLoss,
-    DualHashLoss,
-    DualSolver,
-    MDSHCLoss,
-    SupervisedLoss,
-)
+from skhash.losses import DSDHLoss, DualHashLoss, DualSolver, MDSHCLoss, SupervisedLoss
 from skhash.losses._objective import Objective
 from skhash.neural import Correction
 from skhash.noise import Noise

@@ -37,10 +37,7 @@ CLASSIFIER = SBNClassifier((6, 5), max_epochs=2, random_state=0)
 STREAMED = [SGH, AUTOENCODER, NEIGHBOR, CLASSIFIER]
 SUPERVISED = [
     DualHashEncoder(
-        5,
-        loss=DualHashLoss(warmup_epochs=1),
-        max_epochs=2,
-        random_state=0,
+        5, loss=DualHashLoss(warmup_epochs=1), max_epochs=2, random_state=0
     ),
     SupervisedHash(5, max_epochs=2, loss="dsdh", random_state=0),
 ]

@@ -168,9 +168,8 @@ def _means_of(search, shares, task) -> dict:
     """Return the recalls with standard errors, and the depth, of shares at the cuts."""
     means, errors = shares.mean(axis=0), shares.std(axis=0) / np.sqrt(len(shares))
     depths = zip(task.cuts[2:], means[2:], strict=True)
-    result = {
-        f"depth{search}": next((n for n, it in depths if it >= task.target), None)
-    }
+    depth = next((n for n, it in depths if it >= task.target), None)
+    result = {f"depth{search}": depth}
     for place, key in enumerate((f"recall{search}", f"recall{search}_rescored")):
         result |= {key: float(means[place]), f"{key}_error": float(errors[place])}
     return result

@@ -24,11 +24,7 @@ from skhash.codes import pack_bits
 from skhash.numerics._projection import mean_and_scale
 from skhash.persistence.estimators import save_estimator
 from skhash.persistence.schema import TINY, Group, Plain, labels, reals, wholes
-from skhash.training._estimator import (
-    TRAINING_CONSTRAINTS,
-    TrainedMixin,
-    arrays_of,
-)
+from skhash.training._estimator import TRAINING_CONSTRAINTS, TrainedMixin, arrays_of
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.arrays import as_array, refusing_masks, validate_data
 from skhash.utils.targets import encoded_targets
@@ -614,10 +610,8 @@ class SBNClassifier(
         from skhash.networks._weights import resolve_weights
 
         weights = resolve_weights(self.weights)
-        if weights.optimizer not in (
-            None,
-            getattr(self.optimizer, "name", self.optimizer),
-        ):
+        given = getattr(self.optimizer, "name", self.optimizer)
+        if weights.optimizer not in (None, given):
             raise ValueError(
                 f"weights={self.weights!r} takes steps of "
                 f"optimizer={weights.optimizer!r}, not of {self.optimizer!r}."

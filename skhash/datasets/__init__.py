@@ -9,9 +9,4 @@ from skhash.datasets._digits import load_digits_retrieval
 from skhash.datasets._hdf5 import read_ann_hdf5
 from skhash.datasets._vectors import open_vectors
 
-__all__ = [
-    "RetrievalData",
-    "load_digits_retrieval",
-    "open_vectors",
-    "read_ann_hdf5",
-]
+__all__ = ["RetrievalData", "load_digits_retrieval", "open_vectors", "read_ann_hdf5"]

@@ -5,11 +5,7 @@ from functools import partial
 from sklearn.base import clone
 
 from skhash.gradients._antithetic import ARM, DisARM
-from skhash.gradients._base import (
-    BernoulliUnits,
-    GradientEstimator,
-    LayerwiseGradient,
-)
+from skhash.gradients._base import BernoulliUnits, GradientEstimator, LayerwiseGradient
 from skhash.gradients._exact import Exact
 from skhash.gradients._exact_network import ExactNetwork
 from skhash.gradients._flips import LocalExpectation

@@ -119,10 +119,8 @@ class LinearMap:
         """Return rows of outputs in the shape in which `linear` makes them."""
         if self.input_shape is None:
             return a
-        k = self.weight.shape[-1]
-        size = [
-            (n + 2 * self.padding - k) // self.stride + 1 for n in self.input_shape[1:]
-        ]
+        k, padding = self.weight.shape[-1], self.padding
+        size = [(n + 2 * padding - k) // self.stride + 1 for n in self.input_shape[1:]]
         return a.unflatten(-1, (len(self.weight), *size))
 
     def require_linear(self):

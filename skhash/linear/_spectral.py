@@ -88,10 +88,7 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
            [1, 1, 0, 0, 0, 0, 1, 1]], dtype=uint8)
     """
 
-    _saved = {
-        "axes_": wholes("n_bits", low=0),
-        "modes_": wholes("n_bits", low=1),
-    }
+    _saved = {"axes_": wholes("n_bits", low=0), "modes_": wholes("n_bits", low=1)}
     _parameter_constraints: dict = {
         **BaseHasher._parameter_constraints,
         "trim": [Interval(Real, 0, 0.5, closed="left")],

@@ -1,11 +1,6 @@
 """Losses as exchangeable parts: of reconstruction, and of codes that fit labels."""
 
-from skhash.losses._centers import (
-    CSQLoss,
-    MDSHCLoss,
-    OrthoHashLoss,
-    hash_centers,
-)
+from skhash.losses._centers import CSQLoss, MDSHCLoss, OrthoHashLoss, hash_centers
 from skhash.losses._discrete import DSDHLoss
 from skhash.losses._dual import DualHashLoss, DualSolver, ProxSolver
 from skhash.losses._objective import SupervisedLoss, share_label

@@ -414,9 +414,8 @@ class _MDSHCObjective(CenterObjective):
     def _follow(self):
         (encoder,) = self.encoder
         follower, step = self.follower, 1 - self.loss.momentum
-        for own, leading in zip(
-            follower.parameters(), encoder.parameters(), strict=True
-        ):
+        pairs = zip(follower.parameters(), encoder.parameters(), strict=True)
+        for own, leading in pairs:
             own.lerp_(leading, step)
         for own, leading in zip(follower.buffers(), encoder.buffers(), strict=True):
             own.copy_(leading)

@@ -95,9 +95,8 @@ class _DSDHObjective(Objective):
         classes = class_indicator(training.labels, training.n_classes)
         self.register_buffer("classes", classes)
         # Rows of zeros are those that were not met yet.
-        self.register_buffer(
-            "outputs", classes.new_zeros(len(classes), training.n_bits)
-        )
+        outputs = classes.new_zeros(len(classes), training.n_bits)
+        self.register_buffer("outputs", outputs)
         self.register_buffer("codes", torch.zeros_like(self.outputs))
 
     def start_epoch(self, epoch):

@@ -238,10 +238,7 @@ class HashNetLoss(SupervisedLoss):
     SupervisedHash(loss=HashNetLoss(stage_epochs=5))
     """
 
-    _parameter_constraints: dict = {
-        "logit_scale": AUTO,
-        "stage_epochs": COUNT,
-    }
+    _parameter_constraints: dict = {"logit_scale": AUTO, "stage_epochs": COUNT}
 
     def __init__(self, logit_scale="auto", stage_epochs=20):
         self.logit_scale = logit_scale

@@ -169,9 +169,8 @@ class HammingPrecisionRecallDisplay(_Display):
 
     @staticmethod
     def _measure(*data, empty_ball="skip", **kwargs):
-        return hamming_precision_recall_curve(*data, empty_ball=empty_ball, **kwargs)[
-            :2
-        ]
+        kwargs["empty_ball"] = empty_ball
+        return hamming_precision_recall_curve(*data, **kwargs)[:2]
 
     def plot(self, ax=None, *, name=None, **kwargs):
         """Draw the curve.
@@ -245,9 +244,8 @@ class PrecisionAtKDisplay(_Display):
             n_ranked = len(database_codes) - kwargs.get("exclude_self", False)
             k = np.unique(np.geomspace(1, max(1, n_ranked), 30).round().astype(int))
         k = np.atleast_1d(k)
-        return k, precision_at_k_score(
-            query_codes, database_codes, *labels, k=k, **kwargs
-        )
+        data = query_codes, database_codes, *labels
+        return k, precision_at_k_score(*data, k=k, **kwargs)
 
     def plot(self, ax=None, *, name=None, **kwargs):
         """Draw the curve, with k in logarithms.

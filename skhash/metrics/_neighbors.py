@@ -4,12 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from skhash.metrics import _ranking
-from skhash.metrics._inputs import (
-    check_cuts,
-    checked,
-    summarize,
-    unlabelled_ranking,
-)
+from skhash.metrics._inputs import check_cuts, checked, summarize, unlabelled_ranking
 from skhash.numerics._nearest import exact_neighbors
 from skhash.utils.arrays import as_array, check_array
 

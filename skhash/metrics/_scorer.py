@@ -246,9 +246,7 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
 
 @maker
 def make_neighbor_recall_scorer(
-    n_neighbors: int = 10,
-    n_retrieved: int = 100,
-    metric: str = "euclidean",
+    n_neighbors: int = 10, n_retrieved: int = 100, metric: str = "euclidean"
 ):
     """Make a scorer of codes against float neighbours, which needs no labels.
 

@@ -417,9 +417,8 @@ def rebuild(
     state = dict(zip(network.state_dict(), parameters, strict=True))
     if statistics:
         state |= zip(statistics_of(state), statistics, strict=True)
-    network.load_state_dict(
-        {name: torch.tensor(value) for name, value in state.items()}
-    )
+    state = {name: torch.tensor(value) for name, value in state.items()}
+    network.load_state_dict(state)
     return network.eval()
 
 

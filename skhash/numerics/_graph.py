@@ -5,11 +5,7 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 
 from skhash.numerics._nearest import beside, chunks_to_compare, smallest_products
-from skhash.numerics._projection import (
-    column_means,
-    principal_axes,
-    project,
-)
+from skhash.numerics._projection import column_means, principal_axes, project
 from skhash.utils.chunks import RowView
 
 # Number of random rows that give the mean and the principal axes.
@@ -89,9 +85,8 @@ class _Comparison:
 
     def queries(self, X, rows):
         """Return some rows with a column of ones."""
-        return beside(
-            self._rows(X[rows] if sparse.issparse(X) else RowView(X, rows)), 1
-        )
+        some = X[rows] if sparse.issparse(X) else RowView(X, rows)
+        return beside(self._rows(some), 1)
 
     def others(self, X):
         """Return a chunk of rows, multiplied, with their offsets."""
@@ -131,9 +126,8 @@ def table_of_graph(graph, n_neighbors, n_samples) -> np.ndarray:
         )
     graph = sparse.coo_array(graph)
     others = graph.row != graph.col
-    rows, columns, values = (
-        array[others] for array in (graph.row, graph.col, graph.data)
-    )
+    entries = graph.row, graph.col, graph.data
+    rows, columns, values = (array[others] for array in entries)
     order = np.lexsort((values, rows))
     degrees = np.bincount(rows, minlength=n_samples)
     if not degrees.all():

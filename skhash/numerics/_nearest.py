@@ -232,10 +232,8 @@ class _Exact:
         x = self._scaled(self.queries, rows)
         lengths = _lengths(x)
         x = beside(x if self.euclidean else _divided(x, lengths), 1.0, self.device)
-        others, own = (
-            map(self._factors, self.chunks),
-            rows if self.exclude_self else None,
-        )
+        others = map(self._factors, self.chunks)
+        own = rows if self.exclude_self else None
         with np.errstate(over="ignore", invalid="ignore"):  # seen to below
             bounds, candidates = smallest_products(x, others, width, self.device, own)
         found, keys = self._nearest(rows, candidates, n_neighbors)

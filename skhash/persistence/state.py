@@ -36,9 +36,8 @@ def plain_params(estimator) -> dict:
     """Return the parameters as JSON values; warn of those that are not saved."""
     params = {}
     for name, value in estimator.get_params(deep=False).items():
-        if type(value) is FrozenEstimator and value is getattr(
-            estimator, f"{name}_", 0
-        ):
+        fitted = getattr(estimator, f"{name}_", None)
+        if type(value) is FrozenEstimator and value is fitted:
             params[name] = {FITTED: f"{name}_"}
             continue
         if hasattr(value, "fit"):

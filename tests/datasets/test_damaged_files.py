@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skhash.datasets import (
-    open_vectors,
-    read_ann_hdf5,
-)
+from skhash.datasets import open_vectors, read_ann_hdf5
 
 X = np.random.default_rng(0).standard_normal((12, 5)).astype(np.float32)
 SMALL = 2**20  # bytes: what a refused file may cost

@@ -132,10 +132,7 @@ def by_state_and_order(logits, units):
     order = (orders.double() + 0.5) / n_bits
     n_states, n_orders = len(states.weights), len(orders)
     return Outcomes(
-        [
-            states.draws[0].repeat_interleave(n_orders, dim=0),
-            order.repeat(n_states, 1),
-        ],
+        [states.draws[0].repeat_interleave(n_orders, dim=0), order.repeat(n_states, 1)],
         states.weights.repeat_interleave(n_orders) / n_orders,
     )
 

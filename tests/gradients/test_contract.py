@@ -237,9 +237,7 @@ def test_layers_take_any_leading_axes(estimator, coding):
 @every_estimator
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(
-    "noise",
-    [Logistic(), Uniform(), Triangular(), Normal(), Normal(0.01)],
-    ids=str,
+    "noise", [Logistic(), Uniform(), Triangular(), Normal(), Normal(0.01)], ids=str
 )
 def test_extreme_logits_give_finite_gradients(estimator, noise, dtype):
     extreme = torch.tensor([[0, 1, -1, 2], [-2, 40, -40, 0.1]], dtype=dtype)

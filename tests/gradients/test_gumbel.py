@@ -4,13 +4,7 @@ import math
 
 import pytest
 import torch
-from gradients.enumeration import (
-    ALL_UNITS,
-    Outcomes,
-    close,
-    estimates,
-    uniform_draws,
-)
+from gradients.enumeration import ALL_UNITS, Outcomes, close, estimates, uniform_draws
 from scipy.integrate import quad
 
 from skhash.gradients import BernoulliUnits, GumbelSoftmax, STGumbel

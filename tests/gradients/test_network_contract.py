@@ -270,10 +270,7 @@ class TestExactNetwork:
 LAWS = {
     "logistic": (lambda a: (1 + torch.tanh(a)) / 2, math.pi**2 / 12),
     "normal": (lambda a: (1 + torch.erf(math.sqrt(math.pi) / 2 * a)) / 2, 2 / math.pi),
-    "triangular": (
-        lambda a: 0.5 + (a - a * a.abs() / 4).clamp(-1, 1) / 2,
-        2 / 3,
-    ),
+    "triangular": (lambda a: 0.5 + (a - a * a.abs() / 4).clamp(-1, 1) / 2, 2 / 3),
     "uniform": (lambda a: ((1 + a) / 2).clamp(0, 1), 1 / 3),
 }
 

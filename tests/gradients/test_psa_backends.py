@@ -147,10 +147,7 @@ def test_single_precision_at_any_size_of_weights(factor):
 
 
 @every_layer
-@pytest.mark.parametrize(
-    "name, limit",
-    [("direct", "CHUNK"), ("chebyshev", "CACHED")],
-)
+@pytest.mark.parametrize("name, limit", [("direct", "CHUNK"), ("chebyshev", "CACHED")])
 def test_chunks_do_not_matter(make, name, limit):
     case = make_case(make)
     whole = run(name, *case)
@@ -175,12 +172,7 @@ class LargestTensor(TorchDispatchMode):
 
 
 @pytest.mark.parametrize(
-    "name, weights",
-    [
-        ("direct", "real"),
-        ("chebyshev", "real"),
-        ("binary", "mirror"),
-    ],
+    "name, weights", [("direct", "real"), ("chebyshev", "real"), ("binary", "mirror")]
 )
 @pytest.mark.parametrize("kind", ["linear", "conv"])
 def test_no_array_of_rows_by_units_by_inputs(name, weights, kind):

@@ -8,11 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import rbf_kernel
 
 from skhash.linear import ScalableGraphHash, _scalable_graph
-from skhash.linear._scalable_graph import (
-    learn_directions,
-    similarity_of,
-    whitening_of,
-)
+from skhash.linear._scalable_graph import learn_directions, similarity_of, whitening_of
 
 E = np.e
 

@@ -20,12 +20,7 @@ from losses.fits import (
 from scipy import stats
 from scipy.special import expit, log_softmax, softmax
 
-from skhash.losses import (
-    CSQLoss,
-    MDSHCLoss,
-    OrthoHashLoss,
-    hash_centers,
-)
+from skhash.losses import CSQLoss, MDSHCLoss, OrthoHashLoss, hash_centers
 from skhash.losses._centers import gilbert_varshamov_distance, multilabel_centers
 
 METHODS = ["hadamard", "bernoulli", "distance"]

@@ -6,10 +6,7 @@ from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
 from skhash.codes import hamming_distances, pack_bits
-from skhash.metrics import (
-    class_distances,
-    separability_score,
-)
+from skhash.metrics import class_distances, separability_score
 from skhash.utils import chunks
 
 

@@ -227,11 +227,8 @@ def _seed(words, live, queries, n_planes, k, found):
 def _sort(k, found, distances, positions):
     """Sort the codes found by (distance, position): a counting sort."""
     for q in range(len(distances)):
-        threshold, size, slots = (
-            found.states[q, 0],
-            found.states[q, 2],
-            found.histograms[q],
-        )
+        threshold, size = found.states[q, 0], found.states[q, 2]
+        slots = found.histograms[q]
         start = 0
         for distance in range(threshold + 1):
             count = slots[distance]

@@ -58,13 +58,11 @@ class _Nibbles:
         return [code.shuffle_vector(table, nothing, twice) for table in tables]
 
     def look_up(self, code, tables, values):
-        halves = (
-            code.lshr(values, self.vector([4] * 32)),
-            code.and_(values, self.vector([15] * 32)),
-        )
+        high = code.lshr(values, self.vector([4] * 32))
+        low = code.and_(values, self.vector([15] * 32))
         return [
             code.use("llvm.x86.avx2.pshuf.b", table, half)
-            for table, half in zip(tables, halves, strict=True)
+            for table, half in zip(tables, (high, low), strict=True)
         ]
 
 

@@ -49,9 +49,8 @@ def _look_up(code, tables, choice, shuffle):
     """Return the function from nibbles of codes to how many bits differ."""
     if not shuffle:
         own = code.spread(code.lshr(choice, BYTE(4)), _WIDTH)
-        return lambda nibbles: code.use(
-            f"llvm.ctpop.v{_WIDTH}i8", code.xor(nibbles, own)
-        )
+        count = f"llvm.ctpop.v{_WIDTH}i8"
+        return lambda nibbles: code.use(count, code.xor(nibbles, own))
     table = ir.VectorType(BYTE, 16)
     table = code.read(table, tables, code.zext(choice, INT64))
     repeated = ir.VectorType(INT32, _WIDTH)([*range(16)] * (_WIDTH // 16))

@@ -124,9 +124,8 @@ def _take_hits(index, block, live, batch, q, last):
             if distance == MOST:
                 distance = _distance(index.blocks, block, i, batch.queries, q)
             position = np.int64(index.positions[start + i])
-            if comes_before(distance, position, distances[0], positions[0]) and is_live(
-                live, position
-            ):
+            enters = comes_before(distance, position, distances[0], positions[0])
+            if enters and is_live(live, position):
                 replace_top(distances, positions, distance, position)
     return min(distances[0], last)
 

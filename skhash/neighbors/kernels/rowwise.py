@@ -53,9 +53,8 @@ def _some_distances(code, codes, pattern, n_words):
     sums, owners = [], []  # counts, and to which code each belongs
     for i in range(VECTOR_WORDS // n_inside):
         sums.append(reduce(code.add, [count(i, part) for part in range(n_parts)]))
-        owners.append(
-            np.repeat(i * n_inside + np.arange(n_inside), n_words)[:VECTOR_WORDS]
-        )
+        own = np.repeat(i * n_inside + np.arange(n_inside), n_words)
+        owners.append(own[:VECTOR_WORDS])
     halves = _NEIGHBORS
     while len(sums) > 1:
         pairs = list(zip(sums[::2], sums[1::2], strict=True))

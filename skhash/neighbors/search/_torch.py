@@ -85,9 +85,8 @@ class DeviceSearch:
         k = question.reach
         distances = np.empty((len(queries), k), dtype=np.int32)
         found = np.empty((len(queries), k), dtype=np.int64)
-        for part in row_chunks(
-            len(queries), self.n_bits // 8 + 8 * k, self.budget // 8
-        ):
+        query_bytes = self.n_bits // 8 + 8 * k
+        for part in row_chunks(len(queries), query_bytes, self.budget // 8):
             last = torch.iinfo(torch.int64).max
             best = torch.full((part.stop - part.start, k), last, device=self.device)
             for start, some, products in self._tiles(queries[part], k):

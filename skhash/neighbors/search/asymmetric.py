@@ -5,12 +5,13 @@ from numbers import Integral
 import numpy as np
 
 from skhash.codes import check_packed, pack_bits, packed_width
+from skhash.neighbors.search.chunks import chunked
 from skhash.neighbors.store.decoder import METRICS, read_decoder
 from skhash.numerics._nearest import smallest
 from skhash.utils._sklearn import StrOptions, validate_params
-from skhash.utils.chunks import CHUNK_BYTES, dense_rows, even_chunks, row_chunks
+from skhash.utils.chunks import CHUNK_BYTES, dense_rows, row_chunks
 from skhash.utils.late import LateModule
-from skhash.utils.threads import map_in_threads, threads_for
+from skhash.utils.threads import threads_for
 
 _kernels = LateModule("skhash.neighbors.kernels.asymmetric")
 _table_scan = LateModule("skhash.neighbors.search.table_scan")
@@ -175,9 +176,8 @@ class CodeScorer:
     def among(self, positions):
         """Return the scorer of the codes at some positions alone."""
         levels = None if self.levels is None else self.levels[positions]
-        return CodeScorer(
-            self.decoder, self.packed_codes[positions], levels, self.n_jobs
-        )
+        packed = self.packed_codes[positions]
+        return CodeScorer(self.decoder, packed, levels, self.n_jobs)
 
     def nearest(self, queries, k, live=None):
         """Return the k smallest (score, position) of each query, in this order.
@@ -240,9 +240,7 @@ class CodeScorer:
         threads = threads_for(work, MIN_THREAD_WORK, self.n_jobs)
         # Dense queries in two precisions, and tables on the way to float32.
         query_bytes = 24 * queries.shape[1] + 3072 * n_bytes
-        n_chunks = max(threads, n_queries * query_bytes // CHUNK_BYTES)
-        chunks = even_chunks(n_queries, min(n_queries, n_chunks))
-        map_in_threads(call, chunks, threads)
+        chunked(call, n_queries, CHUNK_BYTES // query_bytes, threads)
 
 
 def lowest_score(metric):

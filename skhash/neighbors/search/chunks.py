@@ -18,10 +18,15 @@ LINE = 64  # bytes in a line of the cache
 def run(search, words, queries, n_jobs, bytes_per_query, max_chunk=None):
     """Call `search` on slices that cover the queries, in threads where that pays."""
     threads = threads_for_pairs(len(words) * queries.size, n_jobs)
-    size = max(1, min(max_chunk or MAX_CHUNK, CHUNK_BYTES // bytes_per_query))
-    n_chunks = -(-len(queries) // size)
-    n_chunks = min(len(queries), -(-n_chunks // threads) * threads)
-    return map_in_threads(search, even_chunks(len(queries), n_chunks), threads)
+    size = min(max_chunk or MAX_CHUNK, CHUNK_BYTES // bytes_per_query)
+    return chunked(search, len(queries), size, threads)
+
+
+def chunked(search, n_queries, size, threads):
+    """Call `search` on slices of `size` queries at most, as many for each thread."""
+    n_chunks = -(-n_queries // (max(1, size) * threads)) * threads
+    chunks = even_chunks(n_queries, min(n_queries, n_chunks))
+    return map_in_threads(search, chunks, threads)
 
 
 def threads_for_pairs(n_pairs, n_jobs):

@@ -62,11 +62,10 @@ def merge_neighbors(results, n_neighbors=None):
     )
     if n_neighbors is None:
         n_neighbors = max(shape[1] for shape in shapes)
-    if not isinstance(n_neighbors, Integral) or not 0 <= n_neighbors <= len(
-        distances.T
-    ):
+    n_found = distances.shape[1]
+    if not isinstance(n_neighbors, Integral) or not 0 <= n_neighbors <= n_found:
         raise ValueError(
             f"n_neighbors={n_neighbors!r} were asked for, and the parts have "
-            f"{len(distances.T)} for a query; ask each part for as many."
+            f"{n_found} for a query; ask each part for as many."
         )
     return smallest(distances, positions, n_neighbors)

@@ -16,9 +16,9 @@ import numpy as np
 from skhash.neighbors.kernels import multi_index as kernels
 from skhash.neighbors.kernels.bits import POSITION, POSITION_BITS
 from skhash.neighbors.search.algorithm import Algorithm
-from skhash.neighbors.search.chunks import live_codes, read_only
-from skhash.utils.chunks import even_chunks, row_chunks
-from skhash.utils.threads import fork_locks, map_in_threads, threads_for
+from skhash.neighbors.search.chunks import chunked, live_codes, read_only
+from skhash.utils.chunks import row_chunks
+from skhash.utils.threads import fork_locks, threads_for
 
 # Rows for the correlations of bits.
 SAMPLE_ROWS = 10_000
@@ -178,9 +178,7 @@ class MultiIndex(Algorithm):
 
         cost = len(queries) * self.look_up_cost(radius)
         threads = threads_for(cost, MIN_THREAD_COST, n_jobs)
-        n_chunks = threads * -(-len(queries) // (CHUNK * threads))
-        chunks = even_chunks(len(queries), min(len(queries), n_chunks))
-        found = np.concatenate(map_in_threads(search, chunks, threads))
+        found = np.concatenate(chunked(search, len(queries), CHUNK, threads))
         return (found >> POSITION_BITS).astype(np.int32), found & POSITION, counts
 
     def _tables(self, radius):
@@ -256,10 +254,8 @@ def _parts(bits, n_parts):
     parts = [[] for _ in range(n_parts)]
     # Bits that vary most are shared out first.
     for bit in np.argsort(-spread, kind="stable"):
-        open_parts = [i for i in range(n_parts) if len(parts[i]) < sizes[i]]
-        best = min(
-            open_parts, key=lambda i: (likeness[bit, parts[i]].sum(), len(parts[i]))
-        )
+        free = [i for i in range(n_parts) if len(parts[i]) < sizes[i]]
+        best = min(free, key=lambda i: (likeness[bit, parts[i]].sum(), len(parts[i])))
         parts[best].append(int(bit))
     return parts
 

@@ -37,7 +37,7 @@ CENTER_COST = 6.0
 # More centers than this stand in groups, of which so many are looked through for each
 # code, for so many codes at a time.
 MAX_COMPARED, PROBED, ASSIGNED = 2**12, 32, 2**18
-# Codes within a radius that a thread finds at a time, at least.
+# Codes within a radius that a thread finds at a time, besides those of a block.
 ROOM = 2**16
 # Size of the sample that tells which share clusters leave.
 SAMPLE = 4096
@@ -134,7 +134,7 @@ class Clusters(Algorithm):
 
         def find(rows, batch, blocks):
             batch.reach[:] = radius
-            room = np.empty(max(ROOM, BLOCK * len(blocks) * BLOCK), dtype=np.int64)
+            room = np.empty(ROOM + BLOCK * len(blocks) * BLOCK, dtype=np.int64)
             begin, found = 0, []
             while begin < len(self.index.blocks):
                 begin, size = kernels.within(*task, blocks, begin, batch, room)

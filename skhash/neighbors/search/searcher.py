@@ -253,10 +253,8 @@ class Searcher:
 
     def _costs(self, question, history, few):
         """Return the cost of a query by algorithm, made or not."""
-        tables, costs = (
-            self.algorithms["multi_index"],
-            self._compare_costs(history, few),
-        )
+        tables = self.algorithms["multi_index"]
+        costs = self._compare_costs(history, few)
         if question.what == "within":
             cost = tables.look_up_cost(question.reach)
         elif len(history.past[1]) < ENOUGH:

@@ -8,7 +8,7 @@ from skhash.neighbors.kernels import byte_tables
 from skhash.neighbors.kernels import table_scan as kernels
 from skhash.neighbors.kernels.byte_tables import BLOCK
 from skhash.neighbors.search.asymmetric import by_query, lowest_score
-from skhash.neighbors.search.chunks import live_codes, read_only, zeros_aligned
+from skhash.neighbors.search.chunks import chunked, live_codes, read_only, zeros_aligned
 from skhash.numerics._nearest import smallest
 from skhash.utils.chunks import dense_rows, even_chunks
 from skhash.utils.threads import map_in_threads, threads_for
@@ -105,11 +105,8 @@ def _run(search, scorer, queries, live):
         call = partial(call, tables_of(slice(0, n_queries)))
         return map_in_threads(call, even_chunks(n_blocks, threads), threads), True
     chunk = max(4, CHUNK_BYTES // (1024 * n_bytes))
-    n_chunks = -(-n_queries // chunk)
-    n_chunks = min(n_queries, -(-n_chunks // threads) * threads)
-    chunks = even_chunks(n_queries, n_chunks)
-    found = map_in_threads(
-        lambda rows: call(tables_of(rows), everything), chunks, threads
+    found = chunked(
+        lambda rows: call(tables_of(rows), everything), n_queries, chunk, threads
     )
     return found, False
 

@@ -5,12 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skhash.codes import check_packed, packed_width
-from skhash.neighbors.store.levels import (
-    SMALLEST,
-    levels_of,
-    nearest_levels,
-    unit_for,
-)
+from skhash.neighbors.store.levels import SMALLEST, levels_of, nearest_levels, unit_for
 from skhash.numerics._decoder import (
     bits_of_block,
     block_values,
@@ -97,7 +92,7 @@ class Decoder:
 
     def __post_init__(self):
         if bits_of_block(self.codebook) == 8:
-            # It is held once, as `_features` has it.
+            # It is held once, as `_products` reads it.
             features = np.ascontiguousarray(self.codebook.transpose(0, 2, 1))
             object.__setattr__(self, "codebook", features.transpose(0, 2, 1))
 
@@ -162,11 +157,10 @@ class Decoder:
         vectors = np.linalg.qr(vectors.T, mode="r").T
         entries, offset = vectors[:-1], vectors[-1] * self.by_angle
         entries = entries.reshape(*self.codebook.shape[:-1], -1)
+        block_bits = bits_of_block(entries)
         numbers = np.empty(len(packed_codes), dtype=np.float32)
         for rows in row_chunks(len(numbers), 32 * (self.n_bits + entries.shape[-1])):
-            values = block_values(
-                packed_codes[rows], bits_of_block(entries), len(entries)
-            )
+            values = block_values(packed_codes[rows], block_bits, len(entries))
             beyond = sum_of_entries(values, entries)
             own = np.square(beyond + offset).sum(axis=1)
             if self.by_angle:
@@ -245,13 +239,9 @@ class Decoder:
         if bits_of_block(self.codebook) < 8:
             return (X @ self._entries().T).reshape(len(X), *self.codebook.shape[:-1])
         products = np.empty((len(X), len(self.codebook), 256), dtype=np.float32)
-        _products.multiply(X.astype(np.float32), self._features, products)
+        features = np.ascontiguousarray(self.codebook.transpose(0, 2, 1))
+        _products.multiply(X.astype(np.float32), features, products)
         return products
-
-    @property
-    def _features(self):
-        """The codebook, with the entries of a feature side by side."""
-        return np.ascontiguousarray(self.codebook.transpose(0, 2, 1))
 
 
 def is_plain(X, n_features):

@@ -121,13 +121,7 @@ class SGHModule(TrainedModule):
         """Return the free energy of each row of standardized data, shape (n,)."""
         scales = self.latent_scales(logits, X)
         error = SQUARED_ERRORS[gradient](
-            X,
-            self.offset,
-            logits,
-            self.codebook,
-            self.coding,
-            self.generator,
-            scales,
+            X, self.offset, logits, self.codebook, self.coding, self.generator, scales
         )
         n_features = self.codebook.shape[1]
         log_normalizer = n_features * (self.log_rho + 0.5 * math.log(2 * math.pi))
@@ -365,10 +359,8 @@ class PairLikelihood(nn.Module):
         normalizer = softplus(logit)
         losses = weight * (normalizer - similar * logit)
         with torch.no_grad():
-            more, less = (
-                softplus(logit + 2 * self.scale),
-                softplus(logit - 2 * self.scale),
-            )
+            more = softplus(logit + 2 * self.scale)
+            less = softplus(logit - 2 * self.scale)
             slope = weight * ((more - less) / 2 - 2 * self.scale * similar)
             bend = weight * ((more + less) / 2 - normalizer)
             steps = slope @ other_signs - signs * bend.sum(-1)[..., None]

@@ -154,9 +154,8 @@ class GivenPairs(PairSource):
             order = rng.permutation(len(pairs))[np.arange(np.prod(shape)) % len(pairs)]
             return pairs[rng.permutation(order)].reshape(shape)
 
-        drawn = _drawn(
-            np.arange(len(pairs)), trains[pairs].all(axis=1), trains, in_turn
-        )
+        both_train = trains[pairs].all(axis=1)
+        drawn = _drawn(np.arange(len(pairs)), both_train, trains, in_turn)
         return {"partners": pairs[drawn], "labels": similar[drawn]}
 
     def of_batch(self, logits, batch):

@@ -48,9 +48,8 @@ def starting_directions(X, mean, n_bits, init, device, generator) -> np.ndarray:
 def _gaussian(n_rows, n_columns, generator) -> np.ndarray:
     import torch
 
-    return torch.randn(
-        n_rows, n_columns, generator=generator, dtype=torch.float64
-    ).numpy()
+    shape = n_rows, n_columns
+    return torch.randn(shape, generator=generator, dtype=torch.float64).numpy()
 
 
 def _pca_directions(axes, n_bits, generator) -> np.ndarray:

@@ -314,11 +314,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
 
             coefs, intercepts = folded_layers(module.encoder)
             coefs[0] = coefs[0] / np.float32(module.scale)
-        return {
-            "n_bits_": int(self.n_bits),
-            "coefs_": coefs,
-            "intercepts_": intercepts,
-        }
+        return {"n_bits_": int(self.n_bits), "coefs_": coefs, "intercepts_": intercepts}
 
     def _optimizer(self, module):
         from skhash.neural.supervised._storm import Storm
@@ -347,9 +343,8 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         return self.n_bits_
 
     def _check_saved(self):
-        shape = (
-            [self.n_features_in_] if self.input_shape_ is None else self.input_shape_
-        )
+        shape = self.input_shape_
+        shape = [self.n_features_in_] if shape is None else shape
         if {*map(type, shape)} != {int} or math.prod(shape) != self.n_features_in_:
             raise ValueError(f"input_shape_ {shape} is not that of a row.")
         if self.coefs_ is None:  # the user's network, which may end in any way

@@ -442,12 +442,7 @@ def test_a_sparse_encoder_is_measured_as_a_dense_one():
     ).fit(X)
     dense, other = (
         gradient_report(
-            encoder,
-            rows,
-            ["st", "arm"],
-            n_trials=3,
-            batch_size=7,
-            random_state=0,
+            encoder, rows, ["st", "arm"], n_trials=3, batch_size=7, random_state=0
         ).rows
         for rows in (X, sparse.csr_array(X))
     )

@@ -450,9 +450,7 @@ def test_sparse_rows_give_the_same_loss_and_gradient():
     found = []
     for rows in (x, sparse_rows(x)):
         module = make_module(
-            CorrelatedPosterior(2, 3, 0.8),
-            kl_weight=0.7,
-            encoder_input="frequency",
+            CorrelatedPosterior(2, 3, 0.8), kl_weight=0.7, encoder_input="frequency"
         )
         loss = module.loss(module(rows), Batch.of(rows))
         found.append(torch.cat([loss[None], gradients(loss, module)]))

@@ -23,12 +23,7 @@ def encoder(solver="prox", **params):
     """Return an encoder with its own parameters, and those of solver and loss."""
     solver = SOLVERS[solver]() if solver in SOLVERS else solver
     own = {name: params.pop(name) for name in solver.get_params() if name in params}
-    defaults = {
-        "warmup_epochs": 1,
-        "penalty": 1.0,
-        "w_weight": 0.3,
-        "logit_scale": 2.5,
-    }
+    defaults = {"warmup_epochs": 1, "penalty": 1.0, "w_weight": 0.3, "logit_scale": 2.5}
     of_loss = {
         name: params.pop(name) for name in DualHashLoss().get_params() if name in params
     }

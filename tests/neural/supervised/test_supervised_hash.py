@@ -6,10 +6,7 @@ import torch
 
 from skhash import ITQHash, SupervisedHash
 from skhash.datasets import load_digits_retrieval
-from skhash.losses import (
-    LOSSES,
-    SupervisedLoss,
-)
+from skhash.losses import LOSSES, SupervisedLoss
 from skhash.losses._objective import Objective
 from skhash.metrics import mean_average_precision_score
 
