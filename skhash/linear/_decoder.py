@@ -34,10 +34,11 @@ RIDGE = 1e-6
 # Entries of a decoder, whose fit needs memory with their square and time with the third
 # power; the numbers in all of them; rows for a value of a block, on average.
 MAX_ENTRIES, MAX_NUMBERS, MIN_ROWS_PER_VALUE = 2**12, 2**24, 16
-# For blocks: ridges to choose from, in rows; by how much a larger one has to lower the
-# error of held-out rows, as it raises that of the others; how many rows are held out.
+# For blocks: ridges to choose from, in rows; how much larger than the least the error of
+# held-out rows may be, as rows of the fit are decoded better by the next smaller ridge;
+# how many rows are held out.
 RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-GAIN = 1.01
+SLACK = 1.01
 MAX_HELD_OUT = 2000
 # By how much the squared length of a row of float16 may differ from 1.
 UNIT_TOLERANCE = 0.01
@@ -169,7 +170,7 @@ def choose_block_bits(n_bits: int, shape) -> int:
 
 
 def choose_ridge(X, bits, block_bits: int, recode=None) -> float:
-    """Return the ridge of `RIDGES` that serves held-out rows best.
+    """Return the ridge of `RIDGES` that serves held-out rows best, or nearly so.
 
     Parameters
     ----------
@@ -193,14 +194,14 @@ def choose_ridge(X, bits, block_bits: int, recode=None) -> float:
     def error(i):
         decoder = moments.solve(RIDGES[i])
         codes = recode(rows, bits[held], *decoder) if recode else bits[held]
-        return GAIN**i * squared_errors(rows, codes, *decoder).sum()
+        return squared_errors(rows, codes, *decoder).sum()
 
     # Each solution takes time: walk from the middle as long as the error falls.
     i = len(RIDGES) // 2
     step = 1 if error(i + 1) < error(i) else -1
     while 0 <= i + step < len(RIDGES) and error(i + step) < error(i):
         i += step
-    return RIDGES[i]
+    return RIDGES[i - (i > 0 and error(i - 1) < SLACK * error(i))]
 
 
 class LinearDecoderMixin:

@@ -61,8 +61,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         vectors, and their Hamming distances say less. Its `n_alternations` and
         `n_restarts` set the time of that. "encoder" stands for the codebook of an
         encoder that has one, with its codes as they are. None stands for
-        ``LinearDecoder()``; or, where the index has `n_candidates`, which are found by
-        Hamming distance, for one that leaves the codes as they are.
+        ``LinearDecoder(start="residual")``, which makes codes of its length for
+        uncompressed queries alone; or, where the index has `n_candidates`, which are
+        found by Hamming distance, for one that leaves the encoder's as they are.
     keep_vectors : bool or path-like, default=False
         For `AsymmetricNeighbors`, whether it compares by the real vectors: those of its
         `n_candidates`, found by Hamming distance, or with a `decoder` by that. True
@@ -474,8 +475,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         decoder = self.decoder
         if decoder is None:
             keeps_codes = index.n_candidates is not None
-            decoder = LinearDecoder(n_jobs=index.n_jobs)
-            decoder.set_params(**({"n_alternations": 0} if keeps_codes else {}))
+            kind = {"n_alternations": 0} if keeps_codes else {"start": "residual"}
+            decoder = LinearDecoder(n_jobs=index.n_jobs, **kind)
         self.decoder_ = clone(decoder).fit(rows, self.encoder_.transform(X))
 
     @property

@@ -179,9 +179,9 @@ def test_ridge_is_large_for_sums_of_bits_and_small_for_vectors_of_values(monkeyp
     values = np.packbits(bits, axis=1)
     noise = 0.3 * rng.normal(size=(2000, 10))
     linear = bits @ rng.normal(size=(8, 10)) + noise
-    # The largest decodes held-out rows a little better, and loses to the next.
+    # The next decodes held-out rows nearly as well as the largest, and is taken.
     assert choose_ridge(linear, bits, 8) == sorted(_decoder.RIDGES)[-2]
-    monkeypatch.setattr(_decoder, "GAIN", 1)
+    monkeypatch.setattr(_decoder, "SLACK", 1)
     assert choose_ridge(linear, bits, 8) == max(_decoder.RIDGES)
     free = 10 * rng.normal(size=(256, 10))[values[:, 0]] + noise
     assert choose_ridge(free, bits, 8) == min(_decoder.RIDGES)
