@@ -44,6 +44,7 @@ def test_the_landing_page_is_drawn(open_page, width, dark):
     page = open_page("index.html", width=width, dark=dark)
     assert page.locator("h1").inner_text().startswith("skhash")
     assert drawn_width(page, "article img:visible") > 300
+    assert page.locator("figcaption").first.is_visible()
     assert page.locator(".sd-card:visible").count() == 4
     article = page.locator(".bd-article-container")
     assert article.evaluate("it => it.scrollWidth - it.clientWidth") == 0

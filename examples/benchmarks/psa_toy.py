@@ -7,7 +7,7 @@ comes from transfer matrices. Networks are trained with it. After 1, 100 and 200
 every estimator is compared with it, by one sample of the noise; "shapes" compares a few
 in networks of other widths and depths, and ``--picture`` draws the losses::
 
-    python examples/benchmarks/psa_toy.py --picture docs/images/psa_toy_training.png
+    python examples/benchmarks/psa_toy.py --picture docs/images/psa_toy_training.svg
     python examples/benchmarks/psa_toy.py --shapes
     python examples/benchmarks/psa_toy.py --quick
 
@@ -229,7 +229,7 @@ def draw_training(curves, path):
         epochs, expected, ensemble = np.mean(runs, axis=0)
         ax.plot(epochs, ensemble, f"C{i}", label=name)
         ax.plot(epochs, expected, f"C{i}--")
-    ax.plot([], [], "--", color="0.3", label="dashed: expected loss")
+    ax.plot([], [], "--", color="0.5", label="dashed: expected loss")
     ax.set(xscale="log", xlabel="epoch", ylabel="loss of the ensemble, nats")
     finish(figure, path)
 
@@ -245,7 +245,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count()))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--shapes", action="store_true", help="of networks, alone")
-    parser.add_argument("--picture", help="a PNG to draw")
+    parser.add_argument("--picture", help="an SVG to draw")
     add_output(parser)
     options = parser.parse_args()
     options.trials = QUICK_TRIALS if options.quick else TRIALS

@@ -7,7 +7,7 @@ were chosen on validation rows too, where this script changes them one at a time
 
     python examples/benchmarks/sbn_twin.py --output twin.json
     python examples/benchmarks/sbn_twin.py --output twin.json --part test \
-        --variants default --independent --picture reliability.png
+        --variants default --independent --picture reliability.svg
     python examples/benchmarks/sbn_twin.py --show twin.json --results FILE
 
 An interrupted run resumes with the same file. Test rows are predicted by the network
@@ -266,9 +266,9 @@ def draw(content, path):
     """Draw accuracy against confidence on test rows, a panel a data set."""
     found = runs_of(content)
     names = [name for name in PICTURED if found[name, "test", "default"]]
-    figure, axes = tools.panels(names, len(names), size=(2.8, 3.2))
+    figure, axes = tools.panels(names, 2, size=(2.8, 3))
     for ax, name in zip(axes, names, strict=True):
-        ax.plot([0, 1], [0, 1], color="0.8", zorder=0)
+        ax.plot([0, 1], [0, 1], color="0.5", zorder=0)
         ours = found[name, "test", "default"]
         relu = [found[name, "test", f"relu {lr}"] for lr in TWIN_RATES]
         twin = [runs for runs in relu if runs][-1]
@@ -299,7 +299,7 @@ def parse(arguments):
     option("--sizes", type=int, nargs="+", default=[10, 50], help="of ensembles")
     option("--independent", action="store_true", help=members)
     option("--device", default="auto")
-    option("--picture", help="a PNG to draw")
+    option("--picture", help="an SVG to draw")
     tools.add_files(parser)
     return parser.parse_args(arguments)
 

@@ -114,7 +114,7 @@ def reconstruction(data, query, arguments):
                 encoder.partial_fit(train[part])
                 seen += len(part)
                 error = float(encoder.reconstruction_error(query).mean())
-                yield {"method": method, **case, "seen": seen, "error": error}
+                yield {"method": method, **case, "examples seen": seen, "error": error}
         for steps in (1, 2, 5, 10, 20, 50) if n_bits <= train.shape[1] else ():
             encoder = ITQHash(n_bits, max_iter=steps, random_state=seed).fit(train)
             decoded = least_squares(encoder, train).inverse_transform(
@@ -122,7 +122,7 @@ def reconstruction(data, query, arguments):
             )
             error = float(np.square(query - decoded).sum(axis=1).mean())
             seen = steps * len(train)
-            yield {"method": "ITQ", **case, "seen": seen, "error": error}
+            yield {"method": "ITQ", **case, "examples seen": seen, "error": error}
 
 
 def least_squares(encoder, train):
@@ -315,12 +315,13 @@ def draw(rows, x, y, label, path):
     """Draw y against x, a panel a code length and a line a method."""
     lengths = grouped(rows, "bits")
     titles = [f"{n_bits} bits" for (n_bits,) in lengths]
-    figure, axes = tools.panels(titles, len(titles), size=(2.7, 3))
+    figure, axes = tools.panels(titles, 2, size=(3.2, 2.8))
     for ax, own in zip(axes, lengths.values(), strict=True):
         for (method,), lines in grouped(own, "method").items():
             ax.plot(*means(lines, x, y), "o-", ms=3, label=method)
-        ax.set(xscale="log", xlabel=x)
-    axes[0].set_ylabel(label)
+        ax.set(xscale="log")
+    figure.supxlabel(x)
+    figure.supylabel(label)
     tools.finish(figure, path)
 
 
@@ -364,7 +365,7 @@ TABLES = {
     "coding": ("coding", "10@100"),
 }
 PICTURES = {
-    "error": ("seen", "error", "squared error, held-out rows"),
+    "error": ("examples seen", "error", "squared error, held-out rows"),
     "time": ("seconds", "10@100", "recall 10@100"),
 }
 
@@ -386,7 +387,7 @@ def show(arguments):
     about = {"seeds": seeds, "figures": figures}
     tools.print_and_save(tables, content, arguments.results, **about)
     for name in PICTURES if arguments.picture else ():
-        path = arguments.picture / f"sgh_paper_{name}.png"
+        path = arguments.picture / f"sgh_paper_{name}.svg"
         draw(contents[name]["rows"], *PICTURES[name], path)
 
 

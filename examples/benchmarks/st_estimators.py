@@ -9,7 +9,7 @@ the gradients of the encoder are compared with a precise one::
 
     python examples/benchmarks/st_estimators.py --data-home DIR --output runs.json
     python examples/benchmarks/st_estimators.py --show runs.json \
-        --picture docs/images/st_estimators.png --results docs/results/st_estimators.md
+        --picture docs/images/st_estimators.svg --results docs/results/st_estimators.md
     python examples/benchmarks/st_estimators.py --full --device cuda --data-home DIR \
         --output runs.json
 
@@ -513,7 +513,7 @@ def parse():
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--estimators", nargs="+", choices=TRAINED, default=[*TRAINED])
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--picture", help="a PNG to draw")
+    parser.add_argument("--picture", help="an SVG to draw")
     tools.add_files(parser)
     for name, (full, reduced) in SETTINGS.items():
         full = "all" if full is None else full

@@ -12,7 +12,7 @@ saw the seven others::
     python examples/benchmarks/supervised_hashing.py lengths weights \
         --output dualhash.json
     python examples/benchmarks/supervised_hashing.py --show runs.json \
-        --picture docs/images/supervised_distances.png --results FILE
+        --picture docs/images/supervised_distances.svg --results FILE
 
 "losses" are `DualHashEncoder`, its solvers and updates, and the losses of
 `SupervisedHash`. Each method has four candidate settings; that with the best mean
@@ -562,7 +562,7 @@ def main(arguments=None):
     option("--epochs", type=int, default=15)
     option("--hidden", type=int, default=256, help="units of the hidden layer")
     option("--device", default="auto")
-    option("--picture", help="a PNG to draw")
+    option("--picture", help="an SVG to draw")
     tools.add_files(parser)
     options = parser.parse_args(arguments)
     if options.show:
