@@ -33,7 +33,7 @@ from skhash import (
 )
 
 N_BITS, WARM_ROWS = 64, 300
-DECODER = linear.LinearDecoder(n_alternations=20, relaxation=1.0)
+DECODER = linear.LinearDecoder(start="residual")
 METHODS = {
     "ITQHash": ITQHash(),
     "PCAHash": PCAHash(),

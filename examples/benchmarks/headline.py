@@ -6,7 +6,8 @@
 The Python of the README runs as it stands there, with MiniLM embeddings in place of
 digits: all of the test set are queries. The table goes to ``docs/results/headline.md``
 and to the README. The picture has them beside what ``bytes.py`` measured, as
-``docs/results/bytes.md`` says; some rows of that go to ``docs/results/engines.md``.
+``docs/results/bytes.md`` and, by angle, ``bytes_scores.md`` say; some rows go to
+``docs/results/engines.md``.
 """
 
 import argparse
@@ -23,13 +24,16 @@ from skhash import HashedNeighbors
 
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 RESULTS, BYTES = DOCS / "results/headline.md", DOCS / "results/bytes.md"
+SCORES = DOCS / "results/bytes_scores.md"
 ENGINES, PICTURE = DOCS / "results/engines.md", DOCS / "images/headline.svg"
 TITLE = "MiniLM sentence embeddings"
 HEAD = "kept in memory | bytes a vector :,g | MB once :.1f | found :.0%"
 OURS = "skhash"
-# Of the methods in bytes.md: the name in the picture, and the colour.
+# Of the methods measured: the name in the picture, and the colour.
+DECODED = "ours, from residuals"
 METHODS = {
-    "ours, bytes decoded": (OURS, "#d62839"),
+    DECODED: (OURS, "#d62839"),
+    "RQ, by angle": ("RQ, by angle", "#0b3c6f"),
     "RQ": ("RQ", "#3a86c8"),
     "OPQ": ("OPQ", "#2a9d5c"),
     "PQ": ("PQ", "#8fbf6a"),
@@ -82,12 +86,18 @@ def measure(data_home):
     README.write_text(text.replace(old[0], table.markdown() + "\n"), "utf-8")
 
 
+def measured():
+    """Return the rows of both tables, of those that compare angles the newer ones."""
+    newer = "ours, bytes decoded", DECODED, "RQ, by angle"
+    rows = [row for row in read_table(BYTES, TITLE) if row["method"] not in newer]
+    return rows + [row for row in read_table(SCORES, TITLE) if row["method"] in newer]
+
+
 def engines():
     """Write what codes of about 8 bytes, or of a bit a column, find and need."""
-    rows = read_table(BYTES, TITLE)
     columns = "search bytes", "10@10", "10@100", "fit, s", "rows/s"
     table = Table({name: "" for name in ("method", *columns)})
-    for row in rows:
+    for row in measured():
         if row["code bytes"] == "8" or row["method"] in ("signs", "RaBitQ, 1 bit"):
             if row["method"].partition(",")[0] in (*METHODS, "ours", "signs"):
                 method = row["method"].replace("ours", OURS)
@@ -113,7 +123,7 @@ def curves(rows):
 
 def draw():
     """Draw what `bytes.py` measured, and the searches of the README."""
-    found = curves(read_table(BYTES, TITLE))
+    found = curves(measured())
     vectors, ranked, alone, _ = (
         list(row.values()) for row in read_table(RESULTS, "Seed")
     )
@@ -125,7 +135,7 @@ def draw():
             style = {"color": color, "linewidth": 3.5 if label == OURS else 1.5}
             ax.plot(*zip(*points, strict=True), "o-", label=label, **style)
         point = float(own[1]), float(own[-1].rstrip("%")) / 100
-        ax.plot(*point, "*", color=METHODS["ours, bytes decoded"][1], markersize=15,
+        ax.plot(*point, "*", color=METHODS[DECODED][1], markersize=15,
                 label="the code below")  # fmt: skip
         float_bytes = int(vectors[1].replace(",", ""))
         ax.plot(float_bytes, 1, "s", color="#888888", label="float32")

@@ -32,7 +32,7 @@ class Quantizer:
         """Learn from a sample of the corpus."""
         embeddings = normalize(embeddings)
         encoder = ITQHash(n_bits, normalize=True, random_state=0).fit(embeddings)
-        decoder = LinearDecoder(n_alternations=20, relaxation=1.0)
+        decoder = LinearDecoder(start="residual")
         return cls(encoder, decoder.fit(embeddings, encoder.transform(embeddings)))
 
     def encode(self, embeddings):

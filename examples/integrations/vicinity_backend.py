@@ -54,7 +54,7 @@ class SkhashBackend(AbstractBackend[SkhashArgs]):
         search = HashedNeighbors(
             encoder,
             AsymmetricNeighbors(metric=metric.value, n_candidates=n_candidates),
-            decoder=LinearDecoder(n_alternations=20, relaxation=1.0),
+            decoder=LinearDecoder(start="residual"),
             keep_vectors=n_candidates is not None,
         )
         return cls(search.fit(vectors), SkhashArgs(metric, n_bits, n_candidates))

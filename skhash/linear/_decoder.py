@@ -34,9 +34,9 @@ RIDGE = 1e-6
 # Entries of a decoder, whose fit needs memory with their square and time with the third
 # power; the numbers in all of them; rows for a value of a block, on average.
 MAX_ENTRIES, MAX_NUMBERS, MIN_ROWS_PER_VALUE = 2**12, 2**24, 16
-# For blocks: ridges to choose from, in rows; how much larger than the least the error of
-# held-out rows may be, as rows of the fit are decoded better by the next smaller ridge;
-# how many rows are held out.
+# For blocks: ridges to choose from, in rows; by how much the next smaller one may raise
+# the least error of held-out rows, as it lowers that of the others; how many rows are
+# held out at most.
 RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 SLACK = 1.01
 MAX_HELD_OUT = 2000
@@ -277,9 +277,10 @@ class LinearDecoder(BaseEstimator):
         vectors, where a fit would take minutes, and for fewer than 4096 rows.
     start : {"codes", "residual"}, default="codes"
         Where codes come from that are refined. "codes" are those of the encoder. With
-        "residual" they are those of residual quantization, k-means of what the blocks
-        before leave: refined codes decode nearer to most vectors, and have nothing in
-        common with those of the encoder. It is for uncompressed queries alone, and for
+        "residual" they are those of residual quantization: progressive k-means of what
+        the blocks before leave, and a beam search. Codes decode nearer to the vectors,
+        after fewer alternations, and have nothing in common with those of the encoder.
+        It is for uncompressed queries alone, and for
         blocks of 4 and 8 bits and at least one alternation; otherwise it is as
         "codes".
     n_alternations : int, default=6
@@ -507,8 +508,8 @@ class LinearDecoder(BaseEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         bits : array-like of shape (n_samples, n_bits) or None, default=None
             Codes to start from, 0 and 1. None makes them one block after the
-            other: codes about as good are found without an encoder, but their Hamming
-            distances mean nothing.
+            other, by a beam search: codes about as good are found without an encoder,
+            but their Hamming distances mean nothing.
 
         Returns
         -------
