@@ -113,7 +113,7 @@ def test_the_decoder_is_that_of_the_encoder(data, normalize):
 @pytest.mark.parametrize("metric", ["euclidean", "inner_product", "cosine"])
 @pytest.mark.parametrize("n_candidates", [None, 60])
 def test_by_default_it_fits_a_decoder(data, metric, n_candidates):
-    """It makes codes of its own choice, but for candidates by Hamming distance."""
+    """It chooses codes freely, but for candidates by Hamming distance."""
     index = AsymmetricNeighbors(metric=metric, n_candidates=n_candidates)
     search = HashedNeighbors(ENCODER, index).fit(data.database)
     encoder = clone(ENCODER).fit(data.database)
