@@ -20,7 +20,7 @@ def byte_codes() -> str:
     found = {}
     for part in parts:
         title, best = part.partition("</summary>")[0], {}
-        for line in re.findall(r"^\| ours, bytes.*", part, re.MULTILINE):
+        for line in re.findall(r"^\| ours, (?:bytes|from).*", part, re.MULTILINE):
             _, code, search, _, alone, ranked = line.split(" | ")[:6]
             entry = dict(
                 code_bytes=int(code),

@@ -6,8 +6,7 @@
 The Python of the README runs as it stands there, with MiniLM embeddings in place of
 digits: all of the test set are queries. The table goes to ``docs/results/headline.md``
 and to the README. The picture has them beside what ``bytes.py`` measured, as
-``docs/results/bytes.md`` and, by angle, ``bytes_scores.md`` say; some rows go to
-``docs/results/engines.md``.
+``docs/results/bytes.md`` says; some rows go to ``docs/results/engines.md``.
 """
 
 import argparse
@@ -24,7 +23,6 @@ from skhash import HashedNeighbors
 
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 RESULTS, BYTES = DOCS / "results/headline.md", DOCS / "results/bytes.md"
-SCORES = DOCS / "results/bytes_scores.md"
 ENGINES, PICTURE = DOCS / "results/engines.md", DOCS / "images/headline.svg"
 TITLE = "MiniLM sentence embeddings"
 HEAD = "kept in memory | bytes a vector :,g | MB once :.1f | found :.0%"
@@ -86,18 +84,11 @@ def measure(data_home):
     README.write_text(text.replace(old[0], table.markdown() + "\n"), "utf-8")
 
 
-def measured():
-    """Return the rows of both tables, of those that compare angles the newer ones."""
-    newer = "ours, bytes decoded", DECODED, "RQ, by angle"
-    rows = [row for row in read_table(BYTES, TITLE) if row["method"] not in newer]
-    return rows + [row for row in read_table(SCORES, TITLE) if row["method"] in newer]
-
-
 def engines():
     """Write what codes of about 8 bytes, or of a bit a column, find and need."""
     columns = "search bytes", "10@10", "10@100", "fit, s", "rows/s"
     table = Table({name: "" for name in ("method", *columns)})
-    for row in measured():
+    for row in read_table(BYTES, TITLE):
         if row["code bytes"] == "8" or row["method"] in ("signs", "RaBitQ, 1 bit"):
             if row["method"].partition(",")[0] in (*METHODS, "ours", "signs"):
                 method = row["method"].replace("ours", OURS)
@@ -123,7 +114,7 @@ def curves(rows):
 
 def draw():
     """Draw what `bytes.py` measured, and the searches of the README."""
-    found = curves(measured())
+    found = curves(read_table(BYTES, TITLE))
     vectors, ranked, alone, _ = (
         list(row.values()) for row in read_table(RESULTS, "Seed")
     )

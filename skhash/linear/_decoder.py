@@ -306,6 +306,8 @@ class LinearDecoder(BaseEstimator):
         `fit` uses so many rows, drawn at random; None, all.
     n_jobs : int, default=None
         Threads, as in `HammingNeighbors`.
+    verbose : bool, default=False
+        Whether to print the mean squared error after each alternation.
 
     Attributes
     ----------
@@ -394,6 +396,7 @@ class LinearDecoder(BaseEstimator):
         "ridge": [Interval(Real, 0, None, closed="neither"), None],
         "max_train_samples": [Interval(Integral, 1, None, closed="left"), None],
         "n_jobs": [Integral, None],
+        "verbose": ["boolean"],
     }
 
     def __init__(
@@ -408,6 +411,7 @@ class LinearDecoder(BaseEstimator):
         ridge=None,
         max_train_samples=100_000,
         n_jobs=None,
+        verbose=False,
     ):
         self.block_bits = block_bits
         self.start = start
@@ -418,6 +422,7 @@ class LinearDecoder(BaseEstimator):
         self.ridge = ridge
         self.max_train_samples = max_train_samples
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, bits):
@@ -465,6 +470,10 @@ class LinearDecoder(BaseEstimator):
             codebook = self._with_noise(scale, X, codes, random_state)
             codes = self._refine(X, codes, bits, codebook, seed=turn)
             self._fit_codebook(X, codes)
+            if self.verbose:
+                error = self._errors(X, codes).mean()
+                step = f"alternation {turn + 1} of {self.n_alternations}"
+                print(f"[LinearDecoder] {step}, error {error:.4g}", flush=True)
         return self
 
     def inverse_transform(self, bits) -> np.ndarray:

@@ -71,7 +71,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         decoder, as the encoder sees them. A path names your own ``.npy`` file of these
         rows, which is read where it lies, and never copied.
     verbose : bool, default=False
-        Whether `fit` prints its steps, with the time that has passed.
+        Whether `fit` prints its steps, with the time that has passed, and the error
+        after each alternation of a decoder that is not given.
 
     Attributes
     ----------
@@ -476,7 +477,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         if decoder is None:
             keeps_codes = index.n_candidates is not None
             kind = {"n_alternations": 0} if keeps_codes else {"start": "residual"}
-            decoder = LinearDecoder(n_jobs=index.n_jobs, **kind)
+            decoder = LinearDecoder(n_jobs=index.n_jobs, verbose=self.verbose, **kind)
         self.decoder_ = clone(decoder).fit(rows, self.encoder_.transform(X))
 
     @property

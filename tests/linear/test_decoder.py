@@ -109,6 +109,16 @@ def test_alternation_lowers_the_error_at_every_turn(digits, bits, block_bits):
         assert after < before
 
 
+def test_verbose_prints_the_error_of_each_alternation(digits, bits, capsys):
+    plain = LinearDecoder(n_alternations=0, ridge=1.0).fit(digits, bits)
+    error = plain.fit(digits, plain.refine(digits, bits)).error_
+    assert not capsys.readouterr().out
+    options = {"n_alternations": 1, "ridge": 1.0, "verbose": True}
+    LinearDecoder(**options).fit(digits, bits)
+    line = f"[LinearDecoder] alternation 1 of 1, error {error:.4g}\n"
+    assert capsys.readouterr().out == line
+
+
 @all_block_bits
 def test_refined_codes_are_nearer_and_restarts_bring_them_nearer(
     digits, bits, block_bits
