@@ -15,9 +15,8 @@ Options of every method, the metric of a search of unit rows among them, are cho
 10@10 of rows that are held out of the training part, with the first seed, at
 ``--choose-bytes`` bytes or the method's own.
 
-Rows of unit length are compared by the angle, the cosine of what codes decode to. The
-method "plain score" compares what they decode to as it is, and "by angle" does for
-codes of faiss what faiss does not offer.
+Rows of unit length are compared by the angle, the cosine of what codes decode to; "by
+angle" does it for codes of faiss, which does not offer it.
 
 Bytes are counted all in: *code bytes* are what has to be kept of a vector, *search
 bytes* what a search needs of it, with norms and factors (norms can be computed from the
@@ -230,8 +229,6 @@ class OurIndex:
         One of `ENCODERS`. None is for codes that start from residuals.
     metric : str, default="euclidean"
         "hamming" encodes the queries, too.
-    plain : bool, default=False
-        Whether decoded vectors stay as they are, of unit rows too.
     **decoder
         Parameters of `LinearDecoder`.
     """
@@ -243,13 +240,12 @@ class OurIndex:
         seed,
         encoder,
         metric="euclidean",
-        plain=False,
         **decoder,
     ):
         self.encoder = None
         if encoder:
             self.encoder = ENCODERS[encoder](8 * n_bytes, random_state=seed)
-        self.metric, self.plain, self.decoder = metric, plain, None
+        self.metric, self.decoder = metric, None
         self.code_bytes = self.memory_bytes = n_bytes
         # The encoder reads queries only where they are encoded.
         self.codebook_bytes = FLOAT * (8 * n_bytes + 1) * n_features
@@ -274,13 +270,11 @@ class OurIndex:
         if self.decoder is None:
             self.index = HammingNeighbors().fit(bits)
             return
-        bits, decoder, errors = self.decoder.refine(rows, bits), self.decoder, {}
-        if self.plain:
-            decoder = decoder.codebook_, decoder.offset_
-        if self.metric == "euclidean" and (self.plain or not decoder.normalized_):
+        bits, errors = self.decoder.refine(rows, bits), {}
+        if self.metric == "euclidean" and not self.decoder.normalized_:
             errors["errors"] = self.decoder.reconstruction_error(rows, bits)
         self.index = AsymmetricNeighbors(metric=self.metric)
-        self.index.fit(bits, decoder=decoder, **errors)
+        self.index.fit(bits, decoder=self.decoder, **errors)
         self.memory_bytes += self.index._store.decoder.bytes_beside
 
     def search(self, queries, k):
@@ -339,10 +333,7 @@ LONG = [
 ]
 # Without an encoder: codes that start from residuals.
 BARE = {"encoder": None, "start": "residual"}
-BARE = [
-    {**BARE, "n_alternations": 20, "relaxation": 1.0},
-    BARE,
-]
+BARE = [{**BARE, "n_alternations": 20, "relaxation": 1.0}, BARE]
 RESIDUAL = [{"beam": 5}, {"beam": 5, "refined": True}]
 METHODS = {
     "ours, Hamming": Method(
@@ -359,9 +350,6 @@ METHODS = {
     ),
     "ours, from residuals": Method(
         partial(OurIndex, block_bits=8), BARE, ("euclidean",)
-    ),
-    "ours, from residuals, plain score": Method(
-        partial(OurIndex, block_bits=8, plain=True), BARE[:1], unit_only=True
     ),
     "PQ": Method(product_index),
     "PQ fast scan": Method(partial(product_index, fast=True)),

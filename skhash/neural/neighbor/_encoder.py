@@ -131,8 +131,9 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         as negatives. "auto" is a sixteenth of all rows, from 64 to 512.
     optimizer : str, torch.optim.Optimizer class or Optimizer, default="adamw"
         A class of `torch.optim` or its name in any case, or these with parameters; see
-        `skhash.training.Optimizer`. AdamW also shrinks weights a little in each step,
-        which serves rows that were not fitted.
+        `skhash.training.Optimizer`.
+    weight_decay : float, default=0.03
+        That of the optimizer. It serves rows that were not fitted.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
@@ -252,6 +253,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             Interval(Integral, 2, None, closed="left"),
             StrOptions({"auto"}),
         ],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
     }
 
     def __init__(
@@ -274,6 +276,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         max_epochs="auto",
         batch_size="auto",
         optimizer="adamw",
+        weight_decay=0.03,
         callbacks=None,
         validation_fraction=None,
         device="auto",
@@ -297,6 +300,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         self.max_epochs = max_epochs
         self.batch_size = batch_size
         self.optimizer = optimizer
+        self.weight_decay = weight_decay
         self.callbacks = callbacks
         self.validation_fraction = validation_fraction
         self.device = device
@@ -496,6 +500,11 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             "lengths_": module.lengths,
             "axes_": module.axes,
         }
+
+    def _optimizer(self, module):
+        from skhash.training._net import resolve_optimizer
+
+        return resolve_optimizer(self.optimizer, weight_decay=self.weight_decay)
 
     def _phases(self, n_samples):
         return (self._n_epochs(n_samples),)

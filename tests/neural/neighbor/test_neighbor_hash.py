@@ -196,6 +196,7 @@ OPTIONS = [
     {"max_epochs": 4},
     {"batch_size": 64},
     {"optimizer": "sgd"},
+    {"weight_decay": 3.0},
     {"validation_fraction": 0.2},
     {"random_state": 1},
 ]
