@@ -89,23 +89,29 @@ def timed_fit(encoder, X) -> float:
     return seconds_of(lambda: encoder.fit(X))[1]
 
 
-def measure_encoder(encoder, method, fit_seconds, task) -> tuple[AuditRow, object]:
-    """Return the measurements of a fitted encoder, and the decoder of its codes."""
-    data = task.data
+def measure_encoder(encoder, method, fit_seconds, task, shared):
+    """Return the measurements of a fitted encoder, and a decoder of its length.
+
+    shared : dict
+        By the length, the decoder and its measurements; those are added that hold for
+        any encoder, as codes started from residuals.
+    """
+    data, n_bits = task.data, encoder.n_bits
     packed, encode_seconds = timed(lambda: encoder.transform_packed(data.database))
-    bits = unpack_bits(packed, encoder.n_bits)
-    decoder = LinearDecoder().fit(data.train, encoder.transform(data.train))
-    n_bytes = packed_width(encoder.n_bits)
+    decoder, by_decoder = shared.get(n_bits) or _decoded(encoder, packed, task)
+    if decoder.block_bits_ > 1:
+        shared[n_bits] = decoder, by_decoder
+    n_bytes = packed_width(n_bits)
     row = AuditRow(
         method=method,
-        n_bits=encoder.n_bits,
+        n_bits=n_bits,
         code_bytes=n_bytes,
         bytes_per_vector=n_bytes + read_decoder(decoder, task.metric).bytes_beside,
         codebook_bytes=decoder.codebook_.nbytes + decoder.offset_.nbytes,
         fit_seconds=fit_seconds,
         encode_per_second=len(packed) / encode_seconds,
         **by_hamming(encoder.transform_packed(data.queries), packed, task),
-        **_by_decoder(decoder.refine(data.database, bits), decoder, task),
+        **by_decoder,
     )
     return row, decoder
 
@@ -140,14 +146,17 @@ def decoder_index(bits, X, decoder, metric, n_neighbors):
     return index.fit(pack_bits(bits), decoder=decoder, **errors)
 
 
-def _by_decoder(bits, decoder, task) -> dict:
-    """Return speed and recalls of codes that are searched by uncompressed queries."""
-    queries = task.data.queries
-    index = decoder_index(bits, task.data.database, decoder, task.metric, task.rescore)
-    _, seconds = timed(lambda: index.kneighbors(queries, return_distance=False))
-    found = index.kneighbors(queries, max(task.cuts), return_distance=False)
-    return {
-        "asymmetric_per_second": queries.shape[0] / seconds,
+def _decoded(encoder, packed, task) -> tuple[LinearDecoder, dict]:
+    """Return a decoder, and speed and recalls of a search by uncompressed queries."""
+    data, bits = task.data, unpack_bits(packed, encoder.n_bits)
+    decoder = LinearDecoder(start="residual")
+    decoder.fit(data.train, encoder.transform(data.train))
+    bits = decoder.refine(data.database, bits)
+    index = decoder_index(bits, data.database, decoder, task.metric, task.rescore)
+    _, seconds = timed(lambda: index.kneighbors(data.queries, return_distance=False))
+    found = index.kneighbors(data.queries, max(task.cuts), return_distance=False)
+    return decoder, {
+        "asymmetric_per_second": data.queries.shape[0] / seconds,
         **found_recalls(found, task),
     }
 

@@ -23,9 +23,9 @@ from skhash.utils._sklearn import Interval, StrOptions, validate_params
 from skhash.utils.threads import granted_cores
 
 METHODS = {
+    "itq": ITQHash,
     "sgh": SGHEncoder,
     "neighbor": NeighborHash,
-    "itq": ITQHash,
     "pca": PCAHash,
     "lsh": RandomHyperplaneHash,
 }
@@ -76,8 +76,9 @@ def audit(
     scored by the share of the `k` true float neighbours that is found
 
     - by Hamming distance (``recall``),
-    - by uncompressed queries, compared with decoded codes (``recall_asymmetric``),
-      which are refined for that by a `skhash.linear.LinearDecoder`,
+    - by uncompressed queries, compared with decoded codes (``recall_asymmetric``):
+      those of ``skhash.linear.LinearDecoder(start="residual")``, which of some hundred
+      rows or more are the same for all encoders of a length,
     - and among the first `rescore` candidates of each of these (``recall_rescored`` and
       ``recall_asymmetric_rescored``), which is the recall after they are ranked again
       by the float vectors.
@@ -92,9 +93,9 @@ def audit(
         is measured too.
     n_bits : sequence of int, default=(16, 32, 64, 128)
         Lengths to try.
-    methods : sequence of {"sgh", "neighbor", "itq", "pca", "lsh", "sign", "int8", \
+    methods : sequence of {"itq", "sgh", "neighbor", "pca", "lsh", "sign", "int8", \
             "pq", "rabitq"}, default=all
-        Methods to try: `SGHEncoder`, `NeighborHash`, `ITQHash`, `PCAHash`,
+        Methods to try: `ITQHash`, `SGHEncoder`, `NeighborHash`, `PCAHash`,
         `RandomHyperplaneHash`, with their defaults. `NeighborHash` is given `metric`,
         and `n_bits` as the lengths to be `nested`.
         The last four are to compare with: a bit and a byte a column, and product
@@ -229,6 +230,7 @@ class _Run:
         self.progress = progress
         self.rows, self.fitted, self.skipped = [], {}, []
         self._nested = {}  # of each method, the encoder of all lengths and its seconds
+        self._decoders = {}  # of each length, with what was measured
 
     def measure_all(self, methods, n_bits):
         """Measure all methods and lengths; those that fail are skipped."""
@@ -265,7 +267,8 @@ class _Run:
             self.rows.append(measure_peer(method, bits, self.task))
             return
         encoder, seconds = self._fit(method, bits)
-        row, decoder = measure_encoder(encoder, method, seconds, self.task)
+        task = method, seconds, self.task, self._decoders
+        row, decoder = measure_encoder(encoder, *task)
         self.fitted[len(self.rows)] = encoder, decoder
         self.rows.append(row)
 

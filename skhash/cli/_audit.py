@@ -25,9 +25,10 @@ from skhash.utils.steps import progress
 DISPENSABLE = ("codebook", "encode/s", "Q/s", "H/s", "fit s", "mAP")
 LEGEND = (
     "{k}@n: share of the {k} true neighbours among the first n, H by Hamming distance, "
-    "Q by uncompressed queries among refined codes; with n above {k}, after ranking "
-    "these again by the float vectors; depth: the n that reaches the target. bytes: a "
-    "code, + the extra bytes of a vector for Q; codebook: bytes that decode all."
+    "Q by uncompressed queries among codes made for these; with n above {k}, after "
+    "ranking the found again by the float vectors; depth: the n that reaches the "
+    "target. bytes: a code, + the extra bytes of a vector for Q; codebook: bytes that "
+    "decode all."
 )
 PARAMETERS = "n_bits methods metric k rescore sample n_queries".split()
 PARAMETERS += ["target_recall", "device", "random_state"]

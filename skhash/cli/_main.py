@@ -22,7 +22,7 @@ examples:
   skhash audit vectors.npy --out report      ... and keep page, picture and encoder
   skhash encode report/encoder vectors.npy codes.npy --packed
 """
-METHODS = "sgh,neighbor,itq,pca,lsh,sign,int8,pq,rabitq"
+METHODS = "itq,sgh,neighbor,pca,lsh,sign,int8,pq,rabitq"
 METRICS = ("euclidean", "cosine", "inner_product")
 DEVICES = "auto, cpu, cuda, cuda:1 or mps"
 VECTORS_HELP = ".npy, .npz, .fvecs, .bvecs, .csv or .hdf5, one vector a row"

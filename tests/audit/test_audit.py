@@ -18,6 +18,7 @@ from skhash.auditing import rows as rows_file
 from skhash.auditing import run as run_file
 from skhash.auditing.choices import choices_of
 from skhash.auditing.measure import AuditRow
+from skhash.linear import LinearDecoder
 
 N, D = 160, 10
 FAST = {"n_bits": [8], "methods": ["lsh"], "k": 4, "rescore": 20, "device": "cpu"}
@@ -161,8 +162,30 @@ class TestRecall:
         codes = result.encoder.transform(data.train)
         expected = clone(result.decoder).fit(data.train, codes).codebook_
         np.testing.assert_allclose(result.decoder.codebook_, expected, atol=1e-6)
+        assert result.decoder.block_bits_ == 1  # the rows are few
         n_bytes = result.decoder.codebook_.nbytes + result.decoder.offset_.nbytes
         assert result.rows[0].codebook_bytes == n_bytes
+
+    @METRICS
+    def test_codes_from_residuals_serve_every_encoder_of_a_length(self, drawn, metric):
+        X = np.random.default_rng(0).standard_normal((700, D)).astype(np.float32)
+        options = {"methods": ["lsh", "pca"], "n_bits": [8, 16], "n_queries": 50}
+        result, data = drawn(X, metric=metric, target_recall=1.0, **options)
+        zeros = np.zeros((len(data.database), 16), dtype=np.uint8)
+        for row in result.rows:
+            bits = zeros[:, : row.n_bits]
+            decoder = LinearDecoder(start="residual").fit(data.train, bits)
+            decoded = decoder.inverse_transform(decoder.refine(data.database))
+            added = ((decoded - data.database) ** 2).sum(axis=1) / 4
+            task = data.queries, decoded, decoder.offset_, metric
+            scores = scores_of_decoded(*task, unit_rows=metric == "cosine", added=added)
+            order = float_order(data, metric)
+            assert_asymmetric(row, scores, order, target=1.0)
+
+    def test_of_few_rows_each_encoder_has_codes_of_its_bits(self, X):
+        first, second = measured(audit(X, methods=["lsh", "pca"]))
+        assert [second] == measured(audit(X, methods=["pca"]))
+        assert first["recall_asymmetric"] != second["recall_asymmetric"]
 
 
 class TestPeers:
@@ -329,7 +352,7 @@ class TestInput:
         "options, message",
         [
             ({"methods": ["lsh", "foo"]}, "foo"),
-            ({"methods": []}, "sgh, neighbor, itq, pca, lsh"),
+            ({"methods": []}, "itq, sgh, neighbor, pca, lsh"),
             ({"methods": "lsh"}, "methods"),
             ({"n_bits": []}, "n_bits"),
             ({"n_bits": [8, 0]}, "n_bits .* 0"),
