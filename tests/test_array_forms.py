@@ -168,7 +168,7 @@ def fit_by_arrays(codebook, offset):
 
 
 def of_reports():
-    audited = {"X": X, "y": Y, "n_bits": [8], "methods": ["pca"]}
+    audited = {"X": X, "y": Y, "n_bits": [8], "methods": ["pca", "residual"]}
     yield skhash.audit, audited | {"k": 3, "rescore": 5}
     classifier = skhash.SBNClassifier((6,), max_epochs=1, random_state=0)
     weighed = {"X": X, "y": Y, "sample_weight": np.ones(len(X))}

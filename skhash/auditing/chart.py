@@ -36,8 +36,8 @@ def draw_recall(result, ax=None):
         choices = choices_of(result.rows, rescored)
         for search in reversed(SEARCHES):
             own = [one for one in choices if one.row.method not in PEERS]
-            own = [one for one in own if one.search == search]
-            _draw_search(ax, own, search, rescored, settings["rescore"])
+            if own := [one for one in own if one.search == search]:
+                _draw_search(ax, own, search, rescored, settings["rescore"])
         for method, mark in PEER_MARKS.items():
             own = [one for one in choices if one.row.method == method]
             own = [one for one in own if one.search == "asymmetric"]

@@ -152,6 +152,6 @@ def _without_vectors(choices, peers, target, n_vectors) -> str:
     line = f"Without re-scoring: {best}."
     if best.recall < target:
         goal = f"{100 * target:g}%"
-        line = f"Without re-scoring no encoder reaches {goal}; the best: {best}."
+        line = f"Without re-scoring no code reaches {goal}; the best: {best}."
     better = choose([best, *peers], target, n_vectors)
     return line if better is best else f"{line} Another engine does better: {better}."

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from skhash.auditing.measure import decoder_index, hamming_index
+from skhash.auditing.measure import code_search
 from skhash.auditing.rows import read_rows
-from skhash.codes import unpack_bits
 from skhash.utils.chunks import dense_rows
 
 # Queries for the histograms of distances, those of them that are shown, and how many
@@ -74,56 +73,35 @@ class Evidence:
         return float(roc_auc_score(is_random, scores))
 
 
-class CodeSearch:
-    """The recommended search among the database of an audit, or some rows of it."""
-
-    def __init__(self, choice, encoder, decoder, task):
-        self._task, self._encoder, self._decoder = task, encoder, decoder
-        self._by_hamming = choice.search == "hamming"
-        self._codes = encoder.transform_packed(task.data.database)
-        if not self._by_hamming:
-            bits = unpack_bits(self._codes, encoder.n_bits)
-            self._codes = decoder.refine(task.data.database, bits)
-
-    def find(self, queries, n, rows=slice(None)):
-        """Return scores and places in `rows` of the `n` nearest, in order."""
-        codes = self._codes[rows]
-        if self._by_hamming:
-            index = hamming_index(codes, n)
-            return index.kneighbors(self._encoder.transform_packed(queries))
-        vectors = self._task.data.database[rows]
-        index = decoder_index(codes, vectors, self._decoder, self._task.metric, n)
-        return index.kneighbors(queries)
-
-    def scores(self, queries, *groups):
-        """Return the scores of each query and its rows in each group."""
-        rows = np.unique(np.concatenate([group.ravel() for group in groups]))
-        found, places = self.find(queries, len(rows), rows)
-        scores = np.empty(found.shape, dtype=np.float64)
-        np.put_along_axis(scores, places, found, axis=1)
-        places = (np.searchsorted(rows, group) for group in groups)
-        return [np.take_along_axis(scores, place, axis=1) for place in places]
-
-
-def gather_evidence(choice, fitted, task, X, random_state) -> Evidence:
+def gather_evidence(fitted, task, X, random_state) -> Evidence:
     """Search for some of the queries again, by the recommended code.
 
     Parameters
     ----------
-    choice : Choice
-    fitted : tuple (encoder, decoder)
+    fitted : tuple (encoder, decoder), the latter None where the search has none
     task : Task
     X : {ndarray, CSR} of shape (n_rows, n_features)
         All rows, as they were given.
     random_state : RandomState instance
         Draws the random rows.
     """
-    search, data = CodeSearch(choice, *fitted, task), task.data
+    data, database = task.data, task.data.database
     chosen = _spread(task.truth.shape[0], MAX_QUERIES)
     queries, truth = data.queries[chosen], task.truth[chosen]
-    drawn = random_state.randint(data.database.shape[0], size=truth.shape)
-    neighbor_scores, random_scores = search.scores(queries, truth, drawn)
-    _, candidates = search.find(queries, task.rescore)
+    drawn = random_state.randint(database.shape[0], size=truth.shape)
+
+    def find(rows, n):
+        search = code_search(*fitted, task.metric, n).fit(database[rows])
+        return search.kneighbors(queries)
+
+    rows = np.unique([truth, drawn])
+    ranked, places = find(rows, len(rows))
+    scores = np.take_along_axis(ranked, places.argsort(axis=1), axis=1)
+    neighbor_scores, random_scores = (
+        np.take_along_axis(scores, np.searchsorted(rows, group), axis=1)
+        for group in (truth, drawn)
+    )
+    _, candidates = find(slice(None), task.rescore)
     found = [np.isin(*pair).mean() for pair in zip(truth, candidates, strict=True)]
     order = np.argsort(-np.array(found), kind="stable")
     examples = []

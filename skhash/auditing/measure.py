@@ -1,21 +1,25 @@
-"""One encoder of an audit: timed, and scored for both searches of its codes."""
+"""One code of an audit: made, timed, and scored for its search."""
 
 import time
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 
-from skhash.codes import pack_bits, packed_width, unpack_bits
+from skhash.codes import packed_width
 from skhash.linear import LinearDecoder
 from skhash.metrics import mean_average_precision_score, neighbor_recall_score
-from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
-from skhash.neighbors.store.decoder import has_errors, read_decoder
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
+from skhash.neighbors.store.decoder import read_decoder
 
 # Shorter runs are repeated until so much time has passed.
 TIMED_SECONDS = 0.1
 # Numbers of candidates to try, in multiples of k, until the target is reached.
 OVERSAMPLING = 1, 3, 10, 30
+# Few rows to fit before, so that imports and compilation are not timed.
+FEW = np.random.RandomState(0).standard_normal((64, 8))
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,10 @@ class AuditRow:
     recall_rescored: float | None = None
     recall_rescored_error: float | None = None
     depth: int | None = None
-    recall_asymmetric: float
-    recall_asymmetric_error: float
-    recall_asymmetric_rescored: float
-    recall_asymmetric_rescored_error: float
+    recall_asymmetric: float | None = None
+    recall_asymmetric_error: float | None = None
+    recall_asymmetric_rescored: float | None = None
+    recall_asymmetric_rescored_error: float | None = None
     depth_asymmetric: int | None = None
     mean_average_precision: float | None = None
 
@@ -83,42 +87,63 @@ class Task:
 
 def timed_fit(encoder, X) -> float:
     """Fit and return the seconds."""
-    # A fit to few rows before, so that imports and compilation are not timed.
-    few = np.random.RandomState(0).standard_normal((64, 8))
-    clone(encoder).set_params(n_bits=1).fit(few)
+    clone(encoder).set_params(n_bits=1).fit(FEW)
     return seconds_of(lambda: encoder.fit(X))[1]
 
 
-def measure_encoder(encoder, method, fit_seconds, task, shared):
-    """Return the measurements of a fitted encoder, and a decoder of its length.
-
-    shared : dict
-        By the length, the decoder and its measurements; those are added that hold for
-        any encoder, as codes started from residuals.
-    """
-    data, n_bits = task.data, encoder.n_bits
+def measure_encoder(encoder, method, fit_seconds, task) -> AuditRow:
+    """Return the measurements of a fitted encoder."""
+    data = task.data
     packed, encode_seconds = timed(lambda: encoder.transform_packed(data.database))
-    decoder, by_decoder = shared.get(n_bits) or _decoded(encoder, packed, task)
-    if decoder.block_bits_ > 1:
-        shared[n_bits] = decoder, by_decoder
-    n_bytes = packed_width(n_bits)
-    row = AuditRow(
-        method=method,
-        n_bits=n_bits,
-        code_bytes=n_bytes,
-        bytes_per_vector=n_bytes + read_decoder(decoder, task.metric).bytes_beside,
-        codebook_bytes=decoder.codebook_.nbytes + decoder.offset_.nbytes,
+    n_bytes = packed_width(encoder.n_bits)
+    return AuditRow(
+        *(method, encoder.n_bits, n_bytes, n_bytes, 0),
         fit_seconds=fit_seconds,
         encode_per_second=len(packed) / encode_seconds,
         **by_hamming(encoder.transform_packed(data.queries), packed, task),
-        **by_decoder,
+    )
+
+
+def measure_decoder(encoder, task) -> tuple[AuditRow, LinearDecoder]:
+    """Return the measurements of codes that start from residuals, and their decoder.
+
+    encoder : fitted, of their length; few rows, coded in blocks of a bit, start by it
+    """
+    data, decoder = task.data, LinearDecoder(start="residual")
+    index, few = AsymmetricNeighbors(metric=task.metric), clone(encoder)
+    blocks = clone(decoder).set_params(block_bits=8)
+    HashedNeighbors(few.set_params(n_bits=8), index, decoder=blocks).fit(FEW)
+    codes = encoder.transform(data.train)
+    _, fit_seconds = seconds_of(lambda: decoder.fit(data.train, codes))
+    search = code_search(encoder, decoder, task.metric, task.rescore)
+    _, encode_seconds = seconds_of(lambda: search.fit(data.database))
+    find = partial(search.index_.kneighbors, data.queries, return_distance=False)
+    _, seconds = timed(find)
+    n_bytes = packed_width(encoder.n_bits)
+    n_held = n_bytes + read_decoder(decoder, task.metric).bytes_beside
+    once = decoder.codebook_.nbytes + decoder.offset_.nbytes
+    row = AuditRow(
+        *("residual", encoder.n_bits, n_bytes, n_held, once),
+        fit_seconds=fit_seconds,
+        encode_per_second=data.database.shape[0] / encode_seconds,
+        asymmetric_per_second=data.queries.shape[0] / seconds,
+        **found_recalls(find(n_neighbors=max(task.cuts)), task),
     )
     return row, decoder
 
 
+def code_search(encoder, decoder, metric, n_neighbors):
+    """Return a search by a fitted encoder, or decoder unless that is None."""
+    encoder = FrozenEstimator(encoder)
+    if decoder is None:
+        return HashedNeighbors(encoder, HammingNeighbors(n_neighbors))
+    index = AsymmetricNeighbors(n_neighbors, metric=metric)
+    return HashedNeighbors(encoder, index, decoder=FrozenEstimator(decoder))
+
+
 def by_hamming(queries, database, task) -> dict:
     """Return speed, recalls and mAP of packed codes, searched by Hamming distance."""
-    index = hamming_index(database, task.rescore)
+    index = HammingNeighbors(task.rescore, packed=True).fit(database)
     _, seconds = timed(lambda: index.kneighbors(queries))
     # True neighbours among the first candidates are those that ranking these by float
     # distance brings to the top.
@@ -129,35 +154,6 @@ def by_hamming(queries, database, task) -> dict:
         "search_per_second": len(queries) / seconds,
         **_means_of("", shares, task),
         "mean_average_precision": precision,
-    }
-
-
-def hamming_index(packed, n_neighbors):
-    """Return an index of packed codes that finds `n_neighbors`."""
-    return HammingNeighbors(n_neighbors=n_neighbors, packed=True).fit(packed)
-
-
-def decoder_index(bits, X, decoder, metric, n_neighbors):
-    """Return an index of codes that finds `n_neighbors` for uncompressed queries."""
-    errors = {}
-    if has_errors(decoder, metric):
-        errors["errors"] = decoder.reconstruction_error(X, bits)
-    index = AsymmetricNeighbors(n_neighbors, metric=metric, packed=True)
-    return index.fit(pack_bits(bits), decoder=decoder, **errors)
-
-
-def _decoded(encoder, packed, task) -> tuple[LinearDecoder, dict]:
-    """Return a decoder, and speed and recalls of a search by uncompressed queries."""
-    data, bits = task.data, unpack_bits(packed, encoder.n_bits)
-    decoder = LinearDecoder(start="residual")
-    decoder.fit(data.train, encoder.transform(data.train))
-    bits = decoder.refine(data.database, bits)
-    index = decoder_index(bits, data.database, decoder, task.metric, task.rescore)
-    _, seconds = timed(lambda: index.kneighbors(data.queries, return_distance=False))
-    found = index.kneighbors(data.queries, max(task.cuts), return_distance=False)
-    return decoder, {
-        "asymmetric_per_second": data.queries.shape[0] / seconds,
-        **found_recalls(found, task),
     }
 
 

@@ -97,8 +97,9 @@ def _elements(tag, lines) -> str:
 def _sentence(result) -> str:
     settings, best = result.settings, result.choice
     target, neighbors = settings["target_recall"], _neighbors(settings)
+    maker = result.decoder or result.encoder
     code = (
-        f"<strong>{escape(type(result.encoder).__name__)} at {best.row.n_bits} bits"
+        f"<strong>{escape(type(maker).__name__)} at {best.row.n_bits} bits"
         f"</strong> (<code>{escape(best.row.method)}</code> below), searched by "
         f"{SEARCH_NAMES[best.search]}"
     )
@@ -206,23 +207,25 @@ def _steps(result, vectors, folder) -> list[tuple[str, str]]:
     """Return the next steps: the purpose, and the command or the Python code.
 
     vectors, folder : str or None
-        The file of the vectors, and the folder of the saved encoder.
+        The file of the vectors, and the folder of the saved encoder or decoder.
     """
     lines = ["from skhash import *", "from skhash.linear import *"]
+    kind = "encoder" if result.decoder is None else "decoder"
     usage, commands = result.usage, []
     if folder is not None:
-        vectors, path = vectors or "VECTORS.npy", f"{folder}/encoder"
+        vectors, path = vectors or "VECTORS.npy", f"{folder}/{kind}"
         lines += [
             "from skhash.datasets import open_vectors",
             "from sklearn.frozen import FrozenEstimator",
             "",
             f"X = open_vectors({vectors!r})",
-            f"encoder = FrozenEstimator(load({path!r}))  # as it was fitted",
+            f"{kind} = FrozenEstimator(load({path!r}))  # as it was fitted",
             "queries = X[:5]  # yours",
         ]
-        usage = result.usage_of("encoder")
-        words = ["skhash", "encode", path, vectors, "codes.npy", "--packed"]
-        commands = [("Or encode them for another engine:", shlex.join(words))]
+        usage = result.usage_of(**{kind: kind})
+        if kind == "encoder":
+            words = ["skhash", "encode", path, vectors, "codes.npy", "--packed"]
+            commands = [("Or encode them for another engine:", shlex.join(words))]
     lines += [f"search = {usage}.fit(X)"]
     lines += ["distances, positions = search.kneighbors(queries)"]
     if result.is_rescored and not result.keeps_vectors:

@@ -17,7 +17,7 @@ class AuditResult:
     rows : list of AuditRow
         One a method and length, in the order in which they were asked for.
     recommended : AuditRow
-        The recommended encoder.
+        The recommended method and length.
     search : {"hamming", "asymmetric"}
         How to search its codes: by Hamming distance, or by uncompressed queries and a
         decoder.
@@ -29,9 +29,10 @@ class AuditResult:
     reason : str
         The reason, in a sentence.
     encoder : object
-        The recommended encoder, fitted.
-    decoder : LinearDecoder
-        The decoder that refines and decodes its codes for uncompressed queries, fitted.
+        The recommended encoder, fitted; beside a decoder, one of the same length.
+    decoder : LinearDecoder or None
+        The fitted decoder that makes and decodes the codes for uncompressed queries;
+        None where the recommended search is by Hamming distance.
     settings : dict
         Settings of the audit: sizes, metric, `k`, `rescore`, target, random state; and
         the date, the processor and the cores.
@@ -104,10 +105,10 @@ class AuditResult:
 
         Of sparse vectors it finds the candidates that are to be ranked again.
         """
-        return self.usage_of(repr(self.encoder))
+        return self.usage_of()
 
-    def usage_of(self, encoder: str) -> str:
-        """Return `usage` for an encoder written as `encoder`."""
+    def usage_of(self, encoder=None, decoder=None) -> str:
+        """Return `usage`; `encoder` and `decoder` stand for those that it would fit."""
         settings = self.settings
         k, metric, rescore = (settings[key] for key in ("k", "metric", "rescore"))
         options = "" if metric == "euclidean" else f", metric={metric!r}"
@@ -118,9 +119,10 @@ class AuditResult:
             parts = f"HammingNeighbors({count})"
         else:
             parts = f"AsymmetricNeighbors({count}{options})"
-            parts += f", decoder={self.decoder!r}" * (self.search == "asymmetric")
+            if self.decoder is not None:
+                parts += f", decoder={decoder or repr(self.decoder)}"
             parts += ", keep_vectors=True" * self.keeps_vectors
-        return f"HashedNeighbors({encoder}, {parts})"
+        return f"HashedNeighbors({encoder or repr(self.encoder)}, {parts})"
 
     def to_frame(self):
         """Return the rows as a pandas DataFrame, one column a measurement."""
@@ -183,8 +185,8 @@ class AuditResult:
         vectors : str, default=None
             The file of the vectors, for the commands on the page.
         folder : str, default=None
-            The folder of the saved ``encoder`` and ``decoder``, for the commands on the
-            page; by default these fit them again.
+            The folder of the saved ``encoder`` or ``decoder``, for the commands on the
+            page; by default these fit it again.
 
         Returns
         -------

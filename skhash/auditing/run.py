@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from skhash._versions import processor
 from skhash.auditing.evidence import gather_evidence
-from skhash.auditing.measure import Task, measure_encoder, timed_fit
+from skhash.auditing.measure import Task, measure_decoder, measure_encoder, timed_fit
 from skhash.auditing.peers import PEERS, measure_peer
 from skhash.auditing.result import AuditResult
 from skhash.auditing.rows import as_rows, split_rows
@@ -28,6 +28,8 @@ METHODS = {
     "neighbor": NeighborHash,
     "pca": PCAHash,
     "lsh": RandomHyperplaneHash,
+    # It gives the length alone: codes are made by a decoder.
+    "residual": RandomHyperplaneHash,
 }
 # Lengths of the other methods follow from the number of columns.
 METHODS_OF_ANY_LENGTH = (*METHODS, "pq")
@@ -75,10 +77,9 @@ def audit(
     length, `NeighborHash` at the longest only and cut to the others. All are timed, and
     scored by the share of the `k` true float neighbours that is found
 
-    - by Hamming distance (``recall``),
-    - by uncompressed queries, compared with decoded codes (``recall_asymmetric``):
-      those of ``skhash.linear.LinearDecoder(start="residual")``, which of some hundred
-      rows or more are the same for all encoders of a length,
+    - by Hamming distance (``recall``), with the codes of encoders,
+    - by uncompressed queries, compared with decoded codes (``recall_asymmetric``), with
+      those that a `skhash.linear.LinearDecoder` makes,
     - and among the first `rescore` candidates of each of these (``recall_rescored`` and
       ``recall_asymmetric_rescored``), which is the recall after they are ranked again
       by the float vectors.
@@ -93,11 +94,12 @@ def audit(
         is measured too.
     n_bits : sequence of int, default=(16, 32, 64, 128)
         Lengths to try.
-    methods : sequence of {"itq", "sgh", "neighbor", "pca", "lsh", "sign", "int8", \
-            "pq", "rabitq"}, default=all
+    methods : sequence of {"itq", "sgh", "neighbor", "pca", "lsh", "residual", "sign", \
+            "int8", "pq", "rabitq"}, default=all
         Methods to try: `ITQHash`, `SGHEncoder`, `NeighborHash`, `PCAHash`,
-        `RandomHyperplaneHash`, with their defaults. `NeighborHash` is given `metric`,
-        and `n_bits` as the lengths to be `nested`.
+        `RandomHyperplaneHash`, with their defaults, and
+        ``LinearDecoder(start="residual")``, which needs no encoder. `NeighborHash` is
+        given `metric`, and `n_bits` as the lengths to be `nested`.
         The last four are to compare with: a bit and a byte a column, and product
         quantization and RaBitQ of faiss, where it is installed.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
@@ -168,10 +170,10 @@ def audit(
     if not run.fitted:
         raise ValueError(f"Nothing could be measured: {'; '.join(run.skipped)}.")
     result = run.result()
-    best, fitted = result.choice, (result.encoder, result.decoder)
-    name = _name(best.row.method, best.row.n_bits)
+    name = _name(result.recommended.method, result.recommended.n_bits)
     progress(f"looking at neighbours by {name}", result)
-    return replace(result, evidence=gather_evidence(best, fitted, task, X, generator))
+    fitted = result.encoder, result.decoder
+    return replace(result, evidence=gather_evidence(fitted, task, X, generator))
 
 
 def _settings(task, seed) -> dict:
@@ -230,7 +232,6 @@ class _Run:
         self.progress = progress
         self.rows, self.fitted, self.skipped = [], {}, []
         self._nested = {}  # of each method, the encoder of all lengths and its seconds
-        self._decoders = {}  # of each length, with what was measured
 
     def measure_all(self, methods, n_bits):
         """Measure all methods and lengths; those that fail are skipped."""
@@ -266,9 +267,12 @@ class _Run:
         if method in PEERS:
             self.rows.append(measure_peer(method, bits, self.task))
             return
-        encoder, seconds = self._fit(method, bits)
-        task = method, seconds, self.task, self._decoders
-        row, decoder = measure_encoder(encoder, *task)
+        if method == "residual":
+            encoder = self.make(method, bits).fit(self.task.data.train)
+            row, decoder = measure_decoder(encoder, self.task)
+        else:
+            encoder, seconds = self._fit(method, bits)
+            row, decoder = measure_encoder(encoder, method, seconds, self.task), None
         self.fitted[len(self.rows)] = encoder, decoder
         self.rows.append(row)
 

@@ -74,6 +74,8 @@ def _cell(row, field, k) -> str:
     if value is None:  # a depth is, too, where recall stays below the target
         recall = getattr(row, field.replace("depth", "recall"))
         return "-" if recall is None else f">{k * OVERSAMPLING[-1]}"
+    if field == "codebook_bytes" and not value:
+        return "-"
     if field == "fit_seconds":
         return f"{value:.2f}"
     is_large = isinstance(value, int) or field.endswith("per_second")

@@ -25,14 +25,13 @@ from skhash.utils.steps import progress
 DISPENSABLE = ("codebook", "encode/s", "Q/s", "H/s", "fit s", "mAP")
 LEGEND = (
     "{k}@n: share of the {k} true neighbours among the first n, H by Hamming distance, "
-    "Q by uncompressed queries among codes made for these; with n above {k}, after "
-    "ranking the found again by the float vectors; depth: the n that reaches the "
-    "target. bytes: a code, + the extra bytes of a vector for Q; codebook: bytes that "
-    "decode all."
+    "Q by uncompressed queries among decoded codes; with n above {k}, after ranking "
+    "these again by the float vectors; depth: the n that reaches the target. bytes: a "
+    "code, + the extra bytes of a vector for Q; codebook: bytes that decode all."
 )
 PARAMETERS = "n_bits methods metric k rescore sample n_queries".split()
 PARAMETERS += ["target_recall", "device", "random_state"]
-# Folders of the recommended encoder and of the decoder of its codes.
+# Folders of the recommended encoder, or decoder.
 ENCODER, DECODER = "encoder", "decoder"
 
 
@@ -209,8 +208,8 @@ def _write_report(result: AuditResult, arguments, name: str) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     report = json.dumps(result.to_dict(), indent=1, allow_nan=False)
     _write_text(folder / "report.json", f"{report}\n")
-    result.encoder.save(folder / ENCODER)
-    result.decoder.save(folder / DECODER)
+    kind = ENCODER if result.decoder is None else DECODER
+    (result.decoder or result.encoder).save(folder / kind)
     if arguments.texts is not None and result.evidence is not None:
         rows = set(result.evidence.rows)
         with _lines(arguments.texts) as lines:
@@ -223,7 +222,7 @@ def _write_report(result: AuditResult, arguments, name: str) -> list[str]:
         folder=arguments.out,
     )
     _write_text(folder / "report.html", page)
-    names = ["report.html", "report.json", f"{ENCODER}/", f"{DECODER}/"]
+    names = ["report.html", "report.json", f"{kind}/"]
     with suppress(ImportError), replacing(folder / "audit.png") as file:
         write(result.plot, file, "png", FIGURE_SIZE)
         names.append("audit.png")
@@ -242,6 +241,7 @@ def _tell_report(names, arguments) -> None:
     print_text(f"Wrote {arguments.out}: {', '.join(names)}")
     if "audit.png" not in names:
         print_text('No picture: install matplotlib, pip install "scikit-hash[audit]".')
-    words = ["skhash", "encode", str(Path(arguments.out, ENCODER))]
-    words += [arguments.vectors or "VECTORS.npy", "codes.npy", "--packed"]
-    print(f"Next: {shlex.join(words)}")  # one line, to be copied
+    if f"{ENCODER}/" in names:
+        words = ["skhash", "encode", str(Path(arguments.out, ENCODER))]
+        words += [arguments.vectors or "VECTORS.npy", "codes.npy", "--packed"]
+        print(f"Next: {shlex.join(words)}")  # one line, to be copied

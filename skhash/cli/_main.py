@@ -22,7 +22,7 @@ examples:
   skhash audit vectors.npy --out report      ... and keep page, picture and encoder
   skhash encode report/encoder vectors.npy codes.npy --packed
 """
-METHODS = "itq,sgh,neighbor,pca,lsh,sign,int8,pq,rabitq"
+METHODS = "itq,sgh,neighbor,pca,lsh,residual,sign,int8,pq,rabitq"
 METRICS = ("euclidean", "cosine", "inner_product")
 DEVICES = "auto, cpu, cuda, cuda:1 or mps"
 VECTORS_HELP = ".npy, .npz, .fvecs, .bvecs, .csv or .hdf5, one vector a row"
@@ -165,7 +165,7 @@ def _add_audit(commands):
     add("--target-recall", 0.9, "recall after re-scoring to reach", type=float)
     add("--device", "auto", f"where to compute: {DEVICES}")
     add("--seed", 0, "draws rows and seeds the methods", **seed)
-    files = "report.html, report.json, encoder/, decoder/ and audit.png"
+    files = "report.html, report.json, audit.png and encoder/ or decoder/"
     add("--out", None, f"write {files} here", metavar="DIR")
     images = "rows are images, 28x28 or of colours 28x28x3: report.html shows some"
     add("--image-shape", None, images, type=_shape, metavar="HxW")

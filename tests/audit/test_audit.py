@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from decoded import scores_of_decoded
 from scipy import sparse
-from sklearn.base import clone
 
 import skhash
 from skhash.auditing import measure, peers
@@ -31,12 +30,16 @@ def timed_once(monkeypatch):
     monkeypatch.setattr(measure, "TIMED_SECONDS", 0.0)
 
 
-@pytest.fixture
-def X():
+def vectors(n):
     generator = np.random.default_rng(0)
     centers = 3 * generator.standard_normal((8, D))
-    noise = generator.standard_normal((N, D))
-    return (centers[generator.integers(8, size=N)] + noise).astype(np.float32)
+    noise = generator.standard_normal((n, D))
+    return (centers[generator.integers(8, size=n)] + noise).astype(np.float32)
+
+
+@pytest.fixture
+def X():
+    return vectors(N)
 
 
 @pytest.fixture
@@ -139,10 +142,21 @@ class TestRecall:
         assert_hamming(result.rows[0], distances, float_order(data, metric))
 
     @METRICS
-    def test_uncompressed_queries_meet_decoded_refined_codes(self, X, drawn, metric):
-        result, data = drawn(X, metric=metric, n_bits=[8], target_recall=0.99)
-        (row,), decoder = result.rows, result.decoder
-        order, bits = float_order(data, metric), result.encoder.transform(data.database)
+    @pytest.mark.parametrize("n, block_bits", [(N, 1), (400, 4)])
+    def test_uncompressed_queries_meet_decoded_codes(
+        self, drawn, metric, n, block_bits, monkeypatch
+    ):
+        monkeypatch.setattr(rows_file, "MAX_TRAIN_ROWS", 3 * n // 4)
+        options = {"methods": ["residual"], "metric": metric, "target_recall": 0.99}
+        result, data = drawn(vectors(n), **options)
+        (row,), order = result.rows, float_order(data, metric)
+        learnt, bits = map(result.encoder.transform, (data.train, data.database))
+        if block_bits == 4:  # no codes are needed to start from
+            learnt, bits = np.zeros_like(learnt), np.zeros_like(bits)
+        decoder = LinearDecoder(start="residual").fit(data.train, learnt)
+        assert decoder.block_bits_ == block_bits
+        np.testing.assert_array_equal(result.decoder.codebook_, decoder.codebook_)
+        assert row.codebook_bytes == decoder.codebook_.nbytes + decoder.offset_.nbytes
         refined = decoder.refine(data.database, bits)
 
         def scores_of_codes(codes, **added):
@@ -156,36 +170,6 @@ class TestRecall:
         others = scores_of_codes(bits)
         other = pytest.approx(recall_of(others, order, 4), abs=0.01)
         assert row.recall_asymmetric != other
-
-    def test_the_decoder_is_fitted_to_the_codes_of_the_training_rows(self, X, drawn):
-        result, data = drawn(X)
-        codes = result.encoder.transform(data.train)
-        expected = clone(result.decoder).fit(data.train, codes).codebook_
-        np.testing.assert_allclose(result.decoder.codebook_, expected, atol=1e-6)
-        assert result.decoder.block_bits_ == 1  # the rows are few
-        n_bytes = result.decoder.codebook_.nbytes + result.decoder.offset_.nbytes
-        assert result.rows[0].codebook_bytes == n_bytes
-
-    @METRICS
-    def test_codes_from_residuals_serve_every_encoder_of_a_length(self, drawn, metric):
-        X = np.random.default_rng(0).standard_normal((700, D)).astype(np.float32)
-        options = {"methods": ["lsh", "pca"], "n_bits": [8, 16], "n_queries": 50}
-        result, data = drawn(X, metric=metric, target_recall=1.0, **options)
-        zeros = np.zeros((len(data.database), 16), dtype=np.uint8)
-        for row in result.rows:
-            bits = zeros[:, : row.n_bits]
-            decoder = LinearDecoder(start="residual").fit(data.train, bits)
-            decoded = decoder.inverse_transform(decoder.refine(data.database))
-            added = ((decoded - data.database) ** 2).sum(axis=1) / 4
-            task = data.queries, decoded, decoder.offset_, metric
-            scores = scores_of_decoded(*task, unit_rows=metric == "cosine", added=added)
-            order = float_order(data, metric)
-            assert_asymmetric(row, scores, order, target=1.0)
-
-    def test_of_few_rows_each_encoder_has_codes_of_its_bits(self, X):
-        first, second = measured(audit(X, methods=["lsh", "pca"]))
-        assert [second] == measured(audit(X, methods=["pca"]))
-        assert first["recall_asymmetric"] != second["recall_asymmetric"]
 
 
 class TestPeers:
@@ -287,13 +271,17 @@ class TestOtherMeasurements:
         assert measured(audit(X, one_hot)) != expected
 
     def test_bytes(self, X):
-        rows = audit(X, n_bits=[8, 12]).rows
-        assert [row.code_bytes for row in rows] == [1, 2]
-        # A byte more, but for inner products.
-        assert [row.bytes_per_vector for row in rows] == [1 + 1, 2 + 1]
-        (row,) = audit(X, metric="inner_product").rows
-        assert row.bytes_per_vector == 1
-        assert min(row.fit_seconds, row.encode_per_second, row.search_per_second) > 0
+        methods = ["lsh", "residual"]
+        rows = audit(X, n_bits=[8, 12], methods=methods).rows
+        assert [row.code_bytes for row in rows] == [1, 2, 1, 2]
+        # A byte more for uncompressed queries, but for inner products.
+        assert [row.bytes_per_vector for row in rows] == [1, 2, 1 + 1, 2 + 1]
+        lsh, residual = audit(X, methods=methods, metric="inner_product").rows
+        assert (residual.bytes_per_vector, lsh.codebook_bytes) == (1, 0)
+        assert lsh.recall_asymmetric is residual.recall is lsh.depth_asymmetric is None
+        for row, speed in zip((lsh, residual), ("search", "asymmetric"), strict=True):
+            speeds = row.encode_per_second, getattr(row, f"{speed}_per_second")
+            assert min(row.fit_seconds, *speeds) > 0
 
 
 class TestInput:
@@ -352,7 +340,7 @@ class TestInput:
         "options, message",
         [
             ({"methods": ["lsh", "foo"]}, "foo"),
-            ({"methods": []}, "itq, sgh, neighbor, pca, lsh"),
+            ({"methods": []}, "itq, sgh, neighbor, pca, lsh, residual"),
             ({"methods": "lsh"}, "methods"),
             ({"n_bits": []}, "n_bits"),
             ({"n_bits": [8, 0]}, "n_bits .* 0"),
@@ -632,9 +620,8 @@ class TestResult:
     @METRICS
     @pytest.mark.parametrize("rescore", [4, 20])
     def test_usage_by_uncompressed_queries(self, X, drawn, rescore, metric):
-        # 2 bytes and one beside reach what 8 bytes by Hamming distance do not.
         options = {"n_bits": [16], "rescore": rescore, "metric": metric}
-        result, recall = self.recall(X, drawn, **options, target_recall=1.0)
+        result, recall = self.recall(X, drawn, **options, methods=["residual"])
         assert result.search == "asymmetric"
         assert recall == pytest.approx(result.choice.recall)
         n_bytes = result.decoder.codebook_.nbytes + result.decoder.offset_.nbytes
@@ -647,7 +634,7 @@ class TestResult:
 
     def test_usage_by_hamming_distance(self, X, drawn):
         result, recall = self.recall(X, drawn)
-        assert result.search == "hamming"
+        assert result.search == "hamming" and result.decoder is None
         # Many codes of 8 bits tie, which the search orders by their positions.
         assert recall == pytest.approx(result.choice.recall, abs=0.1)
         assert recall > 1.3 * result.recommended.recall

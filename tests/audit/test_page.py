@@ -13,6 +13,7 @@ import pytest
 from decoded import numbers_of
 from scipy import sparse
 from sklearn.datasets import load_digits
+from sklearn.frozen import FrozenEstimator
 
 import skhash
 from skhash.auditing import evidence, measure
@@ -23,8 +24,8 @@ from skhash.codes import hamming_distances
 figures = pytest.importorskip("matplotlib.figure")
 VOID = {"meta", "img", "br", "input", "link", "hr"}
 EVIL = '<script>document.title="taken"</script> & "quoted" \' <img src=http://x/y>'
-OPTIONS = {"n_bits": [8, 32], "methods": ["itq", "lsh", "sign", "int8"], "k": 5}
-OPTIONS |= {"rescore": 30, "device": "cpu"}
+OPTIONS = {"n_bits": [8, 32], "k": 5, "rescore": 30, "device": "cpu"}
+OPTIONS |= {"methods": ["itq", "lsh", "residual", "sign", "int8"]}
 SMALL = {"n_bits": [8], "methods": ["lsh"]}
 
 
@@ -84,7 +85,7 @@ def result(X):
 @pytest.fixture(scope="module")
 def real(X):
     """A result whose recommended search is by uncompressed queries, not re-scored."""
-    return audited(X, rescore=5, methods=["itq"], target_recall=0.7)
+    return audited(X, rescore=5, methods=["residual"], target_recall=0.7)
 
 
 class TestEvidence:
@@ -142,27 +143,23 @@ class TestEvidence:
 
 
 class TestChart:
-    @pytest.mark.parametrize("name", ["result", "real"])
-    def test_best_of_each_length_of_both_searches(self, name, request):
-        result, ax = request.getfixturevalue(name), figures.Figure().subplots()
+    @pytest.mark.parametrize("methods", [OPTIONS["methods"], ["residual"], ["itq"]])
+    def test_best_of_each_length_of_each_search(self, X, methods):
+        result, ax = audited(X, methods=methods), figures.Figure().subplots()
         assert result.plot(ax) is ax
         own = [row for row in result.rows if row.method not in PEERS]
         *curves, circle = [line for line in ax.lines if line.get_marker() == "o"]
-        stages = ("_rescored", "") if result.is_rescored else ("",)
-        expected = [
-            {
-                size: max(
-                    getattr(row, SEARCHES[search][0] + stage)
-                    for row in own
-                    if getattr(row, SEARCHES[search][1]) == size
-                )
-                for size in sorted({getattr(row, SEARCHES[search][1]) for row in own})
-            }
-            for stage in stages
-            for search in reversed(SEARCHES)
-        ]
+        expected = []
+        for stage in ("_rescored", ""):
+            for recall, size in reversed(SEARCHES.values()):
+                points = [
+                    (getattr(row, size), getattr(row, recall + stage)) for row in own
+                ]
+                points = sorted(point for point in points if point[1] is not None)
+                expected += [dict(points)] * bool(points)  # the best is a size's last
         assert [dict(line.get_xydata()) for line in curves] == expected
         best, lines = result.choice, {line.get_label(): line for line in ax.lines}
+        assert ("by uncompressed queries" in lines) == ("residual" in methods)
         assert circle.get_xydata().tolist() == [[best.n_bytes, best.recall]]
         for row in result.rows:
             if row.method in PEERS:
@@ -186,7 +183,7 @@ class TestChart:
 
 
 class TestContent:
-    def test_numbers_are_those_of_the_result(self, result):
+    def test_numbers_are_those_of_the_result(self, result, real):
         page, best = Page(result.to_html()), result.choice
         (sentence,) = page.texts("p", "sentence")
         recall = f"{100 * best.recall:.1f}".removesuffix(".0") + "%"
@@ -197,6 +194,8 @@ class TestContent:
         assert tiles[1].strip().startswith(str(best.n_bytes))
         assert f"{memory / 1000:.3g} kB" in tiles[2]
         assert f"{result.recommended.search_per_second:,.0f}" in tiles[3]
+        for one, maker in ((result, "ITQHash"), (real, "LinearDecoder")):
+            assert f"{maker} at" in Page(one.to_html()).texts("p", "sentence")[0]
         (footer,) = page.texts("footer")
         for name in ("date", "processor", "n_cores"):
             assert str(result.settings[name]) in footer
@@ -215,10 +214,12 @@ class TestContent:
         cells = np.array(page.texts("td")).reshape(-1, len(header))
         frame = dict(zip(header, cells.T, strict=True))
         assert frame["method"].tolist() == [row.method for row in result.rows]
-        assert frame["H 5@30"].tolist() == [
-            "-" if row.recall_rescored is None else f"{row.recall_rescored:.3f}"
-            for row in result.rows
-        ]
+        for name, field in (("H", "recall"), ("Q", "recall_asymmetric")):
+            recalls = [getattr(row, f"{field}_rescored") for row in result.rows]
+            expected = ["-" if one is None else f"{one:.3f}" for one in recalls]
+            assert frame[f"{name} 5@30"].tolist() == expected
+        have_none = [not row.codebook_bytes for row in result.rows]
+        assert (frame["codebook"] == "-").tolist() == have_none
         explained = {name.replace("@n", "") for name in page.texts("dt")}
         assert {re.sub("@.*", "", name) for name in header} <= explained
         (best,) = page.find("tr", "best")
@@ -279,22 +280,25 @@ class TestContent:
         targets = [e["xlink:href"] for e in page.elements if "xlink:href" in e]
         assert targets and all(target.startswith("#") for target in targets)
 
-    @pytest.mark.parametrize("search", ["hamming", "asymmetric"])
+    @pytest.mark.parametrize("method", ["itq", "residual"])
     @pytest.mark.parametrize("is_sparse", [False, True])
-    def test_the_commands_search(self, X, search, is_sparse, tmp_path, monkeypatch):
+    def test_the_commands_search(self, X, method, is_sparse, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         name = "v.npz" if is_sparse else "v.npy"
         given = sparse.csr_matrix(X) if is_sparse else X
         (sparse.save_npz if is_sparse else np.save)(name, given)
-        result = audited(given, methods=["itq"], metric="cosine")
-        result = replace(result, choice=replace(result.choice, search=search))
-        result.encoder.save("r/encoder")
-        names, own = {}, vars(skhash) | vars(skhash.linear)
-        code, command = Page(result.to_html(vectors=name, folder="r")).texts("code")[1:]
+        result = audited(given, methods=[method], metric="cosine")
+        kind = "encoder" if method == "itq" else "decoder"
+        made, names = getattr(result, kind), {}
+        made.save(f"r/{kind}")
+        page = Page(result.to_html(vectors=name, folder="r"))
+        _, code, *others = page.texts("code")
         exec(code, names)
-        assert command == f"skhash encode r/encoder {name} codes.npy --packed"
-        own["encoder"] = names["encoder"]
-        expected = eval(result.usage_of("encoder"), own).fit(given)
+        assert getattr(names["search"], f"{kind}_") is names[kind]
+        command = [f"skhash encode r/encoder {name} codes.npy --packed"]
+        assert others == command * (method == "itq")
+        own = vars(skhash) | vars(skhash.linear) | {"made": FrozenEstimator(made)}
+        expected = eval(result.usage_of(**{kind: "made"}), own).fit(given)
         expected = expected.kneighbors(given[:5])[1]
         np.testing.assert_array_equal(names["positions"], expected)
         assert names["positions"].shape == (5, 30 if is_sparse else 5)

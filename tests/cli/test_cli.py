@@ -26,7 +26,7 @@ from skhash.utils.chunks import row_chunks
 
 N, D = 150, 6
 FAST = ["--bits", "8", "--methods", "lsh", "--rescore", "30", "--device", "cpu"]
-FILES = ["audit.png", "decoder", "encoder", "report.html", "report.json"]
+FILES = ["audit.png", "encoder", "report.html", "report.json"]
 
 
 @pytest.fixture(autouse=True)
@@ -135,7 +135,7 @@ def test_piped_output_of_a_process_is_plain():
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout and "\r" not in done.stdout
     header, row = table(done.stdout)
-    assert row[:3] == ["lsh", "16", "2+1"] and len(row) == len(header)
+    assert row[:3] == ["lsh", "16", "2"] and len(row) == len(header)
 
 
 class TestArguments:
@@ -192,14 +192,14 @@ class TestArguments:
 
 class TestAudit:
     def test_the_table_holds_what_the_function_measures(self, run, X):
-        words = ["--bits", "4,8", "--methods", "pca,lsh,int8", "--k", "3"]
+        words = ["--bits", "4,8", "--methods", "pca,lsh,residual,int8", "--k", "3"]
         words += ["--metric", "cosine", "--queries", "20", "--seed", "5"]
         words += ["--sample", "120", "--target-recall", "0.5", "--device", "cpu"]
         status, output, _ = run("audit", "X.npy", "--rescore", "30", *words)
         assert status == 0
         result = skhash.audit(
-            X, n_bits=[4, 8], methods=["pca", "lsh", "int8"], k=3, rescore=30,
-            metric="cosine", n_queries=20, random_state=5, sample=120,
+            X, n_bits=[4, 8], methods=["pca", "lsh", "residual", "int8"], k=3,
+            rescore=30, metric="cosine", n_queries=20, random_state=5, sample=120,
             target_recall=0.5, device="cpu",
         )  # fmt: skip
         header, *rows = table(output)
@@ -210,7 +210,7 @@ class TestAudit:
             "Q 3@30": "recall_asymmetric_rescored",
         }
         assert {"codebook", "fit s", "encode/s", "H/s", "Q/s", "H depth"} <= {*header}
-        assert len(result.rows) == 4  # pca makes no 8 bits of 6 numbers
+        assert len(result.rows) == 6  # pca makes no 8 bits of 6 numbers
         for words, row in zip(rows, result.rows, strict=True):
             cells = dict(zip(header, words, strict=True))
             assert cells["method"] == row.method and cells["bits"] == f"{row.n_bits}"
@@ -302,9 +302,15 @@ class TestOut:
         result = skhash.audit(X, n_bits=[8], methods=["lsh"], rescore=30, device="cpu")
         packed = result.encoder.transform_packed(X)
         np.testing.assert_array_equal(np.load("codes.npy"), packed)
-        decoder = skhash.load(out / "decoder")
-        np.testing.assert_array_equal(decoder.codebook_, result.decoder.codebook_)
         assert report["recommended"]["usage"] == result.usage
+
+    def test_a_decoder_is_saved_where_no_encoder_is_needed(self, run, X):
+        output = run("audit", "X.npy", "--out", "r", *FAST, "--methods", "residual")[1]
+        assert names_in("r") == ["audit.png", "decoder", *FILES[2:]]
+        assert "decoder/" in output and "skhash encode" not in output
+        result = skhash.audit(X, n_bits=[8], methods=["residual"], rescore=30)
+        decoder = skhash.load("r/decoder")
+        np.testing.assert_array_equal(decoder.codebook_, result.decoder.codebook_)
 
     def test_page_with_texts_or_pictures(self, run, X):
         lines = [f"<text {number}> caf\xe9" for number in range(N)]
