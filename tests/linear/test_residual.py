@@ -33,10 +33,11 @@ def test_kmeans_is_that_of_scikit_learn_with_more_and_more_axes():
 
 
 def test_centers_without_rows_stay():
-    rows = np.float32([[0], [0], [1]])
-    centers, own = kmeans(rows, 5, np.random.RandomState(0))
-    assert np.isin(centers, rows).all()
-    np.testing.assert_array_equal(centers[own], rows)
+    rows = np.repeat(np.float32([[3, 1], [5, -2]]), 3, axis=0)
+    centers, own = kmeans(rows, 4, np.random.RandomState(0))
+    np.testing.assert_allclose(centers[own], rows, rtol=1e-5)
+    away = np.abs(centers[:, None] - rows).max(axis=2).min(axis=1)
+    assert len(set(own)) == 2 and away.max() < 1e-5
 
 
 @pytest.mark.parametrize("n_bits", [8, 7])
