@@ -32,8 +32,9 @@ from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
 # matters where bits are constant or copies of each other.
 RIDGE = 1e-6
 # Entries of a decoder, whose fit needs memory with their square and time with the third
-# power; the numbers in all of them; rows for a value of a block, on average.
-MAX_ENTRIES, MAX_NUMBERS, MIN_ROWS_PER_VALUE = 2**12, 2**24, 16
+# power; the numbers in all of them; entries for each row, beyond which smaller blocks
+# decode better.
+MAX_ENTRIES, MAX_NUMBERS, MAX_ENTRIES_PER_ROW = 2**13, 2**24, 2
 # For blocks: ridges to choose from, in rows; by how much the next smaller one may raise
 # the least error of held-out rows, as it lowers that of the others; how many rows are
 # held out at most.
@@ -158,13 +159,9 @@ def choose_block_bits(n_bits: int, shape) -> int:
     """
     n_rows, n_columns = shape
     for block_bits in (8, 4):
-        n_values = 2**block_bits
-        n_entries = count_blocks(n_bits, block_bits) * n_values
-        if (
-            n_values * MIN_ROWS_PER_VALUE <= n_rows
-            and n_entries <= MAX_ENTRIES
-            and n_entries * n_columns <= MAX_NUMBERS
-        ):
+        n_entries = count_blocks(n_bits, block_bits) * 2**block_bits
+        most = min(MAX_ENTRIES, MAX_ENTRIES_PER_ROW * n_rows, MAX_NUMBERS // n_columns)
+        if n_entries <= most:
             return block_bits
     return 1
 
@@ -273,8 +270,9 @@ class LinearDecoder(BaseEstimator):
         Bits of a block: the more, the better the same codes decode, with a codebook of
         ``codebook_.nbytes``, ``4 n_features 2**block_bits n_bits / block_bits`` (for
         64 bits and 384 columns 98 kB, 393 kB and 3.1 MB), and the more rows are needed.
-        "auto" is 8, and less for codes that are long (above 128 bits) or very wide
-        vectors, where a fit would take minutes, and for fewer than 4096 rows.
+        "auto" is 8, and less for codes that are long (above 256 bits) or very wide
+        vectors, where a fit would take minutes, and where the codebook would have more
+        than two entries for each row.
     start : {"codes", "residual"}, default="codes"
         Where codes come from that are refined. "codes" are those of the encoder. With
         "residual" they are those of residual quantization: progressive k-means of what

@@ -142,16 +142,16 @@ class TestRecall:
         assert_hamming(result.rows[0], distances, float_order(data, metric))
 
     @METRICS
-    @pytest.mark.parametrize("n, block_bits", [(N, 1), (400, 4)])
+    @pytest.mark.parametrize("n_bits, block_bits", [(80, 1), (8, 4)])
     def test_uncompressed_queries_meet_decoded_codes(
-        self, drawn, metric, n, block_bits, monkeypatch
+        self, X, drawn, metric, n_bits, block_bits, monkeypatch
     ):
-        monkeypatch.setattr(rows_file, "MAX_TRAIN_ROWS", 3 * n // 4)
+        monkeypatch.setattr(rows_file, "MAX_TRAIN_ROWS", 3 * N // 4)
         options = {"methods": ["residual"], "metric": metric, "target_recall": 0.99}
-        result, data = drawn(vectors(n), **options)
+        result, data = drawn(X, n_bits=[n_bits], **options)
         (row,), order = result.rows, float_order(data, metric)
         learnt, bits = map(result.encoder.transform, (data.train, data.database))
-        if block_bits == 4:  # no codes are needed to start from
+        if block_bits > 1:  # no codes are needed to start from
             learnt, bits = np.zeros_like(learnt), np.zeros_like(bits)
         decoder = LinearDecoder(start="residual").fit(data.train, learnt)
         assert decoder.block_bits_ == block_bits

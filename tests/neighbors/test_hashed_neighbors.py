@@ -362,7 +362,8 @@ def test_text_in_a_pipeline(kind):
     if kind is HammingNeighbors:
         expected = HammingNeighbors(3).fit(bits).kneighbors(bits)[1]
     else:
-        expected = asymmetric_order_of_refined(X, bits, X, LinearDecoder(), 3)
+        decoder = LinearDecoder(start="residual")
+        expected = asymmetric_order_of_refined(X, bits, X, decoder, 3)
     np.testing.assert_array_equal(search[-1].kneighbors(X)[1], expected)
 
 
