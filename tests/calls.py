@@ -15,7 +15,6 @@ from numba.core.dispatcher import Dispatcher
 import skhash
 from skhash.codes import packed_to_words
 from skhash.linear import LinearDecoder, RandomHyperplaneHash
-from skhash.linear._descent import BlockDescent
 from skhash.metrics import (
     mean_average_precision_score,
     ndcg_at_k_score,
@@ -98,7 +97,7 @@ def others(codes, vectors):
     for block_bits in (1, 4):
         decoder = LinearDecoder(n_alternations=1, n_restarts=1, block_bits=block_bits)
         yield decoder.fit(vectors, bits).refine(vectors, bits)
-    yield BlockDescent(np.float32(decoder.codebook_), 16).start(vectors)
+    yield decoder.refine(vectors)
     labels, options = np.arange(len(codes)) % 3, {"packed": True, "ties": "index"}
     for score in (mean_average_precision_score, ndcg_at_k_score):
         yield np.array(score(codes[:9], codes, labels[:9], labels, **options))

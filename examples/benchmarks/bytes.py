@@ -348,9 +348,7 @@ METHODS = {
     "ours, from neighbours": Method(
         partial(OurIndex, block_bits=8), LONG[2:], ("euclidean",)
     ),
-    "ours, from residuals": Method(
-        partial(OurIndex, block_bits=8), BARE, ("euclidean",)
-    ),
+    "ours, from residuals": Method(OurIndex, BARE, ("euclidean",)),
     "PQ": Method(product_index),
     "PQ fast scan": Method(partial(product_index, fast=True)),
     "OPQ": Method(product_index, [{"rotation": 50}]),

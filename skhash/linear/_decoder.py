@@ -137,10 +137,10 @@ def refine(
         if bit_cost:
             kept = bits_to_values(anchor[rows], block_bits)
         if bits is None:
-            values = descent.start(centered)
+            values = np.empty((len(centered), descent.n_blocks), dtype=np.uint8)
         else:
             values = bits_to_values(bits[rows], block_bits)
-        descent.improve(centered, values, kept, bit_cost)
+        descent.improve(centered, values, kept, bit_cost, begin=bits is None)
         refined[rows] = values_to_bits(values, block_bits, n_bits)
     return refined
 
@@ -514,19 +514,21 @@ class LinearDecoder(BaseEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         bits : array-like of shape (n_samples, n_bits) or None, default=None
-            Codes to start from, 0 and 1. None makes them one block after the
-            other, by a beam search: codes about as good are found without an encoder,
-            but their Hamming distances mean nothing.
+            Codes to start from, 0 and 1. None, or ``start="residual"``, makes them
+            one block after the other, by a beam search: codes about as good are found
+            without an encoder, but their Hamming distances mean nothing.
 
         Returns
         -------
         refined : ndarray of shape (n_samples, n_bits), uint8
-            Codes whose error is not larger than that of `bits`. They do not depend on
-            the rows beside them or on the number of threads.
+            Codes whose error is not larger than that of `bits` where these are the
+            start. They do not depend on the rows beside them or on the number of
+            threads.
         """
         X, bits = self._check(X, bits)
-        start = None if self._from_residuals else bits
-        refined = self._refine(X, start, bits, self.codebook_)
+        if self._from_residuals:
+            bits = None
+        refined = self._refine(X, bits, bits, self.codebook_)
         if bits is not None:  # the search has float32, and may be wrong in a near tie
             worse = self._errors(X, refined) >= self._errors(X, bits)
             refined[worse] = bits[worse]

@@ -88,7 +88,9 @@ class BlockDescent:
             own = slice(first, first + self.n_values)
             self.couplings[own, own] = 0
 
-    def improve(self, centered, values, anchor=None, bit_cost=0.0) -> None:
+    def improve(
+        self, centered, values, anchor=None, bit_cost=0.0, *, begin=False
+    ) -> None:
         """Improve `values` in place.
 
         Parameters
@@ -101,21 +103,18 @@ class BlockDescent:
             Values that shall be kept.
         bit_cost : float, default=0.0
             Cost of each bit that differs from `anchor`.
+        begin : bool, default=False
+            Whether to find the start too, for one block after the other.
         """
         for rows, tables in self._tables(centered):
+            if begin:
+                self._map(_kernels.start_blocks, tables, values[rows], BEAM)
             if bit_cost:
                 numbers = np.arange(self.n_values, dtype=np.uint8)
                 other = np.bitwise_count(anchor[rows, :, None] ^ numbers)
                 tables += bit_cost * other.reshape(tables.shape)
             options = self.kicks, self.tolerance
             self._map(_kernels.improve_blocks, tables, values[rows], *options)
-
-    def start(self, centered) -> np.ndarray:
-        """Return values to start from, found for one block after the other."""
-        values = np.empty((len(centered), self.n_blocks), dtype=np.uint8)
-        for rows, tables in self._tables(centered):
-            self._map(_kernels.start_blocks, tables, values[rows], BEAM)
-        return values
 
     def _tables(self, centered):
         """Yield rows and the cost of each entry alone."""
