@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -208,8 +209,9 @@ def _write_report(result: AuditResult, arguments, name: str) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     report = json.dumps(result.to_dict(), indent=1, allow_nan=False)
     _write_text(folder / "report.json", f"{report}\n")
-    kind = ENCODER if result.decoder is None else DECODER
+    kind, other = (ENCODER, DECODER) if result.decoder is None else (DECODER, ENCODER)
     (result.decoder or result.encoder).save(folder / kind)
+    shutil.rmtree(folder / other, ignore_errors=True)  # of an audit before
     if arguments.texts is not None and result.evidence is not None:
         rows = set(result.evidence.rows)
         with _lines(arguments.texts) as lines:

@@ -305,6 +305,7 @@ class TestOut:
         assert report["recommended"]["usage"] == result.usage
 
     def test_a_decoder_is_saved_where_no_encoder_is_needed(self, run, X):
+        run("audit", "X.npy", "--out", "r", *FAST)
         output = run("audit", "X.npy", "--out", "r", *FAST, "--methods", "residual")[1]
         assert names_in("r") == ["audit.png", "decoder", *FILES[2:]]
         assert "decoder/" in output and "skhash encode" not in output
