@@ -7,6 +7,12 @@ the folder, and is made if it is not there::
     python examples/benchmarks/scale.py FOLDER
     python examples/benchmarks/scale.py FOLDER --rows 1000000
 
+With ``--engines Ray Spark`` two workers of each then encode and search the same vectors
+as Parquet files, by ``examples/integrations/parquet_codes.py``; it fails unless they
+answer as the index does. What ten billion rows take follows from these rates::
+
+    python examples/benchmarks/scale.py FOLDER --features 96 --engines Ray Spark
+
 Each step runs in a separate process. Its memory is that which the process allocated
 (RssAnon, read every 20 ms), without the pages of mapped files, which the system keeps
 as long as nobody else needs the room. Linux only, for that reading.
@@ -15,17 +21,25 @@ as long as nobody else needs the room. Linux only, for that reading.
 import argparse
 import json
 import multiprocessing
+import os
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
-from tools import Table, add_output, save
+from tools import ROOT, Table, add_output, save, seconds_of
 
 from skhash import HammingNeighbors, SGHEncoder
+from skhash.neighbors import merge_neighbors
 
 BLOCK = 100_000
+LARGE = 10_000_000_000
+WORKERS = "engine | s to encode :.1f | rows a second :,.0f | s of 100 queries :.1f"
+WORKERS += " | MB :,.0f | bytes a vector :.0f | bytes a code :.1f"
+RECKONED = "engine | TB of vectors :.1f | GB of codes :.0f"
+RECKONED += " | hours to encode :.1f | minutes of 100 queries :.0f"
 
 
 def make_vectors(path, n_rows, n_features):
@@ -75,6 +89,59 @@ def search(folder):
     (folder / "search.json").write_text(json.dumps(figures))
 
 
+def write_parquet(folder):
+    """Write the vectors as Parquet files, with their positions as ids."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    X = np.load(folder / "vectors.npy", mmap_mode="r")
+    shutil.rmtree(folder / "parquet", ignore_errors=True)
+    (folder / "parquet/vectors").mkdir(parents=True)
+    for start in range(0, len(X), 5 * BLOCK):
+        rows = X[start : start + 5 * BLOCK]
+        ids = np.arange(start, start + len(rows))
+        rows = pa.FixedSizeListArray.from_arrays(rows.ravel(), X.shape[1])
+        path = folder / f"parquet/vectors/{start:011}.parquet"
+        parquet.write_table(pa.table({"id": ids, "x": rows}), path)
+
+
+def use_workers(folder, name):
+    """Encode and search the files by two workers, and compare with the index."""
+    sys.path.append(str(ROOT / "examples/integrations"))
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # that of the workers
+    import parquet_codes
+
+    engine = getattr(parquet_codes, name)()
+    vectors, codes = folder / "parquet/vectors", folder / "parquet" / name
+    places = map(str, (vectors, folder / "encoder", codes))
+    encoding, _ = seconds_of(engine.encode, *places)
+    index = HammingNeighbors.load(folder / "index")
+    paths, queries = sorted(codes.glob("*.parquet")), index.packed_codes_[:100]
+    asked = [*map(str, paths)], queries, 10
+    searching, answers = seconds_of(engine.search, *asked)
+    found = merge_neighbors(answers, n_neighbors=10)
+    if not all(map(np.array_equal, found, index.kneighbors(queries, 10))):
+        raise SystemExit(f"{name}: other answers than those of the index")
+    sizes = [sum(it.stat().st_size for it in of) for of in (vectors.iterdir(), paths)]
+    figures = encoding, searching, *sizes
+    (folder / "workers.json").write_text(json.dumps(figures))
+
+
+def with_workers(folder, n_rows, engines):
+    """Return tables of what the workers took, and would take of many more rows."""
+    measured(write_parquet, folder)
+    workers, reckoned = Table(WORKERS).printed(), Table(RECKONED)
+    for name in engines:
+        _, most = measured(use_workers, folder, name)
+        figures = json.loads((folder / "workers.json").read_text())
+        encode, search, vectors, codes = np.divide(figures, n_rows)
+        spent = n_rows * encode, 1 / encode, n_rows * search
+        workers.add(name, *spent, most / 1e6, vectors, codes)
+        sizes = LARGE * vectors / 1e12, LARGE * codes / 1e9
+        reckoned.rows.append([name, *sizes, LARGE * encode / 3600, LARGE * search / 60])
+    return {"Two workers": workers, "Ten billion rows, reckoned": reckoned.printed()}
+
+
 def allocated(pid):
     """Return the bytes that a process and its children have allocated."""
     total = 0
@@ -109,6 +176,7 @@ def main(arguments=None):
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--features", type=int, default=128)
     parser.add_argument("--train", type=int, default=1_000_000)
+    parser.add_argument("--engines", nargs="*", choices=["Ray", "Spark"], default=[])
     add_output(parser)
     arguments = parser.parse_args(arguments)
     folder = arguments.folder
@@ -128,8 +196,11 @@ def main(arguments=None):
         table.add(what, seconds, most / 1e6)
     figures |= json.loads((folder / "search.json").read_text())
     print("\nSize, opening, and 1000 queries after a first call:", figures)
+    tables = {"Steps": table}
+    if arguments.engines:
+        tables |= with_workers(folder, arguments.rows, arguments.engines)
     data = f"{shape[0]:,} vectors of {shape[1]} float32, {arguments.train:,} to fit"
-    save(arguments.output, {"Steps": table}, figures, seeds=[0], data=data)
+    save(arguments.output, tables, figures, seeds=[0], data=data)
 
 
 if __name__ == "__main__":

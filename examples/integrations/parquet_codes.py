@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import parquet
+from pyarrow import compute, parquet
 
 import skhash
 from skhash import HammingNeighbors
@@ -28,16 +28,20 @@ BATCH_ROWS = 50_000
 
 def encode(table, encoder):
     """Return an Arrow table of the ids and the packed codes of vectors."""
-    rows = np.stack(table["x"].to_numpy(zero_copy_only=False))
-    return to_arrow(encoder.transform_packed(rows), ids=table["id"].to_numpy())
+    width, numbers = encoder.n_features_in_, table["x"].type.value_type
+    rows = compute.list_flatten(table["x"].cast(pa.list_(numbers, width)))
+    codes = encoder.transform_packed(rows.to_numpy().reshape(-1, width))
+    return to_arrow(codes, ids=table["id"].to_numpy())
 
 
 def search_file(path, queries, k):
     """Return distances and ids of the k nearest codes in a file."""
     table = parquet.read_table(path).sort_by("id")
-    codes = np.frombuffer(b"".join(table["code"].to_pylist()), dtype=np.uint8)
+    width = queries.shape[1]
+    data = table["code"].cast(pa.binary(width)).combine_chunks().buffers()[1]
+    codes = np.frombuffer(data, np.uint8, len(table) * width).reshape(-1, width)
     index = HammingNeighbors(packed=True, n_jobs=1)
-    index.fit(codes.reshape(len(table), -1), ids=table["id"].to_numpy())
+    index.fit(codes, ids=table["id"].to_numpy())
     return index.kneighbors(queries, min(k, len(table)), return_ids=True)
 
 
@@ -47,22 +51,17 @@ class Ray:
     def __init__(self, workers=2):
         import ray
 
-        self.ray, self.workers = ray, workers
-        ray.init(num_cpus=workers + 1, log_to_driver=False)
+        self.ray = ray
+        ray.init(num_cpus=workers, log_to_driver=False)
 
     def encode(self, vectors, encoder, codes, encode=encode):
-        """Write a file of codes for each batch."""
-
-        class Encode:
-            def __init__(self):
-                self.encoder = skhash.load(encoder)
-
-            def __call__(self, table):
-                return encode(table, self.encoder)
-
-        options = {"batch_format": "pyarrow", "batch_size": BATCH_ROWS}
-        rows = self.ray.data.read_parquet(vectors)
-        rows = rows.map_batches(Encode, concurrency=self.workers, **options)
+        """Write a file of codes for each part; the encoder is in shared memory."""
+        get, loaded = self.ray.get, self.ray.put(skhash.load(encoder))
+        rows = self.ray.data.read_parquet(vectors).map_batches(
+            lambda table: encode(table, get(loaded)),
+            batch_format="pyarrow",
+            batch_size=BATCH_ROWS,
+        )
         rows.write_parquet(codes)
 
     def search(self, paths, queries, k):
