@@ -1,6 +1,7 @@
 """`HashedNeighbors`: an encoder and an index as one estimator."""
 
 from copy import copy
+from numbers import Integral
 from os import PathLike
 
 import numpy as np
@@ -26,7 +27,7 @@ from skhash.neighbors.store.decoder import has_errors
 from skhash.neighbors.store.kept_file import KeptFile
 from skhash.persistence.estimators import load_estimator, save_estimator
 from skhash.persistence.schema import Part, optional
-from skhash.utils._sklearn import HasMethods, StrOptions, fit_context
+from skhash.utils._sklearn import HasMethods, Interval, StrOptions, fit_context
 from skhash.utils.arrays import check_array, unit_rows, validate_data
 from skhash.utils.chunks import row_chunks
 from skhash.utils.steps import steps_of
@@ -55,6 +56,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     index : HammingNeighbors, AsymmetricNeighbors or PrefixNeighbors, default=None
         It is cloned, and holds packed codes whatever its `packed`. None stands for
         ``HammingNeighbors()``.
+    n_neighbors : int, default=None
+        How many to find by default. None leaves the `n_neighbors` of the index.
     decoder : LinearDecoder or "encoder", default=None
         For `AsymmetricNeighbors`, what decodes the codes. It is cloned, fitted to the
         encoder's codes, and refines those of the database: they decode nearer to the
@@ -129,6 +132,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     _parameter_constraints: dict = {
         "encoder": [HasMethods(["fit", "transform"])],
         "index": [HasMethods(["fit", "kneighbors"]), None],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left"), None],
         "decoder": [HasMethods(["fit", "refine"]), StrOptions({"encoder"}), None],
         "keep_vectors": ["boolean", str, PathLike],
         "verbose": ["boolean"],
@@ -140,10 +144,18 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     }
 
     def __init__(
-        self, encoder, index=None, *, decoder=None, keep_vectors=False, verbose=False
+        self,
+        encoder,
+        index=None,
+        *,
+        n_neighbors=None,
+        decoder=None,
+        keep_vectors=False,
+        verbose=False,
     ):
         self.encoder = encoder
         self.index = index
+        self.n_neighbors = n_neighbors
         self.decoder = decoder
         self.keep_vectors = keep_vectors
         self.verbose = verbose
@@ -181,6 +193,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         validate_data(self, X, skip_check_array=True)
         index = HammingNeighbors() if self.index is None else clone(self.index)
         index.set_params(packed=True)
+        if self.n_neighbors is not None:
+            index.set_params(n_neighbors=self.n_neighbors)
         self._check_index(index)
         if not isinstance(self.keep_vectors, bool):
             self._kept_file(X)  # before minutes are spent

@@ -367,6 +367,16 @@ def test_text_in_a_pipeline(kind):
     np.testing.assert_array_equal(search[-1].kneighbors(X)[1], expected)
 
 
+@pytest.mark.parametrize("index", [None, HammingNeighbors(3), AsymmetricNeighbors(3)])
+def test_its_own_number_of_neighbors_comes_first(data, index):
+    search = HashedNeighbors(ENCODER, index, n_neighbors=4).fit(data.database)
+    expected = search.kneighbors(data.query, 4)[1]
+    np.testing.assert_array_equal(search.kneighbors(data.query)[1], expected)
+    assert index is None or index.n_neighbors == 3
+    with pytest.raises(ValueError, match="'n_neighbors' parameter"):
+        clone(search).set_params(n_neighbors=0).fit(data.database)
+
+
 def test_clones_pickles_and_parameters(data):
     search = by_vectors(n_candidates=100)
     search.set_params(encoder__n_bits=30, index__n_neighbors=2).fit(data.database)
