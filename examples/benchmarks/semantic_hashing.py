@@ -66,7 +66,7 @@ def autoencoder(posterior):
 # A group has hundreds of messages: many neighbours, and a temperature at which all of
 # them count.
 NEIGHBOR_CANDIDATES = [
-    {"n_components": 128, "temperature": t} for t in (0.24, 0.5, 1.0, 2.0)
+    {"n_components": 128, "temperature": t} for t in (0.5, 1.0, 2.0, 4.0)
 ]
 
 
@@ -78,7 +78,14 @@ class GroupHash(NeighborHash):
         return super().fit(X, y)
 
 
-LINEAR = {"n_neighbors": 50, "nested": False, "hidden_layer_sizes": ()}
+LINEAR = {
+    "n_neighbors": 50,
+    "nested": False,
+    "hidden_layer_sizes": (),
+    # A group is coarser than neighbours: few steps and strong decay find more of it.
+    "max_epochs": 20,
+    "weight_decay": 1.0,
+}
 # Each method and its candidates. The first one of the autoencoders is their default.
 METHODS = {
     "ITQ": (after_svd(ITQHash), [{"n_components": n} for n in (64, 128, 256)]),
