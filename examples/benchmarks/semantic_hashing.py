@@ -78,14 +78,9 @@ class GroupHash(NeighborHash):
         return super().fit(X, y)
 
 
-LINEAR = {
-    "n_neighbors": 50,
-    "nested": False,
-    "hidden_layer_sizes": (),
-    # A group is coarser than neighbours: few steps and strong decay find more of it.
-    "max_epochs": 20,
-    "weight_decay": 1.0,
-}
+LINEAR = {"n_neighbors": 50, "nested": False, "hidden_layer_sizes": ()}
+# A group is coarser than neighbours: few steps and strong decay find more of it.
+LINEAR |= {"max_epochs": 20, "weight_decay": 1.0}
 # Each method and its candidates. The first one of the autoencoders is their default.
 METHODS = {
     "ITQ": (after_svd(ITQHash), [{"n_components": n} for n in (64, 128, 256)]),
