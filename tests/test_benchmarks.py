@@ -65,8 +65,6 @@ def test_tables_are_those_of_the_documentation(name, load, tmp_path, monkeypatch
     words += ["--output", str(cells if grows else output)]
     monkeypatch.setattr(sys, "argv", [str(FOLDER / f"{script}.py"), *words])
     module = load(script)
-    import numba  # noqa: F401 - the package loads it late, and files name what is loaded
-
     if script == "every_cell":
         short = partial(NeighborHash, max_epochs=1)
         monkeypatch.setattr(module, "NeighborHash", short)

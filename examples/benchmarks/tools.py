@@ -180,6 +180,7 @@ class Results:
         return cells[name]
 
     def write(self):
+        self.content["head"] |= head()  # of what is loaded by now
         if self.path:
             beside = self.path.with_suffix(".new")
             beside.write_text(json.dumps(self.content, indent=1), encoding="utf-8")
