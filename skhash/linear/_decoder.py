@@ -272,7 +272,8 @@ class LinearDecoder(BaseEstimator):
         64 bits and 384 columns 98 kB, 393 kB and 3.1 MB), and the more rows are needed.
         "auto" is 8, and less for codes that are long (above 256 bits) or very wide
         vectors, where a fit would take minutes, and where the codebook would have more
-        than two entries for each row.
+        than two entries for each row. 48 bytes in blocks of 4 may find less than 32 in
+        blocks of 8: see :doc:`/benchmarks/bytes`.
     start : {"codes", "residual"}, default="codes"
         Where codes come from that are refined. "codes" are those of the encoder. With
         "residual" they are those of residual quantization: progressive k-means of what
