@@ -30,16 +30,12 @@ def timed_once(monkeypatch):
     monkeypatch.setattr(measure, "TIMED_SECONDS", 0.0)
 
 
-def vectors(n):
-    generator = np.random.default_rng(0)
-    centers = 3 * generator.standard_normal((8, D))
-    noise = generator.standard_normal((n, D))
-    return (centers[generator.integers(8, size=n)] + noise).astype(np.float32)
-
-
 @pytest.fixture
 def X():
-    return vectors(N)
+    generator = np.random.default_rng(0)
+    centers = 3 * generator.standard_normal((8, D))
+    noise = generator.standard_normal((N, D))
+    return (centers[generator.integers(8, size=N)] + noise).astype(np.float32)
 
 
 @pytest.fixture

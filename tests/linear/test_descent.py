@@ -47,7 +47,7 @@ def descent_of(codebook, n_bits=None, **options):
 
 def started(descent, X):
     values = np.empty((len(X), descent.n_blocks), dtype=np.uint8)
-    descent.kicks, descent.tolerance = descent.kicks[:0], np.inf  # nothing improves
+    descent.tolerance = np.inf  # nothing improves
     descent.improve(X, values, begin=True)
     return values
 

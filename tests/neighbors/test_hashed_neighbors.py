@@ -351,10 +351,8 @@ def test_text_in_a_pipeline(kind):
     words = ["hash", "code", "bit", "near", "far", "query", "index"]
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(words, 6)) for _ in range(60)]
-    search = make_pipeline(
-        TfidfVectorizer(),
-        HashedNeighbors(ENCODER, kind(3)),
-    ).fit(texts)
+    search = make_pipeline(TfidfVectorizer(), HashedNeighbors(ENCODER, kind(3)))
+    search.fit(texts)
     X = search[:-1].transform(texts)
     assert sparse.issparse(X)
     encoder = clone(ENCODER).fit(X)
@@ -370,9 +368,8 @@ def test_text_in_a_pipeline(kind):
 @pytest.mark.parametrize("index", [None, HammingNeighbors(3), AsymmetricNeighbors(3)])
 def test_its_own_number_of_neighbors_comes_first(data, index):
     search = HashedNeighbors(ENCODER, index, n_neighbors=4).fit(data.database)
-    expected = search.kneighbors(data.query, 4)[1]
-    np.testing.assert_array_equal(search.kneighbors(data.query)[1], expected)
-    assert index is None or index.n_neighbors == 3
+    found = (search.kneighbors(data.query, n)[1] for n in (None, 4))
+    np.testing.assert_array_equal(*found)
     with pytest.raises(ValueError, match="'n_neighbors' parameter"):
         clone(search).set_params(n_neighbors=0).fit(data.database)
 

@@ -21,11 +21,7 @@ from skhash.metrics import (
     true_neighbors,
 )
 from skhash.neural.neighbor import _encoder
-from skhash.numerics._graph import (
-    label_partners,
-    neighbor_table,
-    table_of_graph,
-)
+from skhash.numerics._graph import label_partners, neighbor_table, table_of_graph
 from skhash.training._module import FedRows, Rows
 
 CPU = torch.device("cpu")
