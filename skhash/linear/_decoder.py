@@ -4,7 +4,7 @@ from functools import cache, partial
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_consistent_length
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
@@ -32,9 +32,9 @@ from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
 # matters where bits are constant or copies of each other.
 RIDGE = 1e-6
 # Entries of a decoder, whose fit needs memory with their square and time with the third
-# power; the numbers in all of them; entries for each row, beyond which smaller blocks
-# decode better.
-MAX_ENTRIES, MAX_NUMBERS, MAX_ENTRIES_PER_ROW = 2**13, 2**24, 2
+# power; of one of several parts: fewer find as much, after half of the time; for each
+# row, beyond which smaller blocks decode better. And the numbers in the codebook.
+MAX_ENTRIES, PART_ENTRIES, MAX_ENTRIES_PER_ROW, MAX_NUMBERS = 2**13, 6144, 2, 2**25
 # For blocks: ridges to choose from, in rows; by how much the next smaller one may raise
 # the least error of held-out rows, as it lowers that of the others; how many rows are
 # held out at most.
@@ -152,18 +152,45 @@ def have_unit_length(X) -> bool:
     return bool(is_unit.any() and (is_unit | (squares == 0)).all())
 
 
-def choose_block_bits(n_bits: int, shape) -> int:
+def count_parts(n_bits: int, block_bits: int, n_columns: int) -> int:
+    """Return how many parts of the columns have codes of their own."""
+    n_entries = count_blocks(n_bits, block_bits) * 2**block_bits
+    return min(-(-n_entries // PART_ENTRIES), n_columns)
+
+
+def choose_block_bits(n_bits: int, shape, *, in_parts: bool) -> int:
     """Return how large blocks are: bytes, where rows and time suffice.
 
     shape : of the rows that a decoder is fitted to
+    in_parts : whether it may be one of several parts
     """
     n_rows, n_columns = shape
+    most = min(PART_ENTRIES if in_parts else MAX_ENTRIES, MAX_ENTRIES_PER_ROW * n_rows)
     for block_bits in (8, 4):
         n_entries = count_blocks(n_bits, block_bits) * 2**block_bits
-        most = min(MAX_ENTRIES, MAX_ENTRIES_PER_ROW * n_rows, MAX_NUMBERS // n_columns)
-        if n_entries <= most:
+        n_parts = count_parts(n_bits, block_bits, n_columns) if in_parts else 1
+        if n_entries <= min(n_parts * most, MAX_NUMBERS // n_columns):
             return block_bits
     return 1
+
+
+def alternate_axes(X, n_parts: int):
+    """Yield bases of every `n_parts`-th principal axis, and the centred rows in these.
+
+    X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
+    basis : ndarray of shape (n_features, n_axes), float64
+    rows : ndarray of shape (n_samples, n_axes), float32
+    """
+    mean = column_means(X)
+
+    def centered():
+        return (chunk - mean for _, chunk in dense_chunks(X))
+
+    axes = np.linalg.eigh(sum(rows.T @ rows for rows in centered()))[1][:, ::-1]
+    for part in range(n_parts):
+        basis = axes[:, part::n_parts]
+        rows = [(chunk @ basis).astype(np.float32) for chunk in centered()]
+        yield basis, np.concatenate(rows)
 
 
 def choose_ridge(X, bits, block_bits: int, recode=None) -> float:
@@ -270,10 +297,9 @@ class LinearDecoder(BaseEstimator):
         Bits of a block: the more, the better the same codes decode, with a codebook of
         ``codebook_.nbytes``, ``4 n_features 2**block_bits n_bits / block_bits`` (for
         64 bits and 384 columns 98 kB, 393 kB and 3.1 MB), and the more rows are needed.
-        "auto" is 8, and less for codes that are long (above 256 bits) or very wide
-        vectors, where a fit would take minutes, and where the codebook would have more
-        than two entries for each row. 48 bytes in blocks of 4 may find less than 32 in
-        blocks of 8: see :doc:`/benchmarks/bytes`.
+        "auto" is 8, and less where the codebook would have more than two entries for
+        each row and part, or more than 134 MB, and for codes that start from those of
+        an encoder and have more than 256 bits.
     start : {"codes", "residual"}, default="codes"
         Where codes come from that are refined. "codes" are those of the encoder. With
         "residual" they are those of residual quantization: progressive k-means of what
@@ -320,6 +346,8 @@ class LinearDecoder(BaseEstimator):
         Added to these; for blocks of 4 and 8 bits the mean of the rows.
     block_bits_ : int
         Bits of a block.
+    n_parts_ : int
+        Parts of the code that are fitted by themselves: see the notes.
     error_ : float
         Mean squared error of the rows that `fit` saw, by the codes that it was given.
     ridge_ : float
@@ -352,12 +380,17 @@ class LinearDecoder(BaseEstimator):
     the noise its stochastic relaxation [1]_. It needs the Gram matrix of all entries,
     ``4 (2**block_bits n_bits / block_bits)**2`` bytes: 17 MB for 64 bits in blocks of
     8, and 268 MB for 256. `fit` needs four times as much for least squares, and its
-    time grows with the third power of the number of entries.
+    time grows with the third power of the number of entries. So longer codes from
+    residuals have parts of up to 192 bits (1536, in blocks of 4): of P parts, one has
+    every P-th principal axis of the rows, and an additive code of what they are there.
+    This is additive product quantization [2]_ with other axes.
 
     References
     ----------
     .. [1] J. Martinez, S. Zakhmi, H. H. Hoos, J. J. Little, "LSQ++: Lower running time
        and higher recall in multi-codebook quantization", ECCV 2018.
+    .. [2] A. Babenko, V. Lempitsky, "Additive quantization for extreme vector
+       compression", CVPR 2014.
 
     Examples
     --------
@@ -376,10 +409,13 @@ class LinearDecoder(BaseEstimator):
     True
     """
 
+    n_parts_ = 1  # files of earlier versions say nothing
+
     _saved = {
         "codebook_": reals(...),
         "offset_": reals("n_features"),
         "block_bits_": wholes(),
+        "n_parts_": optional(wholes(low=1)),
         "error_": reals(low=0),
         "ridge_": optional(reals(low=0)),
         "normalized_": optional(Plain(bool)),
@@ -452,10 +488,10 @@ class LinearDecoder(BaseEstimator):
         check_consistent_length(X, bits)
         self.n_bits_ = bits.shape[1]
         X, bits = self._sample(X, bits)
-        self.block_bits_ = self.block_bits
-        if self.block_bits == "auto":
-            self.block_bits_ = choose_block_bits(self.n_bits_, X.shape)
+        self._choose_blocks(X.shape)
         self.normalized_ = have_unit_length(X)
+        if self.n_parts_ > 1:
+            return self._fit_parts(X, bits)
         if self._from_residuals:
             decoder = residual_codebook(X, self.n_bits_, self.block_bits_)
             bits = refine(X, None, *decoder, n_bits=self.n_bits_, n_jobs=self.n_jobs)
@@ -552,6 +588,10 @@ class LinearDecoder(BaseEstimator):
 
     def _check_saved(self):
         check_codebook(self.codebook_, self.offset_, self.n_bits_)
+        if self.n_parts_ > len(self.codebook_):
+            raise ValueError(
+                f"n_parts_ is {self.n_parts_}, of {len(self.codebook_)} blocks."
+            )
         if bits_of_block(self.codebook_) != self.block_bits_:
             raise ValueError(
                 f"codebook_ has shape {self.codebook_.shape}, and block_bits_ is "
@@ -559,9 +599,42 @@ class LinearDecoder(BaseEstimator):
             )
 
     @property
+    def _keeps_no_codes(self):
+        is_free = self.n_alternations > 0 and not self.hamming_weight
+        return self.start == "residual" and is_free
+
+    @property
     def _from_residuals(self):
-        more = self.block_bits_ > 1 and self.n_alternations > 0
-        return self.start == "residual" and more and not self.hamming_weight
+        return self._keeps_no_codes and self.block_bits_ > 1
+
+    def _choose_blocks(self, shape):
+        self.block_bits_, self.n_parts_ = self.block_bits, 1
+        if self.block_bits == "auto":
+            options = {"in_parts": self._keeps_no_codes}
+            self.block_bits_ = choose_block_bits(self.n_bits_, shape, **options)
+        if self._from_residuals:
+            self.n_parts_ = count_parts(self.n_bits_, self.block_bits_, shape[1])
+
+    def _parts(self):
+        """Return the blocks and the bits of each part, slices."""
+        n_blocks = count_blocks(self.n_bits_, self.block_bits_)
+        edges = np.linspace(0, n_blocks, self.n_parts_ + 1).astype(int)
+        blocks = map(slice, edges[:-1], edges[1:])
+        starts = np.minimum(self.block_bits_ * edges, self.n_bits_)
+        return list(zip(blocks, map(slice, starts[:-1], starts[1:]), strict=True))
+
+    def _fit_parts(self, X, bits):
+        decoder = clone(self).set_params(block_bits=self.block_bits_)
+        codebook, self.error_ = [], 0.0
+        parts = alternate_axes(X, self.n_parts_)
+        for (basis, rows), (_, own) in zip(parts, self._parts(), strict=True):
+            decoder.fit(rows, bits[:, own])
+            decoder.ridge = self.ridge_ = decoder.ridge_  # the first choice serves all
+            codebook.append(decoder.codebook_ @ basis.T.astype(np.float32))
+            self.error_ += decoder.error_
+        self.codebook_ = np.concatenate(codebook)
+        self.offset_ = column_means(X).astype(np.float32)
+        return self
 
     def _sample(self, X, bits):
         """Return the rows that `fit` uses, in their order."""
@@ -605,8 +678,13 @@ class LinearDecoder(BaseEstimator):
         options = {"n_restarts": self.n_restarts, "n_jobs": self.n_jobs, "seed": seed}
         if anchor is not None:
             options["bit_cost"] = self.hamming_weight * self.error_ / self.n_bits_
-        decoder = codebook, self.offset_
-        return refine(X, bits, *decoder, n_bits=self.n_bits_, anchor=anchor, **options)
+        refined = []
+        for blocks, own in self._parts():
+            start, kept = (None if a is None else a[:, own] for a in (bits, anchor))
+            options |= {"n_bits": own.stop - own.start, "anchor": kept}
+            decoder = codebook[blocks], self.offset_
+            refined.append(refine(X, start, *decoder, **options))
+        return np.hstack(refined)
 
     def _errors(self, X, bits):
         return squared_errors(X, bits, self.codebook_, self.offset_)

@@ -274,17 +274,21 @@ def test_what_does_not_fit_is_refused(digits, bits):
 
 
 @pytest.mark.parametrize(
-    "n_bits, shape, block_bits",
+    "n_bits, shape, block_bits, in_parts",
     [
-        *((8, (128, 4), 8), (8, (127, 4), 4), (8, (16, 4), 4), (8, (15, 4), 1)),
-        *((64, (1024, 4), 8), (64, (1023, 4), 4), (64, (127, 4), 1)),
-        *((256, (10**6, 384), 8), (257, (10**6, 4), 4)),
-        *((2048, (10**6, 4), 4), (2049, (10**6, 4), 1)),
-        *((16, (10**6, 2**15), 8), (17, (10**6, 2**15), 4), (17, (10**6, 2**18), 1)),
+        *((8, (128, 4), 8, 8), (8, (127, 4), 4, 4), (8, (16, 4), 4, 4)),
+        *((64, (1024, 4), 8, 8), (64, (1023, 4), 4, 4), (64, (127, 4), 1, 1)),
+        *((256, (10**6, 384), 8, 8), (257, (10**6, 4), 4, 8), (2048, (10**6, 4), 4, 4)),
+        *((2048, (10**6, 11), 4, 8), (2049, (10**6, 4), 1, 4)),
+        *((512, (2731, 9), 4, 8), (512, (2730, 9), 4, 4), (512, (1023, 9), 1, 1)),
+        *((16, (10**6, 2**16), 8, 8), (17, (10**6, 2**16), 4, 4)),
+        (17, (10**6, 2**19), 1, 1),
     ],
 )
-def test_decoders_stay_small(n_bits, shape, block_bits):
-    assert _decoder.choose_block_bits(n_bits, shape) == block_bits
+def test_decoders_stay_small(n_bits, shape, block_bits, in_parts):
+    choose = partial(_decoder.choose_block_bits, n_bits, shape)
+    assert choose(in_parts=False) == block_bits
+    assert choose(in_parts=True) == in_parts
 
 
 @pytest.mark.parametrize("block_bits", [1, 4])

@@ -1,11 +1,17 @@
 """Codebooks of residuals against scikit-learn's k-means and sums that are known."""
 
+import itertools
+from functools import partial
+
 import numpy as np
 import pytest
+from scipy import sparse
+from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
-from skhash.linear import LinearDecoder, _residual
+import skhash
+from skhash.linear import LinearDecoder, _decoder, _residual
 from skhash.linear._decoder import refine, squared_errors
 from skhash.linear._residual import kmeans, residual_codebook
 
@@ -70,6 +76,32 @@ def test_what_starts_from_residuals_knows_no_codes(n_bits, block_bits):
     by_codes = LinearDecoder(**options).set_params(start="codes").fit(X, one)
     errors = by_codes.reconstruction_error(X, by_codes.refine(X, one))
     assert decoder.reconstruction_error(X, refined).mean() < errors.mean()
+
+
+@pytest.mark.parametrize("rows", [np.asarray, sparse.csr_array])
+def test_codes_of_parts_are_the_best_of_all_codes(rows, monkeypatch, tmp_path):
+    """Parts have no axis in common: the best codes of each are the best of the sum."""
+    monkeypatch.setattr(_decoder, "PART_ENTRIES", 16)
+    X = load_digits().data[:500] + np.random.default_rng(0).normal(100, 1, (500, 64))
+    make = partial(LinearDecoder, block_bits=4, start="residual", relaxation=0)
+    bits = np.zeros((500, 11), dtype=int)
+    decoder = make().fit(rows(X), bits)
+    axes = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2]
+    assert len(decoder.codebook_) == decoder.n_parts_ == 3
+    error = 0
+    for part, entries in enumerate(decoder.codebook_):
+        turned = X @ axes[part::3].T
+        alone = make(ridge=decoder.ridge_).fit(turned, bits[:, 4 * part : 4 * part + 4])
+        decoded = alone.codebook_[0] @ axes[part::3]
+        np.testing.assert_allclose(entries, decoded, rtol=0, atol=1e-3)
+        error += alone.error_
+    assert decoder.error_ == pytest.approx(error, rel=1e-4)
+    codes = np.array(list(itertools.product([0, 1], repeat=11)))
+    errors = cdist(X, decoder.inverse_transform(codes), "sqeuclidean")
+    decoder.save(tmp_path / "decoder")
+    refined = skhash.load(tmp_path / "decoder").refine(rows(X))
+    found = decoder.reconstruction_error(X, refined)
+    np.testing.assert_allclose(found, errors.min(axis=1), rtol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ HUGE = [
     ("LinearDecoder", ("values", "n_bits_"), 10**9),
     ("LinearDecoder of bytes", ("values", "n_bits_"), 10**9),
     ("LinearDecoder of bytes", ("values", "block_bits_"), 30),
+    ("LinearDecoder of bytes", ("values", "n_parts_"), 10**9),
     ("SupervisedHash", ("values", "n_bits_"), 10**9),
     ("SBNClassifier", ("params", "n_predict_samples"), 10**6),
     ("SBNClassifier", ("values", "layers_", 0, "n_outputs"), 30_000),
