@@ -14,6 +14,7 @@ A block of one bit has two values, of which the first is zero.
 
 import numpy as np
 
+from skhash.numerics._affine import affine, in_panels
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
 from skhash.utils.threads import count_threads, map_in_threads
@@ -29,7 +30,7 @@ BIT_KICK, BLOCK_KICK = 16, 2
 # How many codes are kept while they are made block by block (beam search).
 BEAM = 8
 # Rows that a thread takes at a time.
-ROWS = 64
+ROWS = 48
 
 
 class BlockDescent:
@@ -62,6 +63,7 @@ class BlockDescent:
         self.entries = codebook.reshape(self.n_blocks * self.n_values, -1)
         self.n_jobs = n_jobs
         self._set_couplings()
+        self.panels = in_panels(-2 * self.entries.T)
         allowed = self._allowed(n_bits)
         # Beyond any sum that float32 can hold to the digits of a code's cost.
         self.diagonal[~allowed.ravel()] = np.finfo(np.float32).max / 4
@@ -106,28 +108,18 @@ class BlockDescent:
         begin : bool, default=False
             Whether to find the start too, for one block after the other.
         """
-        for rows, tables in self._tables(centered):
+        numbers = np.arange(self.n_values, dtype=np.uint8)
+
+        def work(rows):
+            tables = affine(centered[rows], self.panels, self.diagonal)
+            tables = np.ascontiguousarray(tables)
             if begin:
-                self._map(_kernels.start_blocks, tables, values[rows], BEAM)
+                _kernels.start_blocks(tables, self.couplings, values[rows], BEAM)
             if bit_cost:
-                numbers = np.arange(self.n_values, dtype=np.uint8)
                 other = np.bitwise_count(anchor[rows, :, None] ^ numbers)
                 tables += bit_cost * other.reshape(tables.shape)
             options = self.kicks, self.tolerance
-            self._map(_kernels.improve_blocks, tables, values[rows], *options)
-
-    def _tables(self, centered):
-        """Yield rows and the cost of each entry alone."""
-        entries = 2 * self.entries.T.astype(np.float64)
-        for rows in row_chunks(len(centered), 12 * len(self.entries)):
-            # In float64, as the last digits of a float32 product depend on how many
-            # rows are multiplied at once.
-            tables = self.diagonal - centered[rows] @ entries
-            yield rows, tables.astype(np.float32)
-
-    def _map(self, function, tables, values, *options):
-        def work(rows):
-            function(tables[rows], self.couplings, values[rows], *options)
+            _kernels.improve_blocks(tables, self.couplings, values[rows], *options)
 
         parts = list(row_chunks(len(values), 1, budget=ROWS))
         map_in_threads(work, parts, min(count_threads(self.n_jobs), len(parts)))

@@ -19,6 +19,7 @@ def affine(X, weights, intercept, mean=None, *, relu=False) -> np.ndarray:
     ----------
     X : ndarray of shape (n_samples, n_features), float16, float32 or float64
     weights : ndarray of shape (n_features, n_outputs), float32
+        Or, for many calls, those `in_panels`.
     intercept : ndarray of shape (n_outputs,), float32
     mean : ndarray of shape (n_features,), or None
     relu : bool
@@ -32,8 +33,8 @@ def affine(X, weights, intercept, mean=None, *, relu=False) -> np.ndarray:
     if X.dtype == np.float16 and not kernels.READS_HALF:
         X = X.astype(np.float32)
     n, n_features = X.shape
-    n_outputs = weights.shape[1]
-    panels = _panels(weights, kernels.PANEL)
+    n_outputs = len(intercept)
+    panels = weights if weights.ndim == 3 else in_panels(weights)
     widths = kernels.LANES, kernels.HALF_PANEL, kernels.PANEL
     rest = n_outputs - (len(panels) - 1) * kernels.PANEL
     missing = min(width - rest for width in widths if width >= rest)
@@ -48,9 +49,9 @@ def affine(X, weights, intercept, mean=None, *, relu=False) -> np.ndarray:
     return sums[:n, :n_outputs]
 
 
-def _panels(weights, width) -> np.ndarray:
-    """Return weights as (n_panels, n_features, width), filled up with 0."""
-    n_features, n_outputs = weights.shape
+def in_panels(weights) -> np.ndarray:
+    """Return weights as (n_panels, n_features, `PANEL`), filled up with 0."""
+    (n_features, n_outputs), width = weights.shape, kernels.PANEL
     panels = np.zeros((-(-n_outputs // width), n_features, width), dtype=np.float32)
     for first in range(0, n_outputs, GROUP):
         some = weights[:, first : first + GROUP]
