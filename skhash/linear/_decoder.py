@@ -31,10 +31,10 @@ from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
 # Share of ridge in the least squares, on bits of variance at most a quarter. It only
 # matters where bits are constant or copies of each other.
 RIDGE = 1e-6
-# Entries of a decoder, whose fit needs memory with their square and time with the third
-# power; of one of several parts: fewer find as much, after half of the time; for each
-# row, beyond which smaller blocks decode better. And the numbers in the codebook.
-MAX_ENTRIES, PART_ENTRIES, MAX_ENTRIES_PER_ROW, MAX_NUMBERS = 2**13, 6144, 2, 2**25
+# Entries of a part of a decoder, whose fit needs memory with their square and time with
+# the third power; for each row, beyond which smaller blocks decode better; the numbers
+# in the codebook.
+MAX_ENTRIES, MAX_ENTRIES_PER_ROW, MAX_NUMBERS = 2**13, 2, 2**25
 # For blocks: ridges to choose from, in rows; by how much the next smaller one may raise
 # the least error of held-out rows, as it lowers that of the others; how many rows are
 # held out at most.
@@ -155,7 +155,7 @@ def have_unit_length(X) -> bool:
 def count_parts(n_bits: int, block_bits: int, n_columns: int) -> int:
     """Return how many parts of the columns have codes of their own."""
     n_entries = count_blocks(n_bits, block_bits) * 2**block_bits
-    return min(-(-n_entries // PART_ENTRIES), n_columns)
+    return min(-(-n_entries // MAX_ENTRIES), n_columns)
 
 
 def choose_block_bits(n_bits: int, shape, *, in_parts: bool) -> int:
@@ -165,7 +165,7 @@ def choose_block_bits(n_bits: int, shape, *, in_parts: bool) -> int:
     in_parts : whether it may be one of several parts
     """
     n_rows, n_columns = shape
-    most = min(PART_ENTRIES if in_parts else MAX_ENTRIES, MAX_ENTRIES_PER_ROW * n_rows)
+    most = min(MAX_ENTRIES, MAX_ENTRIES_PER_ROW * n_rows)
     for block_bits in (8, 4):
         n_entries = count_blocks(n_bits, block_bits) * 2**block_bits
         n_parts = count_parts(n_bits, block_bits, n_columns) if in_parts else 1
@@ -381,7 +381,7 @@ class LinearDecoder(BaseEstimator):
     ``4 (2**block_bits n_bits / block_bits)**2`` bytes: 17 MB for 64 bits in blocks of
     8, and 268 MB for 256. `fit` needs four times as much for least squares, and its
     time grows with the third power of the number of entries. So longer codes from
-    residuals have parts of up to 192 bits (1536, in blocks of 4): of P parts, one has
+    residuals have parts of up to 256 bits (2048, in blocks of 4): of P parts, one has
     every P-th principal axis of the rows, and an additive code of what they are there.
     This is additive product quantization [2]_ with other axes.
 

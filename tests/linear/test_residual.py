@@ -81,7 +81,7 @@ def test_what_starts_from_residuals_knows_no_codes(n_bits, block_bits):
 @pytest.mark.parametrize("rows", [np.asarray, sparse.csr_array])
 def test_codes_of_parts_are_the_best_of_all_codes(rows, monkeypatch, tmp_path):
     """Parts have no axis in common: the best codes of each are the best of the sum."""
-    monkeypatch.setattr(_decoder, "PART_ENTRIES", 16)
+    monkeypatch.setattr(_decoder, "MAX_ENTRIES", 16)
     X = load_digits().data[:500] + np.random.default_rng(0).normal(100, 1, (500, 64))
     make = partial(LinearDecoder, block_bits=4, start="residual", relaxation=0)
     bits = np.zeros((500, 11), dtype=int)
