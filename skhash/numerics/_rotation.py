@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from skhash.utils.late import torch
 from skhash.utils.torch import threads_that_pay, widest_float
 
 # A rotation that training only starts from needs fewer rows and steps.
@@ -12,8 +13,6 @@ ROTATION_ROWS, ROTATION_STEPS = 4_000, 10
 
 def random_rotation(size: int, generator):
     """Draw a (size, size) float64 orthogonal tensor from the uniform distribution."""
-    import torch
-
     gaussian = torch.randn(size, size, generator=generator, dtype=torch.float64)
     q, r = torch.linalg.qr(gaussian)
     return q * torch.sign(torch.diagonal(r))
@@ -46,8 +45,6 @@ def fit_itq_rotation(projected, rotation, max_iter: int):
 
 
 def _fit_itq_rotation(projected, rotation, max_iter):
-    import torch
-
     n_samples, n_bits = projected.shape
     dtype = widest_float(projected.device)
     energy = projected.square().sum(dtype=dtype).item() / n_samples

@@ -20,6 +20,7 @@ from skhash.persistence.schema import TINY, Group, optional, reals, wholes
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.chunks import row_chunks
+from skhash.utils.late import torch
 from skhash.utils.torch import seeded_generator
 
 
@@ -279,8 +280,6 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
             Probabilities of the words, which sum to 1 ("multinomial"), of each feature
             ("bernoulli"), or the mean ("gaussian").
         """
-        import torch
-
         from skhash.losses._likelihoods import LIKELIHOODS
 
         bits = check_bits(X)
@@ -312,8 +311,6 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         bound : ndarray of shape (n_samples,), float64
             In nats, with the full divergence from the prior whatever `kl_weight`.
         """
-        import torch
-
         from skhash.training._net import whole_batch
 
         if n_samples < 1:

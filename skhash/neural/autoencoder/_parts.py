@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from sklearn.base import BaseEstimator
 
 from skhash.utils._sklearn import HasMethods, Interval
+from skhash.utils.late import torch
 from skhash.utils.strategies import resolved
 
 
@@ -108,17 +109,13 @@ class CorrelatedPosterior(Posterior):
 
     def parts(self, heads):
         """Return mu and std, shape (n_rows, n_bits), and V, (n_rows, n_bits, rank)."""
-        from torch.nn.functional import softplus
-
         n_bits = heads.shape[-1] // (2 + self.rank)
         mu, std, factor = heads.split([n_bits, n_bits, self.rank * n_bits], dim=-1)
         scale = self.rank**-0.5 if self.scale is None else self.scale
         factor = scale * factor.unflatten(-1, (n_bits, self.rank)).tanh()
-        return mu, softplus(std), factor
+        return mu, torch.nn.functional.softplus(std), factor
 
     def draw(self, heads, generator):
-        import torch
-
         mu, std, factor = self.parts(heads)
         eps = mu.new_empty(self.n_mixture, *mu.shape).normal_(generator=generator)
         zeta = eps.new_empty(*eps.shape[:2], self.rank).normal_(generator=generator)

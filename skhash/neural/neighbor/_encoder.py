@@ -24,6 +24,7 @@ from skhash.persistence.schema import TINY, Plain, optional, reals
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.chunks import RowView
+from skhash.utils.late import torch
 from skhash.utils.targets import partial_labels
 
 SHORTEST_PREFIX = 8
@@ -560,7 +561,5 @@ def _as_used(coef):
 
 
 def _he_normal(shape, generator) -> np.ndarray:
-    import torch
-
     values = torch.randn(shape, generator=generator, dtype=torch.float64).numpy()
     return values * np.sqrt(2 / shape[0])

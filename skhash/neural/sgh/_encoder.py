@@ -23,6 +23,7 @@ from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.arrays import check_array
 from skhash.utils.chunks import dense_rows
+from skhash.utils.late import torch
 
 
 class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
@@ -403,8 +404,6 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         energy : ndarray of shape (n_samples,), float64
             In nats, with the full KL term whatever `kl_weight`, in closed form.
         """
-        import torch
-
         X = self._validate_fitted(X)
         module = self._restored().double()
         energy = np.empty(X.shape[0])
@@ -478,8 +477,6 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
 
     def _refit_decoder(self, module, X, device):
         """Set decoder and prior to their optimum for the learned encoder."""
-        import torch
-
         result = module.learned()
         decoder = closed_form_decoder(
             X,

@@ -10,6 +10,7 @@ from sklearn.utils import check_consistent_length
 from skhash.numerics._graph import near_rows
 from skhash.utils._sklearn import Interval
 from skhash.utils.arrays import as_array, column_or_1d
+from skhash.utils.late import torch
 from skhash.utils.strategies import resolved
 from skhash.utils.targets import encoded_labels, partial_labels
 from skhash.utils.torch import seeded_generator
@@ -351,8 +352,6 @@ def placed_pairs(pairs, pair_labels, ids):
 
 def _held(table, values):
     """Return which values each row of the table holds: (n, k), (m,) to (n, m)."""
-    import torch
-
     distinct, place = values.unique(return_inverse=True)
     near = torch.searchsorted(distinct, table.contiguous()).clamp(max=len(distinct) - 1)
     rows, columns = (distinct[near] == table).nonzero(as_tuple=True)

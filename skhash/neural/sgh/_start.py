@@ -9,6 +9,7 @@ from skhash.metrics import neighbor_recall_score
 from skhash.numerics._nearest import exact_neighbors
 from skhash.numerics._projection import centered_chunks, principal_axes, project
 from skhash.numerics._rotation import fit_itq_rotation, random_rotation
+from skhash.utils.late import torch
 from skhash.utils.torch import widest_float
 
 # Spread of the first logits. At 3 a typical bit is 95 % sure: sharp enough that the
@@ -46,8 +47,6 @@ def starting_directions(X, mean, n_bits, init, device, generator) -> np.ndarray:
 
 
 def _gaussian(n_rows, n_columns, generator) -> np.ndarray:
-    import torch
-
     shape = n_rows, n_columns
     return torch.randn(shape, generator=generator, dtype=torch.float64).numpy()
 
@@ -71,8 +70,6 @@ def _itq_directions(X, mean, axes, n_bits, device, generator) -> np.ndarray:
 
 def _neighbor_recalls(X, mean, candidates, generator) -> list[float]:
     """Return recall 10@10 of each candidate's codes among sampled rows."""
-    import torch
-
     order = torch.randperm(X.shape[0], generator=generator).numpy()
     sample = X[order[:AUTO_ROWS]]
     n_queries = min(AUTO_QUERIES, sample.shape[0] // 2)
@@ -131,8 +128,6 @@ def closed_form_decoder(
     decoder : dict
         ``codebook``, ``offset``, ``prior_logits`` and ``log_rho``.
     """
-    import torch
-
     low, step = CODINGS[coding]
     n_samples, n_bits = X.shape[0], len(bias)
     logits = project(X, mean, weight.T / scale, device)

@@ -25,8 +25,11 @@ from skhash.persistence.schema import (
 from skhash.training import BaseNeuralHasher
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions
 from skhash.utils.chunks import row_chunks
+from skhash.utils.late import LateModule, torch
 from skhash.utils.targets import check_shared, encoded_targets
 from skhash.utils.torch import inference_device, seeded_globals
+
+_networks = LateModule("skhash.neural.supervised._module")
 
 # Rows that a user's network encodes at once.
 ENCODED_ROWS = 256
@@ -243,18 +246,15 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         return codes
 
     def _build(self, X, targets, run):
-        import torch
-
         from skhash.losses import make_loss
         from skhash.losses._objective import Training
-        from skhash.neural.supervised._module import SupervisedModule, check_outputs
 
         self._set_input_shape()
         seed = int(torch.randint(2**31, (), generator=run.generator))
         mean, scale = mean_and_scale(run.trained(X))
         with seeded_globals(seed):
             encoder = self._new_encoder(self.n_bits)
-            check_outputs(encoder, self.n_features_in_, self.n_bits)
+            _networks.check_outputs(encoder, self.n_features_in_, self.n_bits)
             training = Training(
                 n_bits=int(self.n_bits),
                 labels=torch.from_numpy(targets),
@@ -263,7 +263,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
                 generator=run.generator,
             )
             objective = make_loss(self.loss).objective(training)
-        return SupervisedModule(encoder, mean, scale, objective)
+        return _networks.SupervisedModule(encoder, mean, scale, objective)
 
     def _set_input_shape(self):
         shape = self.input_shape
@@ -275,16 +275,12 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
             )
 
     def _new_encoder(self, n_bits):
-        from torch import nn
-
-        from skhash.neural.supervised._module import hashing_perceptron
-
         n_features = int(self.n_features_in_)
         if self.module is None:
             hidden = check_layer_sizes(self.hidden_layer_sizes, "hidden_layer_sizes")
             sizes = [n_features, *hidden, int(n_bits)]
-            return hashing_perceptron(sizes, self.dropout, self.balanced)
-        if isinstance(self.module, nn.Module):
+            return _networks.hashing_perceptron(sizes, self.dropout, self.balanced)
+        if isinstance(self.module, torch.nn.Module):
             raise TypeError(
                 f"module={type(self.module).__name__}(...) is a module; give a factory "
                 "(n_features, n_bits) -> torch.nn.Module instead, such as a function "
@@ -293,11 +289,10 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         encoder = self.module(n_features, int(n_bits))
         if self.input_shape_ is None:
             return encoder
-        return nn.Sequential(nn.Unflatten(1, tuple(self.input_shape_)), encoder)
+        unflatten = torch.nn.Unflatten(1, tuple(self.input_shape_))
+        return torch.nn.Sequential(unflatten, encoder)
 
     def _module(self, run):
-        from skhash.neural.supervised._module import SupervisedModule
-
         if self.coefs_ is None and self.module is None:
             raise ValueError(
                 "The network is not part of what was saved. Set the parameter module "
@@ -305,14 +300,12 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
             )
         with seeded_globals(0):
             encoder = self._new_encoder(self.n_bits_)
-        return SupervisedModule(encoder, self.mean_, self.scale_)
+        return _networks.SupervisedModule(encoder, self.mean_, self.scale_)
 
     def _read(self, module, X, run):
         coefs = intercepts = None
         if self.module is None:
-            from skhash.neural.supervised._module import folded_layers
-
-            coefs, intercepts = folded_layers(module.encoder)
+            coefs, intercepts = _networks.folded_layers(module.encoder)
             coefs[0] = coefs[0] / np.float32(module.scale)
         return {"n_bits_": int(self.n_bits), "coefs_": coefs, "intercepts_": intercepts}
 
@@ -364,8 +357,6 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
 
     def _run_module(self, X):
         """Return the logits of a user's network."""
-        import torch
-
         from skhash.training._net import whole_batch
 
         device = torch.device(inference_device(self.device))
