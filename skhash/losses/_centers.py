@@ -16,8 +16,8 @@ from skhash.losses._objective import (
     mean_where,
     share_label,
 )
-from skhash.losses._ranges import EPOCH, NOT_NEGATIVE, POSITIVE, SHARE
 from skhash.utils._sklearn import StrOptions
+from skhash.utils.ranges import COUNT_FROM_0, NOT_NEGATIVE, POSITIVE, SHARE
 
 # Cosines are kept so far from 1, where the slope of the angle is infinite.
 COSINE_GAP = 1e-6
@@ -356,7 +356,7 @@ class MDSHCLoss(SupervisedLoss):
     _parameter_constraints: dict = {
         "centers": [StrOptions({*CENTERS})],
         "pair_weight": NOT_NEGATIVE,
-        "pair_epoch": EPOCH,
+        "pair_epoch": COUNT_FROM_0,
         "momentum": SHARE,
         "quantization_weight": NOT_NEGATIVE,
     }

@@ -12,8 +12,8 @@ import torch
 from sklearn.base import BaseEstimator
 
 from skhash.losses._objective import Objective, SupervisedLoss, pairwise_likelihood
-from skhash.losses._ranges import AUTO, EPOCH, NOT_NEGATIVE, POSITIVE, SHARE
 from skhash.utils._sklearn import StrOptions
+from skhash.utils.ranges import AUTO, COUNT_FROM_0, NOT_NEGATIVE, POSITIVE, SHARE
 from skhash.utils.strategies import resolved
 
 # The warning where the dual variable had no part in a fit.
@@ -285,7 +285,7 @@ class DualHashLoss(SupervisedLoss):
         "solver": [StrOptions({*SOLVERS} - {None}), Solver, None],
         "w_weight": NOT_NEGATIVE,
         "penalty": POSITIVE,
-        "warmup_epochs": EPOCH,
+        "warmup_epochs": COUNT_FROM_0,
         "logit_scale": AUTO,
         "pair_weights": [StrOptions({"balanced"}), None],
     }

@@ -21,7 +21,7 @@ from skhash.losses._objective import (
     signs_of,
     split_pairs,
 )
-from skhash.losses._ranges import AUTO, COUNT, NOT_NEGATIVE, POSITIVE
+from skhash.utils.ranges import AUTO, COUNT, NOT_NEGATIVE, POSITIVE
 
 # Terms of triplets that are held at a time.
 TRIPLET_TERMS = 2**22

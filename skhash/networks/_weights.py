@@ -1,13 +1,12 @@
 """Laws of the weights of stochastic binary networks, drawn once a step."""
 
 from abc import ABCMeta, abstractmethod
-from numbers import Real
 
 import torch
 from sklearn.base import BaseEstimator
 
 from skhash.gradients import BernoulliUnits
-from skhash.utils._sklearn import Interval
+from skhash.utils.ranges import NOT_NEGATIVE, POSITIVE
 from skhash.utils.strategies import resolved
 
 
@@ -162,9 +161,7 @@ class MirrorWeights(BinaryWeights):
     SBNClassifier(weights=MirrorWeights(prior_strength=1.0))
     """
 
-    _parameter_constraints: dict = {
-        "prior_strength": [Interval(Real, 0, None, closed="left")]
-    }
+    _parameter_constraints: dict = {"prior_strength": NOT_NEGATIVE}
     law = "mirror"
 
     def __init__(self, prior_strength=0.0):
@@ -251,9 +248,7 @@ class BayesBiNNWeights(BinaryWeights):
     SBNClassifier(optimizer='sgd', weights=BayesBiNNWeights(temperature=0.5))
     """
 
-    _parameter_constraints: dict = {
-        "temperature": [Interval(Real, 0, None, closed="neither")]
-    }
+    _parameter_constraints: dict = {"temperature": POSITIVE}
     law = "mirror"
     # Relaxed weights are no signs while training.
     is_binary = False

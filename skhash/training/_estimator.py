@@ -1,28 +1,27 @@
 """Base classes of estimators that are trained by gradient descent."""
 
-from numbers import Integral, Real
-
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from skhash.base import BaseHasher, check_magnitude, unchanged_if_it_raises
 from skhash.persistence.schema import Group, Plain, Records, wholes
 from skhash.training._params import Optimizer
-from skhash.utils._sklearn import Interval, StrOptions, fit_context
+from skhash.utils._sklearn import StrOptions, fit_context
 from skhash.utils.late import LateModule, torch
+from skhash.utils.ranges import COUNT, POSITIVE, PROPER_SHARE
 from skhash.utils.torch import random_state_of_call, resolve_device
 
 _loop = LateModule("skhash.training._net")
 
 # Constraints of the parameters of training, for every trained estimator.
 TRAINING_CONSTRAINTS: dict = {
-    "lr": [Interval(Real, 0, None, closed="neither")],
+    "lr": POSITIVE,
     "lr_schedule": [StrOptions({"cosine", "inverse_sqrt", "step"}), None],
-    "max_epochs": [Interval(Integral, 1, None, closed="left")],
-    "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "max_epochs": COUNT,
+    "batch_size": [*COUNT, StrOptions({"auto"})],
     "optimizer": [str, type, Optimizer],
     "callbacks": [list, None],
-    "validation_fraction": [Interval(Real, 0, 1, closed="neither"), callable, None],
+    "validation_fraction": [*PROPER_SHARE, callable, None],
     "device": [str],
     "random_state": ["random_state"],
     "verbose": ["verbose"],

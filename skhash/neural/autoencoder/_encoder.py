@@ -1,7 +1,5 @@
 """Stochastic autoencoders with a binary code: semantic hashing."""
 
-from numbers import Real
-
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
@@ -18,9 +16,10 @@ from skhash.numerics import _perceptron as mlp
 from skhash.numerics._projection import mean_and_scale
 from skhash.persistence.schema import TINY, Group, optional, reals, wholes
 from skhash.training import BaseNeuralHasher, arrays_of
-from skhash.utils._sklearn import HasMethods, Interval, StrOptions
+from skhash.utils._sklearn import HasMethods, StrOptions
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import torch
+from skhash.utils.ranges import NOT_NEGATIVE, SHARE_BELOW_1
 from skhash.utils.torch import seeded_generator
 
 
@@ -212,8 +211,8 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         "posterior": [StrOptions({"independent", "correlated"}), Posterior],
         "gradient": [str, HasMethods(["surrogate"])],
         "noise": [str, HasMethods(["cdf"])],
-        "kl_weight": [Interval(Real, 0, None, closed="left"), callable],
-        "dropout": [Interval(Real, 0, 1, closed="left")],
+        "kl_weight": [*NOT_NEGATIVE, callable],
+        "dropout": SHARE_BELOW_1,
         "correction": [str, Correction, None],
     }
 

@@ -1,12 +1,12 @@
 """Parts of a `StochasticAutoencoderHash`: distributions of bits, a second phase."""
 
 import math
-from numbers import Integral, Real
 
 from sklearn.base import BaseEstimator
 
-from skhash.utils._sklearn import HasMethods, Interval
+from skhash.utils._sklearn import HasMethods
 from skhash.utils.late import torch
+from skhash.utils.ranges import COUNT, NOT_NEGATIVE
 from skhash.utils.strategies import resolved
 
 
@@ -93,9 +93,9 @@ class CorrelatedPosterior(Posterior):
     """
 
     _parameter_constraints: dict = {
-        "rank": [Interval(Integral, 1, None, closed="left")],
-        "n_mixture": [Interval(Integral, 1, None, closed="left")],
-        "scale": [Interval(Real, 0, None, closed="left"), None],
+        "rank": COUNT,
+        "n_mixture": COUNT,
+        "scale": [*NOT_NEGATIVE, None],
     }
     has_closed_form = False
 
@@ -171,8 +171,8 @@ class Correction(BaseEstimator):
 
     _parameter_constraints: dict = {
         "gradient": [str, HasMethods(["surrogate"])],
-        "n_samples": [Interval(Integral, 1, None, closed="left")],
-        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "n_samples": COUNT,
+        "n_epochs": COUNT,
     }
 
     def __init__(self, gradient="arm", n_samples=10, n_epochs=6):

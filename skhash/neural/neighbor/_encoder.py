@@ -1,7 +1,7 @@
 """Codes learned from the data's own near neighbours."""
 
 import copy
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 from scipy import sparse
@@ -22,9 +22,10 @@ from skhash.numerics._projection import (
 from skhash.numerics._rotation import rotated_axes
 from skhash.persistence.schema import TINY, Plain, optional, reals
 from skhash.training import BaseNeuralHasher, arrays_of
-from skhash.utils._sklearn import HasMethods, Interval, StrOptions
+from skhash.utils._sklearn import HasMethods, StrOptions
 from skhash.utils.chunks import RowView
 from skhash.utils.late import torch
+from skhash.utils.ranges import COUNT, COUNT_FROM_2, NOT_NEGATIVE, POSITIVE
 from skhash.utils.targets import partial_labels
 
 SHORTEST_PREFIX = 8
@@ -236,25 +237,19 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     }
     _parameter_constraints: dict = {
         **BaseNeuralHasher._parameter_constraints,
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "n_neighbors": COUNT,
         "metric": [StrOptions({"euclidean", "cosine", "inner_product"})],
         "hidden_layer_sizes": [StrOptions({"auto"}), "array-like"],
         "nested": ["boolean", "array-like"],
-        "temperature": [Interval(Real, 0, None, closed="neither")],
+        "temperature": POSITIVE,
         "gradient": [str, HasMethods(["surrogate"])],
-        "distance_weight": [Interval(Real, 0, None, closed="left")],
-        "reconstruction_weight": [Interval(Real, 0, None, closed="left")],
+        "distance_weight": NOT_NEGATIVE,
+        "reconstruction_weight": NOT_NEGATIVE,
         "graph": [StrOptions({"projected", "exact"}), "sparse matrix"],
-        "max_train_samples": [Interval(Integral, 2, None, closed="left"), None],
-        "max_epochs": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "batch_size": [
-            Interval(Integral, 2, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "max_train_samples": [*COUNT_FROM_2, None],
+        "max_epochs": [*COUNT, StrOptions({"auto"})],
+        "batch_size": [*COUNT_FROM_2, StrOptions({"auto"})],
+        "weight_decay": NOT_NEGATIVE,
     }
 
     def __init__(

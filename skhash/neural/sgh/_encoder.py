@@ -1,7 +1,5 @@
 """Stochastic Generative Hashing."""
 
-from numbers import Real
-
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -20,10 +18,11 @@ from skhash.numerics._decoder import sum_of_entries
 from skhash.numerics._projection import mean_and_scale, sample_rows
 from skhash.persistence.schema import TINY, optional, reals
 from skhash.training import BaseNeuralHasher, arrays_of
-from skhash.utils._sklearn import Interval, StrOptions
+from skhash.utils._sklearn import StrOptions
 from skhash.utils.arrays import check_array
 from skhash.utils.chunks import dense_rows
 from skhash.utils.late import torch
+from skhash.utils.ranges import NOT_NEGATIVE
 
 
 class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
@@ -217,8 +216,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         "gradient": [StrOptions({"analytic", "exact", "linear"})],
         "init": [StrOptions({"auto", "itq", "pca", "random"})],
         "scale": [StrOptions({"latent"}), LatentScale, None],
-        "kl_weight": [Interval(Real, 0, None, closed="left")],
-        "weight_penalty": [Interval(Real, 0, None, closed="left")],
+        "kl_weight": NOT_NEGATIVE,
+        "weight_penalty": NOT_NEGATIVE,
         "refit_decoder": ["boolean"],
         "pairs": [StrOptions({"given", "labels", "neighbors"}), PairSource],
         "averaging": [StrOptions({"last", "random", "mean"})],

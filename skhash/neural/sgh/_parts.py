@@ -1,16 +1,15 @@
 """Parts of an `SGHEncoder`: latent scales, and sources of pairs of rows."""
 
 from abc import abstractmethod
-from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 
 from skhash.numerics._graph import near_rows
-from skhash.utils._sklearn import Interval
 from skhash.utils.arrays import as_array, column_or_1d
 from skhash.utils.late import torch
+from skhash.utils.ranges import COUNT, NOT_NEGATIVE, POSITIVE
 from skhash.utils.strategies import resolved
 from skhash.utils.targets import encoded_labels, partial_labels
 from skhash.utils.torch import seeded_generator
@@ -47,7 +46,7 @@ class LatentScale(BaseEstimator):
     (1797, 16)
     """
 
-    _parameter_constraints: dict = {"std": [Interval(Real, 0, None, closed="neither")]}
+    _parameter_constraints: dict = {"std": POSITIVE}
 
     def __init__(self, std=0.3):
         self.std = std
@@ -65,7 +64,7 @@ class PairSource(BaseEstimator):
     which pairs a batch makes up.
     """
 
-    _parameter_constraints: dict = {"weight": [Interval(Real, 0, None, closed="left")]}
+    _parameter_constraints: dict = {"weight": NOT_NEGATIVE}
     # Whether an encoder has a likelihood of pairs even while nothing is known yet.
     is_always_learned = True
 
@@ -246,7 +245,7 @@ class NeighborPairs(PairSource):
     """
 
     _parameter_constraints: dict = {
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "n_neighbors": COUNT,
         **PairSource._parameter_constraints,
     }
 

@@ -3,7 +3,6 @@
 import copy
 import math
 from functools import partial, partialmethod
-from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils import check_consistent_length
@@ -23,9 +22,10 @@ from skhash.persistence.schema import (
     wholes,
 )
 from skhash.training import BaseNeuralHasher
-from skhash.utils._sklearn import HasMethods, Interval, StrOptions
+from skhash.utils._sklearn import HasMethods, StrOptions
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule, torch
+from skhash.utils.ranges import COUNT_FROM_2, NOT_NEGATIVE, SHARE_BELOW_1
 from skhash.utils.targets import check_shared, encoded_targets
 from skhash.utils.torch import inference_device, seeded_globals
 
@@ -157,14 +157,11 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         "loss": [str, HasMethods(["objective"])],
         "module": [callable, None],
         "hidden_layer_sizes": ["array-like"],
-        "dropout": [Interval(Real, 0, 1, closed="left")],
+        "dropout": SHARE_BELOW_1,
         "balanced": ["boolean"],
         "input_shape": ["array-like", None],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "batch_size": [
-            Interval(Integral, 2, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
+        "weight_decay": NOT_NEGATIVE,
+        "batch_size": [*COUNT_FROM_2, StrOptions({"auto"})],
     }
     _goes_on = False
 
