@@ -8,7 +8,6 @@ parameters are trained along with the encoder. A loss that remembers nothing wri
 """
 
 import math
-from abc import ABCMeta, abstractmethod
 from dataclasses import dataclass
 
 import torch
@@ -62,11 +61,11 @@ class SupervisedLoss(BaseEstimator):
 
     def objective(self, training: Training) -> "Objective":
         """Return the module to minimize in this fit, on the CPU."""
-        return BatchObjective(self)
+        return Objective(self)
 
 
-class Objective(nn.Module, metaclass=ABCMeta):
-    """A loss in one fit.
+class Objective(nn.Module):
+    """A loss in one fit; this one remembers nothing.
 
     Parameters
     ----------
@@ -96,7 +95,6 @@ class Objective(nn.Module, metaclass=ABCMeta):
         """Return attributes to set on the trained encoder."""
         return {}
 
-    @abstractmethod
     def forward(self, logits, labels, rows, X) -> torch.Tensor:
         """Return the loss of a batch.
 
@@ -114,12 +112,6 @@ class Objective(nn.Module, metaclass=ABCMeta):
         -------
         loss : Tensor, a scalar
         """
-
-
-class BatchObjective(Objective):
-    """A loss that remembers nothing."""
-
-    def forward(self, logits, labels, rows, X):
         return self.loss.of_batch(logits, labels)
 
 

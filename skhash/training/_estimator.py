@@ -141,9 +141,12 @@ class TrainedMixin:
             ) from error
         return module
 
-    def _optimizer(self, module) -> tuple:
+    def _optimizer(self, module, others=None) -> tuple:
         """Return the class of the optimizer, and parameters besides the step size."""
-        return _loop.resolve_optimizer(self.optimizer)
+        own = (
+            {"weight_decay": self.weight_decay} if hasattr(self, "weight_decay") else {}
+        )
+        return _loop.resolve_optimizer(self.optimizer, others, **own)
 
     def _resolve_batch_size(self, n_samples: int) -> int:
         """Return the number of rows in a batch."""

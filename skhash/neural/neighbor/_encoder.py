@@ -497,11 +497,6 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             "axes_": module.axes,
         }
 
-    def _optimizer(self, module):
-        from skhash.training._net import resolve_optimizer
-
-        return resolve_optimizer(self.optimizer, weight_decay=self.weight_decay)
-
     def _phases(self, n_samples):
         return (self._n_epochs(n_samples),)
 

@@ -308,10 +308,9 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
 
     def _optimizer(self, module):
         from skhash.neural.supervised._storm import Storm
-        from skhash.training._net import resolve_optimizer
 
         others = {"storm": partial(Storm, shadow=module.shadow)}
-        return resolve_optimizer(self.optimizer, others, weight_decay=self.weight_decay)
+        return super()._optimizer(module, others)
 
     def _fit_codes(self, X, y, random_state):
         super()._fit_codes(X, y, random_state)
