@@ -152,13 +152,10 @@ class _Flips(Function):
     """The zeros ``Delta^T q``, whose derivative in q is computed without Delta."""
 
     @staticmethod
-    def forward(q, x, drawn, logits, layer, backend):
+    def forward(ctx, q, x, drawn, logits, layer, backend):
+        ctx.layer, ctx.backend = layer, backend
+        ctx.save_for_backward(x, drawn, logits)
         return torch.zeros_like(logits)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        _, *tensors, ctx.layer, ctx.backend = inputs
-        ctx.save_for_backward(*tensors)
 
     @staticmethod
     def backward(ctx, gradient):

@@ -319,14 +319,9 @@ class PenalizedObjective(Objective):
     Until the warm-up is over, and in validation, it is the likelihood.
     """
 
-    epoch = 0
-
     def __init__(self, loss, solver):
         super().__init__(loss)
         self.solver = solver
-
-    def start_epoch(self, epoch):
-        self.epoch = epoch
 
     def forward(self, logits, labels, rows, X):
         outputs, loss = logits.tanh(), self.loss

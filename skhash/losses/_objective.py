@@ -73,11 +73,13 @@ class Objective(nn.Module):
 
     Attributes
     ----------
+    epoch : int
+        The one that was started last; the first one is 0.
     frozen : bool
         While true, a batch is to leave no trace, although it is trained on.
     """
 
-    frozen = False
+    epoch, frozen = 0, False
 
     def __init__(self, loss=None):
         super().__init__()
@@ -90,6 +92,7 @@ class Objective(nn.Module):
 
     def start_epoch(self, epoch: int) -> None:
         """Called when an epoch starts; the first one is 0."""
+        self.epoch = epoch
 
     def results(self) -> dict:
         """Return attributes to set on the trained encoder."""

@@ -249,13 +249,9 @@ class HashNetLoss(SupervisedLoss):
 
 
 class _HashNetObjective(Objective):
-    beta = 1.0
-
-    def start_epoch(self, epoch):
-        self.beta = math.sqrt(1 + epoch // self.loss.stage_epochs)
-
     def forward(self, logits, labels, rows, X):
-        outputs = (self.beta * logits).tanh()
+        beta = math.sqrt(1 + self.epoch // self.loss.stage_epochs)
+        outputs = (beta * logits).tanh()
         similar, different = split_pairs(labels)
         scale = self.loss.logit_scale
         scale = 10 / logits.shape[1] if scale == "auto" else scale

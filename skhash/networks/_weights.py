@@ -103,16 +103,12 @@ class RealWeights(WeightLaw):
 class BinaryWeights(WeightLaw):
     r"""Base of weights that are +1 with probability :math:`F(\eta)`, else -1.
 
-    F is the distribution function of `noise`, and :math:`\eta` the parameter.
+    The weights are values of `units`, whose logits are the parameters :math:`\eta`; F
+    is the distribution function of their noise.
     """
 
     is_binary = True
-    noise = "logistic"
-
-    @property
-    def units(self) -> BernoulliUnits:
-        """The weights as units, whose logits are the parameters."""
-        return BernoulliUnits(self.noise, "pm1")
+    units = BernoulliUnits("logistic", "pm1")
 
     def start(self, shape, n_inputs, generator):
         # The middle of a cell of rand: neither 0 nor 1, which have infinite logits.
@@ -200,7 +196,7 @@ class ProjectedWeights(BinaryWeights):
     """
 
     law = "pgd"
-    noise = "uniform"
+    units = BernoulliUnits("uniform", "pm1")
 
     def of_real(self, weight):
         return super().of_real(weight).clamp(-1, 1)

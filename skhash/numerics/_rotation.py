@@ -40,25 +40,20 @@ def fit_itq_rotation(projected, rotation, max_iter: int):
     objective : ndarray of shape (n_iter,), float64
         The mean squared quantization error of a row, once per iteration.
     """
-    with threads_that_pay(projected.numel() * projected.shape[1]):
-        return _fit_itq_rotation(projected, rotation, max_iter)
-
-
-def _fit_itq_rotation(projected, rotation, max_iter):
     n_samples, n_bits = projected.shape
-    dtype = widest_float(projected.device)
-    energy = projected.square().sum(dtype=dtype).item() / n_samples
-    correlations = []
-    for _ in range(max_iter):
-        rotated = projected @ rotation.to(projected)
-        # |B|^2 = n_bits, and sum(B * VR) is the 1-norm of VR: no B is needed for it.
-        correlations.append(rotated.abs().sum(dtype=dtype).item() / n_samples)
-        signs = (rotated > 0).to(projected.dtype).mul_(2).sub_(1)
-        cross = (signs.T @ projected).cpu().double()
-        left, _, right = torch.linalg.svd(cross)
-        rotation = right.T @ left.T
-        if len(correlations) > 1 and correlations[-1] < correlations[-2]:
-            break
+    dtype, correlations = widest_float(projected.device), []
+    with threads_that_pay(projected.numel() * n_bits):
+        energy = projected.square().sum(dtype=dtype).item() / n_samples
+        for _ in range(max_iter):
+            rotated = projected @ rotation.to(projected)
+            # |B|^2 = n_bits, and sum(B * VR) is the 1-norm of VR: it needs no B.
+            correlations.append(rotated.abs().sum(dtype=dtype).item() / n_samples)
+            signs = (rotated > 0).to(projected.dtype).mul_(2).sub_(1)
+            cross = (signs.T @ projected).cpu().double()
+            left, _, right = torch.linalg.svd(cross)
+            rotation = right.T @ left.T
+            if len(correlations) > 1 and correlations[-1] < correlations[-2]:
+                break
     return rotation, n_bits + energy - 2 * np.array(correlations)
 
 

@@ -1,7 +1,7 @@
 """Rows, batches of them on a device, and the modules that are trained on them."""
 
 from abc import ABCMeta, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -82,7 +82,7 @@ class Batch:
         """Return the rows themselves, their first partners, and so on."""
         columns = [
             [None] * self.n_parts if value is None else value.chunk(self.n_parts)
-            for value in (getattr(self, field.name) for field in fields(self))
+            for value in vars(self).values()
         ]
         return [Batch(*values) for values in zip(*columns, strict=True)]
 

@@ -28,7 +28,8 @@ from skhash.utils.late import torch
 from skhash.utils.ranges import COUNT, COUNT_FROM_2, NOT_NEGATIVE, POSITIVE
 from skhash.utils.targets import partial_labels
 
-SHORTEST_PREFIX = 8
+# Lengths that nested=True trains, as far as codes have so many bits.
+PREFIXES = [2**i for i in range(3, 64)]
 # Steps that max_epochs="auto" aims at, within these numbers of epochs.
 AUTO_STEPS, AUTO_EPOCHS = 1500, (10, 100)
 # The more rows there are, the nearer are those that a search is for, and the less the
@@ -510,8 +511,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     def _lengths(self):
         nested = self.nested
         if isinstance(nested, bool | np.bool_):
-            doublings = range(SHORTEST_PREFIX.bit_length() - 1, 64) if nested else ()
-            nested = [2**i for i in doublings]
+            nested = PREFIXES if nested else []
         if not all(isinstance(m, Integral) for m in nested):
             raise ValueError(f"nested={self.nested!r} must hold integers, of bits.")
         lengths = sorted({int(m) for m in nested if m < self.n_bits})

@@ -477,16 +477,10 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     def _refit_decoder(self, module, X, device):
         """Set decoder and prior to their optimum for the learned encoder."""
         result = module.learned()
-        decoder = closed_form_decoder(
-            X,
-            module.mean,
-            module.scale,
-            result["weight"].cpu().numpy(),
-            result["bias"].cpu().numpy(),
-            self.coding,
-            device,
-            penalty=self.weight_penalty * float(torch.exp(2 * result["log_rho"])),
-        )
+        penalty = self.weight_penalty * float(torch.exp(2 * result["log_rho"]))
+        unit = module.mean, module.scale
+        encoder = (result[name].cpu().numpy() for name in ("weight", "bias"))
+        decoder = closed_form_decoder(X, *unit, *encoder, self.coding, device, penalty)
         for name, value in decoder.items():
             result[name].copy_(torch.from_numpy(np.asarray(value, dtype=np.float32)))
 

@@ -80,16 +80,9 @@ def _neighbor_recalls(X, mean, candidates, generator) -> list[float]:
     truth = exact_neighbors(queries, database, n_neighbors, "euclidean")
     recalls = []
     for directions in candidates:
-        threshold = directions @ mean
-        query_bits, database_bits = (
-            np.asarray(rows @ directions.T > threshold, dtype=np.uint8)
-            for rows in (queries, database)
-        )
-        recalls.append(
-            neighbor_recall_score(
-                query_bits, database_bits, truth, n_retrieved=n_neighbors
-            )
-        )
+        bits = np.asarray(sample @ directions.T > directions @ mean, dtype=np.uint8)
+        parts = bits[:n_queries], bits[n_queries:]
+        recalls += [neighbor_recall_score(*parts, truth, n_retrieved=n_neighbors)]
     return recalls
 
 
