@@ -4,11 +4,7 @@ import math
 
 import torch
 from torch import nn
-from torch.nn.functional import (
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    softplus,
-)
+from torch.nn.functional import softplus
 from torch.utils.checkpoint import checkpoint
 
 from skhash.losses._objective import (
@@ -291,8 +287,8 @@ class _CrossEntropyObjective(Objective):
     def forward(self, logits, labels, rows, X):
         scores = nn.functional.linear(logits.tanh(), self.weight, self.bias)
         if labels.shape[1] == 1 < len(self.weight):
-            return cross_entropy(scores, labels[:, 0])
-        return binary_cross_entropy_with_logits(scores, labels.to(scores))
+            return nn.functional.cross_entropy(scores, labels[:, 0])
+        return nn.functional.binary_cross_entropy_with_logits(scores, labels.to(scores))
 
 
 class SupervisedContrastiveLoss(SupervisedLoss):

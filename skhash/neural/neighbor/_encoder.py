@@ -7,12 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from skhash.base import MLPLogitsMixin
-from skhash.numerics._perceptron import (
-    check_layer_sizes,
-    layers_of,
-    mlp_forward,
-    split_columns,
-)
+from skhash.numerics import _perceptron as mlp
 from skhash.numerics._projection import (
     mean_and_scale,
     principal_axes,
@@ -380,9 +375,9 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         vars(encoder).pop("net_", None)
         for name in ("coefs_", "intercepts_"):
             *layers, last = getattr(self, name)
-            setattr(encoder, name, [*layers, split_columns(last, n_bits)[0]])
+            setattr(encoder, name, [*layers, mlp.split_columns(last, n_bits)[0]])
         if self.skip_coef_ is not None:
-            encoder.skip_coef_ = split_columns(self.skip_coef_, n_bits)[0]
+            encoder.skip_coef_ = mlp.split_columns(self.skip_coef_, n_bits)[0]
         encoder.lengths_ = [m for m in self.lengths_ if m < n_bits] + [int(n_bits)]
         if hasattr(self, "weight_names_"):
             state = _truncated(self._state(), encoder.lengths_)
@@ -403,7 +398,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         if self.skip_coef_ is None:
             return logits
         none = np.zeros(self.skip_coef_.shape[-1:], dtype=np.float32)
-        return logits + mlp_forward(
+        return logits + mlp.mlp_forward(
             X, [self.skip_coef_], [none], self.mean_, self.device
         )
 
@@ -432,7 +427,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         hidden = self.hidden_layer_sizes
         if isinstance(hidden, str):
             hidden = [min(AUTO_UNITS, n_samples)]
-        hidden = check_layer_sizes(hidden, "hidden_layer_sizes")
+        hidden = mlp.check_layer_sizes(hidden, "hidden_layer_sizes")
         sizes = [n_axes, *hidden, self.n_bits]
         coefs, skip = [start], None
         if hidden:
@@ -488,11 +483,11 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
 
     def _read(self, module, X, run):
         values = arrays_of(module)
-        first, *others = (_as_used(coef) for coef in layers_of(values, "coefs"))
+        first, *others = (_as_used(coef) for coef in mlp.layers_of(values, "coefs"))
         skip = values.get("skip_coef")
         return {
             "coefs_": [_of_columns(first, module), *others],
-            "intercepts_": layers_of(values, "intercepts"),
+            "intercepts_": mlp.layers_of(values, "intercepts"),
             "skip_coef_": None if skip is None else _of_columns(_as_used(skip), module),
             "lengths_": module.lengths,
             "axes_": module.axes,
@@ -522,10 +517,10 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
 
 def _truncated(state, lengths) -> dict:
     """Return the state of a module of the first of its lengths, the last one cut."""
-    n_bits, last = lengths[-1], len(layers_of(state, "coefs")) - 1
+    n_bits, last = lengths[-1], len(mlp.layers_of(state, "coefs")) - 1
     cut = f"coefs.{last}", f"intercepts.{last}", "skip_coef"
     state = {
-        name: split_columns(value, n_bits)[0] if name in cut else value
+        name: mlp.split_columns(value, n_bits)[0] if name in cut else value
         for name, value in state.items()
         if name.partition(".")[0] != "decoders"
         or int(name.partition(".")[2]) < len(lengths)

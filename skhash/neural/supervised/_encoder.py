@@ -12,15 +12,7 @@ from skhash.base import MLPLogitsMixin
 from skhash.metrics import class_distances
 from skhash.numerics._perceptron import check_layer_sizes
 from skhash.numerics._projection import mean_and_scale
-from skhash.persistence.schema import (
-    TINY,
-    Group,
-    Plain,
-    labels,
-    optional,
-    reals,
-    wholes,
-)
+from skhash.persistence import schema
 from skhash.training import BaseNeuralHasher
 from skhash.utils._sklearn import HasMethods, StrOptions
 from skhash.utils.chunks import row_chunks
@@ -141,16 +133,16 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     """
 
     _saved = {
-        "classes_": labels("n_classes"),
-        "input_shape_": optional(Plain(list)),
-        "scale_": reals(low=TINY),
-        "n_bits_": wholes(low=1),
-        "coefs_": optional(Group(list)),
-        "intercepts_": optional(Group(list)),
-        "quantization_error_": Plain(float),
-        "intra_distance_": Plain(float),
-        "inter_distance_": Plain(float),
-        "separability_": Plain(float),
+        "classes_": schema.labels("n_classes"),
+        "input_shape_": schema.optional(schema.Plain(list)),
+        "scale_": schema.reals(low=schema.TINY),
+        "n_bits_": schema.wholes(low=1),
+        "coefs_": schema.optional(schema.Group(list)),
+        "intercepts_": schema.optional(schema.Group(list)),
+        "quantization_error_": schema.Plain(float),
+        "intra_distance_": schema.Plain(float),
+        "inter_distance_": schema.Plain(float),
+        "separability_": schema.Plain(float),
     }
     _parameter_constraints: dict = {
         **BaseNeuralHasher._parameter_constraints,
@@ -486,7 +478,7 @@ class DualHashEncoder(SupervisedHash):
     True
     """
 
-    _saved = {"dual_active_fraction_": optional(Plain(float))}
+    _saved = {"dual_active_fraction_": schema.optional(schema.Plain(float))}
     # Its parameters are those of `SupervisedHash`; two have other defaults.
     __init__ = partialmethod(
         SupervisedHash.__init__, loss="dualhash", batch_size="auto"
