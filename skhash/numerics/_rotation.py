@@ -11,10 +11,14 @@ from skhash.utils.torch import threads_that_pay, widest_float
 ROTATION_ROWS, ROTATION_STEPS = 4_000, 10
 
 
+def gaussian(n_rows, n_columns, generator):
+    """Draw a (n_rows, n_columns) float64 tensor from the standard normal law."""
+    return torch.randn(n_rows, n_columns, generator=generator, dtype=torch.float64)
+
+
 def random_rotation(size: int, generator):
     """Draw a (size, size) float64 orthogonal tensor from the uniform distribution."""
-    gaussian = torch.randn(size, size, generator=generator, dtype=torch.float64)
-    q, r = torch.linalg.qr(gaussian)
+    q, r = torch.linalg.qr(gaussian(size, size, generator))
     return q * torch.sign(torch.diagonal(r))
 
 

@@ -14,12 +14,11 @@ from skhash.numerics._projection import (
     project,
     sample_rows,
 )
-from skhash.numerics._rotation import rotated_axes
+from skhash.numerics._rotation import gaussian, rotated_axes
 from skhash.persistence.schema import TINY, Plain, optional, reals
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, StrOptions
 from skhash.utils.chunks import RowView
-from skhash.utils.late import torch
 from skhash.utils.ranges import COUNT, COUNT_FROM_2, NOT_NEGATIVE, POSITIVE
 from skhash.utils.targets import partial_labels
 
@@ -432,8 +431,9 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         coefs, skip = [start], None
         if hidden:
             shapes = zip(sizes[:-1], sizes[1:], strict=True)
-            coefs, skip = [_he_normal(shape, run.generator) for shape in shapes], start
-            coefs[-1][:] = 0.0
+            drawn = (gaussian(*shape, run.generator).numpy() for shape in shapes)
+            coefs = [values * np.sqrt(2 / len(values)) for values in drawn]
+            coefs[-1][:], skip = 0.0, start
         layers = coefs, [np.zeros(size) for size in sizes[1:]], skip
         n_epochs = self._n_epochs(n_samples)
         return self._module_of(layers, mean, scale, axes, lengths, n_samples, n_epochs)
@@ -535,16 +535,9 @@ def _truncated(state, lengths) -> dict:
 
 def _of_columns(coef, module):
     """Return weights of the columns of raw rows from those of the projected ones."""
-    if module.axes is not None:
-        coef = module.axes.T @ coef
-    return (coef / module.scale).astype(np.float32)
+    return (module.axes.T @ coef / module.scale).astype(np.float32)
 
 
 def _as_used(coef):
     """Return the matrix that the module multiplies by for this parameter."""
     return coef / np.float32(np.sqrt(len(coef)))
-
-
-def _he_normal(shape, generator) -> np.ndarray:
-    values = torch.randn(shape, generator=generator, dtype=torch.float64).numpy()
-    return values * np.sqrt(2 / shape[0])

@@ -36,7 +36,7 @@ class NeighborModule(TrainedModule):
     ----------
     mean, scale : ndarray of shape (n_features,), float
         Used to standardise the data.
-    axes : ndarray of shape (n_inputs, n_features) or None
+    axes : ndarray of shape (n_inputs, n_features)
         Standardised rows are projected on these before they are fed.
     coefs, intercepts : lists of ndarrays of shapes (n_inputs, n_outputs), (n_outputs,)
         The layers, for projected rows.
@@ -104,8 +104,8 @@ class NeighborModule(TrainedModule):
         self.reconstruction_weight = reconstruction_weight
         self.unit_rows = unit_rows
         self.source, self.bank = source, None
-        origin = mean / scale if axes is None else axes @ mean / scale
-        self.register_buffer("origin", torch.tensor(origin, dtype=torch.float32))
+        origin = torch.tensor(axes @ mean / scale, dtype=torch.float32)
+        self.register_buffer("origin", origin)
 
     def forward(self, X):
         values = X

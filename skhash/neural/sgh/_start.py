@@ -8,7 +8,7 @@ from skhash.codes import CODINGS
 from skhash.metrics import neighbor_recall_score
 from skhash.numerics._nearest import exact_neighbors
 from skhash.numerics._projection import centered_chunks, principal_axes, project
-from skhash.numerics._rotation import fit_itq_rotation, random_rotation
+from skhash.numerics._rotation import fit_itq_rotation, gaussian, random_rotation
 from skhash.utils.late import torch
 from skhash.utils.torch import widest_float
 
@@ -33,7 +33,7 @@ def starting_directions(X, mean, n_bits, init, device, generator) -> np.ndarray:
     """
     n_features = X.shape[1]
     if init == "random":
-        return _gaussian(n_bits, n_features, generator)
+        return gaussian(n_bits, n_features, generator).numpy()
     n_axes = min(n_bits, *X.shape)
     axes = principal_axes(X, mean, n_axes, device, generator)
     if init == "pca":
@@ -46,15 +46,10 @@ def starting_directions(X, mean, n_bits, init, device, generator) -> np.ndarray:
     return candidates[int(np.argmax(recalls))]
 
 
-def _gaussian(n_rows, n_columns, generator) -> np.ndarray:
-    shape = n_rows, n_columns
-    return torch.randn(shape, generator=generator, dtype=torch.float64).numpy()
-
-
 def _pca_directions(axes, n_bits, generator) -> np.ndarray:
     """Return the axes; bits beyond their number are random mixtures of them."""
     n_more = n_bits - len(axes)
-    return np.vstack([axes, _gaussian(n_more, len(axes), generator) @ axes])
+    return np.vstack([axes, gaussian(n_more, len(axes), generator).numpy() @ axes])
 
 
 def _itq_directions(X, mean, axes, n_bits, device, generator) -> np.ndarray:
