@@ -418,7 +418,9 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
 
     def _read(self, module, X, run):
         fitted, unit = {"n_steps_": module.n_steps}, np.float32(module.scale)
-        coefs, intercepts = module.encoder.arrays()
+        values = arrays_of(module)
+        coefs = mlp.layers_of(values, "encoder.coefs")
+        intercepts = mlp.layers_of(values, "encoder.intercepts")
         coefs[0] = coefs[0] / unit
         if module.posterior.n_heads(1) > 1:
             n_bits = len(module.decoder.coefs[0])
@@ -426,12 +428,12 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
             parts = mlp.split_columns(intercepts[-1], n_bits)
             intercepts[-1], fitted["covariance_intercept_"] = parts
         fitted |= {"coefs_": coefs, "intercepts_": intercepts}
-        coefs, intercepts = module.decoder.arrays()
+        coefs = mlp.layers_of(values, "decoder.coefs")
+        intercepts = mlp.layers_of(values, "decoder.intercepts")
         coefs[-1] = coefs[-1] * unit
         if self.decoder == "gaussian":
             intercepts[-1] = np.float32(intercepts[-1] * module.scale + module.mean)
-            log_rho = arrays_of(module.likelihood)["log_rho"]
-            fitted["rho_"] = float(np.exp(log_rho) * module.scale)
+            fitted["rho_"] = float(np.exp(values["likelihood.log_rho"]) * module.scale)
         return fitted | {"decoder_coefs_": coefs, "decoder_intercepts_": intercepts}
 
     def __sklearn_tags__(self):
