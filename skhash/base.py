@@ -7,7 +7,6 @@ descent derives from `BaseNeuralHasher`, which names its hooks.
 import warnings
 from abc import ABCMeta, abstractmethod
 from functools import wraps
-from numbers import Integral
 
 import numpy as np
 from scipy import sparse
@@ -25,9 +24,10 @@ from skhash.codes import packed_width
 from skhash.numerics._perceptron import check_layers, mlp_forward
 from skhash.persistence.estimators import save_estimator
 from skhash.persistence.schema import Group, optional, reals
-from skhash.utils._sklearn import Interval, fit_context
+from skhash.utils._sklearn import fit_context
 from skhash.utils.arrays import contiguous_rows, unit_rows, validate_data
 from skhash.utils.chunks import column_range, dense_chunks, even_chunks, row_chunks
+from skhash.utils.ranges import COUNT
 from skhash.utils.threads import MIN_SHARED_WORK, map_in_threads
 from skhash.utils.torch import encoding_threads, resolve_device, threads_that_pay
 
@@ -67,7 +67,7 @@ class BaseHasher(
     _rowwise = False
 
     _parameter_constraints: dict = {
-        "n_bits": [Interval(Integral, 1, None, closed="left")],
+        "n_bits": COUNT,
         "normalize": ["boolean"],
         "device": [str],
         "random_state": ["random_state"],

@@ -334,12 +334,7 @@ def hamming_distances(packed_a, packed_b) -> np.ndarray:
     >>> hamming_distances(pack_bits([[0, 0, 1]]), pack_bits([[0, 0, 1], [1, 1, 0]]))
     array([[0, 3]], dtype=int32)
     """
-    a, b = _comparable_words(packed_a, packed_b)
-    distances = np.empty((len(a), len(b)), dtype=np.int32)
-    for rows in row_chunks(len(a), 8 * b.size):
-        differing = np.bitwise_count(a[rows, None, :] ^ b[None, :, :])
-        distances[rows] = differing.sum(axis=2, dtype=np.int32)
-    return distances
+    return _count_ones(packed_a, packed_b, np.bitwise_xor)
 
 
 def spherical_hamming_distances(packed_a, packed_b) -> np.ndarray:
@@ -375,24 +370,21 @@ def spherical_hamming_distances(packed_a, packed_b) -> np.ndarray:
     >>> spherical_hamming_distances(pack_bits(query), pack_bits(codes))
     array([[ 0. ,  1. ,  0.5, 30. ]])
     """
-    a, b = _comparable_words(packed_a, packed_b)
-    distances = np.empty((len(a), len(b)))
-    for rows in row_chunks(len(a), 24 * b.size):
-        pairs = a[rows, None, :], b[None, :, :]
-        differing, common = (
-            np.bitwise_count(combined).sum(axis=2, dtype=np.int32)
-            for combined in (np.bitwise_xor(*pairs), np.bitwise_and(*pairs))
-        )
-        distances[rows] = differing / np.maximum(common, 0.1)
-    return distances
+    common = _count_ones(packed_a, packed_b, np.bitwise_and)
+    return _count_ones(packed_a, packed_b, np.bitwise_xor) / np.maximum(common, 0.1)
 
 
-def _comparable_words(packed_a, packed_b) -> tuple[np.ndarray, np.ndarray]:
-    """Return both as words, or raise ValueError if their widths differ."""
+def _count_ones(packed_a, packed_b, combine) -> np.ndarray:
+    """Count the ones of all pairs of codes, combined by a function of words."""
     packed_a, packed_b = check_packed(packed_a), check_packed(packed_b)
     if packed_a.shape[1] != packed_b.shape[1]:
         raise ValueError(
             f"Codes of {packed_a.shape[1]} bytes and of {packed_b.shape[1]} bytes "
             "cannot be compared."
         )
-    return packed_to_words(packed_a), packed_to_words(packed_b)
+    a, b = packed_to_words(packed_a), packed_to_words(packed_b)
+    counts = np.empty((len(a), len(b)), dtype=np.int32)
+    for rows in row_chunks(len(a), 8 * b.size):
+        ones = np.bitwise_count(combine(a[rows, None, :], b[None, :, :]))
+        counts[rows] = ones.sum(axis=2, dtype=np.int32)
+    return counts

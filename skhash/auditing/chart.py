@@ -6,12 +6,11 @@ from html import escape
 
 import numpy as np
 
-from skhash.auditing.choices import SEARCHES, choices_of
+from skhash.auditing.choices import SEARCH_NAMES, SEARCHES, choices_of
 from skhash.auditing.peers import PEERS
 
 FIGURE_SIZE, SCORES_SIZE = (9.5, 4.5), (9.5, 2.8)
 COLORS = {"hamming": "#1f6fd0", "asymmetric": "#d0571b", "peer": "#7a828d"}
-LEGEND = {"hamming": "by Hamming distance", "asymmetric": "by uncompressed queries"}
 # Marks of other engines; filled after re-scoring and hollow without, as curves are.
 PEER_MARKS = dict(zip(PEERS, "sP^D", strict=True))
 # Colours of a chart that follow the page's style, light or dark.
@@ -78,7 +77,7 @@ def _draw_search(ax, choices, search, rescored, rescore):
         points = _points(one for one in choices if one.row.method == method)
         ax.plot(*points, line, color=COLORS[search], linewidth=0.8, alpha=0.3)
     best = dict(_points(choices).T)  # the last of a size is the best
-    label = LEGEND[search] + f", {rescore} re-scored" * rescored
+    label = f"by {SEARCH_NAMES[search]}" + f", {rescore} re-scored" * rescored
     ax.plot(best.keys(), best.values(), f"o{line}", label=label, **style)
 
 

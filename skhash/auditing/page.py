@@ -19,6 +19,7 @@ from skhash.auditing import chart, texts
 from skhash.auditing.choices import SEARCH_NAMES, choices_of
 from skhash.auditing.peers import PEERS
 
+BYTES = (" bytes", " kB", " MB", " GB", " TB", " PB")
 # Characters of a text that are shown.
 LONGEST_TEXT = 400
 # How the scores of a search are shown, and their name.
@@ -138,8 +139,8 @@ def _tiles(result) -> dict[str, str]:
         "n_bytes": f"{best.n_bytes:,}",
         "float_bytes": f"{floats:,}",
         "times": f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.2g}",
-        "memory": _amount(best.memory(n_rows)),
-        "float_memory": _amount(n_rows * floats),
+        "memory": texts.short(best.memory(n_rows), BYTES),
+        "float_memory": texts.short(n_rows * floats, BYTES),
         "speed": f"{best.queries_per_second:,.0f}",
         **{n: f"{settings[n]:,}" for n in ("n_rows", "n_queries", "n_database", "k")},
     }
@@ -152,14 +153,6 @@ def _neighbors(settings) -> str:
 
 def _percent(share, digits=1) -> str:
     return f"{100 * share:.{digits}f}".removesuffix(".0") + "%"
-
-
-def _amount(n_bytes) -> str:
-    """Write bytes as 512 bytes, 1.5 kB or 20.3 GB."""
-    size, units = float(n_bytes), ["PB", "TB", "GB", "MB", "kB", "bytes"]
-    while size >= 999.5 and len(units) > 1:
-        size, _ = size / 1000, units.pop()
-    return f"{size:.3g} {units[-1]}"
 
 
 # Chart and table

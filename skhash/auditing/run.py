@@ -20,6 +20,7 @@ from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
 from skhash.metrics import true_neighbors
 from skhash.neural import NeighborHash, SGHEncoder
 from skhash.utils._sklearn import Interval, StrOptions, validate_params
+from skhash.utils.ranges import COUNT
 from skhash.utils.threads import granted_cores
 
 METHODS = {
@@ -37,18 +38,16 @@ METHODS_OF_ANY_LENGTH = (*METHODS, "pq")
 # Far above any useful code: longer ones are typing errors that fill the memory.
 MAX_BITS = 2**16
 
-POSITIVE = Interval(Integral, 1, None, closed="left")
-
 
 @validate_params(
     {
         "n_bits": ["array-like"],
         "methods": ["array-like"],
         "metric": [StrOptions({"euclidean", "cosine", "inner_product"})],
-        "k": [POSITIVE],
-        "rescore": [POSITIVE],
-        "sample": [POSITIVE, None],
-        "n_queries": [POSITIVE],
+        "k": COUNT,
+        "rescore": COUNT,
+        "sample": [*COUNT, None],
+        "n_queries": COUNT,
         "target_recall": [Interval(Real, 0, 1, closed="right")],
         "device": [str],
         "random_state": ["random_state"],

@@ -82,7 +82,7 @@ def _cell(row, field, k) -> str:
     return short(value) if is_large else f"{value:.3f}"
 
 
-def short(number: float) -> str:
+def short(number: float, units=("", "k", "M", "G")) -> str:
     """Format a number in three or four figures.
 
     Examples
@@ -91,8 +91,7 @@ def short(number: float) -> str:
     >>> short(98_632), short(0.41)
     ('98.6k', '0.41')
     """
-    units = iter("kMG")
-    unit = ""
-    while number >= 999.5 and unit != "G":
-        number, unit = number / 1000, next(units)
+    unit, *larger = units
+    if number >= 999.5 and larger:
+        return short(number / 1000, larger)
     return f"{number:.3g}{unit}"

@@ -4,14 +4,13 @@ import os
 import tempfile
 from pathlib import Path
 
+from skhash.utils.late import torch
 from skhash.utils.torch import resolve_device
 
 
 def check_device(name: str) -> None:
     """Raise ``ValueError`` where torch cannot compute on the device."""
     device = resolve_device(name)
-    import torch
-
     try:
         torch.zeros(1, device=device).cpu()
     # A device that is missing something raises any exception.

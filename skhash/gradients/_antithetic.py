@@ -1,7 +1,6 @@
 """ARM and DisARM: pairs of antithetic states."""
 
 from abc import abstractmethod
-from numbers import Integral
 
 import torch
 
@@ -12,7 +11,7 @@ from skhash.gradients._base import (
     evaluate_samples,
     uniform_like,
 )
-from skhash.utils._sklearn import Interval
+from skhash.utils.ranges import COUNT
 
 
 class _Antithetic(GradientEstimator):
@@ -22,9 +21,7 @@ class _Antithetic(GradientEstimator):
     the logits of other noise.
     """
 
-    _parameter_constraints: dict = {
-        "n_samples": [Interval(Integral, 1, None, closed="left")]
-    }
+    _parameter_constraints: dict = {"n_samples": COUNT}
 
     def __init__(self, n_samples=1):
         self.n_samples = n_samples

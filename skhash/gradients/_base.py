@@ -189,24 +189,17 @@ class LayerwiseGradient(GradientEstimator):
 
 def uniform_like(logits, generator=None, samples=()):
     """Draw from U(0, 1) in the shape of `logits`, with `samples` axes in front."""
-    return torch.rand(
-        (*samples, *logits.shape),
-        generator=generator,
-        device=logits.device,
-        dtype=logits.dtype,
-    )
+    kind = {"device": logits.device, "dtype": logits.dtype}
+    return torch.rand((*samples, *logits.shape), generator=generator, **kind)
 
 
 class _AttachedSlope(Function):
     """Values whose derivative in the logits is a slope."""
 
     @staticmethod
-    def forward(values, logits, slope):
+    def forward(ctx, values, logits, slope):
+        ctx.save_for_backward(slope)
         return values
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(inputs[2])
 
     @staticmethod
     def backward(ctx, gradient):

@@ -1,7 +1,5 @@
 """Local expectation, and BitFlip, which flip single units."""
 
-from numbers import Integral
-
 import torch
 from torch.nn.functional import one_hot
 
@@ -11,7 +9,7 @@ from skhash.gradients._base import (
     attach_gradient,
     uniform_like,
 )
-from skhash.utils._sklearn import Interval
+from skhash.utils.ranges import COUNT
 
 # How many flips of every row are evaluated at a time, which bounds the memory.
 FLIPS_AT_ONCE = 16
@@ -86,9 +84,7 @@ class LocalExpectation(GradientEstimator):
     True
     """
 
-    _parameter_constraints: dict = {
-        "n_flips": [Interval(Integral, 1, None, closed="left"), None]
-    }
+    _parameter_constraints: dict = {"n_flips": [*COUNT, None]}
 
     def __init__(self, n_flips=None):
         self.n_flips = n_flips

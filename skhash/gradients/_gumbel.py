@@ -1,12 +1,10 @@
 """Relaxed units: Gumbel-softmax and its straight-through form."""
 
-from numbers import Real
-
 import torch
 
 from skhash.gradients._base import UNITS, LayerwiseGradient
 from skhash.noise import Logistic
-from skhash.utils._sklearn import Interval
+from skhash.utils.ranges import POSITIVE
 
 # The difference of two Gumbel variables: P(z < l) = sigmoid(l).
 GUMBEL_DIFFERENCE = Logistic(scale=2)
@@ -65,9 +63,7 @@ class GumbelSoftmax(LayerwiseGradient):
     True
     """
 
-    _parameter_constraints: dict = {
-        "temperature": [Interval(Real, 0, None, closed="neither")]
-    }
+    _parameter_constraints: dict = {"temperature": POSITIVE}
 
     def __init__(self, temperature=1.0):
         self.temperature = temperature

@@ -97,8 +97,7 @@ class LocalReparam(_Propagation):
     """
 
     def _probability(self, units, mean, variance, generator):
-        normal = torch.randn(
-            mean.shape, generator=generator, device=mean.device, dtype=mean.dtype
-        )
+        kind = {"device": mean.device, "dtype": mean.dtype}
+        normal = torch.randn(mean.shape, generator=generator, **kind)
         # The square root has no finite derivative at 0.
         return units.noise.cdf(mean + (variance + 1e-10).sqrt() * normal)

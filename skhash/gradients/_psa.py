@@ -1,14 +1,12 @@
 """Path sample-analytic gradients of networks of binary units."""
 
-from numbers import Real
-
 import torch
 from torch.autograd import Function
 
 from skhash.gradients._base import attach_slope
 from skhash.gradients._network import NetworkGradient, multi_sample_bound
 from skhash.gradients._psa_backends import choose_backend
-from skhash.utils._sklearn import Interval
+from skhash.utils.ranges import NOT_NEGATIVE, PROPER_SHARE
 
 # How many outputs of flipped states the head makes at a time.
 FLIPS_AT_ONCE = 2**22
@@ -110,8 +108,8 @@ class PSA(NetworkGradient):
 
     _parameter_constraints: dict = {
         "enhanced": ["boolean"],
-        "gamma": [Interval(Real, 0, None, closed="left"), None],
-        "tolerance": [Interval(Real, 0, 1, closed="neither")],
+        "gamma": [*NOT_NEGATIVE, None],
+        "tolerance": PROPER_SHARE,
     }
 
     def __init__(self, enhanced=False, gamma=None, tolerance=1e-3):
@@ -154,13 +152,10 @@ class _Flips(Function):
     """The zeros ``Delta^T q``, whose derivative in q is computed without Delta."""
 
     @staticmethod
-    def forward(q, x, drawn, logits, layer, backend):
+    def forward(ctx, q, x, drawn, logits, layer, backend):
+        ctx.layer, ctx.backend = layer, backend
+        ctx.save_for_backward(x, drawn, logits)
         return torch.zeros_like(logits)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        _, *tensors, ctx.layer, ctx.backend = inputs
-        ctx.save_for_backward(*tensors)
 
     @staticmethod
     def backward(ctx, gradient):

@@ -1,6 +1,6 @@
 """Score-function estimators: the loss times the derivative of the log probability."""
 
-from numbers import Integral, Real
+from numbers import Real
 
 import torch
 
@@ -11,6 +11,7 @@ from skhash.gradients._base import (
     evaluate_samples,
 )
 from skhash.utils._sklearn import Interval, StrOptions
+from skhash.utils.ranges import COUNT_FROM_2, SHARE
 
 
 class Reinforce(GradientEstimator):
@@ -68,7 +69,7 @@ class Reinforce(GradientEstimator):
             Interval(Real, None, None, closed="neither"),
             None,
         ],
-        "decay": [Interval(Real, 0, 1, closed="both")],
+        "decay": SHARE,
     }
 
     def __init__(self, baseline="batch", decay=0.9):
@@ -208,9 +209,7 @@ class ReinforceLOO(GradientEstimator):
     True
     """
 
-    _parameter_constraints: dict = {
-        "n_samples": [Interval(Integral, 2, None, closed="left")]
-    }
+    _parameter_constraints: dict = {"n_samples": COUNT_FROM_2}
 
     def __init__(self, n_samples=2):
         self.n_samples = n_samples

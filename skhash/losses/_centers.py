@@ -16,8 +16,8 @@ from skhash.losses._objective import (
     mean_where,
     share_label,
 )
-from skhash.losses._ranges import EPOCH, NOT_NEGATIVE, POSITIVE, SHARE
 from skhash.utils._sklearn import StrOptions
+from skhash.utils.ranges import COUNT_FROM_0, NOT_NEGATIVE, POSITIVE, SHARE
 
 # Cosines are kept so far from 1, where the slope of the angle is infinite.
 COSINE_GAP = 1e-6
@@ -356,7 +356,7 @@ class MDSHCLoss(SupervisedLoss):
     _parameter_constraints: dict = {
         "centers": [StrOptions({*CENTERS})],
         "pair_weight": NOT_NEGATIVE,
-        "pair_epoch": EPOCH,
+        "pair_epoch": COUNT_FROM_0,
         "momentum": SHARE,
         "quantization_weight": NOT_NEGATIVE,
     }
@@ -387,10 +387,6 @@ class _MDSHCObjective(CenterObjective):
         # In a tuple, as the encoder is no part of the objective.
         self.encoder = (training.encoder,)
         self.follower = copy.deepcopy(training.encoder).requires_grad_(False)
-        self.has_pairs = True
-
-    def start_epoch(self, epoch):
-        self.has_pairs = epoch >= self.loss.pair_epoch
 
     def forward(self, logits, labels, rows, X):
         outputs = logits.tanh()
@@ -399,7 +395,7 @@ class _MDSHCObjective(CenterObjective):
         loss = loss + self.loss.quantization_weight * to_signs
         if self.remembers:
             self._follow()
-        if self.has_pairs:
+        if self.epoch >= self.loss.pair_epoch:
             pair_loss = self._pair_loss(outputs, labels, rows, X)
             loss = loss + self.loss.pair_weight * pair_loss
         return loss

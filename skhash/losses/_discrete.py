@@ -9,7 +9,7 @@ from skhash.losses._objective import (
     pairwise_likelihood,
     signs_of,
 )
-from skhash.losses._ranges import AUTO, COUNT, NOT_NEGATIVE, POSITIVE
+from skhash.utils.ranges import AUTO, COUNT, NOT_NEGATIVE, POSITIVE
 
 
 class DSDHLoss(SupervisedLoss):

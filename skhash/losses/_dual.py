@@ -12,8 +12,8 @@ import torch
 from sklearn.base import BaseEstimator
 
 from skhash.losses._objective import Objective, SupervisedLoss, pairwise_likelihood
-from skhash.losses._ranges import AUTO, EPOCH, NOT_NEGATIVE, POSITIVE, SHARE
 from skhash.utils._sklearn import StrOptions
+from skhash.utils.ranges import AUTO, COUNT_FROM_0, NOT_NEGATIVE, POSITIVE, SHARE
 from skhash.utils.strategies import resolved
 
 # The warning where the dual variable had no part in a fit.
@@ -285,7 +285,7 @@ class DualHashLoss(SupervisedLoss):
         "solver": [StrOptions({*SOLVERS} - {None}), Solver, None],
         "w_weight": NOT_NEGATIVE,
         "penalty": POSITIVE,
-        "warmup_epochs": EPOCH,
+        "warmup_epochs": COUNT_FROM_0,
         "logit_scale": AUTO,
         "pair_weights": [StrOptions({"balanced"}), None],
     }
@@ -308,25 +308,28 @@ class DualHashLoss(SupervisedLoss):
 
     def objective(self, training):
         solver = resolved(self.solver, SOLVERS, Solver, "solver")
-        if not solver.has_copy:
-            return PenalizedObjective(self, solver)
-        return CopyObjective(self, solver, training)
+        return DualHashObjective(self, solver, training)
 
 
-class PenalizedObjective(Objective):
+class DualHashObjective(Objective):
     """The likelihood of pairs, plus the term of a solver.
 
-    Until the warm-up is over, and in validation, it is the likelihood.
+    Until the warm-up is over, and in validation, it is the likelihood. A solver with a
+    copy adds the mean over rows and bits of ``penalty / 2 (D - u)^2``, with u fixed,
+    and updates u and v of the rows of the batch by the outputs of this batch.
     """
 
-    epoch = 0
-
-    def __init__(self, loss, solver):
+    def __init__(self, loss, solver, training):
         super().__init__(loss)
         self.solver = solver
-
-    def start_epoch(self, epoch):
-        self.epoch = epoch
+        shape = training.n_samples, training.n_bits
+        u = torch.zeros(shape) if solver.has_copy else None
+        v = torch.zeros(shape) if solver.has_dual else None
+        self.register_buffer("u", u, persistent=False)
+        self.register_buffer("v", v, persistent=False)
+        # Entries of v that were updated, and that were not 0 then.
+        n_updates = torch.zeros(2, dtype=torch.int64)
+        self.register_buffer("n_updates", n_updates, persistent=False)
 
     def forward(self, logits, labels, rows, X):
         outputs, loss = logits.tanh(), self.loss
@@ -335,34 +338,12 @@ class PenalizedObjective(Objective):
         )
         if not self.training or self.epoch < loss.warmup_epochs:
             return likelihood
-        return likelihood + self.pull(outputs, rows)
+        return likelihood + self._pull(outputs, rows)
 
-    def pull(self, outputs, rows):
+    def _pull(self, outputs, rows):
         """Return the term that pulls outputs to signs."""
-        return self.solver.penalize(outputs, self.loss.w_weight)
-
-    def results(self):
-        return {"dual_active_fraction_": None}
-
-
-class CopyObjective(PenalizedObjective):
-    """The likelihood of pairs, plus a pull to a copy of the outputs.
-
-    The solver adds the mean over rows and bits of ``penalty / 2 (D - u)^2``, with u
-    fixed, and updates u and v of the rows of the batch by the outputs of this batch.
-    """
-
-    def __init__(self, loss, solver, training):
-        super().__init__(loss, solver)
-        u = torch.zeros(training.n_samples, training.n_bits)
-        v = torch.zeros_like(u) if solver.has_dual else None
-        self.register_buffer("u", u, persistent=False)
-        self.register_buffer("v", v, persistent=False)
-        # Entries of v that were updated, and that were not 0 then.
-        n_updates = torch.zeros(2, dtype=torch.int64)
-        self.register_buffer("n_updates", n_updates, persistent=False)
-
-    def pull(self, outputs, rows):
+        if self.u is None:
+            return self.solver.penalize(outputs, self.loss.w_weight)
         u = self.u[rows]
         if self.epoch == self.loss.warmup_epochs:
             u = outputs.detach()
@@ -382,7 +363,7 @@ class CopyObjective(PenalizedObjective):
 
     def results(self):
         if self.v is None:
-            return super().results()
+            return {"dual_active_fraction_": None}
         n_updated, n_active = self.n_updates.tolist()
         if n_updated and not n_active:
             warnings.warn(INERT.format(self.loss.solver), stacklevel=7)

@@ -8,7 +8,6 @@ parameters are trained along with the encoder. A loss that remembers nothing wri
 """
 
 import math
-from abc import ABCMeta, abstractmethod
 from dataclasses import dataclass
 
 import torch
@@ -62,11 +61,11 @@ class SupervisedLoss(BaseEstimator):
 
     def objective(self, training: Training) -> "Objective":
         """Return the module to minimize in this fit, on the CPU."""
-        return BatchObjective(self)
+        return Objective(self)
 
 
-class Objective(nn.Module, metaclass=ABCMeta):
-    """A loss in one fit.
+class Objective(nn.Module):
+    """A loss in one fit; this one remembers nothing.
 
     Parameters
     ----------
@@ -74,11 +73,13 @@ class Objective(nn.Module, metaclass=ABCMeta):
 
     Attributes
     ----------
+    epoch : int
+        The one that was started last; the first one is 0.
     frozen : bool
         While true, a batch is to leave no trace, although it is trained on.
     """
 
-    frozen = False
+    epoch, frozen = 0, False
 
     def __init__(self, loss=None):
         super().__init__()
@@ -91,12 +92,12 @@ class Objective(nn.Module, metaclass=ABCMeta):
 
     def start_epoch(self, epoch: int) -> None:
         """Called when an epoch starts; the first one is 0."""
+        self.epoch = epoch
 
     def results(self) -> dict:
         """Return attributes to set on the trained encoder."""
         return {}
 
-    @abstractmethod
     def forward(self, logits, labels, rows, X) -> torch.Tensor:
         """Return the loss of a batch.
 
@@ -114,12 +115,6 @@ class Objective(nn.Module, metaclass=ABCMeta):
         -------
         loss : Tensor, a scalar
         """
-
-
-class BatchObjective(Objective):
-    """A loss that remembers nothing."""
-
-    def forward(self, logits, labels, rows, X):
         return self.loss.of_batch(logits, labels)
 
 

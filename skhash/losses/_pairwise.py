@@ -4,11 +4,7 @@ import math
 
 import torch
 from torch import nn
-from torch.nn.functional import (
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    softplus,
-)
+from torch.nn.functional import softplus
 from torch.utils.checkpoint import checkpoint
 
 from skhash.losses._objective import (
@@ -21,7 +17,7 @@ from skhash.losses._objective import (
     signs_of,
     split_pairs,
 )
-from skhash.losses._ranges import AUTO, COUNT, NOT_NEGATIVE, POSITIVE
+from skhash.utils.ranges import AUTO, COUNT, NOT_NEGATIVE, POSITIVE
 
 # Terms of triplets that are held at a time.
 TRIPLET_TERMS = 2**22
@@ -249,13 +245,9 @@ class HashNetLoss(SupervisedLoss):
 
 
 class _HashNetObjective(Objective):
-    beta = 1.0
-
-    def start_epoch(self, epoch):
-        self.beta = math.sqrt(1 + epoch // self.loss.stage_epochs)
-
     def forward(self, logits, labels, rows, X):
-        outputs = (self.beta * logits).tanh()
+        beta = math.sqrt(1 + self.epoch // self.loss.stage_epochs)
+        outputs = (beta * logits).tanh()
         similar, different = split_pairs(labels)
         scale = self.loss.logit_scale
         scale = 10 / logits.shape[1] if scale == "auto" else scale
@@ -295,8 +287,8 @@ class _CrossEntropyObjective(Objective):
     def forward(self, logits, labels, rows, X):
         scores = nn.functional.linear(logits.tanh(), self.weight, self.bias)
         if labels.shape[1] == 1 < len(self.weight):
-            return cross_entropy(scores, labels[:, 0])
-        return binary_cross_entropy_with_logits(scores, labels.to(scores))
+            return nn.functional.cross_entropy(scores, labels[:, 0])
+        return nn.functional.binary_cross_entropy_with_logits(scores, labels.to(scores))
 
 
 class SupervisedContrastiveLoss(SupervisedLoss):

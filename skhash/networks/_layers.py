@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from skhash.gradients import BernoulliUnits
-from skhash.gradients._network import LinearMap
+from skhash.gradients._network import LinearMap, trailing
 from skhash.networks._weights import RealWeights, resolve_weights
 from skhash.noise import NOISES
 
@@ -52,8 +52,8 @@ class ChannelNorm(nn.Module):
         """
         if not self.training:
             scale, shift = self(h)
-            axes = (-1, *[1] * (h.ndim - 2))
-            return h * scale.reshape(axes) + shift.reshape(axes), scale, shift
+            axes = h.ndim - 2
+            return h * trailing(scale, axes) + trailing(shift, axes), scale, shift
         # One operation of torch for all, which `forward` would need many passes for.
         h, mean, inverse = torch.native_batch_norm(
             h, self.weight, self.bias, None, None, True, self.momentum, self.eps

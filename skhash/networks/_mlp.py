@@ -56,13 +56,6 @@ class MLP(nn.Module):
             values = linear(values, coef.T, intercept)
         return values
 
-    def arrays(self) -> tuple[list, list]:
-        """Return weights and intercepts of the layers as arrays."""
-        return tuple(
-            [parameter.detach().cpu().numpy().copy() for parameter in parameters]
-            for parameters in (self.coefs, self.intercepts)
-        )
-
 
 def _uniform(shape, n_inputs, generator):
     bound = 1 / math.sqrt(n_inputs)

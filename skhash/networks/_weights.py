@@ -1,13 +1,12 @@
 """Laws of the weights of stochastic binary networks, drawn once a step."""
 
 from abc import ABCMeta, abstractmethod
-from numbers import Real
 
 import torch
 from sklearn.base import BaseEstimator
 
 from skhash.gradients import BernoulliUnits
-from skhash.utils._sklearn import Interval
+from skhash.utils.ranges import NOT_NEGATIVE, POSITIVE
 from skhash.utils.strategies import resolved
 
 
@@ -104,16 +103,12 @@ class RealWeights(WeightLaw):
 class BinaryWeights(WeightLaw):
     r"""Base of weights that are +1 with probability :math:`F(\eta)`, else -1.
 
-    F is the distribution function of `noise`, and :math:`\eta` the parameter.
+    The weights are values of `units`, whose logits are the parameters :math:`\eta`; F
+    is the distribution function of their noise.
     """
 
     is_binary = True
-    noise = "logistic"
-
-    @property
-    def units(self) -> BernoulliUnits:
-        """The weights as units, whose logits are the parameters."""
-        return BernoulliUnits(self.noise, "pm1")
+    units = BernoulliUnits("logistic", "pm1")
 
     def start(self, shape, n_inputs, generator):
         # The middle of a cell of rand: neither 0 nor 1, which have infinite logits.
@@ -162,9 +157,7 @@ class MirrorWeights(BinaryWeights):
     SBNClassifier(weights=MirrorWeights(prior_strength=1.0))
     """
 
-    _parameter_constraints: dict = {
-        "prior_strength": [Interval(Real, 0, None, closed="left")]
-    }
+    _parameter_constraints: dict = {"prior_strength": NOT_NEGATIVE}
     law = "mirror"
 
     def __init__(self, prior_strength=0.0):
@@ -203,7 +196,7 @@ class ProjectedWeights(BinaryWeights):
     """
 
     law = "pgd"
-    noise = "uniform"
+    units = BernoulliUnits("uniform", "pm1")
 
     def of_real(self, weight):
         return super().of_real(weight).clamp(-1, 1)
@@ -251,9 +244,7 @@ class BayesBiNNWeights(BinaryWeights):
     SBNClassifier(optimizer='sgd', weights=BayesBiNNWeights(temperature=0.5))
     """
 
-    _parameter_constraints: dict = {
-        "temperature": [Interval(Real, 0, None, closed="neither")]
-    }
+    _parameter_constraints: dict = {"temperature": POSITIVE}
     law = "mirror"
     # Relaxed weights are no signs while training.
     is_binary = False

@@ -4,6 +4,8 @@ A sum runs over the features in their order, whichever rows and outputs stand be
 so that it is the same to the last bit in every call.
 """
 
+from functools import partial
+
 import numpy as np
 from llvmlite import ir
 from numba import float32, float64, int64, uint8, void
@@ -67,13 +69,10 @@ def _center(code, rows: uint8[:, :], size: int64, mean: float64[::1], block: MAT
                 write(1, code.sub(n_features, code.add(one.index, INT64(1))))
 
     *others, last = _KINDS
-    conditions = [code.icmp_unsigned("==", size, INT64(n)) for n in others]
-    code.choose(
-        [
-            (condition, lambda n=n: center(n))
-            for n, condition in zip([*others, last], [*conditions, None], strict=True)
-        ]
-    )
+    programs = [
+        (code.icmp_unsigned("==", size, INT64(n)), partial(center, n)) for n in others
+    ]
+    code.choose([*programs, (None, partial(center, last))])
 
 
 def _make_add_products(n_vectors):

@@ -7,6 +7,7 @@ from sklearn.preprocessing import normalize
 from skhash.numerics._nearest import beside, chunks_to_compare, smallest_products
 from skhash.numerics._projection import column_means, principal_axes, project
 from skhash.utils.chunks import RowView
+from skhash.utils.late import torch
 
 # Number of random rows that give the mean and the principal axes.
 AXES_ROWS = 20_000
@@ -70,8 +71,6 @@ class _Comparison:
     """
 
     def __init__(self, X, metric, n_axes, device, generator):
-        import torch
-
         self.metric, self.device = metric, device
         self.mean = self.axes = None
         if sparse.issparse(X) and n_axes is None:

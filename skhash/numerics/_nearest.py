@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from skhash.utils.chunks import dense_rows, row_chunks
-from skhash.utils.late import LateModule
+from skhash.utils.late import LateModule, torch
 from skhash.utils.torch import resolve_device
 
 _kernels = LateModule("skhash.numerics._nearest_kernels")
@@ -93,8 +93,6 @@ class _Search:
     """
 
     def __init__(self, queries, n_smallest, device):
-        import torch
-
         self.queries, self.device = queries, device
         shape = (queries.shape[0], n_smallest)
         self.best = torch.full(shape, torch.inf, device=device)
@@ -107,8 +105,6 @@ class _Search:
         On a CPU NumPy multiplies: on processors of AMD in a quarter less time than
         torch.
         """
-        import torch
-
         queries = self.queries[block]
         if sparse.issparse(queries):
             products = (queries @ others.T).toarray()
@@ -127,8 +123,6 @@ class _Search:
         return _kernels.take_nearest(keys.numpy(), start, *best)
 
     def _add_by_torch(self, block, keys, start):
-        import torch
-
         best, rows = self.best[block], self.rows[block]
         k = best.shape[1]
         new = torch.topk(keys, min(k, keys.shape[1]), dim=1, largest=False)
@@ -147,8 +141,6 @@ class _Search:
 
 def beside(rows, column, device=None):
     """Return rows with one more column, float32; `device` is that of new tensors."""
-    import torch
-
     if sparse.issparse(rows):
         column = sparse.csr_array(np.broadcast_to(column, (rows.shape[0],))[:, None])
         return sparse.hstack([rows, column], format="csr", dtype=np.float32)
@@ -301,8 +293,6 @@ def _divided(rows, lengths):
 
 def _unit_roundoff() -> float:
     """Return the unit roundoff of float32 products in torch, as the user allows."""
-    import torch
-
     try:
         exact = torch.get_float32_matmul_precision() == "highest"
     except RuntimeError:  # set through torch's older and newer switches at once

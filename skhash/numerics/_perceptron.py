@@ -9,6 +9,7 @@ from sklearn.preprocessing import normalize
 
 from skhash.numerics._affine import affine
 from skhash.utils.chunks import row_chunks
+from skhash.utils.late import torch
 from skhash.utils.torch import inference_device, own_stream
 
 # Outputs of a hidden layer that are held at a time, so that they stay in the cache.
@@ -105,8 +106,6 @@ def run_on_device(device, values, layers, mean):
     -------
     outputs : ndarray of shape (n_samples, n_outputs), float32
     """
-    import torch
-
     with own_stream(device):
         rows = torch.empty(values.shape, pin_memory=device.type == "cuda")
         precision = np.float64 if values.dtype == np.float64 else np.float32

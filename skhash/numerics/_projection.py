@@ -4,6 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from skhash.utils.chunks import dense_chunks
+from skhash.utils.late import torch
 from skhash.utils.torch import resolve_device, seeded_generator
 
 # Up to this width the covariance matrix is formed and decomposed exactly; beyond it,
@@ -27,8 +28,6 @@ def mean_and_scale(X) -> tuple[np.ndarray, float]:
 
     That is the root of the mean variance of the columns, 1 for constant data.
     """
-    import torch
-
     mean = column_means(X)
     if sparse.issparse(X):
         second = X.power(2).sum(dtype=np.float64) / X.shape[0]
@@ -44,8 +43,6 @@ def mean_and_scale(X) -> tuple[np.ndarray, float]:
 
 def sample_rows(X, generator):
     """Return at most `START_ROWS` rows, drawn where there are more."""
-    import torch
-
     if X.shape[0] <= START_ROWS:
         return X
     order = torch.randperm(X.shape[0], generator=generator)
@@ -54,8 +51,6 @@ def sample_rows(X, generator):
 
 def centered_chunks(X, mean: np.ndarray, device):
     """Yield ``(rows, X[rows] - mean)`` as float32 tensors on `device`."""
-    import torch
-
     mean = mean.astype(X.dtype)
     for rows, chunk in dense_chunks(X):
         centered = np.subtract(chunk, mean).astype(np.float32, copy=False)
@@ -64,8 +59,6 @@ def centered_chunks(X, mean: np.ndarray, device):
 
 def project(X, mean: np.ndarray, axes: np.ndarray | None, device):
     """Return ``(X - mean) axes^T`` as a float32 tensor, ``X - mean`` without axes."""
-    import torch
-
     width = X.shape[1]
     if axes is not None:
         width, axes = len(axes), torch.from_numpy(axes).to(device, torch.float32)
@@ -144,8 +137,6 @@ def _scatter(X, mean, device) -> np.ndarray:
 
 
 def _subspace_iteration(X, mean, n_axes, device, generator) -> np.ndarray:
-    import torch
-
     n_features = X.shape[1]
     width = min(n_axes + OVERSAMPLING, *X.shape)
     basis = torch.randn(n_features, width, generator=generator).to(device)
@@ -171,8 +162,6 @@ def _eigenvectors(symmetric) -> np.ndarray:
 
     They are torch's: beside busy processes the threads of NumPy take ten times as long.
     """
-    import torch
-
     return torch.linalg.eigh(torch.from_numpy(symmetric))[1].numpy()[:, ::-1]
 
 

@@ -4,18 +4,21 @@ from itertools import pairwise
 
 import numpy as np
 
+from skhash.utils.late import torch
 from skhash.utils.torch import threads_that_pay, widest_float
 
 # A rotation that training only starts from needs fewer rows and steps.
 ROTATION_ROWS, ROTATION_STEPS = 4_000, 10
 
 
+def gaussian(n_rows, n_columns, generator):
+    """Draw a (n_rows, n_columns) float64 tensor from the standard normal law."""
+    return torch.randn(n_rows, n_columns, generator=generator, dtype=torch.float64)
+
+
 def random_rotation(size: int, generator):
     """Draw a (size, size) float64 orthogonal tensor from the uniform distribution."""
-    import torch
-
-    gaussian = torch.randn(size, size, generator=generator, dtype=torch.float64)
-    q, r = torch.linalg.qr(gaussian)
+    q, r = torch.linalg.qr(gaussian(size, size, generator))
     return q * torch.sign(torch.diagonal(r))
 
 
@@ -41,27 +44,20 @@ def fit_itq_rotation(projected, rotation, max_iter: int):
     objective : ndarray of shape (n_iter,), float64
         The mean squared quantization error of a row, once per iteration.
     """
-    with threads_that_pay(projected.numel() * projected.shape[1]):
-        return _fit_itq_rotation(projected, rotation, max_iter)
-
-
-def _fit_itq_rotation(projected, rotation, max_iter):
-    import torch
-
     n_samples, n_bits = projected.shape
-    dtype = widest_float(projected.device)
-    energy = projected.square().sum(dtype=dtype).item() / n_samples
-    correlations = []
-    for _ in range(max_iter):
-        rotated = projected @ rotation.to(projected)
-        # |B|^2 = n_bits, and sum(B * VR) is the 1-norm of VR: no B is needed for it.
-        correlations.append(rotated.abs().sum(dtype=dtype).item() / n_samples)
-        signs = (rotated > 0).to(projected.dtype).mul_(2).sub_(1)
-        cross = (signs.T @ projected).cpu().double()
-        left, _, right = torch.linalg.svd(cross)
-        rotation = right.T @ left.T
-        if len(correlations) > 1 and correlations[-1] < correlations[-2]:
-            break
+    dtype, correlations = widest_float(projected.device), []
+    with threads_that_pay(projected.numel() * n_bits):
+        energy = projected.square().sum(dtype=dtype).item() / n_samples
+        for _ in range(max_iter):
+            rotated = projected @ rotation.to(projected)
+            # |B|^2 = n_bits, and sum(B * VR) is the 1-norm of VR: it needs no B.
+            correlations.append(rotated.abs().sum(dtype=dtype).item() / n_samples)
+            signs = (rotated > 0).to(projected.dtype).mul_(2).sub_(1)
+            cross = (signs.T @ projected).cpu().double()
+            left, _, right = torch.linalg.svd(cross)
+            rotation = right.T @ left.T
+            if len(correlations) > 1 and correlations[-1] < correlations[-2]:
+                break
     return rotation, n_bits + energy - 2 * np.array(correlations)
 
 

@@ -15,11 +15,9 @@ __all__ = [
     "arrays_of",
 ]
 
-# Names that derive from torch, imported on first use.
-_OF_TORCH = ("Batch", "Rows", "TrainedModule")
-
 
 def __getattr__(name):
-    if name not in _OF_TORCH:
+    # The other names derive from torch, which is imported when one is used.
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("skhash.training._module"), name)

@@ -1,25 +1,27 @@
 """Base classes of estimators that are trained by gradient descent."""
 
-from numbers import Integral, Real
-
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from skhash.base import BaseHasher, check_magnitude, unchanged_if_it_raises
 from skhash.persistence.schema import Group, Plain, Records, wholes
 from skhash.training._params import Optimizer
-from skhash.utils._sklearn import Interval, StrOptions, fit_context
+from skhash.utils._sklearn import StrOptions, fit_context
+from skhash.utils.late import LateModule, torch
+from skhash.utils.ranges import COUNT, POSITIVE, PROPER_SHARE
 from skhash.utils.torch import random_state_of_call, resolve_device
+
+_loop = LateModule("skhash.training._net")
 
 # Constraints of the parameters of training, for every trained estimator.
 TRAINING_CONSTRAINTS: dict = {
-    "lr": [Interval(Real, 0, None, closed="neither")],
+    "lr": POSITIVE,
     "lr_schedule": [StrOptions({"cosine", "inverse_sqrt", "step"}), None],
-    "max_epochs": [Interval(Integral, 1, None, closed="left")],
-    "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "max_epochs": COUNT,
+    "batch_size": [*COUNT, StrOptions({"auto"})],
     "optimizer": [str, type, Optimizer],
     "callbacks": [list, None],
-    "validation_fraction": [Interval(Real, 0, 1, closed="neither"), callable, None],
+    "validation_fraction": [*PROPER_SHARE, callable, None],
     "device": [str],
     "random_state": ["random_state"],
     "verbose": ["verbose"],
@@ -71,11 +73,9 @@ class TrainedMixin:
         history = self.history_ if self.__sklearn_is_fitted__() else []
         random_state = random_state_of_call(self.random_state, len(history))
         if hasattr(self, "net_"):
-            from skhash.training._net import resume
-
             run = self.net_.run.go_on(X, random_state, len(history))
             params = self.get_params(deep=False)
-            net = resume(self.net_, run, params, self._untrained_parameters)
+            net = _loop.resume(self.net_, run, params, self._untrained_parameters)
         else:
             run = self._run(X, random_state, n_before=len(history))
             build = self._restored if history else self._build
@@ -84,32 +84,26 @@ class TrainedMixin:
 
     def _run(self, X, random_state, **known):
         """Return the run of a call; `known` are attributes of it."""
-        from skhash.training._net import Run
-
         seeds = random_state.randint(np.iinfo(np.int32).max, size=3).tolist()
         rows = random_state_of_call(self.random_state, known.get("n_before", 0))
         device, share = resolve_device(self.device), self.validation_fraction
-        return Run.start(X, device, seeds, share, random_state=rows, **known)
+        return _loop.Run.start(X, device, seeds, share, random_state=rows, **known)
 
     def _net(self, module, run, X):
         """Return a net to train."""
-        from skhash.training._net import HashNet
-
         params, optimizer = self.get_params(deep=False), self._optimizer(module)
         batch_size = self._resolve_batch_size(X.shape[0])
-        return HashNet(module, run, params, batch_size, optimizer)
+        return _loop.HashNet(module, run, params, batch_size, optimizer)
 
     def _train(self, net, X, targets, run, history) -> None:
         """Train a net and set the fitted attributes."""
-        from skhash.training._net import train
-
         module = net.module_
         rows = module.rows(X, targets, run)
         for phase, n_epochs in enumerate(run.phases or ()):
             net.start_phase(phase, n_epochs)
-            history = history + train(net, rows, n_epochs)
+            history = history + _loop.train(net, rows, n_epochs)
         if run.phases is None:
-            history = history + train(net, rows, 1)
+            history = history + _loop.train(net, rows, 1)
         fitted = self._read(module, X, run)
         state = arrays_of(module)
         self.weights_, self.weight_names_ = [*state.values()], [*state]
@@ -131,8 +125,6 @@ class TrainedMixin:
 
     def _restored(self, X=None, targets=None, run=None):
         """Return the module with the weights of the fit."""
-        import torch
-
         state, module = self._state(), self._module(run)
         own = module.state_dict()
         try:
@@ -149,11 +141,12 @@ class TrainedMixin:
             ) from error
         return module
 
-    def _optimizer(self, module) -> tuple:
+    def _optimizer(self, module, others=None) -> tuple:
         """Return the class of the optimizer, and parameters besides the step size."""
-        from skhash.training._net import resolve_optimizer
-
-        return resolve_optimizer(self.optimizer)
+        own = (
+            {"weight_decay": self.weight_decay} if hasattr(self, "weight_decay") else {}
+        )
+        return _loop.resolve_optimizer(self.optimizer, others, **own)
 
     def _resolve_batch_size(self, n_samples: int) -> int:
         """Return the number of rows in a batch."""
@@ -244,12 +237,10 @@ class BaseNeuralHasher(TrainedMixin, BaseHasher):
 
     def _training_batch(self, X, y=None):
         """Return the module, and all rows as a batch that it is trained on."""
-        from skhash.training._net import whole_batch
-
         X = self._prepare(self._validate_fitted(X))
         module = self.net_.module_ if hasattr(self, "net_") else self._restored()
         device = next(module.parameters()).device
-        return module, whole_batch(module, X).to(device)
+        return module, _loop.whole_batch(module, X).to(device)
 
 
 def arrays_of(module) -> dict[str, np.ndarray]:

@@ -1,7 +1,7 @@
 """Rows, batches of them on a device, and the modules that are trained on them."""
 
 from abc import ABCMeta, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -82,7 +82,7 @@ class Batch:
         """Return the rows themselves, their first partners, and so on."""
         columns = [
             [None] * self.n_parts if value is None else value.chunk(self.n_parts)
-            for value in (getattr(self, field.name) for field in fields(self))
+            for value in vars(self).values()
         ]
         return [Batch(*values) for values in zip(*columns, strict=True)]
 
@@ -180,18 +180,15 @@ class FedRows(Dataset):
     Parameters
     ----------
     rows : Rows
-    module : TrainedModule or None
-        Decides how; None leaves rows as they are.
+    module : TrainedModule or the class
+        Decides how; the class leaves rows as they are.
     """
 
-    def __init__(self, rows, module=None):
+    def __init__(self, rows, module=TrainedModule):
         self.rows, self.X = rows, rows.X
-        self.mean = None if module is None else module.mean
-        self.scale = 1.0 if module is None else module.scale
-        self.axes = None if module is None else module.axes
+        self.mean, self.scale, self.axes = module.mean, module.scale, module.axes
         self.n_columns = (rows.X if self.axes is None else self.axes.T).shape[1]
-        accepts_sparse = module is not None and module.accepts_sparse
-        self.keep_sparse = accepts_sparse and sparse.issparse(rows.X)
+        self.keep_sparse = module.accepts_sparse and sparse.issparse(rows.X)
 
     def __len__(self):
         return self.X.shape[0]
@@ -252,8 +249,7 @@ class BatchIterator:
     """
 
     def __init__(self, dataset, batch_size, device, generator=None):
-        self.data, rows = unwrap(dataset)
-        self.rows = torch.arange(len(self.data)) if rows is None else rows
+        self.data, self.rows = unwrap(dataset)
         self.batch_size, self.device, self.generator = batch_size, device, generator
         self.X = self._on_device() if _is_held(self.data) else None
         known = {name: getattr(self.data.rows, name) for name in KNOWN}
@@ -312,9 +308,19 @@ def _is_held(data) -> bool:
 
 def unwrap(dataset):
     """Return the `FedRows` behind nested subsets, and the positions of their rows."""
-    rows = None
-    while isinstance(dataset, Subset):
-        indices = torch.as_tensor(np.asarray(dataset.indices))
-        rows = indices if rows is None else indices[rows]
-        dataset = dataset.dataset
-    return dataset, rows
+    if not isinstance(dataset, Subset):
+        return dataset, torch.arange(len(dataset))
+    data, rows = unwrap(dataset.dataset)
+    return data, rows[torch.as_tensor(np.asarray(dataset.indices))]
+
+
+def held(table, values):
+    """Return which values each row of a table holds: (n, k), (m,) to (n, m), bool."""
+    # A table of the distinct values by the rows that hold them, its last row for what
+    # is no value. Comparing pair by pair is slower.
+    distinct, places = values.unique(return_inverse=True)
+    slots = torch.searchsorted(distinct, table.contiguous())
+    slots.clamp_(max=len(distinct) - 1)
+    slots = torch.where(distinct[slots] == table, slots, len(distinct))
+    holders = slots.new_zeros(len(distinct) + 1, len(table), dtype=torch.bool)
+    return holders.scatter_(0, slots.T, True)[places].T

@@ -353,8 +353,8 @@ def split_rows(splitter, X) -> Split | None:
     """Return how a splitter parts these rows; None where there is none."""
     if splitter is None:
         return None
-    train, valid = splitter(FedRows(Rows(X)), None)
-    return Split(_positions(train), None if valid is None else _positions(valid))
+    parts = splitter(FedRows(Rows(X)), None)
+    return Split(*(None if one is None else unwrap(one)[1].numpy() for one in parts))
 
 
 def resume(net: HashNet, run, params, free=()) -> HashNet:
@@ -425,9 +425,3 @@ def _are_same(first, second) -> bool:
 def whole_batch(module, X, **known) -> Batch:
     """Return all these rows as one batch on the CPU."""
     return Batch.of(FedRows(Rows(X), module).values(), **known)
-
-
-def _positions(dataset) -> np.ndarray:
-    """Return the positions of a dataset's rows among those behind it."""
-    data, rows = unwrap(dataset)
-    return np.arange(len(data)) if rows is None else rows.numpy()

@@ -1,32 +1,22 @@
 """The one door to scikit-learn's private names.
 
-Nothing else in skhash imports a private scikit-learn module, so upstream changes are
+Nothing else in skhash reads a private name of scikit-learn, so upstream changes are
 handled here.
 """
 
 from functools import partial
 
-from sklearn.base import _fit_context as fit_context
-from sklearn.utils._param_validation import (
-    HasMethods,
-    Interval,
-    Options,
-    StrOptions,
-    validate_parameter_constraints,
-)
-from sklearn.utils._param_validation import validate_params as _validate_params
-from sklearn.utils.validation import _check_sample_weight as check_sample_weight
+from sklearn import base
+from sklearn.utils import _param_validation, validation
 
-__all__ = [
-    "HasMethods",
-    "Interval",
-    "Options",
-    "StrOptions",
-    "check_sample_weight",
-    "fit_context",
-    "validate_parameter_constraints",
-    "validate_params",
-]
-
+fit_context = base._fit_context
+check_sample_weight = validation._check_sample_weight
+HasMethods = _param_validation.HasMethods
+Interval = _param_validation.Interval
+Options = _param_validation.Options
+StrOptions = _param_validation.StrOptions
+validate_parameter_constraints = _param_validation.validate_parameter_constraints
 # scikit-learn's functions check their arguments, and then call these unchecked.
-validate_params = partial(_validate_params, prefer_skip_nested_validation=True)
+validate_params = partial(
+    _param_validation.validate_params, prefer_skip_nested_validation=True
+)

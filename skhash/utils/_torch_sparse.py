@@ -56,8 +56,8 @@ def scale_rows(X, kind: str):
     if kind == "values":
         return X
     if is_sparse(X):
-        rows = entry_rows(X)
-        scaled = _scaled(X.values(), kind, lambda v: _sums_by_row(X, v, rows)[rows])
+        rows, sums = entry_rows(X), X.values().new_zeros(X.shape[0])
+        scaled = _scaled(X.values(), kind, lambda v: sums.index_add(0, rows, v)[rows])
         return with_values(X, scaled)
     return _scaled(X, kind, lambda values: values.sum(dim=1, keepdim=True))
 
@@ -70,7 +70,3 @@ def _scaled(values, kind, row_sums):
     else:
         sizes = row_sums(values)
     return values / sizes.clamp(min=torch.finfo(values.dtype).tiny)
-
-
-def _sums_by_row(X, values, rows):
-    return values.new_zeros(X.shape[0]).index_add(0, rows, values)

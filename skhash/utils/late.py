@@ -25,3 +25,6 @@ class LateModule:
             with late_import:
                 self._module = import_module(self._name)
         return getattr(self._module, name)
+
+
+torch = LateModule("torch")  # most of the time that importing skhash would take

@@ -63,10 +63,8 @@ class Code:
         Nothing happens where there is no such memory.
         """
         options = [INT32(option) for option in (0, 3, 1)]  # to read, all levels, data
-        kinds = [address.type, *(option.type for option in options)]
-        kind, name = ir.FunctionType(ir.VoidType(), kinds), "llvm.prefetch.p0i8"
-        prefetch = cgutils.get_or_insert_function(self.module, kind, name)
-        self.call(prefetch, [self.at(address, n_bytes), *options])
+        line = self.at(address, n_bytes)
+        self.use("llvm.prefetch.p0i8", line, *options, returned=ir.VoidType())
 
     def variable(self, value):
         """Return the address of a variable that starts with `value`."""
@@ -87,9 +85,10 @@ class Code:
         """Return the address of an item of a two-dimensional `Array`."""
         return self.at(array.row(row), self.mul(array.strides[1], column))
 
-    def use(self, name, *operands):
-        """Call a function of LLVM that returns the type of its first operand."""
-        kind = ir.FunctionType(operands[0].type, [one.type for one in operands])
+    def use(self, name, *operands, returned=None):
+        """Call a function of LLVM that returns this type, or its first operand's."""
+        returned = returned or operands[0].type
+        kind = ir.FunctionType(returned, [one.type for one in operands])
         function = cgutils.get_or_insert_function(self.module, kind, name)
         return self.call(function, operands)
 

@@ -167,7 +167,9 @@ def _checked_classes(y):
 
 def _named(y):
     """Convert an array of objects to one of numbers or of strings."""
-    is_unknown = np.array([one is None or _is_unknown(one) for one in y], dtype=bool)
+    marks = (None, UNKNOWN, UNKNOWN_NAME)
+    is_unknown = [isinstance(one, str | Number | None) and one in marks for one in y]
+    is_unknown = np.array(is_unknown, dtype=bool)
     known = y[~is_unknown]
     are_names = any(isinstance(one, str) for one in known)
     for one in known:
@@ -179,7 +181,3 @@ def _named(y):
             )
     labels = np.where(is_unknown, UNKNOWN_NAME if are_names else UNKNOWN, y)
     return np.array(labels.tolist())
-
-
-def _is_unknown(one):
-    return isinstance(one, str | Number) and one in (UNKNOWN, UNKNOWN_NAME)

@@ -7,6 +7,7 @@ from math import inf
 import numpy as np
 from sklearn.utils import check_random_state
 
+from skhash.utils.late import torch
 from skhash.utils.threads import count_threads, granted_cores
 
 # Multiplications below which torch's operations use one thread. Two would gain less
@@ -29,8 +30,6 @@ def resolve_device(device: str):
     ValueError
         If torch does not know the name or finds no such device.
     """
-    import torch
-
     if device == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -61,8 +60,6 @@ def resolve_device(device: str):
 
 def _works(device) -> bool:
     """Return whether a device of another kind can hold numbers and return them."""
-    import torch
-
     try:
         return torch.ones(1, device=device).cpu().item() == 1
     except Exception:  # of any kind: it is the backend's
@@ -71,8 +68,6 @@ def _works(device) -> bool:
 
 def widest_float(device):
     """Return float64, or float32 for devices without it, such as MPS."""
-    import torch
-
     try:
         return torch.empty(0, dtype=torch.float64, device=device).dtype
     except TypeError:
@@ -81,8 +76,6 @@ def widest_float(device):
 
 def multiplies_bfloat16(device) -> bool:
     """Return whether this CPU has instructions for products in bfloat16."""
-    import torch
-
     if device.type != "cpu" or not hasattr(torch.cpu, "get_capabilities"):
         return False
     able = torch.cpu.get_capabilities()
@@ -120,8 +113,6 @@ def own_stream(device):
 
     Threads run side by side in such contexts. Leaving one waits for its work.
     """
-    import torch
-
     if device.type != "cuda":
         return nullcontext()
     return torch.cuda.stream(torch.cuda.Stream(device))
@@ -129,8 +120,6 @@ def own_stream(device):
 
 def seeded_generator(random_state: np.random.RandomState, device="cpu"):
     """Return a torch generator on `device`, seeded from a NumPy random state."""
-    import torch
-
     seed = int(random_state.randint(np.iinfo(np.int32).max))
     return torch.Generator(device=device).manual_seed(seed)
 
@@ -157,8 +146,6 @@ def seeded_globals(seed: int, device="cpu"):
     First weights and dropout of most modules draw from them. Their state is restored at
     the end.
     """
-    import torch
-
     device = torch.device(device)
     devices = []
     if device.type == "cuda":
@@ -184,8 +171,6 @@ def threads_that_pay(n_multiplications: float = inf):
     n_multiplications : float
         Multiplications in a typical operation of the block.
     """
-    import torch
-
     before = torch.get_num_threads()
     paying = granted_cores() if n_multiplications >= MIN_TORCH_WORK else 1
     if paying >= before:

@@ -9,7 +9,7 @@ from scipy import stats
 from torch import nn
 from torch.nn import functional
 
-from skhash.gradients import resolve_network_gradient
+from skhash.gradients import BernoulliUnits, resolve_network_gradient
 from skhash.networks import (
     BinaryConv2d,
     BinaryLinear,
@@ -179,7 +179,7 @@ class TestMirrorWeights:
     @pytest.mark.parametrize("noise", ["logistic", "uniform"])
     def test_draws_have_the_probabilities_of_their_logits(self, noise):
         weights = MirrorWeights()
-        weights.noise = noise
+        weights.units = BernoulliUnits(noise, "pm1")
         logits = torch.tensor([-0.5, 0.0, 0.8]).expand(20_000, -1)
         drawn = weights.draw(logits, seeded())
         assert ((drawn == -1) | (drawn == 1)).all()
@@ -198,7 +198,7 @@ class TestMirrorWeights:
     @pytest.mark.parametrize("noise", NOISES)
     def test_first_probabilities_are_uniform(self, noise):
         weights = MirrorWeights()
-        weights.noise = noise
+        weights.units = BernoulliUnits(noise, "pm1")
         eta = weights.start((200, 100), 100, seeded())
         p = weights.units.noise.cdf(eta).flatten().sort().values
         even = (torch.arange(20_000) + 0.5) / 20_000

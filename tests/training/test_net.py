@@ -82,7 +82,7 @@ def shift_net(n_features=5, module=None, **params):
     return HashNet(module or Shift(n_features), run, params, batch_size, optimizer)
 
 
-def rows_of(X, y=None, module=None, **known):
+def rows_of(X, y=None, module=TrainedModule, **known):
     """Rows with labels, as they are fed."""
     return FedRows(Rows(X, y, **known), module)
 

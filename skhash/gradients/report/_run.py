@@ -1,7 +1,6 @@
 """The report itself: problem, reference, trials, rows."""
 
 from collections.abc import Mapping
-from numbers import Integral
 
 import numpy as np
 import torch
@@ -15,7 +14,8 @@ from skhash.gradients._network import NetworkGradient
 from skhash.gradients.report._problems import make_problem
 from skhash.gradients.report._result import GradientReport
 from skhash.gradients.report._trials import Reference, measure
-from skhash.utils._sklearn import Interval, validate_params
+from skhash.utils._sklearn import validate_params
+from skhash.utils.ranges import COUNT, COUNT_FROM_2
 from skhash.utils.torch import resolve_device, seeded_globals
 
 # Up to so many units the reference is an enumeration of all states.
@@ -27,9 +27,9 @@ REFERENCE_CHUNK = 10
 @validate_params(
     {
         "loss": [callable, None],
-        "n_trials": [Interval(Integral, 2, None, closed="left")],
-        "reference_samples": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "n_trials": COUNT_FROM_2,
+        "reference_samples": COUNT,
+        "batch_size": [*COUNT, None],
         "random_state": ["random_state"],
         "device": [str],
     }

@@ -1,7 +1,5 @@
 """Stochastic autoencoders with a binary code: semantic hashing."""
 
-from numbers import Real
-
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
@@ -18,8 +16,10 @@ from skhash.numerics import _perceptron as mlp
 from skhash.numerics._projection import mean_and_scale
 from skhash.persistence.schema import TINY, Group, optional, reals, wholes
 from skhash.training import BaseNeuralHasher, arrays_of
-from skhash.utils._sklearn import HasMethods, Interval, StrOptions
+from skhash.utils._sklearn import HasMethods, StrOptions
 from skhash.utils.chunks import row_chunks
+from skhash.utils.late import torch
+from skhash.utils.ranges import NOT_NEGATIVE, SHARE_BELOW_1
 from skhash.utils.torch import seeded_generator
 
 
@@ -211,8 +211,8 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         "posterior": [StrOptions({"independent", "correlated"}), Posterior],
         "gradient": [str, HasMethods(["surrogate"])],
         "noise": [str, HasMethods(["cdf"])],
-        "kl_weight": [Interval(Real, 0, None, closed="left"), callable],
-        "dropout": [Interval(Real, 0, 1, closed="left")],
+        "kl_weight": [*NOT_NEGATIVE, callable],
+        "dropout": SHARE_BELOW_1,
         "correction": [str, Correction, None],
     }
 
@@ -279,8 +279,6 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
             Probabilities of the words, which sum to 1 ("multinomial"), of each feature
             ("bernoulli"), or the mean ("gaussian").
         """
-        import torch
-
         from skhash.losses._likelihoods import LIKELIHOODS
 
         bits = check_bits(X)
@@ -312,8 +310,6 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         bound : ndarray of shape (n_samples,), float64
             In nats, with the full divergence from the prior whatever `kl_weight`.
         """
-        import torch
-
         from skhash.training._net import whole_batch
 
         if n_samples < 1:
@@ -422,7 +418,9 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
 
     def _read(self, module, X, run):
         fitted, unit = {"n_steps_": module.n_steps}, np.float32(module.scale)
-        coefs, intercepts = module.encoder.arrays()
+        values = arrays_of(module)
+        coefs = mlp.layers_of(values, "encoder.coefs")
+        intercepts = mlp.layers_of(values, "encoder.intercepts")
         coefs[0] = coefs[0] / unit
         if module.posterior.n_heads(1) > 1:
             n_bits = len(module.decoder.coefs[0])
@@ -430,12 +428,12 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
             parts = mlp.split_columns(intercepts[-1], n_bits)
             intercepts[-1], fitted["covariance_intercept_"] = parts
         fitted |= {"coefs_": coefs, "intercepts_": intercepts}
-        coefs, intercepts = module.decoder.arrays()
+        coefs = mlp.layers_of(values, "decoder.coefs")
+        intercepts = mlp.layers_of(values, "decoder.intercepts")
         coefs[-1] = coefs[-1] * unit
         if self.decoder == "gaussian":
             intercepts[-1] = np.float32(intercepts[-1] * module.scale + module.mean)
-            log_rho = arrays_of(module.likelihood)["log_rho"]
-            fitted["rho_"] = float(np.exp(log_rho) * module.scale)
+            fitted["rho_"] = float(np.exp(values["likelihood.log_rho"]) * module.scale)
         return fitted | {"decoder_coefs_": coefs, "decoder_intercepts_": intercepts}
 
     def __sklearn_tags__(self):

@@ -1,11 +1,12 @@
 """Parts of a `StochasticAutoencoderHash`: distributions of bits, a second phase."""
 
 import math
-from numbers import Integral, Real
 
 from sklearn.base import BaseEstimator
 
-from skhash.utils._sklearn import HasMethods, Interval
+from skhash.utils._sklearn import HasMethods
+from skhash.utils.late import torch
+from skhash.utils.ranges import COUNT, NOT_NEGATIVE
 from skhash.utils.strategies import resolved
 
 
@@ -92,9 +93,9 @@ class CorrelatedPosterior(Posterior):
     """
 
     _parameter_constraints: dict = {
-        "rank": [Interval(Integral, 1, None, closed="left")],
-        "n_mixture": [Interval(Integral, 1, None, closed="left")],
-        "scale": [Interval(Real, 0, None, closed="left"), None],
+        "rank": COUNT,
+        "n_mixture": COUNT,
+        "scale": [*NOT_NEGATIVE, None],
     }
     has_closed_form = False
 
@@ -108,17 +109,13 @@ class CorrelatedPosterior(Posterior):
 
     def parts(self, heads):
         """Return mu and std, shape (n_rows, n_bits), and V, (n_rows, n_bits, rank)."""
-        from torch.nn.functional import softplus
-
         n_bits = heads.shape[-1] // (2 + self.rank)
         mu, std, factor = heads.split([n_bits, n_bits, self.rank * n_bits], dim=-1)
         scale = self.rank**-0.5 if self.scale is None else self.scale
         factor = scale * factor.unflatten(-1, (n_bits, self.rank)).tanh()
-        return mu, softplus(std), factor
+        return mu, torch.nn.functional.softplus(std), factor
 
     def draw(self, heads, generator):
-        import torch
-
         mu, std, factor = self.parts(heads)
         eps = mu.new_empty(self.n_mixture, *mu.shape).normal_(generator=generator)
         zeta = eps.new_empty(*eps.shape[:2], self.rank).normal_(generator=generator)
@@ -174,8 +171,8 @@ class Correction(BaseEstimator):
 
     _parameter_constraints: dict = {
         "gradient": [str, HasMethods(["surrogate"])],
-        "n_samples": [Interval(Integral, 1, None, closed="left")],
-        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "n_samples": COUNT,
+        "n_epochs": COUNT,
     }
 
     def __init__(self, gradient="arm", n_samples=10, n_epochs=6):

@@ -1,32 +1,29 @@
 """Codes learned from the data's own near neighbours."""
 
 import copy
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 from scipy import sparse
 
 from skhash.base import MLPLogitsMixin
-from skhash.numerics._perceptron import (
-    check_layer_sizes,
-    layers_of,
-    mlp_forward,
-    split_columns,
-)
+from skhash.numerics import _perceptron as mlp
 from skhash.numerics._projection import (
     mean_and_scale,
     principal_axes,
     project,
     sample_rows,
 )
-from skhash.numerics._rotation import rotated_axes
+from skhash.numerics._rotation import gaussian, rotated_axes
 from skhash.persistence.schema import TINY, Plain, optional, reals
 from skhash.training import BaseNeuralHasher, arrays_of
-from skhash.utils._sklearn import HasMethods, Interval, StrOptions
+from skhash.utils._sklearn import HasMethods, StrOptions
 from skhash.utils.chunks import RowView
+from skhash.utils.ranges import COUNT, COUNT_FROM_2, NOT_NEGATIVE, POSITIVE
 from skhash.utils.targets import partial_labels
 
-SHORTEST_PREFIX = 8
+# Lengths that nested=True trains, as far as codes have so many bits.
+PREFIXES = [2**i for i in range(3, 64)]
 # Steps that max_epochs="auto" aims at, within these numbers of epochs.
 AUTO_STEPS, AUTO_EPOCHS = 1500, (10, 100)
 # The more rows there are, the nearer are those that a search is for, and the less the
@@ -235,25 +232,19 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     }
     _parameter_constraints: dict = {
         **BaseNeuralHasher._parameter_constraints,
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "n_neighbors": COUNT,
         "metric": [StrOptions({"euclidean", "cosine", "inner_product"})],
         "hidden_layer_sizes": [StrOptions({"auto"}), "array-like"],
         "nested": ["boolean", "array-like"],
-        "temperature": [Interval(Real, 0, None, closed="neither")],
+        "temperature": POSITIVE,
         "gradient": [str, HasMethods(["surrogate"])],
-        "distance_weight": [Interval(Real, 0, None, closed="left")],
-        "reconstruction_weight": [Interval(Real, 0, None, closed="left")],
+        "distance_weight": NOT_NEGATIVE,
+        "reconstruction_weight": NOT_NEGATIVE,
         "graph": [StrOptions({"projected", "exact"}), "sparse matrix"],
-        "max_train_samples": [Interval(Integral, 2, None, closed="left"), None],
-        "max_epochs": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "batch_size": [
-            Interval(Integral, 2, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "max_train_samples": [*COUNT_FROM_2, None],
+        "max_epochs": [*COUNT, StrOptions({"auto"})],
+        "batch_size": [*COUNT_FROM_2, StrOptions({"auto"})],
+        "weight_decay": NOT_NEGATIVE,
     }
 
     def __init__(
@@ -383,9 +374,9 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         vars(encoder).pop("net_", None)
         for name in ("coefs_", "intercepts_"):
             *layers, last = getattr(self, name)
-            setattr(encoder, name, [*layers, split_columns(last, n_bits)[0]])
+            setattr(encoder, name, [*layers, mlp.split_columns(last, n_bits)[0]])
         if self.skip_coef_ is not None:
-            encoder.skip_coef_ = split_columns(self.skip_coef_, n_bits)[0]
+            encoder.skip_coef_ = mlp.split_columns(self.skip_coef_, n_bits)[0]
         encoder.lengths_ = [m for m in self.lengths_ if m < n_bits] + [int(n_bits)]
         if hasattr(self, "weight_names_"):
             state = _truncated(self._state(), encoder.lengths_)
@@ -406,7 +397,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         if self.skip_coef_ is None:
             return logits
         none = np.zeros(self.skip_coef_.shape[-1:], dtype=np.float32)
-        return logits + mlp_forward(
+        return logits + mlp.mlp_forward(
             X, [self.skip_coef_], [none], self.mean_, self.device
         )
 
@@ -435,13 +426,14 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         hidden = self.hidden_layer_sizes
         if isinstance(hidden, str):
             hidden = [min(AUTO_UNITS, n_samples)]
-        hidden = check_layer_sizes(hidden, "hidden_layer_sizes")
+        hidden = mlp.check_layer_sizes(hidden, "hidden_layer_sizes")
         sizes = [n_axes, *hidden, self.n_bits]
         coefs, skip = [start], None
         if hidden:
             shapes = zip(sizes[:-1], sizes[1:], strict=True)
-            coefs, skip = [_he_normal(shape, run.generator) for shape in shapes], start
-            coefs[-1][:] = 0.0
+            drawn = (gaussian(*shape, run.generator).numpy() for shape in shapes)
+            coefs = [values * np.sqrt(2 / len(values)) for values in drawn]
+            coefs[-1][:], skip = 0.0, start
         layers = coefs, [np.zeros(size) for size in sizes[1:]], skip
         n_epochs = self._n_epochs(n_samples)
         return self._module_of(layers, mean, scale, axes, lengths, n_samples, n_epochs)
@@ -491,20 +483,15 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
 
     def _read(self, module, X, run):
         values = arrays_of(module)
-        first, *others = (_as_used(coef) for coef in layers_of(values, "coefs"))
+        first, *others = (_as_used(coef) for coef in mlp.layers_of(values, "coefs"))
         skip = values.get("skip_coef")
         return {
             "coefs_": [_of_columns(first, module), *others],
-            "intercepts_": layers_of(values, "intercepts"),
+            "intercepts_": mlp.layers_of(values, "intercepts"),
             "skip_coef_": None if skip is None else _of_columns(_as_used(skip), module),
             "lengths_": module.lengths,
             "axes_": module.axes,
         }
-
-    def _optimizer(self, module):
-        from skhash.training._net import resolve_optimizer
-
-        return resolve_optimizer(self.optimizer, weight_decay=self.weight_decay)
 
     def _phases(self, n_samples):
         return (self._n_epochs(n_samples),)
@@ -519,8 +506,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     def _lengths(self):
         nested = self.nested
         if isinstance(nested, bool | np.bool_):
-            doublings = range(SHORTEST_PREFIX.bit_length() - 1, 64) if nested else ()
-            nested = [2**i for i in doublings]
+            nested = PREFIXES if nested else []
         if not all(isinstance(m, Integral) for m in nested):
             raise ValueError(f"nested={self.nested!r} must hold integers, of bits.")
         lengths = sorted({int(m) for m in nested if m < self.n_bits})
@@ -531,10 +517,10 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
 
 def _truncated(state, lengths) -> dict:
     """Return the state of a module of the first of its lengths, the last one cut."""
-    n_bits, last = lengths[-1], len(layers_of(state, "coefs")) - 1
+    n_bits, last = lengths[-1], len(mlp.layers_of(state, "coefs")) - 1
     cut = f"coefs.{last}", f"intercepts.{last}", "skip_coef"
     state = {
-        name: split_columns(value, n_bits)[0] if name in cut else value
+        name: mlp.split_columns(value, n_bits)[0] if name in cut else value
         for name, value in state.items()
         if name.partition(".")[0] != "decoders"
         or int(name.partition(".")[2]) < len(lengths)
@@ -549,18 +535,9 @@ def _truncated(state, lengths) -> dict:
 
 def _of_columns(coef, module):
     """Return weights of the columns of raw rows from those of the projected ones."""
-    if module.axes is not None:
-        coef = module.axes.T @ coef
-    return (coef / module.scale).astype(np.float32)
+    return (module.axes.T @ coef / module.scale).astype(np.float32)
 
 
 def _as_used(coef):
     """Return the matrix that the module multiplies by for this parameter."""
     return coef / np.float32(np.sqrt(len(coef)))
-
-
-def _he_normal(shape, generator) -> np.ndarray:
-    import torch
-
-    values = torch.randn(shape, generator=generator, dtype=torch.float64).numpy()
-    return values * np.sqrt(2 / shape[0])

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from skhash.gradients import BernoulliUnits
-from skhash.training._module import TrainedModule
+from skhash.training._module import TrainedModule, held
 from skhash.utils.torch import multiplies_bfloat16
 
 # +1 with probability sigmoid(2 a): their mean is tanh(a), of slope 1 at the threshold.
@@ -36,7 +36,7 @@ class NeighborModule(TrainedModule):
     ----------
     mean, scale : ndarray of shape (n_features,), float
         Used to standardise the data.
-    axes : ndarray of shape (n_inputs, n_features) or None
+    axes : ndarray of shape (n_inputs, n_features)
         Standardised rows are projected on these before they are fed.
     coefs, intercepts : lists of ndarrays of shapes (n_inputs, n_outputs), (n_outputs,)
         The layers, for projected rows.
@@ -104,8 +104,8 @@ class NeighborModule(TrainedModule):
         self.reconstruction_weight = reconstruction_weight
         self.unit_rows = unit_rows
         self.source, self.bank = source, None
-        origin = mean / scale if axes is None else axes @ mean / scale
-        self.register_buffer("origin", torch.tensor(origin, dtype=torch.float32))
+        origin = torch.tensor(axes @ mean / scale, dtype=torch.float32)
+        self.register_buffer("origin", origin)
 
     def forward(self, X):
         values = X
@@ -170,14 +170,8 @@ class NeighborModule(TrainedModule):
 
 def _known(own, theirs):
     """Return which partners of the batch are near a row: a mask (n, n)."""
-    # A table of the distinct partners by the rows that they are near to, its last row
-    # for rows that are no partners here. Comparing pair by pair is slower.
     near = torch.cat([own.rows[:, None], own.partners[:, :, 0]], dim=1)
-    distinct, places = theirs.rows.unique(return_inverse=True)
-    slots = torch.searchsorted(distinct, near).clamp_(max=len(distinct) - 1)
-    slots = torch.where(distinct[slots] == near, slots, len(distinct))
-    known = slots.new_zeros(len(distinct) + 1, len(near), dtype=torch.bool)
-    known = known.scatter_(0, slots.T, True)[places].T
+    known = held(near, theirs.rows)
     if own.labels is None:
         return known.fill_diagonal_(True)
     if own.labels.shape[1] == 1:

@@ -1,7 +1,5 @@
 """Stochastic Generative Hashing."""
 
-from numbers import Real
-
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -20,9 +18,11 @@ from skhash.numerics._decoder import sum_of_entries
 from skhash.numerics._projection import mean_and_scale, sample_rows
 from skhash.persistence.schema import TINY, optional, reals
 from skhash.training import BaseNeuralHasher, arrays_of
-from skhash.utils._sklearn import Interval, StrOptions
+from skhash.utils._sklearn import StrOptions
 from skhash.utils.arrays import check_array
 from skhash.utils.chunks import dense_rows
+from skhash.utils.late import torch
+from skhash.utils.ranges import NOT_NEGATIVE
 
 
 class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
@@ -216,8 +216,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         "gradient": [StrOptions({"analytic", "exact", "linear"})],
         "init": [StrOptions({"auto", "itq", "pca", "random"})],
         "scale": [StrOptions({"latent"}), LatentScale, None],
-        "kl_weight": [Interval(Real, 0, None, closed="left")],
-        "weight_penalty": [Interval(Real, 0, None, closed="left")],
+        "kl_weight": NOT_NEGATIVE,
+        "weight_penalty": NOT_NEGATIVE,
         "refit_decoder": ["boolean"],
         "pairs": [StrOptions({"given", "labels", "neighbors"}), PairSource],
         "averaging": [StrOptions({"last", "random", "mean"})],
@@ -403,8 +403,6 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         energy : ndarray of shape (n_samples,), float64
             In nats, with the full KL term whatever `kl_weight`, in closed form.
         """
-        import torch
-
         X = self._validate_fitted(X)
         module = self._restored().double()
         energy = np.empty(X.shape[0])
@@ -478,19 +476,11 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
 
     def _refit_decoder(self, module, X, device):
         """Set decoder and prior to their optimum for the learned encoder."""
-        import torch
-
         result = module.learned()
-        decoder = closed_form_decoder(
-            X,
-            module.mean,
-            module.scale,
-            result["weight"].cpu().numpy(),
-            result["bias"].cpu().numpy(),
-            self.coding,
-            device,
-            penalty=self.weight_penalty * float(torch.exp(2 * result["log_rho"])),
-        )
+        penalty = self.weight_penalty * float(torch.exp(2 * result["log_rho"]))
+        unit = module.mean, module.scale
+        encoder = (result[name].cpu().numpy() for name in ("weight", "bias"))
+        decoder = closed_form_decoder(X, *unit, *encoder, self.coding, device, penalty)
         for name, value in decoder.items():
             result[name].copy_(torch.from_numpy(np.asarray(value, dtype=np.float32)))
 

@@ -176,12 +176,7 @@ class LatentScales:
 
     def draw(self, generator):
         """Return one draw, differentiable in the mean."""
-        noise = torch.randn(
-            self.mean.shape,
-            generator=generator,
-            device=self.mean.device,
-            dtype=self.mean.dtype,
-        )
+        noise = self.mean.new_empty(self.mean.shape).normal_(generator=generator)
         return self.mean + self.variance.sqrt() * noise
 
     def kl(self, prior_std):

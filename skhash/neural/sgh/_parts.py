@@ -1,15 +1,14 @@
 """Parts of an `SGHEncoder`: latent scales, and sources of pairs of rows."""
 
 from abc import abstractmethod
-from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 
 from skhash.numerics._graph import near_rows
-from skhash.utils._sklearn import Interval
 from skhash.utils.arrays import as_array, column_or_1d
+from skhash.utils.ranges import COUNT, NOT_NEGATIVE, POSITIVE
 from skhash.utils.strategies import resolved
 from skhash.utils.targets import encoded_labels, partial_labels
 from skhash.utils.torch import seeded_generator
@@ -46,7 +45,7 @@ class LatentScale(BaseEstimator):
     (1797, 16)
     """
 
-    _parameter_constraints: dict = {"std": [Interval(Real, 0, None, closed="neither")]}
+    _parameter_constraints: dict = {"std": POSITIVE}
 
     def __init__(self, std=0.3):
         self.std = std
@@ -64,7 +63,7 @@ class PairSource(BaseEstimator):
     which pairs a batch makes up.
     """
 
-    _parameter_constraints: dict = {"weight": [Interval(Real, 0, None, closed="left")]}
+    _parameter_constraints: dict = {"weight": NOT_NEGATIVE}
     # Whether an encoder has a likelihood of pairs even while nothing is known yet.
     is_always_learned = True
 
@@ -245,7 +244,7 @@ class NeighborPairs(PairSource):
     """
 
     _parameter_constraints: dict = {
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "n_neighbors": COUNT,
         **PairSource._parameter_constraints,
     }
 
@@ -271,10 +270,12 @@ class NeighborPairs(PairSource):
 
         Pairs are similar where either is among the neighbours of the other.
         """
+        from skhash.training._module import held
+
         rows, others = logits.chunk(2)
         own, theirs = batch.parts()
-        similar = _held(own.partners[:, :, 0], theirs.rows)
-        similar = similar | _held(theirs.partners[:, :, 0], own.rows).T
+        similar = held(theirs.partners[:, :, 0], own.rows).T
+        similar = similar | held(own.partners[:, :, 0], theirs.rows)
         is_same = own.rows[:, None] == theirs.rows
         near = (similar & ~is_same).to(logits.dtype)
         n_near = near.sum()
@@ -347,18 +348,6 @@ def placed_pairs(pairs, pair_labels, ids):
             f"ids; the first is {pairs[:1].tolist()}."
         )
     return rows[kept], pair_labels[kept].astype(np.int64), ids
-
-
-def _held(table, values):
-    """Return which values each row of the table holds: (n, k), (m,) to (n, m)."""
-    import torch
-
-    distinct, place = values.unique(return_inverse=True)
-    near = torch.searchsorted(distinct, table.contiguous()).clamp(max=len(distinct) - 1)
-    rows, columns = (distinct[near] == table).nonzero(as_tuple=True)
-    held = torch.zeros(len(table), len(distinct), dtype=torch.bool, device=table.device)
-    held[rows, near[rows, columns]] = True
-    return held[:, place]
 
 
 def _share(weight):

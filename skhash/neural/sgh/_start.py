@@ -8,7 +8,8 @@ from skhash.codes import CODINGS
 from skhash.metrics import neighbor_recall_score
 from skhash.numerics._nearest import exact_neighbors
 from skhash.numerics._projection import centered_chunks, principal_axes, project
-from skhash.numerics._rotation import fit_itq_rotation, random_rotation
+from skhash.numerics._rotation import fit_itq_rotation, gaussian, random_rotation
+from skhash.utils.late import torch
 from skhash.utils.torch import widest_float
 
 # Spread of the first logits. At 3 a typical bit is 95 % sure: sharp enough that the
@@ -32,7 +33,7 @@ def starting_directions(X, mean, n_bits, init, device, generator) -> np.ndarray:
     """
     n_features = X.shape[1]
     if init == "random":
-        return _gaussian(n_bits, n_features, generator)
+        return gaussian(n_bits, n_features, generator).numpy()
     n_axes = min(n_bits, *X.shape)
     axes = principal_axes(X, mean, n_axes, device, generator)
     if init == "pca":
@@ -45,17 +46,10 @@ def starting_directions(X, mean, n_bits, init, device, generator) -> np.ndarray:
     return candidates[int(np.argmax(recalls))]
 
 
-def _gaussian(n_rows, n_columns, generator) -> np.ndarray:
-    import torch
-
-    shape = n_rows, n_columns
-    return torch.randn(shape, generator=generator, dtype=torch.float64).numpy()
-
-
 def _pca_directions(axes, n_bits, generator) -> np.ndarray:
     """Return the axes; bits beyond their number are random mixtures of them."""
     n_more = n_bits - len(axes)
-    return np.vstack([axes, _gaussian(n_more, len(axes), generator) @ axes])
+    return np.vstack([axes, gaussian(n_more, len(axes), generator).numpy() @ axes])
 
 
 def _itq_directions(X, mean, axes, n_bits, device, generator) -> np.ndarray:
@@ -71,8 +65,6 @@ def _itq_directions(X, mean, axes, n_bits, device, generator) -> np.ndarray:
 
 def _neighbor_recalls(X, mean, candidates, generator) -> list[float]:
     """Return recall 10@10 of each candidate's codes among sampled rows."""
-    import torch
-
     order = torch.randperm(X.shape[0], generator=generator).numpy()
     sample = X[order[:AUTO_ROWS]]
     n_queries = min(AUTO_QUERIES, sample.shape[0] // 2)
@@ -83,16 +75,9 @@ def _neighbor_recalls(X, mean, candidates, generator) -> list[float]:
     truth = exact_neighbors(queries, database, n_neighbors, "euclidean")
     recalls = []
     for directions in candidates:
-        threshold = directions @ mean
-        query_bits, database_bits = (
-            np.asarray(rows @ directions.T > threshold, dtype=np.uint8)
-            for rows in (queries, database)
-        )
-        recalls.append(
-            neighbor_recall_score(
-                query_bits, database_bits, truth, n_retrieved=n_neighbors
-            )
-        )
+        bits = np.asarray(sample @ directions.T > directions @ mean, dtype=np.uint8)
+        parts = bits[:n_queries], bits[n_queries:]
+        recalls += [neighbor_recall_score(*parts, truth, n_retrieved=n_neighbors)]
     return recalls
 
 
@@ -131,8 +116,6 @@ def closed_form_decoder(
     decoder : dict
         ``codebook``, ``offset``, ``prior_logits`` and ``log_rho``.
     """
-    import torch
-
     low, step = CODINGS[coding]
     n_samples, n_bits = X.shape[0], len(bias)
     logits = project(X, mean, weight.T / scale, device)

@@ -3,7 +3,6 @@
 import copy
 import math
 from functools import partial, partialmethod
-from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils import check_consistent_length
@@ -13,20 +12,16 @@ from skhash.base import MLPLogitsMixin
 from skhash.metrics import class_distances
 from skhash.numerics._perceptron import check_layer_sizes
 from skhash.numerics._projection import mean_and_scale
-from skhash.persistence.schema import (
-    TINY,
-    Group,
-    Plain,
-    labels,
-    optional,
-    reals,
-    wholes,
-)
+from skhash.persistence import schema
 from skhash.training import BaseNeuralHasher
-from skhash.utils._sklearn import HasMethods, Interval, StrOptions
+from skhash.utils._sklearn import HasMethods, StrOptions
 from skhash.utils.chunks import row_chunks
+from skhash.utils.late import LateModule, torch
+from skhash.utils.ranges import COUNT_FROM_2, NOT_NEGATIVE, SHARE_BELOW_1
 from skhash.utils.targets import check_shared, encoded_targets
 from skhash.utils.torch import inference_device, seeded_globals
+
+_networks = LateModule("skhash.neural.supervised._module")
 
 # Rows that a user's network encodes at once.
 ENCODED_ROWS = 256
@@ -138,30 +133,27 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     """
 
     _saved = {
-        "classes_": labels("n_classes"),
-        "input_shape_": optional(Plain(list)),
-        "scale_": reals(low=TINY),
-        "n_bits_": wholes(low=1),
-        "coefs_": optional(Group(list)),
-        "intercepts_": optional(Group(list)),
-        "quantization_error_": Plain(float),
-        "intra_distance_": Plain(float),
-        "inter_distance_": Plain(float),
-        "separability_": Plain(float),
+        "classes_": schema.labels("n_classes"),
+        "input_shape_": schema.optional(schema.Plain(list)),
+        "scale_": schema.reals(low=schema.TINY),
+        "n_bits_": schema.wholes(low=1),
+        "coefs_": schema.optional(schema.Group(list)),
+        "intercepts_": schema.optional(schema.Group(list)),
+        "quantization_error_": schema.Plain(float),
+        "intra_distance_": schema.Plain(float),
+        "inter_distance_": schema.Plain(float),
+        "separability_": schema.Plain(float),
     }
     _parameter_constraints: dict = {
         **BaseNeuralHasher._parameter_constraints,
         "loss": [str, HasMethods(["objective"])],
         "module": [callable, None],
         "hidden_layer_sizes": ["array-like"],
-        "dropout": [Interval(Real, 0, 1, closed="left")],
+        "dropout": SHARE_BELOW_1,
         "balanced": ["boolean"],
         "input_shape": ["array-like", None],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "batch_size": [
-            Interval(Integral, 2, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
+        "weight_decay": NOT_NEGATIVE,
+        "batch_size": [*COUNT_FROM_2, StrOptions({"auto"})],
     }
     _goes_on = False
 
@@ -243,18 +235,15 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         return codes
 
     def _build(self, X, targets, run):
-        import torch
-
         from skhash.losses import make_loss
         from skhash.losses._objective import Training
-        from skhash.neural.supervised._module import SupervisedModule, check_outputs
 
         self._set_input_shape()
         seed = int(torch.randint(2**31, (), generator=run.generator))
         mean, scale = mean_and_scale(run.trained(X))
         with seeded_globals(seed):
             encoder = self._new_encoder(self.n_bits)
-            check_outputs(encoder, self.n_features_in_, self.n_bits)
+            _networks.check_outputs(encoder, self.n_features_in_, self.n_bits)
             training = Training(
                 n_bits=int(self.n_bits),
                 labels=torch.from_numpy(targets),
@@ -263,7 +252,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
                 generator=run.generator,
             )
             objective = make_loss(self.loss).objective(training)
-        return SupervisedModule(encoder, mean, scale, objective)
+        return _networks.SupervisedModule(encoder, mean, scale, objective)
 
     def _set_input_shape(self):
         shape = self.input_shape
@@ -275,16 +264,12 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
             )
 
     def _new_encoder(self, n_bits):
-        from torch import nn
-
-        from skhash.neural.supervised._module import hashing_perceptron
-
         n_features = int(self.n_features_in_)
         if self.module is None:
             hidden = check_layer_sizes(self.hidden_layer_sizes, "hidden_layer_sizes")
             sizes = [n_features, *hidden, int(n_bits)]
-            return hashing_perceptron(sizes, self.dropout, self.balanced)
-        if isinstance(self.module, nn.Module):
+            return _networks.hashing_perceptron(sizes, self.dropout, self.balanced)
+        if isinstance(self.module, torch.nn.Module):
             raise TypeError(
                 f"module={type(self.module).__name__}(...) is a module; give a factory "
                 "(n_features, n_bits) -> torch.nn.Module instead, such as a function "
@@ -293,11 +278,10 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         encoder = self.module(n_features, int(n_bits))
         if self.input_shape_ is None:
             return encoder
-        return nn.Sequential(nn.Unflatten(1, tuple(self.input_shape_)), encoder)
+        unflatten = torch.nn.Unflatten(1, tuple(self.input_shape_))
+        return torch.nn.Sequential(unflatten, encoder)
 
     def _module(self, run):
-        from skhash.neural.supervised._module import SupervisedModule
-
         if self.coefs_ is None and self.module is None:
             raise ValueError(
                 "The network is not part of what was saved. Set the parameter module "
@@ -305,23 +289,20 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
             )
         with seeded_globals(0):
             encoder = self._new_encoder(self.n_bits_)
-        return SupervisedModule(encoder, self.mean_, self.scale_)
+        return _networks.SupervisedModule(encoder, self.mean_, self.scale_)
 
     def _read(self, module, X, run):
         coefs = intercepts = None
         if self.module is None:
-            from skhash.neural.supervised._module import folded_layers
-
-            coefs, intercepts = folded_layers(module.encoder)
+            coefs, intercepts = _networks.folded_layers(module.encoder)
             coefs[0] = coefs[0] / np.float32(module.scale)
         return {"n_bits_": int(self.n_bits), "coefs_": coefs, "intercepts_": intercepts}
 
     def _optimizer(self, module):
         from skhash.neural.supervised._storm import Storm
-        from skhash.training._net import resolve_optimizer
 
         others = {"storm": partial(Storm, shadow=module.shadow)}
-        return resolve_optimizer(self.optimizer, others, weight_decay=self.weight_decay)
+        return super()._optimizer(module, others)
 
     def _fit_codes(self, X, y, random_state):
         super()._fit_codes(X, y, random_state)
@@ -364,8 +345,6 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
 
     def _run_module(self, X):
         """Return the logits of a user's network."""
-        import torch
-
         from skhash.training._net import whole_batch
 
         device = torch.device(inference_device(self.device))
@@ -499,7 +478,7 @@ class DualHashEncoder(SupervisedHash):
     True
     """
 
-    _saved = {"dual_active_fraction_": optional(Plain(float))}
+    _saved = {"dual_active_fraction_": schema.optional(schema.Plain(float))}
     # Its parameters are those of `SupervisedHash`; two have other defaults.
     __init__ = partialmethod(
         SupervisedHash.__init__, loss="dualhash", batch_size="auto"

@@ -267,7 +267,7 @@ def make_module(**params):
     options = {
         "mean": np.zeros(4),
         "scale": 1.0,
-        "axes": None,
+        "axes": np.eye(4),
         "coefs": [rng.randn(4, 6)],
         "intercepts": [rng.randn(6)],
         "skip_coef": None,
