@@ -89,7 +89,7 @@ def _run(search, scorer, queries, live):
     codes = scorer.key.once("blocks", lambda: make_blocks(scorer))
     live, n_queries = live_codes(live), queries.shape[0]
     n_bytes, n_blocks = scorer.n_bytes, len(codes.blocks)
-    work = n_queries * len(scorer.packed_codes) * n_bytes
+    work = n_queries * len(scorer) * n_bytes
     threads = threads_for(work, MIN_THREAD_WORK, scorer.n_jobs)
     shares_codes = n_queries < 2 * threads
 
@@ -115,11 +115,9 @@ def make_blocks(scorer):
     """Return the codes of a scorer in the layout of the kernels."""
     packed, levels, decoder = scorer.packed_codes, scorer.levels, scorer.decoder
     n, n_rows = len(packed), scorer.n_bytes + decoder.bytes_beside
-    if levels is None:
-        levels = np.empty(0, dtype=np.uint8)
     blocks = zeros_aligned((-(-n // BLOCK), n_rows, BLOCK))
-    kernels.fill_blocks(read_only(packed), read_only(levels), blocks)
-    items = decoder.items(np.arange(256, dtype=np.uint8))
+    kernels.fill_blocks(packed, levels, blocks)
+    items = decoder.items()
     # Vectors of zeros have a bound that leaves room for any other length.
     factors = items[np.bincount(levels, minlength=256) > 0, -1]
     least = 1 / float(factors.max(initial=0) or np.inf)

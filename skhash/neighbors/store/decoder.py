@@ -187,25 +187,24 @@ class Decoder:
         unit = max(self.unit, unit_for(numbers))
         return replace(self, unit=unit), nearest_levels(numbers, unit)
 
-    def items(self, levels):
-        """Return the terms and factors of the scores of codes, float32.
-
-        levels : ndarray of shape (n,), uint8
+    def items(self):
+        """Return the terms and factors of the scores of codes by level, float32.
 
         Returns
         -------
-        items : ndarray of shape (n, 1) or (n, 2)
+        items : ndarray of shape (256, 1) or (256, 2)
             Terms added to the sums of the blocks, and factors of the sums before.
+            Without levels, all are those of level 0.
         """
         if not self.bytes_beside:
-            return np.zeros((len(levels), 1), dtype=np.float32)
+            return np.zeros((256, 1), dtype=np.float32)
         numbers = levels_of(self.unit)
         if not self.by_angle:
-            return numbers[levels, None]
+            return numbers[:, None]
         term, times = ANGLES[self.metric]
         with np.errstate(over="ignore"):  # of levels that no code has
             factors = np.divide(times, numbers, where=numbers > 0, out=0 * numbers)
-        return np.stack([np.full_like(factors, term), factors], axis=1)[levels]
+        return np.stack([np.full_like(factors, term), factors], axis=1)
 
     @np.errstate(over="ignore", invalid="ignore")  # infinite values are refused
     def tables(self, X, n_bytes):
