@@ -5,6 +5,7 @@ from numbers import Integral
 import numpy as np
 
 from skhash.codes import check_packed, pack_bits, packed_width
+from skhash.neighbors.search.algorithm import by_query
 from skhash.neighbors.search.chunks import chunked, read_only
 from skhash.neighbors.store.decoder import METRICS, read_decoder
 from skhash.numerics._nearest import smallest
@@ -264,10 +265,3 @@ def within(scores, positions, radius):
     owners, places = np.nonzero(scores <= radius)
     found = positions[owners, places], scores[owners, places]
     return by_query(owners, *found, len(scores))
-
-
-def by_query(owners, positions, scores, n_queries):
-    """Return scores and positions by query, score and position, and counts."""
-    order = np.lexsort((positions, scores, owners))
-    counts = np.bincount(owners, minlength=n_queries)
-    return scores[order], positions[order], counts

@@ -3,7 +3,6 @@
 import numpy as np
 
 from skhash.neighbors.kernels import brute as kernels
-from skhash.neighbors.kernels.bits import ALL
 from skhash.neighbors.kernels.bitslice import (
     CHOICE,
     GROUP,
@@ -48,7 +47,7 @@ class Brute(Algorithm):
 
         def search_chunk(rows):
             chunk = queries[rows]
-            work = _block_work(self.n_planes, chunk, self.n_planes + 1)
+            work = _block_work(self.n_planes, chunk)
             found = _found_room(len(chunk), words, k)
             task = words, live, chunk, self.n_planes, work, found
             kernels.nearest(*task, distances[rows], positions[rows])
@@ -152,7 +151,7 @@ class Brute(Algorithm):
             room.patterns[:] = queries[:, None]
             search, task = kernels.within_of_few, (room.work,)
         else:
-            work = _block_work(self.n_planes, queries, radius + 1)
+            work = _block_work(self.n_planes, queries)
             search, task = kernels.within, (queries, work)
         counts = np.zeros((len(queries), radius + 1), dtype=np.int64)
         hits, found, start = np.empty(WITHIN_ROOM, dtype=np.int64), [], 0
@@ -192,15 +191,10 @@ def _levels(counts):
     return np.repeat(np.tile(levels, len(counts)), counts.ravel())
 
 
-def _block_work(n_planes, queries, threshold):
-    """Return the buffers to find codes nearer than `threshold` for many queries."""
+def _block_work(n_planes, queries):
+    """Return the buffers to search for many queries."""
     n_queries, n_words = queries.shape
     program, groups = program_of(n_planes), n_groups(n_planes)
-    levels = n_levels(program)
-    bias = np.empty((n_queries, levels), dtype=np.uint64)
-    # Sums shall overflow from the threshold on.
-    start = 2**levels - threshold
-    bias[:] = [ALL if start >> level & 1 else 0 for level in range(levels)]
     n_rows, vector = max(GROUP * groups, 64 * n_words), 8 * LANES
     return kernels.Work(
         find=kernels.block_finder(program),
@@ -209,7 +203,7 @@ def _block_work(n_planes, queries, threshold):
         planes=zeros_aligned((n_rows, vector)).view(np.uint64),
         table=zeros_aligned((GROUP_PLANES * groups * vector,)).view(np.uint64),
         choices=_choices(queries, groups),
-        bias=bias,
+        bias=np.empty((n_queries, n_levels(program)), dtype=np.uint64),
         hits=zeros_aligned((n_queries + 1, vector)).view(np.uint64),
         hit_queries=np.empty(n_queries + 1, dtype=np.int64),
         asked=np.arange(n_queries),

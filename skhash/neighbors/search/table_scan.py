@@ -7,7 +7,8 @@ import numpy as np
 from skhash.neighbors.kernels import byte_tables
 from skhash.neighbors.kernels import table_scan as kernels
 from skhash.neighbors.kernels.byte_tables import BLOCK
-from skhash.neighbors.search.asymmetric import by_query, lowest_score
+from skhash.neighbors.search.algorithm import by_query
+from skhash.neighbors.search.asymmetric import lowest_score
 from skhash.neighbors.search.chunks import chunked, live_codes, read_only, zeros_aligned
 from skhash.numerics._nearest import smallest
 from skhash.utils.chunks import dense_rows, even_chunks
