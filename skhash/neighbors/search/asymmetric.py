@@ -6,13 +6,13 @@ import numpy as np
 
 from skhash.codes import check_packed, pack_bits, packed_width
 from skhash.neighbors.search.algorithm import by_query
-from skhash.neighbors.search.chunks import chunked, read_only
+from skhash.neighbors.search.chunks import read_only
 from skhash.neighbors.store.decoder import METRICS, read_decoder
 from skhash.numerics._nearest import smallest
 from skhash.utils._sklearn import StrOptions, validate_params
 from skhash.utils.chunks import CHUNK_BYTES, dense_rows, row_chunks
 from skhash.utils.late import LateModule
-from skhash.utils.threads import threads_for
+from skhash.utils.threads import map_chunks, threads_for
 
 _kernels = LateModule("skhash.neighbors.kernels.asymmetric")
 _table_scan = LateModule("skhash.neighbors.search.table_scan")
@@ -252,7 +252,7 @@ class CodeScorer(Scorer):
         threads = threads_for(work, MIN_THREAD_WORK, self.n_jobs)
         # Dense queries in two precisions, and tables on the way to float32.
         query_bytes = 24 * queries.shape[1] + 3072 * n_bytes
-        chunked(call, n_queries, CHUNK_BYTES // query_bytes, threads)
+        map_chunks(call, n_queries, CHUNK_BYTES // query_bytes, threads)
 
 
 def lowest_score(metric):

@@ -9,10 +9,10 @@ from skhash.neighbors.kernels import table_scan as kernels
 from skhash.neighbors.kernels.byte_tables import BLOCK
 from skhash.neighbors.search.algorithm import by_query
 from skhash.neighbors.search.asymmetric import lowest_score
-from skhash.neighbors.search.chunks import chunked, live_codes, read_only, zeros_aligned
+from skhash.neighbors.search.chunks import live_codes, read_only, zeros_aligned
 from skhash.numerics._nearest import smallest
 from skhash.utils.chunks import dense_rows, even_chunks
-from skhash.utils.threads import map_in_threads, threads_for
+from skhash.utils.threads import map_chunks, map_in_threads, threads_for
 
 # About so many blocks are sampled.
 SAMPLED_BLOCKS = 16
@@ -106,7 +106,7 @@ def _run(search, scorer, queries, live):
         call = partial(call, tables_of(slice(0, n_queries)))
         return map_in_threads(call, even_chunks(n_blocks, threads), threads), True
     chunk = max(4, CHUNK_BYTES // (1024 * n_bytes))
-    found = chunked(
+    found = map_chunks(
         lambda rows: call(tables_of(rows), everything), n_queries, chunk, threads
     )
     return found, False

@@ -76,8 +76,6 @@ def read_store(saved, values, n_features, verify):
                 if file is not None:
                     file.check()
             _check_content(arrays, n_bits)
-            if clusters is not None:
-                _check_positions(clusters, len(arrays["codes"]))
 
     if saved.mapped:
         store.check_first(check)
@@ -167,7 +165,7 @@ def _check_clusters(clusters, n, n_bytes):
     """Raise ``ValueError`` if kernels would read outside the arrays.
 
     n : the number of codes; n_bytes : of a code in whole words. The content of the
-    large arrays is not looked at: see `_check_positions`.
+    large arrays is not looked at: see `_check_content`.
     """
     sizes = clusters.sizes
     kind = position_type(n)
@@ -193,13 +191,6 @@ def _check_clusters(clusters, n, n_bytes):
             raise ValueError(f"The clusters ({name}) do not fit the {n} codes.")
 
 
-def _check_positions(clusters, n):
-    """Raise ``ValueError`` if a position is outside ``range(n)``."""
-    positions = clusters.positions
-    if positions.min(initial=0) < 0 or positions.max(initial=0) >= max(1, n):
-        raise ValueError(f"Positions of the clusters are not those of {n} codes.")
-
-
 def _check_content(arrays, n_bits):
     """Raise ``ValueError`` for impossible content of the arrays, which are read."""
     codes = arrays["codes"]
@@ -214,3 +205,7 @@ def _check_content(arrays, n_bits):
     for name in arrays.keys() & set(DECODER):
         if not np.isfinite(arrays[name]).all():
             raise ValueError(f"{name} holds NaN or infinity.")
+    if "cluster_positions" in arrays:
+        positions, n = arrays["cluster_positions"], len(codes)
+        if positions.min(initial=0) < 0 or positions.max(initial=0) >= max(1, n):
+            raise ValueError(f"Positions of the clusters are not those of {n} codes.")
