@@ -150,25 +150,17 @@ def _read_decoder(arrays, scoring, n_bits):
 
 
 def _read_clusters(arrays):
-    """Return the clusters, or None; raise unless they fit the codes."""
+    """Return the clusters, or None; raise if kernels would read outside the arrays.
+
+    The content of the large ones is not looked at: see `_check_content`.
+    """
     there = {own: arrays[name] for name, own in CLUSTERS.items() if name in arrays}
     if not there:
         return None
     if len(there) < len(CLUSTERS):
         raise ValueError(f"Of its clusters, there are {sorted(there)} alone.")
-    clusters = ClusterArrays(**there)
-    _check_clusters(clusters, *arrays["codes"].shape)
-    return clusters
-
-
-def _check_clusters(clusters, n, n_bytes):
-    """Raise ``ValueError`` if kernels would read outside the arrays.
-
-    n : the number of codes; n_bytes : of a code in whole words. The content of the
-    large arrays is not looked at: see `_check_content`.
-    """
-    sizes = clusters.sizes
-    kind = position_type(n)
+    n, n_bytes = arrays["codes"].shape
+    sizes, kind = there["sizes"], position_type(n)
     is_counted = (
         sizes.dtype == np.int64
         and sizes.ndim == 1
@@ -185,10 +177,11 @@ def _check_clusters(clusters, n, n_bytes):
         "rings": (np.uint8, (2, n_blocks)),
     }
     for name, (dtype, shape) in expected.items():
-        array = getattr(clusters, name)
+        array = there[name]
         is_right = array.dtype == dtype and array.shape == shape
         if not (is_counted and is_right and array.flags.c_contiguous):
             raise ValueError(f"The clusters ({name}) do not fit the {n} codes.")
+    return ClusterArrays(**there)
 
 
 def _check_content(arrays, n_bits):
