@@ -57,9 +57,9 @@ class Brute(Algorithm):
         return distances, positions
 
     def _nearest_to_few(self, queries, question):
-        parts = self._parts(queries, question)
-        if len(parts) > 1:
-            return merge_neighbors(_search_parts(parts, queries), question.reach)
+        parts = self._search_parts(queries, question)
+        if parts:
+            return merge_neighbors(parts, question.reach)
         k, shape = question.reach, (*queries.shape, question.reach)
         distances, positions = _answers(len(queries), k)
         room = self._room(shape)
@@ -79,9 +79,9 @@ class Brute(Algorithm):
         return room if room.shape == shape else _FewRoom(shape, self.words)
 
     def within(self, queries, question):
-        parts = self._parts(queries, question)
-        if len(parts) > 1:
-            return _join(_search_parts(parts, queries), len(queries))
+        parts = self._search_parts(queries, question)
+        if parts:
+            return _join(parts, len(queries))
         words, queries = self.words, read_only(queries)
         live, radius = live_codes(question.live), question.reach
 
@@ -125,24 +125,28 @@ class Brute(Algorithm):
         chunks = run(search, others, queries, n_jobs, 40 * (radius + 1))
         return tuple(map(np.concatenate, zip(*chunks, strict=True)))
 
-    def _parts(self, queries, question):
-        """Return parts of the codes for threads to search, where queries are too few.
+    def _search_parts(self, queries, question):
+        """Return answers of parts of the codes, or none where the whole is searched.
 
-        With few queries, reading the codes dominates, so each thread reads one part. A
-        part is its first position, the search, and its question.
+        With few queries, reading the codes dominates, so each thread reads one part.
         """
-        n, parts = len(self.words), []
-        if len(queries) >= FEW_QUERIES or n * queries.size < 2 * MIN_FEW_WORK:
-            return parts
-        n_parts = threads_for(n * queries.size, MIN_FEW_WORK, question.n_jobs)
-        for rows in even_chunks(n, n_parts) if n_parts > 1 else ():
+        if len(queries) >= FEW_QUERIES:
+            return []
+
+        def search(rows):
             live = None if question.live is None else question.live[rows]
             n_live = rows.stop - rows.start if live is None else np.count_nonzero(live)
             nearest = question.what == "nearest"
             reach = min(question.reach, n_live) if nearest else question.reach
             asked = Question(question.what, reach, n_jobs=1, live=live)
-            parts.append((rows.start, Brute(self.words[rows], self.n_planes), asked))
-        return parts
+            some = Brute(self.words[rows], self.n_planes)
+            distances, positions, *counts = getattr(some, question.what)(queries, asked)
+            return distances, positions + rows.start, *counts
+
+        n = len(self.words)
+        n_parts = threads_for(n * queries.size, MIN_FEW_WORK, question.n_jobs)
+        parts = even_chunks(n, n_parts) if n_parts > 1 else []
+        return map_in_threads(search, parts, n_parts)
 
     def _count(self, words, live, queries, radius):
         """Return the counts by (query, distance), and the positions in that order."""
@@ -163,17 +167,6 @@ class Brute(Algorithm):
         for some in found:
             kernels.place(some, slots, positions)
         return counts, positions
-
-
-def _search_parts(parts, queries):
-    """Search each part of the codes; return answers by positions among all."""
-
-    def search(part):
-        start, some, question = part
-        found = getattr(some, question.what)(queries, question)
-        return found[0], found[1] + start, *found[2:]
-
-    return map_in_threads(search, parts, len(parts))
 
 
 def _join(parts, n_queries):
