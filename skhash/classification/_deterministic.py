@@ -17,8 +17,8 @@ from skhash.codes import (
 )
 from skhash.numerics._affine import affine
 from skhash.numerics._binary import BinaryUnits
-from skhash.utils.chunks import dense_rows, even_chunks, row_chunks
-from skhash.utils.threads import MIN_SHARED_WORK, map_in_threads, threads_for
+from skhash.utils.chunks import CHUNK_BYTES, dense_rows
+from skhash.utils.threads import MIN_SHARED_WORK, map_chunks, threads_for
 
 # Shape of images, stride, padding and width of pools of a convolution.
 _numbers_of = itemgetter("input_shape", "stride", "padding", "pool")
@@ -203,17 +203,14 @@ class DeterministicNetwork:
     def _map(self, function, X):
         """Return a function of the packed bits of rows, in threads if that pays."""
         bytes_per_row = max(layer.bytes_per_row for layer in self.layers)
-        n_chunks = len(list(row_chunks(X.shape[0], bytes_per_row)))
         work = X.shape[0] * self.layers[0].weights.size
         threads = threads_for(work, MIN_SHARED_WORK, None)
-        # As many for each thread, and one where there are no rows.
-        n_chunks = threads * max(1, -(-n_chunks // threads))
 
         def of_rows(rows):
             return function(self._packed(dense_rows(X[rows])))
 
-        chunks = even_chunks(X.shape[0], n_chunks)
-        return np.concatenate(map_in_threads(of_rows, chunks, threads))
+        size = CHUNK_BYTES // bytes_per_row
+        return np.concatenate(map_chunks(of_rows, X.shape[0], size, threads))
 
     def _packed(self, X):
         X = X.astype(np.result_type(X, np.float32), copy=False)

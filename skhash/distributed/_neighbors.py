@@ -149,20 +149,11 @@ class ShardedNeighbors(BaseEstimator):
                 f"{self.starts_[-1]} codes; ask for 1 to so many."
             )
         search = dask.delayed(_nearest, pure=True)
-        merge = dask.delayed(merge_neighbors, pure=True, nout=2)
+        merge = dask.delayed(_merge, pure=True)
         X = dask.delayed(as_array(X), pure=True)
-        answers = [
-            search(shard, X, min(k, stop - start), start)
-            for shard, start, stop in self._placed_shards()
-        ]
-        sizes = [int(min(k, n)) for n in np.diff(self.starts_)]
+        answers = [search(*placed, X, k) for placed in self._placed_shards()]
         while len(answers) > 1:
-            groups = range(0, len(answers), 8)
-            sizes = [min(k, sum(sizes[i : i + 8])) for i in groups]
-            answers = [
-                merge(answers[i : i + 8], size)
-                for i, size in zip(groups, sizes, strict=True)
-            ]
+            answers = [merge(answers[i : i + 8], k) for i in range(0, len(answers), 8)]
         distances, positions = dask.compute(answers[0])[0]
         return (distances, positions) if return_distance else positions
 
@@ -192,21 +183,18 @@ class ShardedNeighbors(BaseEstimator):
         radius = self.radius if radius is None else radius
         X = as_array(X)
         queries = dask.delayed(X, pure=True)
-        answers = dask.compute(
-            *(
-                search(s, queries, radius, start)
-                for s, start, _ in self._placed_shards()
-            )
-        )
+        tasks = [search(*placed, queries, radius) for placed in self._placed_shards()]
+        answers = dask.compute(*tasks)
         distances, positions = np.empty((2, len(X)), dtype=object)
         for query in range(len(X)):
-            distances[query], positions[query] = _ordered(
-                *(np.concatenate([a[side][query] for a in answers]) for side in (0, 1))
-            )
+            near = np.concatenate([found[query] for found, _ in answers])
+            places = np.concatenate([found[query] for _, found in answers])
+            order = np.argsort(near, kind="stable")  # shards are in order of positions
+            distances[query], positions[query] = near[order], places[order]
         return (distances, positions) if return_distance else positions
 
     def _placed_shards(self):
-        return zip(self.shards_, self.starts_[:-1], self.starts_[1:], strict=True)
+        return zip(self.shards_, self.starts_[:-1], strict=True)
 
 
 def _read_blocks(X):
@@ -242,16 +230,16 @@ def _make_shard(block, packed, n_jobs):
     return HammingNeighbors(packed=packed, n_jobs=n_jobs).fit(_open(block))
 
 
-def _nearest(shard, X, k, start):
-    distances, positions = shard.kneighbors(X, k)
+def _nearest(shard, start, X, k):
+    distances, positions = shard.kneighbors(X, min(k, shard.n_samples_fit_))
     return distances, positions + start
 
 
-def _within(shard, X, radius, start):
+def _merge(answers, k):
+    n_found = sum(positions.shape[1] for _, positions in answers)
+    return merge_neighbors(answers, min(k, n_found))
+
+
+def _within(shard, start, X, radius):
     distances, positions = shard.radius_neighbors(X, radius)
     return list(distances), [found + start for found in positions]
-
-
-def _ordered(distances, positions):
-    order = np.lexsort((positions, distances))
-    return distances[order], positions[order]

@@ -81,8 +81,8 @@ def read_items(codes):
     if index is None or index._store.decoder is None:
         return {}
     live, levels = index.live_, index._store["levels"]
-    some = np.flatnonzero(live) if levels is None else levels[live]
-    items = index._store.decoder.items(some)
+    levels = np.zeros(live.sum(), dtype=int) if levels is None else levels[live]
+    items = index._store.decoder.items()[levels]
     return dict(zip(ITEMS, items.T, strict=False))
 
 

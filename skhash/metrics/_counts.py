@@ -12,9 +12,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
-from skhash.utils.threads import map_in_threads, threads_for
+from skhash.utils.threads import map_chunks, threads_for
 
 _kernels = LateModule("skhash.metrics._kernels")
 
@@ -104,10 +103,10 @@ class Ranking:
         """Call `function` on chunks of the queries, in threads; return the results."""
         # Besides the counts, the closed forms hold a dozen float64 tables.
         bytes_per_query = 8 * (self.n_bits + 1) * (levels + 12)
-        chunks = row_chunks(self.n_queries, bytes_per_query, QUERY_CHUNK_BYTES)
+        size = QUERY_CHUNK_BYTES // bytes_per_query
         work = self.n_queries * self.database.size
         threads = threads_for(work, MIN_THREAD_WORK, None)
-        return map_in_threads(function, chunks, threads)
+        return map_chunks(function, self.n_queries, size, threads)
 
     def _sides(self, rows):
         """Return the arguments of the kernels for a chunk of the queries."""

@@ -12,7 +12,7 @@ from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._index import BaseIndex
 from skhash.neighbors._params import check_candidates
 from skhash.neighbors.search.algorithm import as_lists
-from skhash.neighbors.search.asymmetric import CodeScorer, by_query
+from skhash.neighbors.search.asymmetric import CodeScorer, within
 from skhash.neighbors.search.vectors import VectorScorer
 from skhash.neighbors.store.decoder import METRICS, read_decoder
 from skhash.neighbors.store.kept_file import KeptFile
@@ -419,8 +419,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
                 task = asked, n_candidates, selected, first
                 _, candidates = find_among_all("nearest", finder, *task)
             scores = scorer.score_candidates(queries, candidates)
-            among = smallest if what == "nearest" else within_lists
-            yield among(scores, candidates, reach)
+            among = smallest if what == "nearest" else within
+            yield as_lists(among(scores, candidates, reach))
 
     def _read_errors(self, X, errors, decoder):
         """Return the terms added to the scores of codes, or None."""
@@ -500,10 +500,3 @@ def find_among_all(what, scorer, queries, reach, selected, first):
     count = reach + own if what == "nearest" else reach
     found = as_lists(getattr(some, what)(queries, count, live), places)
     return without_self(*found, first) if own else found
-
-
-def within_lists(scores, candidates, radius):
-    """Return lists of scores and positions of the candidates within a radius."""
-    owners, places = np.nonzero(scores <= radius)
-    found = candidates[owners, places], scores[owners, places]
-    return as_lists(by_query(owners, *found, len(scores)))

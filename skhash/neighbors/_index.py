@@ -40,10 +40,9 @@ class BaseIndex(BaseEstimator):
             The column "vectors", or "vectors_file", of a `Store`.
         """
         y, ids, packed = read_labels(X, y), read_ids(ids, X), self._read_codes(X)
-        if decoder is not None:
-            decoder.check_codes(packed, np.shape(X)[1], self.packed)
         columns = {"y": y, "ids": ids, **vectors}
         if decoder is not None:
+            decoder.check_codes(packed, np.shape(X)[1], self.packed)
             decoder, columns["levels"] = decoder.with_levels(packed, added)
         store = Store(packed, decoder, **columns)
         if ids is not None:

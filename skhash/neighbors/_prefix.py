@@ -11,8 +11,7 @@ from skhash.neighbors._hamming import HammingNeighbors
 from skhash.neighbors._index import read_question
 from skhash.neighbors._params import check_candidates, check_params
 from skhash.utils._sklearn import Interval, fit_context
-from skhash.utils.chunks import row_chunks
-from skhash.utils.threads import count_threads, map_in_threads
+from skhash.utils.threads import count_threads, map_chunks
 
 # Candidates of as many queries as fill this are measured at a time: it fits a cache.
 BLOCK_BYTES = 2**20
@@ -208,6 +207,6 @@ def _nearest_candidates(words, queries, candidates, k, threads):
         distances[rows], positions[rows] = np.divmod(nearest, n)
 
     # Keys, a gathered word and its bit count, for each candidate.
-    chunks = row_chunks(len(queries), 32 * candidates.shape[1], BLOCK_BYTES)
-    map_in_threads(measure, chunks, threads)
+    size = BLOCK_BYTES // (32 * candidates.shape[1])
+    map_chunks(measure, len(queries), size, threads)
     return distances, positions

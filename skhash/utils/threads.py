@@ -11,6 +11,8 @@ from threading import RLock
 import joblib
 from joblib.parallel import get_active_backend
 
+from skhash.utils.chunks import even_chunks
+
 # Forks acquire these locks before, in this order: one that another thread held would
 # stay locked in the child. The first is held during late imports of modules that need
 # numba; `kernels` adds the lock of numba's compiler.
@@ -96,6 +98,17 @@ def map_in_threads(function: Callable, items: Iterable, threads: int) -> list:
     if errors:
         raise errors[0]
     return results
+
+
+def map_chunks(function: Callable, n_rows: int, size: int, threads: int) -> list:
+    """Call `function` on slices that cover ``range(n_rows)``, in some threads.
+
+    They have `size` rows at most, and are as many for each thread. Without rows there
+    is one.
+    """
+    n_chunks = -(-n_rows // (max(1, size) * threads)) * threads
+    chunks = even_chunks(n_rows, max(1, min(n_rows, n_chunks)))
+    return map_in_threads(function, chunks, threads)
 
 
 @lru_cache(maxsize=1)

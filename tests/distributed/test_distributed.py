@@ -196,8 +196,8 @@ def test_a_worker_that_dies_over_a_block(where, client, tmp_path):
 
 def test_a_worker_that_dies_over_a_merge(client, codes, queries, tmp_path, monkeypatch):
     index = ShardedNeighbors(7).fit(blocks_of(codes, "paths", tmp_path))
-    dying = dying_once(_neighbors.merge_neighbors, tmp_path)
-    monkeypatch.setattr(_neighbors, "merge_neighbors", dying)
+    dying = dying_once(_neighbors._merge, tmp_path)
+    monkeypatch.setattr(_neighbors, "_merge", dying)
     assert_answers(index, codes, queries)
     assert (tmp_path / "died").exists()
 
@@ -218,12 +218,12 @@ def test_a_straggler_delays_and_changes_nothing(client, codes, queries, monkeypa
     index = ShardedNeighbors(7).fit(blocks)
     search = _neighbors._nearest
 
-    def last(shard, X, k, start):
+    def last(shard, start, X, k):
         from distributed import Event
 
         for other in (100, 200) if start == 0 else ():
             assert Event(f"answered {other}").wait("60s")
-        found = search(shard, X, k, start)
+        found = search(shard, start, X, k)
         Event(f"answered {start}").set()
         return found
 

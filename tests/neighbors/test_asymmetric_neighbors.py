@@ -385,6 +385,9 @@ def test_mapped_vectors_are_looked_at_where_they_are_read(data, tmp_path):
     expected = data.index(n_candidates=None).remove([N - 1])
     expected = expected.kneighbors(data.queries, 3, codes=data.codes)
     np.testing.assert_array_equal(found, expected)
+    nearest = expected[0][:, -1].min()
+    counts = map(len, index.radius_neighbors(data.queries, nearest)[0])
+    assert list(counts) == (expected[0] <= nearest).sum(axis=1).tolist()
 
 
 @pytest.mark.parametrize("by", ["vectors", "decoder"])

@@ -2,13 +2,14 @@
 
 The score of code i for query q is ``max(floor, factor_i * sum_q(i) + term_i)``, where
 the sum is that of one table entry per byte of the code, see `lanes`. The item of a
-code holds term and factor, or the term alone, and the factor is 1.
+level holds term and factor, or the term alone, and the factor is 1.
 Every kernel adds in the same order, so a pair has one score, to the last bit.
 
 Arguments of all of them, floats being float32:
 
 * queries (n_queries, n_bytes, 256): their tables;
-* codes: packed (n, n_bytes or more) : uint8, items (n, 1) or (n, 2), floor;
+* codes: packed (n, n_bytes or more) and levels (n,) or, where all are 0, (0,) : uint8,
+  items (256, 1) or (256, 2), floor;
 * work, buffers: tables (n_bytes, 256, LANES), lanes (2, LANES).
 """
 
@@ -36,21 +37,27 @@ def _stand_side_by_side(queries, first, tables):
 
 
 @inner_kernel
-def factor_and_term(items, row):
-    """Return the factor, 1 where items are terms alone, and the term of a row."""
-    factor = items[row, 1] if items.shape[1] == 2 else _ONE
-    return factor, items[row, 0]
+def factor_and_term(items, level):
+    """Return the factor, 1 where items are terms alone, and the term of a level."""
+    factor = items[level, 1] if items.shape[1] == 2 else _ONE
+    return factor, items[level, 0]
+
+
+@inner_kernel
+def _of_code(levels, items, row):
+    """Return the factor and the term of a code."""
+    return factor_and_term(items, levels[row] if len(levels) else 0)
 
 
 @kernel
 def score_all(queries, codes, work, scores):
     """Write scores (n_queries, n)."""
-    packed, items, floor = codes
+    packed, levels, items, floor = codes
     tables, lanes = work
     for first in range(0, len(queries), LANES):
         present = _stand_side_by_side(queries, first, tables)
         for row in range(len(packed)):
-            factor, term = factor_and_term(items, row)
+            factor, term = _of_code(levels, items, row)
             score_lanes(tables, packed, row, factor, term, floor, lanes)
             for lane in range(present):
                 scores[first + lane, row] = lanes[1, lane]
@@ -59,14 +66,14 @@ def score_all(queries, codes, work, scores):
 @kernel
 def score_candidates(queries, codes, work, candidates, scores):
     """Write scores (n_queries, m), of each query's own candidates (n_queries, m)."""
-    packed, items, floor = codes
+    packed, levels, items, floor = codes
     for q in range(len(queries)):
         for i in range(candidates.shape[1]):
             row = candidates[q, i]
             total = _ZERO
             for byte in range(queries.shape[1]):
                 total += queries[q, byte, packed[row, byte]]
-            factor, term = factor_and_term(items, row)
+            factor, term = _of_code(levels, items, row)
             scores[q, i] = max(floor, factor * total + term)
 
 
@@ -76,14 +83,14 @@ def nearest(queries, codes, work, scores, positions):
 
     scores (n_queries, k) : infinity, and positions (n_queries, k) : int64, written.
     """
-    packed, items, floor = codes
+    packed, levels, items, floor = codes
     tables, lanes = work
     for first in range(0, len(queries), LANES):
         present = _stand_side_by_side(queries, first, tables)
         lanes[0] = -np.inf
         lanes[0, :present] = np.inf
         for row in range(len(packed)):
-            factor, term = factor_and_term(items, row)
+            factor, term = _of_code(levels, items, row)
             # Positions grow: a code that only equals the worst so far comes too late.
             if score_lanes(tables, packed, row, factor, term, floor, lanes):
                 for lane in range(present):

@@ -318,10 +318,12 @@ def within(words, live, queries, work, begin, counts, found):
     numbers with the query and the distance above, the row of `counts`, and the position
     in the lower bits, in the order of positions for each query.
 
-    counts (n_queries, radius + 1) : int64, advanced; the radius is what `work` was made
-    for; found : int64, with room for a block of all queries at least.
+    counts (n_queries, radius + 1) : int64, advanced; found : int64, with room for a
+    block of all queries at least.
     """
     size, asked = 0, work.asked
+    for q in range(len(queries)):
+        _set_threshold(work.bias[q], counts.shape[1])
     find, program, lanes = work.find, work.program, work.hits.shape[1]
     for start in range(begin, len(words), 64 * lanes):
         if size + 64 * lanes * len(queries) > len(found):

@@ -214,24 +214,8 @@ def _choose_queries(rings, cluster, block, batch, reach):
 
 
 @inner_kernel
-def _count_near(index, whole, live, batch):
-    """Find how near the neighbours are at least, by the clusters in reach."""
-    for cluster in range(len(index.sizes)):
-        for block in range(index.clusters[cluster], index.clusters[cluster + 1]):
-            n_chosen = _choose_queries(whole, cluster, block, batch, batch.reach)
-            if not n_chosen:
-                break
-            unpack(index.blocks, block, batch.nibbles)
-            for q in batch.chosen[:n_chosen]:
-                last = batch.lasts[q // BLOCK, q % BLOCK]
-                if near(batch.nibbles, batch.choices, q, last, batch.out, 0):
-                    last = _count_hits(index, block, live, batch, q, np.int64(last))
-                    batch.lasts[q // BLOCK, q % BLOCK] = last
-
-
-@inner_kernel
-def _take_rings(index, rings, live, batch):
-    """Find the neighbours in the rings that may hold some.
+def _look_through(index, rings, reach, live, batch, takes):
+    """Compare queries with codes in reach: count the near ones, or take them.
 
     Blocks of a cluster follow each other inwards, so that behind one that no query
     needs, none is needed.
@@ -239,16 +223,20 @@ def _take_rings(index, rings, live, batch):
     n = len(index.positions)
     for cluster in range(len(index.sizes)):
         for block in range(index.clusters[cluster], index.clusters[cluster + 1]):
-            n_chosen = _choose_queries(rings, cluster, block, batch, batch.lasts)
+            n_chosen = _choose_queries(rings, cluster, block, batch, reach)
             if not n_chosen:
                 break
             unpack(index.blocks, block, batch.nibbles)
             for q in batch.chosen[:n_chosen]:
                 last = batch.lasts[q // BLOCK, q % BLOCK]
-                if near(batch.nibbles, batch.choices, q, last, batch.out, 0):
+                if not near(batch.nibbles, batch.choices, q, last, batch.out, 0):
+                    continue
+                if takes:
                     last = _take_hits(index, block, live, batch, q, np.int64(last))
-                    batch.lasts[q // BLOCK, q % BLOCK] = last
                     batch.places[q // BLOCK, q % BLOCK] = _place(last, batch, q, n)
+                else:
+                    last = _count_hits(index, block, live, batch, q, np.int64(last))
+                batch.lasts[q // BLOCK, q % BLOCK] = last
 
 
 @inner_kernel
@@ -272,8 +260,8 @@ def nearest(index, whole, rings, live, n_first, query_blocks, batch):
     _compare_with_centers(index, query_blocks, batch)
     _first_reach(index, batch, n_first)
     # The nearest clusters show how near the neighbours are, which others may hold too.
-    _count_near(index, whole, live, batch)
-    _take_rings(index, rings, live, batch)
+    _look_through(index, whole, batch.reach, live, batch, takes=False)
+    _look_through(index, rings, batch.lasts, live, batch, takes=True)
 
 
 @inner_kernel
@@ -371,9 +359,8 @@ def within(index, rings, live, radius, query_blocks, begin, batch, found):
     """
     if begin == 0:
         _compare_with_centers(index, query_blocks, batch)
-    size, cluster = 0, rings.owners[begin]
-    n_near, most = len(index.sizes), np.uint8(radius)
-    while cluster < n_near:
+    size, most = 0, np.uint8(radius)
+    for cluster in range(rings.owners[begin], len(index.sizes)):
         begin = max(begin, index.clusters[cluster])
         for block in range(begin, index.clusters[cluster + 1]):
             if size + BLOCK * len(batch.queries) > len(found):
@@ -385,7 +372,6 @@ def within(index, rings, live, radius, query_blocks, begin, batch, found):
             for q in batch.chosen[:n_chosen]:
                 if near(batch.nibbles, batch.choices, q, most, batch.out, 0):
                     size = _note_hits(index, block, live, batch, q, radius, found, size)
-        cluster += 1
     return len(index.blocks), size
 
 

@@ -31,7 +31,7 @@ from math import isqrt
 import numpy as np
 import torch
 
-from skhash.neighbors.search.algorithm import Question, as_lists
+from skhash.neighbors.search.algorithm import Question, as_lists, by_query
 from skhash.utils.chunks import row_chunks
 
 # Bytes that a search uses on the device, kept codes apart: an eighth for queries and
@@ -111,9 +111,7 @@ class DeviceSearch:
                     hits[-1] += first
                 del products  # before the next are made
         query, distance, position = np.concatenate(hits, axis=1)
-        order = np.lexsort((position, distance, query))
-        counts = np.bincount(query, minlength=len(queries))
-        return distance[order].astype(np.int32), position[order], counts
+        return by_query(query, position, distance.astype(np.int32), len(queries))
 
     def _near(self, products, least):
         """Yield query, distance and position of products of at least `least`."""

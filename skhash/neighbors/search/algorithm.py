@@ -110,3 +110,10 @@ def as_lists(found, positions=None):
     # np.split would be slower than many a search.
     queries = [slice(*ends) for ends in pairwise([0, *np.cumsum(counts[0]).tolist()])]
     return [distances[rows] for rows in queries], [found[rows] for rows in queries]
+
+
+def by_query(owners, positions, scores, n_queries):
+    """Return scores and positions by query, score and position, and counts."""
+    order = np.lexsort((positions, scores, owners))
+    counts = np.bincount(owners, minlength=n_queries)
+    return scores[order], positions[order], counts

@@ -5,13 +5,14 @@ from numbers import Integral
 import numpy as np
 
 from skhash.codes import check_packed, pack_bits, packed_width
-from skhash.neighbors.search.chunks import chunked
+from skhash.neighbors.search.algorithm import by_query
+from skhash.neighbors.search.chunks import read_only
 from skhash.neighbors.store.decoder import METRICS, read_decoder
 from skhash.numerics._nearest import smallest
 from skhash.utils._sklearn import StrOptions, validate_params
 from skhash.utils.chunks import CHUNK_BYTES, dense_rows, row_chunks
 from skhash.utils.late import LateModule
-from skhash.utils.threads import threads_for
+from skhash.utils.threads import map_chunks, threads_for
 
 _kernels = LateModule("skhash.neighbors.kernels.asymmetric")
 _table_scan = LateModule("skhash.neighbors.search.table_scan")
@@ -28,8 +29,7 @@ MIN_THREAD_WORK = 2**23
         "metric": [StrOptions(set(METRICS))],
         "packed": ["boolean"],
         "n_jobs": [None, Integral],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def asymmetric_scores(
     X_query, codes, decoder, *, metric="euclidean", packed=False, n_jobs=None
@@ -131,7 +131,31 @@ def asymmetric_scores(
     return CodeScorer(decoder, packed_codes, levels, n_jobs).score_all(queries)
 
 
-class CodeScorer:
+class Scorer:
+    """Base of scorers, which search by comparing all. A leaf has `score_all`."""
+
+    def nearest(self, queries, k, live=None):
+        """Return the k smallest (score, position) of each query, in this order.
+
+        live : ndarray of bool, or None, which is all
+            Which rows may be found.
+        """
+        return self._search(smallest, queries, k, live)
+
+    def within(self, queries, radius, live=None):
+        """Return scores and positions within a radius by query, and counts."""
+        return self._search(within, queries, radius, live)
+
+    def _search(self, choose, queries, reach, live):
+        places = np.arange(len(self)) if live is None else live.nonzero()[0]
+        some, parts = self if live is None else self.among(places), []
+        for rows in row_chunks(queries.shape[0], 48 * len(places)):
+            scores = some.score_all(queries[rows])
+            parts.append(choose(scores, np.broadcast_to(places, scores.shape), reach))
+        return tuple(map(np.concatenate, zip(*parts, strict=True)))
+
+
+class CodeScorer(Scorer):
     """Scores of decoded codes: of all, of candidates, or the smallest.
 
     Queries must have passed `read_queries`.
@@ -151,84 +175,72 @@ class CodeScorer:
     dtype = np.dtype(np.float32)
 
     def __init__(self, decoder, packed_codes, levels, n_jobs, key=None):
-        self.decoder, self.packed_codes, self.levels = decoder, packed_codes, levels
+        levels = np.empty(0, dtype=np.uint8) if levels is None else levels
+        self.decoder, self.levels = decoder, read_only(levels)
+        self.packed_codes = read_only(packed_codes)
         self.n_bytes = packed_width(decoder.n_bits)
         self.n_jobs, self.key = n_jobs, key
         self.read_queries = decoder.read_queries
 
+    def __len__(self):
+        return len(self.packed_codes)
+
     def score_all(self, queries):
         """Return scores (n_queries, n_codes)."""
-        n_codes = len(self.packed_codes)
-        scores = np.empty((queries.shape[0], n_codes), dtype=np.float32)
-        self._run("score_all", n_codes, self._items(), queries, scores)
+        scores = np.empty((queries.shape[0], len(self)), dtype=np.float32)
+        self._run("score_all", len(self), queries, scores)
         return scores
 
     def score_candidates(self, queries, candidates):
         """Return the scores of each query's own candidates, (n_queries, m)."""
-        scores, scorer = np.empty(candidates.shape, dtype=np.float32), self
-        if candidates.size < len(self.packed_codes):  # terms of these alone
-            some, places = np.unique(candidates, return_inverse=True)
-            scorer, candidates = self.among(some), places.reshape(scores.shape)
-        task = scores.shape[1], scorer._items(), queries
-        scorer._run("score_candidates", *task, candidates, scores)
+        scores = np.empty(candidates.shape, dtype=np.float32)
+        task = scores.shape[1], queries, candidates, scores
+        self._run("score_candidates", *task)
         return scores
 
     def among(self, positions):
         """Return the scorer of the codes at some positions alone."""
-        levels = None if self.levels is None else self.levels[positions]
+        levels = self.levels[positions] if len(self.levels) else None
         packed = self.packed_codes[positions]
         return CodeScorer(self.decoder, packed, levels, self.n_jobs)
 
     def nearest(self, queries, k, live=None):
-        """Return the k smallest (score, position) of each query, in this order.
-
-        live : ndarray of bool, or None, which is all
-            Which codes may be found.
-        """
+        """Return the nearest; see `Scorer.nearest`."""
         scan = self._scan()
         if scan is not None:
             return scan.nearest(self, queries, k, live)
-        items = self._items()
         if live is not None:
-            items[~live] = np.nan  # which is below no score
+            places = live.nonzero()[0]
+            scores, found = self.among(places).nearest(queries, k)
+            return scores, places[found]
         scores = np.full((queries.shape[0], k), np.inf, dtype=np.float32)
         positions = np.zeros((queries.shape[0], k), dtype=np.int64)
-        self._run("nearest", len(items), items, queries, scores, positions)
+        self._run("nearest", len(self), queries, scores, positions)
         return smallest(scores, positions, k)
 
     def within(self, queries, radius, live=None):
-        """Return scores and positions of all codes within the radius, and counts."""
+        """Return those within a radius; see `Scorer.within`."""
         scan = self._scan()
         if scan is not None:
             return scan.within(self, queries, radius, live)
-        return within_by_chunks(
-            lambda rows: self.score_all(queries[rows]),
-            (queries.shape[0], len(self.packed_codes)),
-            radius,
-            live,
-        )
+        return super().within(queries, radius, live)
 
     def _scan(self):
         """Return the module that searches by blocks, or None without blocks."""
-        has_blocks = self.key is not None and len(self.packed_codes) > 0
+        has_blocks = self.key is not None and len(self) > 0
         return _table_scan if has_blocks and _table_scan.is_fast() else None
 
-    def _items(self):
-        """Return the terms and factors of all codes."""
-        if self.levels is None:
-            return np.zeros((len(self.packed_codes), 1), dtype=np.float32)
-        return self.decoder.items(self.levels)
-
-    def _run(self, kernel, n_scored, items, queries, *arrays):
+    def _run(self, kernel, n_scored, queries, *arrays):
         """Call a kernel on slices of the queries and of `arrays`, in threads.
 
-        n_scored : codes compared with each query; items : of the codes
+        n_scored : codes compared with each query
         """
-        n_queries, n_bytes = queries.shape[0], self.n_bytes
-        codes = self.packed_codes, items, lowest_score(self.decoder.metric)
+        n_queries, n_bytes, decoder = queries.shape[0], self.n_bytes, self.decoder
+        arguments = decoder.items(), lowest_score(decoder.metric)
+        codes = self.packed_codes, self.levels, *arguments
 
         def call(rows):
-            tables = self.decoder.tables(dense_rows(queries[rows]), n_bytes)
+            tables = decoder.tables(dense_rows(queries[rows]), n_bytes)
             work = (
                 np.zeros((n_bytes, 256, _kernels.LANES), dtype=np.float32),
                 np.empty((2, _kernels.LANES), dtype=np.float32),
@@ -240,7 +252,7 @@ class CodeScorer:
         threads = threads_for(work, MIN_THREAD_WORK, self.n_jobs)
         # Dense queries in two precisions, and tables on the way to float32.
         query_bytes = 24 * queries.shape[1] + 3072 * n_bytes
-        chunked(call, n_queries, CHUNK_BYTES // query_bytes, threads)
+        map_chunks(call, n_queries, CHUNK_BYTES // query_bytes, threads)
 
 
 def lowest_score(metric):
@@ -248,28 +260,8 @@ def lowest_score(metric):
     return np.float32(-np.inf if metric == "inner_product" else 0)
 
 
-def within_by_chunks(score, shape, radius, live=None):
-    """Return scores, positions and counts of all rows within a radius.
-
-    They are ordered by query, score and position.
-
-    score : function of a slice of the queries that returns the scores of all
-    shape : (n_queries, n) of all the scores
-    """
-    parts = []
-    for rows in row_chunks(shape[0], 16 * shape[1]):
-        scores = score(rows)
-        is_near = scores <= radius
-        if live is not None:
-            is_near &= live
-        owners, positions = np.nonzero(is_near)
-        found = owners, positions, scores[is_near]
-        parts.append(by_query(*found, rows.stop - rows.start))
-    return tuple(map(np.concatenate, zip(*parts, strict=True)))
-
-
-def by_query(owners, positions, scores, n_queries):
-    """Return scores and positions by query, score and position, and counts."""
-    order = np.lexsort((positions, scores, owners))
-    counts = np.bincount(owners, minlength=n_queries)
-    return scores[order], positions[order], counts
+def within(scores, positions, radius):
+    """Return scores and positions within a radius by query, and counts."""
+    owners, places = np.nonzero(scores <= radius)
+    found = positions[owners, places], scores[owners, places]
+    return by_query(owners, *found, len(scores))

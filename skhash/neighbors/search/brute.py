@@ -3,7 +3,6 @@
 import numpy as np
 
 from skhash.neighbors.kernels import brute as kernels
-from skhash.neighbors.kernels.bits import ALL
 from skhash.neighbors.kernels.bitslice import (
     CHOICE,
     GROUP,
@@ -48,7 +47,7 @@ class Brute(Algorithm):
 
         def search_chunk(rows):
             chunk = queries[rows]
-            work = _block_work(self.n_planes, chunk, self.n_planes + 1)
+            work = _block_work(self.n_planes, chunk)
             found = _found_room(len(chunk), words, k)
             task = words, live, chunk, self.n_planes, work, found
             kernels.nearest(*task, distances[rows], positions[rows])
@@ -58,9 +57,9 @@ class Brute(Algorithm):
         return distances, positions
 
     def _nearest_to_few(self, queries, question):
-        parts = self._parts(queries, question)
-        if len(parts) > 1:
-            return merge_neighbors(_search_parts(parts, queries), question.reach)
+        parts = self._search_parts(queries, question)
+        if parts:
+            return merge_neighbors(parts, question.reach)
         k, shape = question.reach, (*queries.shape, question.reach)
         distances, positions = _answers(len(queries), k)
         room = self._room(shape)
@@ -80,9 +79,9 @@ class Brute(Algorithm):
         return room if room.shape == shape else _FewRoom(shape, self.words)
 
     def within(self, queries, question):
-        parts = self._parts(queries, question)
-        if len(parts) > 1:
-            return _join(_search_parts(parts, queries), len(queries))
+        parts = self._search_parts(queries, question)
+        if parts:
+            return _join(parts, len(queries))
         words, queries = self.words, read_only(queries)
         live, radius = live_codes(question.live), question.reach
 
@@ -126,24 +125,28 @@ class Brute(Algorithm):
         chunks = run(search, others, queries, n_jobs, 40 * (radius + 1))
         return tuple(map(np.concatenate, zip(*chunks, strict=True)))
 
-    def _parts(self, queries, question):
-        """Return parts of the codes for threads to search, where queries are too few.
+    def _search_parts(self, queries, question):
+        """Return answers of parts of the codes, or none where the whole is searched.
 
-        With few queries, reading the codes dominates, so each thread reads one part. A
-        part is its first position, the search, and its question.
+        With few queries, reading the codes dominates, so each thread reads one part.
         """
-        n, parts = len(self.words), []
-        if len(queries) >= FEW_QUERIES or n * queries.size < 2 * MIN_FEW_WORK:
-            return parts
-        n_parts = threads_for(n * queries.size, MIN_FEW_WORK, question.n_jobs)
-        for rows in even_chunks(n, n_parts) if n_parts > 1 else ():
+        if len(queries) >= FEW_QUERIES:
+            return []
+
+        def search(rows):
             live = None if question.live is None else question.live[rows]
             n_live = rows.stop - rows.start if live is None else np.count_nonzero(live)
             nearest = question.what == "nearest"
             reach = min(question.reach, n_live) if nearest else question.reach
             asked = Question(question.what, reach, n_jobs=1, live=live)
-            parts.append((rows.start, Brute(self.words[rows], self.n_planes), asked))
-        return parts
+            some = Brute(self.words[rows], self.n_planes)
+            distances, positions, *counts = getattr(some, question.what)(queries, asked)
+            return distances, positions + rows.start, *counts
+
+        n = len(self.words)
+        n_parts = threads_for(n * queries.size, MIN_FEW_WORK, question.n_jobs)
+        parts = even_chunks(n, n_parts) if n_parts > 1 else []
+        return map_in_threads(search, parts, n_parts)
 
     def _count(self, words, live, queries, radius):
         """Return the counts by (query, distance), and the positions in that order."""
@@ -152,7 +155,7 @@ class Brute(Algorithm):
             room.patterns[:] = queries[:, None]
             search, task = kernels.within_of_few, (room.work,)
         else:
-            work = _block_work(self.n_planes, queries, radius + 1)
+            work = _block_work(self.n_planes, queries)
             search, task = kernels.within, (queries, work)
         counts = np.zeros((len(queries), radius + 1), dtype=np.int64)
         hits, found, start = np.empty(WITHIN_ROOM, dtype=np.int64), [], 0
@@ -164,17 +167,6 @@ class Brute(Algorithm):
         for some in found:
             kernels.place(some, slots, positions)
         return counts, positions
-
-
-def _search_parts(parts, queries):
-    """Search each part of the codes; return answers by positions among all."""
-
-    def search(part):
-        start, some, question = part
-        found = getattr(some, question.what)(queries, question)
-        return found[0], found[1] + start, *found[2:]
-
-    return map_in_threads(search, parts, len(parts))
 
 
 def _join(parts, n_queries):
@@ -192,15 +184,10 @@ def _levels(counts):
     return np.repeat(np.tile(levels, len(counts)), counts.ravel())
 
 
-def _block_work(n_planes, queries, threshold):
-    """Return the buffers to find codes nearer than `threshold` for many queries."""
+def _block_work(n_planes, queries):
+    """Return the buffers to search for many queries."""
     n_queries, n_words = queries.shape
     program, groups = program_of(n_planes), n_groups(n_planes)
-    levels = n_levels(program)
-    bias = np.empty((n_queries, levels), dtype=np.uint64)
-    # Sums shall overflow from the threshold on.
-    start = 2**levels - threshold
-    bias[:] = [ALL if start >> level & 1 else 0 for level in range(levels)]
     n_rows, vector = max(GROUP * groups, 64 * n_words), 8 * LANES
     return kernels.Work(
         find=kernels.block_finder(program),
@@ -209,7 +196,7 @@ def _block_work(n_planes, queries, threshold):
         planes=zeros_aligned((n_rows, vector)).view(np.uint64),
         table=zeros_aligned((GROUP_PLANES * groups * vector,)).view(np.uint64),
         choices=_choices(queries, groups),
-        bias=bias,
+        bias=np.empty((n_queries, n_levels(program)), dtype=np.uint64),
         hits=zeros_aligned((n_queries + 1, vector)).view(np.uint64),
         hit_queries=np.empty(n_queries + 1, dtype=np.int64),
         asked=np.arange(n_queries),

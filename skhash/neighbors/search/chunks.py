@@ -4,8 +4,8 @@ from math import prod
 
 import numpy as np
 
-from skhash.utils.chunks import CHUNK_BYTES, even_chunks
-from skhash.utils.threads import map_in_threads, threads_for
+from skhash.utils.chunks import CHUNK_BYTES
+from skhash.utils.threads import map_chunks, threads_for
 
 # Transposing a block of codes costs as much as some 20 queries, so chunks are
 # large; larger ones would push the state of the queries out of the second-level cache.
@@ -19,14 +19,7 @@ def run(search, words, queries, n_jobs, bytes_per_query, max_chunk=None):
     """Call `search` on slices that cover the queries, in threads where that pays."""
     threads = threads_for_pairs(len(words) * queries.size, n_jobs)
     size = min(max_chunk or MAX_CHUNK, CHUNK_BYTES // bytes_per_query)
-    return chunked(search, len(queries), size, threads)
-
-
-def chunked(search, n_queries, size, threads):
-    """Call `search` on slices of `size` queries at most, as many for each thread."""
-    n_chunks = -(-n_queries // (max(1, size) * threads)) * threads
-    chunks = even_chunks(n_queries, min(n_queries, n_chunks))
-    return map_in_threads(search, chunks, threads)
+    return map_chunks(search, len(queries), size, threads)
 
 
 def threads_for_pairs(n_pairs, n_jobs):

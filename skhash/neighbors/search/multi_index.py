@@ -16,9 +16,9 @@ import numpy as np
 from skhash.neighbors.kernels import multi_index as kernels
 from skhash.neighbors.kernels.bits import POSITION, POSITION_BITS
 from skhash.neighbors.search.algorithm import Algorithm
-from skhash.neighbors.search.chunks import chunked, live_codes, read_only
+from skhash.neighbors.search.chunks import live_codes, read_only
 from skhash.utils.chunks import row_chunks
-from skhash.utils.threads import fork_locks, threads_for
+from skhash.utils.threads import fork_locks, map_chunks, threads_for
 
 # Rows for the correlations of bits.
 SAMPLE_ROWS = 10_000
@@ -178,7 +178,7 @@ class MultiIndex(Algorithm):
 
         cost = len(queries) * self.look_up_cost(radius)
         threads = threads_for(cost, MIN_THREAD_COST, n_jobs)
-        found = np.concatenate(chunked(search, len(queries), CHUNK, threads))
+        found = np.concatenate(map_chunks(search, len(queries), CHUNK, threads))
         return (found >> POSITION_BITS).astype(np.int32), found & POSITION, counts
 
     def _tables(self, radius):

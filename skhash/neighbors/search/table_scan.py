@@ -7,11 +7,12 @@ import numpy as np
 from skhash.neighbors.kernels import byte_tables
 from skhash.neighbors.kernels import table_scan as kernels
 from skhash.neighbors.kernels.byte_tables import BLOCK
-from skhash.neighbors.search.asymmetric import by_query, lowest_score
-from skhash.neighbors.search.chunks import chunked, live_codes, read_only, zeros_aligned
+from skhash.neighbors.search.algorithm import by_query
+from skhash.neighbors.search.asymmetric import lowest_score
+from skhash.neighbors.search.chunks import live_codes, read_only, zeros_aligned
 from skhash.numerics._nearest import smallest
 from skhash.utils.chunks import dense_rows, even_chunks
-from skhash.utils.threads import map_in_threads, threads_for
+from skhash.utils.threads import map_chunks, map_in_threads, threads_for
 
 # About so many blocks are sampled.
 SAMPLED_BLOCKS = 16
@@ -89,7 +90,7 @@ def _run(search, scorer, queries, live):
     codes = scorer.key.once("blocks", lambda: make_blocks(scorer))
     live, n_queries = live_codes(live), queries.shape[0]
     n_bytes, n_blocks = scorer.n_bytes, len(codes.blocks)
-    work = n_queries * len(scorer.packed_codes) * n_bytes
+    work = n_queries * len(scorer) * n_bytes
     threads = threads_for(work, MIN_THREAD_WORK, scorer.n_jobs)
     shares_codes = n_queries < 2 * threads
 
@@ -105,7 +106,7 @@ def _run(search, scorer, queries, live):
         call = partial(call, tables_of(slice(0, n_queries)))
         return map_in_threads(call, even_chunks(n_blocks, threads), threads), True
     chunk = max(4, CHUNK_BYTES // (1024 * n_bytes))
-    found = chunked(
+    found = map_chunks(
         lambda rows: call(tables_of(rows), everything), n_queries, chunk, threads
     )
     return found, False
@@ -115,11 +116,9 @@ def make_blocks(scorer):
     """Return the codes of a scorer in the layout of the kernels."""
     packed, levels, decoder = scorer.packed_codes, scorer.levels, scorer.decoder
     n, n_rows = len(packed), scorer.n_bytes + decoder.bytes_beside
-    if levels is None:
-        levels = np.empty(0, dtype=np.uint8)
     blocks = zeros_aligned((-(-n // BLOCK), n_rows, BLOCK))
-    kernels.fill_blocks(read_only(packed), read_only(levels), blocks)
-    items = decoder.items(np.arange(256, dtype=np.uint8))
+    kernels.fill_blocks(packed, levels, blocks)
+    items = decoder.items()
     # Vectors of zeros have a bound that leaves room for any other length.
     factors = items[np.bincount(levels, minlength=256) > 0, -1]
     least = 1 / float(factors.max(initial=0) or np.inf)

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from skhash.neighbors.search.asymmetric import within_by_chunks
-from skhash.numerics._nearest import smallest
+from skhash.neighbors.search.asymmetric import Scorer
 from skhash.utils.arrays import check_array
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
@@ -15,7 +14,7 @@ _kernels = LateModule("skhash.neighbors.kernels.vectors")
 BLOCK_BYTES = 2**24
 
 
-class VectorScorer:
+class VectorScorer(Scorer):
     """Scores of candidates by the real vectors behind their codes.
 
     They are computed in float32, or in float64 if the vectors are wider.
@@ -26,6 +25,9 @@ class VectorScorer:
         self.places = np.arange(len(vectors)) if places is None else places
         wide = np.result_type(vectors.dtype, np.float32) != np.float32
         self.dtype = np.dtype(np.float64 if wide else np.float32)
+
+    def __len__(self):
+        return len(self.places)
 
     def read_queries(self, X, name):
         """Return validated queries."""
@@ -42,28 +44,10 @@ class VectorScorer:
         """Return the scorer of the vectors at some positions alone."""
         return VectorScorer(self.vectors, self.metric, self.n_jobs, positions)
 
-    def nearest(self, queries, k, live=None):
-        """Return the k smallest (score, position) of each query, in this order."""
-        some = np.arange(len(self.places)) if live is None else live.nonzero()[0]
-        parts = []
-        for rows in row_chunks(len(queries), 48 * len(some)):
-            scores = self._score_all(queries[rows], self.places[some])
-            candidates = np.broadcast_to(some, scores.shape)
-            parts.append(smallest(scores, candidates, k))
-        return tuple(map(np.concatenate, zip(*parts, strict=True)))
-
-    def within(self, queries, radius, live=None):
-        """Return scores and positions of all vectors within a radius, and counts."""
-
-        def score(rows):
-            return self._score_all(queries[rows], self.places)
-
-        shape = len(queries), len(self.places)
-        return within_by_chunks(score, shape, radius, live)
-
-    def _score_all(self, queries, positions):
-        shape = len(queries), len(positions)
-        return self.score_candidates(queries, np.broadcast_to(positions, shape))
+    def score_all(self, queries):
+        """Return scores (n_queries, n)."""
+        shape = len(queries), len(self)
+        return self.score_candidates(queries, np.broadcast_to(self.places, shape))
 
     def score_candidates(self, queries, candidates):
         """Return the score of each query's own candidates; only their rows are read."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from skhash.codes import check_packed, packed_width
 from skhash.neighbors.store.levels import SMALLEST, levels_of, nearest_levels, unit_for
+from skhash.numerics._affine import affine
 from skhash.numerics._decoder import (
     bits_of_block,
     block_values,
@@ -14,9 +15,6 @@ from skhash.numerics._decoder import (
 )
 from skhash.utils.arrays import check_array
 from skhash.utils.chunks import row_chunks
-from skhash.utils.late import LateModule
-
-_products = LateModule("skhash.neighbors.kernels.products")
 
 METRICS = ("euclidean", "inner_product", "cosine")
 # Of scores by angle: what they are for an angle of 90 degrees, and the factor of the
@@ -92,7 +90,7 @@ class Decoder:
 
     def __post_init__(self):
         if bits_of_block(self.codebook) == 8:
-            # It is held once, as `_products` reads it.
+            # It is held once, as `affine` reads it.
             features = np.ascontiguousarray(self.codebook.transpose(0, 2, 1))
             object.__setattr__(self, "codebook", features.transpose(0, 2, 1))
 
@@ -189,25 +187,24 @@ class Decoder:
         unit = max(self.unit, unit_for(numbers))
         return replace(self, unit=unit), nearest_levels(numbers, unit)
 
-    def items(self, levels):
-        """Return the terms and factors of the scores of codes, float32.
-
-        levels : ndarray of shape (n,), uint8
+    def items(self):
+        """Return the terms and factors of the scores of codes by level, float32.
 
         Returns
         -------
-        items : ndarray of shape (n, 1) or (n, 2)
+        items : ndarray of shape (256, 1) or (256, 2)
             Terms added to the sums of the blocks, and factors of the sums before.
+            Without levels, all are those of level 0.
         """
         if not self.bytes_beside:
-            return np.zeros((len(levels), 1), dtype=np.float32)
+            return np.zeros((256, 1), dtype=np.float32)
         numbers = levels_of(self.unit)
         if not self.by_angle:
-            return numbers[levels, None]
+            return numbers[:, None]
         term, times = ANGLES[self.metric]
         with np.errstate(over="ignore"):  # of levels that no code has
             factors = np.divide(times, numbers, where=numbers > 0, out=0 * numbers)
-        return np.stack([np.full_like(factors, term), factors], axis=1)[levels]
+        return np.stack([np.full_like(factors, term), factors], axis=1)
 
     @np.errstate(over="ignore", invalid="ignore")  # infinite values are refused
     def tables(self, X, n_bytes):
@@ -238,10 +235,9 @@ class Decoder:
         """Return the products of queries and entries, shaped as the codebook is."""
         if bits_of_block(self.codebook) < 8:
             return (X @ self._entries().T).reshape(len(X), *self.codebook.shape[:-1])
-        products = np.empty((len(X), len(self.codebook), 256), dtype=np.float32)
-        features = np.ascontiguousarray(self.codebook.transpose(0, 2, 1))
-        _products.multiply(X.astype(np.float32), features, products)
-        return products
+        features = self.codebook.transpose(0, 2, 1)
+        products = affine(X, features, np.zeros(256 * len(features)))
+        return products.reshape(len(X), -1, 256)
 
 
 def is_plain(X, n_features):

@@ -76,8 +76,6 @@ def read_store(saved, values, n_features, verify):
                 if file is not None:
                     file.check()
             _check_content(arrays, n_bits)
-            if clusters is not None:
-                _check_positions(clusters, len(arrays["codes"]))
 
     if saved.mapped:
         store.check_first(check)
@@ -152,25 +150,17 @@ def _read_decoder(arrays, scoring, n_bits):
 
 
 def _read_clusters(arrays):
-    """Return the clusters, or None; raise unless they fit the codes."""
+    """Return the clusters, or None; raise if kernels would read outside the arrays.
+
+    The content of the large ones is not looked at: see `_check_content`.
+    """
     there = {own: arrays[name] for name, own in CLUSTERS.items() if name in arrays}
     if not there:
         return None
     if len(there) < len(CLUSTERS):
         raise ValueError(f"Of its clusters, there are {sorted(there)} alone.")
-    clusters = ClusterArrays(**there)
-    _check_clusters(clusters, *arrays["codes"].shape)
-    return clusters
-
-
-def _check_clusters(clusters, n, n_bytes):
-    """Raise ``ValueError`` if kernels would read outside the arrays.
-
-    n : the number of codes; n_bytes : of a code in whole words. The content of the
-    large arrays is not looked at: see `_check_positions`.
-    """
-    sizes = clusters.sizes
-    kind = position_type(n)
+    n, n_bytes = arrays["codes"].shape
+    sizes, kind = there["sizes"], position_type(n)
     is_counted = (
         sizes.dtype == np.int64
         and sizes.ndim == 1
@@ -187,17 +177,11 @@ def _check_clusters(clusters, n, n_bytes):
         "rings": (np.uint8, (2, n_blocks)),
     }
     for name, (dtype, shape) in expected.items():
-        array = getattr(clusters, name)
+        array = there[name]
         is_right = array.dtype == dtype and array.shape == shape
         if not (is_counted and is_right and array.flags.c_contiguous):
             raise ValueError(f"The clusters ({name}) do not fit the {n} codes.")
-
-
-def _check_positions(clusters, n):
-    """Raise ``ValueError`` if a position is outside ``range(n)``."""
-    positions = clusters.positions
-    if positions.min(initial=0) < 0 or positions.max(initial=0) >= max(1, n):
-        raise ValueError(f"Positions of the clusters are not those of {n} codes.")
+    return ClusterArrays(**there)
 
 
 def _check_content(arrays, n_bits):
@@ -214,3 +198,7 @@ def _check_content(arrays, n_bits):
     for name in arrays.keys() & set(DECODER):
         if not np.isfinite(arrays[name]).all():
             raise ValueError(f"{name} holds NaN or infinity.")
+    if "cluster_positions" in arrays:
+        positions, n = arrays["cluster_positions"], len(codes)
+        if positions.min(initial=0) < 0 or positions.max(initial=0) >= max(1, n):
+            raise ValueError(f"Positions of the clusters are not those of {n} codes.")
