@@ -19,8 +19,7 @@ def affine(X, weights, intercept, mean=None, *, relu=False) -> np.ndarray:
     ----------
     X : ndarray of shape (n_samples, n_features), float16, float32 or float64
     weights : ndarray of shape (n_features, n_outputs), float32
-        Or, for many calls, those `in_panels`; or of shape (n_groups, n_features, n),
-        those of n outputs after those of n others, n being a multiple of 64.
+        Or, for many calls, those `in_panels`.
     intercept : ndarray of shape (n_outputs,), float32
     mean : ndarray of shape (n_features,), or None
     relu : bool
@@ -37,7 +36,7 @@ def affine(X, weights, intercept, mean=None, *, relu=False) -> np.ndarray:
     n_outputs = len(intercept)
     panels = weights if weights.ndim == 3 else in_panels(weights)
     widths = kernels.LANES, kernels.HALF_PANEL, kernels.PANEL
-    rest = (n_outputs - 1) % kernels.PANEL + 1
+    rest = n_outputs - (len(panels) - 1) * kernels.PANEL
     missing = min(width - rest for width in widths if width >= rest)
     shape = -(-n // kernels.TILE_ROWS) * kernels.TILE_ROWS, n_outputs + missing
     sums = np.zeros(shape, dtype=np.float32)

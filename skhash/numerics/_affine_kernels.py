@@ -23,7 +23,6 @@ TILE_ROWS, PANEL, HALF_PANEL = 6, LANES * _N_VECTORS, LANES * _N_VECTORS // 2
 BLOCK_ROWS, DEPTH, PADDING = 8 * TILE_ROWS, 1024, 16
 # Whether the processor reads numbers of two bytes, as nearly all do.
 READS_HALF = has_features("f16c") or has_features("neon")
-MULTIPLY = f"llvm.fmuladd.v{LANES}f32"
 
 MATRIX = float32[:, ::1]
 _KINDS = {2: HALF, 4: FLOAT, 8: DOUBLE} if READS_HALF else {4: FLOAT, 8: DOUBLE}
@@ -76,9 +75,10 @@ def _center(code, rows: uint8[:, :], size: int64, mean: float64[::1], block: MAT
     code.choose([*programs, (None, partial(center, last))])
 
 
-def _make_add_products(n_vectors, n_rows=TILE_ROWS):
-    """Build the function that computes so many vectors of outputs for some rows."""
+def _make_add_products(n_vectors):
+    """Build the function that computes so many vectors of outputs."""
     vector = ir.VectorType(FLOAT, LANES)
+    name = f"llvm.fmuladd.v{LANES}f32"
     offsets = [4 * LANES * i for i in range(n_vectors)]
 
     @instruction(void)
@@ -87,31 +87,30 @@ def _make_add_products(n_vectors, n_rows=TILE_ROWS):
         block: MATRIX,
         tile: int64,
         weights: MATRIX,
-        first: int64,
         sums: MATRIX,
         row: int64,
-        column: int64,
+        panel: int64,
     ):
         """Add the products of a tile and a panel to their sums.
 
-        tile : its first row in `block`; row, column : its place in `sums`
-        weights : float32 (n_features, width), with the panel from column `first` on
+        tile : its first row in `block`; row : that in `sums`
+        weights : float32 (n_features, PANEL)
         """
-        rows = [code.add(row, INT64(i)) for i in range(n_rows)]
-        lines = [code.at_item(sums, own, column) for own in rows]
+        rows = [sums.row(code.add(row, INT64(i))) for i in range(TILE_ROWS)]
+        lines = [code.at(own, code.mul(panel, INT64(4 * PANEL))) for own in rows]
         values = [
             [code.read(vector, line, offset) for offset in offsets] for line in lines
         ]
         places = [[code.variable(value) for value in own] for own in values]
         with code.loop(weights.shape[0]) as loop:
-            line = code.at_item(weights, loop.index, first)
+            line = code.at(weights.start, code.mul(loop.index, INT64(4 * PANEL)))
             factors = [code.read(vector, line, offset) for offset in offsets]
             values = code.at(block.row(tile), code.mul(loop.index, INT64(4)))
             for i, totals in enumerate(places):
                 value = code.read(FLOAT, values, 4 * (DEPTH + PADDING) * i)
                 value = code.spread(value, LANES)
                 for place, factor in zip(totals, factors, strict=True):
-                    total = code.use(MULTIPLY, value, factor, code.load(place))
+                    total = code.use(name, value, factor, code.load(place))
                     code.store(total, place)
         for line, totals in zip(lines, places, strict=True):
             for place, offset in zip(totals, offsets, strict=True):
@@ -123,7 +122,6 @@ def _make_add_products(n_vectors, n_rows=TILE_ROWS):
 _add_panel, _add_half, _add_vector = (
     _make_add_products(width // LANES) for width in (PANEL, HALF_PANEL, LANES)
 )
-_add_one = _make_add_products(PANEL // LANES, 1)  # for a row that comes alone
 
 
 @kernel
@@ -132,34 +130,30 @@ def multiply(rows, mean, panels, intercept, relu, sums):
 
     rows : bytes of float16, float32 or float64 (n, n_features)
     mean : float64 (n_features,)
-    panels : float32 (n_groups, n_features, width), the weights filled up with 0; each
-        group is one panel, or several side by side
+    panels : float32 (n_panels, n_features, PANEL), the weights filled up with 0
     intercept : float32 (n_outputs,)
     sums : float32 (n, n_outputs), 0; with rows for whole tiles, and columns for the
         last panel, a half of one, or one vector
     """
-    n_block = min(BLOCK_ROWS, len(sums))
-    block = np.zeros((n_block, DEPTH + PADDING), dtype=np.float32)
-    size, n_parts = rows.shape[1] // len(mean), panels.shape[2] // PANEL
+    block = np.zeros((BLOCK_ROWS, DEPTH + PADDING), dtype=np.float32)
+    size = rows.shape[1] // len(mean)
     for first in range(0, len(rows), BLOCK_ROWS):
         last = min(first + BLOCK_ROWS, len(rows))
         for start in range(0, len(mean), DEPTH):
             stop = min(start + DEPTH, len(mean))
             own = rows[first:last, size * start : size * stop]
             _center(own, size, mean[start:stop], block)
-            for column in range(0, sums.shape[1], PANEL):
-                group, part = divmod(column // PANEL, n_parts)
-                weights, width = panels[group, start:stop], sums.shape[1] - column
+            for panel in range(len(panels)):
+                weights = panels[panel, start:stop]
+                width = sums.shape[1] - panel * PANEL
                 for tile in range(0, last - first, TILE_ROWS):
-                    task = block, tile, weights, part * PANEL, sums, first + tile
-                    if width > HALF_PANEL and len(rows) == 1:
-                        _add_one(*task, column)
-                    elif width > HALF_PANEL:
-                        _add_panel(*task, column)
+                    row = first + tile
+                    if width > HALF_PANEL:
+                        _add_panel(block, tile, weights, sums, row, panel)
                     elif width > LANES:
-                        _add_half(*task, column)
+                        _add_half(block, tile, weights, sums, row, panel)
                     else:
-                        _add_vector(*task, column)
+                        _add_vector(block, tile, weights, sums, row, panel)
         for row in range(first, last):
             for column in range(len(intercept)):
                 value = sums[row, column] + intercept[column]

@@ -6,7 +6,6 @@ import numpy as np
 
 from skhash.codes import check_packed, packed_width
 from skhash.neighbors.store.levels import SMALLEST, levels_of, nearest_levels, unit_for
-from skhash.numerics._affine import affine
 from skhash.numerics._decoder import (
     bits_of_block,
     block_values,
@@ -15,6 +14,9 @@ from skhash.numerics._decoder import (
 )
 from skhash.utils.arrays import check_array
 from skhash.utils.chunks import row_chunks
+from skhash.utils.late import LateModule
+
+_products = LateModule("skhash.neighbors.kernels.products")
 
 METRICS = ("euclidean", "inner_product", "cosine")
 # Of scores by angle: what they are for an angle of 90 degrees, and the factor of the
@@ -90,7 +92,7 @@ class Decoder:
 
     def __post_init__(self):
         if bits_of_block(self.codebook) == 8:
-            # It is held once, as `affine` reads it.
+            # It is held once, as `_products` reads it.
             features = np.ascontiguousarray(self.codebook.transpose(0, 2, 1))
             object.__setattr__(self, "codebook", features.transpose(0, 2, 1))
 
@@ -235,9 +237,10 @@ class Decoder:
         """Return the products of queries and entries, shaped as the codebook is."""
         if bits_of_block(self.codebook) < 8:
             return (X @ self._entries().T).reshape(len(X), *self.codebook.shape[:-1])
-        features = self.codebook.transpose(0, 2, 1)
-        products = affine(X, features, np.zeros(256 * len(features)))
-        return products.reshape(len(X), -1, 256)
+        products = np.empty((len(X), len(self.codebook), 256), dtype=np.float32)
+        features = np.ascontiguousarray(self.codebook.transpose(0, 2, 1))
+        _products.multiply(X.astype(np.float32), features, products)
+        return products
 
 
 def is_plain(X, n_features):

@@ -5,6 +5,7 @@ import pytest
 from compiled import call
 
 from skhash.neighbors.kernels import byte_tables
+from skhash.neighbors.kernels.products import multiply
 from skhash.utils.llvm import has_features
 
 WAYS = [
@@ -69,3 +70,20 @@ def test_extremes_and_steps():
         np.testing.assert_array_equal(written, expected)
         written[:] = 7
         assert (tables == 7).all()
+
+
+@pytest.mark.parametrize("n_features", [1, 5, 384])
+def test_products(n_features):
+    rng = np.random.default_rng(n_features)
+    queries = rng.normal(size=(11, n_features)).astype(np.float32)
+    features = rng.normal(size=(3, n_features, 256)).astype(np.float32)
+    products = np.full((11, 3, 256), np.nan, dtype=np.float32)
+    multiply(queries, features, products)
+    exact = np.einsum("qf,bfe->qbe", queries.astype(float), features.astype(float))
+    room = 2.0**-23 * n_features * np.abs(queries).max() * np.abs(features).max()
+    np.testing.assert_allclose(products, exact, rtol=0, atol=room)
+    # A query has the same products in another place, beside others.
+    for places in ([5, 1, 1, 10], [10], [3, 9, 0]):
+        again = np.empty_like(products[: len(places)])
+        multiply(queries[places], features, again)
+        np.testing.assert_array_equal(again, products[places])

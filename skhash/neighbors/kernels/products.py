@@ -1,0 +1,77 @@
+"""Products of queries and the entries of a codebook, in float32.
+
+A sum runs over the features in their order, whichever queries and entries stand beside
+it, so that a table is the same to the last bit in every call.
+"""
+
+from llvmlite import ir
+from numba import float32, int64, void
+
+from skhash.utils.kernels import kernel
+from skhash.utils.llvm import FLOAT, INT64, instruction
+
+ENTRIES = 256
+_WIDTH = 16
+_VECTOR = ir.VectorType(FLOAT, _WIDTH)
+
+
+def _make_multiply(n_queries, n_vectors):
+    """Build the function that multiplies some queries by the entries of a block.
+
+    n_vectors : how many vectors of entries to multiply at a time
+    """
+    span = n_vectors * _WIDTH
+
+    @instruction(void)
+    def multiply_some(
+        code,
+        queries: float32[:, ::1],
+        first: int64,
+        features: float32[:, :, ::1],
+        block: int64,
+        products: float32[:, :, ::1],
+    ):
+        """Write the products of the queries from `first` on; see `multiply`."""
+        name = f"llvm.fmuladd.v{_WIDTH}f32"
+        rows = [code.add(first, INT64(i)) for i in range(n_queries)]
+        nothing = _VECTOR([0.0] * _WIDTH)
+        for start in range(0, ENTRIES, span):
+            places = [[code.variable(nothing) for _ in range(n_vectors)] for _ in rows]
+            with code.loop(features.shape[1]) as loop:
+                line = code.at(features.row(block), code.shl(loop.index, INT64(10)))
+                offset = code.shl(loop.index, INT64(2))
+                own = [
+                    code.read(_VECTOR, line, 4 * (start + _WIDTH * i))
+                    for i in range(n_vectors)
+                ]
+                for row, sums in zip(rows, places, strict=True):
+                    value = code.read(FLOAT, queries.row(row), offset)
+                    value = code.spread(value, _WIDTH)
+                    for place, entries in zip(sums, own, strict=True):
+                        total = code.use(name, value, entries, code.load(place))
+                        code.store(total, place)
+            for row, sums in zip(rows, places, strict=True):
+                line = code.at(products.row(row), code.mul(products.strides[1], block))
+                for i, place in enumerate(sums):
+                    code.write(code.load(place), line, 4 * (start + _WIDTH * i))
+
+    return multiply_some
+
+
+# Four queries read an entry once, and one reads all entries of a feature in a row.
+_multiply_four, _multiply_one = _make_multiply(4, 4), _make_multiply(1, 16)
+
+
+@kernel
+def multiply(queries, features, products):
+    """Write the products of queries and entries.
+
+    queries : float32 (n, n_features); features : float32 (n_blocks, n_features, 256);
+    products : float32 (n, n_blocks, 256)
+    """
+    n_whole = len(queries) // 4 * 4
+    for block in range(len(features)):
+        for first in range(0, n_whole, 4):
+            _multiply_four(queries, first, features, block, products)
+        for first in range(n_whole, len(queries)):
+            _multiply_one(queries, first, features, block, products)
