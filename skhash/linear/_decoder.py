@@ -32,8 +32,8 @@ from skhash.utils.chunks import dense_chunks, dense_rows, row_chunks
 # matters where bits are constant or copies of each other.
 RIDGE = 1e-6
 # Entries of a part of a decoder, whose fit needs memory with their square and time with
-# the third power; for each row, beyond which smaller blocks decode better; the numbers
-# in the codebook.
+# the third power (32 bytes in two parts find less than in one); for each row, beyond
+# which smaller blocks decode better; the numbers in the codebook.
 MAX_ENTRIES, MAX_ENTRIES_PER_ROW, MAX_NUMBERS = 2**13, 2, 2**25
 # For blocks: ridges to choose from, in rows; by how much the next smaller one may raise
 # the least error of held-out rows, as it lowers that of the others; how many rows are
