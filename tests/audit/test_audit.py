@@ -15,7 +15,6 @@ import skhash
 from skhash.auditing import measure, peers
 from skhash.auditing import rows as rows_file
 from skhash.auditing import run as run_file
-from skhash.auditing.choices import choices_of
 from skhash.auditing.measure import AuditRow
 from skhash.linear import LinearDecoder
 
@@ -579,12 +578,6 @@ class TestRecommendation:
         rows, peer = [make_row("a", 80, 0.95)], make_row("pq", 48, None, 0.97, 4000)
         others = recommend(rows, peers=[peer]).alternatives[-1]
         assert "finds more at no more bytes a vector: pq" in others
-
-    def test_every_measured_search_is_a_choice(self):
-        rows = [make_row("a", 8, 0.5), make_row("pq", 8, None, 0.7)]
-        choices = choices_of(rows, rescored=True)
-        found = [f"{one.row.method} {one.search}" for one in choices]
-        assert found == ["a hamming", "a asymmetric", "pq asymmetric"]
 
 
 class TestResult:

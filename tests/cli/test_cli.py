@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -536,10 +537,7 @@ class TestErrors:
     def test_any_message_becomes_one_line(
         self, run, X, monkeypatch, error, status, line
     ):
-        def fail(*arguments, **options):
-            raise error
-
-        monkeypatch.setattr(audit_command, "audit", fail)
+        monkeypatch.setattr(audit_command, "audit", Mock(side_effect=error))
         found = run("audit", "X.npy")
         assert found[:2] == (status, "")
         line = re.escape(line) if ".*" not in line else line
@@ -547,10 +545,7 @@ class TestErrors:
 
     @pytest.mark.parametrize("mistake", [AssertionError, RuntimeError("a mistake")])
     def test_a_mistake_in_the_program_is_not_hidden(self, X, monkeypatch, mistake):
-        def fail(*arguments, **options):
-            raise mistake
-
-        monkeypatch.setattr(audit_command, "audit", fail)
+        monkeypatch.setattr(audit_command, "audit", Mock(side_effect=mistake))
         with pytest.raises((AssertionError, RuntimeError)):
             main(["audit", "X.npy"])
 

@@ -108,8 +108,7 @@ def test_sparse_rows_have_the_values_and_gradients_of_dense_ones(
         assert losses.dtype == torch.float64
         weight = torch.arange(1.0, 1 + losses.numel()).reshape(losses.shape)
         found.append((losses, torch.autograd.grad((weight * losses).sum(), outputs)[0]))
-    for value, other in zip(*found, strict=True):
-        torch.testing.assert_close(other, value)
+    torch.testing.assert_close(*found)
 
 
 @each_likelihood
@@ -123,8 +122,7 @@ def test_outputs_for_all_rows_are_those_of_each(likelihood, X, make, samples):
         assert losses.shape == (*samples, N_ROWS)
         weight = torch.arange(1.0, 1 + losses.numel()).reshape(losses.shape)
         found.append((losses, torch.autograd.grad((weight * losses).sum(), one)[0]))
-    for value, other in zip(*found, strict=True):
-        torch.testing.assert_close(value, other)
+    torch.testing.assert_close(*found)
 
 
 @each_likelihood

@@ -61,8 +61,7 @@ def test_sparse_rows_have_the_outputs_and_gradients_of_dense_ones(sizes):
         outputs = mlp(rows)
         outputs.square().sum().backward()
         found.append([outputs, *(parameter.grad for parameter in mlp.parameters())])
-    for dense, other in zip(*found, strict=True):
-        torch.testing.assert_close(other, dense)
+    torch.testing.assert_close(*found)
 
 
 @pytest.mark.parametrize("n_rows", [1, 3])

@@ -80,9 +80,8 @@ def test_latent_free_energy_equals_the_integral_in_value_and_gradient(coding, n_
     expected_gradients = torch.autograd.grad(expected.mean(), list(module.parameters()))
     torch.testing.assert_close(value, expected)
     assert len(gradients) == 8
-    for gradient, other in zip(gradients, expected_gradients, strict=True):
-        assert gradient.abs().max() > 0
-        torch.testing.assert_close(gradient, other)
+    assert all(gradient.any() for gradient in gradients)
+    torch.testing.assert_close(gradients, expected_gradients)
 
 
 @pytest.mark.parametrize("coding", ["01", "pm1"])
@@ -123,7 +122,6 @@ def test_latent_free_energy_is_tight_at_the_true_posterior():
 def test_exact_gradient_given_latent_scales_is_unbiased(coding, n_bits):
     """Its mean over all bits and z, in every parameter, is the analytic gradient."""
     module, x = make_latent(coding, seed=3, n_bits=n_bits)
-    names = [name for name, _ in module.named_parameters()]
 
     def gradients():
         energy = module.free_energy(module(x), x).sum()
@@ -148,8 +146,7 @@ def test_exact_gradient_given_latent_scales_is_unbiased(coding, n_bits):
                     patch.setattr(torch, "randn", lambda *a, n=node[None], **k: n)
                     for total, part in zip(estimate, gradients(), strict=True):
                         total += probability * weight * part
-    for name, total, gradient in zip(names, estimate, expected, strict=True):
-        torch.testing.assert_close(total, gradient, msg=name)
+    torch.testing.assert_close(estimate, expected)
 
 
 def test_linear_gradient_given_latent_scales_misses_the_second_difference():
