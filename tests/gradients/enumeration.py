@@ -169,6 +169,11 @@ class Estimates:
         return self.weights @ self.gradients
 
     @property
+    def expected(self):
+        """The three that `exact` returns."""
+        return self.value, self.mean, self.parameter_gradient
+
+    @property
     def variance(self):
         """The variance of the estimate in each unit."""
         return self.weights @ (self.gradients - self.mean).square()

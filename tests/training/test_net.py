@@ -288,10 +288,12 @@ def test_sparse_rows_on_axes_are_never_dense_at_their_full_width():
         np.testing.assert_allclose(found, np.c_[[expected] * 3].T, rtol=1e-6)
 
 
-def test_without_axes_arrays_alone_are_held(monkeypatch):
+def test_without_axes_arrays_and_small_views_are_held(monkeypatch):
+    view = rows_of(RowView(np.eye(23, 7)))
+    assert BatchIterator(view, 5, CPU).X is not None
     monkeypatch.setattr(_module, "HELD_BYTES", 4 * 23 * 3)
     assert BatchIterator(rows_of(np.zeros((23, 7))), 5, CPU).X is not None
-    assert BatchIterator(rows_of(RowView(np.eye(23, 7))), 5, CPU).X is None
+    assert BatchIterator(view, 5, CPU).X is None
     assert BatchIterator(rows_of(sparse.csr_array((23, 7))), 5, CPU).X is None
 
 
