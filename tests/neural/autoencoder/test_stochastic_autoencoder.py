@@ -580,6 +580,7 @@ def test_unknown_estimators_are_named_before_training(parameter, value):
         ({"posterior": CorrelatedPosterior(scale=-0.1)}, "'scale'"),
         ({"kl_weight": -1.0}, "'kl_weight'"),
         ({"dropout": 1.0}, "'dropout'"),
+        ({"correction": "foo"}, "correction='foo'.*arm, .*zgr"),
         ({"correction": StraightThrough()}, "'correction'"),
         ({"correction": Correction(n_samples=0)}, "'n_samples'"),
         ({"correction": Correction(n_epochs=0)}, "'n_epochs'"),
